@@ -1,0 +1,176 @@
+package snapshot
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Owner is a controller reference.
+type Owner struct {
+	APIVersion string
+	Kind       string
+	Name       string
+	UID        types.UID
+}
+
+// Pod is what decisions know of a pod.
+type Pod struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	Node            string // "" until scheduled
+	Labels          map[string]string
+	Owner           Owner // zero where no controller owns it
+	Phase           corev1.PodPhase
+	Created         time.Time
+	Ready           bool
+	ReadySince      time.Time // when the Ready condition last became true; zero if it is not
+	NotReadyWhy     string    // Unschedulable message, waiting reason … as the API says it
+	Unschedulable   bool      // the scheduler has said that no node fits
+	Deletion        time.Time // deletionTimestamp: when the grace ends; zero if not terminating
+	Grace           time.Duration
+	Finalizers      []string
+	Priority        int32
+	PriorityClass   string
+	Mirror          bool     // static pod, run by the kubelet from a file
+	EmptyDirs       []string // names of emptyDir volumes
+	Claims          []string // names of PersistentVolumeClaims, generic ephemeral ones included
+	Requests        Resources
+	NodeSelector    map[string]string
+	Tolerations     []corev1.Toleration
+	SpreadHosts     bool   // a required anti-affinity to its own kind by hostname
+	Order           int    // usher.sh/order; 0 where absent
+	OrderError      string // set where the annotation is not an integer
+	DeletionCost    string // controller.kubernetes.io/pod-deletion-cost as found
+	CostMark        string // usher.sh/surge-cost: drain id that lowered the cost, and what it was before
+}
+
+// Resources is what a pod asks for or a node offers.
+type Resources struct {
+	MilliCPU int64
+	Memory   int64 // bytes
+	Pods     int64
+}
+
+// Key returns namespace and name.
+func (p *Pod) Key() Key { return Key{Namespace: p.Namespace, Name: p.Name} }
+
+// Terminating reports whether the API has accepted the pod's deletion.
+func (p *Pod) Terminating() bool { return !p.Deletion.IsZero() }
+
+// Finished reports whether the pod's containers have ended for good.
+func (p *Pod) Finished() bool {
+	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
+}
+
+// AvailableAt reports whether the pod has been ready for minReady and is staying.
+func (p *Pod) AvailableAt(now time.Time, minReady time.Duration) bool {
+	return p.Ready && !p.Terminating() && !p.ReadySince.Add(minReady).After(now)
+}
+
+// Node is what decisions know of a node.
+type Node struct {
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	Zone            string // topology.kubernetes.io/zone, "" where absent
+	Labels          map[string]string
+	Taints          []corev1.Taint
+	Unschedulable   bool
+	Ready           bool // the Ready condition is True
+	ReadyWhy        string
+	Allocatable     Resources
+	Drain           *DrainRecord // what a drain wrote on the node; nil where none did
+	DrainError      string       // set where the record cannot be read
+}
+
+// Budget is a PodDisruptionBudget.
+type Budget struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	Selector        labels.Selector
+	MinAvailable    *intstr.IntOrString
+	MaxUnavailable  *intstr.IntOrString
+	AlwaysAllow     bool // unhealthyPodEvictionPolicy: AlwaysAllow
+	Observed        bool // the controller has seen the current spec
+	Allowed         int32
+	Current         int32 // healthy pods
+	Desired         int32 // healthy pods wanted
+	Expected        int32 // pods counted
+	Disrupted       map[string]time.Time
+	BlockedSince    time.Time // when DisruptionAllowed last became false; zero if unknown
+}
+
+// Key returns namespace and name.
+func (b *Budget) Key() Key { return Key{Namespace: b.Namespace, Name: b.Name} }
+
+// Matches reports whether the budget counts the pod.
+func (b *Budget) Matches(p *Pod) bool {
+	return b.Namespace == p.Namespace && b.Selector.Matches(labels.Set(p.Labels))
+}
+
+// Workload is a controller of pods.
+type Workload struct {
+	Kind            string // Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	Owner           Owner
+	Labels          map[string]string // of the pod template
+	Replicas        int32             // wanted; -1 where the kind has no such number
+	MinReady        time.Duration
+	Settled         bool // the controller has seen the spec and no rollout is under way
+	Surge           *SurgeRecord
+	SurgeError      string // set where the record cannot be read
+}
+
+// Key returns namespace and name.
+func (w *Workload) Key() Key { return Key{Namespace: w.Namespace, Name: w.Name} }
+
+// Autoscaler is a HorizontalPodAutoscaler.
+type Autoscaler struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	TargetKind      string
+	TargetName      string
+	Min             int32
+	Max             int32
+	Surge           *SurgeRecord
+	SurgeError      string
+}
+
+// Key returns namespace and name.
+func (a *Autoscaler) Key() Key { return Key{Namespace: a.Namespace, Name: a.Name} }
+
+// Rules reports whether the autoscaler sets the workload's replicas.
+func (a *Autoscaler) Rules(w *Workload) bool {
+	return a.Namespace == w.Namespace && a.TargetKind == w.Kind && a.TargetName == w.Name
+}
+
+// Claim is a PersistentVolumeClaim.
+type Claim struct {
+	Namespace string
+	Name      string
+	Volume    string // PersistentVolume, "" until bound
+	Shared    bool   // can be mounted on several nodes (ReadWriteMany, ReadOnlyMany)
+}
+
+// Key returns namespace and name.
+func (v *Claim) Key() Key { return Key{Namespace: v.Namespace, Name: v.Name} }
+
+// Attachment is a VolumeAttachment.
+type Attachment struct {
+	Name   string
+	Node   string
+	Volume string // PersistentVolume
+}

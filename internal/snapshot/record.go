@@ -1,0 +1,101 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Names of what Usher writes on objects.
+const (
+	// DrainAnnotation holds a DrainRecord on a node.
+	DrainAnnotation = "usher.sh/drain"
+	// SurgeAnnotation holds a SurgeRecord on a Deployment or HorizontalPodAutoscaler.
+	SurgeAnnotation = "usher.sh/surge"
+	// SurgeLabel marks objects that carry a SurgeRecord, so that one list finds them.
+	SurgeLabel = "usher.sh/surge"
+	// OrderAnnotation sets an integer on a pod: lower leaves first, default 0.
+	OrderAnnotation = "usher.sh/order"
+	// CostAnnotation is Kubernetes' own: which pod a ReplicaSet removes first.
+	CostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
+	// CostMarkAnnotation remembers on a pod who lowered its deletion cost and what
+	// it was: "<drain id>" or "<drain id>=<former value>".
+	CostMarkAnnotation = "usher.sh/surge-cost"
+)
+
+// Drainer says who drains, so that two drains notice each other and a killed one
+// can be told from a live one.
+type Drainer struct {
+	ID   string    `json:"id"`             // random, one per run
+	By   string    `json:"by"`             // user@host
+	PID  int       `json:"pid,omitempty"`  // on that host
+	Boot string    `json:"boot,omitempty"` // start of that process, as the host counts it
+	Beat time.Time `json:"beat"`           // last sign of life
+}
+
+// BeatEvery is how often a running drain renews its sign of life, LiveFor how long
+// one sign counts. Three beats may be lost.
+const (
+	BeatEvery = 15 * time.Second
+	LiveFor   = 60 * time.Second
+)
+
+// LiveAt reports whether the drain may still be running.
+func (d Drainer) LiveAt(now time.Time) bool { return now.Before(d.Beat.Add(LiveFor)) }
+
+// DrainRecord is what a drain writes on a node.
+type DrainRecord struct {
+	Drainer
+	Why      string    `json:"why,omitempty"`
+	Since    time.Time `json:"since"`
+	Cordoned bool      `json:"cordoned"` // the drain made it unschedulable; false: it was so before
+	State    string    `json:"state"`    // draining, drained, blocked, deadline, interrupted
+}
+
+// SurgeRecord is what a surge writes on what it scaled.
+type SurgeRecord struct {
+	Drainer
+	Was   int32     `json:"was"` // replicas (Deployment) or minReplicas (autoscaler) before
+	To    int32     `json:"to"`  // what the surge last set
+	Since time.Time `json:"since"`
+	Step  time.Time `json:"step"` // when To was last changed
+}
+
+// ParseDrainRecord reads a record; it returns nil, nil for "".
+func ParseDrainRecord(text string) (*DrainRecord, error) {
+	return parse(text, func(r *DrainRecord) bool { return r.ID != "" })
+}
+
+// ParseSurgeRecord reads a record; it returns nil, nil for "".
+func ParseSurgeRecord(text string) (*SurgeRecord, error) {
+	return parse(text, func(r *SurgeRecord) bool { return r.ID != "" && r.Was >= 0 && r.To >= r.Was })
+}
+
+func parse[T any](text string, valid func(*T) bool) (*T, error) {
+	if text == "" {
+		return nil, nil
+	}
+	record := new(T)
+	if err := json.Unmarshal([]byte(text), record); err != nil {
+		return nil, fmt.Errorf("reading usher's record: %w", err)
+	}
+	if !valid(record) {
+		return nil, errors.New("reading usher's record: a field is missing or out of range")
+	}
+	return record, nil
+}
+
+// Encode returns the record as it is written.
+func (r *DrainRecord) Encode() (string, error) { return encode(r) }
+
+// Encode returns the record as it is written.
+func (r *SurgeRecord) Encode() (string, error) { return encode(r) }
+
+func encode[T any](record *T) (string, error) {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return "", fmt.Errorf("writing usher's record: %w", err)
+	}
+	return string(text), nil
+}

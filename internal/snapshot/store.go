@@ -1,0 +1,157 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SetNode adds or replaces a node.
+func (c *Cluster) SetNode(n *Node) { c.nodes[n.Name] = n }
+
+// DeleteNode forgets a node.
+func (c *Cluster) DeleteNode(name string) { delete(c.nodes, name) }
+
+// Node returns a node, or nil when the cluster has none of this name.
+func (c *Cluster) Node(name string) *Node { return c.nodes[name] }
+
+// Nodes returns all nodes, sorted by name.
+func (c *Cluster) Nodes() []*Node {
+	return sortedBy(c.nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// SetBudget adds or replaces a budget.
+func (c *Cluster) SetBudget(b *Budget) {
+	if c.budgets[b.Namespace] == nil {
+		c.budgets[b.Namespace] = map[string]*Budget{}
+	}
+	c.budgets[b.Namespace][b.Name] = b
+}
+
+// DeleteBudget forgets a budget.
+func (c *Cluster) DeleteBudget(key Key) { delete(c.budgets[key.Namespace], key.Name) }
+
+// Budget returns a budget, or nil.
+func (c *Cluster) Budget(key Key) *Budget { return c.budgets[key.Namespace][key.Name] }
+
+// BudgetsFor returns the budgets whose selector matches the pod, sorted by name.
+func (c *Cluster) BudgetsFor(p *Pod) []*Budget {
+	var found []*Budget
+	for _, b := range c.budgets[p.Namespace] {
+		if b.Matches(p) {
+			found = append(found, b)
+		}
+	}
+	if len(found) > 1 {
+		slices.SortFunc(found, func(a, b *Budget) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return found
+}
+
+// Budgets returns all budgets, sorted by namespace and name.
+func (c *Cluster) Budgets() []*Budget {
+	var all []*Budget
+	for _, set := range c.budgets {
+		for _, b := range set {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Budget) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// SetWorkload adds or replaces a workload.
+func (c *Cluster) SetWorkload(w *Workload) { c.workloads[w.UID] = w }
+
+// DeleteWorkload forgets a workload.
+func (c *Cluster) DeleteWorkload(uid types.UID) { delete(c.workloads, uid) }
+
+// Workload returns the workload with this UID, or nil.
+func (c *Cluster) Workload(uid types.UID) *Workload { return c.workloads[uid] }
+
+// Workloads returns all workloads, sorted by namespace, kind and name.
+func (c *Cluster) Workloads() []*Workload {
+	return sortedBy(c.workloads, func(a, b *Workload) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// SetAutoscaler adds or replaces an autoscaler.
+func (c *Cluster) SetAutoscaler(a *Autoscaler) { c.scalers[a.Key()] = a }
+
+// DeleteAutoscaler forgets an autoscaler.
+func (c *Cluster) DeleteAutoscaler(key Key) { delete(c.scalers, key) }
+
+// AutoscalerOf returns the autoscaler that rules a workload, or nil.
+func (c *Cluster) AutoscalerOf(w *Workload) *Autoscaler {
+	var found *Autoscaler
+	for _, a := range c.scalers {
+		if a.Rules(w) && (found == nil || a.Name < found.Name) {
+			found = a
+		}
+	}
+	return found
+}
+
+// Autoscalers returns all autoscalers, sorted by namespace and name.
+func (c *Cluster) Autoscalers() []*Autoscaler {
+	return sortedBy(c.scalers, func(a, b *Autoscaler) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// SetClaim adds or replaces a volume claim.
+func (c *Cluster) SetClaim(v *Claim) { c.claims[v.Key()] = v }
+
+// DeleteClaim forgets a volume claim.
+func (c *Cluster) DeleteClaim(key Key) { delete(c.claims, key) }
+
+// Claim returns a volume claim, or nil.
+func (c *Cluster) Claim(key Key) *Claim { return c.claims[key] }
+
+// SetAttachment adds or replaces a volume attachment.
+func (c *Cluster) SetAttachment(a *Attachment) { c.attachments[a.Name] = a }
+
+// DeleteAttachment forgets a volume attachment.
+func (c *Cluster) DeleteAttachment(name string) { delete(c.attachments, name) }
+
+// AttachmentsOn returns the volumes attached to a node, sorted by name.
+func (c *Cluster) AttachmentsOn(node string) []*Attachment {
+	var found []*Attachment
+	for _, a := range c.attachments {
+		if a.Node == node {
+			found = append(found, a)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Attachment) int { return cmp.Compare(a.Name, b.Name) })
+	return found
+}
+
+// SetGap notes that a resource cannot be read; DeleteGap takes it back.
+func (c *Cluster) SetGap(g Gap) { c.gaps[g.Resource] = g }
+
+// DeleteGap notes that a resource can be read again.
+func (c *Cluster) DeleteGap(resource string) { delete(c.gaps, resource) }
+
+// Gap returns the gap of a resource and whether there is one.
+func (c *Cluster) Gap(resource string) (Gap, bool) {
+	g, ok := c.gaps[resource]
+	return g, ok
+}
+
+// Gaps returns everything that could not be read, sorted by resource.
+func (c *Cluster) Gaps() []Gap {
+	return sortedBy(c.gaps, func(a, b Gap) int { return cmp.Compare(a.Resource, b.Resource) })
+}
+
+func sortedBy[K comparable, V any](m map[K]V, compare func(a, b V) int) []V {
+	all := make([]V, 0, len(m))
+	for _, v := range m {
+		all = append(all, v)
+	}
+	slices.SortFunc(all, compare)
+	return all
+}
