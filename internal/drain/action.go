@@ -1,0 +1,82 @@
+package drain
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Kind says what an Action does.
+type Kind string
+
+// The kinds of action. Each is idempotent, and each that removes or changes
+// something carries the UID or the resource version of what was decided upon.
+const (
+	Cordon      Kind = "cordon"       // Node, Record: make it unschedulable and write the record; fails on another resource version
+	Mark        Kind = "mark"         // Node, Record: write the record only (sign of life, final state); fails on another UID
+	Uncordon    Kind = "uncordon"     // Node: make it schedulable and remove the record; fails on another resource version
+	Unmark      Kind = "unmark"       // Node: remove the record, leave the cordon; fails on another resource version
+	Evict       Kind = "evict"        // Pod, Grace: the eviction API, with UID precondition
+	Delete      Kind = "delete"       // Pod, Grace: a plain delete past the budgets, with UID precondition
+	LowerCost   Kind = "lower-cost"   // Pod, Drain: pod-deletion-cost to its minimum, former value in the mark; fails on another UID
+	RestoreCost Kind = "restore-cost" // Pod: the former pod-deletion-cost back and the mark away; fails on another UID
+	Scale       Kind = "scale"        // Workload, Replicas, Surge: replicas and record (nil removes it and the label); fails on another resource version
+	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record; fails on another resource version
+)
+
+// Action is one write to the cluster.
+type Action struct {
+	Kind       Kind
+	Node       *snapshot.Node
+	Record     *snapshot.DrainRecord
+	Pod        *snapshot.Pod
+	Grace      *time.Duration // nil: the pod's own
+	Workload   *snapshot.Workload
+	Autoscaler *snapshot.Autoscaler
+	Replicas   int32
+	Surge      *snapshot.SurgeRecord
+	Drain      string // id of the drain that lowers a cost
+	Why        string // for people
+}
+
+// Target returns the UID of what the action changes.
+func (a Action) Target() types.UID {
+	switch a.Kind {
+	case Cordon, Mark, Uncordon, Unmark:
+		return a.Node.UID
+	case Evict, Delete, LowerCost, RestoreCost:
+		return a.Pod.UID
+	case Scale:
+		return a.Workload.UID
+	case ScaleMin:
+		return a.Autoscaler.UID
+	}
+	return ""
+}
+
+// Code says how the cluster answered an action.
+type Code string
+
+// The answers. A refusal is an answer, not a failure (law 9).
+const (
+	Accepted             Code = "Accepted"
+	Gone                 Code = "Gone"                 // 404, or the name now belongs to another UID
+	Conflict             Code = "Conflict"             // the object changed since it was read: look again
+	RefusedByBudget      Code = "RefusedByBudget"      // 429 with cause DisruptionBudget
+	RefusedForNow        Code = "RefusedForNow"        // 429 without that cause: budget not observed yet, or the server is busy
+	SeveralBudgets       Code = "SeveralBudgets"       // the 500 of a pod under more than one budget
+	Denied               Code = "Denied"               // an admission webhook or policy said no
+	NamespaceTerminating Code = "NamespaceTerminating" // 403 with that cause
+	Forbidden            Code = "Forbidden"            // the caller may not do this
+	Unavailable          Code = "Unavailable"          // no answer: network, timeout, 5xx
+	Rejected             Code = "Rejected"             // anything else; it will not get better by itself
+)
+
+// Answer is what the cluster said to an action.
+type Answer struct {
+	Code       Code
+	Message    string        // the server's words
+	RetryAfter time.Duration // what the server asked for; 0 if nothing
+}

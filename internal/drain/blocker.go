@@ -1,0 +1,68 @@
+package drain
+
+import (
+	"time"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Reason says what keeps a pod or a node. The set is closed.
+type Reason string
+
+// The reasons.
+const (
+	// Objections of the four filters (source 004, "Special pods to delete").
+	DaemonSetPod     Reason = "DaemonSetPod"
+	OrphanedDaemon   Reason = "OrphanedDaemonSetPod"
+	UnreplicatedPod  Reason = "UnreplicatedPod"
+	LocalStorage     Reason = "LocalStorage"
+	InvalidOrder     Reason = "InvalidOrder"
+	UnreadableRecord Reason = "UnreadableRecord"
+
+	// Budgets.
+	BudgetExhausted   Reason = "BudgetExhausted"
+	BudgetNeverAllows Reason = "BudgetNeverAllows"
+	BudgetNotObserved Reason = "BudgetNotObserved"
+	TwoBudgets        Reason = "SeveralBudgets"
+
+	// Answers of the server.
+	DeniedByAdmission   Reason = "DeniedByAdmission"
+	NamespaceEnding     Reason = "NamespaceTerminating"
+	ServerAskedToWait   Reason = "ServerAskedToWait"
+	NoPermission        Reason = "NoPermission"
+	ServerUnavailable   Reason = "ServerUnavailable"
+	RejectedByServer    Reason = "RejectedByServer"
+	ChangedMeanwhile    Reason = "ChangedMeanwhile"
+	EvidenceUnavailable Reason = "EvidenceUnavailable" // something needed could not be read
+
+	// Pods on their way out.
+	Leaving          Reason = "Terminating"
+	HeldByFinalizers Reason = "HeldByFinalizers"
+	NodeUnreachable  Reason = "NodeUnreachable"
+	OverdueOnNode    Reason = "OverdueOnNode"
+	VolumeAttached   Reason = "VolumeAttached"
+
+	// Order.
+	EarlierWave     Reason = "EarlierWave"
+	NodeWaitsTurn   Reason = "NodeWaitsItsTurn"
+	AnotherDrain    Reason = "AnotherDrain"
+	NodeNotCordoned Reason = "NodeNotCordoned"
+
+	// Surge.
+	SurgeStarting   Reason = "SurgeStarting"
+	SurgeImpossible Reason = "SurgeImpossible"
+	RolloutUnderway Reason = "RolloutUnderway"
+	NotReplaced     Reason = "NotReplaced"
+)
+
+// Blocker is one thing that keeps a pod on its node, or a drain from being done.
+type Blocker struct {
+	Reason  Reason
+	Pod     snapshot.Key // zero for a blocker of a node
+	Node    string
+	Message string    // what is wrong and what it waits for
+	WayOut  string    // what would unblock it; a command where there is one
+	Since   time.Time // zero if unknown
+	Retry   time.Time // when it is looked at again without an event; zero: only on an event
+	Dead    bool      // it cannot clear by itself
+}
