@@ -6,7 +6,6 @@ package snapshot
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,10 +26,14 @@ type Cluster struct {
 	nodes       map[string]*Node
 	pods        map[types.UID]*Pod
 	podsByName  map[Key]*Pod
-	podsByNode  map[string]map[types.UID]*Pod
-	podsByOwner map[types.UID]map[types.UID]*Pod
+	podsByNode  map[string]*podSet
+	podsByOwner map[types.UID]*podSet
+	podsBySpace map[string]*podSet
+	marked      map[types.UID]*Pod
+	surged      map[types.UID]*Workload
 	budgets     map[string]map[string]*Budget
 	workloads   map[types.UID]*Workload
+	workloadsOf map[types.UID]map[types.UID]*Workload
 	scalers     map[Key]*Autoscaler
 	claims      map[Key]*Claim
 	attachments map[string]*Attachment
@@ -50,10 +53,14 @@ func NewCluster() *Cluster {
 		nodes:       map[string]*Node{},
 		pods:        map[types.UID]*Pod{},
 		podsByName:  map[Key]*Pod{},
-		podsByNode:  map[string]map[types.UID]*Pod{},
-		podsByOwner: map[types.UID]map[types.UID]*Pod{},
+		podsByNode:  map[string]*podSet{},
+		podsByOwner: map[types.UID]*podSet{},
+		podsBySpace: map[string]*podSet{},
+		marked:      map[types.UID]*Pod{},
+		surged:      map[types.UID]*Workload{},
 		budgets:     map[string]map[string]*Budget{},
 		workloads:   map[types.UID]*Workload{},
+		workloadsOf: map[types.UID]map[types.UID]*Workload{},
 		scalers:     map[Key]*Autoscaler{},
 		claims:      map[Key]*Claim{},
 		attachments: map[string]*Attachment{},
@@ -71,6 +78,10 @@ func (c *Cluster) SetPod(p *Pod) {
 	c.podsByName[p.Key()] = p
 	put(c.podsByNode, p.Node, p)
 	put(c.podsByOwner, p.Owner.UID, p)
+	put(c.podsBySpace, p.Namespace, p)
+	if p.CostMark != "" {
+		c.marked[p.UID] = p
+	}
 }
 
 // DeletePod forgets a pod; an unknown UID is not an error.
@@ -81,22 +92,10 @@ func (c *Cluster) DeletePod(uid types.UID) {
 	}
 	delete(c.pods, uid)
 	delete(c.podsByName, p.Key())
+	delete(c.marked, uid)
 	drop(c.podsByNode, p.Node, uid)
 	drop(c.podsByOwner, p.Owner.UID, uid)
-}
-
-func put[K comparable](index map[K]map[types.UID]*Pod, key K, p *Pod) {
-	if index[key] == nil {
-		index[key] = map[types.UID]*Pod{}
-	}
-	index[key][p.UID] = p
-}
-
-func drop[K comparable](index map[K]map[types.UID]*Pod, key K, uid types.UID) {
-	delete(index[key], uid)
-	if len(index[key]) == 0 {
-		delete(index, key)
-	}
+	drop(c.podsBySpace, p.Namespace, uid)
 }
 
 // Pod returns the pod with this UID, or nil.
@@ -108,48 +107,31 @@ func (c *Cluster) PodNamed(key Key) *Pod { return c.podsByName[key] }
 // PodCount returns how many pods are known.
 func (c *Cluster) PodCount() int { return len(c.pods) }
 
-// PodsOn returns the pods bound to a node, sorted by namespace and name.
-func (c *Cluster) PodsOn(node string) []*Pod { return sorted(c.podsByNode[node]) }
+// PodsOn returns the pods bound to a node, sorted by namespace and name. The
+// caller must not change the slice.
+func (c *Cluster) PodsOn(node string) []*Pod { return c.podsByNode[node].list() }
 
 // PodsOf returns the pods that this controller owns, sorted by namespace and name.
+// The caller must not change the slice.
 func (c *Cluster) PodsOf(owner types.UID) []*Pod {
 	if owner == "" {
 		return nil
 	}
-	return sorted(c.podsByOwner[owner])
+	return c.podsByOwner[owner].list()
 }
 
-// EachPodOf calls f for the pods of a controller in no order, without allocating.
-func (c *Cluster) EachPodOf(owner types.UID, f func(*Pod)) {
-	if owner == "" {
-		return
-	}
-	for _, p := range c.podsByOwner[owner] {
-		f(p)
-	}
-}
+// PodsIn returns the pods of a namespace, sorted by name. The caller must not
+// change the slice.
+func (c *Cluster) PodsIn(namespace string) []*Pod { return c.podsBySpace[namespace].list() }
 
-// EachPodOn calls f for the pods on a node in no order, without allocating.
-func (c *Cluster) EachPodOn(node string, f func(*Pod)) {
-	for _, p := range c.podsByNode[node] {
-		f(p)
-	}
-}
+// MarkedPods returns the pods whose deletion cost a surge has lowered, sorted.
+func (c *Cluster) MarkedPods() []*Pod { return sortedBy(c.marked, ComparePods) }
 
 // EachPod calls f for every pod in no order.
 func (c *Cluster) EachPod(f func(*Pod)) {
 	for _, p := range c.pods {
 		f(p)
 	}
-}
-
-func sorted(set map[types.UID]*Pod) []*Pod {
-	pods := make([]*Pod, 0, len(set))
-	for _, p := range set {
-		pods = append(pods, p)
-	}
-	slices.SortFunc(pods, ComparePods)
-	return pods
 }
 
 // ComparePods orders pods by namespace, name and UID.

@@ -64,19 +64,48 @@ func (c *Cluster) Budgets() []*Budget {
 }
 
 // SetWorkload adds or replaces a workload.
-func (c *Cluster) SetWorkload(w *Workload) { c.workloads[w.UID] = w }
+func (c *Cluster) SetWorkload(w *Workload) {
+	c.workloads[w.UID] = w
+	delete(c.surged, w.UID)
+	if w.Surge != nil || w.SurgeError != "" {
+		c.surged[w.UID] = w
+	}
+	if w.Owner.UID != "" {
+		if c.workloadsOf[w.Owner.UID] == nil {
+			c.workloadsOf[w.Owner.UID] = map[types.UID]*Workload{}
+		}
+		c.workloadsOf[w.Owner.UID][w.UID] = w
+	}
+}
 
 // DeleteWorkload forgets a workload.
-func (c *Cluster) DeleteWorkload(uid types.UID) { delete(c.workloads, uid) }
+func (c *Cluster) DeleteWorkload(uid types.UID) {
+	if w := c.workloads[uid]; w != nil {
+		delete(c.workloadsOf[w.Owner.UID], uid)
+	}
+	delete(c.workloads, uid)
+	delete(c.surged, uid)
+}
+
+// WorkloadsOf returns the workloads that this workload owns (a Deployment's
+// ReplicaSets), sorted by name.
+func (c *Cluster) WorkloadsOf(owner types.UID) []*Workload {
+	return sortedBy(c.workloadsOf[owner], func(a, b *Workload) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Surged returns the workloads that carry a surge record, sorted.
+func (c *Cluster) Surged() []*Workload { return sortedBy(c.surged, compareWorkloads) }
 
 // Workload returns the workload with this UID, or nil.
 func (c *Cluster) Workload(uid types.UID) *Workload { return c.workloads[uid] }
 
 // Workloads returns all workloads, sorted by namespace, kind and name.
 func (c *Cluster) Workloads() []*Workload {
-	return sortedBy(c.workloads, func(a, b *Workload) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-	})
+	return sortedBy(c.workloads, compareWorkloads)
+}
+
+func compareWorkloads(a, b *Workload) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
 // SetAutoscaler adds or replaces an autoscaler.
