@@ -1,0 +1,72 @@
+# Usher's targets. `make` alone prints them.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Tools and the lab's programs live in caches outside the tree, so that `git clean` costs nothing.
+TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/usher-tools
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-v2.15.0/golangci-lint
+GOTESTSUM     := $(TOOLS)/gotestsum-v1.13.0/gotestsum
+
+LAB := go run -C lab ./cmd/lab
+
+# Real nodes need root, so only root's tests need their programs.
+TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
+
+.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain fuzz properties clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/usher, and bin/kubectl-usher as a link to it
+	CGO_ENABLED=0 go build -trimpath -o bin/usher ./cmd/usher
+	ln -sf usher bin/kubectl-usher
+
+test: $(GOTESTSUM) ## run all tests of both modules, on a real control plane where they need one
+	$(LAB) build $(TEST_BINARIES)
+	GOTESTSUM=$(GOTESTSUM) hack/test
+
+lint: $(GOLANGCI_LINT) ## check both modules with the pinned linters
+	$(GOLANGCI_LINT) run ./...
+	cd lab && $(GOLANGCI_LINT) run ./...
+
+generate: $(GOLANGCI_LINT) ## format the code and tidy both modules; CI fails when that changes anything
+	$(GOLANGCI_LINT) fmt ./...
+	cd lab && $(GOLANGCI_LINT) fmt ./...
+	go mod tidy
+	cd lab && go mod tidy
+
+lab: ## build the lab's programs (etcd, Kubernetes, kwok) into the cache; minutes at first, then nothing
+	$(LAB) build
+
+lab-up: lab ## start a lab and say how to use it; UP="--nodes 6 --zones 3" and the like
+	$(LAB) up $(UP)
+
+lab-down: ## end the lab that lab-up started
+	$(LAB) down $(DOWN)
+
+demo: lab build ## drain a node of a small shop, before your eyes
+	go run -C lab ./demo
+
+bench: ## time the plan of a drain on 5,000 nodes and 150,000 pods
+	go test -run '^$$' -bench . -benchmem ./internal/...
+
+bench-drain: lab build ## drain the same nodes with kubectl and with usher, and compare
+	go run -C lab ./bench
+
+fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
+	hack/fuzz $(or $(FUZZTIME),30s)
+
+properties: ## check the safety properties on CHECKS (20000) random clusters
+	hack/properties $(or $(CHECKS),20000)
+
+clean: ## remove what was built in the tree; the caches stay
+	rm -rf bin
+
+# A version in the path: a new pin is a new path, so nothing stale is ever run.
+$(TOOLS)/golangci-lint-v%/golangci-lint:
+	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
+
+$(TOOLS)/gotestsum-v%/gotestsum:
+	GOBIN=$(@D) go install gotest.tools/gotestsum@v$*
