@@ -1,0 +1,142 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/resource"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// defaultGrace is what the API gives a pod that names no grace period.
+const defaultGrace = 30 * time.Second
+
+// PodFacts returns what decisions know of a pod. The facts share maps and slices
+// with the object, which must not be changed afterwards.
+func PodFacts(pod *corev1.Pod) *snapshot.Pod {
+	facts := &snapshot.Pod{
+		Namespace:       pod.Namespace,
+		Name:            pod.Name,
+		UID:             pod.UID,
+		ResourceVersion: pod.ResourceVersion,
+		Node:            pod.Spec.NodeName,
+		Labels:          pod.Labels,
+		Owner:           controller(pod),
+		Phase:           pod.Status.Phase,
+		Created:         pod.CreationTimestamp.Time,
+		Grace:           grace(pod),
+		Finalizers:      pod.Finalizers,
+		PriorityClass:   pod.Spec.PriorityClassName,
+		EmptyDirs:       emptyDirs(pod),
+		Claims:          claims(pod),
+		Requests:        requests(pod),
+		NodeSelector:    pod.Spec.NodeSelector,
+		Tolerations:     pod.Spec.Tolerations,
+		SpreadHosts:     spreadsOverHosts(pod),
+		DeletionCost:    pod.Annotations[snapshot.CostAnnotation],
+		CostMark:        pod.Annotations[snapshot.CostMarkAnnotation],
+	}
+	if pod.DeletionTimestamp != nil {
+		facts.Deletion = pod.DeletionTimestamp.Time
+	}
+	if pod.Spec.Priority != nil {
+		facts.Priority = *pod.Spec.Priority
+	}
+	_, facts.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
+	facts.Order, facts.OrderError = order(pod.Annotations)
+	setReadiness(facts, pod)
+	return facts
+}
+
+func controller(object metav1.Object) snapshot.Owner {
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil {
+		return snapshot.Owner{}
+	}
+	return snapshot.Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
+}
+
+func grace(pod *corev1.Pod) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		return defaultGrace
+	}
+	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+}
+
+func emptyDirs(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].EmptyDir != nil {
+			names = append(names, pod.Spec.Volumes[i].Name)
+		}
+	}
+	return names
+}
+
+// claims names the claims of a pod. The claim of a generic ephemeral volume has no
+// name in the pod; the controller that makes it calls it "<pod>-<volume>".
+func claims(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			names = append(names, volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			names = append(names, pod.Name+"-"+volume.Name)
+		}
+	}
+	return names
+}
+
+// requests is what the scheduler counts: the larger of the running containers and
+// each init container, sidecars, overhead and pod-level requests included.
+func requests(pod *corev1.Pod) snapshot.Resources {
+	list := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	return snapshot.Resources{MilliCPU: list.Cpu().MilliValue(), Memory: list.Memory().Value(), Pods: 1}
+}
+
+// spreadsOverHosts reports whether the pod refuses a node that has one of its kind.
+func spreadsOverHosts(pod *corev1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.PodAntiAffinity == nil {
+		return false
+	}
+	terms := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	return slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool {
+		return term.TopologyKey == corev1.LabelHostname && ownNamespace(&term, pod.Namespace) && selects(term.LabelSelector, pod.Labels)
+	})
+}
+
+// ownNamespace reports whether a term looks at the pod's own namespace. A namespace
+// selector is taken to select it: the labels of namespaces are not watched, and
+// the other answer could promise a place that does not exist.
+func ownNamespace(term *corev1.PodAffinityTerm, namespace string) bool {
+	if term.NamespaceSelector != nil {
+		return true
+	}
+	return len(term.Namespaces) == 0 || slices.Contains(term.Namespaces, namespace)
+}
+
+func selects(selector *metav1.LabelSelector, set map[string]string) bool {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && parsed.Matches(labels.Set(set))
+}
+
+func order(annotations map[string]string) (value int, problem string) {
+	text, ok := annotations[snapshot.OrderAnnotation]
+	if !ok {
+		return 0, ""
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Sprintf("annotation %s is %q, which is not an integer", snapshot.OrderAnnotation, text)
+	}
+	return value, ""
+}

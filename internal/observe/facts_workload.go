@@ -1,0 +1,115 @@
+package observe
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// uncounted is Workload.Replicas of a kind that wants no fixed number of pods.
+const uncounted = -1
+
+// DeploymentFacts returns what decisions know of a Deployment. It is settled when
+// the controller has seen the spec, every pod is of the current template and there
+// are as many as wanted. A Deployment paused in the middle of a rollout has pods of
+// two templates, or of a former one only, and is therefore never settled; one that
+// is paused at rest is, because the controller still scales it. Readiness is not
+// asked: a pod that fails is no rollout.
+func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
+	facts := workload("Deployment", d, d.Spec.Template.Labels, d.Spec.Replicas, d.Spec.MinReadySeconds)
+	facts.Settled = d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.UpdatedReplicas == facts.Replicas && d.Status.Replicas == facts.Replicas
+	facts.Surge, facts.SurgeError = surge(d.Annotations)
+	return facts
+}
+
+// ReplicaSetFacts returns what decisions know of a ReplicaSet.
+func ReplicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
+	facts := workload("ReplicaSet", r, r.Spec.Template.Labels, r.Spec.Replicas, r.Spec.MinReadySeconds)
+	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
+	return facts
+}
+
+// StatefulSetFacts returns what decisions know of a StatefulSet. Pods below the
+// partition keep their former revision for good, and OnDelete leaves it to others
+// to renew pods: neither is a rollout.
+func StatefulSetFacts(s *appsv1.StatefulSet) *snapshot.Workload {
+	facts := workload("StatefulSet", s, s.Spec.Template.Labels, s.Spec.Replicas, s.Spec.MinReadySeconds)
+	facts.Settled = s.Status.ObservedGeneration >= s.Generation &&
+		s.Status.Replicas == facts.Replicas && !statefulSetRolls(s, facts.Replicas)
+	return facts
+}
+
+func statefulSetRolls(s *appsv1.StatefulSet, wanted int32) bool {
+	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || s.Status.CurrentRevision == s.Status.UpdateRevision {
+		return false
+	}
+	var partition int32
+	if rolling := s.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
+		partition = *rolling.Partition
+	}
+	return s.Status.UpdatedReplicas < wanted-partition
+}
+
+// DaemonSetFacts returns what decisions know of a DaemonSet. It has as many pods as
+// nodes fit, so it wants no number.
+func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
+	facts := workload("DaemonSet", d, d.Spec.Template.Labels, nil, d.Spec.MinReadySeconds)
+	facts.Replicas = uncounted
+	renewed := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType ||
+		d.Status.UpdatedNumberScheduled >= d.Status.DesiredNumberScheduled
+	facts.Settled = d.Status.ObservedGeneration >= d.Generation && renewed
+	return facts
+}
+
+// ReplicationControllerFacts returns what decisions know of a ReplicationController.
+func ReplicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workload {
+	var template map[string]string
+	if r.Spec.Template != nil {
+		template = r.Spec.Template.Labels
+	}
+	facts := workload("ReplicationController", r, template, r.Spec.Replicas, r.Spec.MinReadySeconds)
+	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
+	return facts
+}
+
+// JobFacts returns what decisions know of a Job. Its parallelism is an upper limit
+// and not a number that it keeps up, so it wants none, and it rolls nothing out.
+func JobFacts(j *batchv1.Job) *snapshot.Workload {
+	facts := workload("Job", j, j.Spec.Template.Labels, nil, 0)
+	facts.Replicas = uncounted
+	facts.Settled = true
+	return facts
+}
+
+// workload fills what all kinds share; nil replicas means 1, the API's default.
+func workload(kind string, object metav1.Object, template map[string]string, replicas *int32, minReady int32) *snapshot.Workload {
+	wanted := int32(1)
+	if replicas != nil {
+		wanted = *replicas
+	}
+	return &snapshot.Workload{
+		Kind:            kind,
+		Namespace:       object.GetNamespace(),
+		Name:            object.GetName(),
+		UID:             object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(),
+		Owner:           controller(object),
+		Labels:          template,
+		Replicas:        wanted,
+		MinReady:        time.Duration(minReady) * time.Second,
+	}
+}
+
+func surge(annotations map[string]string) (record *snapshot.SurgeRecord, problem string) {
+	record, err := snapshot.ParseSurgeRecord(annotations[snapshot.SurgeAnnotation])
+	if err != nil {
+		return nil, err.Error()
+	}
+	return record, ""
+}
