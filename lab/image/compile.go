@@ -1,0 +1,36 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Compile builds the workload program to the file out. Unlike the lab's other programs it is part of this source tree
+// and small, so it is built each time and never out of date.
+func Compile(ctx context.Context, out string) error {
+	// The lab is always run from its source tree.
+	_, file, _, _ := runtime.Caller(0)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./cmd/workload")
+	cmd.Dir = filepath.Dir(file)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the workload program: %w\n%s", err, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
+// Make builds the workload program and packs it with the files into an image archive in the folder dir, and returns
+// the archive's path.
+func Make(ctx context.Context, dir string, files ...File) (string, error) {
+	program := filepath.Join(dir, "workload")
+	if err := Compile(ctx, program); err != nil {
+		return "", err
+	}
+	archive := filepath.Join(dir, "workload.tar")
+	return archive, WriteFile(archive, Name, program, files...)
+}

@@ -1,0 +1,68 @@
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+)
+
+// makeBridge makes the bridge that a node's pods hang on. It forwards to other bridges through settings of its own, so
+// that the machine as a whole does not become a router, and nothing is to be set back later.
+func makeBridge(name string, address netip.Prefix) error {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = name
+	bridge := &netlink.Bridge{LinkAttrs: attributes}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("making bridge %s: %w", name, err)
+	}
+	ip := &netlink.Addr{IPNet: &net.IPNet{
+		IP:   address.Addr().AsSlice(),
+		Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen()),
+	}}
+	if err := netlink.AddrAdd(bridge, ip); err != nil {
+		return fmt.Errorf("giving bridge %s its address: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(bridge); err != nil {
+		return fmt.Errorf("setting bridge %s up: %w", name, err)
+	}
+	forwarding := filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding")
+	if err := os.WriteFile(forwarding, []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("letting bridge %s forward: %w", name, err)
+	}
+	return nil
+}
+
+func removeBridge(name string) error {
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("finding bridge %s: %w", name, err)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		return fmt.Errorf("removing bridge %s: %w", name, err)
+	}
+	return nil
+}
+
+// subnetUsed tells whether an address of the machine lies in the subnet.
+func subnetUsed(subnet netip.Prefix) (bool, error) {
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return false, fmt.Errorf("listing the machine's addresses: %w", err)
+	}
+	for _, address := range addresses {
+		ip, ok := netip.AddrFromSlice(address.IP.To4())
+		bits, _ := address.Mask.Size()
+		if ok && netip.PrefixFrom(ip, bits).Overlaps(subnet) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
