@@ -1,0 +1,69 @@
+// Package binaries answers: which programs does a lab need, where are they, and how are they built?
+//
+// Every program is a Go package of a module on the module proxy, pinned by a small module under lab/versions.
+// Nothing is downloaded ready-made, so a lab needs only Go.
+package binaries
+
+import "slices"
+
+// Binary is one program a lab starts.
+type Binary struct {
+	Name    string   // file name in the cache
+	Module  string   // folder under lab/versions whose go.mod pins it
+	Package string   // import path of its main package
+	LDFlags string   // for go build -ldflags
+	Env     []string // added to the environment of go build, as KEY=value
+}
+
+// kubernetesVersion is stamped into the Kubernetes programs, which otherwise call themselves v0.0.0; client-go's
+// discovery and kubectl's version skew check read it.
+const kubernetesVersion = "-s -w" +
+	" -X k8s.io/component-base/version.gitVersion=v1.37.1" +
+	" -X k8s.io/component-base/version.gitMajor=1" +
+	" -X k8s.io/component-base/version.gitMinor=37" +
+	" -X k8s.io/component-base/version.gitTreeState=clean"
+
+// ControlPlane lists what every lab needs. The order is the build order: the quick ones come first, so that a
+// machine without a working compiler or proxy says so early.
+func ControlPlane() []Binary {
+	return []Binary{
+		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
+		kubernetes("kube-apiserver"),
+		kubernetes("kube-controller-manager"),
+		kubernetes("kube-scheduler"),
+		kubernetes("kubectl"),
+		{Name: "kwok", Module: "kwok", Package: "sigs.k8s.io/kwok/cmd/kwok", LDFlags: "-s -w"},
+	}
+}
+
+// Real lists what real nodes need besides ControlPlane.
+func Real() []Binary {
+	return []Binary{
+		kubernetes("kubelet"),
+		containerd("containerd"),
+		containerd("containerd-shim-runc-v2"),
+		containerd("ctr"),
+	}
+}
+
+// Find returns the binary of that name, from either list.
+func Find(name string) (Binary, bool) {
+	all := slices.Concat(ControlPlane(), Real())
+	i := slices.IndexFunc(all, func(b Binary) bool { return b.Name == name })
+	if i < 0 {
+		return Binary{}, false
+	}
+	return all[i], true
+}
+
+func kubernetes(name string) Binary {
+	return Binary{Name: name, Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/" + name, LDFlags: kubernetesVersion}
+}
+
+// containerd turns cgo off as containerd's own static build does: only its btrfs snapshotter would need it.
+func containerd(name string) Binary {
+	return Binary{
+		Name: name, Module: "containerd", Package: "github.com/containerd/containerd/v2/cmd/" + name,
+		LDFlags: "-s -w -X github.com/containerd/containerd/v2/version.Version=2.4.2", Env: []string{"CGO_ENABLED=0"},
+	}
+}

@@ -1,0 +1,108 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Spec says what to start.
+type Spec struct {
+	Name string   // names the record and the log
+	Path string   // the program
+	Args []string // without the program's name
+	Env  []string // added to the environment, as KEY=value
+	Dir  string   // where record and log go; must exist
+
+	// EndWithParent makes the kernel kill the process when the starting program ends, however it ends.
+	EndWithParent bool
+
+	Namespaces uintptr    // CLONE_NEW… flags: namespaces of its own
+	Files      []*os.File // inherited, from file descriptor 3 on
+}
+
+// Process is a running child.
+type Process struct {
+	Record
+	dir   string
+	ended chan struct{}
+	err   error // of Wait; to be read after ended is closed
+}
+
+// Start starts the program in a session of its own, with its output appended to <Dir>/<Name>.log, and records it.
+func Start(s Spec) (*Process, error) {
+	path := filepath.Join(s.Dir, s.Name+".log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.Path, s.Args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), s.Env...)
+	cmd.ExtraFiles = s.Files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: s.Namespaces}
+	p := &Process{dir: s.Dir, ended: make(chan struct{})}
+	started := make(chan error)
+	go p.run(cmd, s.EndWithParent, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
+	}
+	if err := p.record(s, cmd.Process.Pid, path); err != nil {
+		_ = cmd.Process.Kill()
+		<-p.ended
+		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
+	}
+	return p, nil
+}
+
+// run starts the child and waits for it on one locked thread: the kernel's death signal goes out when the thread
+// that forked ends, not the process, so that thread must live as long as the child.
+func (p *Process) run(cmd *exec.Cmd, endWithParent bool, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if endWithParent {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	err := cmd.Start()
+	started <- err
+	if err == nil {
+		p.err = cmd.Wait()
+	}
+	close(p.ended)
+}
+
+func (p *Process) record(s Spec, pid int, log string) error {
+	id, err := identify(pid)
+	if err != nil {
+		return err
+	}
+	p.Record = Record{Name: s.Name, PID: pid, Ticks: id.ticks, Boot: id.boot, Started: time.Now(), Log: log, Args: append([]string{s.Path}, s.Args...)}
+	return p.write(s.Dir)
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Failure says how the process ended, with the end of its log. To be called after Ended was closed.
+func (p *Process) Failure() error {
+	how := "exit status 0"
+	if p.err != nil {
+		how = p.err.Error()
+	}
+	return fmt.Errorf("%s ended unexpectedly (%s); the end of %s:\n%s", p.Name, how, p.Log, tail(p.Log))
+}
+
+// tail returns the last lines of a log, at most 2 KiB.
+func tail(path string) string {
+	const most = 2 << 10
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-most):])
+}

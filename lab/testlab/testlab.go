@@ -1,0 +1,208 @@
+// Package testlab answers: how does a test get a real control plane with simulated nodes? One lab is started per
+// test binary, on first use, and ended with it; every test makes its own namespaces and nodes in it.
+package testlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/lab/binaries"
+	"usher.sh/usher/lab/cluster"
+	"usher.sh/usher/lab/nodes"
+)
+
+// Lab is a running lab.
+type Lab struct {
+	cluster *cluster.Cluster
+	config  *rest.Config
+	client  kubernetes.Interface
+	nodes   *nodes.Simulator
+}
+
+// Option changes what lab is started.
+type Option func(*options)
+
+type options struct {
+	evictionRequestAPI bool
+	profile            nodes.Profile
+	seed               uint64
+}
+
+// WithoutEvictionRequestAPI turns the gate of lifecycle.k8s.io/v1alpha1 off.
+func WithoutEvictionRequestAPI() Option {
+	return func(o *options) { o.evictionRequestAPI = false }
+}
+
+// WithProfile sets how long pods take to start and stop; nodes.Fast if not given.
+func WithProfile(p nodes.Profile) Option { return func(o *options) { o.profile = p } }
+
+// WithSeed sets the seed of those times; 1 if not given.
+func WithSeed(seed uint64) Option { return func(o *options) { o.seed = seed } }
+
+var shared struct {
+	sync.Mutex
+	ready bool // Main was called
+	start func() (*Lab, error)
+	stop  func()
+}
+
+// Main runs the tests of a package and ends the shared lab after them. To be called from TestMain; it exits.
+func Main(m *testing.M, opts ...Option) {
+	var lab *Lab
+	shared.Lock()
+	shared.ready = true
+	shared.start = sync.OnceValues(func() (*Lab, error) {
+		var err error
+		lab, err = start(context.Background(), opts)
+		return lab, err
+	})
+	shared.stop = sync.OnceFunc(func() {
+		if lab != nil {
+			lab.end()
+		}
+	})
+	shared.Unlock()
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		shared.stop()
+		os.Exit(130)
+	}()
+	code := m.Run()
+	shared.stop()
+	os.Exit(code)
+}
+
+// Get returns the lab shared by the tests of this binary, started by the first call.
+func Get(t testing.TB) *Lab {
+	t.Helper()
+	shared.Lock()
+	begin := shared.start
+	shared.Unlock()
+	if begin == nil {
+		t.Fatal("no lab: call testlab.Main from this package's TestMain")
+	}
+	lab, err := begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lab
+}
+
+// Start starts a lab for this test alone.
+func Start(t testing.TB, opts ...Option) *Lab {
+	t.Helper()
+	lab, err := start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(lab.end)
+	return lab
+}
+
+const startTimeout = 3 * time.Minute
+
+func start(ctx context.Context, opts []Option) (*Lab, error) {
+	o := options{evictionRequestAPI: true, profile: nodes.Fast, seed: 1}
+	for _, set := range opts {
+		set(&o)
+	}
+	cache, err := binaries.DefaultCache()
+	if err != nil {
+		return nil, err
+	}
+	sweep()
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+	if err != nil {
+		return nil, fmt.Errorf("starting lab: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Config{
+		Name: "test", Dir: dir, Cache: cache, EvictionRequestAPI: o.evictionRequestAPI, EndWithParent: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	lab, err := attach(c, o)
+	if err != nil {
+		return nil, errors.Join(err, c.Kill())
+	}
+	return lab, nil
+}
+
+func attach(c *cluster.Cluster, o options) (*Lab, error) {
+	config, err := c.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	simulator, err := nodes.Start(c, o.profile, o.seed)
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{cluster: c, config: config, client: client, nodes: simulator}, nil
+}
+
+func (l *Lab) end() {
+	if err := l.cluster.Kill(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+const prefix = "usher-testlab-"
+
+// sweep removes the state folders of test binaries that were killed. Their processes are gone: the kernel ends
+// those with the test binary.
+func sweep() {
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range old {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(dir), prefix+"%d-", &pid); err != nil {
+			continue
+		}
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = cluster.Down(dir, 0)
+		}
+	}
+}
+
+// RESTConfig returns the administrator's access, without a client-side rate limit.
+func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (l *Lab) Kubeconfig() string { return l.cluster.Kubeconfig() }
+
+// Client returns the administrator's client.
+func (l *Lab) Client() kubernetes.Interface { return l.client }
+
+// Cluster returns the control plane.
+func (l *Lab) Cluster() *cluster.Cluster { return l.cluster }
+
+// Binary returns the path of one of the lab's programs, such as kubectl.
+func (l *Lab) Binary(t testing.TB, name string) string {
+	t.Helper()
+	path, err := l.cluster.Cache.Path(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,5 @@
+package testlab
+
+import "testing"
+
+func TestMain(m *testing.M) { Main(m) }
