@@ -1,0 +1,88 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// block is blockers that read the same, of one or many pods.
+type block struct {
+	drain.Blocker
+	who []string
+}
+
+// BlockerLines prints every blocker: what it holds, why, since when, and the way out.
+// Blockers that differ in nothing but the pod share their words. Width 0: no limit.
+func BlockerLines(blockers []drain.Blocker, now time.Time, width int, paint Paint) []string {
+	var lines []string
+	for _, b := range merge(blockers) {
+		head := paint.wait("waits") + "  "
+		if b.Dead {
+			head = paint.bad("stuck") + "  "
+		}
+		who := indented(strings.Join(b.who, ", "), "       ", width)
+		who[0] = head + strings.TrimLeft(who[0], " ")
+		lines = append(lines, who...)
+		lines = append(lines, indented(sentence(b.Blocker, now), "       ", width)...)
+		if b.WayOut != "" {
+			lines = append(lines, indented("way out: "+clean(b.WayOut), "       ", width)...)
+		}
+	}
+	return lines
+}
+
+func merge(blockers []drain.Blocker) []*block {
+	var order []*block
+	seen := map[string]*block{}
+	for _, b := range blockers {
+		key := strings.Join([]string{string(b.Reason), b.Message, b.WayOut}, "\x00")
+		at, ok := seen[key]
+		if !ok {
+			at = &block{Blocker: b}
+			seen[key] = at
+			order = append(order, at)
+		}
+		if name := Subject(b); !slices.Contains(at.who, name) {
+			at.who = append(at.who, name)
+		}
+		if !b.Since.IsZero() && (at.Since.IsZero() || b.Since.Before(at.Since)) {
+			at.Since = b.Since
+		}
+	}
+	slices.SortStableFunc(order, func(x, y *block) int { return btoi(y.Dead) - btoi(x.Dead) })
+	return order
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Subject names what a blocker holds: a pod, or a node.
+func Subject(b drain.Blocker) string {
+	if b.Pod.Name != "" {
+		return b.Pod.String()
+	}
+	return "node " + b.Node
+}
+
+func sentence(b drain.Blocker, now time.Time) string {
+	text := fmt.Sprintf("%s: %s", b.Reason, clean(b.Message))
+	var times []string
+	if !b.Since.IsZero() && now.Sub(b.Since) >= time.Second {
+		times = append(times, "for "+Span(now.Sub(b.Since)))
+	}
+	if b.Retry.After(now) {
+		times = append(times, "tried again in "+Span(b.Retry.Sub(now)))
+	}
+	if len(times) > 0 {
+		text += " (" + strings.Join(times, ", ") + ")"
+	}
+	return text
+}

@@ -1,0 +1,91 @@
+package show
+
+import (
+	"fmt"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Summary is the state in which a drain left the cluster, as it was last observed.
+type Summary struct {
+	Outcome     drain.Outcome
+	Took        time.Duration
+	Now         time.Time
+	Nodes       []NodeEnd
+	Gone        int // pods seen gone, replaced or not
+	NotReplaced []drain.PodStatus
+	Left        []drain.PodStatus
+	Staying     int
+	Surged      []string // what still carries a surge of this drain
+	Blockers    []drain.Blocker
+	GoOn        string // the command that goes on with the drain
+}
+
+// NodeEnd is how one node was left.
+type NodeEnd struct {
+	Name   string
+	State  drain.NodeState
+	Left   int
+	Cordon string // words; "" where pods may be scheduled on it
+	Ours   bool   // usher uncordon takes the cordon away
+}
+
+// Summarize reads the end of a drain off its last decision and the last view.
+func Summarize(d drain.Decision, view snapshot.View, req drain.Request, goOn string) Summary {
+	s := Summary{Outcome: d.Outcome, Now: view.Now, Took: view.Now.Sub(req.Started), Blockers: d.Blockers(), GoOn: goOn}
+	for _, n := range d.Nodes {
+		s.Nodes = append(s.Nodes, nodeEnd(n, view.Cluster.Node(n.Name)))
+	}
+	for _, p := range d.Pods {
+		switch p.State {
+		case drain.Staying:
+			s.Staying++
+		case drain.Replaced:
+			s.Gone++
+		case drain.GoneState:
+			s.Gone++
+			s.NotReplaced = append(s.NotReplaced, p)
+		default:
+			s.Left = append(s.Left, p)
+		}
+	}
+	s.Surged = surgedBy(view.Cluster, req.Self.ID)
+	return s
+}
+
+func nodeEnd(n drain.NodeStatus, now *snapshot.Node) NodeEnd {
+	end := NodeEnd{Name: n.Name, State: n.State, Left: n.Left}
+	if now != nil && now.Unschedulable {
+		end.Cordon, end.Ours = Cordon(now)
+	}
+	return end
+}
+
+// Cordon says who cordoned a node, and whether it was Usher.
+func Cordon(n *snapshot.Node) (words string, ours bool) {
+	if n.Drain == nil || !n.Drain.Cordoned {
+		return "cordoned before by somebody else", false
+	}
+	words = fmt.Sprintf("cordoned by usher for %s since %s", clean(n.Drain.By), stamp(n.Drain.Since))
+	if n.Drain.Why != "" {
+		words += fmt.Sprintf(" (%s)", clean(n.Drain.Why))
+	}
+	return words, true
+}
+
+func surgedBy(c *snapshot.Cluster, id string) []string {
+	var names []string
+	for _, w := range c.Workloads() {
+		if w.Surge != nil && w.Surge.ID == id {
+			names = append(names, fmt.Sprintf("%s %s (%d replicas before)", w.Kind, w.Key(), w.Surge.Was))
+		}
+	}
+	for _, a := range c.Autoscalers() {
+		if a.Surge != nil && a.Surge.ID == id {
+			names = append(names, fmt.Sprintf("HorizontalPodAutoscaler %s (minReplicas %d before)", a.Key(), a.Surge.Was))
+		}
+	}
+	return names
+}

@@ -1,0 +1,122 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// Lines is the summary for people. Where the drain is blocked, the blockers come last.
+func (s Summary) Lines(width int, paint Paint) []string {
+	lines := []string{s.headline(paint)}
+	for _, n := range s.Nodes {
+		lines = append(lines, indented(nodeEndWords(n), "  ", width)...)
+	}
+	lines = append(lines, s.unreplacedLines(width, paint)...)
+	for _, name := range s.Surged {
+		lines = append(lines, indented(paint.bad("still surged: ")+name+"; undo with: usher drain --revert", "  ", width)...)
+	}
+	lines = append(lines, s.nextLines(width)...)
+	if s.Outcome == drain.Drained || len(s.Blockers) == 0 {
+		return lines
+	}
+	lines = append(lines, "", fmt.Sprintf("What is in the way (%s left):", Count(len(s.Left), "pod")))
+	return append(lines, BlockerLines(s.Blockers, s.Now, width, paint)...)
+}
+
+func (s Summary) headline(paint Paint) string {
+	counts := fmt.Sprintf("%s gone", Count(s.Gone, "pod"))
+	if len(s.Left) > 0 {
+		counts += fmt.Sprintf(", %d left", len(s.Left))
+	}
+	if s.Staying > 0 {
+		counts += fmt.Sprintf(", %d not touched", s.Staying)
+	}
+	return fmt.Sprintf("%s after %s: %s", s.verdict(paint), Span(s.Took), counts)
+}
+
+func (s Summary) verdict(paint Paint) string {
+	switch s.Outcome {
+	case drain.Drained:
+		return paint.good("drained")
+	case drain.Blocked:
+		return paint.bad("blocked")
+	case drain.DeadlinePassed:
+		return paint.bad("the deadline passed")
+	case drain.TimedOut:
+		return paint.bad("timed out")
+	case drain.Interrupted:
+		return paint.wait("interrupted")
+	case drain.NoAccess:
+		return paint.bad("no access")
+	case drain.Running:
+	}
+	return paint.bad("ended unfinished")
+}
+
+func nodeEndWords(n NodeEnd) string {
+	words := fmt.Sprintf("%s: %s", n.Name, n.State)
+	if n.Left > 0 {
+		words += fmt.Sprintf(", %s left", Count(n.Left, "pod"))
+	}
+	if n.State == drain.NodeMissing {
+		return words + " (the node was deleted)"
+	}
+	if n.Cordon == "" {
+		return words + ", open to new pods"
+	}
+	return words + ", " + n.Cordon
+}
+
+// unreplacedShown bounds the list: after it only the number counts.
+const unreplacedShown = 10
+
+func (s Summary) unreplacedLines(width int, paint Paint) []string {
+	if len(s.NotReplaced) == 0 {
+		return nil
+	}
+	lines := []string{"  " + paint.wait(fmt.Sprintf("not replaced yet: %s", Count(len(s.NotReplaced), "pod")))}
+	for i, p := range s.NotReplaced {
+		if i == unreplacedShown {
+			return append(lines, fmt.Sprintf("    … %d more", len(s.NotReplaced)-i))
+		}
+		lines = append(lines, indented(p.Pod.Key().String()+": "+replacementWords(p), "    ", width)...)
+	}
+	return lines
+}
+
+func replacementWords(p drain.PodStatus) string {
+	if r := p.Replacement; r != nil {
+		words := r.Name + " is not ready"
+		if r.NotReadyWhy != "" {
+			words += ": " + clean(r.NotReadyWhy)
+		}
+		return words
+	}
+	if p.Note != "" {
+		return clean(p.Note)
+	}
+	return "no replacement was seen yet"
+}
+
+func (s Summary) nextLines(width int) []string {
+	var ours []string
+	for _, n := range s.Nodes {
+		if n.Ours {
+			ours = append(ours, n.Name)
+		}
+	}
+	var lines []string
+	if s.Outcome != drain.Drained && s.GoOn != "" {
+		lines = append(lines, indented("go on with:  "+s.GoOn, "  ", width)...)
+	}
+	if len(ours) > 0 {
+		verb := "undo with:   "
+		if s.Outcome == drain.Drained {
+			verb = "when the work is done:  "
+		}
+		lines = append(lines, indented(verb+"usher uncordon "+strings.Join(ours, " "), "  ", width)...)
+	}
+	return lines
+}

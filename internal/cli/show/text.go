@@ -1,0 +1,90 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// clean makes words of a server, a webhook or a user safe to print on one line:
+// escape sequences, control characters and marks that turn the direction of text
+// could otherwise rewrite the terminal.
+func clean(s string) string {
+	s = ansi.Strip(s)
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+	}), " ")
+}
+
+// fit cuts a line to at most width cells; escape sequences count nothing.
+func fit(s string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	return ansi.Truncate(s, width, "…")
+}
+
+// pad cuts or fills a text to exactly width cells.
+func pad(s string, width int) string {
+	s = fit(s, width)
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+// wrap breaks a text into lines of at most width cells, between words where it can.
+// A width of 0 or less means no limit.
+func wrap(s string, width int) []string {
+	if width <= 0 {
+		return []string{s}
+	}
+	return strings.Split(ansi.Wrap(s, width, ""), "\n")
+}
+
+// indented wraps a text and puts margin before each line.
+func indented(s, margin string, width int) []string {
+	inner := width
+	if width > 0 {
+		inner = max(20, width-ansi.StringWidth(margin))
+	}
+	lines := wrap(s, inner)
+	for i := range lines {
+		lines[i] = margin + strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// Count says "1 pod" or "3 pods".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Span says how long something takes, in at most two units: 4s, 2m10s, 3h5m, 2d4h.
+func Span(d time.Duration) string {
+	d = max(0, d.Round(time.Second))
+	days, hours := int(d/(24*time.Hour)), int(d/time.Hour)%24
+	minutes, seconds := int(d/time.Minute)%60, int(d/time.Second)%60
+	switch {
+	case days > 0:
+		return units(days, "d", hours, "h")
+	case hours > 0:
+		return units(hours, "h", minutes, "m")
+	case minutes > 0:
+		return units(minutes, "m", seconds, "s")
+	}
+	return fmt.Sprintf("%ds", seconds)
+}
+
+func units(big int, bigUnit string, small int, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprintf("%d%s", big, bigUnit)
+	}
+	return fmt.Sprintf("%d%s%d%s", big, bigUnit, small, smallUnit)
+}
+
+// stamp is how plain lines tell the time: sortable, of one width, in UTC.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

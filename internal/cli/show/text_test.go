@@ -1,0 +1,49 @@
+package show
+
+import (
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
+)
+
+func TestCleanTakesOutWhatMovesTheCursor(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"plain", "plain"},
+		{"two\nlines\tand\r\nmore", "two lines and more"},
+		{"\x1b[2Jwiped \x1b]0;title\x07clean", "wiped clean"},
+		{"bell\aring", "bell ring"},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		if got := clean(tt.in); got != tt.want {
+			t.Errorf("clean(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestPadIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text, width := clean(rapid.String().Draw(t, "text")), rapid.IntRange(1, 60).Draw(t, "width")
+		if got := ansi.StringWidth(pad(text, width)); got != width {
+			t.Fatalf("pad(%q, %d) is %d cells wide", text, width, got)
+		}
+	})
+}
+
+func TestSpan(t *testing.T) {
+	tests := []struct {
+		in   time.Duration
+		want string
+	}{
+		{0, "0s"}, {-time.Second, "0s"}, {400 * time.Millisecond, "0s"}, {4 * time.Second, "4s"},
+		{time.Minute, "1m"}, {130 * time.Second, "2m10s"}, {3*time.Hour + 5*time.Minute + 4*time.Second, "3h5m"},
+		{52 * time.Hour, "2d4h"},
+	}
+	for _, tt := range tests {
+		if got := Span(tt.in); got != tt.want {
+			t.Errorf("Span(%s) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
