@@ -34,6 +34,8 @@ func (c *Cluster) apiserverArgs() []string {
 		"--client-ca-file=" + c.path("ca.crt"),
 		"--kubelet-client-certificate=" + c.path("apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + c.path("apiserver-kubelet-client.key"),
+		// The names of real nodes mean nothing to the host's resolver.
+		"--kubelet-preferred-address-types=InternalIP",
 		"--authorization-mode=RBAC",
 		"--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc",

@@ -77,6 +77,14 @@ func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 // is complete (a watch is written when it ends).
 func (c *Cluster) AuditLog() string { return c.path("audit.log") }
 
+// ClientCA is the path of the certificate of the authority that signs all client certificates of the lab.
+func (c *Cluster) ClientCA() string { return c.path("ca.crt") }
+
+// RealNodes is the folder that holds the state folder of every real node.
+func (c *Cluster) RealNodes() string { return c.path(realNodes) }
+
+const realNodes = "realnodes"
+
 // Processes is the folder with the records and logs of the lab's processes.
 func (c *Cluster) Processes() string { return c.path("processes") }
 

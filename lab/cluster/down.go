@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"usher.sh/usher/lab/process"
+	"usher.sh/usher/lab/realnode"
 )
 
 // Stop ends the control plane and everything else that Run started, and removes the state folder.
@@ -21,6 +22,10 @@ func (c *Cluster) Kill() error { return Down(c.Dir, 0) }
 // gets grace to end by itself. A folder that does not exist, or whose processes are gone, is no error. When a process
 // cannot be ended, the folder stays, so that Down can be tried again.
 func Down(dir string, grace time.Duration) error {
+	// First, because the records do not tell what a real node has made besides processes.
+	if err := realnode.DownAll(filepath.Join(dir, realNodes)); err != nil {
+		return fmt.Errorf("ending lab: %w", err)
+	}
 	processes := filepath.Join(dir, "processes")
 	records, err := process.Records(processes)
 	if err != nil {

@@ -77,6 +77,11 @@ func (s *Simulator) Create(ctx context.Context, client kubernetes.Interface, lis
 		case <-ctx.Done():
 		}
 	}()
+	return AwaitUsable(ctx, client, names)
+}
+
+// AwaitUsable returns when pods can run on all nodes of these names.
+func AwaitUsable(ctx context.Context, client kubernetes.Interface, names map[string]bool) error {
 	source := await.Source[*corev1.Node]{Client: client.CoreV1().RESTClient(), Resource: "nodes"}
 	err := await.Until(ctx, source, func(all []*corev1.Node) bool {
 		usable := 0

@@ -133,9 +133,9 @@ func (p plan) importImage(archive string) program {
 }
 
 func (p plan) kubelet() program {
-	labels := []string{Label}
-	if p.Zone != "" {
-		labels = append(labels, "topology.kubernetes.io/zone="+p.Zone)
+	var labels []string
+	for key, value := range p.Labels {
+		labels = append(labels, key+"="+value)
 	}
 	return program{
 		name: "kubelet",

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"text/template"
@@ -22,7 +23,9 @@ var templates = template.Must(template.ParseFS(files, "files/*"))
 
 // plan is all that the node's first process and the configuration files need to know.
 type plan struct {
-	Name, Zone        string
+	Name              string
+	Labels            map[string]string
+	Taints            []taint
 	Slot              Slot
 	Kubeconfig        string
 	ClientCA          string
@@ -77,7 +80,7 @@ func (n *Node) plan(tools tools) (plan, error) {
 	}
 	etc := filepath.Join(n.Dir, "etc")
 	return plan{
-		Name: n.Name, Zone: n.Zone, Slot: n.slot,
+		Name: n.Name, Labels: n.labels(), Taints: n.taints(), Slot: n.slot,
 		Kubeconfig: n.Kubeconfig, ClientCA: n.ClientCA,
 		Programs: programs, Logs: n.Processes,
 		KubeletConfig:    filepath.Join(etc, "kubelet.yaml"),
@@ -86,6 +89,22 @@ func (n *Node) plan(tools tools) (plan, error) {
 		Root:             n.Dir, Images: n.Images, SandboxImage: image.Name,
 		Reserved: reserved, RestrictOOMScores: !lower, Tools: tools,
 	}, nil
+}
+
+// taint is one that the kubelet registers its node with.
+type taint struct{ Key, Effect string }
+
+func (c Config) taints() []taint {
+	if !c.Tainted {
+		return nil
+	}
+	return []taint{{Key: Taint, Effect: "NoSchedule"}}
+}
+
+func (c Config) labels() map[string]string {
+	labels := map[string]string{Label: LabelValue}
+	maps.Copy(labels, c.Labels)
+	return labels
 }
 
 // reserve returns what must be reserved of the machine's memory so that pods get no more than wanted.

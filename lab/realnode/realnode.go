@@ -21,13 +21,22 @@ import (
 	"usher.sh/usher/lab/process"
 )
 
-// Label is on every real node; pods that need a process select it.
-const Label = "lab.usher.sh/node=real"
+const (
+	// Label is on every real node, with the value LabelValue; pods that need a process select it.
+	Label      = "lab.usher.sh/node"
+	LabelValue = "real"
+	// Taint keeps pods whose images cannot be had off a node that Config.Tainted says it for. Its effect is NoSchedule.
+	Taint = "lab.usher.sh/real"
+)
 
 // Config says what node is wanted, and how it reaches its control plane.
 type Config struct {
 	Name string // of the node, and of its process record
-	Zone string // topology.kubernetes.io/zone; none if empty
+
+	// Labels that the node registers with, besides Label.
+	Labels map[string]string
+	// Tainted nodes take only pods that tolerate Taint.
+	Tainted bool
 
 	Dir        string // state folder of the node, made by Start and removed by Down
 	Processes  string // folder for the process record and its log; must exist

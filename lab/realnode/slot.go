@@ -19,9 +19,10 @@ const slots = 254
 // Name names the bridge, the network and the cgroup.
 func (s Slot) Name() string { return fmt.Sprintf("usher%d", int(s)) }
 
-// Subnet is where pods get their addresses from.
+// Subnet is where pods get their addresses from. It is outside what simulated pods (10.128.0.0/9) and services
+// (10.96.0.0/16) use.
 func (s Slot) Subnet() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 210, byte(s), 0}), 24)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 127, byte(s), 0}), 24)
 }
 
 // Gateway is the bridge's address, and the node's.
@@ -64,7 +65,7 @@ func claimFree() (Slot, *os.File, error) {
 			return 0, nil, err
 		}
 	}
-	return 0, nil, errors.New("no free subnet in 10.210.0.0/16: the machine's own network or other nodes use all of it")
+	return 0, nil, errors.New("no free subnet in 10.127.0.0/16: the machine's own network or other nodes use all of it")
 }
 
 func (s Slot) usable() (bool, error) {
