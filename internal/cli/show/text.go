@@ -33,13 +33,25 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
-// wrap breaks a text into lines of at most width cells, between words where it can.
-// A width of 0 or less means no limit.
+// wrap breaks a text into lines of at most width cells, between words only: a name
+// that is longer stays whole, so that it can be copied. Width 0 means no limit.
 func wrap(s string, width int) []string {
 	if width <= 0 {
 		return []string{s}
 	}
-	return strings.Split(ansi.Wrap(s, width, ""), "\n")
+	lines := []string{""}
+	for _, word := range strings.Fields(s) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case ansi.StringWidth(*last)+1+ansi.StringWidth(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // indented wraps a text and puts margin before each line.
@@ -50,7 +62,7 @@ func indented(s, margin string, width int) []string {
 	}
 	lines := wrap(s, inner)
 	for i := range lines {
-		lines[i] = margin + strings.TrimRight(lines[i], " ")
+		lines[i] = margin + lines[i]
 	}
 	return lines
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -45,5 +46,13 @@ func TestSpan(t *testing.T) {
 		if got := Span(tt.in); got != tt.want {
 			t.Errorf("Span(%s) = %q, want %q", tt.in, got, tt.want)
 		}
+	}
+}
+
+func TestWrapKeepsNamesWhole(t *testing.T) {
+	got := wrap("shop/a-name-that-is-long, shop/b then words", 12)
+	want := []string{"shop/a-name-that-is-long,", "shop/b then", "words"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,0 +1,103 @@
+package show
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func blockedEvent(message string, dead bool) drain.Event {
+	b := held("web-1", drain.BudgetExhausted, message, dead).Blockers[0]
+	return drain.Event{At: noon, Kind: drain.EventBlocked, Pod: b.Pod, Node: b.Node, Blocker: &b}
+}
+
+func TestEventLine(t *testing.T) {
+	cleared := blockedEvent("x", false)
+	cleared.Kind = drain.EventCleared
+	tests := []struct {
+		name string
+		e    drain.Event
+		want string
+	}{
+		{"node", drain.Event{At: noon, Kind: drain.EventNode, Node: "worker-1", State: "draining"}, "2026-01-02T12:00:00Z node worker-1 draining"},
+		{"pod", drain.Event{At: noon, Kind: drain.EventPod, Node: "worker-1", Pod: pod("web-1").Key(), State: "gone"}, "2026-01-02T12:00:00Z pod shop/web-1 gone"},
+		{"note", drain.Event{At: noon, Kind: drain.EventNote, Message: "no\x1b[31m colours"}, "2026-01-02T12:00:00Z note no colours"},
+		{"end", drain.Event{At: noon, Kind: drain.EventEnd, Outcome: drain.Drained}, "2026-01-02T12:00:00Z end drained"},
+		{"blocked", blockedEvent("needs 9, has 9", false), "2026-01-02T12:00:00Z blocked shop/web-1 BudgetExhausted: needs 9, has 9; way out: do something about BudgetExhausted"},
+		{"dead", blockedEvent("never", true), "2026-01-02T12:00:00Z blocked shop/web-1 BudgetExhausted (cannot clear by itself): never; way out: do something about BudgetExhausted"},
+		{"cleared", cleared, "2026-01-02T12:00:00Z cleared shop/web-1 BudgetExhausted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, EventLine(tt.e)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPlainSaysABlockerOnce(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPlain(&out)
+	p.Event(blockedEvent("has 8", false))
+	p.Event(blockedEvent("has 7", false))
+	p.Event(blockedEvent("never", true))
+	cleared := blockedEvent("never", true)
+	cleared.Kind = drain.EventCleared
+	p.Event(cleared)
+	p.Event(blockedEvent("has 6", false))
+	if got := strings.Count(out.String(), "\n"); got != 4 {
+		t.Errorf("%d lines, want 4: appeared, became dead, cleared, appeared\n%s", got, out.String())
+	}
+}
+
+func TestJSONIsOneObjectALine(t *testing.T) {
+	var out bytes.Buffer
+	j := NewJSON(&out)
+	j.Know([]*snapshot.Pod{pod("web-1")})
+	j.Event(blockedEvent("needs <9> & has 9\nnow", false))
+	j.Event(drain.Event{At: noon, Kind: drain.EventNode, Node: "worker-1", State: "drained"})
+	j.Event(drain.Event{At: noon, Kind: drain.EventEnd, Outcome: drain.Drained})
+	j.End(noon, Summary{Outcome: drain.Drained, Took: 90 * time.Second, Gone: 3})
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	want := []string{
+		`{"type":"blocked","time":"2026-01-02T12:00:00Z","node":"worker-1","pod":{"namespace":"shop","name":"web-1","uid":"uid-web-1"},"blocker":{"reason":"BudgetExhausted","namespace":"shop","pod":"web-1","node":"worker-1","message":"needs <9> & has 9\nnow","wayOut":"do something about BudgetExhausted","since":"2026-01-02T11:57:00Z","dead":false}}`,
+		`{"type":"node","time":"2026-01-02T12:00:00Z","node":"worker-1","state":"drained"}`,
+		`{"type":"end","time":"2026-01-02T12:00:00Z","outcome":"drained","summary":{"seconds":90,"nodes":[],"gone":3,"left":0,"staying":0,"notReplaced":[],"leftPods":[],"surged":[],"blockers":[]}}`,
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
+	}
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+}
+
+type broken struct{ tries int }
+
+func (b *broken) Write([]byte) (int, error) {
+	b.tries++
+	return 0, errors.New("broken pipe")
+}
+
+func TestQuietOutlivesItsReader(t *testing.T) {
+	pipe := &broken{}
+	q := &Quiet{Out: pipe}
+	p := NewPlain(q)
+	for range 3 {
+		p.Event(blockedEvent("x", false))
+	}
+	if n, err := q.Write([]byte("abc")); n != 3 || err != nil || pipe.tries != 1 {
+		t.Errorf("wrote %d, %v after %d tries; want 3, nil, 1", n, err, pipe.tries)
+	}
+}

@@ -1,0 +1,91 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func endView(nodes ...*snapshot.Node) snapshot.View {
+	c := snapshot.NewCluster()
+	for _, n := range nodes {
+		c.SetNode(n)
+	}
+	return snapshot.View{Now: noon, Cluster: c}
+}
+
+func cordoned(name string, ours bool) *snapshot.Node {
+	return &snapshot.Node{Name: name, Unschedulable: true, Drain: &snapshot.DrainRecord{
+		Drainer: snapshot.Drainer{ID: "a", By: "eva@desk"}, Since: noon.Add(-time.Hour), Cordoned: ours, Why: "disk swap",
+	}}
+}
+
+func TestSummarySaysWhatStateIsLeft(t *testing.T) {
+	d := crowded()
+	d.Outcome = drain.Interrupted
+	req := drain.Request{Self: snapshot.Drainer{ID: "a"}, Started: noon.Add(-time.Minute)}
+	view := endView(cordoned("worker-1", true))
+	view.Cluster.SetWorkload(&snapshot.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "w", Surge: &snapshot.SurgeRecord{Drainer: req.Self, Was: 3, To: 4}})
+	text := strings.Join(Summarize(d, view, req, "usher drain worker-1").Lines(0, Paint{}), "\n")
+	for _, want := range []string{
+		"interrupted after 1m: 120 pods gone, 120 left, 10 not touched",
+		"worker-1: draining, 120 pods left, cordoned by usher for eva@desk since 2026-01-02T11:00:00Z (disk swap)",
+		"not replaced yet: 3 pods", "shop/cache-0: no replacement was seen yet",
+		"still surged: Deployment shop/web (3 replicas before); undo with: usher drain --revert",
+		"go on with:  usher drain worker-1", "undo with:   usher uncordon worker-1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestBlockersAreTheLastThingPrinted(t *testing.T) {
+	d := crowded()
+	d.Outcome = drain.Blocked
+	lines := Summarize(d, endView(cordoned("worker-1", false)), drain.Request{Started: noon}, "usher drain worker-1").Lines(0, Paint{})
+	text := strings.Join(lines, "\n")
+	if !strings.Contains(text, "cordoned before by somebody else") || strings.Contains(text, "usher uncordon") {
+		t.Errorf("a cordon of somebody else is not ours to undo:\n%s", text)
+	}
+	if last := lines[len(lines)-1]; last != "       way out: do something about BudgetExhausted" {
+		t.Errorf("the last line is %q", last)
+	}
+	all := strings.Join(lines, "\n")
+	for _, p := range d.Pods {
+		if len(p.Blockers) > 0 && !strings.Contains(all, p.Pod.Key().String()) {
+			t.Errorf("%s is blocked and not named", p.Pod.Key())
+		}
+	}
+}
+
+func TestDrainedSummary(t *testing.T) {
+	d := drain.Decision{Outcome: drain.Drained, Nodes: []drain.NodeStatus{{Name: "worker-1", State: drain.NodeDrained}}}
+	text := strings.Join(Summarize(d, endView(cordoned("worker-1", true)), drain.Request{Started: noon.Add(-time.Minute)}, "usher drain worker-1").Lines(0, Paint{}), "\n")
+	if strings.Contains(text, "go on with") || !strings.Contains(text, "when the work is done:  usher uncordon worker-1") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestBlockerLinesShareWordsAndKeepWidth(t *testing.T) {
+	var all []drain.Blocker
+	for _, p := range crowded().Pods {
+		all = append(all, p.Blockers...)
+	}
+	lines := BlockerLines(all, noon, 60, Paint{})
+	text := strings.Join(lines, "\n")
+	if got := strings.Count(text, "way out:"); got != 2 {
+		t.Errorf("%d ways out, want 2: one for each cause\n%s", got, text)
+	}
+	if !strings.HasPrefix(lines[0], "stuck  shop/db-0") {
+		t.Errorf("what cannot clear comes first, got %q", lines[0])
+	}
+	for _, line := range lines {
+		if len(line) > 60 {
+			t.Errorf("%d wide: %q", len(line), line)
+		}
+	}
+}
