@@ -23,7 +23,7 @@ const (
 	LowerCost   Kind = "lower-cost"   // Pod, Drain: pod-deletion-cost to its minimum, former value in the mark; fails on another UID
 	RestoreCost Kind = "restore-cost" // Pod: the former pod-deletion-cost back and the mark away; fails on another UID
 	Scale       Kind = "scale"        // Workload, Replicas, Surge: replicas and record (nil removes it and the label); fails on another resource version
-	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record; fails on another resource version
+	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record (Workload is what it rules); fails on another resource version
 )
 
 // Action is one write to the cluster.
@@ -38,7 +38,10 @@ type Action struct {
 	Replicas   int32
 	Surge      *snapshot.SurgeRecord
 	Drain      string // id of the drain that lowers a cost
+	GiveUp     string // why the target is not to be surged again in this drain
 	Why        string // for people
+
+	budget budgetRef // evictions: the budget that they use
 }
 
 // Target returns the UID of what the action changes.
@@ -54,6 +57,29 @@ func (a Action) Target() types.UID {
 		return a.Autoscaler.UID
 	}
 	return ""
+}
+
+// version returns the resource version of what the action was decided upon.
+func (a Action) version() string {
+	switch a.Kind {
+	case Cordon, Mark, Uncordon, Unmark:
+		return a.Node.ResourceVersion
+	case Evict, Delete, LowerCost, RestoreCost:
+		return a.Pod.ResourceVersion
+	case Scale:
+		return a.Workload.ResourceVersion
+	case ScaleMin:
+		return a.Autoscaler.ResourceVersion
+	}
+	return ""
+}
+
+// surgeTarget returns the UID of the workload that a scaling serves.
+func (a Action) surgeTarget() types.UID {
+	if a.Workload != nil {
+		return a.Workload.UID
+	}
+	return a.Autoscaler.UID
 }
 
 // Code says how the cluster answered an action.

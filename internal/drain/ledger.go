@@ -12,12 +12,16 @@ import (
 // holds nothing that a restarted drain could not find out again by asking. It is
 // not safe for concurrent use.
 type Ledger struct {
-	Ending Outcome // set once by End; from then on Decide only tidies up
-
+	ending     Outcome
+	inFlight   int
 	tries      map[tryKey]*try
+	uncounted  map[types.UID]*try // evictions that the budget's status may not show yet, by pod
 	departures map[types.UID]*departure
+	leaving    map[types.UID]*departure    // departures that were not seen gone yet
+	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
 	since      map[sinceKey]time.Time
-	deaf       map[types.UID]string // workloads that may not or cannot be surged, and why
+	deaf       map[types.UID]string // what cannot be surged, and why
+	costless   map[types.UID]bool   // pods whose deletion cost may not be changed
 }
 
 type tryKey struct {
@@ -25,20 +29,28 @@ type tryKey struct {
 	target types.UID
 }
 
+// try is one action that was sent, with its latest answer.
 type try struct {
 	action  Action
 	sent    time.Time
 	done    time.Time // zero while in flight
 	answer  Answer
-	count   int
+	count   int // refusals in a row
 	retryAt time.Time
-	budget  types.UID // evictions: the budget that it used
-	version string    // of that budget when it was decided upon
+	version string    // resource version of the target when it was decided upon
+	budget  budgetRef // evictions: what they use of a budget
 }
 
+type budgetRef struct {
+	key     snapshot.Key
+	uid     types.UID
+	version string
+}
+
+// departure is a pod that left, or is about to, because this drain asked for it.
 type departure struct {
 	pod  *snapshot.Pod
-	at   time.Time // accepted
+	at   time.Time
 	gone time.Time // seen gone; zero until then
 }
 
@@ -52,8 +64,193 @@ type sinceKey struct {
 func NewLedger() *Ledger {
 	return &Ledger{
 		tries:      map[tryKey]*try{},
+		uncounted:  map[types.UID]*try{},
 		departures: map[types.UID]*departure{},
+		leaving:    map[types.UID]*departure{},
+		costed:     map[types.UID]*snapshot.Pod{},
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
+		costless:   map[types.UID]bool{},
 	}
+}
+
+// End makes every later Decide tidy up instead of draining. The first outcome stands.
+func (l *Ledger) End(outcome Outcome) {
+	if l.ending == Running {
+		l.ending = outcome
+	}
+}
+
+// Ending returns the outcome given to End, Running before that.
+func (l *Ledger) Ending() Outcome { return l.ending }
+
+// Begin enters an action that is about to be sent.
+func (l *Ledger) Begin(a Action, now time.Time) {
+	key := tryKey{a.Kind, a.Target()}
+	count := 0
+	if former := l.tries[key]; former != nil && former.answer.Code != Accepted {
+		count = former.count
+	}
+	t := &try{action: a, sent: now, count: count, version: a.version(), budget: a.budget}
+	l.tries[key] = t
+	l.inFlight++
+	if a.Kind == Evict && a.budget.uid != "" {
+		l.uncounted[a.Target()] = t
+	}
+	if a.GiveUp != "" {
+		l.deaf[a.Target()] = a.GiveUp
+	}
+}
+
+// Answer enters what the cluster said to an action for which Begin was called.
+func (l *Ledger) Answer(a Action, answer Answer, now time.Time) {
+	t := l.tries[tryKey{a.Kind, a.Target()}]
+	if t == nil || !t.done.IsZero() {
+		return
+	}
+	l.inFlight--
+	t.done, t.answer = now, answer
+	if answer.Code == Accepted {
+		t.count = 0
+		l.accepted(a, now)
+		return
+	}
+	t.count++
+	t.retryAt = now.Add(backoff(answer, t.count))
+	if a.Kind == Evict && answer.Code != Unavailable {
+		delete(l.uncounted, a.Target())
+	}
+	if final(answer.Code) {
+		l.refusedForGood(a, answer)
+	}
+}
+
+func (l *Ledger) accepted(a Action, now time.Time) {
+	switch a.Kind {
+	case Evict, Delete:
+		l.depart(a.Pod, now)
+	case LowerCost:
+		l.costed[a.Pod.UID] = a.Pod
+	case RestoreCost:
+		delete(l.costed, a.Pod.UID)
+	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin:
+	}
+}
+
+// depart enters a pod whose leaving is this drain's doing.
+func (l *Ledger) depart(p *snapshot.Pod, now time.Time) {
+	if l.departures[p.UID] != nil {
+		return
+	}
+	d := &departure{pod: p, at: now}
+	l.departures[p.UID] = d
+	l.leaving[p.UID] = d
+}
+
+func (l *Ledger) refusedForGood(a Action, answer Answer) {
+	switch a.Kind {
+	case Scale, ScaleMin:
+		l.deaf[a.surgeTarget()] = answer.Message
+	case LowerCost:
+		l.costless[a.Target()] = true
+	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost:
+	}
+}
+
+// final reports whether asking again cannot help.
+func final(code Code) bool { return code == Forbidden || code == Rejected || code == Denied }
+
+// backoff returns how long to wait before asking again; budgets are watched, so
+// this only bounds how long a missed event can hold a pod.
+func backoff(answer Answer, count int) time.Duration {
+	doubled := func(first, most time.Duration) time.Duration {
+		for range min(count-1, 10) {
+			first *= 2
+		}
+		return max(min(first, most), answer.RetryAfter)
+	}
+	switch answer.Code {
+	case Conflict:
+		return doubled(250*time.Millisecond, 5*time.Second)
+	case Unavailable:
+		return doubled(time.Second, 30*time.Second)
+	case RefusedForNow:
+		return max(answer.RetryAfter, time.Second)
+	case Denied:
+		return doubled(5*time.Second, 2*time.Minute)
+	case Accepted, Gone, RefusedByBudget, SeveralBudgets, NamespaceTerminating, Forbidden, Rejected:
+	}
+	return doubled(10*time.Second, 2*time.Minute)
+}
+
+// Observe compares the ledger with the cluster: which pods were seen gone, and
+// which evictions a budget's status shows by now.
+func (l *Ledger) Observe(view snapshot.View) {
+	for uid, t := range l.uncounted {
+		if counted(view, t) {
+			delete(l.uncounted, uid)
+		}
+	}
+	for uid, p := range l.costed {
+		if now := view.Cluster.Pod(uid); now == nil || now.Terminating() {
+			l.depart(p, view.Now)
+			delete(l.costed, uid)
+		}
+	}
+	for uid, d := range l.leaving {
+		if view.Cluster.Pod(uid) == nil {
+			d.gone = view.Now
+			delete(l.leaving, uid)
+		}
+	}
+}
+
+// counted reports whether the budget's status reflects the eviction. The server
+// names the pod in disruptedPods in the very write that uses the budget; later the
+// disruption controller takes it out again, once it has seen the deletion.
+func counted(view snapshot.View, t *try) bool {
+	b := view.Cluster.Budget(t.budget.key)
+	if b == nil || b.UID != t.budget.uid {
+		return true
+	}
+	if _, named := b.Disrupted[t.action.Pod.Name]; named {
+		return true
+	}
+	if t.done.IsZero() || b.ResourceVersion == t.budget.version {
+		return false
+	}
+	p := view.Cluster.Pod(t.action.Pod.UID)
+	return p == nil || p.Terminating() || view.Now.After(t.done.Add(disruptedFor))
+}
+
+// disruptedFor is how long the disruption controller believes an entry of
+// disruptedPods (DeletionTimeout upstream).
+const disruptedFor = 2 * time.Minute
+
+// InFlight reports whether an answer is still awaited.
+func (l *Ledger) InFlight() bool { return l.inFlight > 0 }
+
+// Note remembers since when each blocker stands and forgets those that went.
+func (l *Ledger) Note(d *Decision, now time.Time) {
+	fresh := make(map[sinceKey]time.Time, len(l.since))
+	remember := func(blockers []Blocker) {
+		for i := range blockers {
+			b := &blockers[i]
+			key := sinceKey{b.Pod, b.Node, b.Reason}
+			if before, ok := l.since[key]; ok && (b.Since.IsZero() || before.Before(b.Since)) {
+				b.Since = before
+			}
+			if b.Since.IsZero() {
+				b.Since = now
+			}
+			fresh[key] = b.Since
+		}
+	}
+	for i := range d.Pods {
+		remember(d.Pods[i].Blockers)
+	}
+	for i := range d.Nodes {
+		remember(d.Nodes[i].Blockers)
+	}
+	l.since = fresh
 }

@@ -31,13 +31,15 @@ type Cluster struct {
 	podsBySpace map[string]*podSet
 	marked      map[types.UID]*Pod
 	surged      map[types.UID]*Workload
-	budgets     map[string]map[string]*Budget
-	workloads   map[types.UID]*Workload
-	workloadsOf map[types.UID]map[types.UID]*Workload
-	scalers     map[Key]*Autoscaler
-	claims      map[Key]*Claim
-	attachments map[string]*Attachment
-	gaps        map[string]Gap
+
+	surgedScalers map[Key]*Autoscaler
+	budgets       map[string]map[string]*Budget
+	workloads     map[types.UID]*Workload
+	workloadsOf   map[types.UID]map[types.UID]*Workload
+	scalers       map[Key]*Autoscaler
+	claims        map[Key]*Claim
+	attachments   map[string]*Attachment
+	gaps          map[string]Gap
 }
 
 // Gap is a kind of object that could not be read. What depends on it is unknown,
@@ -58,13 +60,15 @@ func NewCluster() *Cluster {
 		podsBySpace: map[string]*podSet{},
 		marked:      map[types.UID]*Pod{},
 		surged:      map[types.UID]*Workload{},
-		budgets:     map[string]map[string]*Budget{},
-		workloads:   map[types.UID]*Workload{},
-		workloadsOf: map[types.UID]map[types.UID]*Workload{},
-		scalers:     map[Key]*Autoscaler{},
-		claims:      map[Key]*Claim{},
-		attachments: map[string]*Attachment{},
-		gaps:        map[string]Gap{},
+
+		surgedScalers: map[Key]*Autoscaler{},
+		budgets:       map[string]map[string]*Budget{},
+		workloads:     map[types.UID]*Workload{},
+		workloadsOf:   map[types.UID]map[types.UID]*Workload{},
+		scalers:       map[Key]*Autoscaler{},
+		claims:        map[Key]*Claim{},
+		attachments:   map[string]*Attachment{},
+		gaps:          map[string]Gap{},
 	}
 }
 

@@ -109,10 +109,24 @@ func compareWorkloads(a, b *Workload) int {
 }
 
 // SetAutoscaler adds or replaces an autoscaler.
-func (c *Cluster) SetAutoscaler(a *Autoscaler) { c.scalers[a.Key()] = a }
+func (c *Cluster) SetAutoscaler(a *Autoscaler) {
+	c.scalers[a.Key()] = a
+	delete(c.surgedScalers, a.Key())
+	if a.Surge != nil {
+		c.surgedScalers[a.Key()] = a
+	}
+}
 
 // DeleteAutoscaler forgets an autoscaler.
-func (c *Cluster) DeleteAutoscaler(key Key) { delete(c.scalers, key) }
+func (c *Cluster) DeleteAutoscaler(key Key) {
+	delete(c.scalers, key)
+	delete(c.surgedScalers, key)
+}
+
+// SurgedAutoscalers returns the autoscalers that carry a surge record, sorted.
+func (c *Cluster) SurgedAutoscalers() []*Autoscaler {
+	return sortedBy(c.surgedScalers, compareAutoscalers)
+}
 
 // AutoscalerOf returns the autoscaler that rules a workload, or nil.
 func (c *Cluster) AutoscalerOf(w *Workload) *Autoscaler {
@@ -127,9 +141,11 @@ func (c *Cluster) AutoscalerOf(w *Workload) *Autoscaler {
 
 // Autoscalers returns all autoscalers, sorted by namespace and name.
 func (c *Cluster) Autoscalers() []*Autoscaler {
-	return sortedBy(c.scalers, func(a, b *Autoscaler) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	return sortedBy(c.scalers, compareAutoscalers)
+}
+
+func compareAutoscalers(a, b *Autoscaler) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // SetClaim adds or replaces a volume claim.

@@ -1,0 +1,173 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// budgetsAllow says whether the eviction API would let the pod go now, counting
+// what this drain has used of its budget and the budget's status does not show yet.
+// It follows the server's own order of checks (spec drain, section 2.4).
+func (d *decider) budgetsAllow(p *snapshot.Pod) (budgetRef, []Blocker) {
+	if d.req.DisableEviction || budgetless(p) {
+		return budgetRef{}, nil
+	}
+	budgets := d.Cluster.BudgetsFor(p)
+	switch len(budgets) {
+	case 0:
+		return budgetRef{}, nil
+	case 1:
+		return d.budgetAllows(p, budgets[0])
+	}
+	return budgetRef{}, []Blocker{d.severalBudgets(p, budgets)}
+}
+
+func (d *decider) budgetAllows(p *snapshot.Pod, b *snapshot.Budget) (budgetRef, []Blocker) {
+	ref := budgetRef{key: b.Key(), uid: b.UID, version: b.ResourceVersion}
+	switch {
+	case unreadyMayGo(p, b):
+		return budgetRef{}, nil
+	case !b.Observed:
+		return ref, []Blocker{d.notObserved(p, b)}
+	case d.neverAllows(p, b):
+		return ref, []Blocker{d.neverAllowed(p, b)}
+	case b.Allowed-d.used[b.UID] <= 0:
+		return ref, []Blocker{d.exhausted(p, b)}
+	}
+	return ref, nil
+}
+
+// unreadyMayGo reports whether the server lets an unready pod go without using the
+// budget: always under AlwaysAllow, else only while enough others are healthy.
+func unreadyMayGo(p *snapshot.Pod, b *snapshot.Budget) bool {
+	return !p.Ready && (b.AlwaysAllow || (b.Observed && b.Desired > 0 && b.Current >= b.Desired))
+}
+
+// neverAllows reports whether the budget cannot allow an eviction however healthy
+// its pods become: a single replica with minAvailable 1, a percentage that rounds to
+// all of them, maxUnavailable 0.
+func (d *decider) neverAllows(p *snapshot.Pod, b *snapshot.Budget) bool {
+	if b.MaxUnavailable != nil && isZero(*b.MaxUnavailable) {
+		return true
+	}
+	if !b.Observed || b.Expected <= 0 {
+		return false
+	}
+	expected := b.Expected
+	if b.MinAvailable != nil && b.MinAvailable.Type == intstr.Int {
+		expected = max(expected, d.wanted(p))
+	}
+	return b.Desired >= expected
+}
+
+func isZero(v intstr.IntOrString) bool {
+	return (v.Type == intstr.Int && v.IntVal == 0) || (v.Type == intstr.String && strings.TrimRight(v.StrVal, "%") == "0")
+}
+
+// wanted returns how many pods the pod's owner asked for, 0 if unknown.
+func (d *decider) wanted(p *snapshot.Pod) int32 {
+	w := d.workloadOf(p)
+	switch {
+	case w == nil:
+		return 0
+	case w.Surge != nil:
+		return w.Surge.Was
+	}
+	return max(w.Replicas, 0)
+}
+
+// workloadOf returns what rules the pod's number: its Deployment if it has one,
+// else its controller; nil if unknown.
+func (d *decider) workloadOf(p *snapshot.Pod) *snapshot.Workload {
+	w := d.Cluster.Workload(p.Owner.UID)
+	if w != nil && w.Kind == "ReplicaSet" && w.Owner.UID != "" {
+		if owner := d.Cluster.Workload(w.Owner.UID); owner != nil {
+			return owner
+		}
+	}
+	return w
+}
+
+func (d *decider) severalBudgets(p *snapshot.Pod, budgets []*snapshot.Budget) Blocker {
+	b := Blocker{Reason: TwoBudgets, Pod: p.Key(), Node: p.Node, Dead: true}
+	if d.wordy {
+		var names []string
+		for _, budget := range budgets {
+			names = append(names, budget.Name)
+		}
+		b.Message = fmt.Sprintf("budgets %s all match it; the server evicts no pod under more than one", listed(names))
+		b.WayOut = "narrow the selector of all but one: kubectl edit pdb -n " + p.Namespace + " " + strings.Join(names, " ")
+	}
+	return b
+}
+
+func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
+	return Blocker{Reason: BudgetNotObserved, Pod: p.Key(), Node: p.Node,
+		Message: "the disruption controller has not looked at the latest version of budget " + budget.Name + " yet",
+		WayOut:  "wait; if it lasts, look at kube-controller-manager"}
+}
+
+func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
+	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: budget.BlockedSince, Dead: true}
+	if d.wordy {
+		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), counted32(budget.Expected, "pod"))
+		b.WayOut = d.wayPastBudget(p, budget)
+	}
+	return b
+}
+
+func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
+	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: budget.BlockedSince}
+	if d.wordy {
+		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget))
+		if used := d.used[budget.UID]; used > 0 && budget.Allowed > 0 {
+			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, counted32(used, "eviction"))
+		}
+		b.WayOut = "wait until more of its pods are ready"
+	}
+	return b
+}
+
+// unreadyUnder names the pods of a budget that are not ready.
+func (d *decider) unreadyUnder(b *snapshot.Budget) string {
+	var names []string
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		if (!p.Ready || p.Terminating()) && !p.Finished() && b.Matches(p) {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; not ready: " + listed(names)
+}
+
+func demand(b *snapshot.Budget) string {
+	switch {
+	case b.MinAvailable != nil:
+		return fmt.Sprintf("minAvailable %s asks for %d healthy", b.MinAvailable.String(), b.Desired)
+	case b.MaxUnavailable != nil:
+		return fmt.Sprintf("maxUnavailable is %s", b.MaxUnavailable.String())
+	}
+	return fmt.Sprintf("it asks for %d healthy", b.Desired)
+}
+
+// wayPastBudget says how to get past a budget that never allows.
+func (d *decider) wayPastBudget(p *snapshot.Pod, b *snapshot.Budget) string {
+	w := d.workloadOf(p)
+	if w == nil || w.Replicas < 0 {
+		return fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
+	}
+	scale := fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", w.Namespace, strings.ToLower(w.Kind), w.Name, w.Replicas+1)
+	if w.Kind == "Deployment" && d.req.Surge == SurgeNever {
+		return "--surge=auto, or " + scale
+	}
+	if b.MinAvailable == nil || b.MinAvailable.Type == intstr.String {
+		return fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
+	}
+	return scale
+}

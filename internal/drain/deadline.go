@@ -1,0 +1,224 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// rung is a step of the ladder that a drain with a deadline climbs.
+type rung int
+
+const (
+	rungEvict      rung = iota // evictions under their budgets, own grace where it fits
+	rungSurge                  // replacements are started wherever a budget holds a pod
+	rungShortGrace             // the longest grace no longer fits: graces are cut, waves no longer wait
+	rungLast                   // what budgets still hold is deleted, if the operator said so
+	rungEnd                    // the drain ends
+	rungs
+)
+
+// ladder holds when each rung begins. The zero ladder has no deadline.
+type ladder struct {
+	at      [rungs]time.Time
+	now     time.Time
+	reserve time.Duration
+}
+
+// Rung is a step of the ladder, for people.
+type Rung struct {
+	At   time.Time
+	Text string
+}
+
+// ladderOf derives the ladder from the request: the deadline is the operator's, the
+// steps before it leave the kubelet time to end what was asked to end.
+func (d *decider) ladderOf() ladder {
+	if d.req.Deadline.IsZero() {
+		return ladder{}
+	}
+	total := d.req.Deadline.Sub(d.req.Started)
+	l := ladder{now: d.Now, reserve: min(max(total/12, 2*time.Second), 10*time.Second)}
+	l.at[rungEvict] = d.req.Started
+	l.at[rungEnd] = d.req.Deadline
+	l.at[rungLast] = d.req.Deadline.Add(-min(total/4, 30*time.Second) - l.reserve)
+	l.at[rungSurge] = earlier(d.req.Started.Add(total/4), l.at[rungLast])
+	l.at[rungShortGrace] = later(earlier(d.req.Deadline.Add(-l.reserve-d.longestGrace()), l.at[rungLast]), l.at[rungSurge])
+	for _, at := range l.at {
+		d.wake(at)
+	}
+	return l
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// passed reports whether the rung has begun; without a deadline none ever does.
+func (l ladder) passed(r rung) bool { return !l.at[r].IsZero() && !l.now.Before(l.at[r]) }
+
+func (d *decider) longestGrace() time.Duration {
+	var longest time.Duration
+	for _, name := range d.req.Nodes {
+		for _, p := range d.Cluster.PodsOn(name) {
+			if !p.Terminating() && !p.Mirror {
+				longest = max(longest, d.ownGrace(p))
+			}
+		}
+	}
+	return longest
+}
+
+func (d *decider) ownGrace(p *snapshot.Pod) time.Duration {
+	if d.req.Grace != nil {
+		return *d.req.Grace
+	}
+	return p.Grace
+}
+
+// graceFor returns the grace to ask for; nil is the pod's own. With a deadline the
+// pod has to end before its node does. A cut grace is at least a second: zero would
+// let the API forget a pod whose process still runs.
+func (d *decider) graceFor(p *snapshot.Pod) *time.Duration {
+	if d.req.Deadline.IsZero() {
+		return d.req.Grace
+	}
+	room := d.room()
+	if d.ownGrace(p) <= room {
+		return d.req.Grace
+	}
+	return &room
+}
+
+// room is how long a pod that is asked to end now may take.
+func (d *decider) room() time.Duration {
+	return max(d.req.Deadline.Add(-d.ladder.reserve).Sub(d.Now).Truncate(time.Second), time.Second)
+}
+
+// hasten shortens the grace of a pod that somebody else asked to end, if it would
+// outlive the node.
+func (d *decider) hasten(p *snapshot.Pod) {
+	if !d.ladder.passed(rungShortGrace) || !p.Deletion.After(d.req.Deadline.Add(-d.ladder.reserve+time.Second)) {
+		return
+	}
+	at, t := d.standing(Delete, p.UID, p.ResourceVersion)
+	if at == free && (t == nil || t.answer.Code != Accepted) {
+		room := d.room()
+		d.act(Action{Kind: Delete, Pod: p, Grace: &room, Why: "its grace would outlast the deadline"})
+	}
+}
+
+// pastBudget reports whether the pod may now be deleted past what holds it. Only
+// what protects availability is passed over, and only if the operator said so;
+// objections, admission and missing rights stand.
+func (d *decider) pastBudget(s *PodStatus) bool {
+	if d.req.AtDeadline != AtDeadlineDelete || !d.ladder.passed(rungLast) {
+		return false
+	}
+	for i := range s.Blockers {
+		switch s.Blockers[i].Reason { //nolint:exhaustive // every other reason stands
+		case BudgetExhausted, BudgetNeverAllows, BudgetNotObserved, TwoBudgets, EarlierWave,
+			SurgeStarting, SurgeImpossible, RolloutUnderway, ServerAskedToWait, ChangedMeanwhile:
+		default:
+			return false
+		}
+	}
+	return d.deletionTurn(s.Pod)
+}
+
+// deletionTurn puts deletions past the budget into safety order: what has ready
+// siblings elsewhere first, what nothing replaces last. Each class gets its share
+// of the time between the last rung and the end.
+func (d *decider) deletionTurn(p *snapshot.Pod) bool {
+	share := d.req.Deadline.Add(-d.ladder.reserve).Sub(d.ladder.at[rungLast]) / (2 * riskClasses)
+	at := d.ladder.at[rungLast].Add(time.Duration(d.risk(p)) * share)
+	d.wake(at)
+	return !d.Now.Before(at)
+}
+
+const riskClasses = 5
+
+// risk says how much may be lost with the pod: 0 least.
+func (d *decider) risk(p *snapshot.Pod) int {
+	switch {
+	case waveOf(p).serving():
+		return 4
+	case p.Owner.UID == "":
+		return 3
+	case len(p.Claims) > 0 || len(p.EmptyDirs) > 0:
+		return 2
+	case !d.readyElsewhere(p):
+		return 1
+	}
+	return 0
+}
+
+func (d *decider) readyElsewhere(p *snapshot.Pod) bool {
+	for _, sibling := range d.Cluster.PodsOf(p.Owner.UID) {
+		if sibling.Ready && !sibling.Terminating() && !d.targeted(sibling.Node) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decider) targeted(node string) bool { return d.targets[node] }
+
+// Ladder returns the steps of the drain's deadline, empty without one.
+func Ladder(view snapshot.View, req Request) []Rung {
+	if req.Deadline.IsZero() {
+		return nil
+	}
+	d := newDecider(view, req, NewLedger(), true)
+	steps := make([]Rung, 0, rungs)
+	for r := range rungs {
+		steps = append(steps, Rung{At: d.ladder.at[r], Text: d.textOf(r)})
+	}
+	return steps
+}
+
+// rungText says which step of the ladder the drain is on.
+func (d *decider) rungText() string {
+	if d.req.Deadline.IsZero() || !d.wordy {
+		return ""
+	}
+	text := ""
+	for r := range rungs {
+		if d.ladder.passed(r) {
+			text = d.textOf(r)
+		}
+	}
+	return text
+}
+
+func (d *decider) textOf(r rung) string {
+	switch r {
+	case rungEvict:
+		return "evict under the budgets, each pod with its own grace as long as that ends in time"
+	case rungSurge:
+		if d.req.Surge == SurgeNever {
+			return "(no surge: --surge=never)"
+		}
+		return "start replacements first wherever a budget still holds a Deployment's pod"
+	case rungShortGrace:
+		return fmt.Sprintf("cut graces so that every pod ends %s before the deadline; waves no longer wait for each other", short(d.ladder.reserve))
+	case rungLast:
+		if d.req.AtDeadline == AtDeadlineDelete {
+			return "what budgets still hold is deleted past them, safest first (--at-deadline=delete)"
+		}
+		return "what is still held is reported and stays (--at-deadline=stop)"
+	case rungEnd, rungs:
+	}
+	return "stop and report"
+}

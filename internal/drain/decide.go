@@ -1,0 +1,167 @@
+package drain
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Decide returns what to do now, every blocker with its words, and how things stand.
+func Decide(view snapshot.View, req Request, led *Ledger) Decision {
+	return newDecider(view, req, led, true).decide()
+}
+
+// Step is Decide without the words: the same actions and the same outcome, for
+// forecasts that decide many thousand times.
+func Step(view snapshot.View, req Request, led *Ledger) Decision {
+	return newDecider(view, req, led, false).decide()
+}
+
+// decider holds one decision while it is being made.
+type decider struct {
+	snapshot.View
+	req    Request
+	led    *Ledger
+	wordy  bool
+	ladder ladder
+
+	out     Decision
+	targets map[string]bool
+	used    map[types.UID]int32 // evictions under each budget that its status does not show yet
+	surges  map[types.UID]*surge
+	zones   map[string]bool // zones with a draining node
+	active  int             // draining nodes
+	pending bool            // something is under way or may clear: the drain goes on
+	left    int             // pods that still have to leave
+	barred  int             // of these, pods that the caller may not evict
+}
+
+func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decider {
+	d := &decider{
+		View: view, req: req, led: led, wordy: wordy,
+		used:    map[types.UID]int32{},
+		surges:  map[types.UID]*surge{},
+		targets: make(map[string]bool, len(req.Nodes)),
+		zones:   map[string]bool{},
+	}
+	for _, name := range req.Nodes {
+		d.targets[name] = true
+	}
+	for _, t := range led.uncounted {
+		d.used[t.budget.uid]++
+	}
+	d.ladder = d.ladderOf()
+	d.out.Rung = d.rungText()
+	return d
+}
+
+func (d *decider) decide() Decision {
+	if d.led.ending != Running {
+		return d.tidyUp()
+	}
+	nodes := d.admitNodes()
+	d.surgeWhereNeeded(nodes)
+	for i := range nodes {
+		d.drainNode(&nodes[i])
+	}
+	d.recover()
+	d.conclude(nodes)
+	return d.out
+}
+
+// conclude says whether the drain goes on, and if not, how it ended.
+func (d *decider) conclude(nodes []target) {
+	for i := range nodes {
+		d.out.Nodes = append(d.out.Nodes, nodes[i].status)
+	}
+	d.out.Outcome = d.outcome()
+}
+
+func (d *decider) outcome() Outcome {
+	if !d.req.Deadline.IsZero() && !d.Now.Before(d.req.Deadline) && (d.left > 0 || d.pending) {
+		return DeadlinePassed
+	}
+	if d.pending || d.led.InFlight() || len(d.out.Actions) > 0 {
+		return Running
+	}
+	switch {
+	case d.left == 0 && !d.anyBlocked():
+		return Drained
+	case d.left > 0 && d.barred == d.left:
+		return NoAccess
+	}
+	return Blocked
+}
+
+func (d *decider) anyBlocked() bool {
+	for i := range d.out.Nodes {
+		if d.out.Nodes[i].State == NodeBlocked {
+			return true
+		}
+	}
+	return false
+}
+
+// act adds an action.
+func (d *decider) act(a Action) { d.out.Actions = append(d.out.Actions, a) }
+
+// wake asks for another look at t, if nothing happens before.
+func (d *decider) wake(t time.Time) {
+	if t.IsZero() || !t.After(d.Now) {
+		return
+	}
+	if d.out.Next.IsZero() || t.Before(d.out.Next) {
+		d.out.Next = t
+	}
+}
+
+// standing says where an action that was sent before stands.
+type standing int
+
+const (
+	free     standing = iota // never sent, or its effect was seen: it may be sent
+	underWay                 // no answer yet, or its effect was not seen yet
+	held                     // refused, and not to be sent again before its time
+)
+
+// unseenFor is how long an accepted write that the watch does not show holds back
+// another one like it.
+const unseenFor = 10 * time.Second
+
+// standing looks up an action on a target that now has this resource version.
+func (d *decider) standing(kind Kind, uid types.UID, version string) (standing, *try) {
+	t := d.led.tries[tryKey{kind, uid}]
+	switch {
+	case t == nil:
+		return free, nil
+	case t.done.IsZero():
+		return underWay, t
+	case t.answer.Code == Accepted:
+		if t.version == version && d.Now.Before(t.done.Add(unseenFor)) {
+			d.wake(t.done.Add(unseenFor))
+			return underWay, t
+		}
+		return free, t
+	case t.answer.Code == Conflict && t.version != version:
+		return free, t
+	case d.Now.Before(t.retryAt):
+		d.wake(t.retryAt)
+		return held, t
+	}
+	return free, t
+}
+
+// try adds the action unless it is under way, held or refused for good. It reports
+// whether the action is still to take effect.
+func (d *decider) try(a Action) bool {
+	at, t := d.standing(a.Kind, a.Target(), a.version())
+	if t != nil && at != underWay && final(t.answer.Code) {
+		return false
+	}
+	if at == free {
+		d.act(a)
+	}
+	return true
+}

@@ -1,0 +1,148 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Events returns what happened between two decisions, in a stable order.
+func Events(before, after Decision, now time.Time) []Event {
+	var events []Event
+	events = append(events, nodeEvents(before, after)...)
+	events = append(events, podEvents(before, after)...)
+	events = append(events, blockerEvents(before.Blockers(), after.Blockers())...)
+	for _, note := range after.Notes {
+		if !slices.Contains(before.Notes, note) {
+			events = append(events, Event{Kind: EventNote, Message: note})
+		}
+	}
+	if after.Rung != "" && after.Rung != before.Rung {
+		events = append(events, Event{Kind: EventDeadline, Message: after.Rung})
+	}
+	if before.Outcome == Running && after.Outcome != Running {
+		events = append(events, Event{Kind: EventEnd, Outcome: after.Outcome})
+	}
+	for i := range events {
+		events[i].At = now
+	}
+	return events
+}
+
+func nodeEvents(before, after Decision) []Event {
+	former := map[string]NodeState{}
+	for _, n := range before.Nodes {
+		former[n.Name] = n.State
+	}
+	var events []Event
+	for _, n := range after.Nodes {
+		if former[n.Name] != n.State {
+			events = append(events, Event{Kind: EventNode, Node: n.Name, State: string(n.State)})
+		}
+	}
+	return events
+}
+
+func podEvents(before, after Decision) []Event {
+	former := map[types.UID]PodState{}
+	for i := range before.Pods {
+		former[before.Pods[i].Pod.UID] = before.Pods[i].State
+	}
+	var events []Event
+	for i := range after.Pods {
+		s := &after.Pods[i]
+		if former[s.Pod.UID] != s.State {
+			events = append(events, Event{Kind: EventPod, Node: s.Pod.Node, Pod: s.Pod.Key(), State: string(s.State), Message: s.Note})
+		}
+	}
+	return events
+}
+
+type blockerKey struct {
+	pod     types.NamespacedName
+	node    string
+	reason  Reason
+	message string
+}
+
+// keyOf identifies a blocker by its words, without the numbers that only count time.
+func keyOf(b *Blocker) blockerKey {
+	message := b.Message
+	if b.Reason == Leaving || b.Reason == OverdueOnNode || b.Reason == AnotherDrain || b.Reason == EarlierWave {
+		message = ""
+	}
+	return blockerKey{b.Pod, b.Node, b.Reason, strings.TrimSpace(message)}
+}
+
+func blockerEvents(before, after []Blocker) []Event {
+	former, present := keys(before), keys(after)
+	var events []Event
+	for i := range after {
+		if b := &after[i]; !former[keyOf(b)] {
+			events = append(events, Event{Kind: EventBlocked, Node: b.Node, Pod: b.Pod, Message: b.Message, Blocker: b})
+		}
+	}
+	for i := range before {
+		if b := &before[i]; !present[keyOf(b)] && !sameReason(after, b) {
+			events = append(events, Event{Kind: EventCleared, Node: b.Node, Pod: b.Pod, Message: b.Message, Blocker: b})
+		}
+	}
+	return events
+}
+
+func keys(blockers []Blocker) map[blockerKey]bool {
+	set := make(map[blockerKey]bool, len(blockers))
+	for i := range blockers {
+		set[keyOf(&blockers[i])] = true
+	}
+	return set
+}
+
+func sameReason(blockers []Blocker, b *Blocker) bool {
+	return slices.ContainsFunc(blockers, func(other Blocker) bool {
+		return other.Pod == b.Pod && other.Node == b.Node && other.Reason == b.Reason
+	})
+}
+
+// AnswerEvent says what came of a write, where that is worth a line: what was scaled,
+// and what was refused.
+func AnswerEvent(a Action, answer Answer) (Event, bool) {
+	e := Event{Kind: EventAnswer, Message: string(a.Kind) + " refused: " + answer.Message}
+	switch a.Kind {
+	case Scale:
+		e.Message = fmt.Sprintf("%s/%s %s to %d replicas", a.Workload.Namespace, a.Workload.Name, scaled(a.Workload.Replicas, a.Replicas), a.Replicas)
+	case ScaleMin:
+		e.Message = fmt.Sprintf("autoscaler %s/%s %s to at least %d replicas", a.Autoscaler.Namespace, a.Autoscaler.Name, scaled(a.Autoscaler.Min, a.Replicas), a.Replicas)
+	case Cordon, Mark, Uncordon, Unmark:
+		e.Node = a.Node.Name
+		return e, answer.Code != Accepted && answer.Code != Conflict
+	case Evict, Delete, LowerCost, RestoreCost:
+		e.Pod, e.Node = a.Pod.Key(), a.Pod.Node
+		return e, answer.Code == Denied || answer.Code == Forbidden || answer.Code == Unavailable
+	}
+	if answer.Code == Accepted {
+		e.Kind = EventSurge
+		e.Message += ": " + a.Why
+		return e, a.Replicas != a.before()
+	}
+	e.Message += " refused: " + answer.Message
+	return e, answer.Code != Conflict
+}
+
+func scaled(from, to int32) string {
+	if to < from {
+		return "scaled down"
+	}
+	return "scaled up"
+}
+
+// before returns the number that a scaling changes.
+func (a Action) before() int32 {
+	if a.Kind == ScaleMin {
+		return a.Autoscaler.Min
+	}
+	return a.Workload.Replicas
+}

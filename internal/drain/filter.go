@@ -1,0 +1,85 @@
+package drain
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// fate is what the filters say of a pod: it leaves (both empty), it stays, or the
+// operator has to decide first.
+type fate struct {
+	stays      string
+	objections []Blocker
+}
+
+// fateOf applies the filters of source 004 ("Special pods to delete") and kubectl's
+// own two, in kubectl's order. Unlike kubectl it collects every objection.
+func (d *decider) fateOf(p *snapshot.Pod) fate {
+	switch {
+	case d.deletedBefore(p):
+		return fate{stays: "terminating since before --skip-wait-for-delete-timeout"}
+	case d.req.PodSelector != nil && !d.req.PodSelector.Matches(labels.Set(p.Labels)):
+		return fate{stays: "not selected"}
+	case p.Mirror:
+		return fate{stays: "static pod, run by the kubelet from a file"}
+	case p.Finished():
+		return fate{}
+	}
+	if p.Owner.Kind == "DaemonSet" && d.req.DaemonSets == DaemonSetsIgnore && !d.orphanOfDaemonSet(p) {
+		return fate{stays: "DaemonSet pod"}
+	}
+	return fate{objections: d.objectionsTo(p)}
+}
+
+func (d *decider) deletedBefore(p *snapshot.Pod) bool {
+	return d.req.SkipDeletedBefore > 0 && p.Terminating() && d.Now.Sub(p.Deletion) > d.req.SkipDeletedBefore
+}
+
+func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
+	var found []Blocker
+	object := func(reason Reason, message, wayOut string) {
+		found = append(found, Blocker{Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, WayOut: wayOut, Dead: true})
+	}
+	switch {
+	case p.Owner.Kind == "DaemonSet" && d.orphanOfDaemonSet(p):
+		if !d.req.Force {
+			object(OrphanedDaemon, fmt.Sprintf("its DaemonSet %s does not exist any more, nothing will replace it", p.Owner.Name), "--force")
+		}
+	case p.Owner.Kind == "DaemonSet" && d.req.DaemonSets == DaemonSetsObject:
+		object(DaemonSetPod, "a DaemonSet's pod comes back on the same node at once", "--ignore-daemonsets to leave it there, or --daemonsets=evict to remove it last")
+	case p.Owner.UID == "" && !d.req.Force:
+		object(UnreplicatedPod, "no controller owns it, nothing will replace it", "--force to evict it all the same")
+	}
+	if len(p.EmptyDirs) > 0 && !d.req.DeleteEmptyDir {
+		object(LocalStorage, fmt.Sprintf("its local data (emptyDir %s) is lost with the pod", listed(p.EmptyDirs)), "--delete-emptydir-data to accept that")
+	}
+	if p.OrderError != "" {
+		object(InvalidOrder, p.OrderError, fmt.Sprintf("kubectl annotate pod -n %s %s %s=<integer> --overwrite", p.Namespace, p.Name, snapshot.OrderAnnotation))
+	}
+	return found
+}
+
+// orphanOfDaemonSet reports whether a DaemonSet's pod has lost its DaemonSet. A
+// DaemonSet that cannot be seen is taken to be there.
+func (d *decider) orphanOfDaemonSet(p *snapshot.Pod) bool {
+	if _, gap := d.Cluster.Gap("daemonsets"); gap {
+		return false
+	}
+	return d.Cluster.Workload(p.Owner.UID) == nil
+}
+
+// Objections returns every objection of the filters to the drain, for all pods of
+// all its nodes, before anything is changed.
+func Objections(view snapshot.View, req Request) []Blocker {
+	d := newDecider(view, req, NewLedger(), true)
+	var all []Blocker
+	for _, name := range req.Nodes {
+		for _, p := range view.Cluster.PodsOn(name) {
+			all = append(all, d.fateOf(p).objections...)
+		}
+	}
+	return all
+}

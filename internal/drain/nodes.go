@@ -1,0 +1,181 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// target is one node of the drain.
+type target struct {
+	node    *snapshot.Node // nil: the cluster has none of this name
+	status  NodeStatus
+	claimed bool // cordoned, and this drain's record seen on it
+	placed  bool // its pods may leave now
+	front   waveKey
+}
+
+// admitNodes looks at every target, claims those that are free, and gives places to
+// MaxParallel nodes in MaxZones zones, in the given order. A node on which nothing is
+// left that may still move needs no place.
+func (d *decider) admitNodes() []target {
+	targets := make([]target, 0, len(d.req.Nodes))
+	for _, name := range d.req.Nodes {
+		t := target{node: d.Cluster.Node(name), status: NodeStatus{Name: name, State: NodePending}}
+		t.claimed = t.node != nil && d.claim(&t)
+		if t.claimed {
+			d.place(&t)
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// place gives the node a place among those that drain at once, if it needs one and
+// one is free.
+func (d *decider) place(t *target) {
+	front, moving := d.frontOf(t)
+	t.front = front
+	if !moving && len(d.Cluster.AttachmentsOn(t.node.Name)) == 0 {
+		t.placed = true
+		return
+	}
+	zone := t.node.Zone
+	t.placed = (d.req.MaxParallel <= 0 || d.active < d.req.MaxParallel) &&
+		(d.req.MaxZones <= 0 || d.zones[zone] || len(d.zones) < d.req.MaxZones)
+	if t.placed {
+		d.active++
+		d.zones[zone] = true
+	}
+}
+
+// frontOf returns the earliest wave of the node that still has a pod which may
+// leave, and whether there is one.
+func (d *decider) frontOf(t *target) (waveKey, bool) {
+	var front waveKey
+	found := false
+	for _, p := range d.Cluster.PodsOn(t.node.Name) {
+		key := waveOf(p)
+		if found && key.compare(front) >= 0 {
+			continue
+		}
+		if f := d.fateOf(p); f.stays == "" && len(f.objections) == 0 && !d.doomed(p) {
+			front, found = key, true
+		}
+	}
+	return front, found
+}
+
+// doomed reports whether only somebody else can make the pod's leaving possible.
+func (d *decider) doomed(p *snapshot.Pod) bool {
+	if p.Terminating() {
+		return false
+	}
+	if t := d.led.tries[tryKey{Evict, p.UID}]; t != nil && (t.answer.Code == Forbidden || t.answer.Code == Rejected) {
+		return true
+	}
+	if d.req.DisableEviction || budgetless(p) {
+		return false
+	}
+	budgets := d.Cluster.BudgetsFor(p)
+	switch {
+	case len(budgets) == 0:
+		return false
+	case len(budgets) > 1:
+		return true
+	case unreadyMayGo(p, budgets[0]) || !d.neverAllows(p, budgets[0]):
+		return false
+	}
+	return !d.maySurge(p)
+}
+
+// claim makes the node unschedulable and writes this drain's record on it. It
+// reports whether both were observed.
+func (d *decider) claim(t *target) bool {
+	n := t.node
+	switch {
+	case n.DrainError != "":
+		d.blockNode(t, Blocker{Reason: UnreadableRecord, Message: n.DrainError, Dead: true,
+			WayOut: fmt.Sprintf("kubectl annotate node %s %s-", n.Name, snapshot.DrainAnnotation)})
+		return false
+	case d.drainedByAnother(n):
+		d.blockNode(t, Blocker{Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
+			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends", n.Drain.By, short(d.Now.Sub(n.Drain.Beat))),
+			WayOut:  "wait, or stop the other drain"})
+		return false
+	case d.own(n) && n.Unschedulable:
+		d.beat(n)
+		return true
+	case d.own(n):
+		d.blockNode(t, Blocker{Reason: NodeNotCordoned, Dead: true,
+			Message: "somebody made the node schedulable while it was being drained; its pods are left alone",
+			WayOut:  "run the drain again if the node is still to be drained"})
+		return false
+	}
+	d.cordon(t)
+	return false
+}
+
+func (d *decider) cordon(t *target) {
+	n := t.node
+	record := &snapshot.DrainRecord{
+		Drainer: d.self(), Why: d.req.Why, Since: d.req.Started, State: "draining",
+		Cordoned: !n.Unschedulable || (n.Drain != nil && n.Drain.Cordoned),
+	}
+	if d.try(Action{Kind: Cordon, Node: n, Record: record, Why: "no new pods are to come"}) {
+		d.pending = true
+		return
+	}
+	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)
+	d.blockNode(t, Blocker{Reason: NoPermission, Dead: true, Message: sent.answer.Message,
+		WayOut: "ask for the right to patch nodes"})
+	d.barred, d.left = d.barred+1, d.left+1
+}
+
+// own reports whether the record on the node is this drain's.
+func (d *decider) own(n *snapshot.Node) bool {
+	return n.Drain != nil && n.Drain.ID == d.req.Self.ID
+}
+
+// drainedByAnother reports whether another drain works on the node and may still be
+// alive.
+func (d *decider) drainedByAnother(n *snapshot.Node) bool {
+	return n.Drain != nil && !d.own(n) && working(n.Drain) && alive(n.Drain.Drainer, d.Now, d.req.Dead)
+}
+
+func working(r *snapshot.DrainRecord) bool { return r.State == "draining" }
+
+func alive(who snapshot.Drainer, now time.Time, dead map[string]bool) bool {
+	return !dead[who.ID] && who.LiveAt(now)
+}
+
+// beat renews the sign of life on the node.
+func (d *decider) beat(n *snapshot.Node) {
+	due := n.Drain.Beat.Add(snapshot.BeatEvery)
+	d.wake(due)
+	if d.Now.Before(due) {
+		return
+	}
+	record := *n.Drain
+	record.Beat = d.Now
+	d.try(Action{Kind: Mark, Node: n, Record: &record, Why: "sign of life"})
+}
+
+// self returns this drain's identity with a fresh sign of life.
+func (d *decider) self() snapshot.Drainer {
+	who := d.req.Self
+	who.Beat = d.Now
+	return who
+}
+
+func (d *decider) blockNode(t *target, b Blocker) {
+	b.Node = t.status.Name
+	if b.Dead {
+		t.status.State = NodeBlocked
+	} else {
+		d.pending = true
+		d.wake(b.Retry)
+	}
+	t.status.Blockers = append(t.status.Blockers, b)
+}

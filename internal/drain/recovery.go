@@ -1,0 +1,147 @@
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// recover reports what has come back for the pods that left. Drained is not the
+// same as recovered: only a pod that was seen ready counts.
+func (d *decider) recover() {
+	if !d.wordy && !d.req.WaitReplaced {
+		return
+	}
+	for _, owner := range d.departedOwners() {
+		d.recoverOwner(owner)
+	}
+}
+
+// departedOwners groups the pods that were seen gone by what rules their number.
+func (d *decider) departedOwners() [][]*departure {
+	groups := map[types.UID][]*departure{}
+	for _, dep := range d.led.departures {
+		if !dep.gone.IsZero() {
+			groups[dep.pod.Owner.UID] = append(groups[dep.pod.Owner.UID], dep)
+		}
+	}
+	all := make([][]*departure, 0, len(groups))
+	for _, group := range groups {
+		slices.SortFunc(group, func(a, b *departure) int {
+			return cmp.Or(a.gone.Compare(b.gone), snapshot.ComparePods(a.pod, b.pod))
+		})
+		all = append(all, group)
+	}
+	slices.SortFunc(all, func(a, b []*departure) int { return snapshot.ComparePods(a[0].pod, b[0].pod) })
+	return all
+}
+
+// recoverOwner finds how many pods the owner still lacks. The pods that left last
+// are the ones that are not replaced yet.
+func (d *decider) recoverOwner(group []*departure) {
+	owner := d.workloadOf(group[0].pod)
+	if owner == nil || owner.Replicas < 0 {
+		for _, dep := range group {
+			d.departed(dep, nil, Blocker{}, noReplacement(dep.pod, owner))
+		}
+		return
+	}
+	lacking, coming := d.lacking(owner)
+	missing := min(lacking, len(group))
+	for i, dep := range group {
+		if i < len(group)-missing {
+			d.departed(dep, nil, Blocker{}, "replaced")
+			continue
+		}
+		var next *snapshot.Pod
+		if n := i - (len(group) - missing); n < len(coming) {
+			next = coming[n]
+		}
+		b := notBack(dep.pod, owner, next)
+		d.departed(dep, next, b, b.Message)
+	}
+}
+
+// lacking returns how many pods the owner wants and does not have ready off the
+// targeted nodes, and the pods that are on their way.
+func (d *decider) lacking(owner *snapshot.Workload) (int, []*snapshot.Pod) {
+	want := owner.Replicas
+	if owner.Surge != nil {
+		want = owner.Surge.Was
+	}
+	have := 0
+	var coming []*snapshot.Pod
+	for _, p := range d.podsOf(owner) {
+		switch {
+		case p.Terminating() || p.Finished():
+		case p.AvailableAt(d.Now, owner.MinReady):
+			have++
+		default:
+			coming = append(coming, p)
+			if p.Ready {
+				d.wake(p.ReadySince.Add(owner.MinReady))
+			}
+		}
+	}
+	return max(int(want)-have, 0), coming
+}
+
+// podsOf returns the pods of a workload, through its ReplicaSets where it is a
+// Deployment.
+func (d *decider) podsOf(w *snapshot.Workload) []*snapshot.Pod {
+	if w.Kind != "Deployment" {
+		return d.Cluster.PodsOf(w.UID)
+	}
+	var pods []*snapshot.Pod
+	for _, rs := range d.Cluster.WorkloadsOf(w.UID) {
+		pods = append(pods, d.Cluster.PodsOf(rs.UID)...)
+	}
+	return pods
+}
+
+func noReplacement(p *snapshot.Pod, owner *snapshot.Workload) string {
+	switch {
+	case p.Owner.UID == "":
+		return "nothing replaces it: no controller owned it"
+	case p.Owner.Kind == "DaemonSet":
+		return "its DaemonSet runs it wherever the node may have it"
+	case owner != nil:
+		return fmt.Sprintf("its %s %s decides whether it runs again", owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("its %s %s cannot be seen, so it is unknown whether it was replaced", p.Owner.Kind, p.Owner.Name)
+}
+
+func notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snapshot.Pod) Blocker {
+	b := Blocker{Reason: NotReplaced, Pod: p.Key(), Node: p.Node,
+		Message: fmt.Sprintf("%s/%s has not started its replacement yet", owner.Kind, owner.Name),
+		WayOut:  fmt.Sprintf("kubectl describe %s -n %s %s", owner.Kind, owner.Namespace, owner.Name)}
+	if next != nil {
+		b.Message = fmt.Sprintf("its replacement %s is not ready%s", next.Name, because(next.NotReadyWhy))
+		b.WayOut = fmt.Sprintf("kubectl describe pod -n %s %s", next.Namespace, next.Name)
+	}
+	return b
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// departed shows a pod that left; a blocker means that it is not replaced yet.
+func (d *decider) departed(dep *departure, next *snapshot.Pod, b Blocker, note string) {
+	s := PodStatus{Pod: dep.pod, State: Replaced, Note: note, GoneAt: dep.gone, Replacement: next}
+	if b.Reason != "" {
+		s.State = GoneState
+		if d.req.WaitReplaced {
+			s.Blockers = []Blocker{b}
+			d.pending = true
+		}
+	}
+	d.show(s)
+}

@@ -1,0 +1,221 @@
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// surge is a Deployment whose replacements are started before its pods leave.
+type surge struct {
+	deployment *snapshot.Workload
+	scaler     *snapshot.Autoscaler // nil where none rules the Deployment
+	leaving    []*snapshot.Pod      // on nodes that drain now, in their turn, not terminating
+	running    int                  // pods that are not terminating
+	ready      int                  // of these, pods that are available
+	waiting    Blocker              // what the surge waits for; Reason "" if it may be left to evictions
+	spare      int                  // ready pods beyond what the owner asked for
+}
+
+// surgeWhereNeeded groups the pods that may leave now by Deployment and moves each
+// group that needs a surge, or is in one, a step on.
+func (d *decider) surgeWhereNeeded(nodes []target) {
+	groups := map[types.UID]*surge{}
+	if d.req.Surge != SurgeNever {
+		for i := range nodes {
+			d.groupPods(&nodes[i], groups)
+		}
+	}
+	for _, s := range sortedSurges(groups) {
+		if s.deployment.Surge != nil || d.needsSurge(s) {
+			d.surges[s.deployment.UID] = s
+			d.stepSurge(s)
+		}
+	}
+	d.endSurges()
+}
+
+func (d *decider) groupPods(t *target, groups map[types.UID]*surge) {
+	if !t.claimed || !t.placed {
+		return
+	}
+	for _, p := range d.Cluster.PodsOn(t.status.Name) {
+		w := d.surgeable(p)
+		if w == nil || p.Terminating() || waveOf(p) != t.front {
+			continue
+		}
+		if f := d.fateOf(p); f.stays != "" || len(f.objections) > 0 {
+			continue
+		}
+		if groups[w.UID] == nil {
+			groups[w.UID] = &surge{deployment: w, scaler: d.Cluster.AutoscalerOf(w)}
+		}
+		groups[w.UID].leaving = append(groups[w.UID].leaving, p)
+	}
+}
+
+func sortedSurges(groups map[types.UID]*surge) []*surge {
+	all := make([]*surge, 0, len(groups))
+	for _, s := range groups {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *surge) int {
+		x, y := a.deployment, b.deployment
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return all
+}
+
+// surgeable returns the Deployment that can be scaled in place of this pod, or nil.
+func (d *decider) surgeable(p *snapshot.Pod) *snapshot.Workload {
+	if p.Owner.Kind != "ReplicaSet" || p.Finished() {
+		return nil
+	}
+	w := d.workloadOf(p)
+	if w == nil || w.Kind != "Deployment" || w.Replicas < 1 {
+		return nil
+	}
+	return w
+}
+
+// maySurge reports whether a surge could still take this pod past a dead budget.
+func (d *decider) maySurge(p *snapshot.Pod) bool {
+	if d.req.Surge == SurgeNever {
+		return false
+	}
+	w := d.surgeable(p)
+	return w != nil && d.surgeObstacle(w, p) == ""
+}
+
+// surgeObstacle says why a Deployment cannot be surged at all; "" if it can.
+func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
+	switch {
+	case d.led.deaf[w.UID] != "":
+		return d.led.deaf[w.UID]
+	case w.SurgeError != "":
+		return w.SurgeError
+	}
+	if gap, ok := d.Cluster.Gap("horizontalpodautoscalers"); ok {
+		return "cannot see whether an autoscaler rules it: " + gap.Reason
+	}
+	for _, name := range p.Claims {
+		c := d.Cluster.Claim(snapshot.Key{Namespace: p.Namespace, Name: name})
+		if c == nil || !c.Shared {
+			return fmt.Sprintf("volume claim %s cannot be mounted by a second pod on another node", name)
+		}
+	}
+	if a := d.Cluster.AutoscalerOf(w); a != nil && w.Surge == nil && a.Max <= w.Replicas {
+		return fmt.Sprintf("autoscaler %s allows no more than %d replicas", a.Name, a.Max)
+	}
+	return ""
+}
+
+// needsSurge says whether the pods' leaving calls for a surge.
+func (d *decider) needsSurge(s *surge) bool {
+	if obstacle := d.surgeObstacle(s.deployment, s.leaving[0]); obstacle != "" {
+		d.noteUnsurged(s, obstacle)
+		return false
+	}
+	if d.req.Surge == SurgeAlways {
+		return true
+	}
+	if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return p.Ready }) {
+		return false
+	}
+	return d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget)
+}
+
+// lastReady reports whether no pod of the Deployment would be ready once these left,
+// and nothing but a surge prevents that.
+func (d *decider) lastReady(s *surge) bool {
+	if s.deployment.Replicas > 1 && len(d.Cluster.BudgetsFor(s.leaving[0])) > 0 {
+		return false
+	}
+	for _, p := range d.podsOf(s.deployment) {
+		if p.Ready && !p.Terminating() && !slices.Contains(s.leaving, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// heldByBudget reports whether a budget holds the pod for good or, near the
+// deadline, holds it at all.
+func (d *decider) heldByBudget(p *snapshot.Pod) bool {
+	_, found := d.budgetsAllow(p)
+	for i := range found {
+		if found[i].Reason == BudgetNeverAllows || (d.ladder.passed(rungSurge) && found[i].Reason == BudgetExhausted) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteUnsurged says once why a Deployment is not surged, where that matters.
+func (d *decider) noteUnsurged(s *surge, obstacle string) {
+	if d.wordy && (d.req.Surge == SurgeAlways || d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget)) {
+		d.out.Notes = append(d.out.Notes, fmt.Sprintf("%s/%s is not surged: %s", s.deployment.Namespace, s.deployment.Name, obstacle))
+	}
+}
+
+// surgeOf returns the surge that the pod is part of, or nil.
+func (d *decider) surgeOf(p *snapshot.Pod) *surge {
+	if len(d.surges) == 0 {
+		return nil
+	}
+	w := d.surgeable(p)
+	if w == nil {
+		return nil
+	}
+	s := d.surges[w.UID]
+	if s == nil || !slices.Contains(s.leaving, p) {
+		return nil
+	}
+	return s
+}
+
+// judgeSurged says where a pod stands whose Deployment is surged. It leaves by the
+// scaling down, which asks no budget because ready pods never fall below what the
+// owner asked for; or by an eviction where its deletion cost cannot be lowered or
+// its grace has to be cut.
+func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blocker, g *gate) PodStatus {
+	s.State = Surging
+	if len(s.Blockers) > 0 {
+		s.State = Waiting
+	}
+	if d.byEviction(su) && su.waiting.Reason == "" && !g.shut() {
+		s.Blockers = append(s.Blockers, found...)
+		if su.spare > 0 && len(s.Blockers) == 0 {
+			su.spare--
+			d.letGo(&s, ref)
+			return s
+		}
+	}
+	b := su.waiting
+	if b.Reason == "" {
+		b = Blocker{Reason: SurgeStarting, Message: "its replacement is ready; it is being removed", WayOut: "wait"}
+	}
+	b.Pod, b.Node = s.Pod.Key(), s.Pod.Node
+	s.Blockers = append(s.Blockers, b)
+	if d.pastBudget(&s) {
+		d.letGo(&s, ref)
+	}
+	return s
+}
+
+// byEviction reports whether the pods of a surge have to be evicted one by one.
+func (d *decider) byEviction(s *surge) bool {
+	if d.req.Grace != nil || d.ladder.passed(rungShortGrace) {
+		return true
+	}
+	return slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.led.costless[p.UID] })
+}
+
+// settleFor is how long a surge waits for its slowest replacements before it goes on
+// with those that are ready.
+const settleFor = 45 * time.Second

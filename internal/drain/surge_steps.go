@@ -1,0 +1,251 @@
+package drain
+
+import (
+	"fmt"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// stepSurge moves a surge one step: claim, start, wait, remove, scale back. Each
+// step is taken only when the effect of the one before was observed.
+func (d *decider) stepSurge(s *surge) {
+	d.countPods(s)
+	record := s.deployment.Surge
+	switch {
+	case record == nil && !s.deployment.Settled:
+		s.waiting = Blocker{Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
+			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s", s.deployment.Namespace, s.deployment.Name)}
+	case record == nil:
+		d.startSurge(s)
+	case record.ID != d.req.Self.ID:
+		d.foreignSurge(s)
+	case s.deployment.Replicas != record.To:
+		d.dropSurge(s)
+	default:
+		d.removeSpare(s)
+	}
+}
+
+func (d *decider) countPods(s *surge) {
+	for _, p := range d.podsOf(s.deployment) {
+		if p.Terminating() || p.Finished() {
+			continue
+		}
+		s.running++
+		if p.AvailableAt(d.Now, s.deployment.MinReady) {
+			s.ready++
+		} else if p.Ready {
+			d.wake(p.ReadySince.Add(s.deployment.MinReady))
+		}
+	}
+	if s.deployment.Surge != nil {
+		s.spare = max(s.ready-int(s.deployment.Surge.Was), 0)
+	}
+}
+
+// startSurge asks for one replacement for every pod that is to leave.
+func (d *decider) startSurge(s *surge) {
+	w := s.deployment
+	to := w.Replicas + int32(len(s.leaving)) //nolint:gosec // pods of a few nodes
+	if s.scaler != nil {
+		to = min(to, s.scaler.Max)
+	}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, w.Replicas, to), WayOut: "wait"}
+	if !d.raiseMin(s, to) {
+		return
+	}
+	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: w.Replicas, To: to, Since: d.Now, Step: d.Now}
+	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record,
+		Why: fmt.Sprintf("%s start elsewhere before %s leave", counted32(to-w.Replicas, "replacement"), counted32(int32(len(s.leaving)), "pod"))}) //nolint:gosec // likewise
+}
+
+// raiseMin keeps an autoscaler from taking the replacements away again. It reports
+// whether the Deployment may be scaled.
+func (d *decider) raiseMin(s *surge, to int32) bool {
+	a := s.scaler
+	if a == nil || (a.Surge != nil && a.Surge.ID == d.req.Self.ID && a.Min >= to) {
+		return true
+	}
+	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: a.Min, To: max(a.Min, to), Since: d.Now, Step: d.Now}
+	if a.Surge != nil {
+		record.Was = a.Surge.Was
+	}
+	d.try(Action{Kind: ScaleMin, Autoscaler: a, Workload: s.deployment, Replicas: record.To, Surge: record,
+		Why: "the autoscaler keeps the replacements"})
+	return false
+}
+
+// foreignSurge waits for another drain's surge, or undoes it if that drain is dead.
+func (d *decider) foreignSurge(s *surge) {
+	record := s.deployment.Surge
+	if d.surgeAlive(record) {
+		s.waiting = Blocker{Reason: AnotherDrain, Since: record.Since, Retry: record.Beat.Add(snapshot.LiveFor),
+			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), WayOut: "wait, or stop the other drain"}
+		d.wake(s.waiting.Retry)
+		return
+	}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", WayOut: "wait"}
+	for _, a := range undoScale(s.deployment, s.scaler) {
+		d.try(a)
+	}
+}
+
+// surgeAlive reports whether the drain that wrote the record may still be running:
+// its sign of life is on the nodes it drains.
+func (d *decider) surgeAlive(r *snapshot.SurgeRecord) bool {
+	if d.req.Dead[r.ID] {
+		return false
+	}
+	if r.LiveAt(d.Now) {
+		return true
+	}
+	for _, n := range d.Cluster.Nodes() {
+		if n.Drain != nil && n.Drain.ID == r.ID && working(n.Drain) && n.Drain.LiveAt(d.Now) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropSurge gives way to somebody who scaled the Deployment in between: the number
+// of replicas is the owner's.
+func (d *decider) dropSurge(s *surge) {
+	w := s.deployment
+	why := fmt.Sprintf("somebody set its replicas to %d during the surge", w.Replicas)
+	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	if s.scaler != nil && d.ours(s.scaler.Surge) {
+		d.try(restoreMin(s.scaler, w))
+	}
+	d.try(Action{Kind: Scale, Workload: w, Replicas: w.Replicas, GiveUp: why, Why: why})
+}
+
+func (d *decider) ours(r *snapshot.SurgeRecord) bool { return r != nil && r.ID == d.req.Self.ID }
+
+// removeSpare removes as many of the leaving pods as there are ready replacements.
+func (d *decider) removeSpare(s *surge) {
+	w := s.deployment
+	record := w.Surge
+	unready := int(w.Replicas) - s.ready
+	d.wake(record.Step.Add(settleFor))
+	switch {
+	case s.running > int(w.Replicas) || d.underWay(Scale, w):
+		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", WayOut: "wait"}
+	case unready > 0 && (s.spare == 0 || d.Now.Before(record.Step.Add(settleFor))):
+		s.waiting = d.surgeUnready(s, unready)
+	case d.byEviction(s):
+	case unready > 0:
+		d.rescale(s, int32(s.ready), "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
+	case !d.costsLowered(s):
+	default:
+		gone := min(len(s.leaving), s.spare)
+		d.rescale(s, w.Replicas-int32(gone), fmt.Sprintf("%d pods leave, their replacements are ready", gone)) //nolint:gosec // a count of pods
+	}
+}
+
+func (d *decider) underWay(kind Kind, w *snapshot.Workload) bool {
+	at, _ := d.standing(kind, w.UID, w.ResourceVersion)
+	return at == underWay
+}
+
+func (d *decider) surgeUnready(s *surge, unready int) Blocker {
+	b := Blocker{Reason: SurgeStarting, Since: s.deployment.Surge.Since, WayOut: "wait, or --surge=never to go without"}
+	if !d.wordy {
+		return b
+	}
+	want := int(s.deployment.Replicas - s.deployment.Surge.Was)
+	b.Message = fmt.Sprintf("%d of %d replacements of %s are ready", max(want-unready, 0), want, s.deployment.Name)
+	for _, p := range d.podsOf(s.deployment) {
+		if !p.Ready && !p.Terminating() && p.NotReadyWhy != "" {
+			b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
+			break
+		}
+	}
+	return b
+}
+
+// costsLowered makes the leaving pods the first that the ReplicaSet removes. It
+// reports whether that was observed for all of them.
+func (d *decider) costsLowered(s *surge) bool {
+	all := true
+	for _, p := range s.leaving {
+		if markedBy(p, d.req.Self.ID) {
+			continue
+		}
+		all = false
+		d.try(Action{Kind: LowerCost, Pod: p, Drain: d.req.Self.ID, Why: "the scaling down is to remove this pod"})
+	}
+	return all
+}
+
+// rescale sets the replicas of a surged Deployment, never below what its owner asked
+// for. The surge is over when that number is reached.
+func (d *decider) rescale(s *surge, to int32, why string) {
+	w := s.deployment
+	to = max(to, w.Surge.Was)
+	if s.scaler != nil && d.ours(s.scaler.Surge) {
+		d.try(restoreMin(s.scaler, w))
+		return
+	}
+	var record *snapshot.SurgeRecord
+	if to > w.Surge.Was {
+		next := *w.Surge
+		next.To, next.Step, next.Beat = to, d.Now, d.Now
+		record = &next
+	}
+	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
+}
+
+// endSurges scales back what has no leaving pods any more.
+func (d *decider) endSurges() {
+	for _, w := range d.Cluster.Surged() {
+		if !d.ours(w.Surge) || d.surges[w.UID] != nil {
+			continue
+		}
+		d.pending = true
+		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
+			d.try(a)
+		}
+	}
+	for _, a := range d.Cluster.SurgedAutoscalers() {
+		if d.ours(a.Surge) && !d.surging(a) {
+			d.pending = true
+			d.try(restoreMin(a, nil))
+		}
+	}
+}
+
+func (d *decider) surging(a *snapshot.Autoscaler) bool {
+	for _, s := range d.surges {
+		if s.scaler != nil && s.scaler.UID == a.UID {
+			return true
+		}
+	}
+	for _, w := range d.Cluster.Surged() {
+		if a.Rules(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// undoScale returns the next steps that take a surge back: the autoscaler first,
+// since it would start the replacements again. Where somebody has scaled in between,
+// only the record goes.
+func undoScale(w *snapshot.Workload, a *snapshot.Autoscaler) []Action {
+	if a != nil && a.Surge != nil && a.Surge.ID == w.Surge.ID {
+		return []Action{restoreMin(a, w)}
+	}
+	to := w.Replicas
+	if to == w.Surge.To {
+		to = w.Surge.Was
+	}
+	return []Action{{Kind: Scale, Workload: w, Replicas: to, Why: "the surge is over"}}
+}
+
+func restoreMin(a *snapshot.Autoscaler, w *snapshot.Workload) Action {
+	to := a.Min
+	if to == a.Surge.To {
+		to = a.Surge.Was
+	}
+	return Action{Kind: ScaleMin, Autoscaler: a, Workload: w, Replicas: to, Why: "the autoscaler's own minimum"}
+}

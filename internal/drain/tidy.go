@@ -1,0 +1,135 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// tidyUp returns what is left to undo once the drain has an outcome: deletion costs,
+// surges, and the cordon where that was asked for. Pods that are on their way out
+// are not called back: the API knows no such thing.
+func (d *decider) tidyUp() Decision {
+	d.out.Outcome = d.led.ending
+	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID })
+	nodes := make([]target, 0, len(d.req.Nodes))
+	for _, name := range d.req.Nodes {
+		t := target{node: d.Cluster.Node(name), status: NodeStatus{Name: name, State: NodePending}}
+		d.showLeft(&t)
+		if t.node != nil && d.own(t.node) && len(d.out.Actions) == 0 {
+			d.leaveNode(&t)
+		}
+		nodes = append(nodes, t)
+		d.out.Nodes = append(d.out.Nodes, t.status)
+	}
+	d.recover()
+	d.out.Notes = append(d.out.Notes, failed...)
+	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !d.led.InFlight()
+	return d.out
+}
+
+// undo takes back what the drains that owns accepts have changed on workloads and
+// pods. It returns a sentence for each thing that it may not undo.
+func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
+	costs, failed := d.undoCosts(owns)
+	if costs {
+		return failed
+	}
+	for _, w := range d.Cluster.Surged() {
+		if w.Surge == nil || !owns(w.Surge.Drainer) {
+			continue
+		}
+		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
+			failed = d.undoOr(failed, a, fmt.Sprintf("%s/%s is still scaled to %d (it was %d)", w.Namespace, w.Name, w.Replicas, w.Surge.Was))
+		}
+	}
+	for _, a := range d.Cluster.SurgedAutoscalers() {
+		if a.Surge == nil || !owns(a.Surge.Drainer) || d.surging(a) {
+			continue
+		}
+		failed = d.undoOr(failed, restoreMin(a, nil), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was))
+	}
+	return failed
+}
+
+// undoCosts restores deletion costs before anything is scaled down: a pod that stays
+// must not be the first that a scaling down removes.
+func (d *decider) undoCosts(owns func(snapshot.Drainer) bool) (bool, []string) {
+	var failed []string
+	for _, p := range d.Cluster.MarkedPods() {
+		id, _, _ := strings.Cut(p.CostMark, "=")
+		if p.Terminating() || !owns(snapshot.Drainer{ID: id}) {
+			continue
+		}
+		failed = d.undoOr(failed, Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}, fmt.Sprintf("pod %s/%s still has the lowest deletion cost", p.Namespace, p.Name))
+	}
+	return d.pending, failed
+}
+
+// mostUndoTries bounds how often undoing something is tried when the server does not
+// answer, so that a drain always ends; the record stays for the next usher command.
+const mostUndoTries = 6
+
+func (d *decider) undoOr(failed []string, a Action, left string) []string {
+	_, t := d.standing(a.Kind, a.Target(), a.version())
+	tired := t != nil && t.count >= mostUndoTries && t.answer.Code != Accepted && !t.done.IsZero()
+	if !tired && d.try(a) {
+		d.pending = true
+		return failed
+	}
+	return append(failed, fmt.Sprintf("%s: %s; usher drain --revert tries it again", left, t.answer.Message))
+}
+
+// leaveNode writes the drain's end on the node, or takes its cordon away.
+func (d *decider) leaveNode(t *target) {
+	n := t.node
+	a := Action{Kind: Mark, Node: n, Why: "the drain has ended"}
+	switch {
+	case d.led.ending == Drained || !d.req.UncordonOnFailure:
+		if !working(n.Drain) {
+			return
+		}
+		record := *n.Drain
+		record.State, record.Beat = string(d.led.ending), d.Now
+		a.Record = &record
+	case n.Drain.Cordoned:
+		a.Kind = Uncordon
+	default:
+		a.Kind = Unmark
+	}
+	d.undoOr(nil, a, "the node keeps the record of this drain")
+}
+
+// showLeft says what is left on a node of a drain that has ended.
+func (d *decider) showLeft(t *target) {
+	if t.node == nil {
+		t.status.State = NodeMissing
+		return
+	}
+	for _, p := range inWaves(d.Cluster.PodsOn(t.status.Name)) {
+		f := d.fateOf(p)
+		switch {
+		case f.stays != "":
+			d.show(PodStatus{Pod: p, State: Staying, Note: f.stays})
+			continue
+		case p.Terminating():
+			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, t.node)}})
+		default:
+			_, found := d.budgetsAllow(p)
+			found = append(append(f.objections, d.refusal(p, len(found) > 0)...), found...)
+			d.show(PodStatus{Pod: p, State: Waiting, Blockers: found})
+		}
+		t.status.Left++
+	}
+	t.status.State = NodeBlocked
+	if t.status.Left == 0 {
+		t.status.State = NodeDrained
+	}
+}
+
+// markedBy reports whether the drain of this id lowered the pod's deletion cost.
+func markedBy(p *snapshot.Pod, id string) bool {
+	owner, _, _ := strings.Cut(p.CostMark, "=")
+	return owner == id && id != ""
+}

@@ -1,0 +1,79 @@
+package drain
+
+import (
+	"fmt"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Why returns everything that keeps one pod from being evicted now, and everything
+// that a drain of its node would object to; nothing if it may go.
+func Why(view snapshot.View, p *snapshot.Pod) []Blocker {
+	req := Request{Nodes: []string{p.Node}, DaemonSets: DaemonSetsObject, Surge: SurgeAuto}
+	d := newDecider(view, req, NewLedger(), true)
+	f := d.fateOf(p)
+	found := f.objections
+	if f.stays != "" {
+		found = append(found, Blocker{Reason: RejectedByServer, Pod: p.Key(), Node: p.Node, Dead: true,
+			Message: f.stays, WayOut: "remove its file from the node's manifest folder"})
+	}
+	if p.Terminating() {
+		return append(found, d.whyStillThere(p, view.Cluster.Node(p.Node)))
+	}
+	_, blockers := d.budgetsAllow(p)
+	for i := range blockers {
+		d.offerSurge(p, &blockers[i])
+	}
+	return append(found, blockers...)
+}
+
+// offerSurge says where usher drain would get past a dead budget by a surge.
+func (d *decider) offerSurge(p *snapshot.Pod, b *Blocker) {
+	if b.Reason != BudgetNeverAllows {
+		return
+	}
+	w := d.surgeable(p)
+	if w == nil {
+		return
+	}
+	if obstacle := d.surgeObstacle(w, p); obstacle != "" {
+		b.Message += "; a surge is not possible: " + obstacle
+		return
+	}
+	b.WayOut = fmt.Sprintf("usher drain %s starts a replacement first (--surge=auto); or %s", p.Node, b.WayOut)
+}
+
+// Leftovers returns the next steps that undo what killed drains have left on
+// workloads and pods; nothing when everything is undone. Drains that may still be
+// alive are left alone.
+func Leftovers(view snapshot.View, dead map[string]bool, led *Ledger) Decision {
+	d := newDecider(view, Request{Dead: dead}, led, true)
+	d.out.Notes = d.undo(func(who snapshot.Drainer) bool { return d.ended(who) })
+	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !led.InFlight()
+	return d.out
+}
+
+// ended reports whether the drain of this identity is known to have ended: it is
+// dead, or no node carries a fresh sign of life of it.
+func (d *decider) ended(who snapshot.Drainer) bool {
+	return !d.surgeAlive(&snapshot.SurgeRecord{Drainer: who})
+}
+
+// Release says how to give a node back: the action that removes Usher's cordon or
+// record, or why there is none.
+func Release(view snapshot.View, n *snapshot.Node, dead map[string]bool) (Action, string) {
+	d := newDecider(view, Request{Dead: dead}, NewLedger(), true)
+	switch {
+	case n.DrainError != "":
+		return Action{}, n.DrainError
+	case n.Drain == nil && !n.Unschedulable:
+		return Action{}, "it is schedulable"
+	case n.Drain == nil:
+		return Action{}, fmt.Sprintf("it was cordoned by somebody else, not by usher; kubectl uncordon %s removes that", n.Name)
+	case d.drainedByAnother(n):
+		return Action{}, fmt.Sprintf("%s is draining it since %s; stop that drain first", n.Drain.By, n.Drain.Since.Format("15:04:05"))
+	case !n.Drain.Cordoned:
+		return Action{Kind: Unmark, Node: n, Why: "the cordon was there before the drain and stays"}, ""
+	}
+	return Action{Kind: Uncordon, Node: n, Why: fmt.Sprintf("cordoned by usher for %s", n.Drain.By)}, ""
+}
