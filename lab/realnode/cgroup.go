@@ -22,7 +22,7 @@ type hierarchy struct {
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// findHierarchies lists the trees in which a node's pods get cgroups.
+// findHierarchies lists all trees in which a node's pods get cgroups.
 func findHierarchies() ([]hierarchy, error) {
 	mounts, err := os.Open("/proc/self/mounts")
 	if err != nil {
@@ -36,7 +36,8 @@ func findHierarchies() ([]hierarchy, error) {
 		case len(fields) < 3:
 		case fields[2] == "cgroup2" && fields[1] == cgroupMount:
 			return []hierarchy{{path: cgroupMount, unified: true}}, nil
-		case fields[2] == "cgroup" && strings.HasPrefix(fields[1], cgroupMount+"/"):
+		// With v1, a v2 tree without controllers may be mounted beside; runc makes cgroups there too.
+		case strings.HasPrefix(fields[2], "cgroup") && strings.HasPrefix(fields[1], cgroupMount+"/"):
 			found = append(found, hierarchy{path: fields[1]})
 		}
 	}

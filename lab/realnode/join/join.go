@@ -1,5 +1,5 @@
-// Package attach answers: how do real nodes join a lab?
-package attach
+// Package join answers: how do real nodes join a lab?
+package join
 
 import (
 	"context"
