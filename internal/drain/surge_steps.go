@@ -28,7 +28,7 @@ func (d *decider) stepSurge(s *surge) {
 
 func (d *decider) countPods(s *surge) {
 	for _, p := range d.podsOf(s.deployment) {
-		if p.Terminating() || p.Finished() {
+		if p.Terminating() || p.Finished() || d.asked(p) != nil {
 			continue
 		}
 		s.running++

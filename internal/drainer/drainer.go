@@ -41,9 +41,7 @@ const parallelWrites = 64
 // cut anything off: it ends the drain with outcome Interrupted, which undoes what has
 // to be undone first.
 func (d *Drainer) Run(ctx context.Context) drain.Decision {
-	d.led = drain.NewLedger()
-	d.answers = make(chan answered, parallelWrites)
-	d.slots = make(chan struct{}, parallelWrites)
+	d.prepare()
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer d.writes.Wait()
 	defer stop()
@@ -52,7 +50,9 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	timeout := timer(d.Timeout)
 	var tidy <-chan time.Time
 	for {
-		decision := d.turn(writing)
+		decision := d.turn(writing, func(view snapshot.View) drain.Decision {
+			return drain.Decide(view, d.Request, d.led)
+		})
 		if decision.Settled {
 			return decision
 		}
@@ -87,6 +87,12 @@ func alarm(next, now time.Time) <-chan time.Time {
 	return timer(max(next.Sub(now), time.Millisecond))
 }
 
+func (d *Drainer) prepare() {
+	d.led = drain.NewLedger()
+	d.answers = make(chan answered, parallelWrites)
+	d.slots = make(chan struct{}, parallelWrites)
+}
+
 func timer(after time.Duration) <-chan time.Time {
 	if after <= 0 {
 		return nil
@@ -95,7 +101,7 @@ func timer(after time.Duration) <-chan time.Time {
 }
 
 // turn is one turn of the crank: look, decide, start the actions.
-func (d *Drainer) turn(ctx context.Context) drain.Decision {
+func (d *Drainer) turn(ctx context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
 	var decision drain.Decision
 	d.listen()
 	d.Source.Read(func(view snapshot.View) {
@@ -104,7 +110,7 @@ func (d *Drainer) turn(ctx context.Context) drain.Decision {
 			d.led.Answer(a.action, a.answer, view.Now)
 		}
 		d.led.Observe(view)
-		decision = drain.Decide(view, d.Request, d.led)
+		decision = decide(view)
 		d.led.Note(&decision, view.Now)
 	})
 	for _, a := range decision.Actions {

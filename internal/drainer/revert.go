@@ -1,0 +1,35 @@
+package drainer
+
+import (
+	"context"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Revert undoes what killed drains have left: surges and deletion costs. It returns
+// the last decision; its notes say what could not be undone. It ends when everything
+// is undone, when the rest may not be undone, or with the context.
+func (d *Drainer) Revert(ctx context.Context) drain.Decision {
+	d.prepare()
+	defer d.writes.Wait()
+	tidy := timer(tidyFor)
+	for {
+		decision := d.turn(ctx, func(view snapshot.View) drain.Decision {
+			return drain.Leftovers(view, d.Request.Dead, d.led)
+		})
+		if decision.Settled {
+			return decision
+		}
+		select {
+		case <-d.Source.Changed():
+		case a := <-d.answers:
+			d.heard = append(d.heard, a)
+		case <-alarm(decision.Next, d.now):
+		case <-tidy:
+			return decision
+		case <-ctx.Done():
+			return decision
+		}
+	}
+}
