@@ -18,6 +18,9 @@ func (c *Cluster) Clone() *Cluster {
 		workloads:   maps.Clone(c.workloads),
 		workloadsOf: cloneInner(c.workloadsOf),
 		scalers:     maps.Clone(c.scalers),
+
+		surgedScalers: maps.Clone(c.surgedScalers),
+
 		claims:      maps.Clone(c.claims),
 		attachments: maps.Clone(c.attachments),
 		gaps:        maps.Clone(c.gaps),
