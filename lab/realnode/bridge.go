@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // makeBridge makes the bridge that a node's pods hang on. It forwards to other bridges through settings of its own, so
@@ -45,8 +46,29 @@ func removeBridge(name string) error {
 	if err != nil {
 		return fmt.Errorf("finding bridge %s: %w", name, err)
 	}
+	if err := removePorts(link); err != nil {
+		return err
+	}
 	if err := netlink.LinkDel(link); err != nil {
 		return fmt.Errorf("removing bridge %s: %w", name, err)
+	}
+	return nil
+}
+
+// removePorts removes the host's ends of the pods' links. They would go with the pods' network namespaces, but the
+// kernel takes those down at some time after their last process.
+func removePorts(bridge netlink.Link) error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("listing network links: %w", err)
+	}
+	for _, link := range links {
+		if link.Attrs().MasterIndex != bridge.Attrs().Index {
+			continue
+		}
+		if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("removing %s from %s: %w", link.Attrs().Name, bridge.Attrs().Name, err)
+		}
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func (n *Node) Ended() <-chan struct{} { return n.process.Ended() }
 // Failure says why the node ended by itself. To be called after Ended was closed.
 func (n *Node) Failure() error { return n.process.Failure() }
 
+// PID is the host's id of the node's first process. Everything in the node is in that process's namespaces.
+func (n *Node) PID() int { return n.process.PID }
+
 // Stop ends the node with all its pods, and removes all that it made. Its Node object stays in the cluster, as after
 // a power cut. Stopping twice is no error.
 func (n *Node) Stop() error { return Down(n.Dir) }

@@ -6,8 +6,11 @@ import (
 	"maps"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"usher.sh/usher/lab/image"
 	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/realnode/join"
 )
@@ -37,6 +40,26 @@ func (l *Lab) StartRealNodes(t testing.TB, o join.Options) []*realnode.Node {
 	}
 	t.Cleanup(func() { l.stopRealNodes(t, started) })
 	return started
+}
+
+// RealPod is what a pod on a real node looks like: the workload program with these arguments, serving HTTP on port
+// 8080, on the real nodes of this test. The tests of package join show what else it can be told to do.
+func RealPod(t testing.TB, args ...string) corev1.PodSpec {
+	off, grace := false, int64(10)
+	return corev1.PodSpec{
+		NodeSelector:                  map[string]string{TestLabel: scope(t), realnode.Label: realnode.LabelValue},
+		AutomountServiceAccountToken:  &off,
+		TerminationGracePeriodSeconds: &grace,
+		Containers: []corev1.Container{{
+			Name:    "workload",
+			Image:   image.Name,
+			Command: append([]string{image.Program, "-listen=:8080"}, args...),
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}},
+				PeriodSeconds: 1,
+			},
+		}},
+	}
 }
 
 func (l *Lab) stopRealNodes(t testing.TB, list []*realnode.Node) {
