@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/component-helpers/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -98,7 +98,7 @@ func claims(pod *corev1.Pod) []string {
 // requests is what the scheduler counts: the larger of the running containers and
 // each init container, sidecars, overhead and pod-level requests included.
 func requests(pod *corev1.Pod) snapshot.Resources {
-	list := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	list := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	return snapshot.Resources{MilliCPU: list.Cpu().MilliValue(), Memory: list.Memory().Value(), Pods: 1}
 }
 

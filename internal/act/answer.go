@@ -1,0 +1,145 @@
+package act
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// AnswerOf says what an error of a write means for a drain; nil is Accepted. An error
+// that no server sent (network, timeout, a context that ended) is Unavailable: whether
+// the write was carried out is not known.
+func AnswerOf(err error) drain.Answer {
+	if err == nil {
+		return drain.Answer{Code: drain.Accepted}
+	}
+	var said apierrors.APIStatus
+	if !errors.As(err, &said) {
+		return drain.Answer{Code: drain.Unavailable, Message: err.Error()}
+	}
+	status := said.Status()
+	return drain.Answer{Code: codeOf(status), Message: wordsOf(status), RetryAfter: retryAfter(status)}
+}
+
+// codeOf reads the answer of an apiserver. The order matters: a webhook may deny with
+// any code, also with those by which the server itself says something else.
+func codeOf(status metav1.Status) drain.Code {
+	switch {
+	case status.Code == http.StatusTooManyRequests:
+		return refusal(status)
+	case deniedByAdmission(status.Message):
+		return drain.Denied
+	case hasCause(status, policyv1.DisruptionBudgetCause):
+		return drain.RefusedByBudget // 403: the budget's status is out of bounds
+	case strings.Contains(status.Message, "more than one PodDisruptionBudget"):
+		return drain.SeveralBudgets
+	}
+	return byCode(status)
+}
+
+func byCode(status metav1.Status) drain.Code {
+	switch status.Code {
+	case http.StatusUnauthorized:
+		return drain.Forbidden
+	case http.StatusForbidden:
+		return forbidden(status)
+	case http.StatusNotFound:
+		return notFound(status)
+	case http.StatusConflict:
+		return conflict(status)
+	case http.StatusRequestTimeout:
+		return drain.Unavailable
+	}
+	if status.Code >= http.StatusInternalServerError {
+		return drain.Unavailable
+	}
+	return drain.Rejected
+}
+
+// refusal tells the two kinds of 429 apart. A budget that the controller has not
+// observed carries the same cause as one that is used up, but a Retry-After as well.
+func refusal(status metav1.Status) drain.Code {
+	if hasCause(status, policyv1.DisruptionBudgetCause) && retryAfter(status) == 0 {
+		return drain.RefusedByBudget
+	}
+	return drain.RefusedForNow
+}
+
+// forbidden tells who forbids: an authorizer always names the user, the admission
+// plugins of the server never do.
+func forbidden(status metav1.Status) drain.Code {
+	switch {
+	case hasCause(status, corev1.NamespaceTerminatingCause):
+		return drain.NamespaceTerminating
+	case strings.Contains(status.Message, " is forbidden: ") && !strings.Contains(status.Message, `User "`):
+		return drain.Denied
+	}
+	return drain.Forbidden
+}
+
+// notFound tells an object that is gone from a path that the server does not know.
+func notFound(status metav1.Status) drain.Code {
+	if status.Details == nil || status.Details.Name == "" || hasCause(status, metav1.CauseTypeUnexpectedServerResponse) {
+		return drain.Rejected
+	}
+	return drain.Gone
+}
+
+// conflict tells a name that now belongs to another object from an object that has
+// changed. The eviction handler and the store word the former differently.
+func conflict(status metav1.Status) drain.Code {
+	if strings.Contains(status.Message, "UID in precondition") || strings.Contains(status.Message, "UID in the precondition") {
+		return drain.Gone
+	}
+	return drain.Conflict
+}
+
+// deniedByAdmission knows webhooks and ValidatingAdmissionPolicies by their words;
+// they have no cause of their own.
+func deniedByAdmission(message string) bool {
+	if strings.Contains(message, "admission webhook ") && strings.Contains(message, " denied the request") {
+		return true
+	}
+	return strings.Contains(message, "ValidatingAdmissionPolicy ") && strings.Contains(message, " denied request")
+}
+
+func hasCause(status metav1.Status, cause metav1.CauseType) bool {
+	if status.Details == nil {
+		return false
+	}
+	for i := range status.Details.Causes {
+		if status.Details.Causes[i].Type == cause {
+			return true
+		}
+	}
+	return false
+}
+
+// wordsOf adds what the budget says to the message, which alone does not name it.
+func wordsOf(status metav1.Status) string {
+	message := status.Message
+	if status.Details == nil {
+		return message
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Type == policyv1.DisruptionBudgetCause && cause.Message != "" {
+			message += " " + cause.Message + "."
+		}
+	}
+	return message
+}
+
+func retryAfter(status metav1.Status) time.Duration {
+	if status.Details == nil {
+		return 0
+	}
+	return time.Duration(status.Details.RetryAfterSeconds) * time.Second
+}

@@ -1,0 +1,51 @@
+package act
+
+import (
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// cordon sets the cordon and the record of it in one write, so that neither can be
+// there without the other.
+func (w *Writer) cordon(a drain.Action) (*rest.Request, error) {
+	text, err := a.Record.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return w.patchNode(a.Node, a.Node.ResourceVersion, &text, ptr.To(true))
+}
+
+// mark insists on the UID only: a sign of life must not fail because the kubelet wrote
+// in between.
+func (w *Writer) mark(a drain.Action) (*rest.Request, error) {
+	text, err := a.Record.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return w.patchNode(a.Node, "", &text, nil)
+}
+
+func (w *Writer) uncordon(a drain.Action) (*rest.Request, error) {
+	return w.patchNode(a.Node, a.Node.ResourceVersion, nil, ptr.To(false))
+}
+
+func (w *Writer) unmark(a drain.Action) (*rest.Request, error) {
+	return w.patchNode(a.Node, a.Node.ResourceVersion, nil, nil)
+}
+
+// patchNode writes the record, or removes it where record is nil, and the cordon
+// where unschedulable says so.
+func (w *Writer) patchNode(node *snapshot.Node, version string, record *string, unschedulable *bool) (*rest.Request, error) {
+	what := patch{Metadata: patchMeta{
+		UID:             node.UID,
+		ResourceVersion: version,
+		Annotations:     map[string]*string{snapshot.DrainAnnotation: record},
+	}}
+	if unschedulable != nil {
+		what.Spec = &patchSpec{Unschedulable: unschedulable}
+	}
+	return w.patch(target{client: w.Client.CoreV1().RESTClient(), resource: "nodes", name: node.Name}, what)
+}

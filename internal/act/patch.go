@@ -1,0 +1,54 @@
+package act
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// patch is a JSON merge patch. In maps a nil value removes the key. The apiserver
+// compares UID and resource version, where they are set, with what it stores and
+// answers 409 if they differ.
+type patch struct {
+	Metadata patchMeta  `json:"metadata"`
+	Spec     *patchSpec `json:"spec,omitempty"`
+}
+
+type patchMeta struct {
+	UID             types.UID          `json:"uid"`
+	ResourceVersion string             `json:"resourceVersion,omitempty"`
+	Annotations     map[string]*string `json:"annotations,omitempty"`
+	Labels          map[string]*string `json:"labels,omitempty"`
+}
+
+type patchSpec struct {
+	Unschedulable *bool  `json:"unschedulable,omitempty"`
+	Replicas      *int32 `json:"replicas,omitempty"`
+	MinReplicas   *int32 `json:"minReplicas,omitempty"`
+}
+
+// target is where a patch goes.
+type target struct {
+	client    rest.Interface
+	resource  string
+	namespace string // "" for resources of the cluster
+	name      string
+}
+
+func (w *Writer) patch(to target, what patch) (*rest.Request, error) {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return nil, fmt.Errorf("writing a patch: %w", err)
+	}
+	options := &metav1.PatchOptions{DryRun: w.dryRun(), FieldManager: fieldManager}
+	return to.client.Patch(types.MergePatchType).
+		NamespaceIfScoped(to.namespace, to.namespace != "").
+		Resource(to.resource).
+		Name(to.name).
+		VersionedParams(options, scheme.ParameterCodec).
+		Body(body), nil
+}

@@ -1,0 +1,89 @@
+package act
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// evict asks for the pod's removal under its budgets.
+func (w *Writer) evict(a drain.Action) *rest.Request {
+	eviction := &policyv1.Eviction{
+		TypeMeta:      metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "Eviction"},
+		ObjectMeta:    metav1.ObjectMeta{Namespace: a.Pod.Namespace, Name: a.Pod.Name},
+		DeleteOptions: w.deleteOptions(a),
+	}
+	return w.Client.CoreV1().RESTClient().Post().
+		Namespace(a.Pod.Namespace).Resource("pods").Name(a.Pod.Name).SubResource("eviction").
+		Body(eviction)
+}
+
+// remove deletes the pod; no budget is asked.
+func (w *Writer) remove(a drain.Action) *rest.Request {
+	return w.Client.CoreV1().RESTClient().Delete().
+		Namespace(a.Pod.Namespace).Resource("pods").Name(a.Pod.Name).
+		Body(w.deleteOptions(a))
+}
+
+func (w *Writer) deleteOptions(a drain.Action) *metav1.DeleteOptions {
+	return &metav1.DeleteOptions{
+		TypeMeta:           metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		GracePeriodSeconds: graceSeconds(a.Grace),
+		Preconditions:      metav1.NewUIDPreconditions(string(a.Pod.UID)),
+		DryRun:             w.dryRun(),
+	}
+}
+
+// graceSeconds rounds up: 0 would kill at once, which nobody asked for who asked for
+// half a second.
+func graceSeconds(grace *time.Duration) *int64 {
+	if grace == nil {
+		return nil
+	}
+	seconds := int64(math.Ceil(grace.Seconds()))
+	return &seconds
+}
+
+// lowerCost makes the pod the first that its ReplicaSet removes. What the cost was
+// before is kept in the mark. A pod that is marked already keeps what is kept there:
+// its present cost is not its owner's.
+func (w *Writer) lowerCost(a drain.Action) (*rest.Request, error) {
+	mark, former := a.Drain, a.Pod.DeletionCost
+	if a.Pod.CostMark != "" {
+		former = formerCost(a.Pod.CostMark)
+	}
+	if former != "" {
+		mark += "=" + former
+	}
+	lowest := strconv.Itoa(math.MinInt32)
+	return w.patchCost(a.Pod, &lowest, &mark)
+}
+
+func (w *Writer) restoreCost(a drain.Action) (*rest.Request, error) {
+	if former := formerCost(a.Pod.CostMark); former != "" {
+		return w.patchCost(a.Pod, &former, nil)
+	}
+	return w.patchCost(a.Pod, nil, nil)
+}
+
+// formerCost returns what a mark keeps: "<drain id>" or "<drain id>=<former cost>".
+func formerCost(mark string) string {
+	_, former, _ := strings.Cut(mark, "=")
+	return former
+}
+
+func (w *Writer) patchCost(pod *snapshot.Pod, cost, mark *string) (*rest.Request, error) {
+	to := target{client: w.Client.CoreV1().RESTClient(), resource: "pods", namespace: pod.Namespace, name: pod.Name}
+	return w.patch(to, patch{Metadata: patchMeta{
+		UID:         pod.UID,
+		Annotations: map[string]*string{snapshot.CostAnnotation: cost, snapshot.CostMarkAnnotation: mark},
+	}})
+}

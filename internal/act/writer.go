@@ -1,0 +1,128 @@
+// Package act answers: how is an action carried out? It holds all writes to the
+// cluster, one function per kind of action. Every write carries the UID of what was
+// decided upon, and the resource version where the decision rests on the rest of the
+// object; each costs one request, which is never repeated here: when to ask again is
+// a decision.
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// fieldManager owns the fields that Usher sets.
+const fieldManager = "usher"
+
+// How long an answer is waited for. The apiserver itself repeats an eviction for some
+// ten seconds when others write to the same budget.
+const (
+	patience         = 10 * time.Second
+	evictionPatience = 30 * time.Second
+)
+
+// Writer carries actions out. It implements drainer.Writer and may be used by several
+// goroutines at once.
+type Writer struct {
+	Client kubernetes.Interface
+	DryRun bool // the server checks everything and changes nothing
+}
+
+// Do carries an action out and returns what the cluster said.
+func (w *Writer) Do(ctx context.Context, action drain.Action) drain.Answer {
+	if err := checkPreconditions(action); err != nil {
+		return drain.Answer{Code: drain.Rejected, Message: err.Error()}
+	}
+	request, err := w.request(action)
+	if err != nil {
+		return drain.Answer{Code: drain.Rejected, Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceFor(action.Kind))
+	defer cancel()
+	return AnswerOf(once(ctx, request))
+}
+
+// request returns the one request that an action is.
+func (w *Writer) request(a drain.Action) (*rest.Request, error) {
+	switch a.Kind {
+	case drain.Cordon:
+		return w.cordon(a)
+	case drain.Mark:
+		return w.mark(a)
+	case drain.Uncordon:
+		return w.uncordon(a)
+	case drain.Unmark:
+		return w.unmark(a)
+	case drain.Evict:
+		return w.evict(a), nil
+	case drain.Delete:
+		return w.remove(a), nil
+	case drain.LowerCost:
+		return w.lowerCost(a)
+	case drain.RestoreCost:
+		return w.restoreCost(a)
+	case drain.Scale:
+		return w.scale(a)
+	case drain.ScaleMin:
+		return w.scaleMin(a)
+	}
+	return nil, fmt.Errorf("acting: unknown action %q", a.Kind)
+}
+
+func patienceFor(kind drain.Kind) time.Duration {
+	if kind == drain.Evict {
+		return evictionPatience
+	}
+	return patience
+}
+
+// checkPreconditions refuses an action whose precondition would be empty: to the
+// apiserver an empty UID or resource version is none at all.
+func checkPreconditions(a drain.Action) error {
+	if a.Target() == "" {
+		return fmt.Errorf("acting: %s without the UID of its target", a.Kind)
+	}
+	if version, needed := versionOf(a); needed && version == "" {
+		return fmt.Errorf("acting: %s without the resource version of its target", a.Kind)
+	}
+	if (a.Kind == drain.Cordon || a.Kind == drain.Mark) && a.Record == nil {
+		return errors.New("acting: cordon or mark without a record")
+	}
+	return nil
+}
+
+// versionOf returns the resource version that an action insists on, and whether it
+// does.
+func versionOf(a drain.Action) (version string, needed bool) {
+	switch a.Kind {
+	case drain.Cordon, drain.Uncordon, drain.Unmark:
+		return a.Node.ResourceVersion, true
+	case drain.Scale:
+		return a.Workload.ResourceVersion, true
+	case drain.ScaleMin:
+		return a.Autoscaler.ResourceVersion, true
+	case drain.Mark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost:
+	}
+	return "", false
+}
+
+func (w *Writer) dryRun() []string {
+	if w.DryRun {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
+}
+
+// once sends a request and never again: client-go would repeat it up to ten times on
+// a 429 or 5xx with Retry-After, and the drain would not know what it waits for.
+func once(ctx context.Context, request *rest.Request) error {
+	_, err := request.MaxRetries(0).Do(ctx).Get()
+	return err
+}

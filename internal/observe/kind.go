@@ -1,0 +1,79 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// resource names an API resource as people and RBAC do.
+type resource struct {
+	name  string // plural
+	group string // "" for core
+}
+
+func (r resource) String() string {
+	if r.group == "" {
+		return r.name
+	}
+	return r.name + "." + r.group
+}
+
+// kind says how the objects of a resource become facts of a cluster.
+type kind[O runtime.Object, T any] struct {
+	facts func(O) *T
+	id    func(*T) string // tells apart two objects that had the same name
+	set   func(*snapshot.Cluster, *T)
+	drop  func(*snapshot.Cluster, *T)
+	quiet func(old, fresh *T) bool // no decision sees the difference; nil: some decision may
+	seen  func(*T)                 // told of each fact once it is set, under the lock; nil: nobody asks
+}
+
+// convert takes an object of the API, or facts that were made of one already.
+func (k *kind[O, T]) convert(object any) (*T, error) {
+	switch object := object.(type) {
+	case *T:
+		return object, nil
+	case O:
+		return k.facts(object), nil
+	}
+	return nil, fmt.Errorf("reading a watch: unexpected %T", object)
+}
+
+// resourceAPI is the part of a typed client that reads a resource.
+type resourceAPI[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// listWatch joins a typed client to a reflector; hear is told how each request ended.
+func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], hear func(verb string, err error)) cache.ListerWatcher {
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := api.List(ctx, options)
+			hear("list", err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := api.Watch(ctx, options)
+			if !cannotStream(options, err) {
+				hear("watch", err)
+			}
+			return events, err
+		},
+	}, client)
+}
+
+// cannotStream reports whether the server is one that does not bring the present
+// objects with a watch. The reflector lists then, so it is no failure.
+func cannotStream(options metav1.ListOptions, err error) bool {
+	return options.SendInitialEvents != nil && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
+}

@@ -1,0 +1,147 @@
+package observe
+
+import (
+	"reflect"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// The resources that are read, as RBAC names them.
+var (
+	pods         = resource{name: "pods"}
+	nodes        = resource{name: "nodes"}
+	budgets      = resource{name: "poddisruptionbudgets", group: "policy"}
+	replicaSets  = resource{name: "replicasets", group: "apps"}
+	deployments  = resource{name: "deployments", group: "apps"}
+	statefulSets = resource{name: "statefulsets", group: "apps"}
+	daemonSets   = resource{name: "daemonsets", group: "apps"}
+	controllers  = resource{name: "replicationcontrollers"}
+	jobs         = resource{name: "jobs", group: "batch"}
+	autoscalers  = resource{name: "horizontalpodautoscalers", group: "autoscaling"}
+	volumeClaims = resource{name: "persistentvolumeclaims"}
+	attachments  = resource{name: "volumeattachments", group: "storage.k8s.io"}
+)
+
+func (o *Observer) watchPods() {
+	family := siblings{}
+	watchKind(o, pods, true, &corev1.Pod{}, o.client.CoreV1().Pods(metav1.NamespaceAll), kind[*corev1.Pod, snapshot.Pod]{
+		facts: func(pod *corev1.Pod) *snapshot.Pod { return family.share(PodFacts(pod)) },
+		id:    func(p *snapshot.Pod) string { return string(p.UID) },
+		set:   (*snapshot.Cluster).SetPod,
+		drop:  func(c *snapshot.Cluster, p *snapshot.Pod) { c.DeletePod(p.UID) },
+		quiet: samePod,
+		seen:  o.require,
+	})
+}
+
+func (o *Observer) watchNodes() {
+	watchKind(o, nodes, true, &corev1.Node{}, o.client.CoreV1().Nodes(), kind[*corev1.Node, snapshot.Node]{
+		facts: NodeFacts,
+		id:    func(n *snapshot.Node) string { return string(n.UID) },
+		set:   (*snapshot.Cluster).SetNode,
+		drop:  func(c *snapshot.Cluster, n *snapshot.Node) { c.DeleteNode(n.Name) },
+		quiet: o.sameNode,
+	})
+}
+
+func (o *Observer) watchBudgets() {
+	watchKind(o, budgets, true, &policyv1.PodDisruptionBudget{}, o.client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll),
+		kind[*policyv1.PodDisruptionBudget, snapshot.Budget]{
+			facts: BudgetFacts,
+			id:    func(b *snapshot.Budget) string { return string(b.UID) },
+			set:   (*snapshot.Cluster).SetBudget,
+			drop:  func(c *snapshot.Cluster, b *snapshot.Budget) { c.DeleteBudget(b.Key()) },
+		})
+}
+
+func (o *Observer) watchAutoscalers() {
+	watchKind(o, autoscalers, false, &autoscalingv2.HorizontalPodAutoscaler{}, o.client.AutoscalingV2().HorizontalPodAutoscalers(metav1.NamespaceAll),
+		kind[*autoscalingv2.HorizontalPodAutoscaler, snapshot.Autoscaler]{
+			facts: AutoscalerFacts,
+			id:    func(a *snapshot.Autoscaler) string { return string(a.UID) },
+			set:   (*snapshot.Cluster).SetAutoscaler,
+			drop:  func(c *snapshot.Cluster, a *snapshot.Autoscaler) { c.DeleteAutoscaler(a.Key()) },
+		})
+}
+
+func (o *Observer) watchClaims() {
+	watchKind(o, volumeClaims, false, &corev1.PersistentVolumeClaim{}, o.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll),
+		kind[*corev1.PersistentVolumeClaim, snapshot.Claim]{
+			facts: ClaimFacts,
+			id:    func(v *snapshot.Claim) string { return v.Key().String() },
+			set:   (*snapshot.Cluster).SetClaim,
+			drop:  func(c *snapshot.Cluster, v *snapshot.Claim) { c.DeleteClaim(v.Key()) },
+		})
+}
+
+func (o *Observer) watchAttachments() {
+	watchKind(o, attachments, false, &storagev1.VolumeAttachment{}, o.client.StorageV1().VolumeAttachments(),
+		kind[*storagev1.VolumeAttachment, snapshot.Attachment]{
+			facts: AttachmentFacts,
+			id:    func(a *snapshot.Attachment) string { return a.Name },
+			set:   (*snapshot.Cluster).SetAttachment,
+			drop:  func(c *snapshot.Cluster, a *snapshot.Attachment) { c.DeleteAttachment(a.Name) },
+		})
+}
+
+// samePod reports whether two states of a pod differ in the resource version only.
+func samePod(old, fresh *snapshot.Pod) bool {
+	same := *fresh
+	same.ResourceVersion = old.ResourceVersion
+	return reflect.DeepEqual(&same, old)
+}
+
+// sameNode does so for nodes that are not drained: their heartbeats are most of what
+// a large cluster has to say. Those that are drained are written with a resource
+// version, which must be the present one.
+func (o *Observer) sameNode(old, fresh *snapshot.Node) bool {
+	if o.inScope(fresh.Name) {
+		return false
+	}
+	same := *fresh
+	same.ResourceVersion = old.ResourceVersion
+	return reflect.DeepEqual(&same, old)
+}
+
+func (o *Observer) inScope(node string) bool {
+	return o.scope == nil || o.scope[node]
+}
+
+// require starts what a pod on the observed nodes needs and is not read yet. The
+// caller holds the lock.
+func (o *Observer) require(p *snapshot.Pod) {
+	if p.Node == "" || !o.inScope(p.Node) {
+		return
+	}
+	switch schema.FromAPIVersionAndKind(p.Owner.APIVersion, p.Owner.Kind).GroupKind().String() {
+	case "ReplicaSet.apps":
+		o.once(replicaSets, o.watchReplicaSets)
+		o.once(deployments, o.watchDeployments)
+		o.once(autoscalers, o.watchAutoscalers)
+	case "StatefulSet.apps":
+		o.once(statefulSets, o.watchStatefulSets)
+	case "DaemonSet.apps":
+		o.once(daemonSets, o.watchDaemonSets)
+	case "ReplicationController":
+		o.once(controllers, o.watchControllers)
+	case "Job.batch":
+		o.once(jobs, o.watchJobs)
+	}
+	if len(p.Claims) > 0 {
+		o.once(volumeClaims, o.watchClaims)
+		o.once(attachments, o.watchAttachments)
+	}
+}
+
+func (o *Observer) once(r resource, start func()) {
+	if o.feeds[r] == nil {
+		start()
+	}
+}

@@ -1,0 +1,109 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Options say what to observe. The zero value observes everything that pods on any
+// node need.
+type Options struct {
+	// Nodes are those whose pods decide what else is read than pods, nodes and
+	// budgets. Nil: every node.
+	Nodes []string
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Observer keeps one snapshot of a cluster up to date. It implements drainer.Source.
+type Observer struct {
+	client  kubernetes.Interface
+	now     func() time.Time
+	scope   map[string]bool // nil: every node
+	changed chan struct{}
+	steps   chan struct{} // something happened that Start waits for
+
+	ctx    context.Context //nolint:containedctx // the life of the reflectors that pods ask for later
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	cluster *snapshot.Cluster
+	feeds   map[resource]*feed
+	heard   bool // the apiserver has answered at least once
+}
+
+// Start watches until ctx ends. It returns once everything that is needed has been
+// read, or with an error that says what is wrong and what to do: the apiserver
+// cannot be reached (within 5 s), or pods, nodes or budgets may not be read. What else
+// cannot be read is a gap in the snapshot.
+func Start(ctx context.Context, client kubernetes.Interface, options Options) (*Observer, error) {
+	o := &Observer{
+		client:  client,
+		now:     options.Now,
+		scope:   set(options.Nodes),
+		changed: make(chan struct{}, 1),
+		steps:   make(chan struct{}, 1),
+		cluster: snapshot.NewCluster(),
+		feeds:   map[resource]*feed{},
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	o.ctx, o.cancel = context.WithCancel(ctx)
+	o.mu.Lock()
+	o.watchNodes()
+	o.watchBudgets()
+	o.watchPods()
+	o.mu.Unlock()
+	if err := o.awaitFirst(ctx); err != nil {
+		o.Stop()
+		return nil, err
+	}
+	return o, nil
+}
+
+func set(names []string) map[string]bool {
+	if names == nil {
+		return nil
+	}
+	found := make(map[string]bool, len(names))
+	for _, name := range names {
+		found[name] = true
+	}
+	return found
+}
+
+// Read calls f with the present state. f must not keep or change the cluster; the
+// facts in it may be kept.
+func (o *Observer) Read(f func(snapshot.View)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f(snapshot.View{Now: o.now(), Cluster: o.cluster})
+}
+
+// Changed receives after something changed that a decision could see. Changes are
+// coalesced.
+func (o *Observer) Changed() <-chan struct{} { return o.changed }
+
+// Stop ends all watches and returns when they have ended.
+func (o *Observer) Stop() {
+	o.cancel()
+	o.done.Wait()
+}
+
+func (o *Observer) signal() { poke(o.changed) }
+
+func (o *Observer) step() { poke(o.steps) }
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// refusal says for people why a resource cannot be read and what to do about it. It
+// returns nil for what may pass by itself: a server that starts or is busy.
+func refusal(f *feed) error {
+	switch err := f.err; {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("reading %s: the apiserver does not accept the credentials: log in again, or check the user in the kubeconfig: %w", f.resource, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("reading %s: may not %s them at cluster scope: %s: %w", f.resource, f.verb, howToGetAccess(err), err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("reading %s: the apiserver does not serve them: usher needs Kubernetes 1.21 or later with policy/v1; check that the address is that of an apiserver: %w", f.resource, err)
+	case !isAnswer(err):
+		return fmt.Errorf("reaching the apiserver at %s: check that it runs and that the kubeconfig names the right address: %w", addressIn(err), rootOf(err))
+	}
+	return nil
+}
+
+// isAnswer reports whether an error is what the server said, not that it said nothing.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+func addressIn(err error) string {
+	var request *url.Error
+	if !errors.As(err, &request) {
+		return "its address"
+	}
+	where, parseErr := url.Parse(request.URL)
+	if parseErr != nil {
+		return request.URL
+	}
+	return where.Scheme + "://" + where.Host
+}
+
+// rootOf leaves out the long address of a request.
+func rootOf(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}
+
+var userInMessage = regexp.MustCompile(`User "([^"]+)" cannot`)
+
+// howToGetAccess is what to type, by somebody who may.
+func howToGetAccess(err error) string {
+	subject := "--user=NAME"
+	if found := userInMessage.FindStringSubmatch(err.Error()); found != nil {
+		subject = "--user=" + found[1]
+		if account, ok := strings.CutPrefix(found[1], "system:serviceaccount:"); ok {
+			subject = "--serviceaccount=" + account
+		}
+	}
+	return "ask an administrator for: kubectl create clusterrole usher-read --verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy" +
+		" && kubectl create clusterrolebinding usher-read --clusterrole=usher-read " + subject
+}

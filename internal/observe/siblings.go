@@ -1,0 +1,51 @@
+package observe
+
+import (
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// siblings lets the pods of one owner share what their template gave them: facts of
+// 150,000 pods would otherwise hold as many copies of the same labels and tolerations.
+type siblings map[types.UID]*snapshot.Pod
+
+// share returns p with what it has in common with the first pod of its owner.
+func (s siblings) share(p *snapshot.Pod) *snapshot.Pod {
+	if p.Owner.UID == "" {
+		return p
+	}
+	first := s[p.Owner.UID]
+	if first == nil {
+		s[p.Owner.UID] = p
+		return p
+	}
+	p.Namespace, p.Owner, p.PriorityClass = first.Namespace, first.Owner, shared(first.PriorityClass, p.PriorityClass)
+	if maps.Equal(first.Labels, p.Labels) {
+		p.Labels = first.Labels
+	}
+	if maps.Equal(first.NodeSelector, p.NodeSelector) {
+		p.NodeSelector = first.NodeSelector
+	}
+	if reflect.DeepEqual(first.Tolerations, p.Tolerations) {
+		p.Tolerations = first.Tolerations
+	}
+	if reflect.DeepEqual(first.EmptyDirs, p.EmptyDirs) {
+		p.EmptyDirs = first.EmptyDirs
+	}
+	if reflect.DeepEqual(first.Finalizers, p.Finalizers) {
+		p.Finalizers = first.Finalizers
+	}
+	return p
+}
+
+// shared returns first where both say the same, so that only its bytes are kept.
+func shared(first, own string) string {
+	if first == own {
+		return first
+	}
+	return own
+}

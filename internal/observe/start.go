@@ -1,0 +1,96 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// How long Start waits: for the first answer of the apiserver, and for everything.
+const (
+	firstAnswer = 5 * time.Second
+	firstRead   = 2 * time.Minute
+)
+
+// awaitFirst returns when all that is needed has been read, or why it cannot be.
+func (o *Observer) awaitFirst(ctx context.Context) error {
+	answer, all := time.NewTimer(firstAnswer), time.NewTimer(firstRead)
+	defer answer.Stop()
+	defer all.Stop()
+	for {
+		if err := o.firstProblem(); err != nil {
+			return err
+		}
+		if o.complete() {
+			return nil
+		}
+		select {
+		case <-o.steps:
+		case <-answer.C:
+			if !o.anAnswer() {
+				return fmt.Errorf("reaching the apiserver: no answer from %s within %s: check that it runs and that the kubeconfig names the right address", o.address(), firstAnswer)
+			}
+		case <-all.C:
+			return fmt.Errorf("reading the cluster: not done after %s: %s", firstRead, o.waitsFor())
+		case <-ctx.Done():
+			return fmt.Errorf("reading the cluster: %w", ctx.Err())
+		}
+	}
+}
+
+// firstProblem returns why a resource that is needed cannot be read, if waiting does
+// not help.
+func (o *Observer) firstProblem() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.feeds {
+		if f.required && !f.synced && f.err != nil {
+			if err := refusal(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *Observer) complete() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.feeds {
+		if !f.settled() {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *Observer) anAnswer() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.heard
+}
+
+// waitsFor names one resource that has not been read, and why where that is known.
+func (o *Observer) waitsFor() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.feeds {
+		if !f.settled() && f.err != nil {
+			return fmt.Sprintf("%s: %v", f.resource, f.err)
+		}
+	}
+	for _, f := range o.feeds {
+		if !f.settled() {
+			return fmt.Sprintf("%s have not all come", f.resource)
+		}
+	}
+	return "nothing"
+}
+
+// address is where the client sends its requests, for people.
+func (o *Observer) address() string {
+	if client := o.client.CoreV1().RESTClient(); client != nil {
+		return client.Get().URL().Host
+	}
+	return "the server"
+}
