@@ -17,6 +17,7 @@ type upOptions struct {
 	name        string
 	cache       string
 	nodes       int
+	realNodes   int
 	zones       int
 	evictionAPI bool
 	seed        uint64
@@ -38,13 +39,14 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "lab %q with %d nodes is up after %.1fs. Use it with:\n  export KUBECONFIG=%s\n", o.name, o.nodes, time.Since(begin).Seconds(), c.Kubeconfig())
+			fmt.Fprintf(cmd.OutOrStdout(), "lab %q with %d simulated and %d real nodes is up after %.1fs. Use it with:\n  export KUBECONFIG=%s\n", o.name, o.nodes, o.realNodes, time.Since(begin).Seconds(), c.Kubeconfig())
 			return nil
 		},
 	}
 	nameFlag(cmd, &o.name)
 	cacheFlag(cmd, &o.cache)
 	cmd.Flags().IntVar(&o.nodes, "nodes", 6, "number of simulated nodes")
+	cmd.Flags().IntVar(&o.realNodes, "real-nodes", 0, "number of nodes that really run pods (Linux, root; build with `lab build --real`)")
 	cmd.Flags().IntVar(&o.zones, "zones", 3, "number of zones the nodes are dealt out over, at most 26")
 	cmd.Flags().BoolVar(&o.evictionAPI, "eviction-request-api", true, "turn the feature gate EvictionRequestAPI on")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the times that simulated pods take")
@@ -56,6 +58,9 @@ func (o upOptions) validate() error {
 	if o.nodes < 0 {
 		return fmt.Errorf("--nodes is %d, want 0 or more", o.nodes)
 	}
+	if o.realNodes < 0 {
+		return fmt.Errorf("--real-nodes is %d, want 0 or more", o.realNodes)
+	}
 	if o.zones < 0 || o.zones > 26 {
 		return fmt.Errorf("--zones is %d, want 0 to 26", o.zones)
 	}
@@ -66,6 +71,9 @@ func (o upOptions) validate() error {
 func (o upOptions) run(ctx context.Context) (*cluster.Cluster, error) {
 	cache, err := openCache(o.cache)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.checkReal(cache); err != nil {
 		return nil, err
 	}
 	dir, err := cluster.StateDir(o.name)
@@ -118,5 +126,8 @@ func (o upOptions) addNodes(ctx context.Context, c *cluster.Cluster) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	return simulator.Create(ctx, client, nodes.Objects("node", o.nodes, nodes.Zones(o.zones)...))
+	if err := simulator.Create(ctx, client, nodes.Objects("node", o.nodes, nodes.Zones(o.zones)...)); err != nil {
+		return err
+	}
+	return o.addReal(ctx, c, client)
 }

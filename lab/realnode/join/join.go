@@ -25,7 +25,7 @@ import (
 
 // Options say what nodes are wanted.
 type Options struct {
-	Prefix  string            // names are Prefix-0, Prefix-1, …
+	Prefix  string            // names are Prefix-1, Prefix-2, …
 	Count   int               // number of nodes
 	Zones   []string          // the nodes are dealt out over them in turn; none if empty
 	Labels  map[string]string // on every node, besides realnode.Label and the zone
@@ -96,7 +96,7 @@ func startAll(ctx context.Context, c *cluster.Cluster, o Options, archive string
 }
 
 func startOne(ctx context.Context, c *cluster.Cluster, o Options, i int, archive string) (*realnode.Node, error) {
-	name := fmt.Sprintf("%s-%d", o.Prefix, i)
+	name := fmt.Sprintf("%s-%d", o.Prefix, i+1)
 	dir := filepath.Join(c.RealNodes(), name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("starting real node %s: %w", name, err)
