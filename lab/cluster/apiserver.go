@@ -36,6 +36,9 @@ func (c *Cluster) StopAPIServer() error {
 	return c.apiserver.Stop(c.Processes(), StopGrace)
 }
 
+// APIServerRuns tells whether the apiserver that StartAPIServer started has not ended.
+func (c *Cluster) APIServerRuns() bool { return c.apiserver != nil && c.apiserver.Alive() }
+
 // awaitReady asks /readyz; there is nothing to watch before there is an apiserver.
 func (c *Cluster) awaitReady(ctx context.Context, p *process.Process) error {
 	config, err := c.RESTConfig()

@@ -19,8 +19,13 @@ func Object(name, zone string) *corev1.Node {
 	if zone != "" {
 		labels[corev1.LabelTopologyZone] = zone
 	}
+	annotations := map[string]string{
+		simulated: "fake",
+		// As a kubelet does: leaves attaching volumes to the controller-manager.
+		"volumes.kubernetes.io/controller-managed-attach-detach": "true",
+	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{simulated: "fake"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
 		Status: corev1.NodeStatus{
 			Capacity:    amounts("8", "32Gi"),
 			Allocatable: amounts("7800m", "30Gi"),

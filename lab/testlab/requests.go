@@ -1,0 +1,88 @@
+package testlab
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Request is a kind of request to the apiserver.
+type Request struct {
+	Verb     string // as in RBAC: get, list, watch, create, patch, delete …
+	Resource string // with the subresource, such as pods/eviction; the path, such as /api, where there is none
+	Code     int    // HTTP status of the answer
+}
+
+// Requests counts requests by kind.
+type Requests map[Request]int
+
+// Total returns the number of all requests.
+func (r Requests) Total() int {
+	sum := 0
+	for _, n := range r {
+		sum += n
+	}
+	return sum
+}
+
+// Of returns the number of requests of that verb on that resource, whatever the answer was.
+func (r Requests) Of(verb, resource string) int {
+	sum := 0
+	for k, n := range r {
+		if k.Verb == verb && k.Resource == resource {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// auditEntry is what is read of a line of the audit log.
+type auditEntry struct {
+	Verb       string    `json:"verb"`
+	UserAgent  string    `json:"userAgent"`
+	RequestURI string    `json:"requestURI"`
+	Received   time.Time `json:"requestReceivedTimestamp"`
+	Object     struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+	Response struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// Requests counts, from the apiserver's audit log, the requests that clients whose user agent begins with the prefix
+// sent since then (the zero time for all). A watch is counted when it has ended, so count after the client has.
+// Leases are not in the log.
+func (l *Lab) Requests(t testing.TB, userAgentPrefix string, since time.Time) Requests {
+	t.Helper()
+	file, err := os.Open(l.cluster.AuditLog())
+	check(t, "reading the audit log", err)
+	defer file.Close()
+	counts := Requests{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e auditEntry
+		check(t, "reading the audit log", json.Unmarshal(lines.Bytes(), &e))
+		if strings.HasPrefix(e.UserAgent, userAgentPrefix) && !e.Received.Before(since) {
+			counts[e.kind()]++
+		}
+	}
+	check(t, "reading the audit log", lines.Err())
+	return counts
+}
+
+func (e auditEntry) kind() Request {
+	r := Request{Verb: e.Verb, Resource: e.Object.Resource, Code: e.Response.Code}
+	switch {
+	case r.Resource == "":
+		r.Resource, _, _ = strings.Cut(e.RequestURI, "?")
+	case e.Object.Subresource != "":
+		r.Resource += "/" + e.Object.Subresource
+	}
+	return r
+}
