@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// crew is the pods of one controller, and what is needed to start more of them.
+type crew struct {
+	owner    snapshot.Owner
+	space    string
+	template *snapshot.Pod // a pod to copy
+	found    int32         // active pods when the crew was first met
+	orphaned bool          // its controller is known not to exist
+	awake    bool          // the controller will look at it
+	first    int           // StatefulSets: the least ordinal
+	lost     []string      // DaemonSets: nodes that lost their pod
+}
+
+// meet gets to know a pod's controller before anything of it changes.
+func (s *Sim) meet(p *snapshot.Pod) {
+	if p.Owner.UID == "" || s.crews[p.Owner.UID] != nil {
+		return
+	}
+	s.crews[p.Owner.UID] = s.crewOf(p.Owner, p.Namespace, p)
+}
+
+func (s *Sim) crewOf(owner snapshot.Owner, space string, sample *snapshot.Pod) *crew {
+	c := &crew{owner: owner, space: space, template: sample}
+	pods := s.truth.PodsOf(owner.UID)
+	if len(pods) > 0 {
+		c.template = pods[0]
+	}
+	for i, p := range pods {
+		if active(p) {
+			c.found++
+		}
+		if ordinal := ordinalOf(p.Name); i == 0 || ordinal < c.first {
+			c.first = ordinal
+		}
+	}
+	c.orphaned = s.truth.Workload(owner.UID) == nil && s.readable(owner.Kind)
+	return c
+}
+
+// readable reports whether a controller of this kind would be known if it existed.
+func (s *Sim) readable(kind string) bool {
+	switch kind {
+	case "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job":
+		_, gap := s.truth.Gap(strings.ToLower(kind) + "s")
+		return !gap
+	}
+	return false
+}
+
+// active is IsPodActive upstream.
+func active(p *snapshot.Pod) bool { return !p.Finished() && !p.Terminating() }
+
+// wakeCrew lets a pod's controller look at its pods.
+func (s *Sim) wakeCrew(p *snapshot.Pod) {
+	if c := s.crews[p.Owner.UID]; c != nil {
+		s.wake(c)
+	}
+}
+
+func (s *Sim) wake(c *crew) {
+	if c.awake || c.orphaned {
+		return
+	}
+	c.awake = true
+	s.unsettle(c)
+	s.after(s.cfg.Controllers, func() {
+		c.awake = false
+		s.reconcile(c)
+	})
+}
+
+func (s *Sim) reconcile(c *crew) {
+	switch c.owner.Kind {
+	case "StatefulSet":
+		s.reconcileStateful(c)
+	case "DaemonSet":
+		s.reconcileDaemons(c)
+	default:
+		s.reconcileReplicas(c)
+	}
+}
+
+// wanted returns how many active pods the controller keeps. One that has no such
+// number, or that cannot be read, is taken to keep as many as it had.
+func (s *Sim) wanted(c *crew) int32 {
+	if w := s.truth.Workload(c.owner.UID); w != nil && w.Replicas >= 0 && c.owner.Kind != "Job" {
+		return w.Replicas
+	}
+	return c.found
+}
+
+// create makes a pod of the crew, for the scheduler where node is "".
+func (s *Sim) create(c *crew, name, node string) {
+	t := c.template
+	p := &snapshot.Pod{
+		Namespace: c.space, Name: name, UID: types.UID("sim-" + s.version()),
+		Node: node, Labels: t.Labels, Owner: c.owner,
+		Phase: corev1.PodPending, Created: s.now, Grace: t.Grace,
+		Priority: t.Priority, PriorityClass: t.PriorityClass,
+		EmptyDirs: t.EmptyDirs, Claims: claimsFor(t, name),
+		Requests: t.Requests, NodeSelector: t.NodeSelector, Tolerations: t.Tolerations,
+		SpreadHosts: t.SpreadHosts, Order: t.Order, OrderError: t.OrderError,
+	}
+	if node != "" {
+		s.setPod(p)
+		s.bring(p)
+		return
+	}
+	s.setPod(p)
+	s.queue(p)
+}
+
+// claimsFor names the claims of a copy: those that carry the pod's name follow it,
+// the others are shared.
+func claimsFor(template *snapshot.Pod, name string) []string {
+	if len(template.Claims) == 0 || name == template.Name {
+		return template.Claims
+	}
+	claims := make([]string, len(template.Claims))
+	for i, claim := range template.Claims {
+		claims[i] = claim
+		if rest, ok := strings.CutPrefix(claim, template.Name+"-"); ok {
+			claims[i] = name + "-" + rest
+		} else if volume, ok := strings.CutSuffix(claim, "-"+template.Name); ok {
+			claims[i] = volume + "-" + name
+		}
+	}
+	return claims
+}

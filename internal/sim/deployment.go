@@ -1,0 +1,77 @@
+package sim
+
+import "usher.sh/usher/internal/snapshot"
+
+// spread lets a Deployment set the replicas of its newest ReplicaSet, taken to be
+// the one with most replicas.
+func (s *Sim) spread(d *snapshot.Workload) {
+	s.after(s.cfg.Controllers, func() {
+		d := s.truth.Workload(d.UID)
+		if d == nil {
+			return
+		}
+		sets := s.truth.WorkloadsOf(d.UID)
+		newest := newestOf(sets)
+		if newest == nil {
+			return
+		}
+		changed := *newest
+		changed.Replicas = d.Replicas
+		for _, set := range sets {
+			if set.UID != newest.UID {
+				changed.Replicas -= set.Replicas
+			}
+		}
+		changed.Replicas = max(0, changed.Replicas)
+		s.setWorkload(&changed)
+		s.wake(s.crewFor(&changed))
+	})
+}
+
+func newestOf(sets []*snapshot.Workload) *snapshot.Workload {
+	var newest *snapshot.Workload
+	for _, set := range sets {
+		if newest == nil || set.Replicas > newest.Replicas {
+			newest = set
+		}
+	}
+	return newest
+}
+
+// crewFor returns the crew of a workload that may have no pods yet.
+func (s *Sim) crewFor(w *snapshot.Workload) *crew {
+	if s.crews[w.UID] == nil {
+		owner := snapshot.Owner{APIVersion: "apps/v1", Kind: w.Kind, Name: w.Name, UID: w.UID}
+		s.crews[w.UID] = s.crewOf(owner, w.Namespace, &snapshot.Pod{Labels: w.Labels, Grace: defaultGrace})
+	}
+	return s.crews[w.UID]
+}
+
+// unsettle notes that a Deployment's controllers have work to do, settle that they
+// have done it. A rollout that was under way at the start is never done.
+func (s *Sim) unsettle(c *crew) {
+	if d := s.deploymentOf(c); s.cfg.Controllers > 0 && d != nil && d.Settled {
+		s.markSettled(d, false)
+	}
+}
+
+func (s *Sim) settle(c *crew) {
+	if d := s.deploymentOf(c); d != nil && s.busy[d.UID] {
+		s.markSettled(d, true)
+	}
+}
+
+func (s *Sim) markSettled(d *snapshot.Workload, settled bool) {
+	changed := *d
+	changed.Settled = settled
+	s.busy[d.UID] = !settled
+	s.setWorkload(&changed)
+}
+
+func (s *Sim) deploymentOf(c *crew) *snapshot.Workload {
+	w := s.truth.Workload(c.owner.UID)
+	if w == nil || w.Owner.UID == "" {
+		return nil
+	}
+	return s.truth.Workload(w.Owner.UID)
+}

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// diary writes down what happens in a forecast.
+type diary struct {
+	sim     *Sim
+	steps   []Step
+	uses    map[snapshot.Key]*BudgetUse
+	surges  map[snapshot.Key]*Surge
+	ended   time.Duration
+	ready   time.Duration // when a pod last became ready
+	writes  int
+	leaving int
+}
+
+func newDiary(s *Sim) diary {
+	return diary{sim: s, uses: map[snapshot.Key]*BudgetUse{}, surges: map[snapshot.Key]*Surge{}}
+}
+
+func (y *diary) now() time.Duration { return y.sim.now.Sub(y.sim.start) }
+
+// note enters an action that was accepted.
+func (y *diary) note(a drain.Action) {
+	y.writes++
+	step := y.stepFor(a)
+	switch a.Kind {
+	case drain.Evict, drain.Delete:
+		y.leaving++
+		step.Pods = append(step.Pods, a.Pod)
+		y.use(a.Pod)
+	case drain.LowerCost, drain.RestoreCost:
+		step.Pods = append(step.Pods, a.Pod)
+	case drain.Scale:
+		step.Target, step.Replicas = a.Workload.Kind+" "+a.Workload.Key().String(), a.Replicas
+		y.scaled(a)
+	case drain.ScaleMin:
+		step.Target, step.Replicas = "HorizontalPodAutoscaler "+a.Autoscaler.Key().String(), a.Replicas
+	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark:
+		step.Nodes = append(step.Nodes, a.Node.Name)
+	}
+}
+
+// stepFor returns the step of this moment that takes the action in, a new one for
+// what scales something.
+func (y *diary) stepFor(a drain.Action) *Step {
+	now := y.now()
+	for i := len(y.steps) - 1; i >= 0 && y.steps[i].At == now; i-- {
+		s := &y.steps[i]
+		if s.Kind == a.Kind && s.Why == a.Why && s.Target == "" {
+			return s
+		}
+	}
+	y.steps = append(y.steps, Step{At: now, Kind: a.Kind, Why: a.Why})
+	return &y.steps[len(y.steps)-1]
+}
+
+func (y *diary) use(p *snapshot.Pod) {
+	for _, g := range y.sim.guards.of(p) {
+		u := y.uses[g.key]
+		if u == nil {
+			u = &BudgetUse{Budget: g.key, First: y.now(), Lowest: y.sim.truth.Budget(g.key).Current}
+			y.uses[g.key] = u
+		}
+		u.Evictions++
+		u.Last = y.now()
+	}
+}
+
+func (y *diary) scaled(a drain.Action) {
+	key := a.Workload.Key()
+	s := y.surges[key]
+	if s == nil {
+		s = &Surge{Workload: key, From: a.Workload.Replicas, Start: y.now()}
+		y.surges[key] = s
+	}
+	s.To = max(s.To, a.Replicas)
+	s.End = 0
+	if a.Surge == nil {
+		s.End = y.now()
+	}
+}
+
+// look follows the budgets in use.
+func (y *diary) look() {
+	for key, u := range y.uses {
+		if b := y.sim.truth.Budget(key); b != nil {
+			u.Lowest, u.Desired = min(u.Lowest, b.Current), b.Desired
+		}
+	}
+}
+
+func (y *diary) budgets() []BudgetUse {
+	all := make([]BudgetUse, 0, len(y.uses))
+	for _, u := range y.uses {
+		all = append(all, *u)
+	}
+	slices.SortFunc(all, func(a, b BudgetUse) int {
+		return cmp.Or(cmp.Compare(a.Budget.Namespace, b.Budget.Namespace), cmp.Compare(a.Budget.Name, b.Budget.Name))
+	})
+	return all
+}
+
+func (y *diary) surgeList() []Surge {
+	all := make([]Surge, 0, len(y.surges))
+	for _, s := range y.surges {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b Surge) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Workload.String(), b.Workload.String()))
+	})
+	return all
+}
+
+// waves groups the removals: a pause longer than a tick begins a new one.
+func (y *diary) waves(tick time.Duration) []Wave {
+	var all []Wave
+	for i := range y.steps {
+		s := &y.steps[i]
+		if s.Kind != drain.Evict && s.Kind != drain.Delete {
+			continue
+		}
+		if n := len(all); n == 0 || s.At-all[n-1].To > tick {
+			all = append(all, Wave{From: s.At})
+		}
+		last := &all[len(all)-1]
+		last.To, last.Pods = s.At, last.Pods+len(s.Pods)
+	}
+	return all
+}

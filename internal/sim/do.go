@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"strconv"
+	"strings"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Do carries an action out as the API server does and answers it. What follows
+// from it happens in Advance.
+func (s *Sim) Do(a drain.Action) drain.Answer {
+	switch f := s.cfg.Faults; {
+	case s.chance(f.Outages):
+		return drain.Answer{Code: drain.Unavailable, Message: "connection refused"}
+	case s.chance(f.Conflicts):
+		return conflict()
+	}
+	s.judge.asked(s, a)
+	answer := s.carryOut(a)
+	if s.chance(s.cfg.Faults.LostAnswers) {
+		return drain.Answer{Code: drain.Unavailable, Message: "connection reset by peer"}
+	}
+	return answer
+}
+
+func (s *Sim) carryOut(a drain.Action) drain.Answer {
+	switch a.Kind {
+	case drain.Evict:
+		return s.evict(a)
+	case drain.Delete:
+		return s.deletePod(a)
+	case drain.LowerCost, drain.RestoreCost:
+		return s.writeCost(a)
+	case drain.Scale:
+		return s.scale(a)
+	case drain.ScaleMin:
+		return s.scaleMin(a)
+	default:
+		return s.writeNode(a)
+	}
+}
+
+func conflict() drain.Answer {
+	return drain.Answer{Code: drain.Conflict, Message: "the object has been modified; please apply your changes to the latest version and try again"}
+}
+
+func gone() drain.Answer { return drain.Answer{Code: drain.Gone, Message: "not found"} }
+
+func (s *Sim) writeNode(a drain.Action) drain.Answer {
+	n := s.truth.Node(a.Node.Name)
+	if n == nil || n.UID != a.Node.UID {
+		return gone()
+	}
+	if a.Kind != drain.Mark && n.ResourceVersion != a.Node.ResourceVersion {
+		return conflict()
+	}
+	changed := *n
+	switch a.Kind {
+	case drain.Cordon:
+		changed.Unschedulable, changed.Drain = true, s.recorded(a.Record)
+	case drain.Mark:
+		changed.Drain = s.recorded(a.Record)
+	case drain.Uncordon:
+		changed.Unschedulable, changed.Drain = false, nil
+	case drain.Unmark:
+		changed.Drain = nil
+	default:
+		return drain.Answer{Code: drain.Rejected, Message: "unknown action " + string(a.Kind)}
+	}
+	s.setNode(&changed)
+	return drain.Answer{Code: drain.Accepted}
+}
+
+func (s *Sim) recorded(r *snapshot.DrainRecord) *snapshot.DrainRecord {
+	if !s.cfg.FreshBeats {
+		return r
+	}
+	fresh := *r
+	fresh.Beat = r.Beat.AddDate(10, 0, 0)
+	return &fresh
+}
+
+func (s *Sim) writeCost(a drain.Action) drain.Answer {
+	p := s.truth.Pod(a.Pod.UID)
+	switch {
+	case s.cfg.Faults.NoCost:
+		return forbidden("patch pods")
+	case p == nil:
+		return gone()
+	case a.Kind == drain.LowerCost:
+		s.changePod(p.UID, func(p *snapshot.Pod) { lowerCost(p, a.Drain) })
+	default:
+		s.changePod(p.UID, restoreCost)
+	}
+	return drain.Answer{Code: drain.Accepted}
+}
+
+func lowerCost(p *snapshot.Pod, drainID string) {
+	p.CostMark = drainID
+	if p.DeletionCost != "" {
+		p.CostMark += "=" + p.DeletionCost
+	}
+	p.DeletionCost = strconv.Itoa(-1 << 31)
+}
+
+func restoreCost(p *snapshot.Pod) {
+	_, former, _ := strings.Cut(p.CostMark, "=")
+	p.DeletionCost, p.CostMark = former, ""
+}
+
+func forbidden(what string) drain.Answer {
+	return drain.Answer{Code: drain.Forbidden, Message: "cannot " + what + ": forbidden"}
+}
+
+func (s *Sim) scale(a drain.Action) drain.Answer {
+	w := s.truth.Workload(a.Workload.UID)
+	switch {
+	case s.cfg.Faults.NoScale:
+		return forbidden("patch deployments")
+	case w == nil:
+		return gone()
+	case w.ResourceVersion != a.Workload.ResourceVersion:
+		return conflict()
+	}
+	changed := *w
+	changed.Replicas, changed.Surge = a.Replicas, a.Surge
+	if scaler := s.truth.AutoscalerOf(w); scaler != nil {
+		s.wish(scaler, w)
+		s.wakeScaler(scaler.Key(), s.cfg.Scaler)
+	}
+	if a.Replicas == w.Replicas {
+		s.setWorkload(&changed)
+		return drain.Answer{Code: drain.Accepted}
+	}
+	s.rescaled(&changed)
+	return drain.Answer{Code: drain.Accepted}
+}
+
+func (s *Sim) scaleMin(a drain.Action) drain.Answer {
+	current, w := s.scalerAndTarget(a.Autoscaler.Key())
+	switch {
+	case s.cfg.Faults.NoScale:
+		return forbidden("patch horizontalpodautoscalers")
+	case w == nil:
+		return gone()
+	case current.ResourceVersion != a.Autoscaler.ResourceVersion:
+		return conflict()
+	}
+	s.wish(current, w)
+	changed := *current
+	changed.Min, changed.Surge = a.Replicas, a.Surge
+	s.setAutoscaler(&changed)
+	s.wakeScaler(changed.Key(), s.cfg.Scaler)
+	return drain.Answer{Code: drain.Accepted}
+}

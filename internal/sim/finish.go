@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// finish writes the plan once the cluster has come to rest.
+func (f *forecast) finish() Plan {
+	p := Plan{
+		Outcome: f.end.Outcome, Duration: f.diary.ended, Tick: f.sim.cfg.Tick,
+		Steps: f.diary.steps, Waves: f.diary.waves(f.sim.cfg.Tick),
+		Budgets: f.diary.budgets(), Surges: f.diary.surgeList(),
+		Blockers: f.end.Blockers(), Notes: f.end.Notes,
+		Unknown: f.unknown(), Pods: f.diary.leaving, Requests: f.diary.writes,
+	}
+	for i := range p.Steps {
+		slices.SortFunc(p.Steps[i].Pods, snapshot.ComparePods)
+		slices.Sort(p.Steps[i].Nodes)
+	}
+	p.Left = append(f.stillThere(), f.homeless()...)
+	p.Recovered = f.recovered()
+	return p
+}
+
+// stillThere lists the pods that should have left.
+func (f *forecast) stillThere() []Left {
+	var left []Left
+	for i := range f.end.Pods {
+		s := &f.end.Pods[i]
+		if s.State == drain.Staying || s.State == drain.GoneState || s.State == drain.Replaced {
+			continue
+		}
+		var why []string
+		for _, b := range s.Blockers {
+			why = append(why, b.Message)
+		}
+		left = append(left, Left{Pod: s.Pod, Node: s.Pod.Node, Why: strings.Join(why, "; ")})
+	}
+	return left
+}
+
+// homeless lists the replacements for which no node has room.
+func (f *forecast) homeless() []Left {
+	var left []Left
+	for _, uid := range f.sim.scheduler.queue {
+		if p := f.sim.truth.Pod(uid); p != nil && p.Node == "" && p.Created.After(f.sim.start.Add(-time.Nanosecond)) {
+			left = append(left, Left{Pod: p, Why: p.NotReadyWhy})
+		}
+	}
+	slices.SortFunc(left, func(a, b Left) int { return snapshot.ComparePods(a.Pod, b.Pod) })
+	return left
+}
+
+// recovered returns when the last pod became ready that was started meanwhile.
+func (f *forecast) recovered() time.Duration {
+	last := f.diary.ended
+	for _, c := range f.sim.crews {
+		for _, p := range f.sim.truth.PodsOf(c.owner.UID) {
+			if p.Ready {
+				last = max(last, p.ReadySince.Sub(f.sim.start))
+			}
+		}
+	}
+	return last
+}
+
+func (f *forecast) unknown() []string {
+	said := f.learn.unknown()
+	if f.end.Outcome == drain.Running {
+		said = append(said, "how it ends: the forecast was cut off")
+	}
+	return said
+}

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Bounds of a forecast.
+const (
+	horizon   = 24 * time.Hour
+	mostTurns = 20000
+)
+
+// Forecast runs the drain in a simulated future of the view and says how it goes.
+// It decides with the same code as the drain itself.
+func Forecast(view snapshot.View, req drain.Request) Plan {
+	f := newForecast(view, req)
+	f.run()
+	f.settle()
+	return f.finish()
+}
+
+type forecast struct {
+	req   drain.Request
+	sim   *Sim
+	led   *drain.Ledger
+	learn *learner
+	diary diary
+	end   drain.Decision // as the drain ended, with all its words
+	turns int
+}
+
+func newForecast(view snapshot.View, req drain.Request) *forecast {
+	req.Started = view.Now
+	learn := newLearner(view.Cluster)
+	tick := tickFor(view, req)
+	f := &forecast{
+		req: req, led: drain.NewLedger(), learn: learn,
+		sim: New(view, Config{
+			Tick: tick, Ready: learn.start, Stop: learn.stop,
+			Scaler: 15 * time.Second, ScaleDown: 5 * time.Minute, PodGC: time.Minute,
+			FreshBeats: true,
+		}),
+	}
+	f.diary = newDiary(f.sim)
+	return f
+}
+
+// tickFor returns the precision that the number of pods leaves time for.
+func tickFor(view snapshot.View, req drain.Request) time.Duration {
+	pods := 0
+	for _, name := range req.Nodes {
+		pods += len(view.Cluster.PodsOn(name))
+	}
+	switch {
+	case pods <= 2000:
+		return time.Second
+	case pods <= 10000:
+		return 2 * time.Second
+	}
+	return 5 * time.Second
+}
+
+// run turns the crank until the drain ends.
+func (f *forecast) run() {
+	for f.turns < mostTurns && f.sim.now.Sub(f.sim.start) < horizon {
+		f.turns++
+		d := f.turn(drain.Step)
+		if d.Outcome != drain.Running {
+			f.end = f.turn(drain.Decide)
+			f.led.End(f.end.Outcome)
+			return
+		}
+		if !f.wait(d) {
+			break
+		}
+	}
+	f.end = f.turn(drain.Decide)
+}
+
+type decide func(snapshot.View, drain.Request, *drain.Ledger) drain.Decision
+
+func (f *forecast) turn(decide decide) drain.Decision {
+	view := f.sim.View()
+	f.led.Observe(view)
+	d := decide(view, f.req, f.led)
+	for _, a := range d.Actions {
+		f.led.Begin(a, view.Now)
+		answer := f.sim.Do(a)
+		f.led.Answer(a, answer, view.Now)
+		if answer.Code == drain.Accepted {
+			f.diary.note(a)
+		}
+	}
+	f.sim.Advance(view.Now)
+	f.diary.look()
+	return d
+}
+
+// wait lets time pass until something may have changed; it reports whether anything
+// will.
+func (f *forecast) wait(d drain.Decision) bool {
+	if moved(d.Actions) {
+		return true
+	}
+	next, some := f.sim.Next()
+	if !d.Next.IsZero() && (!some || d.Next.Before(next)) {
+		next, some = d.Next, true
+	}
+	if some {
+		f.sim.Advance(next)
+	}
+	return some
+}
+
+// moved reports whether actions may have opened the way for others at once: all do
+// but evictions.
+func moved(actions []drain.Action) bool {
+	for i := range actions {
+		if actions[i].Kind != drain.Evict && actions[i].Kind != drain.Delete {
+			return true
+		}
+	}
+	return false
+}
+
+// settle lets the drain tidy up and the cluster come to rest.
+func (f *forecast) settle() {
+	f.diary.ended = f.sim.now.Sub(f.sim.start)
+	for ; f.led.Ending() != drain.Running && f.turns < mostTurns; f.turns++ {
+		d := f.turn(drain.Step)
+		if d.Settled || !f.wait(d) {
+			break
+		}
+	}
+	rest := f.sim.now.Add(horizon)
+	for {
+		next, some := f.sim.Next()
+		if !some || next.After(rest) {
+			return
+		}
+		f.sim.Advance(next)
+	}
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// guard counts the pods of one budget as they change, so that nobody has to count
+// them all again.
+type guard struct {
+	key     snapshot.Key
+	pods    int32
+	healthy int32 // ready and not terminating
+	owners  map[types.UID]*share
+	awake   bool // the disruption controller will look at it
+}
+
+// share is how many of a budget's pods belong to one controller.
+type share struct {
+	owner snapshot.Owner
+	pods  int32
+}
+
+// guards finds the budgets of pods. A namespace is counted when it is first touched.
+type guards struct {
+	cluster *snapshot.Cluster
+	spaces  map[string]*space
+}
+
+type space struct {
+	guards  []*guard
+	loaded  bool
+	byOwner map[types.UID]match
+}
+
+// match remembers which budgets count pods with these labels: the pods of one
+// controller mostly have the same.
+type match struct {
+	labels map[string]string
+	guards []*guard
+}
+
+func newGuards(cluster *snapshot.Cluster) guards {
+	g := guards{cluster: cluster, spaces: map[string]*space{}}
+	for _, b := range cluster.Budgets() {
+		in := g.spaces[b.Namespace]
+		if in == nil {
+			in = &space{byOwner: map[types.UID]match{}}
+			g.spaces[b.Namespace] = in
+		}
+		in.guards = append(in.guards, &guard{key: b.Key(), owners: map[types.UID]*share{}})
+	}
+	return g
+}
+
+// load counts a namespace before anything in it changes.
+func (g *guards) load(namespace string) {
+	in := g.spaces[namespace]
+	if in == nil || in.loaded {
+		return
+	}
+	in.loaded = true
+	for _, p := range g.cluster.PodsIn(namespace) {
+		for _, counts := range g.of(p) {
+			counts.add(p, 1)
+		}
+	}
+}
+
+// of returns the budgets that count the pod.
+func (g *guards) of(p *snapshot.Pod) []*guard {
+	in := g.spaces[p.Namespace]
+	if in == nil {
+		return nil
+	}
+	if m, ok := in.byOwner[p.Owner.UID]; ok && maps.Equal(m.labels, p.Labels) {
+		return m.guards
+	}
+	var found []*guard
+	for _, guard := range in.guards {
+		if b := g.cluster.Budget(guard.key); b != nil && b.Matches(p) {
+			found = append(found, guard)
+		}
+	}
+	in.byOwner[p.Owner.UID] = match{p.Labels, found}
+	return found
+}
+
+// count follows a pod from one state to another and returns the budgets that have
+// to look again. Either state may be nil.
+func (g *guards) count(former, p *snapshot.Pod) []*guard {
+	either := p
+	if either == nil {
+		either = former
+	}
+	found := g.of(either)
+	for _, guard := range found {
+		if former != nil {
+			guard.add(former, -1)
+		}
+		if p != nil {
+			guard.add(p, 1)
+		}
+	}
+	return found
+}
+
+func (g *guard) add(p *snapshot.Pod, sign int32) {
+	g.pods += sign
+	if healthy(p) {
+		g.healthy += sign
+	}
+	s := g.owners[p.Owner.UID]
+	if s == nil {
+		s = &share{owner: p.Owner}
+		g.owners[p.Owner.UID] = s
+	}
+	s.pods += sign
+	if s.pods == 0 {
+		delete(g.owners, p.Owner.UID)
+	}
+}
+
+func healthy(p *snapshot.Pod) bool { return p.Ready && !p.Terminating() }

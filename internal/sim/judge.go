@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// judge finds what a drain does that it must not do. It looks at the truth, knows
+// nothing of how decisions are made, and decides nothing itself. A nil judge is silent.
+type judge struct {
+	req       drain.Request
+	targets   map[string]bool
+	found     []string
+	disturbed bool      // somebody else changed the cluster
+	until     time.Time // and what follows from it may last so long
+}
+
+func newJudge(req drain.Request) *judge {
+	j := &judge{req: req, targets: map[string]bool{}}
+	for _, name := range req.Nodes {
+		j.targets[name] = true
+	}
+	return j
+}
+
+// Violations returns what the drain did that it must not do, in order.
+func (s *Sim) Violations() []string {
+	if s.judge == nil {
+		return nil
+	}
+	return s.judge.found
+}
+
+// Leftovers returns what the drain has written on workloads and pods and not taken
+// back. After a settled end there must be none.
+func (s *Sim) Leftovers(drainID string) []string {
+	var left []string
+	for _, w := range s.truth.Workloads() {
+		if w.Surge != nil && w.Surge.ID == drainID {
+			left = append(left, fmt.Sprintf("surge record on %s %s", w.Kind, w.Key()))
+		}
+	}
+	for _, a := range s.truth.Autoscalers() {
+		if a.Surge != nil && a.Surge.ID == drainID {
+			left = append(left, "surge record on autoscaler "+a.Key().String())
+		}
+	}
+	for _, p := range s.truth.MarkedPods() {
+		left = append(left, "deletion cost of pod "+p.Key().String())
+	}
+	return left
+}
+
+func (j *judge) report(s *Sim, format string, args ...any) {
+	j.found = append(j.found, fmt.Sprintf("%s: ", s.now.Sub(s.start))+fmt.Sprintf(format, args...))
+}
+
+// meddled excuses what follows from somebody else's doing until everyone had time to
+// see it.
+func (j *judge) meddled(s *Sim) {
+	if j == nil {
+		return
+	}
+	lag := s.cfg.Lag
+	j.disturbed = true
+	j.until = s.now.Add(s.cfg.Budgets + 2*s.cfg.Controllers + max(lag.Pods, lag.Nodes, lag.Budgets, lag.Workloads))
+}
+
+func (j *judge) excused(s *Sim) bool { return j.disturbed && !s.now.After(j.until) }
+
+// asked judges an action before it is carried out.
+func (j *judge) asked(s *Sim, a drain.Action) {
+	if j == nil {
+		return
+	}
+	switch a.Kind {
+	case drain.Evict, drain.Delete:
+		j.mayTouch(s, a)
+	case drain.LowerCost:
+		if !j.targets[a.Pod.Node] {
+			j.report(s, "lowered the cost of %s, which is not on a targeted node", a.Pod.Key())
+		}
+	case drain.RestoreCost:
+		if a.Pod.CostMark == "" {
+			j.report(s, "restored a cost of %s that nobody lowered", a.Pod.Key())
+		}
+	case drain.Uncordon:
+		j.mayUncordon(s, a)
+	case drain.Cordon, drain.Mark, drain.Unmark, drain.Scale, drain.ScaleMin:
+	}
+}
+
+func (j *judge) mayTouch(s *Sim, a drain.Action) {
+	p := a.Pod
+	if !j.targets[p.Node] {
+		j.report(s, "%s of %s, which is on %q, not on a targeted node", a.Kind, p.Key(), p.Node)
+	}
+	if why := j.shielded(p); why != "" {
+		j.report(s, "%s of %s, %s", a.Kind, p.Key(), why)
+	}
+	if n := s.truth.Node(p.Node); n != nil && !n.Unschedulable && !j.excused(s) {
+		j.report(s, "%s of %s from %s, which is not cordoned", a.Kind, p.Key(), p.Node)
+	}
+	allowed := j.req.DisableEviction || j.req.AtDeadline == drain.AtDeadlineDelete && !j.req.Deadline.IsZero()
+	if a.Kind == drain.Delete && !allowed {
+		j.report(s, "deleted %s without permission to pass its budget", p.Key())
+	}
+}
+
+// shielded says why a pod must stay whatever happens, "" if it need not.
+func (j *judge) shielded(p *snapshot.Pod) string {
+	switch {
+	case j.req.PodSelector != nil && !j.req.PodSelector.Matches(labels.Set(p.Labels)):
+		return "which is not selected"
+	case p.Mirror:
+		return "a static pod"
+	case p.Finished():
+		return ""
+	case p.Owner.Kind == "DaemonSet" && j.req.DaemonSets != drain.DaemonSetsEvict && !j.req.Force:
+		return "a DaemonSet's pod"
+	case p.Owner.UID == "" && !j.req.Force:
+		return "which nothing will replace"
+	case len(p.EmptyDirs) > 0 && !j.req.DeleteEmptyDir:
+		return "which has local data"
+	}
+	return ""
+}
+
+func (j *judge) mayUncordon(s *Sim, a drain.Action) {
+	n := s.truth.Node(a.Node.Name)
+	if n == nil || n.ResourceVersion != a.Node.ResourceVersion {
+		return
+	}
+	switch r := n.Drain; {
+	case r == nil || !r.Cordoned:
+		j.report(s, "removed somebody else's cordon of %s", n.Name)
+	case r.ID != j.req.Self.ID && !j.req.Dead[r.ID] && r.LiveAt(s.now):
+		j.report(s, "removed the cordon of the live drain %s of %s", r.ID, n.Name)
+	}
+}
+
+// removed judges the removal of a pod at the drain's request.
+func (j *judge) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
+	if j == nil || p.Terminating() || !p.Ready || j.excused(s) {
+		return
+	}
+	if a.Kind == drain.Evict {
+		j.withinBudgets(s, p, "evicted")
+	}
+	if j.req.Deadline.IsZero() && !j.req.DisableEviction {
+		j.surgeHolds(s, p)
+	}
+}
+
+// dismissed judges the removal of a pod by a controller that the drain scaled down.
+func (j *judge) dismissed(s *Sim, p *snapshot.Pod) {
+	if j == nil || j.disturbed || !p.Ready {
+		return
+	}
+	j.withinBudgets(s, p, "scaled away")
+}
+
+func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string) {
+	s.guards.load(p.Namespace)
+	for _, g := range s.guards.of(p) {
+		b := s.truth.Budget(g.key)
+		if b == nil {
+			continue
+		}
+		if t, failed := s.countBudget(g, b, nil); !failed && g.healthy-1 < t.desired {
+			j.report(s, "%s %s: budget %s needs %d healthy pods and has %d left", how, p.Key(), b.Name, t.desired, g.healthy-1)
+		}
+	}
+}
+
+// surgeHolds checks that a workload which the drain has scaled up keeps as many
+// ready pods as its owner asked for.
+func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
+	w := s.truth.Workload(p.Owner.UID)
+	if w == nil {
+		return
+	}
+	d := s.truth.Workload(w.Owner.UID)
+	if d == nil {
+		return
+	}
+	record := d.Surge
+	if scaler := s.truth.AutoscalerOf(d); record == nil && scaler != nil {
+		record = scaler.Surge
+	}
+	if record == nil || record.ID != j.req.Self.ID {
+		return
+	}
+	ready := int32(-1)
+	for _, set := range s.truth.WorkloadsOf(d.UID) {
+		pods := s.truth.PodsOf(set.UID)
+		ready += int32(len(pods) - len(slices.DeleteFunc(slices.Clone(pods), healthy)))
+	}
+	if ready < record.Was {
+		j.report(s, "removed %s while surging: %d of %d pods ready", p.Key(), ready, record.Was)
+	}
+}

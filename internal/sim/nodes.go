@@ -1,0 +1,90 @@
+package sim
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// What tests do to the cluster behind the drain's back.
+
+// DeleteNode takes a node away; its pods follow once the garbage collector has
+// looked.
+func (s *Sim) DeleteNode(name string) {
+	if s.truth.Node(name) == nil {
+		return
+	}
+	s.judge.meddled(s)
+	s.truth.DeleteNode(name)
+	if !s.watch.direct {
+		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteNode(name) })
+	}
+	s.after(s.cfg.PodGC, func() {
+		for _, p := range s.truth.PodsOn(name) {
+			s.removed(p)
+		}
+	})
+}
+
+// SetNodeReady loses a node's kubelet or brings it back.
+func (s *Sim) SetNodeReady(name string, ready bool) {
+	n := s.truth.Node(name)
+	if n == nil || n.Ready == ready {
+		return
+	}
+	s.judge.meddled(s)
+	changed := *n
+	changed.Ready, changed.ReadyWhy = ready, ""
+	if !ready {
+		changed.ReadyWhy = "NodeStatusUnknown: Kubelet stopped posting node status."
+	}
+	s.setNode(&changed)
+	for _, p := range s.truth.PodsOn(name) {
+		switch {
+		case !ready && p.Ready:
+			s.Flip(p.UID, false)
+		case ready && p.Terminating():
+			uid := p.UID
+			s.after(s.takes(s.cfg.Stop, p), func() { s.stopped(uid) })
+		case ready && active(p):
+			s.bring(p)
+		}
+	}
+}
+
+// Cordon makes a node unschedulable, or schedulable again, as somebody else would:
+// without a record.
+func (s *Sim) Cordon(name string, unschedulable bool) {
+	if n := s.truth.Node(name); n != nil {
+		s.judge.meddled(s)
+		changed := *n
+		changed.Unschedulable = unschedulable
+		s.setNode(&changed)
+	}
+}
+
+// Flip makes a pod unready, or ready again.
+func (s *Sim) Flip(uid types.UID, ready bool) {
+	p := s.truth.Pod(uid)
+	if p == nil || p.Ready == ready || p.Finished() {
+		return
+	}
+	s.judge.meddled(s)
+	s.changePod(uid, func(p *snapshot.Pod) {
+		p.Ready, p.ReadySince, p.NotReadyWhy = true, s.now, ""
+		if !ready {
+			p.Ready, p.ReadySince, p.NotReadyWhy = false, time.Time{}, "ContainersNotReady"
+		}
+	})
+	s.wakeCrew(p)
+}
+
+// SetReplicas scales a workload as its owner would.
+func (s *Sim) SetReplicas(uid types.UID, replicas int32) {
+	if w := s.truth.Workload(uid); w != nil {
+		s.judge.meddled(s)
+		s.resize(w, replicas)
+	}
+}

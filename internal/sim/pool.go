@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// pool holds the nodes that admit pods with one node selector and one set of
+// tolerations, the freest on top. What it says of a node's room may be out of date:
+// too good, which is mended when the node comes to the top, or a second entry.
+type pool struct {
+	selector    labels.Selector
+	tolerations []corev1.Toleration
+	heap        heap[berth]
+	failures    []failure
+	failedAt    uint64 // the scheduler's room when they failed
+}
+
+// berth is a node with the share of its room that was free.
+type berth struct {
+	*slot
+	share float64
+}
+
+// failure is a pod for which no node had room.
+type failure struct {
+	needs snapshot.Resources
+	why   string
+}
+
+func newPool(p *snapshot.Pod, c *scheduler) *pool {
+	in := &pool{
+		selector:    labels.SelectorFromSet(p.NodeSelector),
+		tolerations: p.Tolerations,
+		heap: heap[berth]{less: func(a, b *berth) bool {
+			if a.share != b.share {
+				return a.share > b.share
+			}
+			return a.at < b.at
+		}},
+	}
+	for _, at := range c.order {
+		if n := c.cluster.Node(at.name); open(n) && in.admits(n) {
+			in.heap.push(berth{at, at.free(n)})
+		}
+	}
+	return in
+}
+
+// admits reports whether selector and taints let the pods on the node.
+func (in *pool) admits(n *snapshot.Node) bool {
+	return in.selector.Matches(labels.Set(n.Labels)) && in.tolerates(n)
+}
+
+func (in *pool) tolerates(n *snapshot.Node) bool {
+	for i := range n.Taints {
+		taint := &n.Taints[i]
+		if taint.Effect == corev1.TaintEffectPreferNoSchedule {
+			continue
+		}
+		if !slices.ContainsFunc(in.tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
+	switch {
+	case t.Effect != "" && t.Effect != taint.Effect:
+		return false
+	case t.Key != "" && t.Key != taint.Key:
+		return false
+	case t.Operator == corev1.TolerationOpExists:
+		return true
+	}
+	return (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == taint.Value
+}
+
+// pick takes the freest node that fits.
+func (in *pool) pick(c *scheduler, p *snapshot.Pod) *slot {
+	kin := c.kinOf(p)
+	var aside []berth
+	var found *slot
+	for len(in.heap.items) > 0 {
+		top := &in.heap.items[0]
+		n := c.cluster.Node(top.name)
+		if !open(n) || !in.admits(n) {
+			in.heap.pop()
+			continue
+		}
+		if share := top.free(n); share < top.share {
+			top.share = share
+			in.heap.sink()
+			continue
+		}
+		if top.fits(n, p) && !kin[top.name] {
+			found = top.slot
+			break
+		}
+		aside = append(aside, in.heap.pop())
+	}
+	for _, b := range aside {
+		in.heap.push(b)
+	}
+	return found
+}
+
+// kinOf returns the nodes that hold pods next to which this one may not be.
+func (c *scheduler) kinOf(p *snapshot.Pod) map[string]bool {
+	if !p.SpreadHosts {
+		return nil
+	}
+	nodes := map[string]bool{}
+	for _, kin := range c.cluster.PodsOf(p.Owner.UID) {
+		nodes[kin.Node] = nodes[kin.Node] || !kin.Finished()
+	}
+	return nodes
+}
+
+// free returns the least free share of the node's resources, at most 1.
+func (s *slot) free(n *snapshot.Node) float64 {
+	share := func(used, has int64) float64 {
+		if has <= 0 {
+			return 1
+		}
+		return 1 - float64(used)/float64(has)
+	}
+	return min(share(s.used.MilliCPU, n.Allocatable.MilliCPU),
+		share(s.used.Memory, n.Allocatable.Memory), share(s.used.Pods, n.Allocatable.Pods))
+}
+
+// fits reports whether the node has room. A node that says nothing of what it offers
+// is taken to have it.
+func (s *slot) fits(n *snapshot.Node, p *snapshot.Pod) bool {
+	has := n.Allocatable
+	if has == (snapshot.Resources{}) {
+		return true
+	}
+	return s.used.Pods < has.Pods && within(s.used.MilliCPU, p.Requests.MilliCPU, has.MilliCPU) &&
+		within(s.used.Memory, p.Requests.Memory, has.Memory)
+}
+
+func within(used, asked, has int64) bool { return asked == 0 || used+asked <= has }
+
+// failedBefore reports whether a pod that needs no more has failed since room grew.
+func (in *pool) failedBefore(p *snapshot.Pod, room uint64) (why string, failed bool) {
+	if in.failedAt != room {
+		in.failures, in.failedAt = nil, room
+	}
+	for i := range in.failures {
+		f := &in.failures[i]
+		if f.needs.MilliCPU <= p.Requests.MilliCPU && f.needs.Memory <= p.Requests.Memory {
+			return f.why, true
+		}
+	}
+	return "", false
+}
+
+func (in *pool) remember(p *snapshot.Pod, room uint64, why string) {
+	if !p.SpreadHosts && in.failedAt == room {
+		in.failures = append(in.failures, failure{p.Requests, why})
+	}
+}
+
+// explain says why no node takes the pod, in the scheduler's words.
+func (c *scheduler) explain(in *pool, p *snapshot.Pod) string {
+	kin := c.kinOf(p)
+	counts := map[string]int{}
+	for _, at := range c.order {
+		if n := c.cluster.Node(at.name); n != nil {
+			counts[in.obstacle(at, n, p, kin[at.name])]++
+		}
+	}
+	total := 0
+	parts := make([]string, 0, len(counts))
+	for reason, n := range counts {
+		total += n
+		parts = append(parts, fmt.Sprintf("%d %s", n, reason))
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("0/%d nodes are available: %s.", total, strings.Join(parts, ", "))
+}
+
+func (in *pool) obstacle(at *slot, n *snapshot.Node, p *snapshot.Pod, kin bool) string {
+	has := n.Allocatable
+	switch {
+	case n.Unschedulable:
+		return "node(s) were unschedulable"
+	case !n.Ready:
+		return "node(s) were not ready"
+	case !in.selector.Matches(labels.Set(n.Labels)):
+		return "node(s) didn't match Pod's node affinity/selector"
+	case !in.tolerates(n):
+		return "node(s) had untolerated taint(s)"
+	case kin:
+		return "node(s) didn't match pod anti-affinity rules"
+	case at.used.Pods >= has.Pods:
+		return "Too many pods"
+	case !within(at.used.MilliCPU, p.Requests.MilliCPU, has.MilliCPU):
+		return "Insufficient cpu"
+	}
+	return "Insufficient memory"
+}

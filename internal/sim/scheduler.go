@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// scheduler finds nodes for pods: the fit node with the greatest share of its room
+// free. Nothing is counted before the first pod asks.
+type scheduler struct {
+	cluster *snapshot.Cluster
+	slots   map[string]*slot
+	order   []*slot
+	pools   map[string]*pool
+	poolOf  map[types.UID]*pool // by controller: its pods have one template
+	queue   []types.UID         // pods for which no node was found, in order
+	room    uint64              // counts the times at which room grew
+	told    uint64              // room when the queue was last tried
+	awake   bool
+}
+
+// slot is one node as the scheduler sees it.
+type slot struct {
+	name string
+	at   int // place in the order of names
+	used snapshot.Resources
+}
+
+func (c *scheduler) start() {
+	if c.slots != nil {
+		return
+	}
+	c.slots, c.pools, c.poolOf = map[string]*slot{}, map[string]*pool{}, map[types.UID]*pool{}
+	for _, n := range c.cluster.Nodes() {
+		c.slotFor(n.Name)
+	}
+}
+
+func (c *scheduler) slotFor(node string) *slot {
+	if at := c.slots[node]; at != nil {
+		return at
+	}
+	at := &slot{name: node, at: len(c.order)}
+	for _, p := range c.cluster.PodsOn(node) {
+		at.take(p, 1)
+	}
+	c.slots[node] = at
+	c.order = append(c.order, at)
+	return at
+}
+
+func (s *slot) take(p *snapshot.Pod, sign int64) {
+	if p.Finished() {
+		return
+	}
+	s.used.MilliCPU += sign * p.Requests.MilliCPU
+	s.used.Memory += sign * p.Requests.Memory
+	s.used.Pods += sign
+}
+
+// occupy and release follow pods as they come to nodes and leave them.
+func (c *scheduler) occupy(p *snapshot.Pod) {
+	if at := c.slots[p.Node]; at != nil {
+		at.take(p, 1)
+	}
+}
+
+func (c *scheduler) release(p *snapshot.Pod) {
+	at := c.slots[p.Node]
+	if at == nil {
+		return
+	}
+	at.take(p, -1)
+	if open(c.cluster.Node(p.Node)) {
+		c.offer(at)
+	}
+}
+
+// nodeChanged looks at a node again.
+func (c *scheduler) nodeChanged(name string) {
+	if c.slots != nil && open(c.cluster.Node(name)) {
+		c.offer(c.slotFor(name))
+	}
+}
+
+func (c *scheduler) offer(at *slot) {
+	c.room++
+	n := c.cluster.Node(at.name)
+	for _, p := range c.pools {
+		if p.admits(n) {
+			p.heap.push(berth{at, at.free(n)})
+		}
+	}
+}
+
+func (c *scheduler) roomGrew() bool { return c.room != c.told && len(c.queue) > 0 }
+
+// open reports whether the node takes pods at all.
+func open(n *snapshot.Node) bool { return n != nil && !n.Unschedulable && n.Ready }
+
+// queue lets the scheduler look at a new pod.
+func (s *Sim) queue(p *snapshot.Pod) {
+	uid := p.UID
+	s.after(s.takes(s.cfg.Schedule, p), func() {
+		s.scheduler.start()
+		if p := s.truth.Pod(uid); p != nil && p.Node == "" && !p.Terminating() && !s.place(p) {
+			s.scheduler.queue = append(s.scheduler.queue, uid)
+		}
+	})
+}
+
+// wakeScheduler tries the pods again for which there was no room.
+func (s *Sim) wakeScheduler() {
+	if s.scheduler.awake {
+		return
+	}
+	s.scheduler.awake = true
+	s.after(0, func() {
+		s.scheduler.awake = false
+		s.scheduler.told = s.scheduler.room
+		s.scheduler.queue = slices.DeleteFunc(s.scheduler.queue, func(uid types.UID) bool {
+			p := s.truth.Pod(uid)
+			return p == nil || p.Node != "" || s.place(p)
+		})
+	})
+}
+
+// place binds a pod, or says on it why that cannot be.
+func (s *Sim) place(p *snapshot.Pod) bool {
+	node, why := s.scheduler.find(p)
+	if node == "" {
+		if !p.Unschedulable || p.NotReadyWhy != why {
+			s.changePod(p.UID, func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, why })
+		}
+		return false
+	}
+	bound := *p
+	bound.Node, bound.Unschedulable, bound.NotReadyWhy = node, false, "ContainerCreating"
+	if s.cfg.Boot == nil {
+		bound.Phase, bound.NotReadyWhy = corev1.PodRunning, "ContainersNotReady"
+	}
+	s.setPod(&bound)
+	s.bring(&bound)
+	return true
+}
+
+// find returns a node for the pod, or why there is none, in the scheduler's words.
+func (c *scheduler) find(p *snapshot.Pod) (node, why string) {
+	in := c.poolFor(p)
+	if why, failed := in.failedBefore(p, c.room); failed {
+		return "", why
+	}
+	if at := in.pick(c, p); at != nil {
+		return at.name, ""
+	}
+	why = c.explain(in, p)
+	in.remember(p, c.room, why)
+	return "", why
+}
+
+func (c *scheduler) poolFor(p *snapshot.Pod) *pool {
+	if known := c.poolOf[p.Owner.UID]; known != nil && p.Owner.UID != "" {
+		return known
+	}
+	sign := signature(p)
+	in := c.pools[sign]
+	if in == nil {
+		in = newPool(p, c)
+		c.pools[sign] = in
+	}
+	c.poolOf[p.Owner.UID] = in
+	return in
+}
+
+// signature is the same for pods that the same nodes admit.
+func signature(p *snapshot.Pod) string {
+	var text strings.Builder
+	keys := make([]string, 0, len(p.NodeSelector))
+	for key := range p.NodeSelector {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		fmt.Fprintf(&text, "%s=%s;", key, p.NodeSelector[key])
+	}
+	for i := range p.Tolerations {
+		t := &p.Tolerations[i]
+		fmt.Fprintf(&text, "%s|%s|%s|%s;", t.Key, t.Operator, t.Value, t.Effect)
+	}
+	return text.String()
+}
