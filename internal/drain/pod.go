@@ -111,6 +111,7 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 		return s
 	}
 	ref, found := d.budgetsAllow(p)
+	s.Blockers = append(s.Blockers, d.blindness(p)...)
 	s.Blockers = append(s.Blockers, d.turn(p, g)...)
 	s.Blockers = append(s.Blockers, d.refusal(p, len(found) > 0)...)
 	if su := d.surgeOf(p); su != nil {
@@ -119,6 +120,28 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 	s.Blockers = append(s.Blockers, found...)
 	d.letGo(&s, ref)
 	return s
+}
+
+// blindAfter is how old the picture of the cluster may be: a watch that breaks is
+// usually back within a second or two.
+const blindAfter = 10 * time.Second
+
+// blind reports whether the picture is too old to act on (law 3).
+func (d *decider) blind() bool {
+	if d.Blind.IsZero() {
+		return false
+	}
+	d.wake(d.Blind.Add(blindAfter))
+	return !d.Now.Before(d.Blind.Add(blindAfter))
+}
+
+func (d *decider) blindness(p *snapshot.Pod) []Blocker {
+	if !d.blind() {
+		return nil
+	}
+	return []Blocker{{Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node, Since: d.Blind,
+		Message: "the API server cannot be watched, so what is known of the cluster is too old to act on",
+		WayOut:  "wait until the API server answers again"}}
 }
 
 // letGo evicts the pod if it has no blockers, or deletes it where the ladder says so.

@@ -12,6 +12,8 @@ func (d *decider) stepSurge(s *surge) {
 	d.countPods(s)
 	record := s.deployment.Surge
 	switch {
+	case d.blind():
+		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", WayOut: "wait until it answers again"}
 	case record == nil && !s.deployment.Settled:
 		s.waiting = Blocker{Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
 			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s", s.deployment.Namespace, s.deployment.Name)}

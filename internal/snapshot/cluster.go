@@ -18,6 +18,7 @@ type Key = types.NamespacedName
 type View struct {
 	Now     time.Time
 	Cluster *Cluster
+	Blind   time.Time // since when pods or budgets cannot be watched; zero while they can
 }
 
 // Cluster is an indexed store of facts. Facts are replaced, never changed in
