@@ -81,17 +81,21 @@ func blockerEvents(before, after []Blocker) []Event {
 	former, present := keys(before), keys(after)
 	var events []Event
 	for i := range after {
-		if b := &after[i]; !former[keyOf(b)] {
+		if b := &after[i]; !ordinary(b) && !former[keyOf(b)] {
 			events = append(events, Event{Kind: EventBlocked, Node: b.Node, Pod: b.Pod, Message: b.Message, Blocker: b})
 		}
 	}
 	for i := range before {
-		if b := &before[i]; !present[keyOf(b)] && !sameReason(after, b) {
+		if b := &before[i]; !ordinary(b) && !present[keyOf(b)] && !sameReason(after, b) {
 			events = append(events, Event{Kind: EventCleared, Node: b.Node, Pod: b.Pod, Message: b.Message, Blocker: b})
 		}
 	}
 	return events
 }
+
+// ordinary reports whether the blocker is a step that every pod takes, which its
+// state says already.
+func ordinary(b *Blocker) bool { return b.Reason == Leaving }
 
 func keys(blockers []Blocker) map[blockerKey]bool {
 	set := make(map[blockerKey]bool, len(blockers))
