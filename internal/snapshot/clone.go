@@ -23,6 +23,7 @@ func (c *Cluster) Clone() *Cluster {
 
 		claims:      maps.Clone(c.claims),
 		attachments: maps.Clone(c.attachments),
+		attachedTo:  cloneInner(c.attachedTo),
 		gaps:        maps.Clone(c.gaps),
 	}
 }

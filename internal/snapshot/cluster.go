@@ -40,6 +40,7 @@ type Cluster struct {
 	scalers       map[Key]*Autoscaler
 	claims        map[Key]*Claim
 	attachments   map[string]*Attachment
+	attachedTo    map[string]map[string]*Attachment // by node
 	gaps          map[string]Gap
 }
 
@@ -69,6 +70,7 @@ func NewCluster() *Cluster {
 		scalers:       map[Key]*Autoscaler{},
 		claims:        map[Key]*Claim{},
 		attachments:   map[string]*Attachment{},
+		attachedTo:    map[string]map[string]*Attachment{},
 		gaps:          map[string]Gap{},
 	}
 }

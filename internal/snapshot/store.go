@@ -158,21 +158,26 @@ func (c *Cluster) DeleteClaim(key Key) { delete(c.claims, key) }
 func (c *Cluster) Claim(key Key) *Claim { return c.claims[key] }
 
 // SetAttachment adds or replaces a volume attachment.
-func (c *Cluster) SetAttachment(a *Attachment) { c.attachments[a.Name] = a }
+func (c *Cluster) SetAttachment(a *Attachment) {
+	c.DeleteAttachment(a.Name)
+	c.attachments[a.Name] = a
+	if c.attachedTo[a.Node] == nil {
+		c.attachedTo[a.Node] = map[string]*Attachment{}
+	}
+	c.attachedTo[a.Node][a.Name] = a
+}
 
 // DeleteAttachment forgets a volume attachment.
-func (c *Cluster) DeleteAttachment(name string) { delete(c.attachments, name) }
+func (c *Cluster) DeleteAttachment(name string) {
+	if a := c.attachments[name]; a != nil {
+		delete(c.attachedTo[a.Node], name)
+	}
+	delete(c.attachments, name)
+}
 
 // AttachmentsOn returns the volumes attached to a node, sorted by name.
 func (c *Cluster) AttachmentsOn(node string) []*Attachment {
-	var found []*Attachment
-	for _, a := range c.attachments {
-		if a.Node == node {
-			found = append(found, a)
-		}
-	}
-	slices.SortFunc(found, func(a, b *Attachment) int { return cmp.Compare(a.Name, b.Name) })
-	return found
+	return sortedBy(c.attachedTo[node], func(a, b *Attachment) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // SetGap notes that a resource cannot be read; DeleteGap takes it back.
