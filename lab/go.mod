@@ -6,6 +6,7 @@ replace usher.sh/usher => ..
 
 require (
 	github.com/google/go-cmp v0.7.0
+	github.com/itchyny/gojq v0.12.19
 	github.com/spf13/cobra v1.10.2
 	github.com/vishvananda/netlink v1.3.1
 	golang.org/x/sys v0.49.0
@@ -15,7 +16,10 @@ require (
 	k8s.io/client-go v0.37.2
 )
 
-require k8s.io/component-helpers v0.37.2 // indirect
+require (
+	github.com/itchyny/timefmt-go v0.1.8 // indirect
+	k8s.io/component-helpers v0.37.2 // indirect
+)
 
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
@@ -62,6 +66,6 @@ require (
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
+	sigs.k8s.io/yaml v1.6.0
 	usher.sh/usher v0.0.0-00010101000000-000000000000
 )

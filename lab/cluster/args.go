@@ -41,6 +41,8 @@ func (c *Cluster) apiserverArgs() []string {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.path("service-accounts.key"),
 		"--service-account-signing-key-file=" + c.path("service-accounts.key"),
+		// Without it, watches keep an apiserver that was asked to end for a minute.
+		"--shutdown-watch-termination-grace-period=1s",
 		"--audit-policy-file=" + c.path("audit-policy.yaml"),
 		"--audit-log-path=" + c.AuditLog(),
 		"--audit-log-mode=blocking",

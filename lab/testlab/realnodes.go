@@ -50,6 +50,7 @@ func RealPod(t testing.TB, args ...string) corev1.PodSpec {
 		NodeSelector:                  map[string]string{TestLabel: scope(t), realnode.Label: realnode.LabelValue},
 		AutomountServiceAccountToken:  &off,
 		TerminationGracePeriodSeconds: &grace,
+		DNSPolicy:                     corev1.DNSDefault, // there is no cluster DNS
 		Containers: []corev1.Container{{
 			Name:    "workload",
 			Image:   image.Name,

@@ -1,0 +1,101 @@
+package binaries
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// broken is a binary that can never be built.
+var broken = Binary{Name: "broken", Module: "etcd", Package: "go.etcd.io/etcd/server/v3/no-such-folder"}
+
+type recorder struct{ lines []string }
+
+func (r *recorder) Start(name string)                 { r.lines = append(r.lines, "start "+name) }
+func (r *recorder) Done(name string, _ time.Duration) { r.lines = append(r.lines, "done "+name) }
+func (r *recorder) Kept(name string)                  { r.lines = append(r.lines, "kept "+name) }
+
+func TestFailedBuildLeavesNothingUnderTheFinalName(t *testing.T) {
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		name string
+		ctx  context.Context
+		b    Binary
+	}{
+		{"broken", t.Context(), broken},
+		{"interrupted", interrupted, ControlPlane()[0]},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cache := Cache{Dir: t.TempDir()}
+			err := cache.Build(tc.ctx, []Binary{tc.b}, &recorder{})
+			if err == nil || !strings.Contains(err.Error(), "building "+tc.b.Name) {
+				t.Errorf("got %v, want it to say what could not be built", err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(cache.Dir, "*", "*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestBuildKeepsWhatIsThere(t *testing.T) {
+	cache := Cache{Dir: t.TempDir()}
+	path, err := cache.target(broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var r recorder
+	if err := cache.Build(t.Context(), []Binary{broken}, &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(r.lines, ", "); got != "kept broken" {
+		t.Errorf("got %q, want it kept", got)
+	}
+}
+
+func TestEverythingThatGoesIntoAProgramChangesItsPlace(t *testing.T) {
+	base := Binary{Name: "x", Module: "etcd", Package: "p", LDFlags: "-s", Env: []string{"A=1"}}
+	changes := map[string]func(*Binary){
+		"module":  func(b *Binary) { b.Module = "kwok" },
+		"package": func(b *Binary) { b.Package = "q" },
+		"ldflags": func(b *Binary) { b.LDFlags = "-w" },
+		"env":     func(b *Binary) { b.Env = []string{"A=2"} },
+	}
+	cache := Cache{Dir: "/cache"}
+	before, err := cache.target(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range changes {
+		b := base
+		change(&b)
+		after, err := cache.target(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after == before {
+			t.Errorf("%s: still at %s", name, after)
+		}
+	}
+}
+
+func TestPathOfWhatIsNotBuiltSaysWhatToDo(t *testing.T) {
+	_, err := Cache{Dir: t.TempDir()}.Path("etcd")
+	if !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "make lab") {
+		t.Errorf("got %v, want ErrNotBuilt with the command", err)
+	}
+	if _, err := (Cache{Dir: t.TempDir()}).Path("no-such"); err == nil || errors.Is(err, ErrNotBuilt) {
+		t.Errorf("unknown program: got %v", err)
+	}
+}
