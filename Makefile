@@ -47,13 +47,13 @@ lab-down: ## end the lab that lab-up started
 	$(LAB) down $(DOWN)
 
 demo: lab build ## drain a node of a small shop, before your eyes
-	go run -C lab ./demo
+	go run -C lab ./demo $(CURDIR)/bin/usher
 
 bench: ## time the plan of a drain on 5,000 nodes and 150,000 pods
 	go test -run '^$$' -bench . -benchmem ./internal/...
 
 bench-drain: lab build ## drain the same nodes with kubectl and with usher, and compare
-	go run -C lab ./bench
+	go run -C lab ./bench $(CURDIR)/bin/usher
 
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)
