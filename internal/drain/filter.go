@@ -28,10 +28,24 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 	case p.Finished():
 		return fate{}
 	}
-	if p.Owner.Kind == "DaemonSet" && d.req.DaemonSets == DaemonSetsIgnore && !d.orphanOfDaemonSet(p) {
-		return fate{stays: "DaemonSet pod"}
+	if p.Owner.Kind == "DaemonSet" && !d.orphanOfDaemonSet(p) {
+		switch {
+		case d.req.DaemonSets == DaemonSetsIgnore:
+			return fate{stays: "DaemonSet pod"}
+		case d.cameBack(p):
+			return fate{stays: "its DaemonSet has brought it back: it tolerates a cordoned node"}
+		}
 	}
 	return fate{objections: d.objectionsTo(p)}
+}
+
+// cameBack reports whether a DaemonSet's pod was started during the drain. Evicting
+// it again would only go round in circles.
+func (d *decider) cameBack(p *snapshot.Pod) bool {
+	if n := d.Cluster.Node(p.Node); n != nil && d.own(n) && p.Created.After(n.Drain.Since) {
+		return true
+	}
+	return d.led.daemons[daemonKey{p.Owner.UID, p.Node}]
 }
 
 func (d *decider) deletedBefore(p *snapshot.Pod) bool {

@@ -19,6 +19,8 @@ type Ledger struct {
 	departures map[types.UID]*departure
 	leaving    map[types.UID]*departure    // departures that were not seen gone yet
 	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
+	daemons    map[daemonKey]bool          // DaemonSets whose pod on a node has left
+	nodes      map[string]types.UID        // targets that were claimed
 	since      map[sinceKey]time.Time
 	deaf       map[types.UID]string // what cannot be surged, and why
 	costless   map[types.UID]bool   // pods whose deletion cost may not be changed
@@ -54,6 +56,11 @@ type departure struct {
 	gone time.Time // seen gone; zero until then
 }
 
+type daemonKey struct {
+	owner types.UID
+	node  string
+}
+
 type sinceKey struct {
 	pod    snapshot.Key
 	node   string
@@ -68,6 +75,8 @@ func NewLedger() *Ledger {
 		departures: map[types.UID]*departure{},
 		leaving:    map[types.UID]*departure{},
 		costed:     map[types.UID]*snapshot.Pod{},
+		daemons:    map[daemonKey]bool{},
+		nodes:      map[string]types.UID{},
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
 		costless:   map[types.UID]bool{},
@@ -96,6 +105,9 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	l.inFlight++
 	if a.Kind == Evict && a.budget.uid != "" {
 		l.uncounted[a.Target()] = t
+	}
+	if a.Kind == Cordon {
+		l.nodes[a.Node.Name] = a.Node.UID
 	}
 	if a.GiveUp != "" {
 		l.deaf[a.Target()] = a.GiveUp
@@ -145,6 +157,9 @@ func (l *Ledger) depart(p *snapshot.Pod, now time.Time) {
 	d := &departure{pod: p, at: now}
 	l.departures[p.UID] = d
 	l.leaving[p.UID] = d
+	if p.Owner.Kind == "DaemonSet" {
+		l.daemons[daemonKey{p.Owner.UID, p.Node}] = true
+	}
 }
 
 func (l *Ledger) refusedForGood(a Action, answer Answer) {

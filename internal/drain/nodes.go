@@ -13,6 +13,7 @@ type target struct {
 	status  NodeStatus
 	claimed bool // cordoned, and this drain's record seen on it
 	placed  bool // its pods may leave now
+	another bool // the node was deleted, and the cluster has another one of this name
 	front   waveKey
 }
 
@@ -22,7 +23,7 @@ type target struct {
 func (d *decider) admitNodes() []target {
 	targets := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
-		t := target{node: d.Cluster.Node(name), status: NodeStatus{Name: name, State: NodePending}}
+		t := d.targetNamed(name)
 		t.claimed = t.node != nil && d.claim(&t)
 		if t.claimed {
 			d.place(&t)
@@ -30,6 +31,17 @@ func (d *decider) admitNodes() []target {
 		targets = append(targets, t)
 	}
 	return targets
+}
+
+// targetNamed looks a target up. A node that came back under the same name is another
+// node (law 2): it is not touched.
+func (d *decider) targetNamed(name string) target {
+	t := target{node: d.Cluster.Node(name), status: NodeStatus{Name: name, State: NodePending}}
+	claimed, ok := d.led.nodes[name]
+	if ok && t.node != nil && t.node.UID != claimed {
+		t.node, t.another = nil, true
+	}
+	return t
 }
 
 // place gives the node a place among those that drain at once, if it needs one and

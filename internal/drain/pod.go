@@ -12,6 +12,10 @@ import (
 func (d *decider) drainNode(t *target) {
 	g := gate{placed: t.placed, unclaimed: !t.claimed}
 	var staying []*snapshot.Pod
+	if t.another {
+		t.status.State = NodeMissing
+		return
+	}
 	for _, p := range inWaves(d.Cluster.PodsOn(t.status.Name)) {
 		f := d.fateOf(p)
 		if f.stays != "" {

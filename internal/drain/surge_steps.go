@@ -16,7 +16,7 @@ func (d *decider) stepSurge(s *surge) {
 		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", WayOut: "wait until it answers again"}
 	case record == nil && !s.deployment.Settled:
 		s.waiting = Blocker{Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
-			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s", s.deployment.Namespace, s.deployment.Name)}
+			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s; --surge=never goes without", s.deployment.Namespace, s.deployment.Name)}
 	case record == nil:
 		d.startSurge(s)
 	case record.ID != d.req.Self.ID:

@@ -15,7 +15,7 @@ func (d *decider) tidyUp() Decision {
 	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID })
 	nodes := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
-		t := target{node: d.Cluster.Node(name), status: NodeStatus{Name: name, State: NodePending}}
+		t := d.targetNamed(name)
 		d.showLeft(&t)
 		if t.node != nil && d.own(t.node) && len(d.out.Actions) == 0 {
 			d.leaveNode(&t)
