@@ -55,6 +55,8 @@ func byCode(status metav1.Status) drain.Code {
 		return notFound(status)
 	case http.StatusConflict:
 		return conflict(status)
+	case http.StatusUnprocessableEntity:
+		return invalid(status)
 	case http.StatusRequestTimeout:
 		return drain.Unavailable
 	}
@@ -100,6 +102,19 @@ func conflict(status metav1.Status) drain.Code {
 		return drain.Gone
 	}
 	return drain.Conflict
+}
+
+// invalid knows the third way in which the server says that the UID is not that of the
+// object: to a patch it answers that the UID cannot be changed.
+func invalid(status metav1.Status) drain.Code {
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Field == "metadata.uid" {
+				return drain.Gone
+			}
+		}
+	}
+	return drain.Rejected
 }
 
 // deniedByAdmission knows webhooks and ValidatingAdmissionPolicies by their words;

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patch is a JSON merge patch. In maps a nil value removes the key. The apiserver
-// compares UID and resource version, where they are set, with what it stores and
-// answers 409 if they differ.
+// patch is a JSON merge patch; in maps a nil value removes the key. UID and resource
+// version are preconditions, which the apiserver compares with what it stores: another
+// version is a 409, another UID a 422, because a UID cannot be changed.
 type patch struct {
 	Metadata patchMeta  `json:"metadata"`
 	Spec     *patchSpec `json:"spec,omitempty"`
