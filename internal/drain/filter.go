@@ -45,7 +45,7 @@ func (d *decider) cameBack(p *snapshot.Pod) bool {
 	if n := d.Cluster.Node(p.Node); n != nil && d.own(n) && p.Created.After(n.Drain.Since) {
 		return true
 	}
-	return d.led.daemons[daemonKey{p.Owner.UID, p.Node}]
+	return d.led.departures[p.UID] == nil && d.led.daemons[daemonKey{p.Owner.UID, p.Node}]
 }
 
 func (d *decider) deletedBefore(p *snapshot.Pod) bool {
