@@ -19,27 +19,59 @@ func (r *recorder) Start(name string)                 { r.lines = append(r.lines
 func (r *recorder) Done(name string, _ time.Duration) { r.lines = append(r.lines, "done "+name) }
 func (r *recorder) Kept(name string)                  { r.lines = append(r.lines, "kept "+name) }
 
+// halfGo stands in for go: it writes half a program to where -o says, and then does what the test wants.
+const halfGo = `#!/bin/sh
+for arg; do [ "$last" = -o ] && echo half > "$arg"; last=$arg; done
+`
+
 func TestFailedBuildLeavesNothingUnderTheFinalName(t *testing.T) {
-	interrupted, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, tc := range []struct {
-		name string
-		ctx  context.Context
-		b    Binary
-	}{
-		{"broken", t.Context(), broken},
-		{"interrupted", interrupted, ControlPlane()[0]},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
+	for name, then := range map[string]string{"fails": "exit 1", "is interrupted": "exec /bin/sleep 600"} {
+		t.Run(name, func(t *testing.T) {
+			tools := t.TempDir()
+			if err := os.WriteFile(filepath.Join(tools, "go"), []byte(halfGo+then), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", tools)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			cache := Cache{Dir: t.TempDir()}
-			err := cache.Build(tc.ctx, []Binary{tc.b}, &recorder{})
-			if err == nil || !strings.Contains(err.Error(), "building "+tc.b.Name) {
+			if then != "exit 1" {
+				go cancelWhenHalf(t, cache, cancel)
+			}
+			err := cache.Build(ctx, []Binary{broken}, &recorder{})
+			if err == nil || !strings.Contains(err.Error(), "building broken") {
 				t.Errorf("got %v, want it to say what could not be built", err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(cache.Dir, "*", "*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// cancelWhenHalf cancels once half a program was written somewhere in the cache.
+func cancelWhenHalf(t *testing.T, cache Cache, cancel func()) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		for _, pattern := range []string{"*/broken", "*/*/broken"} {
+			if found, _ := filepath.Glob(filepath.Join(cache.Dir, pattern)); len(found) > 0 {
+				cancel()
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			return
+		}
+	}
+}
+
+func TestErrorOfABuildShowsWhatTheCompilerSaid(t *testing.T) {
+	err := Cache{Dir: t.TempDir()}.Build(t.Context(), []Binary{broken}, &recorder{})
+	if err == nil || !strings.Contains(err.Error(), "no-such-folder") {
+		t.Errorf("got %v, want go's words", err)
 	}
 }
 
