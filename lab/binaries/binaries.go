@@ -23,11 +23,14 @@ const kubernetesVersion = "-s -w" +
 	" -X k8s.io/component-base/version.gitMinor=37" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
+// static programs have no C in them: they run in a pod whose image holds nothing else.
+var static = []string{"CGO_ENABLED=0"}
+
 // ControlPlane lists what every lab needs. The order is the build order: the quick ones come first, so that a
 // machine without a working compiler or proxy says so early.
 func ControlPlane() []Binary {
 	return []Binary{
-		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
+		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w", Env: static},
 		kubernetes("kube-apiserver"),
 		kubernetes("kube-controller-manager"),
 		kubernetes("kube-scheduler"),
@@ -60,10 +63,10 @@ func kubernetes(name string) Binary {
 	return Binary{Name: name, Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/" + name, LDFlags: kubernetesVersion}
 }
 
-// containerd turns cgo off as containerd's own static build does: only its btrfs snapshotter would need it.
+// containerd is built static, as its own release builds are.
 func containerd(name string) Binary {
 	return Binary{
 		Name: name, Module: "containerd", Package: "github.com/containerd/containerd/v2/cmd/" + name,
-		LDFlags: "-s -w -X github.com/containerd/containerd/v2/version.Version=2.4.2", Env: []string{"CGO_ENABLED=0"},
+		LDFlags: "-s -w -X github.com/containerd/containerd/v2/version.Version=2.4.2", Env: static,
 	}
 }
