@@ -78,6 +78,9 @@ func layerOf(files []File) ([]byte, error) {
 		if !path.IsAbs(file.To) {
 			return nil, fmt.Errorf("putting %s into the image: %q is not an absolute path", file.From, file.To)
 		}
+		if err := checkStatic(file.From); err != nil {
+			return nil, err
+		}
 		body, err := os.ReadFile(file.From)
 		if err != nil {
 			return nil, fmt.Errorf("putting a file into the image: %w", err)
