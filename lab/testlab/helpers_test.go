@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/lab/await"
 )
 
 func TestWorkloadsRunOnTheNodesOfTheirTest(t *testing.T) {
@@ -179,9 +182,21 @@ func TestLabGoesOnAfterARestartOfTheAPIServer(t *testing.T) {
 	l := Get(t)
 	l.Nodes(t, 1)
 	ns := l.Namespace(t)
+	waiting, first := make(chan error, 1), make(chan struct{})
+	go func() {
+		begun := sync.OnceFunc(func() { close(first) })
+		waiting <- await.Until(t.Context(), l.Pods(ns), func(all []*corev1.Pod) bool {
+			begun()
+			return len(all) == 2
+		})
+	}()
+	<-first
 	l.RestartAPIServer(t)
 	l.Deployment(t, ns, "web", 2)
 	l.WaitReady(t, ns, Labels("web"), 2)
+	if err := <-waiting; err != nil {
+		t.Errorf("a wait that began before the restart: %v", err)
+	}
 }
 
 func gone(t *testing.T, l *Lab, ns string, p *corev1.Pod) {

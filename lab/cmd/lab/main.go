@@ -14,11 +14,16 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "lab:", err)
-		os.Exit(1)
+	if err == nil {
+		return
 	}
+	fmt.Fprintln(os.Stderr, "lab:", err)
+	if interrupted {
+		os.Exit(130)
+	}
+	os.Exit(1)
 }
 
 func root() *cobra.Command {
