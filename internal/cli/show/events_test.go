@@ -47,15 +47,41 @@ func TestEventLine(t *testing.T) {
 func TestPlainSaysABlockerOnce(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPlain(&out)
-	p.Event(blockedEvent("has 8", false))
-	p.Event(blockedEvent("has 7", false))
-	p.Event(blockedEvent("never", true))
+	tell := func(e drain.Event) {
+		p.Event(e)
+		p.Frame(noon, drain.Decision{})
+	}
+	tell(blockedEvent("has 8", false))
+	tell(blockedEvent("has 7", false))
+	tell(blockedEvent("never", true))
 	cleared := blockedEvent("never", true)
 	cleared.Kind = drain.EventCleared
-	p.Event(cleared)
-	p.Event(blockedEvent("has 6", false))
-	if got := strings.Count(out.String(), "\n"); got != 4 {
-		t.Errorf("%d lines, want 4: appeared, became dead, cleared, appeared\n%s", got, out.String())
+	tell(cleared)
+	tell(blockedEvent("has 6", false))
+	want := []string{"has 8", "never", "has 6"}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want 3: appeared, became dead, appeared again\n%s", len(lines), out.String())
+	}
+	for i := range want {
+		if !strings.Contains(lines[i], want[i]) {
+			t.Errorf("line %d is %q, want %q in it", i, lines[i], want[i])
+		}
+	}
+}
+
+func TestPlainPutsPodsOfOneCauseOnOneLine(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPlain(&out)
+	for _, name := range []string{"web-1", "web-2", "web-3"} {
+		b := held(name, drain.BudgetExhausted, "budget web is used up", false).Blockers[0]
+		p.Event(drain.Event{At: noon, Kind: drain.EventPod, Pod: b.Pod, State: "waiting"})
+		p.Event(drain.Event{At: noon, Kind: drain.EventBlocked, Pod: b.Pod, Node: b.Node, Blocker: &b})
+	}
+	p.Frame(noon, drain.Decision{})
+	want := "2026-01-02T12:00:00Z blocked 3 pods BudgetExhausted: budget web is used up; way out: do something about BudgetExhausted: shop/web-1 shop/web-2 shop/web-3\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -95,7 +121,7 @@ func TestQuietOutlivesItsReader(t *testing.T) {
 	q := &Quiet{Out: pipe}
 	p := NewPlain(q)
 	for range 3 {
-		p.Event(blockedEvent("x", false))
+		p.Event(drain.Event{At: noon, Kind: drain.EventNote, Message: "x"})
 	}
 	if n, err := q.Write([]byte("abc")); n != 3 || err != nil || pipe.tries != 1 {
 		t.Errorf("wrote %d, %v after %d tries; want 3, nil, 1", n, err, pipe.tries)

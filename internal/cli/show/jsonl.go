@@ -49,7 +49,7 @@ func (j *JSON) Event(e drain.Event) {
 	}
 	if e.Blocker != nil {
 		b := NewBlockerJSON(*e.Blocker)
-		line.Blocker = &b
+		line.Blocker, line.Message = &b, ""
 		if line.Pod == nil {
 			line.Pod = j.podJSON(e.Blocker.Pod)
 		}

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,10 +12,12 @@ import (
 )
 
 // Plain reports one event a line: time, kind, subject, words that stay the same
-// from version to version, then words for people.
+// from version to version, then words for people. Pods that one thing blocks at one
+// moment share a line.
 type Plain struct {
-	out  io.Writer
-	held map[heldKey]bool // blockers that were printed, and whether as dead
+	out     io.Writer
+	held    map[heldKey]bool // blockers that were printed, and whether as dead
+	blocked []drain.Event    // since the last frame
 }
 
 type heldKey struct {
@@ -26,28 +29,63 @@ type heldKey struct {
 // NewPlain reports to out.
 func NewPlain(out io.Writer) *Plain { return &Plain{out: out, held: map[heldKey]bool{}} }
 
-// Frame prints nothing: events tell it all.
-func (p *Plain) Frame(time.Time, drain.Decision) {}
-
-// Event prints one line. A blocker whose numbers changed is not printed again: a
-// budget of many pods would fill the log with every pod that becomes ready. That a
-// pod shuts down is said by its state.
+// Event prints what happened, and keeps blockers for the frame that follows. That a
+// pod waits is not printed: what it waits for is.
 func (p *Plain) Event(e drain.Event) {
-	if e.Blocker != nil && (e.Blocker.Reason == drain.Leaving || p.known(e)) {
-		return
+	switch {
+	case e.Blocker != nil:
+		p.blocker(e)
+	case e.Kind == drain.EventPod && e.State == string(drain.Waiting):
+	default:
+		p.print(EventLine(e))
 	}
-	fmt.Fprintln(p.out, EventLine(e)) //nolint:errcheck // a drain goes on without its output
 }
 
-func (p *Plain) known(e drain.Event) bool {
+// blocker remembers a new blocker. One whose numbers changed is not new: a budget of
+// many pods would fill the log with every pod that becomes ready. That a pod shuts
+// down is said by its state.
+func (p *Plain) blocker(e drain.Event) {
 	key := heldKey{e.Blocker.Pod, e.Blocker.Node, e.Blocker.Reason}
 	if e.Kind == drain.EventCleared {
 		delete(p.held, key)
-		return false
+		return
 	}
 	dead, seen := p.held[key]
 	p.held[key] = e.Blocker.Dead
-	return seen && dead == e.Blocker.Dead
+	if e.Blocker.Reason != drain.Leaving && (!seen || dead != e.Blocker.Dead) {
+		p.blocked = append(p.blocked, e)
+	}
+}
+
+// Frame prints the blockers that appeared since the last frame.
+func (p *Plain) Frame(time.Time, drain.Decision) {
+	for len(p.blocked) > 0 {
+		words := blockerWords(p.blocked[0])
+		var who []string
+		rest := p.blocked[:0:0]
+		for _, e := range p.blocked {
+			if blockerWords(e) != words {
+				rest = append(rest, e)
+				continue
+			}
+			if name := eventSubject(e); !slices.Contains(who, name) {
+				who = append(who, name)
+			}
+		}
+		p.print(blockedLine(p.blocked[0], who, words))
+		p.blocked = rest
+	}
+}
+
+func blockedLine(e drain.Event, who []string, words string) string {
+	if len(who) == 1 {
+		return EventLine(e)
+	}
+	return fmt.Sprintf("%s %s %s %s: %s", stamp(e.At), e.Kind, Count(len(who), "pod"), words, strings.Join(who, " "))
+}
+
+func (p *Plain) print(line string) {
+	fmt.Fprintln(p.out, line) //nolint:errcheck // a drain goes on without its output
 }
 
 // EventLine is an event on one line.
@@ -59,14 +97,14 @@ func EventLine(e drain.Event) string {
 	if e.State != "" {
 		words = append(words, e.State)
 	}
-	if e.Blocker != nil {
+	switch {
+	case e.Blocker != nil:
 		words = append(words, blockerWords(e))
+	case e.Message != "" && e.Message != e.State:
+		words = append(words, clean(e.Message))
 	}
 	if e.Outcome != drain.Running {
 		words = append(words, string(e.Outcome))
-	}
-	if e.Message != "" {
-		words = append(words, clean(e.Message))
 	}
 	return strings.Join(words, " ")
 }
@@ -87,10 +125,10 @@ func eventSubject(e drain.Event) string {
 
 func blockerWords(e drain.Event) string {
 	b := e.Blocker
-	if e.Kind == drain.EventCleared {
-		return string(b.Reason)
-	}
 	text := string(b.Reason)
+	if e.Kind == drain.EventCleared {
+		return text
+	}
 	if b.Dead {
 		text += " (cannot clear by itself)"
 	}

@@ -223,7 +223,7 @@ func tailWords(g group) string {
 		}
 		return words + ": " + replacementWords(g.pods[0])
 	case rankGone:
-		return n + " gone and replaced"
+		return n + " gone"
 	}
 	return n + " not touched"
 }

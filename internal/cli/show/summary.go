@@ -21,6 +21,7 @@ type Summary struct {
 	Surged      []string // what still carries a surge of this drain
 	Blockers    []drain.Blocker
 	GoOn        string // the command that goes on with the drain
+	Stale       string // why this may not be how things are by now; "" where it is
 }
 
 // NodeEnd is how one node was left.
@@ -77,12 +78,12 @@ func Cordon(n *snapshot.Node) (words string, ours bool) {
 
 func surgedBy(c *snapshot.Cluster, id string) []string {
 	var names []string
-	for _, w := range c.Workloads() {
+	for _, w := range c.Surged() {
 		if w.Surge != nil && w.Surge.ID == id {
 			names = append(names, fmt.Sprintf("%s %s (%d replicas before)", w.Kind, w.Key(), w.Surge.Was))
 		}
 	}
-	for _, a := range c.Autoscalers() {
+	for _, a := range c.SurgedAutoscalers() {
 		if a.Surge != nil && a.Surge.ID == id {
 			names = append(names, fmt.Sprintf("HorizontalPodAutoscaler %s (minReplicas %d before)", a.Key(), a.Surge.Was))
 		}

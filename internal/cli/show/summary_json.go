@@ -13,6 +13,7 @@ type summaryJSON struct {
 	Surged      []string      `json:"surged"`
 	Blockers    []BlockerJSON `json:"blockers"`
 	GoOn        string        `json:"goOn,omitempty"`
+	Stale       string        `json:"stale,omitempty"`
 }
 
 type nodeEndJSON struct {
@@ -36,7 +37,7 @@ func newSummaryJSON(s Summary) summaryJSON {
 	out := summaryJSON{
 		Seconds: s.Took.Seconds(), Gone: s.Gone, Left: len(s.Left), Staying: s.Staying,
 		Nodes: []nodeEndJSON{}, NotReplaced: leftList(s.NotReplaced), LeftPods: leftList(s.Left),
-		Surged: append([]string{}, s.Surged...), Blockers: blockersJSON(s.Blockers), GoOn: s.GoOn,
+		Surged: append([]string{}, s.Surged...), Blockers: blockersJSON(s.Blockers), GoOn: s.GoOn, Stale: s.Stale,
 	}
 	for _, n := range s.Nodes {
 		out.Nodes = append(out.Nodes, nodeEndJSON{

@@ -10,6 +10,9 @@ import (
 // Lines is the summary for people. Where the drain is blocked, the blockers come last.
 func (s Summary) Lines(width int, paint Paint) []string {
 	lines := []string{s.headline(paint)}
+	if s.Stale != "" {
+		lines = append(lines, indented(paint.bad("as last seen: ")+clean(s.Stale), "  ", width)...)
+	}
 	for _, n := range s.Nodes {
 		lines = append(lines, indented(nodeEndWords(n), "  ", width)...)
 	}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// DrainOptions is what `usher drain` was asked for.
+type DrainOptions struct {
+	genericiooptions.IOStreams
+	requestFlags
+
+	config            *genericclioptions.ConfigFlags
+	timeout           time.Duration
+	dryRun            string
+	uncordonOnFailure bool
+	reason            string
+	revert            bool
+	output            string
+
+	nodes []string
+	goOn  string // the command that goes on with this drain
+}
+
+func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &DrainOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:     "drain NODE… | -l SELECTOR",
+		Short:   "Move all pods off nodes, and say what keeps those that cannot go",
+		Long:    drainLong,
+		Example: drainExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(name, cmd, args); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	o.add(fs)
+	fs.DurationVar(&o.timeout, "timeout", 0, "How long the drain may take before it gives up. 0: as long as it takes.")
+	fs.StringVar(&o.dryRun, "dry-run", "none", `"client": print the plan. "server": ask the server for each eviction without carrying it out. "none": drain.`)
+	fs.Lookup("dry-run").NoOptDefVal = dryRunBare
+	fs.BoolVar(&o.uncordonOnFailure, "uncordon-on-failure", false, "If the drain does not succeed, take back the cordons that it set.")
+	fs.StringVar(&o.reason, "reason", "", "Why the nodes are drained; it is written on them.")
+	fs.BoolVar(&o.revert, "revert", false, "Drain nothing: only undo what killed drains left.")
+	fs.StringVarP(&o.output, "output", "o", "text", "text, or json: one event a line.")
+	return cmd
+}
+
+// Complete reads the arguments.
+func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) error {
+	o.goOn = commandLine(name+" drain", args, cmd.Flags())
+	if o.revert {
+		if len(args) > 0 || o.selector != "" {
+			return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
+		}
+		return nil
+	}
+	var err error
+	if o.nodes, err = nodeArgs(args, o.selector); err != nil {
+		return err
+	}
+	o.dryRun, err = dryRunOf(o.dryRun)
+	return err
+}
+
+// Validate says what is wrong with the flags.
+func (o *DrainOptions) Validate() error {
+	errs := []error{o.validate(), oneOf("--output", o.output, "text", "json")}
+	if o.timeout < 0 {
+		errs = append(errs, errors.New("--timeout is negative: give 0 for as long as it takes"))
+	}
+	_, err := o.request(time.Now())
+	return errors.Join(append(errs, err)...)
+}
+
+// Run drains.
+func (o *DrainOptions) Run(ctx context.Context) error {
+	v := newVoice(o.IOStreams, o.output)
+	ctx, stop := interruptible(ctx,
+		func() { v.urgent("stopping: tidying up what this drain has changed; press again to leave at once") },
+		func() { os.Exit(exitInterrupted) })
+	defer stop()
+	s, err := open(ctx, o.config, o.nodes)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if o.revert {
+		return o.runRevert(ctx, s, v)
+	}
+	req, err := o.prepare(s)
+	if err != nil {
+		return err
+	}
+	if o.dryRun == dryRunClient {
+		var view snapshot.View
+		s.source.Read(func(v snapshot.View) { view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
+		return printPlan(o.IOStreams, o.output, view, req)
+	}
+	if o.dryRun == dryRunNone {
+		if _, err := s.revert(ctx, v.reporter()); err != nil {
+			return err
+		}
+	}
+	if objections := o.objections(s, req, v); objections {
+		return exitWith(exitBlocked)
+	}
+	if o.dryRun == dryRunServer {
+		return askServer(ctx, s, req, v)
+	}
+	return o.drain(ctx, s, req, v)
+}
+
+// prepare turns flags and cluster into a request; nothing is changed.
+func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
+	now := time.Now()
+	req, err := o.request(now)
+	if err != nil {
+		return req, err
+	}
+	s.source.Read(func(v snapshot.View) { req.Nodes, err = resolveNodes(v.Cluster, o.nodes, o.selector) })
+	req.Self, req.Dead, req.Why, req.UncordonOnFailure = s.host.self(now), s.dead(), o.reason, o.uncordonOnFailure
+	return req, err
+}
+
+// objections prints everything that the filters object to. It reports whether there
+// is any.
+func (o *DrainOptions) objections(s *session, req drain.Request, v *voice) bool {
+	var found []drain.Blocker
+	var now time.Time
+	s.source.Read(func(view snapshot.View) { found, now = drain.Objections(view, req), view.Now })
+	if len(found) == 0 {
+		return false
+	}
+	v.objections(found, now)
+	return true
+}
+
+func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request, v *voice) error {
+	var ladder []drain.Rung
+	s.source.Read(func(view snapshot.View) { ladder = drain.Ladder(view, req) })
+	v.ladder(ladder, req.Started)
+	d := drainer.Drainer{
+		Source: s.source, Writer: &act.Writer{Client: s.client}, Reporter: v.begin(req),
+		Request: req, Timeout: o.timeout,
+	}
+	estimating, enough := context.WithCancel(ctx)
+	estimated := v.estimate(estimating, s.source, req)
+	decision := d.Run(ctx)
+	enough()
+	estimated()
+	v.end()
+	var sum show.Summary
+	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.goOn) })
+	sum.Stale = s.staleness()
+	v.summary(sum)
+	return exitWith(outcomeCode(decision.Outcome))
+}
+
+func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) error {
+	left, err := s.revert(ctx, v.reporter())
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return exitWith(exitInterrupted)
+	case len(left) > 0:
+		return exitWith(exitBlocked)
+	}
+	v.say("nothing is left of killed drains")
+	return nil
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// The values of --dry-run. Bare --dry-run and booleans mean what they mean to kubectl.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+	dryRunBare   = "unchanged"
+)
+
+func dryRunOf(value string) (string, error) {
+	if on, err := strconv.ParseBool(value); err == nil {
+		if on {
+			return dryRunClient, nil
+		}
+		return dryRunNone, nil
+	}
+	if value == dryRunBare {
+		return dryRunClient, nil
+	}
+	return value, oneOf("--dry-run", value, dryRunNone, dryRunClient, dryRunServer)
+}
+
+// askServer asks the server for every eviction of the drain without carrying it out.
+func askServer(ctx context.Context, s *session, req drain.Request, v *voice) error {
+	var pods []drain.PodStatus
+	s.source.Read(func(view snapshot.View) { pods = drain.Decide(view, req, drain.NewLedger()).Pods })
+	writer := &act.Writer{Client: s.client, DryRun: true}
+	worst := exitDone
+	for _, p := range pods {
+		if p.State == drain.Staying || p.State == drain.Terminating {
+			continue
+		}
+		if ctx.Err() != nil {
+			return exitWith(exitInterrupted)
+		}
+		answer := writer.Do(ctx, evictionOf(p.Pod, req))
+		v.answer(time.Now(), p.Pod, answer)
+		worst = worse(worst, answer.Code)
+	}
+	v.say("The server judged each eviction by itself: pods that share a budget may not all go at once. `usher plan` counts them together.")
+	return exitWith(worst)
+}
+
+func evictionOf(p *snapshot.Pod, req drain.Request) drain.Action {
+	kind := drain.Evict
+	if req.DisableEviction {
+		kind = drain.Delete
+	}
+	return drain.Action{Kind: kind, Pod: p, Grace: req.Grace}
+}
+
+func worse(code int, answer drain.Code) int {
+	switch {
+	case answer == drain.Accepted || answer == drain.Gone:
+		return code
+	case answer == drain.Forbidden || code == exitUsage:
+		return exitUsage
+	}
+	return exitBlocked
+}
+
+// answer prints what the server said to an eviction that was not carried out.
+func (v *voice) answer(at time.Time, p *snapshot.Pod, a drain.Answer) {
+	e := drain.Event{At: at, Kind: drain.EventAnswer, Node: p.Node, Pod: p.Key(), State: string(a.Code), Message: a.Message}
+	if a.Code == drain.Accepted {
+		e.Message = "would be evicted (server dry run)"
+	}
+	v.reporter().Event(e)
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/sim"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const planLong = `Say how a drain would go: the order of pods, what it uses of each budget, where it
+would start replacements first, how long it takes, what would be in the way, and what
+would be left. Nothing is evicted.
+
+The plan runs the code of usher drain over a simulated future of the cluster. How long
+replacements take to become ready is learned from the pods that are there.
+
+Exit codes: 0 it would drain, 1 wrong usage or no access, 2 it would be blocked,
+3 the deadline would pass.`
+
+// PlanOptions is what `usher plan` was asked for.
+type PlanOptions struct {
+	genericiooptions.IOStreams
+	requestFlags
+
+	config *genericclioptions.ConfigFlags
+	output string
+
+	nodes []string
+}
+
+func newPlanCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &PlanOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:   "plan NODE… | -l SELECTOR",
+		Short: "Say how a drain would go",
+		Long:  planLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(args); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	o.add(fs)
+	fs.StringVarP(&o.output, "output", "o", "text", "text or json.")
+	return cmd
+}
+
+// Complete reads the arguments.
+func (o *PlanOptions) Complete(args []string) error {
+	var err error
+	o.nodes, err = nodeArgs(args, o.selector)
+	return err
+}
+
+// Validate says what is wrong with the flags.
+func (o *PlanOptions) Validate() error {
+	_, err := o.request(time.Now())
+	return errors.Join(o.validate(), oneOf("--output", o.output, "text", "json"), err)
+}
+
+// Run prints the plan.
+func (o *PlanOptions) Run(ctx context.Context) error {
+	cluster, err := look(ctx, o.config, o.IOStreams)
+	if err != nil {
+		return err
+	}
+	req, err := o.request(cluster.view.Now)
+	if err != nil {
+		return err
+	}
+	if req.Nodes, err = resolveNodes(cluster.view.Cluster, o.nodes, o.selector); err != nil {
+		return err
+	}
+	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
+	return printPlan(o.IOStreams, o.output, cluster.view, req)
+}
+
+// printPlan prints how the drain would go, and returns its exit code.
+func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request) error {
+	v := newVoice(streams, output)
+	objections := drain.Objections(view, req)
+	plan := sim.Forecast(view, req)
+	page := show.Plan{Plan: plan, Nodes: req.Nodes, Now: view.Now, Objections: objections, Ladder: drain.Ladder(view, req)}
+	if err := v.page(page.JSON, page.Lines); err != nil {
+		return err
+	}
+	if len(objections) > 0 {
+		return exitWith(exitBlocked)
+	}
+	return exitWith(outcomeCode(plan.Outcome))
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+)
+
+const rootLong = `Usher moves pods off nodes without losing data, and says what keeps those that
+cannot go.
+
+Exit codes of all commands:
+  0    done: drained, would be drained, may go
+  1    wrong usage, or no access to what is needed
+  2    blocked; what blocks is the last thing printed
+  3    the deadline or the timeout passed
+  130  interrupted`
+
+// Main runs a command line, with the program's name first, and returns its exit code.
+func Main(args []string, streams genericiooptions.IOStreams) int {
+	// Client libraries log to stderr on their own: in the middle of a live table, and
+	// in other words than ours. What matters of it arrives as errors and blockers.
+	klog.SetLogger(logr.Discard())
+	root := NewCommand(programName(args), streams)
+	root.SetArgs(args[1:])
+	return settle(root.Execute(), streams.ErrOut)
+}
+
+// programName is how the program was called: kubectl finds plugins by a file name.
+func programName(args []string) string {
+	base := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	if base == "kubectl-usher" {
+		return "kubectl usher"
+	}
+	return "usher"
+}
+
+// NewCommand returns the command tree. The name is shown in usage texts.
+func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "usher",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		Short:         "Move pods off nodes without losing data",
+		Long:          rootLong,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	config := genericclioptions.NewConfigFlags(true)
+	config.CacheDir = nil // there is no discovery to cache
+	config.AddFlags(root.PersistentFlags())
+	root.AddCommand(
+		newDrainCommand(name, config, streams),
+		newPlanCommand(config, streams),
+		newWhyCommand(config, streams),
+		newUncordonCommand(config, streams),
+		newVersionCommand(streams),
+	)
+	return root
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// session is a command's connection to one cluster.
+type session struct {
+	client kubernetes.Interface
+	source *observe.Observer
+	host   host
+	nodes  []string // whose pods decide what is read; nil: every node
+}
+
+// open connects and reads the cluster. The context ends the reading, not what was
+// opened: that lives until close.
+func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []string) (*session, error) {
+	client, err := connect(flags)
+	if err != nil {
+		return nil, err
+	}
+	source, err := observed(ctx, client, nodes)
+	if err != nil {
+		return nil, err
+	}
+	return &session{client: client, source: source, host: thisHost(), nodes: nodes}, nil
+}
+
+// observed starts an observer that outlives the context once everything was read.
+func observed(ctx context.Context, client kubernetes.Interface, nodes []string) (*observe.Observer, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	keep := context.AfterFunc(ctx, end)
+	source, err := observe.Start(life, client, observe.Options{Nodes: nodes})
+	keep()
+	if err != nil {
+		end()
+		if ctx.Err() != nil {
+			return nil, exitWith(exitInterrupted)
+		}
+		return nil, err
+	}
+	return source, nil
+}
+
+func (s *session) close() { s.source.Stop() }
+
+// dead returns the ids of drains that certainly run no more.
+func (s *session) dead() map[string]bool {
+	var found map[string]bool
+	s.source.Read(func(v snapshot.View) { found = s.host.dead(v.Cluster) })
+	return found
+}
+
+// revert undoes what killed drains left on workloads and pods, if there is any. It
+// returns sentences for what could not be undone.
+func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]string, error) {
+	source := s.source
+	if s.mustLookWider() {
+		wide, err := observed(ctx, s.client, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer wide.Stop()
+		source = wide
+	}
+	var found bool
+	var dead map[string]bool
+	source.Read(func(v snapshot.View) {
+		found = len(v.Cluster.Surged())+len(v.Cluster.SurgedAutoscalers())+len(v.Cluster.MarkedPods()) > 0
+		dead = s.host.dead(v.Cluster)
+	})
+	if !found {
+		return nil, nil
+	}
+	d := drainer.Drainer{
+		Source: source, Writer: &act.Writer{Client: s.client}, Reporter: reporter,
+		Request: drain.Request{Self: s.host.self(time.Now()), Dead: dead},
+	}
+	return d.Revert(ctx).Notes, nil
+}
+
+// mustLookWider reports whether a killed drain may have left something that this
+// session does not read: Deployments are read only where pods on its nodes need them.
+func (s *session) mustLookWider() bool {
+	if s.nodes == nil {
+		return false
+	}
+	var traces, reads bool
+	s.source.Read(func(v snapshot.View) {
+		traces = len(v.Cluster.MarkedPods()) > 0 || slices.ContainsFunc(v.Cluster.Nodes(), func(n *snapshot.Node) bool {
+			return n.Drain != nil && n.Drain.State == "draining" && (s.host.ended(n.Drain.Drainer) || !n.Drain.LiveAt(v.Now))
+		})
+		for _, name := range s.nodes {
+			reads = reads || slices.ContainsFunc(v.Cluster.PodsOn(name), func(p *snapshot.Pod) bool { return p.Owner.Kind == "ReplicaSet" })
+		}
+	})
+	return traces && !reads
+}
+
+// staleness says since when the cluster has not answered; "" while it does.
+func (s *session) staleness() string {
+	broken, is := s.source.Broken()
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf("%s cannot be read since %s (%v): this is the state as it was last seen",
+		broken.Resource, broken.Since.Format(time.TimeOnly), broken.Err)
+}

@@ -1,0 +1,177 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/sim"
+)
+
+// Plan is how a drain would go, on one page.
+type Plan struct {
+	sim.Plan
+
+	Nodes      []string
+	Now        time.Time
+	Objections []drain.Blocker
+	Ladder     []drain.Rung
+}
+
+// How many lines of each part people get; JSON has all.
+const (
+	mostSteps = 30
+	mostNames = 4
+	mostLeft  = 15
+)
+
+// Lines is the plan for people. What is in the way comes last.
+func (p Plan) Lines(width int, paint Paint) []string {
+	lines := []string{p.headline(paint)}
+	part := func(title string, body []string) {
+		if len(body) > 0 {
+			lines = append(append(lines, "", paint.strong(title)), body...)
+		}
+	}
+	part("Steps", p.stepLines(width))
+	part("Waves", p.waveLines())
+	part("Budgets", p.budgetLines())
+	part("Started first (surge)", p.surgeLines())
+	part("Deadline", p.ladderLines(width))
+	part("Left", p.leftLines(width))
+	part("To know", p.noteLines(width))
+	part("Assumed", bullets(p.Unknown, width))
+	part("In the way", BlockerLines(append(slices.Clone(p.Objections), p.Blockers...), p.Now, width, paint))
+	return lines
+}
+
+func (p Plan) headline(paint Paint) string {
+	verdict := ""
+	switch {
+	case len(p.Objections) > 0:
+		verdict = paint.bad("would not start") + ", " + Count(len(p.Objections), "objection") + "; without them:"
+	case p.Outcome == drain.Drained:
+		verdict = paint.good("would drain")
+	case p.Outcome == drain.DeadlinePassed:
+		verdict = paint.bad("would not be done by the deadline")
+	case p.Outcome == drain.Running:
+		verdict = paint.bad("would not end within the forecast")
+	default:
+		verdict = paint.bad("would be blocked")
+	}
+	text := fmt.Sprintf("%s %s: %s leave in about %s (± %s)", listNames(p.Nodes), verdict, Count(p.Pods, "pod"), Span(p.Duration), Span(p.Tick))
+	if p.Recovered > p.Duration {
+		text += ", all replaced after " + Span(p.Recovered)
+	}
+	return text
+}
+
+func listNames(names []string) string {
+	if extra := len(names) - mostNames; extra > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), extra)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p Plan) stepLines(width int) []string {
+	var lines []string
+	for i, step := range p.Steps {
+		if i == mostSteps {
+			return append(lines, fmt.Sprintf("  … %d more; -o json shows all", len(p.Steps)-i))
+		}
+		body := indented(stepWords(step), "         ", width)
+		body[0] = fmt.Sprintf("  %-6s %s", Span(step.At), strings.TrimLeft(body[0], " "))
+		lines = append(lines, body...)
+	}
+	return lines
+}
+
+func stepWords(s sim.Step) string {
+	words := string(s.Kind)
+	switch {
+	case len(s.Pods) > 0:
+		names := make([]string, 0, len(s.Pods))
+		for _, pod := range s.Pods {
+			names = append(names, pod.Key().String())
+		}
+		words += " " + Count(len(names), "pod") + ": " + listNames(names)
+	case len(s.Nodes) > 0:
+		words += " " + listNames(s.Nodes)
+	case s.Target != "":
+		words += fmt.Sprintf(" %s to %d", s.Target, s.Replicas)
+	}
+	if s.Why != "" {
+		words += " (" + clean(s.Why) + ")"
+	}
+	return words
+}
+
+func (p Plan) waveLines() []string {
+	if len(p.Waves) < 2 {
+		return nil
+	}
+	var lines []string
+	for i, w := range p.Waves {
+		if i == mostSteps {
+			return append(lines, fmt.Sprintf("  … %d more; -o json shows all", len(p.Waves)-i))
+		}
+		lines = append(lines, fmt.Sprintf("  %3d  %-6s %s", i+1, Span(w.From), Count(w.Pods, "pod")))
+	}
+	return lines
+}
+
+func (p Plan) budgetLines() []string {
+	var lines []string
+	for _, b := range p.Budgets {
+		lines = append(lines, fmt.Sprintf("  %s: %s from %s to %s; healthy never below %d, needed %d",
+			b.Budget, Count(b.Evictions, "eviction"), Span(b.First), Span(b.Last), b.Lowest, b.Desired))
+	}
+	return lines
+}
+
+func (p Plan) surgeLines() []string {
+	var lines []string
+	for _, s := range p.Surges {
+		until := "never scaled back"
+		if s.End > 0 {
+			until = "back at " + Span(s.End)
+		}
+		lines = append(lines, fmt.Sprintf("  %s: %d to %d replicas at %s, %s", s.Workload, s.From, s.To, Span(s.Start), until))
+	}
+	return lines
+}
+
+func (p Plan) ladderLines(width int) []string {
+	var lines []string
+	for _, r := range p.Ladder {
+		lines = append(lines, indented(fmt.Sprintf("%-6s %s", Span(r.At.Sub(p.Now)), r.Text), "  ", width)...)
+	}
+	return lines
+}
+
+func (p Plan) leftLines(width int) []string {
+	var lines []string
+	for i, l := range p.Left {
+		if i == mostLeft {
+			return append(lines, fmt.Sprintf("  … %d more; -o json shows all", len(p.Left)-i))
+		}
+		where := "stays on " + l.Node
+		if l.Node == "" {
+			where = "finds no node"
+		}
+		lines = append(lines, indented(fmt.Sprintf("%s %s: %s", l.Pod.Key(), where, clean(l.Why)), "  ", width)...)
+	}
+	return lines
+}
+
+func (p Plan) noteLines(width int) []string { return bullets(p.Notes, width) }
+
+func bullets(texts []string, width int) []string {
+	var lines []string
+	for _, text := range texts {
+		lines = append(lines, indented(clean(text), "  ", width)...)
+	}
+	return lines
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const uncordonLong = `Give nodes back: remove the cordons that usher set, and only those. A cordon that
+somebody else had set before stays, and so does that of a drain that is still running.
+
+Exit codes: 0 the nodes are as they were before usher, 1 wrong usage or no access,
+2 at least one cordon was not usher's to remove.`
+
+// UncordonOptions is what `usher uncordon` was asked for.
+type UncordonOptions struct {
+	genericiooptions.IOStreams
+
+	config   *genericclioptions.ConfigFlags
+	selector string
+
+	nodes []string
+}
+
+func newUncordonCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &UncordonOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:   "uncordon NODE… | -l SELECTOR",
+		Short: "Remove the cordons that usher set",
+		Long:  uncordonLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(args); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Nodes with these labels, instead of names.")
+	return cmd
+}
+
+// Complete reads the arguments.
+func (o *UncordonOptions) Complete(args []string) error {
+	var err error
+	o.nodes, err = nodeArgs(args, o.selector)
+	return err
+}
+
+// Run uncordons.
+func (o *UncordonOptions) Run(ctx context.Context) error {
+	s, err := open(ctx, o.config, nil)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	var names []string
+	s.source.Read(func(v snapshot.View) { names, err = resolveNodes(v.Cluster, o.nodes, o.selector) })
+	if err != nil {
+		return err
+	}
+	if _, err := s.revert(ctx, show.NewPlain(o.ErrOut)); err != nil {
+		return err
+	}
+	worst := exitDone
+	for _, name := range names {
+		code, words := release(ctx, s, name)
+		worst = max(worst, code)
+		fmt.Fprintf(o.Out, "%s: %s\n", name, words) //nolint:errcheck // the exit code tells as well
+	}
+	return exitWith(worst)
+}
+
+// releasePatience bounds how long a node is waited for that others keep changing, or
+// whose change is not seen.
+const releasePatience = 15 * time.Second
+
+// release gives one node back and waits until that was seen.
+func release(ctx context.Context, s *session, name string) (code int, words string) {
+	ctx, cancel := context.WithTimeout(ctx, releasePatience)
+	defer cancel()
+	writer := &act.Writer{Client: s.client}
+	done := ""
+	for {
+		action, obstacle, free := nextRelease(s, name)
+		switch {
+		case done != "" && obstacle != "":
+			return exitDone, done
+		case free:
+			return exitDone, obstacle
+		case obstacle != "":
+			return exitBlocked, obstacle
+		}
+		answer := writer.Do(ctx, action)
+		switch answer.Code {
+		case drain.Accepted:
+			done = releasedWords(action)
+		case drain.Conflict, drain.Unavailable:
+		default:
+			return exitUsage, fmt.Sprintf("not changed: %s", answer.Message)
+		}
+		select {
+		case <-s.source.Changed():
+		case <-ctx.Done():
+			return exitUsage, "not seen to change within " + releasePatience.String() + ": " + answer.Message
+		}
+	}
+}
+
+// nextRelease returns what is to be done next, or why nothing is; free: there is
+// nothing of anybody on the node.
+func nextRelease(s *session, name string) (action drain.Action, obstacle string, free bool) {
+	dead := s.dead()
+	s.source.Read(func(v snapshot.View) {
+		n := v.Cluster.Node(name)
+		if n == nil {
+			obstacle, free = "the node was deleted", true
+			return
+		}
+		action, obstacle = drain.Release(v, n, dead)
+		free = n.Drain == nil && n.DrainError == "" && !n.Unschedulable
+	})
+	return action, obstacle, free
+}
+
+func releasedWords(a drain.Action) string {
+	if a.Kind == drain.Unmark {
+		return "usher's record is removed; " + a.Why
+	}
+	return "uncordoned; it was " + a.Why
+}

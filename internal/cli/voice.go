@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drainer"
+)
+
+// voice is how a drain speaks: to a terminal, to a pipe or to a program. A reader
+// that goes away silences it and does not stop the drain.
+type voice struct {
+	out  *show.Quiet
+	err  *show.Quiet
+	term terminal
+	json *show.JSON // nil unless -o json
+	live *show.Live // nil unless a table is being drawn
+}
+
+func newVoice(streams genericiooptions.IOStreams, output string) *voice {
+	v := &voice{out: &show.Quiet{Out: streams.Out}, err: &show.Quiet{Out: streams.ErrOut}, term: terminalOf(streams.Out)}
+	if output == "json" {
+		v.json, v.term = show.NewJSON(v.out), terminal{}
+	}
+	return v
+}
+
+func (v *voice) paint() show.Paint { return show.Paint{On: v.term.colour} }
+
+// reporter takes events as long as no table is drawn.
+func (v *voice) reporter() drainer.Reporter {
+	if v.json != nil {
+		return v.json
+	}
+	return show.NewPlain(v.out)
+}
+
+// begin starts the table where there is a terminal for it, and returns who takes the
+// frames and events of the drain.
+func (v *voice) begin(req drain.Request) drainer.Reporter {
+	if !v.term.live {
+		return v.reporter()
+	}
+	start := show.Picture{Started: req.Started, Deadline: req.Deadline}
+	v.live = show.NewLive(v.out, start, v.paint(), v.term.size, time.Now)
+	return v.live
+}
+
+// end leaves the last table where it is.
+func (v *voice) end() {
+	if v.live != nil {
+		v.live.Close()
+		v.live = nil
+	}
+}
+
+// say prints sentences for people; programs get them as notes.
+func (v *voice) say(lines ...string) {
+	for _, line := range lines {
+		if v.json != nil {
+			v.json.Event(drain.Event{At: time.Now(), Kind: drain.EventNote, Message: strings.TrimSpace(line)})
+			continue
+		}
+		fmt.Fprintln(v.out, line) //nolint:errcheck // Quiet never fails
+	}
+}
+
+// urgent tells whoever pressed a key that it was heard.
+func (v *voice) urgent(text string) {
+	if v.live != nil {
+		v.live.Banner(text)
+		return
+	}
+	fmt.Fprintln(v.err, text) //nolint:errcheck // Quiet never fails
+}
+
+// summary prints how the drain ended; it is the last thing printed.
+func (v *voice) summary(s show.Summary) {
+	if v.json != nil {
+		v.json.End(s.Now, s)
+		return
+	}
+	v.say(s.Lines(v.term.textWidth(), v.paint())...)
+}
+
+// blockers prints blockers with their ways out.
+func (v *voice) blockers(found []drain.Blocker, now time.Time) {
+	v.say(show.BlockerLines(found, now, v.term.textWidth(), v.paint())...)
+}
+
+// ladder says beforehand what a deadline will do and when.
+func (v *voice) ladder(steps []drain.Rung, start time.Time) {
+	for _, step := range steps {
+		if v.json != nil {
+			v.json.Event(drain.Event{At: step.At, Kind: "ladder", Message: step.Text})
+			continue
+		}
+		v.say(fmt.Sprintf("after %-6s %s", show.Span(step.At.Sub(start)), step.Text))
+	}
+}
+
+// objections prints what keeps a drain from starting.
+func (v *voice) objections(found []drain.Blocker, now time.Time) {
+	if v.json != nil {
+		for i := range found {
+			v.json.Event(drain.Event{At: now, Kind: drain.EventBlocked, Blocker: &found[i]})
+		}
+		v.json.End(now, show.Summary{Outcome: drain.Blocked, Now: now, Blockers: found})
+		return
+	}
+	v.say(fmt.Sprintf("The drain was not started and nothing was changed (%s):", show.Count(len(found), "objection")))
+	v.blockers(found, now)
+}
+
+// page prints something that is not a stream of events: one JSON object, or lines.
+func (v *voice) page(object func() ([]byte, error), lines func(width int, paint show.Paint) []string) error {
+	if v.json == nil {
+		v.say(lines(v.term.textWidth(), v.paint())...)
+		return nil
+	}
+	text, err := object()
+	if err != nil {
+		return fmt.Errorf("printing JSON: %w", err)
+	}
+	fmt.Fprintf(v.out, "%s\n", text) //nolint:errcheck // Quiet never fails
+	return nil
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"cmp"
+	"crypto/rand"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// host is what can be told about the processes of this machine.
+type host struct {
+	name  string
+	boot  string               // of the kernel and of the process namespace; "" where unknown
+	start func(pid int) string // when that process started; "" when there is none
+}
+
+// thisHost looks at /proc. Elsewhere than on Linux nothing can be told.
+func thisHost() host {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return host{name: name, boot: bootOf("/proc"), start: func(pid int) string { return startOf("/proc", pid) }}
+}
+
+// bootOf names the kernel's run and the process namespace. Two machines can share a
+// name, and two containers a name and a kernel: a PID means the same process only
+// where both are the same.
+func bootOf(proc string) string {
+	id, err := os.ReadFile(proc + "/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	space, err := os.Readlink(proc + "/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id)) + "/" + space
+}
+
+// startOf returns when a process started, in the kernel's ticks since its boot.
+func startOf(proc string, pid int) string {
+	stat, err := os.ReadFile(proc + "/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	// The second field, the name, may hold spaces and brackets; the start is the 22nd.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// self identifies this process as a drainer.
+func (h host) self(now time.Time) snapshot.Drainer {
+	who := snapshot.Drainer{ID: strings.ToLower(rand.Text()[:10]), By: userName() + "@" + h.name, PID: os.Getpid(), Beat: now}
+	if start := h.start(who.PID); h.boot != "" && start != "" {
+		who.Boot = h.boot + "/" + start
+	}
+	return who
+}
+
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return cmp.Or(os.Getenv("USER"), "unknown")
+}
+
+// ended reports whether a drainer certainly runs no more: it was a process of this
+// very machine, and that process is gone. For all others only time can tell.
+func (h host) ended(d snapshot.Drainer) bool {
+	boot, start, ok := cutLast(d.Boot, "/")
+	if !ok || h.boot == "" || boot != h.boot || d.PID <= 0 {
+		return false
+	}
+	return h.start(d.PID) != start
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// dead returns the ids of all recorded drains that certainly run no more.
+func (h host) dead(c *snapshot.Cluster) map[string]bool {
+	found := map[string]bool{}
+	note := func(d snapshot.Drainer) {
+		if h.ended(d) {
+			found[d.ID] = true
+		}
+	}
+	for _, n := range c.Nodes() {
+		if n.Drain != nil {
+			note(n.Drain.Drainer)
+		}
+	}
+	for _, w := range c.Workloads() {
+		if w.Surge != nil {
+			note(w.Surge.Drainer)
+		}
+	}
+	for _, a := range c.Autoscalers() {
+		if a.Surge != nil {
+			note(a.Surge.Drainer)
+		}
+	}
+	return found
+}
