@@ -34,7 +34,7 @@ type Cluster struct {
 	surged      map[types.UID]*Workload
 
 	surgedScalers map[Key]*Autoscaler
-	budgets       map[string]map[string]*Budget
+	budgets       budgetSet
 	workloads     map[types.UID]*Workload
 	workloadsOf   map[types.UID]map[types.UID]*Workload
 	scalers       map[Key]*Autoscaler
@@ -64,7 +64,7 @@ func NewCluster() *Cluster {
 		surged:      map[types.UID]*Workload{},
 
 		surgedScalers: map[Key]*Autoscaler{},
-		budgets:       map[string]map[string]*Budget{},
+		budgets:       newBudgetSet(),
 		workloads:     map[types.UID]*Workload{},
 		workloadsOf:   map[types.UID]map[types.UID]*Workload{},
 		scalers:       map[Key]*Autoscaler{},
@@ -100,6 +100,7 @@ func (c *Cluster) DeletePod(uid types.UID) {
 	delete(c.pods, uid)
 	delete(c.podsByName, p.Key())
 	delete(c.marked, uid)
+	delete(c.budgets.ofPod, p)
 	drop(c.podsByNode, p.Node, uid)
 	drop(c.podsByOwner, p.Owner.UID, uid)
 	drop(c.podsBySpace, p.Namespace, uid)

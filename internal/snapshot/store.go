@@ -21,48 +21,6 @@ func (c *Cluster) Nodes() []*Node {
 	return sortedBy(c.nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// SetBudget adds or replaces a budget.
-func (c *Cluster) SetBudget(b *Budget) {
-	if c.budgets[b.Namespace] == nil {
-		c.budgets[b.Namespace] = map[string]*Budget{}
-	}
-	c.budgets[b.Namespace][b.Name] = b
-}
-
-// DeleteBudget forgets a budget.
-func (c *Cluster) DeleteBudget(key Key) { delete(c.budgets[key.Namespace], key.Name) }
-
-// Budget returns a budget, or nil.
-func (c *Cluster) Budget(key Key) *Budget { return c.budgets[key.Namespace][key.Name] }
-
-// BudgetsFor returns the budgets whose selector matches the pod, sorted by name.
-func (c *Cluster) BudgetsFor(p *Pod) []*Budget {
-	var found []*Budget
-	for _, b := range c.budgets[p.Namespace] {
-		if b.Matches(p) {
-			found = append(found, b)
-		}
-	}
-	if len(found) > 1 {
-		slices.SortFunc(found, func(a, b *Budget) int { return cmp.Compare(a.Name, b.Name) })
-	}
-	return found
-}
-
-// Budgets returns all budgets, sorted by namespace and name.
-func (c *Cluster) Budgets() []*Budget {
-	var all []*Budget
-	for _, set := range c.budgets {
-		for _, b := range set {
-			all = append(all, b)
-		}
-	}
-	slices.SortFunc(all, func(a, b *Budget) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return all
-}
-
 // SetWorkload adds or replaces a workload.
 func (c *Cluster) SetWorkload(w *Workload) {
 	c.workloads[w.UID] = w

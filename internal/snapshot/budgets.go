@@ -1,0 +1,111 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+)
+
+// budgetSet finds budgets by name, and those of a pod without matching selectors
+// again: a budget's status changes often, its selector hardly ever.
+type budgetSet struct {
+	byName map[string]map[string]*[]*Budget // by namespace; each cell holds the one present budget
+	ofPod  map[*Pod][]*[]*Budget // pods of the cluster only
+}
+
+func newBudgetSet() budgetSet {
+	return budgetSet{byName: map[string]map[string]*[]*Budget{}, ofPod: map[*Pod][]*[]*Budget{}}
+}
+
+func (s *budgetSet) clone() budgetSet {
+	clone := newBudgetSet()
+	for _, cells := range s.byName {
+		for _, cell := range cells {
+			clone.set((*cell)[0])
+		}
+	}
+	return clone
+}
+
+func (s *budgetSet) set(b *Budget) {
+	cells := s.byName[b.Namespace]
+	if cells == nil {
+		cells = map[string]*[]*Budget{}
+		s.byName[b.Namespace] = cells
+	}
+	cell := cells[b.Name]
+	if cell == nil {
+		cells[b.Name] = &[]*Budget{b}
+		clear(s.ofPod)
+		return
+	}
+	if (*cell)[0].Selector.String() != b.Selector.String() {
+		clear(s.ofPod)
+	}
+	*cell = []*Budget{b}
+}
+
+// match returns the cells of the budgets that count the pod, sorted by name.
+func (s *budgetSet) match(p *Pod) []*[]*Budget {
+	var cells []*[]*Budget
+	for _, cell := range s.byName[p.Namespace] {
+		if (*cell)[0].Matches(p) {
+			cells = append(cells, cell)
+		}
+	}
+	slices.SortFunc(cells, func(a, b *[]*Budget) int { return cmp.Compare((*a)[0].Name, (*b)[0].Name) })
+	return cells
+}
+
+// SetBudget adds or replaces a budget.
+func (c *Cluster) SetBudget(b *Budget) { c.budgets.set(b) }
+
+// DeleteBudget forgets a budget.
+func (c *Cluster) DeleteBudget(key Key) {
+	delete(c.budgets.byName[key.Namespace], key.Name)
+	clear(c.budgets.ofPod)
+}
+
+// Budget returns a budget, or nil.
+func (c *Cluster) Budget(key Key) *Budget {
+	if cell := c.budgets.byName[key.Namespace][key.Name]; cell != nil {
+		return (*cell)[0]
+	}
+	return nil
+}
+
+// BudgetsFor returns the budgets whose selector matches the pod, sorted by name. The
+// caller must not change the slice.
+func (c *Cluster) BudgetsFor(p *Pod) []*Budget {
+	cells, known := c.budgets.ofPod[p]
+	if !known {
+		cells = c.budgets.match(p)
+		if c.pods[p.UID] == p {
+			c.budgets.ofPod[p] = cells
+		}
+	}
+	switch len(cells) {
+	case 0:
+		return nil
+	case 1:
+		return *cells[0]
+	}
+	found := make([]*Budget, len(cells))
+	for i, cell := range cells {
+		found[i] = (*cell)[0]
+	}
+	return found
+}
+
+// Budgets returns all budgets, sorted by namespace and name.
+func (c *Cluster) Budgets() []*Budget {
+	var all []*Budget
+	for _, cells := range c.budgets.byName {
+		for _, cell := range cells {
+			all = append(all, (*cell)[0])
+		}
+	}
+	slices.SortFunc(all, func(a, b *Budget) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
