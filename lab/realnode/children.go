@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,17 @@ func (e end) failure() error {
 	if e.status.Signaled() {
 		how = "killed by " + e.status.Signal().String()
 	}
-	return fmt.Errorf("%s ended (%s); its log is %s", e.name, how, e.log)
+	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", e.name, how, e.log, tail(e.log))
+}
+
+// tail returns the last of a log, at most 1 KiB: the log itself may be gone when somebody reads the error.
+func tail(path string) string {
+	const most = 1 << 10
+	log, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(log[max(0, len(log)-most):]))
 }
 
 // children are the processes that the first process of a node has to wait for: the programs that it started, and, as
