@@ -28,7 +28,7 @@ func steps(payments string) []step {
 		{"May the pod of payments be evicted?", "usher why " + payments + " -n shop", 2},
 		{"What would a drain do?", "usher plan " + flags, 0},
 		{"Drain it, and wait until everything runs elsewhere:", "usher drain " + flags + " --wait=replaced", 0},
-		{"Where the shop runs now:", "kubectl get pods -n shop -o wide", 0},
+		{"Where the shop runs now:", "kubectl get pods -n shop --sort-by=.spec.nodeName -o custom-columns=NODE:.spec.nodeName,POD:.metadata.name,PHASE:.status.phase", 0},
 		{"The maintenance is over:", "usher uncordon " + drained, 0},
 	}
 }
