@@ -1,0 +1,149 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// never asks for no surge, so that a budget is met as it stands.
+func never(nodes ...string) drain.Request {
+	req := ask(nodes...)
+	req.Surge = drain.SurgeNever
+	return req
+}
+
+func TestBudgets(t *testing.T) {
+	web := pod("web", on("a"), of("web"))
+	sick := pod("web", on("a"), of("web"), unready)
+	cases := map[string]struct {
+		facts fact
+		want  []string // actions
+		held  []string // blockers
+	}{
+		"no budget":                            {web, []string{"evict web"}, nil},
+		"room":                                 {all(web, budget("web", 3, 2, 3)), []string{"evict web"}, nil},
+		"no room":                              {all(web, budget("web", 2, 2, 3)), nil, []string{"web: BudgetExhausted"}},
+		"a status below zero":                  {all(web, budget("web", 1, 2, 3, func(b *snapshot.Budget) { b.Allowed = -1 })), nil, []string{"web: BudgetExhausted"}},
+		"another namespace's budget":           {all(web, budget("web", 1, 1, 1, func(b *snapshot.Budget) { b.Namespace = "other" })), []string{"evict web"}, nil},
+		"another app's budget":                 {all(web, budget("db", 1, 1, 1)), []string{"evict web"}, nil},
+		"a pending pod asks no budget":         {all(pod("web", on("a"), of("web"), phase(corev1.PodPending)), budget("web", 1, 1, 1)), []string{"evict web"}, nil},
+		"a finished pod asks no budget":        {all(pod("web", on("a"), of("web"), phase(corev1.PodFailed)), budget("web", 1, 1, 1)), []string{"evict web"}, nil},
+		"an unready pod, enough others":        {all(sick, budget("web", 2, 2, 3)), []string{"evict web"}, nil},
+		"an unready pod, too few others":       {all(sick, budget("web", 1, 2, 3)), nil, []string{"web: BudgetExhausted"}},
+		"an unready pod, none wanted":          {all(sick, budget("web", 0, 0, 3, func(b *snapshot.Budget) { b.Allowed = 0 })), nil, []string{"web: BudgetExhausted"}},
+		"an unready pod under AlwaysAllow":     {all(sick, budget("web", 0, 2, 3, alwaysAllow)), []string{"evict web"}, nil},
+		"a ready pod under AlwaysAllow":        {all(web, budget("web", 2, 2, 3, alwaysAllow)), nil, []string{"web: BudgetExhausted"}},
+		"a status that is not up to date":      {all(web, budget("web", 3, 2, 3, unobserved)), nil, []string{"web: BudgetNotObserved"}},
+		"… helps no unready pod":               {all(sick, budget("web", 3, 2, 3, unobserved)), nil, []string{"web: BudgetNotObserved"}},
+		"… but AlwaysAllow is in the spec":     {all(sick, budget("web", 0, 2, 3, unobserved, alwaysAllow)), []string{"evict web"}, nil},
+		"two budgets, both with room":          {all(web, budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))), nil, []string{"web: SeveralBudgets!"}},
+		"two budgets and a pending pod":        {all(pod("web", on("a"), of("web"), phase(corev1.PodPending)), budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))), []string{"evict web"}, nil},
+		"a pod under its own grace":            {all(pod("web", on("a"), of("web"), grace(time.Hour))), []string{"evict web"}, nil},
+		"a budget of nothing but unready pods": {all(sick, budget("web", 0, 1, 1, minAvailable("1"))), nil, []string{"web: BudgetNeverAllows!"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, never("a"), node("a", ours), c.facts)
+			s.decide()
+			held := reasons(s.last)
+			acts := deeds(s.last)
+			if len(acts) > 0 && acts[0] == "mark a blocked" {
+				acts = acts[1:]
+			}
+			same(t, "actions", c.want, append([]string(nil), acts...))
+			same(t, "blockers", c.held, held)
+		})
+	}
+}
+
+func TestBudgetsThatNeverAllow(t *testing.T) {
+	cases := map[string]struct {
+		replicas int32
+		budget   fact
+		dead     bool
+	}{
+		"a single replica, minAvailable 1":             {1, budget("web", 1, 1, 1, minAvailable("1")), true},
+		"minAvailable is all":                          {3, budget("web", 3, 3, 3, minAvailable("3")), true},
+		"minAvailable is more than all":                {2, budget("web", 2, 3, 2, minAvailable("3")), true},
+		"minAvailable is less than all":                {3, budget("web", 2, 2, 2, minAvailable("2")), false},
+		"its owner wants more than are there":          {5, budget("web", 2, 2, 2, minAvailable("2")), false},
+		"a percentage that rounds to all":              {3, budget("web", 3, 3, 3, minAvailable("70%")), true},
+		"100 per cent of more to come":                 {5, budget("web", 3, 3, 3, minAvailable("100%")), true},
+		"a percentage that does not":                   {3, budget("web", 2, 2, 3, minAvailable("50%")), false},
+		"maxUnavailable 0":                             {3, budget("web", 3, 3, 3, maxUnavailable("0")), true},
+		"maxUnavailable 0%":                            {3, budget("web", 3, 3, 3, maxUnavailable("0%")), true},
+		"maxUnavailable 0 with nothing counted yet":    {3, budget("web", 0, 0, 0, maxUnavailable("0")), true},
+		"maxUnavailable 1":                             {3, budget("web", 2, 2, 3, maxUnavailable("1")), false},
+		"maxUnavailable 10%":                           {3, budget("web", 2, 2, 3, maxUnavailable("10%")), false},
+		"nothing counted yet":                          {3, budget("web", 0, 0, 0, minAvailable("3")), false},
+		"one budget over two workloads of one replica": {1, budget("web", 1, 1, 2, minAvailable("1")), false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, never("a"), node("a", ours), deployment("web", c.replicas), pod("web", on("a"), of("web")), c.budget)
+			s.decide()
+			want := "web: BudgetExhausted"
+			if c.dead {
+				want = "web: BudgetNeverAllows!"
+			}
+			s.holds(want)
+			if dead := s.last.Outcome == drain.Blocked || len(s.last.Actions) > 0; dead != c.dead {
+				t.Errorf("outcome %q, actions %v: the drain goes on only where the budget may yet allow it", s.last.Outcome, deeds(s.last))
+			}
+		})
+	}
+}
+
+// While a Deployment is surged its owner still wants what it wanted before.
+func TestSurgedWorkloadIsCountedAsItsOwnerWantsIt(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), deployment("web", 4, surgedBy("other", 3, start)),
+		pod("web", on("a"), of("web")), budget("web", 3, 3, 3, minAvailable("3")))
+	s.decide()
+	s.holds("web: BudgetNeverAllows!")
+}
+
+func TestBudgetWords(t *testing.T) {
+	cases := map[string]struct {
+		facts     fact
+		says, way string
+	}{
+		"exhausted": {
+			all(deployment("web", 3), budget("web", 1, 2, 3, minAvailable("2")), pod("web-b", on("b"), of("web"), unready)),
+			"budget web needs 2 healthy and has 1; not ready: web-b", "wait until more of its pods are ready",
+		},
+		"two budgets": {
+			all(budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))),
+			"budgets b, web all match it; the server evicts no pod under more than one", "narrow the selector of all but one: kubectl edit pdb -n default b web",
+		},
+		"dead for want of replicas": {
+			all(deployment("web", 1), budget("web", 1, 1, 1, minAvailable("1"))),
+			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", "--surge=auto, or kubectl scale -n default deployment/web --replicas=2",
+		},
+		"dead whatever the replicas": {
+			budget("web", 3, 3, 3, maxUnavailable("0")),
+			"budget web can never allow it: maxUnavailable is 0, of 3 pods", "kubectl edit pdb -n default web",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, never("a"), node("a", ours), pod("web", on("a"), of("web")), c.facts)
+			s.decide()
+			b := s.status("web").Blockers[0]
+			same(t, "message", c.says, b.Message)
+			same(t, "way out", c.way, b.WayOut)
+		})
+	}
+}
+
+func TestBlockerKnowsSinceWhen(t *testing.T) {
+	since := start.Add(-time.Hour)
+	s := tell(t, never("a"), node("a", ours), pod("web", on("a"), of("web")),
+		budget("web", 2, 2, 3, func(b *snapshot.Budget) { b.BlockedSince = since }))
+	s.decide()
+	same(t, "since", since, s.status("web").Blockers[0].Since)
+}

@@ -1,0 +1,73 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// What this drain has used of a budget counts until the budget's status shows it.
+
+func TestEvictionsOfOneDecisionShareTheBudget(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 5), pods("web", "a", 4), budget("web", 5, 3, 5, maxUnavailable("2")))
+	s.expect("evict web-a1", "evict web-a2")
+	s.holds("web-a3: BudgetExhausted", "web-a4: BudgetExhausted")
+	same(t, "message", "budget web is used up by 2 evictions of this drain", s.status("web-a3").Blockers[0].Message)
+}
+
+func TestNodesShareTheBudget(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), deployment("web", 4),
+		pods("web", "a", 2), pods("web", "b", 2), budget("web", 4, 3, 4, maxUnavailable("1")))
+	s.expect("evict web-a1")
+}
+
+func TestUsedBudget(t *testing.T) {
+	stale := budget("web", 4, 3, 4, maxUnavailable("1"))
+	cases := map[string]struct {
+		answer drain.Code // "" for none yet
+		then   fact
+		want   []string
+	}{
+		"no answer yet":                         {"", stale, nil},
+		"accepted, stale status":                {drain.Accepted, stale, nil},
+		"accepted, pod seen going, status not":  {drain.Accepted, all(stale, pod("web-a1", on("a"), of("web"), endsAt(start.Add(time.Minute)))), nil},
+		"accepted, pod seen gone, status not":   {drain.Accepted, all(stale, gone("web-a1")), nil},
+		"a status that names the pod is heeded": {drain.Accepted, budget("web", 4, 3, 4, maxUnavailable("1"), disrupted("web-a1"), budgetVersion("2")), []string{"evict web-a2"}},
+		"a status that names another one is not": {drain.Accepted,
+			budget("web", 4, 3, 4, maxUnavailable("1"), disrupted("web-x"), budgetVersion("2")), nil},
+		"a newer status, pod seen going": {drain.Accepted,
+			all(budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), pod("web-a1", on("a"), of("web"), endsAt(start.Add(time.Minute)))), []string{"evict web-a2"}},
+		"a newer status, pod not seen going": {drain.Accepted, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), nil},
+		"another budget of that name": {drain.Accepted,
+			budget("web", 4, 3, 4, maxUnavailable("1"), named("web2")), nil},
+		"refused: nothing was used":                            {drain.Denied, stale, []string{"evict web-a2"}},
+		"no answer came: it may have been carried out":         {drain.Unavailable, stale, nil},
+		"gone when it was asked for: the server counted none":  {drain.Gone, all(stale, gone("web-a1")), []string{"evict web-a2"}},
+		"refused by the budget although its status has room":   {drain.RefusedByBudget, stale, []string{"evict web-a2"}},
+		"a conflict: nothing was used, another one may try it": {drain.Conflict, stale, []string{"evict web-a2"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), stale)
+			s.expect("evict web-a1")
+			if c.answer != "" {
+				s.answer(c.answer)
+			}
+			s.then(time.Millisecond, c.then)
+			s.expect(c.want...)
+		})
+	}
+}
+
+// The disruption controller forgets a pod that it was told of after two minutes; an
+// eviction whose effect is never seen must not hold the budget longer than that.
+func TestUsedBudgetIsForgotten(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), budget("web", 4, 3, 4, maxUnavailable("1")))
+	s.expect("evict web-a1")
+	s.answer(drain.Accepted)
+	s.then(2*time.Minute, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), node("a", drainedBy(me, start.Add(2*time.Minute))))
+	s.led.Observe(s.view())
+	s.then(time.Second)
+	s.expect("evict web-a1")
+}

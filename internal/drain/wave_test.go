@@ -1,0 +1,92 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+const critical = 2_000_000_000
+
+func TestWavesLeaveOneAfterTheOther(t *testing.T) {
+	s := tell(t, asked(force, evictDaemons), node("a", ours), daemonSet("agent"), daemonSet("net"),
+		pod("batch", on("a"), priority(-5)),
+		pod("web", on("a")),
+		pod("gold", on("a"), priority(1000)),
+		pod("dns", on("a"), priority(critical)),
+		pod("first", on("a"), priority(1000), order(-1)),
+		pod("last", on("a"), order(7)),
+		pod("agent-a", on("a"), ofDaemon("agent"), order(-9)),
+		pod("net-a", on("a"), ofDaemon("net"), priority(critical)))
+	for _, name := range []string{"first", "batch", "web", "gold", "dns", "last", "agent-a", "net-a"} {
+		s.expect("evict " + name)
+		s.answer(drain.Accepted)
+		s.then(time.Millisecond)
+		s.expect() // asking is not leaving
+		s.then(time.Millisecond, gone(name))
+	}
+	s.expect("mark a drained")
+}
+
+func TestOneWaveLeavesTogether(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("c", on("a")), pod("a", on("a")), pod("b", on("a"), priority(1)))
+	s.expect("evict a", "evict c")
+	s.holds("b: EarlierWave")
+	same(t, "waves", []int{0, 0, 1}, []int{s.status("a").Wave, s.status("c").Wave, s.status("b").Wave})
+	same(t, "message", "2 pods of earlier waves leave first", s.status("b").Blockers[0].Message)
+}
+
+// Each node has waves of its own: a slow one does not keep the others.
+func TestWavesOfNodesAreApart(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours),
+		pod("low", on("a")), pod("high-a", on("a"), priority(1)), pod("high-b", on("b"), priority(1)))
+	s.expect("evict low", "evict high-b")
+}
+
+// A pod that is held for good holds no later wave, except what may serve it.
+func TestBlockedPodsAndLaterWaves(t *testing.T) {
+	held := all(pod("held", on("a"), ofSet("held")), statefulSet("held", 1), budget("held", 1, 1, 1, minAvailable("1")))
+	cases := map[string]struct {
+		later fact
+		want  []string
+	}{
+		"of higher priority": {pod("later", on("a"), priority(5)), []string{"evict later"}},
+		"critical":           {pod("later", on("a"), priority(critical)), nil},
+		"of a DaemonSet":     {all(daemonSet("d"), pod("later", on("a"), ofDaemon("d"))), nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, asked(force, evictDaemons), node("a", ours), held, c.later)
+			s.decide()
+			same(t, "evictions", c.want, evictions(s.last))
+		})
+	}
+}
+
+// A pod that a budget holds for now does hold the later ones.
+func TestWaitingPodsHoldLaterWaves(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 2, 2, 3, maxUnavailable("1")),
+		pod("later", on("a"), priority(5)))
+	s.expect()
+	s.holds("web: BudgetExhausted", "later: EarlierWave")
+}
+
+func TestDaemonSetPodIsEvictedOnce(t *testing.T) {
+	s := tell(t, asked(evictDaemons), node("a", ours), daemonSet("agent"), pod("agent-1", on("a"), ofDaemon("agent")))
+	s.expect("evict agent-1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, gone("agent-1"), pod("agent-2", on("a"), ofDaemon("agent")))
+	s.expect("mark a drained")
+	same(t, "state", drain.Staying, s.status("agent-2").State)
+}
+
+func evictions(d drain.Decision) []string {
+	var out []string
+	for _, a := range d.Actions {
+		if a.Kind == drain.Evict || a.Kind == drain.Delete {
+			out = append(out, deedOf(a))
+		}
+	}
+	return out
+}
