@@ -117,9 +117,9 @@ func AnswerEvent(a Action, answer Answer) (Event, bool) {
 	e := Event{Kind: EventAnswer, Message: string(a.Kind) + " refused: " + answer.Message}
 	switch a.Kind {
 	case Scale:
-		e.Message = fmt.Sprintf("%s/%s %s to %d replicas", a.Workload.Namespace, a.Workload.Name, scaled(a.Workload.Replicas, a.Replicas), a.Replicas)
+		e.Message = fmt.Sprintf("%s/%s %s to %s", a.Workload.Namespace, a.Workload.Name, scaled(a.Workload.Replicas, a.Replicas), counted32(a.Replicas, "replica"))
 	case ScaleMin:
-		e.Message = fmt.Sprintf("autoscaler %s/%s %s to at least %d replicas", a.Autoscaler.Namespace, a.Autoscaler.Name, scaled(a.Autoscaler.Min, a.Replicas), a.Replicas)
+		e.Message = fmt.Sprintf("autoscaler %s/%s %s to at least %s", a.Autoscaler.Namespace, a.Autoscaler.Name, scaled(a.Autoscaler.Min, a.Replicas), counted32(a.Replicas, "replica"))
 	case Cordon, Mark, Uncordon, Unmark:
 		e.Node = a.Node.Name
 		return e, answer.Code != Accepted && answer.Code != Conflict

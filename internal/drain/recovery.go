@@ -54,7 +54,7 @@ func (d *decider) recoverOwner(group []*departure) {
 	missing := min(lacking, len(group))
 	for i, dep := range group {
 		if i < len(group)-missing {
-			d.departed(dep, nil, Blocker{}, "replaced")
+			d.departed(dep, nil, Blocker{}, "")
 			continue
 		}
 		var next *snapshot.Pod
@@ -66,8 +66,9 @@ func (d *decider) recoverOwner(group []*departure) {
 	}
 }
 
-// lacking returns how many pods the owner wants and does not have ready off the
-// targeted nodes, and the pods that are on their way.
+// lacking returns how many of the pods that are gone the owner has no ready pod for
+// yet, and the pods that are on their way. Pods that are still ending are not counted:
+// their replacements are due when they are gone.
 func (d *decider) lacking(owner *snapshot.Workload) (int, []*snapshot.Pod) {
 	want := owner.Replicas
 	if owner.Surge != nil {
@@ -77,7 +78,9 @@ func (d *decider) lacking(owner *snapshot.Workload) (int, []*snapshot.Pod) {
 	var coming []*snapshot.Pod
 	for _, p := range d.podsOf(owner) {
 		switch {
-		case p.Terminating() || p.Finished():
+		case p.Terminating():
+			want--
+		case p.Finished():
 		case p.AvailableAt(d.Now, owner.MinReady):
 			have++
 		default:

@@ -58,7 +58,7 @@ func (d *decider) startSurge(s *surge) {
 	}
 	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: w.Replicas, To: to, Since: d.Now, Step: d.Now}
 	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record,
-		Why: fmt.Sprintf("%s start elsewhere before %s leave", counted32(to-w.Replicas, "replacement"), counted32(int32(len(s.leaving)), "pod"))}) //nolint:gosec // likewise
+		Why: "as many are started elsewhere as are to leave " + places(s.leaving)})
 }
 
 // raiseMin keeps an autoscaler from taking the replacements away again. It reports
@@ -140,7 +140,7 @@ func (d *decider) removeSpare(s *surge) {
 	case !d.costsLowered(s):
 	default:
 		gone := min(len(s.leaving), s.spare)
-		d.rescale(s, w.Replicas-int32(gone), fmt.Sprintf("%d pods leave, their replacements are ready", gone)) //nolint:gosec // a count of pods
+		d.rescale(s, w.Replicas-int32(gone), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
 	}
 }
 

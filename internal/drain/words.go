@@ -2,8 +2,11 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // listed joins names for people and cuts a long list.
@@ -36,4 +39,15 @@ func short(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
+}
+
+// places names the nodes that pods are on.
+func places(pods []*snapshot.Pod) string {
+	var names []string
+	for _, p := range pods {
+		if !slices.Contains(names, p.Node) {
+			names = append(names, p.Node)
+		}
+	}
+	return listed(names)
 }
