@@ -5,6 +5,7 @@ package await
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,10 +49,7 @@ func Until[T Object](ctx context.Context, s Source[T], done func([]T) bool) erro
 		}
 		select {
 		case <-ctx.Done():
-			if err != nil && ctx.Err() != err {
-				return fmt.Errorf("watching %s: %w (last failure: %v)", s.Resource, context.Cause(ctx), err)
-			}
-			return fmt.Errorf("watching %s: %w", s.Resource, context.Cause(ctx))
+			return fmt.Errorf("watching %s: %w", s.Resource, errors.Join(context.Cause(ctx), err))
 		case <-time.After(retry):
 		}
 	}
@@ -94,20 +92,25 @@ func follow[T Object](ctx context.Context, w watch.Interface, objects map[types.
 			if !open || e.Type == watch.Error {
 				return false, nil
 			}
-			t, ok := e.Object.(T)
-			if !ok {
-				continue
-			}
-			if e.Type == watch.Deleted {
-				delete(objects, t.GetUID())
-			} else {
-				objects[t.GetUID()] = t
-			}
-			if done(sorted(objects)) {
+			if keep(objects, e) && done(sorted(objects)) {
 				return true, nil
 			}
 		}
 	}
+}
+
+// keep brings objects up to date with an event; it tells whether there was anything to do.
+func keep[T Object](objects map[types.UID]T, e watch.Event) bool {
+	t, ok := e.Object.(T)
+	if !ok {
+		return false
+	}
+	if e.Type == watch.Deleted {
+		delete(objects, t.GetUID())
+	} else {
+		objects[t.GetUID()] = t
+	}
+	return true
 }
 
 func sorted[T Object](objects map[types.UID]T) []T {

@@ -51,6 +51,7 @@ func TestFailedBuildLeavesNothingUnderTheFinalName(t *testing.T) {
 
 // cancelWhenHalf cancels once half a program was written somewhere in the cache.
 func cancelWhenHalf(t *testing.T, cache Cache, cancel func()) {
+	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -125,7 +125,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if c.ports, err = freePorts(); err != nil {
+	if c.ports, err = freePorts(ctx); err != nil {
 		return err
 	}
 	if err := c.describe(); err != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,25 +23,25 @@ const (
 	lastPort  = 32000
 )
 
-func freePorts() (ports, error) {
+func freePorts(ctx context.Context) (ports, error) {
 	var p ports
 	for _, port := range []*int{&p.EtcdClient, &p.EtcdPeer, &p.APIServer} {
 		var err error
-		if *port, err = freePort(); err != nil {
+		if *port, err = freePort(ctx); err != nil {
 			return ports{}, err
 		}
 	}
 	if p.EtcdClient == p.EtcdPeer || p.EtcdClient == p.APIServer || p.EtcdPeer == p.APIServer {
-		return freePorts()
+		return freePorts(ctx)
 	}
 	return p, nil
 }
 
-func freePort() (int, error) {
+func freePort(ctx context.Context) (int, error) {
 	var last error
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			last = err
 			continue

@@ -15,26 +15,21 @@ type identity struct {
 	boot  string
 }
 
-var errEnded = errors.New("process has ended")
-
-// identify reads the identity of a running process; one that has ended but was not yet reaped has errEnded.
-func identify(pid int) (identity, error) {
+// identify reads the identity of a process and whether it runs; one that has ended but was not waited for does not.
+func identify(pid int) (id identity, runs bool, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return identity{}, err
+		return identity{}, false, err
 	}
 	state, ticks, err := parseStat(stat)
 	if err != nil {
-		return identity{}, err
-	}
-	if state == "Z" || state == "X" {
-		return identity{}, errEnded
+		return identity{}, false, err
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return identity{}, err
+		return identity{}, false, err
 	}
-	return identity{ticks: ticks, boot: strings.TrimSpace(string(boot))}, nil
+	return identity{ticks: ticks, boot: strings.TrimSpace(string(boot))}, state != "Z" && state != "X", nil
 }
 
 // parseStat reads fields 3 (state) and 22 (start time) of /proc/PID/stat. Field 2 is the program's name in

@@ -91,7 +91,7 @@ func TestProcessEndsWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := exec.Command(self)
+	parent := exec.CommandContext(t.Context(), self)
 	parent.Env = append(os.Environ(), parentEnv+"="+t.TempDir())
 	out, err := parent.StdoutPipe()
 	if err != nil {

@@ -28,7 +28,6 @@ type Spec struct {
 // Process is a running child.
 type Process struct {
 	Record
-	dir   string
 	ended chan struct{}
 	err   error // of Wait; to be read after ended is closed
 }
@@ -41,19 +40,16 @@ func Start(s Spec) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(s.Path, s.Args...)
+	cmd := exec.Command(s.Path, s.Args...) //nolint:noctx // it outlives whoever started it; Stop ends it
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.Env...)
 	cmd.ExtraFiles = s.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: s.Namespaces}
-	p := &Process{dir: s.Dir, ended: make(chan struct{})}
+	p := &Process{ended: make(chan struct{})}
+	p.Record = Record{Name: s.Name, Log: path, Args: append([]string{s.Path}, s.Args...)}
 	started := make(chan error)
-	go p.run(cmd, s.EndWithParent, started)
+	go p.run(cmd, s, started)
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
-	}
-	if err := p.record(s, cmd.Process.Pid, path); err != nil {
-		_ = cmd.Process.Kill()
 		<-p.ended
 		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
 	}
@@ -62,27 +58,33 @@ func Start(s Spec) (*Process, error) {
 
 // run starts the child and waits for it on one locked thread: the kernel's death signal goes out when the thread
 // that forked ends, not the process, so that thread must live as long as the child.
-func (p *Process) run(cmd *exec.Cmd, endWithParent bool, started chan<- error) {
+func (p *Process) run(cmd *exec.Cmd, s Spec, started chan<- error) {
+	defer close(p.ended)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if endWithParent {
+	if s.EndWithParent {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
-	err := cmd.Start()
-	started <- err
-	if err == nil {
-		p.err = cmd.Wait()
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
 	}
-	close(p.ended)
+	// Recorded before it is waited for: until then the kernel keeps its entry in /proc, even if it has ended already.
+	err := p.record(s.Dir, cmd.Process.Pid)
+	if err != nil {
+		_ = cmd.Process.Kill()
+	}
+	started <- err
+	p.err = cmd.Wait()
 }
 
-func (p *Process) record(s Spec, pid int, log string) error {
-	id, err := identify(pid)
+func (p *Process) record(dir string, pid int) error {
+	id, _, err := identify(pid)
 	if err != nil {
 		return err
 	}
-	p.Record = Record{Name: s.Name, PID: pid, Ticks: id.ticks, Boot: id.boot, Started: time.Now(), Log: log, Args: append([]string{s.Path}, s.Args...)}
-	return p.write(s.Dir)
+	p.PID, p.Ticks, p.Boot, p.Started = pid, id.ticks, id.boot, time.Now()
+	return p.write(dir)
 }
 
 // Ended is closed when the process has ended.

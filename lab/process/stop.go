@@ -12,11 +12,9 @@ import (
 
 // Alive tells whether exactly the recorded process still runs.
 func (r Record) Alive() bool {
-	id, err := identify(r.PID)
-	return err == nil && id == r.identity()
+	id, runs, err := identify(r.PID)
+	return err == nil && runs && id == identity{ticks: r.Ticks, boot: r.Boot}
 }
-
-func (r Record) identity() identity { return identity{ticks: r.Ticks, boot: r.Boot} }
 
 // Stop ends the recorded process: SIGTERM, up to grace for it to end, then SIGKILL. A process that has ended already,
 // or whose id now belongs to another process, is left alone and is no error. The record in dir is removed when the

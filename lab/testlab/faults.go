@@ -12,10 +12,10 @@ import (
 )
 
 // SetReady makes a running pod ready or unready, and waits until it is seen so.
-func (l *Lab) SetReady(t testing.TB, ns, pod string, ready bool) {
-	t.Helper()
-	l.annotatePod(t, ns, pod, nodes.Ready, map[bool]string{true: "true", false: "false"}[ready])
-	WaitFor(t, l.Pods(ns), "pod "+pod+" to change its readiness", func(all []*corev1.Pod) bool {
+func (l *Lab) SetReady(tb testing.TB, ns, pod string, ready bool) {
+	tb.Helper()
+	l.annotatePod(tb, ns, pod, nodes.Ready, map[bool]string{true: "true", false: "false"}[ready])
+	WaitFor(tb, l.Pods(ns), "pod "+pod+" to change its readiness", func(all []*corev1.Pod) bool {
 		for _, p := range all {
 			if p.Name == pod {
 				return PodReady(p) == ready
@@ -26,29 +26,29 @@ func (l *Lab) SetReady(t testing.TB, ns, pod string, ready bool) {
 }
 
 // Stick keeps a pod Terminating once it is deleted, as when its kubelet is gone, until Unstick.
-func (l *Lab) Stick(t testing.TB, ns, pod string) {
-	t.Helper()
-	l.annotatePod(t, ns, pod, nodes.Stuck, "true")
+func (l *Lab) Stick(tb testing.TB, ns, pod string) {
+	tb.Helper()
+	l.annotatePod(tb, ns, pod, nodes.Stuck, "true")
 }
 
 // Unstick lets a pod end that Stick kept.
-func (l *Lab) Unstick(t testing.TB, ns, pod string) {
-	t.Helper()
-	l.annotatePod(t, ns, pod, nodes.Stuck, "false")
+func (l *Lab) Unstick(tb testing.TB, ns, pod string) {
+	tb.Helper()
+	l.annotatePod(tb, ns, pod, nodes.Stuck, "false")
 }
 
 // NodeLost makes a node's Ready condition Unknown and keeps all pods on it from ever ending, as when the machine is
 // gone. The taints follow from the controller-manager.
-func (l *Lab) NodeLost(t testing.TB, node string) {
-	t.Helper()
-	pods, err := l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
-	check(t, "listing the pods of node "+node, err)
+func (l *Lab) NodeLost(tb testing.TB, node string) {
+	tb.Helper()
+	pods, err := l.client.CoreV1().Pods("").List(tb.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	check(tb, "listing the pods of node "+node, err)
 	for _, p := range pods.Items {
-		l.Stick(t, p.Namespace, p.Name)
+		l.Stick(tb, p.Namespace, p.Name)
 	}
-	_, err = l.client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, annotation(nodes.Ready, "false"), metav1.PatchOptions{})
-	check(t, "annotating node "+node, err)
-	WaitFor(t, l.AllNodes(), "node "+node+" to be lost", func(all []*corev1.Node) bool {
+	_, err = l.client.CoreV1().Nodes().Patch(tb.Context(), node, types.MergePatchType, annotation(nodes.Ready, "false"), metav1.PatchOptions{})
+	check(tb, "annotating node "+node, err)
+	WaitFor(tb, l.AllNodes(), "node "+node+" to be lost", func(all []*corev1.Node) bool {
 		for _, n := range all {
 			if n.Name == node {
 				return !nodes.Usable(n)
@@ -58,10 +58,10 @@ func (l *Lab) NodeLost(t testing.TB, node string) {
 	})
 }
 
-func (l *Lab) annotatePod(t testing.TB, ns, pod, key, value string) {
-	t.Helper()
-	_, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), pod, types.MergePatchType, annotation(key, value), metav1.PatchOptions{})
-	check(t, "annotating pod "+pod, err)
+func (l *Lab) annotatePod(tb testing.TB, ns, pod, key, value string) {
+	tb.Helper()
+	_, err := l.client.CoreV1().Pods(ns).Patch(tb.Context(), pod, types.MergePatchType, annotation(key, value), metav1.PatchOptions{})
+	check(tb, "annotating pod "+pod, err)
 }
 
 func annotation(key, value string) []byte {

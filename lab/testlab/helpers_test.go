@@ -83,7 +83,7 @@ func TestPodWithFinalizerEndsButStays(t *testing.T) {
 	l := Get(t)
 	l.Nodes(t, 1)
 	ns := l.Namespace(t)
-	p := l.Pod(t, ns, "held", func(p *corev1.Pod) { p.Finalizers = []string{"lab.usher.sh/held"} })
+	l.Pod(t, ns, "held", func(p *corev1.Pod) { p.Finalizers = []string{"lab.usher.sh/held"} })
 	l.WaitReady(t, ns, nil, 1)
 	check(t, "deleting pod", l.Client().CoreV1().Pods(ns).Delete(t.Context(), "held", metav1.DeleteOptions{}))
 	WaitFor(t, l.Pods(ns), "the kubelet to be done with the pod", func(all []*corev1.Pod) bool {

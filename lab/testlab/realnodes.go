@@ -17,37 +17,38 @@ import (
 
 // RealNodes starts n real nodes, dealt out over the zones in turn, waits until pods can run on them, and ends them
 // after the test. Where the machine cannot run any, the test is skipped, with what is missing.
-func (l *Lab) RealNodes(t testing.TB, n int, zones ...string) []*realnode.Node {
-	t.Helper()
-	return l.StartRealNodes(t, join.Options{Count: n, Zones: zones})
+func (l *Lab) RealNodes(tb testing.TB, n int, zones ...string) []*realnode.Node {
+	tb.Helper()
+	return l.StartRealNodes(tb, join.Options{Count: n, Zones: zones})
 }
 
 // StartRealNodes is RealNodes with all options; names and the label that NodeSelector selects are filled in.
-func (l *Lab) StartRealNodes(t testing.TB, o join.Options) []*realnode.Node {
-	t.Helper()
+func (l *Lab) StartRealNodes(tb testing.TB, o join.Options) []*realnode.Node {
+	tb.Helper()
 	if err := realnode.Preflight(l.cluster.Cache); err != nil {
-		t.Skipf("SKIPPED, nothing was tested: %v", err)
+		tb.Skipf("SKIPPED, nothing was tested: %v", err)
 	}
-	o.Prefix = fmt.Sprintf("%s-real-%s", scope(t), unique())
-	labels := map[string]string{TestLabel: scope(t)}
+	o.Prefix = fmt.Sprintf("%s-real-%s", scope(tb), unique())
+	labels := map[string]string{TestLabel: scope(tb)}
 	maps.Copy(labels, o.Labels)
 	o.Labels = labels
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), waitTimeout)
 	defer cancel()
 	started, err := join.Nodes(ctx, l.cluster, l.client, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { l.stopRealNodes(t, started) })
+	tb.Cleanup(func() { l.stopRealNodes(tb, started) })
 	return started
 }
 
 // RealPod is what a pod on a real node looks like: the workload program with these arguments, serving HTTP on port
 // 8080, on the real nodes of this test. The tests of package join show what else it can be told to do.
-func RealPod(t testing.TB, args ...string) corev1.PodSpec {
+func RealPod(tb testing.TB, args ...string) corev1.PodSpec {
+	tb.Helper()
 	off, grace := false, int64(10)
 	return corev1.PodSpec{
-		NodeSelector:                  map[string]string{TestLabel: scope(t), realnode.Label: realnode.LabelValue},
+		NodeSelector:                  map[string]string{TestLabel: scope(tb), realnode.Label: realnode.LabelValue},
 		AutomountServiceAccountToken:  &off,
 		TerminationGracePeriodSeconds: &grace,
 		DNSPolicy:                     corev1.DNSDefault, // there is no cluster DNS
@@ -63,14 +64,15 @@ func RealPod(t testing.TB, args ...string) corev1.PodSpec {
 	}
 }
 
-func (l *Lab) stopRealNodes(t testing.TB, list []*realnode.Node) {
-	ctx := context.WithoutCancel(t.Context())
+func (l *Lab) stopRealNodes(tb testing.TB, list []*realnode.Node) {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context())
 	for _, n := range list {
 		if err := n.Stop(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		if err := l.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
-			t.Logf("deleting node: %v", err)
+			tb.Logf("deleting node: %v", err)
 		}
 	}
 }

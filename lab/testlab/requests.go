@@ -57,22 +57,22 @@ type auditEntry struct {
 // Requests counts, from the apiserver's audit log, the requests that clients whose user agent begins with the prefix
 // sent since then (the zero time for all). A watch is counted when it has ended, so count after the client has.
 // Leases are not in the log.
-func (l *Lab) Requests(t testing.TB, userAgentPrefix string, since time.Time) Requests {
-	t.Helper()
+func (l *Lab) Requests(tb testing.TB, userAgentPrefix string, since time.Time) Requests {
+	tb.Helper()
 	file, err := os.Open(l.cluster.AuditLog())
-	check(t, "reading the audit log", err)
+	check(tb, "reading the audit log", err)
 	defer file.Close()
 	counts := Requests{}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e auditEntry
-		check(t, "reading the audit log", json.Unmarshal(lines.Bytes(), &e))
+		check(tb, "reading the audit log", json.Unmarshal(lines.Bytes(), &e))
 		if strings.HasPrefix(e.UserAgent, userAgentPrefix) && !e.Received.Before(since) {
 			counts[e.kind()]++
 		}
 	}
-	check(t, "reading the audit log", lines.Err())
+	check(tb, "reading the audit log", lines.Err())
 	return counts
 }
 

@@ -86,29 +86,29 @@ func Main(m *testing.M, opts ...Option) {
 }
 
 // Get returns the lab shared by the tests of this binary, started by the first call.
-func Get(t testing.TB) *Lab {
-	t.Helper()
+func Get(tb testing.TB) *Lab {
+	tb.Helper()
 	shared.Lock()
 	begin := shared.start
 	shared.Unlock()
 	if begin == nil {
-		t.Fatal("no lab: call testlab.Main from this package's TestMain")
+		tb.Fatal("no lab: call testlab.Main from this package's TestMain")
 	}
 	lab, err := begin()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return lab
 }
 
 // Start starts a lab for this test alone.
-func Start(t testing.TB, opts ...Option) *Lab {
-	t.Helper()
-	lab, err := start(t.Context(), opts)
+func Start(tb testing.TB, opts ...Option) *Lab {
+	tb.Helper()
+	lab, err := start(tb.Context(), opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(lab.end)
+	tb.Cleanup(lab.end)
 	return lab
 }
 
@@ -198,11 +198,11 @@ func (l *Lab) Client() kubernetes.Interface { return l.client }
 func (l *Lab) Cluster() *cluster.Cluster { return l.cluster }
 
 // Binary returns the path of one of the lab's programs, such as kubectl.
-func (l *Lab) Binary(t testing.TB, name string) string {
-	t.Helper()
+func (l *Lab) Binary(tb testing.TB, name string) string {
+	tb.Helper()
 	path, err := l.cluster.Cache.Path(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }

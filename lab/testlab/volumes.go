@@ -15,8 +15,8 @@ const driver = "csi.lab.usher.sh"
 
 // Volume makes a persistent volume for the claim of that name, which may be made later (by a StatefulSet, say, as
 // <template>-<pod>; its storage class must be ""). It returns the volume's name.
-func (l *Lab) Volume(t testing.TB, ns, claim string) string {
-	t.Helper()
+func (l *Lab) Volume(tb testing.TB, ns, claim string) string {
+	tb.Helper()
 	name := ns + "-" + claim
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -30,10 +30,10 @@ func (l *Lab) Volume(t testing.TB, ns, claim string) string {
 			},
 		},
 	}
-	_, err := l.client.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
-	check(t, "creating persistent volume", err)
-	t.Cleanup(func() {
-		_ = l.client.CoreV1().PersistentVolumes().Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+	_, err := l.client.CoreV1().PersistentVolumes().Create(tb.Context(), pv, metav1.CreateOptions{})
+	check(tb, "creating persistent volume", err)
+	tb.Cleanup(func() {
+		_ = l.client.CoreV1().PersistentVolumes().Delete(context.WithoutCancel(tb.Context()), name, metav1.DeleteOptions{})
 	})
 	return name
 }

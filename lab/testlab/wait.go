@@ -18,9 +18,9 @@ const waitTimeout = 2 * time.Minute
 
 // WaitFor waits until done says so about all objects of the source, which it is given sorted by namespace and name
 // after every change. It watches. After two minutes the test fails with what.
-func WaitFor[T await.Object](t testing.TB, s await.Source[T], what string, done func([]T) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), waitTimeout, fmt.Errorf("not within %s", waitTimeout))
+func WaitFor[T await.Object](tb testing.TB, s await.Source[T], what string, done func([]T) bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeoutCause(tb.Context(), waitTimeout, fmt.Errorf("not within %s", waitTimeout))
 	defer cancel()
 	var seen []string
 	err := await.Until(ctx, s, func(all []T) bool {
@@ -31,7 +31,7 @@ func WaitFor[T await.Object](t testing.TB, s await.Source[T], what string, done 
 		return done(all)
 	})
 	if err != nil {
-		t.Fatalf("waiting for %s: %v; last seen: %v", what, err, seen)
+		tb.Fatalf("waiting for %s: %v; last seen: %v", what, err, seen)
 	}
 }
 
@@ -71,10 +71,10 @@ func PodReady(p *corev1.Pod) bool {
 }
 
 // WaitReady waits until exactly n pods of the namespace match the labels (nil for all) and all of those are ready.
-func (l *Lab) WaitReady(t testing.TB, namespace string, labels map[string]string, n int) []*corev1.Pod {
-	t.Helper()
+func (l *Lab) WaitReady(tb testing.TB, namespace string, labels map[string]string, n int) []*corev1.Pod {
+	tb.Helper()
 	var found []*corev1.Pod
-	WaitFor(t, l.Pods(namespace), fmt.Sprintf("%d ready pods %v in %s", n, labels, namespace), func(all []*corev1.Pod) bool {
+	WaitFor(tb, l.Pods(namespace), fmt.Sprintf("%d ready pods %v in %s", n, labels, namespace), func(all []*corev1.Pod) bool {
 		found = found[:0]
 		for _, p := range all {
 			if !matches(p.Labels, labels) {

@@ -54,18 +54,7 @@ func TestLabsSideBySide(t *testing.T) {
 	if _, err := run(t, "up", "--name", "a"); err == nil || !strings.Contains(err.Error(), "already up") {
 		t.Errorf("up over a running lab: got %v", err)
 	}
-	records := recordsOf(t, a)
-	if out, err := run(t, "down", "--name", "a"); err != nil || !strings.Contains(out, fmt.Sprintf("%d processes ended", len(records))) {
-		t.Errorf("down: got %q, %v", out, err)
-	}
-	for _, r := range records {
-		if r.Alive() {
-			t.Errorf("%s (process %d) runs after down", r.Name, r.PID)
-		}
-	}
-	if _, err := os.Stat(a); !os.IsNotExist(err) {
-		t.Errorf("state folder after down: %v, want it gone", err)
-	}
+	downEndsItsOwn(t, "a", a)
 	for _, r := range recordsOf(t, b) {
 		if !r.Alive() {
 			t.Errorf("%s of the other lab was ended too", r.Name)
@@ -83,6 +72,23 @@ func TestLabsSideBySide(t *testing.T) {
 	}
 	if _, err := run(t, "down", "--name", "b"); err != nil {
 		t.Error(err)
+	}
+}
+
+func downEndsItsOwn(t *testing.T, name, dir string) {
+	t.Helper()
+	records := recordsOf(t, dir)
+	out, err := run(t, "down", "--name", name)
+	if err != nil || !strings.Contains(out, fmt.Sprintf("%d processes ended", len(records))) {
+		t.Errorf("down: got %q, %v", out, err)
+	}
+	for _, r := range records {
+		if r.Alive() {
+			t.Errorf("%s (process %d) runs after down", r.Name, r.PID)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("state folder after down: %v, want it gone", err)
 	}
 }
 
