@@ -93,7 +93,7 @@ func enableControllers(folder string) error {
 		return err
 	}
 	var wanted strings.Builder
-	for _, controller := range strings.Fields(string(has)) {
+	for controller := range strings.FieldsSeq(string(has)) {
 		wanted.WriteString("+" + controller + " ")
 	}
 	return os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte(wanted.String()), 0o644)
@@ -138,10 +138,18 @@ func removeTree(root string) error {
 // removeFolder tries again for a while: a cgroup stays busy for a moment after its last process was reaped, and
 // nothing tells when that moment is over.
 func removeFolder(folder string) error {
-	const most, pause = 5 * time.Second, 10 * time.Millisecond
-	for deadline := time.Now().Add(most); ; time.Sleep(pause) {
+	return retry(5*time.Second, func() (bool, error) {
 		err := unix.Rmdir(folder)
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+		return errors.Is(err, unix.EBUSY), err
+	})
+}
+
+// retry repeats try for as long as that says again, at most for the given time, and returns its last error.
+func retry(most time.Duration, try func() (again bool, err error)) error {
+	const pause = 10 * time.Millisecond
+	for deadline := time.Now().Add(most); ; <-time.After(pause) {
+		again, err := try()
+		if !again || time.Now().After(deadline) {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package realnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -63,7 +64,8 @@ func (c *children) start(p program) error {
 		return fmt.Errorf("starting %s: %w", p.name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(p.path, p.args...)
+	// It ends with the node, by the kernel.
+	cmd := exec.CommandContext(context.Background(), p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Dir = "/"

@@ -88,11 +88,11 @@ func (m mark) end() error {
 // reclaim is claim for a slot whose node has ended. It tries for a moment: a child that this program is just starting
 // elsewhere holds copies of all its files until it executes.
 func (s Slot) reclaim() (*os.File, error) {
-	const most, pause = time.Second, 10 * time.Millisecond
-	for deadline := time.Now().Add(most); ; time.Sleep(pause) {
-		claim, err := s.claim()
-		if !errors.Is(err, errSlotTaken) || time.Now().After(deadline) {
-			return claim, err
-		}
-	}
+	var claim *os.File
+	err := retry(time.Second, func() (bool, error) {
+		var err error
+		claim, err = s.claim()
+		return errors.Is(err, errSlotTaken), err
+	})
+	return claim, err
 }

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// Label is on every real node, with the value LabelValue; pods that need a process select it.
-	Label      = "lab.usher.sh/node"
+	// Label is on every real node; pods that need a process select it.
+	Label = "lab.usher.sh/node"
+	// LabelValue is what Label says.
 	LabelValue = "real"
 	// Taint keeps pods whose images cannot be had off a node that Config.Tainted says it for. Its effect is NoSchedule.
 	Taint = "lab.usher.sh/real"

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -27,29 +29,8 @@ func TestPodsOfRealNodes(t *testing.T) {
 	startWeb(t, l, ns, 4)
 	pods := l.WaitReady(t, ns, web, 4)
 
-	t.Run("both nodes run pods, with addresses of their own subnets", func(t *testing.T) {
-		for _, n := range nodes {
-			mine := podsOn(pods, n.Name)
-			if len(mine) != 2 {
-				t.Errorf("%s runs %d pods, want 2", n.Name, len(mine))
-			}
-			for _, p := range mine {
-				if ip := netip.MustParseAddr(p.Status.PodIP); !n.Slot().Subnet().Contains(ip) {
-					t.Errorf("%s on %s has address %s, not in %s", p.Name, n.Name, ip, n.Slot().Subnet())
-				}
-			}
-		}
-	})
-	t.Run("pods reach each other over the network", func(t *testing.T) {
-		for _, from := range pods {
-			for _, to := range pods {
-				got := get(t, from, "/fetch?url="+url.QueryEscape(address(to)+"/"))
-				if strings.TrimSpace(got) != to.Name {
-					t.Errorf("%s asked %s for its name and got %q", from.Name, to.Name, got)
-				}
-			}
-		}
-	})
+	t.Run("both nodes run pods, with addresses of their own subnets", func(t *testing.T) { testPlacement(t, nodes, pods) })
+	t.Run("pods reach each other over the network", func(t *testing.T) { testNetwork(t, pods) })
 	t.Run("the zone is on the node", func(t *testing.T) {
 		node, err := l.Client().CoreV1().Nodes().Get(t.Context(), nodes[1].Name, metav1.GetOptions{})
 		if err != nil {
@@ -64,20 +45,44 @@ func TestPodsOfRealNodes(t *testing.T) {
 		pod := l.WaitReady(t, ns, web, 4)[0]
 		post(t, pod, "/ready?value=false")
 		testlab.WaitFor(t, l.Pods(ns), pod.Name+" to be unready", func(all []*corev1.Pod) bool {
-			for _, p := range all {
-				if p.UID == pod.UID {
-					return !testlab.PodReady(p)
-				}
-			}
-			return false
+			i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == pod.UID })
+			return i >= 0 && !testlab.PodReady(all[i])
 		})
 	})
 	t.Run("nothing is left", func(t *testing.T) { testNothingLeft(t, nodes) })
 }
 
+func testPlacement(t *testing.T, nodes []*realnode.Node, pods []*corev1.Pod) {
+	t.Helper()
+	for _, n := range nodes {
+		mine := podsOn(pods, n.Name)
+		if len(mine) != 2 {
+			t.Errorf("%s runs %d pods, want 2", n.Name, len(mine))
+		}
+		for _, p := range mine {
+			if ip := netip.MustParseAddr(p.Status.PodIP); !n.Slot().Subnet().Contains(ip) {
+				t.Errorf("%s on %s has address %s, not in %s", p.Name, n.Name, ip, n.Slot().Subnet())
+			}
+		}
+	}
+}
+
+func testNetwork(t *testing.T, pods []*corev1.Pod) {
+	t.Helper()
+	for _, from := range pods {
+		for _, to := range pods {
+			got := get(t, from, "/fetch?url="+url.QueryEscape(address(to)+"/"))
+			if strings.TrimSpace(got) != to.Name {
+				t.Errorf("%s asked %s for its name and got %q", from.Name, to.Name, got)
+			}
+		}
+	}
+}
+
 // testEviction sees the end in the pod's status: the workload writes there which signal ended it, and an exit code of
 // 0 says that it was not killed.
 func testEviction(t *testing.T, l *testlab.Lab, ns string, pod *corev1.Pod) {
+	t.Helper()
 	logs, err := l.Client().CoreV1().Pods(ns).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 	if err != nil || len(logs) > 0 {
 		t.Errorf("logs before the eviction are %q (%v), want none", logs, err)
@@ -109,6 +114,7 @@ func testEviction(t *testing.T, l *testlab.Lab, ns string, pod *corev1.Pod) {
 }
 
 func startWeb(t *testing.T, l *testlab.Lab, ns string, replicas int32) {
+	t.Helper()
 	spec := testlab.RealPod(t)
 	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,

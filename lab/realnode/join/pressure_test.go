@@ -56,5 +56,6 @@ func evictedByNode(p *corev1.Pod) bool {
 }
 
 func realPod(t *testing.T, name string, args ...string) *corev1.Pod {
+	t.Helper()
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: testlab.RealPod(t, args...)}
 }

@@ -18,6 +18,7 @@ type traces map[string][]string
 // testNothingLeft stops the nodes while pods run. Each kind of trace must be seen before, or looking for it afterwards
 // would say nothing.
 func testNothingLeft(t *testing.T, nodes []*realnode.Node) {
+	t.Helper()
 	for _, n := range nodes {
 		before := find(t, n)
 		for kind, seen := range before {

@@ -65,7 +65,7 @@ func serve(address string, load *load) error {
 func terminate(got os.Signal, delay time.Duration) error {
 	message := fmt.Sprintf("ended by %s", got)
 	fmt.Println(message)
-	time.Sleep(delay)
+	<-time.After(delay)
 	if err := os.WriteFile("/dev/termination-log", []byte(message), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("writing the termination log: %w", err)
 	}

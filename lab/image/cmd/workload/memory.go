@@ -32,7 +32,7 @@ func (m *memory) set(amount, rate int) error {
 			return err
 		}
 		if rate > 0 {
-			time.Sleep(time.Second / time.Duration(rate))
+			<-time.After(time.Second / time.Duration(rate))
 		}
 	}
 	return nil
