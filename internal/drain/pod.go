@@ -117,7 +117,7 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 	ref, found := d.budgetsAllow(p)
 	s.Blockers = append(s.Blockers, d.blindness(p)...)
 	s.Blockers = append(s.Blockers, d.turn(p, g)...)
-	s.Blockers = append(s.Blockers, d.refusal(p, len(found) > 0)...)
+	s.Blockers = append(s.Blockers, d.refusal(p, ref, len(found) > 0)...)
 	if su := d.surgeOf(p); su != nil {
 		return d.judgeSurged(s, su, ref, found, g)
 	}
@@ -202,11 +202,8 @@ func (d *decider) asked(p *snapshot.Pod) *try {
 
 // refusal returns what the server said to the last eviction, as long as that holds.
 // Where a budget explains the refusal, the budget's own blocker says it better.
-func (d *decider) refusal(p *snapshot.Pod, explained bool) []Blocker {
-	t := d.led.tries[tryKey{Evict, p.UID}]
-	if d.req.DisableEviction || t == nil {
-		t = d.led.tries[tryKey{Delete, p.UID}]
-	}
+func (d *decider) refusal(p *snapshot.Pod, ref budgetRef, explained bool) []Blocker {
+	t := d.lastTry(p)
 	if t == nil || t.done.IsZero() {
 		return nil
 	}
@@ -214,8 +211,8 @@ func (d *decider) refusal(p *snapshot.Pod, explained bool) []Blocker {
 	if code == Accepted || code == Gone || (explained && (code == RefusedByBudget || code == SeveralBudgets)) {
 		return nil
 	}
-	if code == RefusedByBudget && d.budgetMoved(t) {
-		return nil
+	if code == RefusedByBudget && ref != t.budget {
+		return nil // the budget that refused has changed since
 	}
 	dead := code == Forbidden || code == Rejected
 	if !dead && !d.Now.Before(t.retryAt) {
@@ -229,11 +226,13 @@ func (d *decider) refusal(p *snapshot.Pod, explained bool) []Blocker {
 	return []Blocker{b}
 }
 
-// budgetMoved reports whether the budget that refused has changed since it was
-// decided upon, so that asking again makes sense.
-func (d *decider) budgetMoved(t *try) bool {
-	b := d.Cluster.Budget(t.budget.key)
-	return b == nil || b.UID != t.budget.uid || b.ResourceVersion != t.budget.version
+// lastTry returns the latest attempt to remove the pod, nil if there was none.
+func (d *decider) lastTry(p *snapshot.Pod) *try {
+	evicted, deleted := d.led.tries[tryKey{Evict, p.UID}], d.led.tries[tryKey{Delete, p.UID}]
+	if evicted == nil || (deleted != nil && deleted.sent.After(evicted.sent)) {
+		return deleted
+	}
+	return evicted
 }
 
 var refusalReason = map[Code]Reason{
@@ -277,16 +276,16 @@ func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
 	switch {
 	case n == nil:
 		b.Reason, b.Message = NodeUnreachable, "its node is gone; the pod garbage collector removes it"
-	case !n.Ready && late > 0:
+	case !n.Ready && late >= 0:
 		b.Reason, b.Message = NodeUnreachable, "its node does not answer: "+n.ReadyWhy
 		b.WayOut = fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", n.Name)
-	case len(p.Finalizers) > 0 && late > 0:
+	case len(p.Finalizers) > 0 && late >= 0:
 		b.Reason, b.Message = HeldByFinalizers, "held by finalizer "+strings.Join(p.Finalizers, ", ")
 		b.WayOut = "look at the controller that owns the finalizer"
 	case late > overdueAfter:
 		b.Reason, b.Message = OverdueOnNode, fmt.Sprintf("its grace ended %s ago and the kubelet still has it", short(late))
 		b.WayOut = fmt.Sprintf("look at the kubelet of %s", p.Node)
-	case late > 0:
+	case late >= 0:
 		b.Message, b.Retry = "its grace is over, the kubelet is cleaning up", p.Deletion.Add(overdueAfter)
 	}
 	if b.Reason != Leaving {

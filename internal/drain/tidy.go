@@ -116,8 +116,8 @@ func (d *decider) showLeft(t *target) {
 		case p.Terminating():
 			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, t.node)}})
 		default:
-			_, found := d.budgetsAllow(p)
-			found = append(append(f.objections, d.refusal(p, len(found) > 0)...), found...)
+			ref, found := d.budgetsAllow(p)
+			found = append(append(f.objections, d.refusal(p, ref, len(found) > 0)...), found...)
 			d.show(PodStatus{Pod: p, State: Waiting, Blockers: found})
 		}
 		t.status.Left++

@@ -1,0 +1,78 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+func TestPodsOnTheirWayOut(t *testing.T) {
+	soon, past, longPast := endsAt(start.Add(20*time.Second)), endsAt(start.Add(-5*time.Second)), endsAt(start.Add(-2*time.Minute))
+	cases := map[string]struct {
+		node, pod fact
+		held      string
+		says      string
+	}{
+		"its grace runs":            {node("a", ours), pod("p", on("a"), soon), "p: Terminating", "ends by itself, at the latest in 20s"},
+		"its grace is over":         {node("a", ours), pod("p", on("a"), past), "p: Terminating", "its grace is over, the kubelet is cleaning up"},
+		"its grace is just over":    {node("a", ours), pod("p", on("a"), endsAt(start)), "p: Terminating", "its grace is over, the kubelet is cleaning up"},
+		"overdue":                   {node("a", ours), pod("p", on("a"), longPast), "p: OverdueOnNode", "its grace ended 2m ago and the kubelet still has it"},
+		"held by finalizers":        {node("a", ours), pod("p", on("a"), past, finalizer("x/hold", "y/hold")), "p: HeldByFinalizers", "held by finalizer x/hold, y/hold"},
+		"finalizers while it ends":  {node("a", ours), pod("p", on("a"), soon, finalizer("x/hold")), "p: Terminating", "ends by itself, at the latest in 20s"},
+		"its node is silent":        {node("a", ours, silent), pod("p", on("a"), past), "p: NodeUnreachable", "its node does not answer: Kubelet stopped posting node status."},
+		"a silent node, grace runs": {node("a", ours, silent), pod("p", on("a"), soon), "p: Terminating", "ends by itself, at the latest in 20s"},
+		"its node is gone":          {all(), pod("p", on("a"), soon), "p: NodeUnreachable", "its node is gone; the pod garbage collector removes it"},
+		"gone, and not asked yet":   {all(), pod("p", on("a")), "p: NodeUnreachable", "its node is gone; the pod garbage collector removes it"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), c.node, c.pod)
+			s.expect()
+			s.holds(c.held)
+			s.ends(drain.Running)
+			same(t, "message", c.says, s.status("p").Blockers[0].Message)
+		})
+	}
+}
+
+// What changes with the clock alone is looked at again without an event.
+func TestLeavingPodIsLookedAtAgain(t *testing.T) {
+	ends := start.Add(10 * time.Second)
+	s := tell(t, ask("a"), node("a", ours), pod("p", on("a"), endsAt(ends), finalizer("x/hold")))
+	s.expect()
+	same(t, "next", ends, s.last.Next)
+	s.then(10 * time.Second)
+	s.decide()
+	s.holds("p: HeldByFinalizers")
+	same(t, "since", ends, s.status("p").Blockers[0].Since)
+
+	s = tell(t, ask("a"), node("a", ours), pod("p", on("a"), endsAt(ends)))
+	s.then(11*time.Second, node("a", drainedBy(me, ends)))
+	s.expect()
+	same(t, "next is the beat", ends.Add(15*time.Second), s.last.Next)
+	same(t, "retry", ends.Add(time.Minute), s.status("p").Blockers[0].Retry)
+}
+
+func TestNodeDeletedMidDrain(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("web", on("a")))
+	s.expect("evict web")
+	s.answer(drain.Accepted)
+	s.then(time.Second, func(c *clusterOf) { c.DeleteNode("a") })
+	s.expect()
+	s.ends(drain.Running)
+	same(t, "state", drain.NodeMissing, s.last.Nodes[0].State)
+	s.then(time.Second, gone("web"))
+	s.expect()
+	s.ends(drain.Drained)
+}
+
+func TestNodeThatCameBackIsAnother(t *testing.T) {
+	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
+	s.expect("cordon a draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }), pod("new", on("a")))
+	s.expect()
+	same(t, "state", drain.NodeMissing, s.last.Nodes[0].State)
+	s.ends(drain.Drained)
+}
