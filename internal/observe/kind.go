@@ -14,19 +14,6 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// resource names an API resource as people and RBAC do.
-type resource struct {
-	name  string // plural
-	group string // "" for core
-}
-
-func (r resource) String() string {
-	if r.group == "" {
-		return r.name
-	}
-	return r.name + "." + r.group
-}
-
 // kind says how the objects of a resource become facts of a cluster.
 type kind[O runtime.Object, T any] struct {
 	facts func(O) *T

@@ -8,25 +8,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.sh/usher/internal/snapshot"
-)
-
-// The resources that are read, as RBAC names them.
-var (
-	pods         = resource{name: "pods"}
-	nodes        = resource{name: "nodes"}
-	budgets      = resource{name: "poddisruptionbudgets", group: "policy"}
-	replicaSets  = resource{name: "replicasets", group: "apps"}
-	deployments  = resource{name: "deployments", group: "apps"}
-	statefulSets = resource{name: "statefulsets", group: "apps"}
-	daemonSets   = resource{name: "daemonsets", group: "apps"}
-	controllers  = resource{name: "replicationcontrollers"}
-	jobs         = resource{name: "jobs", group: "batch"}
-	autoscalers  = resource{name: "horizontalpodautoscalers", group: "autoscaling"}
-	volumeClaims = resource{name: "persistentvolumeclaims"}
-	attachments  = resource{name: "volumeattachments", group: "storage.k8s.io"}
 )
 
 func (o *Observer) watchPods() {
@@ -114,34 +97,28 @@ func (o *Observer) inScope(node string) bool {
 	return o.scope == nil || o.scope[node]
 }
 
+// starters start the watch of what is read only when a pod needs it.
+var starters = map[resource]func(*Observer){
+	replicaSets:  (*Observer).watchReplicaSets,
+	deployments:  (*Observer).watchDeployments,
+	autoscalers:  (*Observer).watchAutoscalers,
+	statefulSets: (*Observer).watchStatefulSets,
+	daemonSets:   (*Observer).watchDaemonSets,
+	controllers:  (*Observer).watchControllers,
+	jobs:         (*Observer).watchJobs,
+	volumeClaims: (*Observer).watchClaims,
+	attachments:  (*Observer).watchAttachments,
+}
+
 // require starts what a pod on the observed nodes needs and is not read yet. The
 // caller holds the lock.
 func (o *Observer) require(p *snapshot.Pod) {
 	if p.Node == "" || !o.inScope(p.Node) {
 		return
 	}
-	switch schema.FromAPIVersionAndKind(p.Owner.APIVersion, p.Owner.Kind).GroupKind().String() {
-	case "ReplicaSet.apps":
-		o.once(replicaSets, o.watchReplicaSets)
-		o.once(deployments, o.watchDeployments)
-		o.once(autoscalers, o.watchAutoscalers)
-	case "StatefulSet.apps":
-		o.once(statefulSets, o.watchStatefulSets)
-	case "DaemonSet.apps":
-		o.once(daemonSets, o.watchDaemonSets)
-	case "ReplicationController":
-		o.once(controllers, o.watchControllers)
-	case "Job.batch":
-		o.once(jobs, o.watchJobs)
-	}
-	if len(p.Claims) > 0 {
-		o.once(volumeClaims, o.watchClaims)
-		o.once(attachments, o.watchAttachments)
-	}
-}
-
-func (o *Observer) once(r resource, start func()) {
-	if o.feeds[r] == nil {
-		start()
-	}
+	eachNeed(p, func(r resource) {
+		if o.feeds[r] == nil {
+			starters[r](o)
+		}
+	})
 }
