@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"usher.sh/usher/internal/snapshot"
@@ -49,7 +50,7 @@ func (d *decider) targetNamed(name string) target {
 func (d *decider) place(t *target) {
 	front, moving := d.frontOf(t)
 	t.front = front
-	if !moving && len(d.Cluster.AttachmentsOn(t.node.Name)) == 0 {
+	if !moving && !d.detaching(t.node.Name) {
 		t.placed = true
 		return
 	}
@@ -60,6 +61,16 @@ func (d *decider) place(t *target) {
 		d.active++
 		d.zones[zone] = true
 	}
+}
+
+// detaching reports whether volumes that no pod of the node uses are still attached.
+func (d *decider) detaching(node string) bool {
+	attached := d.Cluster.AttachmentsOn(node)
+	if len(attached) == 0 {
+		return false
+	}
+	inUse := d.volumesOf(d.Cluster.PodsOn(node))
+	return slices.ContainsFunc(attached, func(a *snapshot.Attachment) bool { return !inUse[a.Volume] })
 }
 
 // frontOf returns the earliest wave of the node that still has a pod which may
@@ -84,7 +95,7 @@ func (d *decider) doomed(p *snapshot.Pod) bool {
 	if p.Terminating() {
 		return false
 	}
-	if t := d.led.tries[tryKey{Evict, p.UID}]; t != nil && (t.answer.Code == Forbidden || t.answer.Code == Rejected) {
+	if t := d.lastTry(p); t != nil && (t.answer.Code == Forbidden || t.answer.Code == Rejected) {
 		return true
 	}
 	if d.req.DisableEviction || budgetless(p) {
@@ -95,11 +106,10 @@ func (d *decider) doomed(p *snapshot.Pod) bool {
 	case len(budgets) == 0:
 		return false
 	case len(budgets) > 1:
-		return true
-	case unreadyMayGo(p, budgets[0]) || !d.neverAllows(p, budgets[0]):
+	case unreadyMayGo(p, budgets[0]) || !budgets[0].Observed || !d.neverAllows(p, budgets[0]):
 		return false
 	}
-	return !d.maySurge(p)
+	return !d.maySurge(p, len(budgets))
 }
 
 // claim makes the node unschedulable and writes this drain's record on it. It
@@ -140,9 +150,12 @@ func (d *decider) cordon(t *target) {
 		return
 	}
 	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)
-	d.blockNode(t, Blocker{Reason: NoPermission, Dead: true, Message: sent.answer.Message,
-		WayOut: "ask for the right to patch nodes"})
-	d.barred, d.left = d.barred+1, d.left+1
+	b := Blocker{Reason: refusalReason[sent.answer.Code], Dead: true, Message: sent.answer.Message, WayOut: "see the server's words"}
+	if b.Reason == NoPermission {
+		b.WayOut = "ask for the right to patch nodes"
+		d.barred, d.left = d.barred+1, d.left+1
+	}
+	d.blockNode(t, b)
 }
 
 // own reports whether the record on the node is this drain's.
@@ -162,8 +175,11 @@ func alive(who snapshot.Drainer, now time.Time, dead map[string]bool) bool {
 	return !dead[who.ID] && who.LiveAt(now)
 }
 
-// beat renews the sign of life on the node.
+// beat renews the sign of life on a node that is worked on.
 func (d *decider) beat(n *snapshot.Node) {
+	if !working(n.Drain) {
+		return
+	}
 	due := n.Drain.Beat.Add(snapshot.BeatEvery)
 	d.wake(due)
 	if d.Now.Before(due) {

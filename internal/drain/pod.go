@@ -49,6 +49,7 @@ func (d *decider) nodeState(t *target, g *gate, staying []*snapshot.Pod) {
 		d.mark(t, string(NodeBlocked))
 	default:
 		t.status.State = NodeDraining
+		d.mark(t, string(NodeDraining)) // it may have been blocked before
 	}
 }
 

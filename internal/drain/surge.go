@@ -83,13 +83,20 @@ func (d *decider) surgeable(p *snapshot.Pod) *snapshot.Workload {
 	return w
 }
 
-// maySurge reports whether a surge could still take this pod past a dead budget.
-func (d *decider) maySurge(p *snapshot.Pod) bool {
+// maySurge reports whether a surge could still take this pod past budgets that never
+// let it go: it says beforehand what needsSurge will say when the pod's turn comes.
+func (d *decider) maySurge(p *snapshot.Pod, budgets int) bool {
 	if d.req.Surge == SurgeNever {
 		return false
 	}
 	w := d.surgeable(p)
-	return w != nil && d.surgeObstacle(w, p) == ""
+	switch {
+	case w == nil || d.surgeObstacle(w, p) != "":
+		return false
+	case w.Surge != nil || d.req.Surge == SurgeAlways:
+		return true
+	}
+	return p.Ready && (budgets == 1 || w.Replicas == 1)
 }
 
 // surgeObstacle says why a Deployment cannot be surged at all; "" if it can.

@@ -21,8 +21,8 @@ func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
 	}
 	if len(t.status.Blockers) == 0 {
 		t.status.State = NodeDrained
-		d.mark(t, string(NodeDrained))
 	}
+	d.mark(t, string(t.status.State))
 }
 
 func (d *decider) volumesOf(pods []*snapshot.Pod) map[string]bool {

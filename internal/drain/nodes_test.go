@@ -1,0 +1,210 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func TestNodeIsCordonedFirstAndAlone(t *testing.T) {
+	req := ask("a")
+	req.Why = "new disk"
+	s := tell(t, req, node("a"), pod("web", on("a")))
+	s.expect("cordon a draining")
+	want := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: me, By: "me@host", Beat: start}, Why: "new disk", Since: start, Cordoned: true, State: "draining"}
+	same(t, "record", want, s.last.Actions[0].Record)
+	s.then(time.Millisecond)
+	s.expect() // no answer yet
+	s.answer(drain.Accepted)
+	s.expect() // not seen yet
+	s.then(time.Millisecond, node("a", ours, version("2")))
+	s.expect("evict web")
+}
+
+func TestClaims(t *testing.T) {
+	later := start.Add(time.Second)
+	cases := map[string]struct {
+		node     fact
+		dead     map[string]bool
+		want     []string
+		held     []string
+		outcome  drain.Outcome
+		cordoned bool // what the new record says
+	}{
+		"free":                                  {node("a"), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"cordoned by somebody else":             {node("a", cordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
+		"drained by a live drain":               {node("a", drainedBy("other", start.Add(-59*time.Second))), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
+		"drained by a silent drain":             {node("a", drainedBy("other", start.Add(-60*time.Second))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"… that found it cordoned":              {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
+		"… and was uncordoned since":            {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned, schedulable), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"drained by a drain known to be dead":   {node("a", drainedBy("other", start)), map[string]bool{"other": true}, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a drain that has ended":                {node("a", drainedBy("other", start), state("drained")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a drain that was interrupted":          {node("a", drainedBy("other", start), state("interrupted")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a record that cannot be read":          {node("a", func(n *nodeOf) { n.DrainError = "bad json" }), nil, nil, []string{"a: UnreadableRecord!"}, drain.Blocked, false},
+		"uncordoned by somebody during the run": {node("a", ours, schedulable), nil, nil, []string{"a: NodeNotCordoned!"}, drain.Blocked, false},
+		"a clock that runs ahead":               {node("a", drainedBy("other", later)), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("a")
+			req.Dead = c.dead
+			s := tell(t, req, c.node, pod("web", on("a")))
+			s.expect(c.want...)
+			s.holds(c.held...)
+			s.ends(c.outcome)
+			if len(s.last.Actions) > 0 {
+				same(t, "cordoned by us", c.cordoned, s.last.Actions[0].Record.Cordoned)
+			}
+		})
+	}
+}
+
+func schedulable(n *nodeOf) { n.Unschedulable = false }
+
+func TestSecondDrainGoesOnWhenTheFirstFallsSilent(t *testing.T) {
+	s := tell(t, ask("a"), node("a", drainedBy("other", start)), pod("web", on("a")))
+	s.expect()
+	same(t, "next", start.Add(time.Minute), s.last.Next)
+	s.then(time.Minute)
+	s.expect("cordon a draining")
+}
+
+func TestCordonRefused(t *testing.T) {
+	cases := map[drain.Code]struct {
+		held string
+		ends drain.Outcome
+	}{
+		drain.Forbidden: {"a: NoPermission!", drain.NoAccess},
+		drain.Denied:    {"a: DeniedByAdmission!", drain.Blocked},
+		drain.Rejected:  {"a: RejectedByServer!", drain.Blocked},
+	}
+	for code, c := range cases {
+		t.Run(string(code), func(t *testing.T) {
+			s := tell(t, ask("a"), node("a"), pod("web", on("a")))
+			s.expect("cordon a draining")
+			s.answer(code)
+			s.then(time.Hour)
+			s.expect()
+			s.holds(c.held)
+			s.ends(c.ends)
+			same(t, "state", drain.NodeBlocked, s.last.Nodes[0].State)
+		})
+	}
+}
+
+func TestCordonConflictIsTriedAgain(t *testing.T) {
+	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
+	s.expect("cordon a draining")
+	s.answer(drain.Conflict)
+	s.expect() // what is known is what failed
+	s.ends(drain.Running)
+	s.then(time.Millisecond, node("a", version("2")))
+	s.expect("cordon a draining")
+}
+
+func TestSignOfLife(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("web", on("a"), endsAt(start.Add(time.Hour))))
+	s.then(15*time.Second - time.Millisecond)
+	s.expect()
+	same(t, "next", start.Add(15*time.Second), s.last.Next)
+	s.then(time.Millisecond)
+	s.expect("mark a draining")
+	same(t, "beat", s.now, s.last.Actions[0].Record.Beat)
+	same(t, "since", start, s.last.Actions[0].Record.Since)
+	s.answer(drain.Accepted)
+	s.expect()
+}
+
+// A node that is done needs no sign of life: it is not worked on.
+func TestDrainedNodeGivesNoSignOfLife(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours, state("drained")), node("b", ours), pod("web", on("b"), endsAt(start.Add(time.Hour))))
+	s.then(20 * time.Second)
+	s.expect("mark b draining")
+}
+
+// A node that was blocked and goes on says so, or another drain would take it over.
+func TestBlockedNodeGoesOn(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours, state("blocked")), deployment("web", 2), pods("web", "a", 2), budget("web", 2, 1, 2, maxUnavailable("1")))
+	s.expect("evict web-a1", "mark a draining")
+}
+
+func TestPlaces(t *testing.T) {
+	abc := all(node("a", ours, zone("z1")), node("b", ours, zone("z2")), node("c", ours, zone("z1")),
+		pod("pa", on("a")), pod("pb", on("b")), pod("pc", on("c")))
+	cases := map[string]struct {
+		parallel, zones int
+		facts           fact
+		want            []string
+	}{
+		"no limit":                    {0, 0, abc, []string{"evict pa", "evict pb", "evict pc"}},
+		"one node":                    {1, 0, abc, []string{"evict pa"}},
+		"two nodes":                   {2, 0, abc, []string{"evict pa", "evict pb"}},
+		"one zone":                    {0, 1, abc, []string{"evict pa", "evict pc"}},
+		"one node of one zone":        {1, 1, abc, []string{"evict pa"}},
+		"two nodes, one zone":         {2, 1, abc, []string{"evict pa", "evict pc"}},
+		"a zone that is on its way":   {0, 1, all(abc, pod("pa", on("a"), endsAt(start.Add(time.Minute)))), []string{"evict pc"}},
+		"an empty node needs none":    {1, 1, all(abc, gone("pa")), []string{"mark a drained", "evict pb"}},
+		"a node of another drain":     {1, 0, all(abc, node("a", drainedBy("other", start))), []string{"evict pb"}},
+		"a node that cannot be moved": {1, 0, all(abc, deadSet("pa", "a")), []string{"mark a blocked", "evict pb"}},
+		"… under two budgets":         {1, 0, all(abc, deadSet("pa", "a"), budget("pa", 2, 1, 2), budget("pa", 2, 1, 2, named("x"))), []string{"mark a blocked", "evict pb"}},
+		"a volume on its way":         {1, 0, all(abc, gone("pa"), attached("v", "a")), nil},
+		"a volume that stays with a DaemonSet": {1, 0, all(abc, gone("pa"), daemonSet("d"), pod("d-a", on("a"), ofDaemon("d"), claims("c")), claim("c", "v", false), attached("v", "a")),
+			[]string{"mark a drained", "evict pb"}},
+		"a volume of a pod that cannot be moved": {1, 0, all(abc, deadSet("pa", "a", claims("c")), claim("c", "v", false), attached("v", "a")),
+			[]string{"mark a blocked", "evict pb"}},
+		"an unready pod under a dead budget that no surge would help": {1, 0, all(abc, deployment("pa", 1), pod("pa", on("a"), of("pa"), unready), budget("pa", 0, 1, 1, minAvailable("1"))),
+			[]string{"mark a blocked", "evict pb"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("a", "b", "c")
+			req.MaxParallel, req.MaxZones = c.parallel, c.zones
+			s := tell(t, req, c.facts)
+			s.expect(c.want...)
+			s.ends(drain.Running)
+		})
+	}
+}
+
+// deadSet is a pod that nothing but its owner can set free.
+func deadSet(name, node string, options ...func(*snapshot.Pod)) fact {
+	return all(statefulSet(name, 1), budget(name, 1, 1, 1, minAvailable("1")),
+		pod(name, append([]func(*snapshot.Pod){on(node), ofSet(name)}, options...)...))
+}
+
+func TestWaitingNodeSaysSo(t *testing.T) {
+	req := ask("a", "b")
+	req.MaxParallel = 1
+	s := tell(t, req, node("a", ours), node("b", ours), pod("pa", on("a")), pod("pb", on("b")))
+	s.expect("evict pa")
+	s.holds("pb: NodeWaitsItsTurn")
+	got := map[string]drain.NodeState{}
+	for _, n := range s.last.Nodes {
+		got[n.Name] = n.State
+	}
+	if diff := cmp.Diff(map[string]drain.NodeState{"a": drain.NodeDraining, "b": drain.NodePending}, got); diff != "" {
+		t.Error(diff)
+	}
+	s.answer(drain.Accepted)
+	s.then(time.Second, gone("pa"))
+	s.expect("mark a drained", "evict pb")
+}
+
+// A pod that may never be removed must not keep other nodes waiting.
+func TestRefusedForGoodGivesUpThePlace(t *testing.T) {
+	for _, disable := range []bool{false, true} {
+		req := ask("a", "b")
+		req.MaxParallel, req.DisableEviction = 1, disable
+		s := tell(t, req, node("a", ours), node("b", ours), pod("pa", on("a")), pod("pb", on("b")))
+		s.decide()
+		s.answer(drain.Forbidden)
+		s.decide()
+		if got := evictions(s.last); len(got) != 1 || s.last.Actions[len(s.last.Actions)-1].Pod.Name != "pb" {
+			t.Errorf("disable-eviction %v: b is not drained: %v%s", disable, deeds(s.last), s.where())
+		}
+	}
+}
