@@ -303,3 +303,7 @@ type (
 	clusterOf = snapshot.Cluster
 	nodeOf    = snapshot.Node
 )
+
+func scalerVersion(v string) func(*snapshot.Autoscaler) {
+	return func(a *snapshot.Autoscaler) { a.ResourceVersion = v }
+}
