@@ -20,7 +20,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/usher, and bin/kubectl-usher as a link to it
-	CGO_ENABLED=0 go build -trimpath -o bin/usher ./cmd/usher
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/usher ./cmd/usher
 	ln -sf usher bin/kubectl-usher
 
 test: $(GOTESTSUM) ## run all tests of both modules, on a real control plane where they need one
