@@ -47,6 +47,7 @@ const (
 	NodeWaitsTurn   Reason = "NodeWaitsItsTurn"
 	AnotherDrain    Reason = "AnotherDrain"
 	NodeNotCordoned Reason = "NodeNotCordoned"
+	DrainEnded      Reason = "DrainEnded"
 
 	// Surge.
 	SurgeStarting   Reason = "SurgeStarting"

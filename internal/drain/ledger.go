@@ -22,8 +22,9 @@ type Ledger struct {
 	daemons    map[daemonKey]bool          // DaemonSets whose pod on a node has left
 	nodes      map[string]types.UID        // targets that were claimed
 	since      map[sinceKey]time.Time
-	deaf       map[types.UID]string // what cannot be surged, and why
-	costless   map[types.UID]bool   // pods whose deletion cost may not be changed
+	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
+	deaf       map[types.UID]string     // what cannot be surged, and why
+	costless   map[types.UID]bool       // pods whose deletion cost may not be changed
 }
 
 type tryKey struct {
@@ -59,6 +60,12 @@ type departure struct {
 type daemonKey struct {
 	owner types.UID
 	node  string
+}
+
+// verdictKey is a pod or a node.
+type verdictKey struct {
+	pod  types.UID
+	node string
 }
 
 type sinceKey struct {
@@ -268,4 +275,23 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 		remember(d.Nodes[i].Blockers)
 	}
 	l.since = fresh
+	if l.ending == Running {
+		l.keepVerdict(d)
+	}
+}
+
+// keepVerdict remembers what held each pod and node, so that a drain which has ended
+// can still say why.
+func (l *Ledger) keepVerdict(d *Decision) {
+	l.verdict = map[verdictKey][]Blocker{}
+	for i := range d.Pods {
+		if s := &d.Pods[i]; len(s.Blockers) > 0 {
+			l.verdict[verdictKey{pod: s.Pod.UID}] = s.Blockers
+		}
+	}
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; len(n.Blockers) > 0 {
+			l.verdict[verdictKey{node: n.Name}] = n.Blockers
+		}
+	}
 }

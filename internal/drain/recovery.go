@@ -143,7 +143,7 @@ func (d *decider) departed(dep *departure, next *snapshot.Pod, b Blocker, note s
 		s.State = GoneState
 		if d.req.WaitReplaced {
 			s.Blockers = []Blocker{b}
-			d.pending = true
+			d.pending = d.pending || d.led.ending == Running
 		}
 	}
 	d.show(s)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -32,12 +33,18 @@ func (d *decider) surgeWhereNeeded(nodes []target) {
 		}
 	}
 	for _, s := range sortedSurges(groups) {
-		if s.deployment.Surge != nil || d.needsSurge(s) {
+		if d.inSurge(s.deployment) || d.needsSurge(s) {
 			d.surges[s.deployment.UID] = s
 			d.stepSurge(s)
 		}
 	}
 	d.endSurges()
+}
+
+// inSurge reports whether the Deployment is surged, by this drain or by another one
+// that has to end first. What another one left and may not be undone is left alone.
+func (d *decider) inSurge(w *snapshot.Workload) bool {
+	return w.Surge != nil && (d.ours(w.Surge) || d.led.deaf[w.UID] == "")
 }
 
 func (d *decider) groupPods(t *target, groups map[types.UID]*surge) {
@@ -116,7 +123,7 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 			return fmt.Sprintf("volume claim %s cannot be mounted by a second pod on another node", name)
 		}
 	}
-	if a := d.Cluster.AutoscalerOf(w); a != nil && w.Surge == nil && a.Max <= w.Replicas {
+	if a := d.Cluster.AutoscalerOf(w); a != nil && w.Surge == nil && a.Max <= d.base(w, a) {
 		return fmt.Sprintf("autoscaler %s allows no more than %d replicas", a.Name, a.Max)
 	}
 	return ""
@@ -135,6 +142,31 @@ func (d *decider) needsSurge(s *surge) bool {
 		return false
 	}
 	return d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget)
+}
+
+// removing reports whether the last scaling down of this drain is not seen in the pods
+// yet: pods that it marked are still there, and more run than the Deployment wants.
+func (d *decider) removing(s *surge) bool {
+	if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return markedBy(p, d.req.Self.ID) }) {
+		return false
+	}
+	running := 0
+	for _, p := range d.podsOf(s.deployment) {
+		if !p.Terminating() && !p.Finished() {
+			running++
+		}
+	}
+	return running > int(s.deployment.Replicas)
+}
+
+// base returns how many replicas the owner of a Deployment asked for. Once the drain
+// has raised an autoscaler's minimum, the autoscaler may scale by itself; what was
+// before is in the record.
+func (d *decider) base(w *snapshot.Workload, a *snapshot.Autoscaler) int32 {
+	if a != nil && d.ours(a.Surge) && a.Surge.Base > 0 {
+		return min(a.Surge.Base, w.Replicas)
+	}
+	return w.Replicas
 }
 
 // lastReady reports whether no pod of the Deployment would be ready once these left,
@@ -196,7 +228,7 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 		s.State = Waiting
 	}
 	if d.byEviction(su) && su.waiting.Reason == "" && !g.shut() {
-		s.Blockers = append(s.Blockers, found...)
+		s.Blockers = append(s.Blockers, d.inTime(found, s.Pod, su)...)
 		if su.spare > 0 && len(s.Blockers) == 0 {
 			su.spare--
 			d.letGo(&s, ref)
@@ -215,12 +247,54 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	return s
 }
 
-// byEviction reports whether the pods of a surge have to be evicted one by one.
+// inTime takes back that a budget never allows it, where that will change as soon as
+// the budget's status shows the replacements.
+func (d *decider) inTime(found []Blocker, p *snapshot.Pod, s *surge) []Blocker {
+	if d.hopeless(p, s) {
+		return found
+	}
+	for i := range found {
+		found[i].Dead = false
+	}
+	return found
+}
+
+// byEviction reports whether the pods of a surge have to be evicted one by one: because
+// the scaling down was refused, or to give them another grace than their own. Where
+// no eviction gets past the budgets, the scaling down has to do, with their own grace.
 func (d *decider) byEviction(s *surge) bool {
-	if d.req.Grace != nil || d.ladder.passed(rungShortGrace) {
+	if d.led.deaf[s.deployment.UID] != "" {
 		return true
 	}
-	return slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.led.costless[p.UID] })
+	if slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.led.costless[p.UID] }) {
+		return true
+	}
+	if d.req.Grace == nil && !d.ladder.passed(rungShortGrace) {
+		return false
+	}
+	return !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.hopeless(p, s) })
+}
+
+// hopeless reports whether the pod's budgets would refuse its eviction even with all
+// replacements ready. Their status may not show the replacements yet, so it is not asked.
+func (d *decider) hopeless(p *snapshot.Pod, s *surge) bool {
+	if d.req.DisableEviction || budgetless(p) {
+		return false
+	}
+	budgets := d.Cluster.BudgetsFor(p)
+	if len(budgets) != 1 {
+		return len(budgets) > 1
+	}
+	b := budgets[0]
+	switch {
+	case b.MaxUnavailable != nil:
+		return isZero(*b.MaxUnavailable)
+	case b.MinAvailable == nil:
+		return false
+	}
+	size := int(max(b.Expected, s.deployment.Replicas))
+	least, err := intstr.GetScaledValueFromIntOrPercent(b.MinAvailable, size, true)
+	return err != nil || least >= size
 }
 
 // settleFor is how long a surge waits for its slowest replacements before it goes on

@@ -14,7 +14,9 @@ func (d *decider) stepSurge(s *surge) {
 	switch {
 	case d.blind():
 		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", WayOut: "wait until it answers again"}
-	case record == nil && !s.deployment.Settled:
+	case record == nil && d.removing(s):
+		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", WayOut: "wait"}
+	case record == nil && !s.deployment.Settled && (s.scaler == nil || !d.ours(s.scaler.Surge)):
 		s.waiting = Blocker{Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
 			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s; --surge=never goes without", s.deployment.Namespace, s.deployment.Name)}
 	case record == nil:
@@ -48,27 +50,28 @@ func (d *decider) countPods(s *surge) {
 // startSurge asks for one replacement for every pod that is to leave.
 func (d *decider) startSurge(s *surge) {
 	w := s.deployment
-	to := w.Replicas + int32(len(s.leaving)) //nolint:gosec // pods of a few nodes
+	was := d.base(w, s.scaler)
+	to := was + int32(len(s.leaving)) //nolint:gosec // pods of a few nodes
 	if s.scaler != nil {
 		to = min(to, s.scaler.Max)
 	}
-	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, w.Replicas, to), WayOut: "wait"}
-	if !d.raiseMin(s, to) {
+	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, was, to), WayOut: "wait"}
+	if !d.raiseMin(s, was, to) {
 		return
 	}
-	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: w.Replicas, To: to, Since: d.Now, Step: d.Now}
+	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: was, To: to, Since: d.Now, Step: d.Now}
 	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record,
 		Why: "as many are started elsewhere as are to leave " + places(s.leaving)})
 }
 
 // raiseMin keeps an autoscaler from taking the replacements away again. It reports
 // whether the Deployment may be scaled.
-func (d *decider) raiseMin(s *surge, to int32) bool {
+func (d *decider) raiseMin(s *surge, was, to int32) bool {
 	a := s.scaler
-	if a == nil || (a.Surge != nil && a.Surge.ID == d.req.Self.ID && a.Min >= to) {
+	if a == nil || (d.ours(a.Surge) && a.Min >= to) {
 		return true
 	}
-	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: a.Min, To: max(a.Min, to), Since: d.Now, Step: d.Now}
+	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: a.Min, To: max(a.Min, to), Base: was, Since: d.Now, Step: d.Now}
 	if a.Surge != nil {
 		record.Was = a.Surge.Was
 	}
@@ -197,21 +200,20 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
 }
 
-// endSurges scales back what has no leaving pods any more.
+// endSurges scales back what has no leaving pods any more. What is refused for good is
+// said at the end of the drain.
 func (d *decider) endSurges() {
 	for _, w := range d.Cluster.Surged() {
 		if !d.ours(w.Surge) || d.surges[w.UID] != nil {
 			continue
 		}
-		d.pending = true
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
-			d.try(a)
+			d.pending = d.try(a) || d.pending
 		}
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
 		if d.ours(a.Surge) && !d.surging(a) {
-			d.pending = true
-			d.try(restoreMin(a, nil))
+			d.pending = d.try(restoreMin(a, nil)) || d.pending
 		}
 	}
 }

@@ -12,21 +12,64 @@ import (
 // are not called back: the API knows no such thing.
 func (d *decider) tidyUp() Decision {
 	d.out.Outcome = d.led.ending
+	d.awaitUnseen()
 	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID })
-	nodes := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		d.showLeft(&t)
 		if t.node != nil && d.own(t.node) && len(d.out.Actions) == 0 {
 			d.leaveNode(&t)
 		}
-		nodes = append(nodes, t)
 		d.out.Nodes = append(d.out.Nodes, t.status)
 	}
 	d.recover()
 	d.out.Notes = append(d.out.Notes, failed...)
 	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !d.led.InFlight()
 	return d.out
+}
+
+// awaitUnseen waits for the effect of writes that were, or may have been, carried out
+// and are not seen yet: what is not seen cannot be undone.
+func (d *decider) awaitUnseen() {
+	for key, t := range d.led.tries {
+		switch key.kind {
+		case Cordon, Scale, ScaleMin, LowerCost:
+		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost:
+			continue
+		}
+		if t.done.IsZero() || (t.answer.Code != Accepted && t.answer.Code != Unavailable) {
+			continue
+		}
+		until := t.done.Add(unseenFor)
+		if d.Now.Before(until) && d.versionOf(t.action) == t.version {
+			d.pending = true
+			d.wake(until)
+		}
+	}
+}
+
+// versionOf returns the resource version that the action's target has now, "" if it
+// is gone.
+func (d *decider) versionOf(a Action) string {
+	switch a.Kind {
+	case Cordon, Mark, Uncordon, Unmark:
+		if n := d.Cluster.Node(a.Node.Name); n != nil && n.UID == a.Node.UID {
+			return n.ResourceVersion
+		}
+	case Scale:
+		if w := d.Cluster.Workload(a.Workload.UID); w != nil {
+			return w.ResourceVersion
+		}
+	case ScaleMin:
+		if s := d.Cluster.Autoscaler(a.Autoscaler.Key()); s != nil && s.UID == a.Autoscaler.UID {
+			return s.ResourceVersion
+		}
+	case Evict, Delete, LowerCost, RestoreCost:
+		if p := d.Cluster.Pod(a.Pod.UID); p != nil {
+			return p.ResourceVersion
+		}
+	}
+	return ""
 }
 
 // undo takes back what the drains that owns accepts have changed on workloads and
@@ -101,7 +144,8 @@ func (d *decider) leaveNode(t *target) {
 	d.undoOr(nil, a, "the node keeps the record of this drain")
 }
 
-// showLeft says what is left on a node of a drain that has ended.
+// showLeft says what is left on a node of a drain that has ended, and what held it
+// when it ended.
 func (d *decider) showLeft(t *target) {
 	if t.node == nil {
 		t.status.State = NodeMissing
@@ -116,16 +160,29 @@ func (d *decider) showLeft(t *target) {
 		case p.Terminating():
 			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, t.node)}})
 		default:
-			ref, found := d.budgetsAllow(p)
-			found = append(append(f.objections, d.refusal(p, ref, len(found) > 0)...), found...)
-			d.show(PodStatus{Pod: p, State: Waiting, Blockers: found})
+			d.show(PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, f)})
 		}
 		t.status.Left++
 	}
+	t.status.Blockers = d.led.verdict[verdictKey{node: t.status.Name}]
 	t.status.State = NodeBlocked
-	if t.status.Left == 0 {
+	if t.status.Left == 0 && len(t.status.Blockers) == 0 {
 		t.status.State = NodeDrained
 	}
+}
+
+// heldBy returns what held the pod in the last decision of the drain; for a pod that
+// came later, what would hold it now.
+func (d *decider) heldBy(p *snapshot.Pod, f fate) []Blocker {
+	if held := d.led.verdict[verdictKey{pod: p.UID}]; len(held) > 0 {
+		return held
+	}
+	ref, found := d.budgetsAllow(p)
+	found = append(append(f.objections, d.refusal(p, ref, len(found) > 0)...), found...)
+	if len(found) == 0 {
+		found = []Blocker{{Reason: DrainEnded, Pod: p.Key(), Node: p.Node, Message: "the drain ended before it was its turn", WayOut: "run the drain again"}}
+	}
+	return found
 }
 
 // markedBy reports whether the drain of this id lowered the pod's deletion cost.

@@ -56,8 +56,9 @@ type DrainRecord struct {
 // SurgeRecord is what a surge writes on what it scaled.
 type SurgeRecord struct {
 	Drainer
-	Was   int32     `json:"was"` // replicas (Deployment) or minReplicas (autoscaler) before
-	To    int32     `json:"to"`  // what the surge last set
+	Was   int32     `json:"was"`            // replicas (Deployment) or minReplicas (autoscaler) before
+	To    int32     `json:"to"`             // what the surge last set
+	Base  int32     `json:"base,omitempty"` // on an autoscaler: the Deployment's replicas before
 	Since time.Time `json:"since"`
 	Step  time.Time `json:"step"` // when To was last changed
 }

@@ -86,6 +86,9 @@ func (c *Cluster) SurgedAutoscalers() []*Autoscaler {
 	return sortedBy(c.surgedScalers, compareAutoscalers)
 }
 
+// Autoscaler returns an autoscaler, or nil.
+func (c *Cluster) Autoscaler(key Key) *Autoscaler { return c.scalers[key] }
+
 // AutoscalerOf returns the autoscaler that rules a workload, or nil.
 func (c *Cluster) AutoscalerOf(w *Workload) *Autoscaler {
 	var found *Autoscaler
