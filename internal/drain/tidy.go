@@ -13,7 +13,7 @@ import (
 func (d *decider) tidyUp() Decision {
 	d.out.Outcome = d.led.ending
 	d.awaitUnseen()
-	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID })
+	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID || d.req.Dead[who.ID] })
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		d.showLeft(&t)
