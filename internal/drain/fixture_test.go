@@ -302,6 +302,8 @@ func unreadable(resource string) fact {
 type (
 	clusterOf = snapshot.Cluster
 	nodeOf    = snapshot.Node
+
+	autoscalerOf = snapshot.Autoscaler
 )
 
 func scalerVersion(v string) func(*snapshot.Autoscaler) {

@@ -1,0 +1,251 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func TestSurgeStepByStep(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo)
+	s.expect("scale web to 2, was 1")
+	same(t, "record", &snapshot.SurgeRecord{Drainer: snapshot.Drainer{ID: me, By: "me@host", Beat: start}, Was: 1, To: 2, Since: start, Step: start}, s.last.Actions[0].Surge)
+	s.answer(drain.Accepted)
+	s.expect() // accepted is not observed
+
+	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, start), at("2")))
+	s.expect() // no replacement yet
+	same(t, "message", "0 of 1 replacements of web are ready", s.status("web-a1").Blockers[0].Message)
+
+	s.then(time.Second, pods("web", "b", 1, unready, func(p *snapshot.Pod) { p.NotReadyWhy = "pulling" }))
+	s.expect()
+	same(t, "message", "0 of 1 replacements of web are ready; web-b1: pulling", s.status("web-a1").Blockers[0].Message)
+	same(t, "state", drain.Surging, s.status("web-a1").State)
+
+	s.then(time.Second, pods("web", "b", 1))
+	s.expect("lower-cost web-a1")
+	s.answer(drain.Accepted)
+	s.expect() // a scaling down before the cost is seen may remove another pod
+	s.then(time.Second, pods("web", "a", 1, marked(me)))
+	s.expect("scale web to 1, no record")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 1, at("3")), pods("web", "a", 1, marked(me), endsAt(start.Add(time.Minute))))
+	s.expect()
+	s.then(time.Second, gone("web-a1"))
+	s.expect("mark a drained")
+	same(t, "states", []string{"web-a1 replaced"}, s.states())
+}
+
+func TestSurgeWaitsForMinReadySeconds(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start), minReady(20*time.Second)),
+		pods("web", "b", 1, readySince(start)))
+	s.then(5 * time.Second)
+	s.expect()
+	same(t, "next is the beat", start.Add(15*time.Second), s.last.Next)
+	s.then(14*time.Second, node("a", drainedBy(me, start.Add(19*time.Second))))
+	s.expect()
+	same(t, "next", start.Add(20*time.Second), s.last.Next)
+	s.then(time.Second)
+	s.expect("lower-cost web-a1")
+}
+
+// Where some replacements do not get ready the surge goes on with those that do, but
+// never takes more than there are spare.
+func TestSurgeWithSlowReplacements(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 4, surgedBy(me, 2, start)),
+		pods("web", "a", 2), pods("web", "b", 1), pod("web-c1", on("b"), of("web"), unready))
+	s.then(44*time.Second, node("a", drainedBy(me, start.Add(44*time.Second))))
+	s.expect()
+	s.holds("web-a1: SurgeStarting", "web-a2: SurgeStarting")
+	same(t, "next", start.Add(45*time.Second), s.last.Next)
+	s.then(time.Second)
+	s.expect("scale web to 3, was 2")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 3, surgedBy(me, 2, s.now), at("2")), gone("web-c1"))
+	s.expect("lower-cost web-a1", "lower-cost web-a2")
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "a", 2, marked(me)))
+	s.expect("scale web to 2, no record")
+}
+
+// Without a single spare pod it waits, however long it takes.
+func TestSurgeWithoutReadyReplacementWaits(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)),
+		pod("web-b1", of("web"), unready, func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available" }))
+	s.then(time.Hour, node("a", drainedBy(me, start.Add(time.Hour))))
+	s.expect()
+	s.ends(drain.Running)
+	s.holds("web-a1: SurgeStarting")
+	same(t, "message", "0 of 1 replacements of web are ready; web-b1: 0/2 nodes are available", s.status("web-a1").Blockers[0].Message)
+}
+
+// The controller's own pods count: while it removes some, nothing more is asked for.
+func TestSurgeWaitsForTheController(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 3, surgedBy(me, 2, start)), pods("web", "a", 2, marked(me)), pods("web", "b", 2))
+	s.expect()
+	same(t, "message", "the controller of web is removing pods", s.status("web-a1").Blockers[0].Message)
+}
+
+func TestAutoscaledSurge(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, autoscaler("web", 1, 5))
+	s.expect("scale-min web to 2, was 1")
+	s.answer(drain.Accepted)
+	s.expect()
+	s.then(time.Second, autoscaler("web", 2, 5, raisedBy(me, 1), scalerVersion("2")))
+	s.expect("scale web to 2, was 1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, s.now), at("2")), pods("web", "b", 1))
+	s.expect("lower-cost web-a1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "a", 1, marked(me)))
+	s.expect("scale-min web to 1, no record") // first, or it would start the replacement again
+	s.answer(drain.Accepted)
+	s.expect()
+	s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("3")))
+	s.expect("scale web to 1, no record")
+}
+
+// Where a pod's cost may not be changed, its eviction asks the budget, which the
+// replacement has given room.
+func TestSurgeByEviction(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), budget("web", 2, 1, 2, minAvailable("1")))
+	s.expect("lower-cost web-a1")
+	s.answer(drain.Forbidden)
+	s.expect("evict web-a1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "a", 1, endsAt(start.Add(time.Minute))))
+	s.expect("scale web to 1, no record")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 1, at("2")), gone("web-a1"))
+	s.expect("mark a drained")
+}
+
+// A grace that the operator sets is only had by evicting.
+func TestSurgeWithAGrace(t *testing.T) {
+	req := ask("a")
+	five := 5 * time.Second
+	req.Grace = &five
+	s := tell(t, req, node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), budget("web", 2, 1, 2, minAvailable("1")))
+	s.expect("evict web-a1 in 5s")
+}
+
+// Evictions of a surge never take more than the spare pods.
+func TestSurgeByEvictionKeepsTheWanted(t *testing.T) {
+	req := ask("a")
+	five := 5 * time.Second
+	req.Grace = &five
+	s := tell(t, req, node("a", ours), deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 2), pods("web", "b", 1), pods("web", "c", 1, unready))
+	s.then(time.Minute, node("a", drainedBy(me, start.Add(time.Minute))))
+	s.expect("evict web-a1 in 5s")
+	s.holds("web-a2: SurgeStarting")
+}
+
+// The replacement is seen ready before the budget's status counts it: that is no dead
+// budget.
+func TestBudgetsStatusLagsBehindTheReplacement(t *testing.T) {
+	for form, b := range map[string]func(*snapshot.Budget){"a number": minAvailable("1"), "a percentage": minAvailable("50%")} {
+		s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), budget("web", 1, 1, 1, b))
+		s.expect("lower-cost web-a1")
+		s.answer(drain.Forbidden)
+		s.expect()
+		s.holds("web-a1: BudgetNeverAllows", "web-a1: SurgeStarting")
+		s.ends(drain.Running)
+		s.then(time.Second, budget("web", 2, 1, 2, b))
+		s.decide()
+		same(t, form, []string{"evict web-a1"}, deeds(s.last))
+	}
+}
+
+// A budget that no number of replicas satisfies leaves the scaling down as the only
+// way, whatever grace was asked for.
+func TestDeadBudgetIsNotEvictedFrom(t *testing.T) {
+	req := ask("a")
+	five := 5 * time.Second
+	req.Grace = &five
+	s := tell(t, req, node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1), pods("web", "b", 1), budget("web", 2, 2, 2, maxUnavailable("0")))
+	s.expect("lower-cost web-a1")
+}
+
+func TestOwnerScalesDuringTheSurge(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)))
+	s.expect()
+	s.then(time.Second, func(c *clusterOf) {
+		w := *c.Workload("uid-web")
+		w.Replicas, w.ResourceVersion = 5, "2"
+		c.SetWorkload(&w)
+	})
+	s.expect("scale web to 5, no record") // the number is the owner's, only the record goes
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 5, at("3")), budget("web", 1, 1, 5, minAvailable("1")))
+	s.decide()
+	for _, deed := range deeds(s.last) {
+		if deed != "mark a blocked" {
+			t.Errorf("%q after the surge was given up", deed)
+		}
+	}
+}
+
+func TestOwnerScalesAnAutoscaledDeployment(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, autoscaler("web", 2, 5, raisedBy(me, 1)), deployment("web", 2, surgedBy(me, 1, start)))
+	s.then(time.Second, func(c *clusterOf) {
+		w := *c.Workload("uid-web")
+		w.Replicas = 4
+		c.SetWorkload(&w)
+	})
+	s.expect("scale-min web to 1, no record", "scale web to 4, no record")
+}
+
+// A surge whose pods have left, or may not leave any more, is scaled back.
+func TestSurgeEnds(t *testing.T) {
+	cases := map[string]fact{
+		"the pods left":                  gone("web-a1"),
+		"the pods are leaving":           pods("web", "a", 1, endsAt(start.Add(time.Minute))),
+		"somebody uncordoned the node":   node("a", ours, schedulable),
+		"another drain took it":          node("a", drainedBy("other", start)),
+		"the node is gone":               func(c *clusterOf) { c.DeleteNode("a") },
+		"the pod is not to leave at all": pods("web", "a", 1, mirror),
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), c)
+			s.decide()
+			if got := deeds(s.last); len(got) == 0 || got[0] != "scale web to 1, no record" {
+				t.Errorf("actions %v, want the scaling back first%s", got, s.where())
+			}
+			s.ends(drain.Running)
+		})
+	}
+}
+
+// A scaling back that is refused for good ends the drain all the same; what is left
+// is said when it tidies up.
+func TestSurgeThatMayNotBeScaledBack(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours, state("drained")), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 2))
+	s.expect("scale web to 1, no record")
+	s.answer(drain.Forbidden)
+	s.expect()
+	s.ends(drain.Drained)
+	s.led.End(drain.Drained)
+	s.expect()
+	same(t, "settled", true, s.last.Settled)
+	same(t, "notes", []string{"default/web is still scaled to 2 (it was 1): server says Forbidden; usher drain --revert tries it again"}, s.last.Notes)
+}
+
+// Where the replacements are there and only the scaling down is refused, the pods are
+// evicted instead.
+func TestScalingDownRefusedGoesOnByEviction(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1), budget("web", 2, 1, 2, minAvailable("1")))
+	s.expect("scale web to 1, no record")
+	s.answer(drain.Denied)
+	s.expect("evict web-a1")
+}
+
+func TestMinimumThatMayNotBeGivenBackGoesOnByEviction(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1),
+		autoscaler("web", 2, 5, raisedBy(me, 1)), budget("web", 2, 1, 2, minAvailable("1")))
+	s.expect("scale-min web to 1, no record")
+	s.answer(drain.Forbidden)
+	s.expect("evict web-a1")
+}
