@@ -126,7 +126,7 @@ func checkCgroups() error {
 func checkBuilt(cache binaries.Cache) error {
 	for _, b := range binaries.Real() {
 		if _, err := cache.Path(b.Name); err != nil {
-			return fmt.Errorf("%s is not built: run `lab build --real` (once, some minutes)", b.Name)
+			return fmt.Errorf("%s is not built: run `go run -C lab ./cmd/lab build --real` (once, some minutes)", b.Name)
 		}
 	}
 	return nil

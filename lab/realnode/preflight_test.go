@@ -17,7 +17,7 @@ func TestPreflightNamesAllThatIsMissing(t *testing.T) {
 	}
 	for _, want := range []string{
 		"runc is not in PATH: apt-get install runc containernetworking-plugins",
-		"kubelet is not built: run `lab build --real`",
+		"kubelet is not built: run `go run -C lab ./cmd/lab build --real`",
 	} {
 		if !strings.Contains(err.Error(), "\n- "+want) {
 			t.Errorf("the error does not have a line %q:\n%v", want, err)

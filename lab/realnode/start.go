@@ -50,7 +50,7 @@ func (n *Node) startInit(ctx context.Context, claim *os.File) error {
 		return err
 	}
 	defer news.Close()
-	n.process, err = process.Start(process.Spec{ //nolint:contextcheck // a node outlives the context of its start
+	n.process, err = process.Start(process.Spec{
 		Name:          n.Name,
 		Path:          "/proc/self/exe",
 		Args:          []string{initArgument, n.Dir},
