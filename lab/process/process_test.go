@@ -37,14 +37,16 @@ func TestStopEndsWhatWasStarted(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
 		grace        time.Duration
+		want         string
 	}{
-		{"asked politely", "exec sleep 600", 10 * time.Second},
-		{"ignores SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 600; done", time.Millisecond},
-		{"not asked", "exec sleep 600", 0},
+		{"asked politely", "echo up; exec sleep 600", time.Minute, "signal: terminated"},
+		{"ignores SIGTERM", "trap '' TERM; echo up; exec sleep 600", time.Millisecond, "signal: killed"},
+		{"not asked", "echo up; exec sleep 600", 0, "signal: killed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			p := startScript(t, dir, tc.script)
+			awaitLog(t, p)
 			records, err := Records(dir)
 			if err != nil || len(records) != 1 || !records[0].Alive() {
 				t.Fatalf("got records %v, %v, want one of a living process", records, err)
@@ -53,6 +55,9 @@ func TestStopEndsWhatWasStarted(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-p.Ended()
+			if got := p.Failure().Error(); !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
 			if left, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)); len(left) > 0 {
 				t.Errorf("records left: %v", left)
 			}
@@ -147,6 +152,16 @@ func TestParseStat(t *testing.T) {
 				t.Errorf("got %q, %d, %v, want %q, %d, failure %t", state, ticks, err, tc.state, tc.ticks, tc.fails)
 			}
 		})
+	}
+}
+
+// awaitLog waits until the process has written something, and so has come past its trap.
+func awaitLog(t *testing.T, p *Process) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for tail(p.Log) == "" {
+		<-tick.C
 	}
 }
 
