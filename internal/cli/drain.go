@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 		Use:     "drain NODE… | -l SELECTOR",
 		Short:   "Move all pods off nodes, and say what keeps those that cannot go",
 		Long:    drainLong,
-		Example: drainExample,
+		Example: strings.ReplaceAll(drainExample, "  usher ", "  "+name+" "),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Complete(name, cmd, args); err != nil {
 				return err
@@ -52,6 +53,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 		},
 	}
 	fs := cmd.Flags()
+	fs.SortFlags = false
 	o.add(fs)
 	fs.DurationVar(&o.timeout, "timeout", 0, "How long the drain may take before it gives up. 0: as long as it takes.")
 	fs.StringVar(&o.dryRun, "dry-run", "none", `"client": print the plan. "server": ask the server for each eviction without carrying it out. "none": drain.`)

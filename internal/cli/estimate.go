@@ -35,12 +35,13 @@ func (v *voice) estimate(ctx context.Context, source drainer.Source, req drain.R
 	return func() { <-done }
 }
 
-// expected forecasts the rest of the drain; zero where it would not end by itself.
+// expected forecasts when the drain will have done what it can; zero where no end is
+// in sight.
 func expected(source drainer.Source, req drain.Request) time.Time {
 	var view snapshot.View
 	source.Read(func(v snapshot.View) { view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
 	plan := sim.Forecast(view, req)
-	if plan.Outcome != drain.Drained {
+	if plan.Outcome == drain.Running {
 		return time.Time{}
 	}
 	return view.Now.Add(plan.Duration)

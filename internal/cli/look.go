@@ -2,22 +2,31 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// sight is one look at a cluster.
+// sight is one look at a cluster, live or from a dump.
 type sight struct {
 	view snapshot.View
-	host host
+	host host // knows nothing where the cluster is a dump: its drains ran who knows where
 }
 
-// look reads the cluster once, after undoing what killed drains left.
-func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) (sight, error) {
+// look reads the cluster once: from a dump where one is named, else live. A live look
+// first undoes what killed drains left.
+func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, dump string) (sight, error) {
+	if dump != "" {
+		view, err := lookAtDump(streams.In, dump)
+		return sight{view: view, host: host{name: "dump", start: func(int) string { return "" }}}, err
+	}
 	s, err := open(ctx, flags, nil)
 	if err != nil {
 		return sight{}, err
@@ -29,4 +38,22 @@ func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams gen
 	seen := sight{host: s.host}
 	s.source.Read(func(v snapshot.View) { seen.view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
 	return seen, nil
+}
+
+func lookAtDump(in io.Reader, name string) (snapshot.View, error) {
+	if name != "-" {
+		file, err := os.Open(name) //nolint:gosec // the file that the caller named
+		if err != nil {
+			return snapshot.View{}, fmt.Errorf("reading the dump: %w", err)
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+		in = file
+	} else {
+		name = "standard input"
+	}
+	dump, err := observe.FromDump(in)
+	if err != nil {
+		return snapshot.View{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return dump.View(), nil
 }

@@ -22,6 +22,11 @@ would be left. Nothing is evicted.
 The plan runs the code of usher drain over a simulated future of the cluster. How long
 replacements take to become ready is learned from the pods that are there.
 
+With -f the cluster is read from a file, without any connection:
+
+  kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,volumeattachments -A -o yaml > dump.yaml
+  usher plan worker-1 -f dump.yaml --ignore-daemonsets
+
 Exit codes: 0 it would drain, 1 wrong usage or no access, 2 it would be blocked,
 3 the deadline would pass.`
 
@@ -31,6 +36,7 @@ type PlanOptions struct {
 	requestFlags
 
 	config *genericclioptions.ConfigFlags
+	dump   string
 	output string
 
 	nodes []string
@@ -53,7 +59,9 @@ func newPlanCommand(config *genericclioptions.ConfigFlags, streams genericioopti
 		},
 	}
 	fs := cmd.Flags()
+	fs.SortFlags = false
 	o.add(fs)
+	fs.StringVarP(&o.dump, "filename", "f", "", "A dump of the cluster's objects, YAML or JSON; - is standard input.")
 	fs.StringVarP(&o.output, "output", "o", "text", "text or json.")
 	return cmd
 }
@@ -73,7 +81,7 @@ func (o *PlanOptions) Validate() error {
 
 // Run prints the plan.
 func (o *PlanOptions) Run(ctx context.Context) error {
-	cluster, err := look(ctx, o.config, o.IOStreams)
+	cluster, err := look(ctx, o.config, o.IOStreams, o.dump)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (v *voice) ladder(steps []drain.Rung, start time.Time) {
 			v.json.Event(drain.Event{At: step.At, Kind: "ladder", Message: step.Text})
 			continue
 		}
-		v.say(fmt.Sprintf("after %-6s %s", show.Span(step.At.Sub(start)), step.Text))
+		v.say(show.Item("after "+show.Span(step.At.Sub(start)), step.Text, v.term.textWidth())...)
 	}
 }
 

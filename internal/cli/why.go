@@ -26,6 +26,7 @@ type WhyOptions struct {
 	genericiooptions.IOStreams
 
 	config *genericclioptions.ConfigFlags
+	dump   string
 	output string
 
 	pod snapshot.Key
@@ -47,6 +48,7 @@ func newWhyCommand(config *genericclioptions.ConfigFlags, streams genericiooptio
 			return o.Run(cmd.Context())
 		},
 	}
+	cmd.Flags().StringVarP(&o.dump, "filename", "f", "", "A dump of the cluster's objects, YAML or JSON; - is standard input.")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json.")
 	return cmd
 }
@@ -64,6 +66,9 @@ func (o *WhyOptions) Complete(args []string) error {
 		return fmt.Errorf("%q is not a pod: give NAME or pod/NAME, and the namespace with -n", args[0])
 	}
 	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
+	if o.dump != "" && err != nil {
+		namespace, err = "default", nil
+	}
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -76,7 +81,7 @@ func (o *WhyOptions) Validate() error { return oneOf("--output", o.output, "text
 
 // Run answers.
 func (o *WhyOptions) Run(ctx context.Context) error {
-	seen, err := look(ctx, o.config, o.IOStreams)
+	seen, err := look(ctx, o.config, o.IOStreams, o.dump)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ type block struct {
 }
 
 // BlockerLines prints every blocker: what it holds, why, since when, and the way out.
-// Blockers that differ in nothing but the pod share their words. Width 0: no limit.
+// Blockers that differ in nothing but the pod share their words. Width 0: no limit; on
+// a terminal, pods that only have to wait are not all named.
 func BlockerLines(blockers []drain.Blocker, now time.Time, width int, paint Paint) []string {
 	var lines []string
 	for _, b := range merge(blockers) {
@@ -24,15 +25,25 @@ func BlockerLines(blockers []drain.Blocker, now time.Time, width int, paint Pain
 		if b.Dead {
 			head = paint.bad("stuck") + "  "
 		}
-		who := indented(strings.Join(b.who, ", "), "       ", width)
+		who := indented(b.names(width), "       ", width)
 		who[0] = head + strings.TrimLeft(who[0], " ")
 		lines = append(lines, who...)
 		lines = append(lines, indented(sentence(b.Blocker, now), "       ", width)...)
-		if b.WayOut != "" {
+		if b.WayOut != "" && b.WayOut != "wait" {
 			lines = append(lines, indented("way out: "+clean(b.WayOut), "       ", width)...)
 		}
 	}
 	return lines
+}
+
+// mostWaiting bounds how many pods are named that need nobody's help.
+const mostWaiting = 8
+
+func (b *block) names(width int) string {
+	if extra := len(b.who) - mostWaiting; width > 0 && !b.Dead && extra > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(b.who[:mostWaiting], ", "), extra)
+	}
+	return strings.Join(b.who, ", ")
 }
 
 func merge(blockers []drain.Blocker) []*block {
@@ -78,8 +89,8 @@ func sentence(b drain.Blocker, now time.Time) string {
 	if !b.Since.IsZero() && now.Sub(b.Since) >= time.Second {
 		times = append(times, "for "+Span(now.Sub(b.Since)))
 	}
-	if b.Retry.After(now) {
-		times = append(times, "tried again in "+Span(b.Retry.Sub(now)))
+	if b.Retry.After(now) && b.Reason != drain.Leaving {
+		times = append(times, "looked at again in "+Span(b.Retry.Sub(now)))
 	}
 	if len(times) > 0 {
 		text += " (" + strings.Join(times, ", ") + ")"

@@ -107,10 +107,11 @@ func (l *Live) draw() {
 	width, height := l.Size()
 	picture.Now = l.Now()
 	if len(above) > 0 {
-		for i := range above {
-			above[i] = fit(above[i], width)
+		var lines []string
+		for _, line := range above {
+			lines = append(lines, wrap(line, width)...)
 		}
-		l.screen.Above(above, width)
+		l.screen.Above(lines, width)
 	}
 	// The cursor rests on the line below the block: one line of the height is its own.
 	l.screen.Draw(Table(picture, width, height-1, l.paint), width)

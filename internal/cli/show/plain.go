@@ -133,7 +133,7 @@ func blockerWords(e drain.Event) string {
 		text += " (cannot clear by itself)"
 	}
 	text += ": " + clean(b.Message)
-	if b.WayOut != "" {
+	if b.WayOut != "" && b.WayOut != "wait" {
 		text += "; way out: " + clean(b.WayOut)
 	}
 	return text

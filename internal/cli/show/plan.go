@@ -146,7 +146,7 @@ func (p Plan) surgeLines() []string {
 func (p Plan) ladderLines(width int) []string {
 	var lines []string
 	for _, r := range p.Ladder {
-		lines = append(lines, indented(fmt.Sprintf("%-6s %s", Span(r.At.Sub(p.Now)), r.Text), "  ", width)...)
+		lines = append(lines, Item("  after "+Span(r.At.Sub(p.Now)), r.Text, width)...)
 	}
 	return lines
 }

@@ -11,9 +11,8 @@ import (
 
 // group is pods that have the same to say: one of them, or many in one line.
 type group struct {
-	pods  []drain.PodStatus
-	rank  int
-	cause string
+	pods []drain.PodStatus
+	rank int
 }
 
 // The ranks of groups: what needs a person first, what is over last.
@@ -26,44 +25,91 @@ const (
 	rankStaying
 )
 
+// podLines shows single pods while the lines last, and groups beyond that.
 func podLines(p Picture, width, height int, paint Paint) []string {
 	if height <= 0 {
 		return nil
 	}
-	groups := gather(p.Decision.Pods, p.Now)
 	rows := 1
-	if width < 70 {
+	if width < narrow {
 		rows = 2
 	}
-	name := nameWidth(groups, width)
-	var lines []string
-	for _, g := range spread(groups, height/rows) {
-		lines = append(lines, groupLines(g, name, width, p.Now, paint)...)
+	groups := gather(p.Decision.Pods, byCause)
+	for _, coarser := range []grouping{byReason, byRank} {
+		if lineCount(groups, rows) > height {
+			groups = gather(p.Decision.Pods, coarser)
+		}
 	}
-	if len(lines) > height {
-		lines = append(lines[:height-1], paint.dim("… more than fits"))
+	shown := spread(groups, (height-lineCount(groups, rows))/rows)
+	ways := height - lineCount(shown, rows)
+	name := nameWidth(shown, width)
+	var lines []string
+	for _, g := range shown {
+		lines = append(lines, groupLines(g, name, width, p.Now, paint)...)
+		if way := wayOut(g); way != "" && ways > 0 {
+			lines, ways = append(lines, "    "+paint.dim("way out: "+way)), ways-1
+		}
 	}
 	return lines
 }
 
-// gather puts pods of the same rank and cause together, keeping their order.
-func gather(pods []drain.PodStatus, now time.Time) []group {
-	type key struct {
-		rank  int
-		cause string
-	}
-	var groups []group
-	at := map[key]int{}
-	for _, p := range pods {
-		k := key{rankOf(p), cause(p, now)}
-		if k.rank >= rankUnreplaced {
-			k.cause = ""
+// narrow is the width below which a pod takes two lines.
+const narrow = 70
+
+func lineCount(groups []group, rows int) int {
+	n := 0
+	for _, g := range groups {
+		if g.rank >= rankUnreplaced {
+			n++
+		} else {
+			n += rows
 		}
+	}
+	return n
+}
+
+// grouping is how much pods must have in common to share a line.
+type grouping int
+
+const (
+	byCause  grouping = iota // they wait for the same thing
+	byReason                 // … for the same kind of thing
+	byRank                   // they are as much in need of attention
+)
+
+type groupKey struct {
+	rank  int
+	state drain.PodState
+	words string
+}
+
+func (by grouping) key(p drain.PodStatus) groupKey {
+	k := groupKey{rank: rankOf(p)}
+	if k.rank >= rankUnreplaced || by == byRank {
+		return k
+	}
+	k.state = p.State
+	b, held := worst(p.Blockers)
+	switch {
+	case held && by == byCause && p.State != drain.Terminating:
+		k.words = clean(b.Message)
+	case held:
+		k.words = string(b.Reason)
+	}
+	return k
+}
+
+// gather puts pods together that share a line, keeping their order within a rank.
+func gather(pods []drain.PodStatus, by grouping) []group {
+	var groups []group
+	at := map[groupKey]int{}
+	for _, p := range pods {
+		k := by.key(p)
 		i, ok := at[k]
 		if !ok {
 			i = len(groups)
 			at[k] = i
-			groups = append(groups, group{rank: k.rank, cause: k.cause})
+			groups = append(groups, group{rank: k.rank})
 		}
 		groups[i].pods = append(groups[i].pods, p)
 	}
@@ -92,17 +138,37 @@ func rankOf(p drain.PodStatus) int {
 	return rankMoving
 }
 
+// why says what a group waits for: the last of those that shut down, else the words
+// of the first pod.
+func (g group) why(now time.Time) string {
+	first := g.pods[0]
+	slowest := slices.MaxFunc(g.pods, func(a, b drain.PodStatus) int { return a.Pod.Deletion.Compare(b.Pod.Deletion) })
+	if slowest.State == drain.Terminating {
+		return cause(slowest, now)
+	}
+	words := cause(first, now)
+	if b, held := worst(first.Blockers); held && !b.Since.IsZero() && now.Sub(b.Since) >= 10*time.Second {
+		words = Span(now.Sub(b.Since)) + ": " + words
+	}
+	for _, p := range g.pods {
+		if byCause.key(p) != byCause.key(first) {
+			return words + ", and other reasons"
+		}
+	}
+	return words
+}
+
 // cause says in a few words what a pod waits for.
 func cause(p drain.PodStatus, now time.Time) string {
+	if ends := p.Pod.Deletion; p.State == drain.Terminating && ends.After(now) {
+		return "shutting down, grace ends in " + Span(ends.Sub(now))
+	}
 	if b, ok := worst(p.Blockers); ok {
 		text := clean(b.Message)
 		if more := len(p.Blockers) - 1; more > 0 {
 			text += fmt.Sprintf(" (and %d more)", more)
 		}
 		return text
-	}
-	if p.State == drain.Terminating && p.Pod.Deletion.After(now) {
-		return "shutting down, grace ends in " + Span(p.Pod.Deletion.Sub(now))
 	}
 	return clean(p.Note)
 }
@@ -119,10 +185,9 @@ func worst(blockers []drain.Blocker) (drain.Blocker, bool) {
 	return blockers[0], true
 }
 
-// spread opens groups into single pods while the lines last: stuck pods first, then
+// spread opens groups into single pods while the room lasts: stuck pods first, then
 // moving ones. What is over stays a number.
 func spread(groups []group, room int) []group {
-	room -= len(groups)
 	var out []group
 	for _, g := range groups {
 		extra := len(g.pods) - 1
@@ -132,7 +197,7 @@ func spread(groups []group, room int) []group {
 		}
 		room -= extra
 		for _, p := range g.pods {
-			out = append(out, group{pods: []drain.PodStatus{p}, rank: g.rank, cause: g.cause})
+			out = append(out, group{pods: []drain.PodStatus{p}, rank: g.rank})
 		}
 	}
 	return out
@@ -150,7 +215,7 @@ func nameWidth(groups []group, width int) int {
 			}
 		}
 	}
-	if width < 70 {
+	if width < narrow {
 		return min(longest, width-14)
 	}
 	return min(longest, width*2/5)
@@ -171,11 +236,8 @@ func groupLines(g group, name, width int, now time.Time, paint Paint) []string {
 	}
 	colour := rankPaint(g.rank, paint)
 	head := colour(mark) + " " + pad(who, name) + " " + colour(pad(state, len("terminating")))
-	why := g.cause
-	if b, ok := worst(g.pods[0].Blockers); ok && !b.Since.IsZero() && now.Sub(b.Since) >= 10*time.Second {
-		why = Span(now.Sub(b.Since)) + ": " + why
-	}
-	if width >= 70 {
+	why := g.why(now)
+	if width >= narrow {
 		return []string{head + " " + why}
 	}
 	if why == "" {
@@ -192,6 +254,14 @@ func rankPaint(rank int, paint Paint) func(string) string {
 		return paint.move
 	}
 	return paint.wait
+}
+
+// wayOut is what a person has to do for a stuck group.
+func wayOut(g group) string {
+	if b, ok := worst(g.pods[0].Blockers); ok && g.rank == rankStuck {
+		return clean(b.WayOut)
+	}
+	return ""
 }
 
 // crowd names many pods in one line: how many, and where if that is one place.

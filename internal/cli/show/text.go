@@ -67,6 +67,14 @@ func indented(s, margin string, width int) []string {
 	return lines
 }
 
+// Item lays out a short head and a text beside it. A width of 0 means no limit.
+func Item(head, text string, width int) []string {
+	const column = 15
+	lines := indented(text, strings.Repeat(" ", column), width)
+	lines[0] = pad(head, column) + strings.TrimLeft(lines[0], " ")
+	return lines
+}
+
 // Count says "1 pod" or "3 pods".
 func Count(n int, noun string) string {
 	if n == 1 {
