@@ -68,11 +68,12 @@ func later(a, b time.Time) time.Time {
 // passed reports whether the rung has begun; without a deadline none ever does.
 func (l ladder) passed(r rung) bool { return !l.at[r].IsZero() && !l.now.Before(l.at[r]) }
 
+// longestGrace returns the longest grace of a pod that is to leave and was not asked yet.
 func (d *decider) longestGrace() time.Duration {
 	var longest time.Duration
 	for _, name := range d.req.Nodes {
 		for _, p := range d.Cluster.PodsOn(name) {
-			if !p.Terminating() && !p.Mirror {
+			if !p.Terminating() && d.fateOf(p).stays == "" {
 				longest = max(longest, d.ownGrace(p))
 			}
 		}

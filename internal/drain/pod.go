@@ -101,7 +101,9 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 	if p.Terminating() {
 		s.State = Terminating
 		s.Blockers = append(s.Blockers, d.whyStillThere(p, t.node))
-		d.hasten(p)
+		if !g.unclaimed {
+			d.hasten(p)
+		}
 		return s
 	}
 	if g.unclaimed {
@@ -159,12 +161,18 @@ func (d *decider) letGo(s *PodStatus, ref budgetRef) {
 	case len(s.Blockers) == 0:
 		d.used[ref.uid]++
 		d.act(Action{Kind: Evict, Pod: p, Grace: grace, budget: ref})
-	case d.pastBudget(s):
+	case d.pastBudget(s) && d.mayDelete(p):
 		d.act(Action{Kind: Delete, Pod: p, Grace: grace, Why: "the deadline is near (--at-deadline=delete)"})
 	default:
 		return
 	}
 	s.State, s.Blockers = Evicting, nil
+}
+
+// mayDelete reports whether a deletion may be sent: none is under way or held back.
+func (d *decider) mayDelete(p *snapshot.Pod) bool {
+	at, _ := d.standing(Delete, p.UID, p.ResourceVersion)
+	return at == free
 }
 
 // turn says whether the pod's node or wave has to wait for others.
