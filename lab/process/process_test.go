@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,27 +43,32 @@ func TestStopEndsWhatWasStarted(t *testing.T) {
 		{"not asked", "echo up; exec sleep 600", 0, "signal: killed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := t.TempDir()
-			p := startScript(t, dir, tc.script)
-			awaitLog(t, p)
-			records, err := Records(dir)
-			if err != nil || len(records) != 1 || !records[0].Alive() {
-				t.Fatalf("got records %v, %v, want one of a living process", records, err)
-			}
-			if err := records[0].Stop(dir, tc.grace); err != nil {
-				t.Fatal(err)
-			}
-			<-p.Ended()
-			if got := p.Failure().Error(); !strings.Contains(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-			if left, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)); len(left) > 0 {
-				t.Errorf("records left: %v", left)
-			}
-			if err := records[0].Stop(dir, tc.grace); err != nil {
-				t.Errorf("stopping again: %v, want no error", err)
-			}
+			stopped(t, tc.script, tc.grace, tc.want)
 		})
+	}
+}
+
+func stopped(t *testing.T, script string, grace time.Duration, want string) {
+	t.Helper()
+	dir := t.TempDir()
+	p := startScript(t, dir, script)
+	awaitLog(t, p)
+	records, err := Records(dir)
+	if err != nil || len(records) != 1 || !records[0].Alive() {
+		t.Fatalf("got records %v, %v, want one of a living process", records, err)
+	}
+	if err := records[0].Stop(dir, grace); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Ended()
+	if got := p.Failure().Error(); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if left, err := Records(dir); len(left) > 0 || err != nil {
+		t.Errorf("records left: %v, %v", left, err)
+	}
+	if err := records[0].Stop(dir, grace); err != nil {
+		t.Errorf("stopping again: %v, want no error", err)
 	}
 }
 
@@ -172,7 +176,9 @@ func startScript(t *testing.T, dir, script string) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.Stop(dir, 0)
+		if p.Alive() {
+			_ = unix.Kill(p.PID, unix.SIGKILL)
+		}
 		<-p.Ended()
 	})
 	return p
