@@ -104,8 +104,17 @@ func (d *decider) anyBlocked() bool {
 	return false
 }
 
-// act adds an action.
-func (d *decider) act(a Action) { d.out.Actions = append(d.out.Actions, a) }
+// act adds an action. Of two of one kind on one target the later one stands: a node's
+// new state says what its sign of life would have said.
+func (d *decider) act(a Action) {
+	key := tryKey{a.Kind, a.Target()}
+	if i, twice := d.acting[key]; twice {
+		d.out.Actions[i] = a
+		return
+	}
+	d.acting[key] = len(d.out.Actions)
+	d.out.Actions = append(d.out.Actions, a)
+}
 
 // wake asks for another look at t, if nothing happens before.
 func (d *decider) wake(t time.Time) {
