@@ -28,6 +28,7 @@ type decider struct {
 	ladder ladder
 
 	out     Decision
+	acting  map[tryKey]int
 	targets map[string]bool
 	used    map[types.UID]int32 // evictions under each budget that its status does not show yet
 	surges  map[types.UID]*surge
@@ -43,6 +44,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 		View: view, req: req, led: led, wordy: wordy,
 		used:    map[types.UID]int32{},
 		surges:  map[types.UID]*surge{},
+		acting:  map[tryKey]int{},
 		targets: make(map[string]bool, len(req.Nodes)),
 		zones:   map[string]bool{},
 	}
