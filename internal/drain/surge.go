@@ -18,7 +18,8 @@ type surge struct {
 	scaler     *snapshot.Autoscaler // nil where none rules the Deployment
 	leaving    []*snapshot.Pod      // on nodes that drain now, in their turn, not terminating
 	running    int                  // pods that are not terminating
-	ready      int                  // of these, pods that are available
+	asked      int                  // pods whose eviction is under way and not seen yet
+	ready      int                  // of the running ones, pods that are available
 	waiting    Blocker              // what the surge waits for; Reason "" if it may be left to evictions
 	spare      int                  // ready pods beyond what the owner asked for
 }

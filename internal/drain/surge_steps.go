@@ -14,6 +14,8 @@ func (d *decider) stepSurge(s *surge) {
 	switch {
 	case d.blind():
 		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", WayOut: "wait until it answers again"}
+	case record == nil && s.asked > 0:
+		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", counted32(int32(s.asked), "pod"), s.deployment.Name), WayOut: "wait"} //nolint:gosec // a count of pods
 	case record == nil && d.removing(s):
 		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", WayOut: "wait"}
 	case record == nil && !s.deployment.Settled && (s.scaler == nil || !d.ours(s.scaler.Surge)):
@@ -32,7 +34,11 @@ func (d *decider) stepSurge(s *surge) {
 
 func (d *decider) countPods(s *surge) {
 	for _, p := range d.podsOf(s.deployment) {
-		if p.Terminating() || p.Finished() || d.asked(p) != nil {
+		if p.Terminating() || p.Finished() {
+			continue
+		}
+		if d.asked(p) != nil {
+			s.asked++
 			continue
 		}
 		s.running++
