@@ -147,7 +147,12 @@ func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
 func (o *DrainOptions) objections(s *session, req drain.Request, v *voice) bool {
 	var found []drain.Blocker
 	var now time.Time
-	s.source.Read(func(view snapshot.View) { found, now = drain.Objections(view, req), view.Now })
+	s.source.Read(func(view snapshot.View) {
+		found, now = drain.Objections(view, req), view.Now
+		for _, name := range req.Nodes {
+			v.know(view.Cluster.PodsOn(name))
+		}
+	})
 	if len(found) == 0 {
 		return false
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -49,11 +50,13 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		Long:          rootLong,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w (%s --help lists the flags)", err, cmd.CommandPath())
+	})
 	config := genericclioptions.NewConfigFlags(true)
 	config.CacheDir = nil // there is no discovery to cache
 	config.AddFlags(root.PersistentFlags())

@@ -14,7 +14,7 @@ import (
 // stays ignored. A broken pipe is never a reason to die in the middle of a drain.
 func interruptible(parent context.Context, first, second func()) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
-	got := make(chan os.Signal, 2)
+	got := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(got, s)
@@ -22,20 +22,33 @@ func interruptible(parent context.Context, first, second func()) (ctx context.Co
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	done := make(chan struct{})
-	go func() {
-		for _, act := range []func(){first, second} {
-			select {
-			case <-got:
-				act()
-				cancel()
-			case <-done:
-				return
-			}
-		}
-	}()
+	go countSignals(got, done, func() {
+		first()
+		cancel()
+	}, second)
 	return ctx, func() {
 		signal.Stop(got)
 		close(done)
 		cancel()
+	}
+}
+
+// countSignals calls first for the first signal and second for the next. A hang-up is
+// never the second: a closed terminal sends several, and nobody pressed anything.
+func countSignals(got <-chan os.Signal, done <-chan struct{}, first, second func()) {
+	for count := 0; count < 2; {
+		select {
+		case s := <-got:
+			if count > 0 && s == syscall.SIGHUP {
+				continue
+			}
+			if count++; count == 1 {
+				first()
+			} else {
+				second()
+			}
+		case <-done:
+			return
+		}
 	}
 }

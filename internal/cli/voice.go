@@ -10,6 +10,7 @@ import (
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // voice is how a drain speaks: to a terminal, to a pipe or to a program. A reader
@@ -38,6 +39,13 @@ func (v *voice) reporter() drainer.Reporter {
 		return v.json
 	}
 	return show.NewPlain(v.out)
+}
+
+// know tells programs the UIDs of pods that events only name.
+func (v *voice) know(pods []*snapshot.Pod) {
+	if v.json != nil {
+		v.json.Know(pods)
+	}
 }
 
 // begin starts the table where there is a terminal for it, and returns who takes the

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCountSignals(t *testing.T) {
+	tests := []struct {
+		name    string
+		signals []os.Signal
+		want    []string
+	}{
+		{"none", nil, nil},
+		{"one", []os.Signal{os.Interrupt}, []string{"first"}},
+		{"pressed twice", []os.Signal{os.Interrupt, os.Interrupt}, []string{"first", "second"}},
+		{"pressed thrice", []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, []string{"first", "second"}},
+		{"asked to end twice", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, []string{"first", "second"}},
+		{"a terminal closed", []os.Signal{syscall.SIGHUP, syscall.SIGHUP, syscall.SIGHUP}, []string{"first"}},
+		{"pressed, then the terminal closed", []os.Signal{os.Interrupt, syscall.SIGHUP}, []string{"first"}},
+		{"closed, then asked to end", []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, []string{"first", "second"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls []string
+				got, done := make(chan os.Signal, len(tt.signals)), make(chan struct{})
+				for _, s := range tt.signals {
+					got <- s
+				}
+				go countSignals(got, done, func() { calls = append(calls, "first") }, func() { calls = append(calls, "second") })
+				synctest.Wait()
+				close(done)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, calls); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
