@@ -25,9 +25,14 @@ func (d *decider) recover() {
 func (d *decider) departedOwners() [][]*departure {
 	groups := map[types.UID][]*departure{}
 	for _, dep := range d.led.departures {
-		if !dep.gone.IsZero() {
-			groups[dep.pod.Owner.UID] = append(groups[dep.pod.Owner.UID], dep)
+		if dep.gone.IsZero() {
+			continue
 		}
+		ruler := dep.pod.Owner.UID
+		if w := d.workloadOf(dep.pod); w != nil {
+			ruler = w.UID
+		}
+		groups[ruler] = append(groups[ruler], dep)
 	}
 	all := make([][]*departure, 0, len(groups))
 	for _, group := range groups {

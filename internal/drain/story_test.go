@@ -21,6 +21,7 @@ type story struct {
 	led     *drain.Ledger
 	now     time.Time
 	last    drain.Decision
+	open    []drain.Action // sent and not answered
 }
 
 // ask is what kubectl drain NODE… --force --delete-emptydir-data --ignore-daemonsets
@@ -51,6 +52,7 @@ func (s *story) decide() drain.Decision {
 	s.led.Note(&s.last, s.now)
 	for _, a := range s.last.Actions {
 		s.led.Begin(a, s.now)
+		s.open = append(s.open, a)
 	}
 	return s.last
 }
@@ -88,23 +90,25 @@ func (s *story) where() string {
 	return text
 }
 
-// answer gives the same answer to every action of the last decision.
+// answer gives the same answer to every action that was not answered yet.
 func (s *story) answer(code drain.Code) {
-	for _, a := range s.last.Actions {
+	for _, a := range s.open {
 		s.led.Answer(a, drain.Answer{Code: code, Message: "server says " + string(code)}, s.now)
 	}
+	s.open = nil
 }
 
 // say answers the one action of this wording.
 func (s *story) say(deed string, answer drain.Answer) {
 	s.t.Helper()
-	for _, a := range s.last.Actions {
+	for i, a := range s.open {
 		if deedOf(a) == deed {
 			s.led.Answer(a, answer, s.now)
+			s.open = slices.Delete(s.open, i, i+1)
 			return
 		}
 	}
-	s.t.Fatalf("no action %q in %v", deed, deeds(s.last))
+	s.t.Fatalf("no open action %q", deed)
 }
 
 // then makes time pass and changes what is true.

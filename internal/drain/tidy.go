@@ -14,11 +14,12 @@ func (d *decider) tidyUp() Decision {
 	d.out.Outcome = d.led.ending
 	d.awaitUnseen()
 	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID || d.req.Dead[who.ID] })
+	undone := len(d.out.Actions) == 0 && !d.pending // the nodes come last
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		d.showLeft(&t)
-		if t.node != nil && d.own(t.node) && len(d.out.Actions) == 0 {
-			d.leaveNode(&t)
+		if undone && t.node != nil && d.own(t.node) {
+			failed = d.leaveNode(&t, failed)
 		}
 		d.out.Nodes = append(d.out.Nodes, t.status)
 	}
@@ -84,14 +85,14 @@ func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
 			continue
 		}
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
-			failed = d.undoOr(failed, a, fmt.Sprintf("%s/%s is still scaled to %d (it was %d)", w.Namespace, w.Name, w.Replicas, w.Surge.Was))
+			failed = d.undoOr(failed, a, fmt.Sprintf("%s/%s is still scaled to %d (it was %d)", w.Namespace, w.Name, w.Replicas, w.Surge.Was), revert)
 		}
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
 		if a.Surge == nil || !owns(a.Surge.Drainer) || d.surging(a) {
 			continue
 		}
-		failed = d.undoOr(failed, restoreMin(a, nil), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was))
+		failed = d.undoOr(failed, restoreMin(a, nil), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was), revert)
 	}
 	return failed
 }
@@ -105,7 +106,7 @@ func (d *decider) undoCosts(owns func(snapshot.Drainer) bool) (bool, []string) {
 		if p.Terminating() || !owns(snapshot.Drainer{ID: id}) {
 			continue
 		}
-		failed = d.undoOr(failed, Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}, fmt.Sprintf("pod %s/%s still has the lowest deletion cost", p.Namespace, p.Name))
+		failed = d.undoOr(failed, Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}, fmt.Sprintf("pod %s/%s still has the lowest deletion cost", p.Namespace, p.Name), revert)
 	}
 	return d.pending, failed
 }
@@ -114,24 +115,28 @@ func (d *decider) undoCosts(owns func(snapshot.Drainer) bool) (bool, []string) {
 // answer, so that a drain always ends; the record stays for the next usher command.
 const mostUndoTries = 6
 
-func (d *decider) undoOr(failed []string, a Action, left string) []string {
+// revert is what undoes the rest of a drain.
+const revert = "usher drain --revert"
+
+func (d *decider) undoOr(failed []string, a Action, left, again string) []string {
 	_, t := d.standing(a.Kind, a.Target(), a.version())
 	tired := t != nil && t.count >= mostUndoTries && t.answer.Code != Accepted && !t.done.IsZero()
 	if !tired && d.try(a) {
 		d.pending = true
 		return failed
 	}
-	return append(failed, fmt.Sprintf("%s: %s; usher drain --revert tries it again", left, t.answer.Message))
+	return append(failed, fmt.Sprintf("%s: %s; %s tries it again", left, t.answer.Message, again))
 }
 
-// leaveNode writes the drain's end on the node, or takes its cordon away.
-func (d *decider) leaveNode(t *target) {
+// leaveNode writes the drain's end on the node, or takes its cordon away. It adds a
+// sentence if it may not.
+func (d *decider) leaveNode(t *target, failed []string) []string {
 	n := t.node
 	a := Action{Kind: Mark, Node: n, Why: "the drain has ended"}
 	switch {
 	case d.led.ending == Drained || !d.req.UncordonOnFailure:
 		if !working(n.Drain) {
-			return
+			return failed
 		}
 		record := *n.Drain
 		record.State, record.Beat = string(d.led.ending), d.Now
@@ -141,7 +146,11 @@ func (d *decider) leaveNode(t *target) {
 	default:
 		a.Kind = Unmark
 	}
-	d.undoOr(nil, a, "the node keeps the record of this drain")
+	left := fmt.Sprintf("node %s keeps the record of this drain", n.Name)
+	if n.Drain.Cordoned {
+		left = fmt.Sprintf("node %s keeps its cordon and the record of this drain", n.Name)
+	}
+	return d.undoOr(failed, a, left, "usher uncordon "+n.Name)
 }
 
 // showLeft says what is left on a node of a drain that has ended, and what held it

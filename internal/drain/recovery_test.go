@@ -1,0 +1,107 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// leave evicts the pods of this decision and sees them gone.
+func (s *story) leave(facts ...fact) {
+	s.t.Helper()
+	s.decide()
+	s.answer(drain.Accepted)
+	for _, a := range s.last.Actions {
+		if a.Kind == drain.Evict {
+			facts = append(facts, gone(a.Pod.Name))
+		}
+	}
+	s.then(time.Second, facts...)
+	s.decide()
+}
+
+func TestRecovery(t *testing.T) {
+	rest := pods("web", "b", 1)
+	cases := map[string]struct {
+		facts fact // on node a: pod p
+		after fact
+		state drain.PodState
+		note  string
+	}{
+		"a Deployment's pod, nothing yet":          {all(deployment("web", 2), rest, pod("p", on("a"), of("web"))), all(), drain.GoneState, "Deployment/web has not started its replacement yet"},
+		"a Deployment's pod, starting":             {all(deployment("web", 2), rest, pod("p", on("a"), of("web"))), pod("q", on("b"), of("web"), unready), drain.GoneState, "its replacement q is not ready"},
+		"a Deployment's pod, back":                 {all(deployment("web", 2), rest, pod("p", on("a"), of("web"))), pod("q", on("b"), of("web")), drain.Replaced, ""},
+		"… not ready for long enough":              {all(deployment("web", 2, minReady(time.Minute)), rest, pod("p", on("a"), of("web"))), pod("q", on("b"), of("web"), readySince(start)), drain.GoneState, "its replacement q is not ready"},
+		"a Deployment scaled down meanwhile":       {all(deployment("web", 2), rest, pod("p", on("a"), of("web"))), deployment("web", 1), drain.Replaced, ""},
+		"a StatefulSet's pod, back elsewhere":      {all(statefulSet("db", 1), pod("p", on("a"), ofSet("db"))), pod("p", on("b"), ofSet("db"), uid("new")), drain.Replaced, ""},
+		"a StatefulSet's pod, on its way":          {all(statefulSet("db", 1), pod("p", on("a"), ofSet("db"))), pod("p", on("b"), ofSet("db"), uid("new"), unready), drain.GoneState, "its replacement p is not ready"},
+		"a Job's pod":                              {all(controller("Job", "sum", -1), pod("p", on("a"), ofJob("sum"))), all(), drain.Replaced, "its Job sum decides whether it runs again"},
+		"a bare pod":                               {pod("p", on("a")), all(), drain.Replaced, "nothing replaces it: no controller owned it"},
+		"a pod of an owner that cannot be seen":    {pod("p", on("a"), ownedBy("Custom", "x", "x")), all(), drain.Replaced, "its Custom x cannot be seen, so it is unknown whether it was replaced"},
+		"a pod of a ReplicaSet without Deployment": {all(controller("ReplicaSet", "web-rs", 1), pod("p", on("a"), of("web"))), pod("q", on("b"), of("web")), drain.Replaced, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("a")
+			req.Surge = drain.SurgeNever
+			s := tell(t, req, node("a", ours), node("b"), c.facts)
+			s.leave(c.after)
+			same(t, "state", c.state, s.status("p").State)
+			same(t, "note", c.note, s.status("p").Note)
+			same(t, "gone at", start.Add(time.Second), s.status("p").GoneAt)
+		})
+	}
+}
+
+func TestDaemonSetPodsRecovery(t *testing.T) {
+	s := tell(t, asked(evictDaemons), node("a", ours), daemonSet("d"), pod("p", on("a"), ofDaemon("d")))
+	s.leave()
+	same(t, "note", "its DaemonSet runs it wherever the node may have it", s.status("p").Note)
+}
+
+// The pods that left last are the ones that are not replaced yet.
+func TestFirstGoneIsFirstReplaced(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), deployment("web", 3), pods("web", "b", 1), pod("one", on("a"), of("web")), pod("two", on("a"), of("web"), order(1)))
+	s.leave()
+	s.answer(drain.Accepted) // the second wave
+	s.then(time.Second, gone("two"), pod("new", on("b"), of("web")), pod("newer", on("b"), of("web"), unready))
+	s.decide()
+	same(t, "states", []string{"one replaced", "two gone"}, s.states())
+	same(t, "replacement", "newer", s.status("two").Replacement.Name)
+}
+
+// Pods of two ReplicaSets of one Deployment lack the same replacements: each is
+// missing once.
+func TestPodsOfTwoReplicaSetsOfOneDeployment(t *testing.T) {
+	old := workload("ReplicaSet", "old-rs", 1)
+	s := tell(t, never("a"), node("a", ours), deployment("web", 2), pod("p", on("a"), of("web")), pod("q", on("a"), ownedBy("ReplicaSet", "old-rs", "web")),
+		func(c *clusterOf) { old.Owner = c.Workload("uid-web-rs").Owner; c.SetWorkload(old) })
+	s.leave(pod("new", on("b"), of("web")))
+	same(t, "states", []string{"p replaced", "q gone"}, s.states())
+}
+
+func TestWaitReplaced(t *testing.T) {
+	req := never("a")
+	req.WaitReplaced = true
+	s := tell(t, req, node("a", ours), deployment("web", 2), pods("web", "b", 1), pod("p", on("a"), of("web")))
+	s.leave()
+	s.answer(drain.Accepted) // the mark
+	s.then(time.Second, node("a", ours, state("drained"), version("2")), pod("q", on("b"), of("web"), unready))
+	s.expect()
+	s.holds("p: NotReplaced")
+	s.ends(drain.Running)
+	s.then(time.Second, pod("q", on("b"), of("web")))
+	s.expect()
+	s.ends(drain.Drained)
+}
+
+func TestDefaultDoesNotWaitForReplacements(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), deployment("web", 2), pods("web", "b", 1), pod("p", on("a"), of("web")))
+	s.leave()
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, state("drained"), version("2")))
+	s.expect()
+	s.ends(drain.Drained)
+	same(t, "states", []string{"p gone"}, s.states())
+}
