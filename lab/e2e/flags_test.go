@@ -103,7 +103,9 @@ func TestTimeout(t *testing.T) {
 		t.Run(tool.name, func(t *testing.T) {
 			s := held(t)
 			tool.run(t, "drain", s.node, "--timeout=2s").wantCode(t, codes[tool.name])
-			same(t, "left", s.names(t), []string{"db-0", "db-1", "db-2"})
+			if left := s.names(t); len(left) != 3 {
+				t.Errorf("%v are left, want all three", left)
+			}
 		})
 	}
 }
@@ -113,22 +115,38 @@ func TestTimeout(t *testing.T) {
 func held(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t)
+	s.Deployment(t, s.ns, "db", 3)
+	return s.hold(t)
+}
+
+// heldByName is the same with pods that come back under their names. They take a second to end: a budget that has not
+// seen a pod end before the next of its name is there counts that one as disrupted for two minutes.
+func heldByName(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t)
 	s.StatefulSet(t, s.ns, "db", 3, func(st *appsv1.StatefulSet) {
 		st.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+		st.Spec.Template.Annotations = map[string]string{"pod-delete.stage.kwok.x-k8s.io/delay": "1s"}
 	})
+	return s.hold(t)
+}
+
+func (s *stage) hold(t *testing.T) *stage {
+	t.Helper()
 	s.MaxUnavailable(t, s.ns, "db", "1")
 	s.settled(t, 3)
-	for _, name := range []string{"db-1", "db-2"} {
+	s.unready = s.names(t)[1:]
+	for _, name := range s.unready {
 		s.SetReady(t, s.ns, name, false)
 	}
 	s.awaitBudget(t, "db", func(allowed, healthy int32) bool { return allowed == 0 && healthy == 1 })
 	return s
 }
 
-// release makes the pods of held ready again.
+// release makes the pods ready again that hold made unready.
 func (s *stage) release(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"db-1", "db-2"} {
+	for _, name := range s.unready {
 		s.SetReady(t, s.ns, name, true)
 	}
 }

@@ -20,6 +20,7 @@ import (
 // programs that cannot see usher's own types.
 type event struct {
 	Type, Node, State, Message, Outcome string
+	Time                                time.Time
 
 	Pod     *podRef
 	Blocker *blocker

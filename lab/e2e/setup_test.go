@@ -24,6 +24,7 @@ type stage struct {
 
 	node, ns string
 	rec      *recorder
+	unready  []string // pods that hold made unready
 }
 
 // newStage makes a node and a namespace. Pods come with the helpers below.

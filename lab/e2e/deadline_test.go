@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestDeadlineIsShownAndCutsGraces(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Pod(t, s.ns, "slow", podOn(s.node), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(3600)) })
+	s.settled(t, 1)
+	usher(t, "drain", s.node, "--force", "--deadline=20s").wantCode(t, 0).
+		says(t, "evict under the budgets", "start replacements first", "cut graces", "stays (--at-deadline=stop)", "stop and report")
+	if got := s.graceSeen(t, "slow"); got < 10 || got > 18 {
+		t.Errorf("the pod got %d s to end, want what is left of 20 s but 2 s", got)
+	}
+}
+
+func TestDeadlineStopsByDefault(t *testing.T) {
+	t.Parallel()
+	s := held(t)
+	f := drainNode(t, s.node, "--deadline=6s").want(t, 3, "deadline")
+	if len(f.blockers("BudgetExhausted")) == 0 {
+		t.Errorf("the blockers are not the end of it: %+v", f.End.Blockers)
+	}
+	same(t, "deleted", s.rec.ends(t, s.node), nil)
+}
+
+// What has ready siblings elsewhere goes first, what nothing replaces last.
+func TestDeadlineDeletesInSafetyOrder(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	other := s.Nodes(t, 1)[0]
+	s.Deployment(t, s.ns, "1-sibling", 2, spread)
+	s.MaxUnavailable(t, s.ns, "1-sibling", "0")
+	s.Deployment(t, s.ns, "2-single", 1, deploymentOn(s.node))
+	s.MaxUnavailable(t, s.ns, "2-single", "0")
+	s.Deployment(t, s.ns, "3-data", 1, deploymentOn(s.node), func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	})
+	s.MaxUnavailable(t, s.ns, "3-data", "0")
+	s.Pod(t, s.ns, "4-bare", podOn(s.node))
+	s.MaxUnavailable(t, s.ns, "4-bare", "0")
+	s.WaitReady(t, s.ns, nil, 5)
+	s.rec = record(t, s.Lab, s.ns)
+	drainNode(t, s.node, "--force", "--delete-emptydir-data", "--surge=never", "--deadline=16s", "--at-deadline=delete").want(t, 0, "drained")
+	same(t, "order", s.rec.ends(t, s.node), []string{"1-sibling", "2-single", "3-data", "4-bare"})
+	if len(s.rec.left(t, other)) != 2 {
+		t.Errorf("on the other node are %v, want the sibling and its new one", s.rec.left(t, other))
+	}
+}

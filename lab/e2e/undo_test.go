@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/lab/testlab"
+)
+
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	s := held(t)
+	p := start(t, "drain", s.node, "--reason", "new kernel")
+	p.blocked(t, "BudgetExhausted")
+	p.signal(t, os.Interrupt)
+	f := p.wait(t).want(t, 130, "interrupted")
+	if f.End.Left != 3 || len(f.End.Nodes) != 1 || !f.End.Nodes[0].CordonedByUsher || f.End.GoOn == "" {
+		t.Errorf("the summary does not say what was left: %+v", f.End)
+	}
+	record := s.note(t)
+	if !s.cordoned(t) || record == nil || record.State != "interrupted" || record.Why != "new kernel" || record.By == "" || record.Since.IsZero() {
+		t.Errorf("cordoned %v, record %+v", s.cordoned(t), record)
+	}
+	usher(t, "uncordon", s.node).wantCode(t, 0)
+	if s.cordoned(t) || s.note(t) != nil {
+		t.Error("uncordon left something on the node")
+	}
+}
+
+func TestUncordonOnFailure(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Deployment(t, s.ns, "web", 2)
+	s.MaxUnavailable(t, s.ns, "web", "0")
+	s.settled(t, 2)
+	drainNode(t, s.node, "--surge=never", "--uncordon-on-failure").want(t, 2, "blocked")
+	if s.cordoned(t) || s.note(t) != nil {
+		t.Errorf("the node stayed cordoned: %+v", s.note(t))
+	}
+	kubectl(t, "cordon", s.node).wantCode(t, 0)
+	drainNode(t, s.node, "--surge=never", "--uncordon-on-failure").want(t, 2, "blocked")
+	if !s.cordoned(t) {
+		t.Error("somebody else's cordon was taken away")
+	}
+}
+
+func TestUncordonLeavesTheCordonsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Pod(t, s.ns, "a", podOn(s.node))
+	s.settled(t, 1)
+	kubectl(t, "cordon", s.node).wantCode(t, 0)
+	drainNode(t, s.node, "--force").want(t, 0, "drained")
+	usher(t, "uncordon", s.node)
+	if !s.cordoned(t) {
+		t.Error("somebody else's cordon was taken away")
+	}
+	usher(t, "uncordon", s.node).wantCode(t, 1).says(t, "somebody else", "kubectl uncordon "+s.node)
+	kubectl(t, "uncordon", s.node).wantCode(t, 0)
+	drainNode(t, s.node).want(t, 0, "drained")
+	usher(t, "uncordon", s.node).wantCode(t, 0)
+	if s.cordoned(t) {
+		t.Error("usher's own cordon stayed")
+	}
+}
+
+func TestTwoDrainsOfOneNode(t *testing.T) {
+	t.Parallel()
+	s := held(t)
+	first := start(t, "drain", s.node)
+	first.blocked(t, "BudgetExhausted")
+	second := start(t, "drain", s.node)
+	contains(t, second.blocked(t, "AnotherDrain").Message, s.note(t).By)
+	usher(t, "uncordon", s.node).wantCode(t, 1).says(t, "is draining it")
+	s.release(t)
+	first.wait(t).want(t, 0, "drained")
+	second.wait(t).want(t, 0, "drained")
+}
+
+func TestSomebodyUncordonsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	s := held(t)
+	p := start(t, "drain", s.node)
+	p.blocked(t, "BudgetExhausted")
+	kubectl(t, "uncordon", s.node).wantCode(t, 0)
+	f := p.wait(t).want(t, 2, "blocked")
+	if len(f.blockers("NodeNotCordoned")) != 1 {
+		t.Errorf("it is not said that the node is open: %+v", f.End.Blockers)
+	}
+	same(t, "deleted", s.rec.ends(t, s.node), nil)
+}
+
+// Not parallel: a killed drain's traces are read by every usher.
+func TestKilledDrainResumes(t *testing.T) {
+	s := held(t)
+	p := start(t, "drain", s.node, "--reason", "disk")
+	p.blocked(t, "BudgetExhausted")
+	p.signal(t, syscall.SIGKILL)
+	<-p.ended
+	if r := s.note(t); r == nil || r.State != "draining" || !s.cordoned(t) {
+		t.Fatalf("a killed drain leaves its record as it was, got %+v", r)
+	}
+	s.release(t)
+	drainNode(t, s.node, "--reason", "disk").want(t, 0, "drained")
+	usher(t, "uncordon", s.node).wantCode(t, 0)
+	if s.cordoned(t) {
+		t.Error("the cordon of the killed drain is not known to be usher's")
+	}
+	testlab.WaitFor(t, s.Pods(s.ns), "all pods to be back", func(all []*corev1.Pod) bool {
+		return len(all) == 3 && !slices.ContainsFunc(all, func(p *corev1.Pod) bool { return !testlab.PodReady(p) })
+	})
+}
