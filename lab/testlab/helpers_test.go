@@ -121,6 +121,34 @@ func TestVolumeIsAttachedAndDetached(t *testing.T) {
 	})
 }
 
+func TestAttachmentMadeByHandIsAttachedAndDetached(t *testing.T) {
+	l := Get(t)
+	ns := l.Namespace(t)
+	volume := l.Volume(t, ns, "by-hand")
+	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	a.Spec = storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: l.Nodes(t, 1)[0]}
+	a.Spec.Source.PersistentVolumeName = &volume
+	_, err := l.Client().StorageV1().VolumeAttachments().Create(t.Context(), a, metav1.CreateOptions{})
+	check(t, "creating volume attachment", err)
+	state := func(all []*storagev1.VolumeAttachment) (found, attached bool) {
+		for _, b := range all {
+			if b.Name == a.Name {
+				return true, b.Status.Attached
+			}
+		}
+		return false, false
+	}
+	WaitFor(t, l.VolumeAttachments(), "the volume to be attached", func(all []*storagev1.VolumeAttachment) bool {
+		_, attached := state(all)
+		return attached
+	})
+	check(t, "deleting it", l.Client().StorageV1().VolumeAttachments().Delete(t.Context(), a.Name, metav1.DeleteOptions{}))
+	WaitFor(t, l.VolumeAttachments(), "the attachment to be gone", func(all []*storagev1.VolumeAttachment) bool {
+		found, _ := state(all)
+		return !found
+	})
+}
+
 func TestLostNodeKeepsItsPods(t *testing.T) {
 	l := Get(t)
 	node := l.Nodes(t, 1)[0]
