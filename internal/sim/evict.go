@@ -89,6 +89,7 @@ func (s *Sim) askBudget(p *snapshot.Pod) *drain.Answer {
 		return &drain.Answer{Code: drain.RefusedByBudget, Message: refusalOf(b)}
 	}
 	s.useBudget(b, p)
+	s.wakeGuard(found[0])
 	return nil
 }
 

@@ -107,7 +107,7 @@ func (j *judge) mayTouch(s *Sim, a drain.Action) {
 	if n := s.truth.Node(p.Node); n != nil && !n.Unschedulable && !j.excused(s) {
 		j.report(s, "%s of %s from %s, which is not cordoned", a.Kind, p.Key(), p.Node)
 	}
-	allowed := j.req.DisableEviction || j.req.AtDeadline == drain.AtDeadlineDelete && !j.req.Deadline.IsZero()
+	allowed := p.Terminating() || j.req.DisableEviction || j.req.AtDeadline == drain.AtDeadlineDelete && !j.req.Deadline.IsZero()
 	if a.Kind == drain.Delete && !allowed {
 		j.report(s, "deleted %s without permission to pass its budget", p.Key())
 	}
@@ -151,7 +151,7 @@ func (j *judge) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
 		return
 	}
 	if a.Kind == drain.Evict {
-		j.withinBudgets(s, p, "evicted")
+		j.withinBudgets(s, p, "evicted", false)
 	}
 	if j.req.Deadline.IsZero() && !j.req.DisableEviction {
 		j.surgeHolds(s, p)
@@ -163,17 +163,25 @@ func (j *judge) dismissed(s *Sim, p *snapshot.Pod) {
 	if j == nil || j.disturbed || !p.Ready {
 		return
 	}
-	j.withinBudgets(s, p, "scaled away")
+	j.withinBudgets(s, p, "scaled away", true)
 }
 
-func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string) {
+// withinBudgets checks a removal against the budgets with the healthy pods that there
+// are in truth. The disruption controller learns of new replicas only from new pods,
+// and a budget that asks for more than its owner does cannot be kept by scaling.
+func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool) {
 	s.guards.load(p.Namespace)
 	for _, g := range s.guards.of(p) {
 		b := s.truth.Budget(g.key)
 		if b == nil {
 			continue
 		}
-		if t, failed := s.countBudget(g, b, nil); !failed && g.healthy-1 < t.desired {
+		t, failed := s.countBudget(g, b, nil)
+		t.desired = min(t.desired, b.Desired)
+		if replicas, unknown := s.scaleOf(g, b); scaling && !unknown {
+			t.desired = min(t.desired, replicas)
+		}
+		if !failed && g.healthy-1 < t.desired {
 			j.report(s, "%s %s: budget %s needs %d healthy pods and has %d left", how, p.Key(), b.Name, t.desired, g.healthy-1)
 		}
 	}
@@ -205,4 +213,12 @@ func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
 	if ready < record.Was {
 		j.report(s, "removed %s while surging: %d of %d pods ready", p.Key(), ready, record.Was)
 	}
+}
+
+// JudgeAs judges what follows as the doing of another request: a drain that was
+// started again.
+func (s *Sim) JudgeAs(req drain.Request) {
+	found := s.Violations()
+	s.judge = newJudge(req)
+	s.judge.found = found
 }

@@ -1,0 +1,157 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/sim"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// drawWorld makes a small cluster in which anything may meet anything.
+func drawWorld(t *rapid.T) (*world, []string) {
+	w := newWorld()
+	var names []string
+	for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
+		name := fmt.Sprintf("n%d", i)
+		names = append(names, name)
+		w.node(name, fmt.Sprintf("z%d", i%3), func(n *snapshot.Node) {
+			n.Unschedulable = rapid.IntRange(0, 9).Draw(t, "cordoned") == 0
+			n.Allocatable.Pods = int64(rapid.SampledFrom([]int{4, 8, 110}).Draw(t, "room"))
+		})
+	}
+	for i := range rapid.IntRange(1, 5).Draw(t, "workloads") {
+		drawWorkload(t, w, fmt.Sprintf("w%d", i), names)
+	}
+	return w, names
+}
+
+func drawWorkload(t *rapid.T, w *world, name string, nodes []string) {
+	kind := rapid.SampledFrom([]string{
+		"Deployment", "Deployment", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "pod",
+	}).Draw(t, "kind")
+	on := rapid.SliceOfN(rapid.SampledFrom(nodes), 1, 5).Draw(t, "on")
+	options := []podOption{drawPod(t)}
+	switch kind {
+	case "pod":
+		w.pod(name, on[0], options...)
+		drawBudget(t, w, name)
+		return
+	case "DaemonSet":
+		on = nodes
+	}
+	top := w.workload(kind, name, on, options...)
+	if rapid.IntRange(0, 3).Draw(t, "some unready") == 0 {
+		p := *w.cluster.PodNamed(snapshot.Key{Namespace: "shop", Name: name + "-0"})
+		p.Ready, p.ReadySince = false, time.Time{}
+		w.cluster.SetPod(&p)
+	}
+	if kind == "StatefulSet" && rapid.Bool().Draw(t, "volumes") {
+		for _, p := range w.cluster.PodsOf(top.UID) {
+			changed := *p
+			w.volume(&changed, false)
+			w.cluster.SetPod(&changed)
+		}
+	}
+	if kind == "Deployment" && rapid.IntRange(0, 3).Draw(t, "hpa") == 0 {
+		least := rapid.Int32Range(1, top.Replicas).Draw(t, "least")
+		w.autoscaler(name, least, top.Replicas+rapid.Int32Range(0, 3).Draw(t, "most"))
+	}
+	drawBudget(t, w, name)
+}
+
+func drawPod(t *rapid.T) podOption {
+	priority := rapid.SampledFrom([]int32{0, 0, 0, 100, 2_000_000_000}).Draw(t, "priority")
+	order := rapid.SampledFrom([]int{0, 0, 0, -1, 5}).Draw(t, "order")
+	grace := rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, 5 * time.Minute}).Draw(t, "grace")
+	spread := rapid.IntRange(0, 4).Draw(t, "spread") == 0
+	cost := rapid.SampledFrom([]string{"", "", "7"}).Draw(t, "cost")
+	return func(p *snapshot.Pod) {
+		p.Priority, p.Order, p.Grace, p.SpreadHosts, p.DeletionCost = priority, order, grace, spread, cost
+	}
+}
+
+func drawBudget(t *rapid.T, w *world, name string) {
+	for i := range rapid.SampledFrom([]int{0, 1, 1, 1, 1, 2}).Draw(t, "budgets") {
+		form := rapid.SampledFrom([]func(string) budgetOption{minAvailable, maxUnavailable}).Draw(t, "form")
+		value := rapid.SampledFrom([]string{"0", "1", "1", "2", "3", "0%", "25%", "50%", "100%"}).Draw(t, "value")
+		always := rapid.IntRange(0, 3).Draw(t, "always allow") == 0
+		w.budget(fmt.Sprintf("%s-%d", name, i), name, form(value), func(b *snapshot.Budget) { b.AlwaysAllow = always })
+	}
+}
+
+func drawRequest(t *rapid.T, w *world, nodes []string) drain.Request {
+	n := rapid.IntRange(1, len(nodes)).Draw(t, "targets")
+	req := drain.Request{
+		Self: snapshot.Drainer{ID: "d1", By: "rapid"}, Nodes: nodes[:n], Started: w.now,
+		Force:          true,
+		DaemonSets:     rapid.SampledFrom([]drain.DaemonSetMode{drain.DaemonSetsIgnore, drain.DaemonSetsEvict}).Draw(t, "daemonsets"),
+		DeleteEmptyDir: true,
+		Surge:          rapid.SampledFrom([]drain.SurgeMode{drain.SurgeAuto, drain.SurgeAuto, drain.SurgeAlways, drain.SurgeNever}).Draw(t, "surge"),
+		MaxParallel:    rapid.IntRange(0, 2).Draw(t, "max parallel"),
+		MaxZones:       rapid.IntRange(0, 2).Draw(t, "max zones"),
+
+		DisableEviction:   rapid.IntRange(0, 9).Draw(t, "disable eviction") == 0,
+		UncordonOnFailure: rapid.Bool().Draw(t, "uncordon on failure"),
+		WaitReplaced:      rapid.IntRange(0, 3).Draw(t, "wait replaced") == 0,
+	}
+	if rapid.IntRange(0, 4).Draw(t, "selected") == 0 {
+		req.PodSelector = labels.SelectorFromSet(labels.Set{"app": "w0"})
+	}
+	if rapid.IntRange(0, 4).Draw(t, "grace given") == 0 {
+		grace := rapid.SampledFrom([]time.Duration{0, 2 * time.Second}).Draw(t, "grace for all")
+		req.Grace = &grace
+	}
+	if rapid.IntRange(0, 4).Draw(t, "has deadline") == 0 {
+		req.Deadline = w.now.Add(rapid.SampledFrom([]time.Duration{20 * time.Second, 2 * time.Minute}).Draw(t, "deadline"))
+		req.AtDeadline = rapid.SampledFrom([]drain.DeadlineMode{drain.AtDeadlineStop, drain.AtDeadlineDelete}).Draw(t, "at deadline")
+	}
+	return req
+}
+
+// drawConfig makes a cluster that takes its time and shows things late, but in which
+// nothing goes wrong.
+func drawConfig(t *rapid.T) sim.Config {
+	upTo := func(most time.Duration) sim.Delay {
+		return func(_ *snapshot.Pod, dice *rand.Rand) time.Duration {
+			return time.Duration(dice.Int64N(int64(most) + 1))
+		}
+	}
+	lag := func(name string) time.Duration {
+		return rapid.SampledFrom([]time.Duration{0, 0, 50 * time.Millisecond, 3 * time.Second}).Draw(t, name)
+	}
+	return sim.Config{
+		Seed:     rapid.Uint64().Draw(t, "seed"),
+		Schedule: upTo(500 * time.Millisecond), Boot: upTo(3 * time.Second), Ready: upTo(20 * time.Second), Stop: upTo(10 * time.Second),
+		Controllers: lag("controllers"), Budgets: lag("budget status"),
+		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 2 * time.Second, PodGC: 40 * time.Second,
+		Lag: sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag")},
+	}
+}
+
+// drawFaults lets things go wrong as well.
+func drawFaults(t *rapid.T) sim.Faults {
+	share := func(name string) float64 { return rapid.SampledFrom([]float64{0, 0, 0.1, 0.4}).Draw(t, name) }
+	chosen := func(name string) func(*snapshot.Pod) bool {
+		app := rapid.SampledFrom([]string{"", "", "", "w0", "w1"}).Draw(t, name)
+		return func(p *snapshot.Pod) bool { return app != "" && p.Labels["app"] == app }
+	}
+	denied := chosen("denied")
+	return sim.Faults{
+		LostAnswers: share("lost answers"), Outages: share("outages"), Conflicts: share("conflicts"),
+		NoScale: rapid.IntRange(0, 4).Draw(t, "no scale") == 0,
+		NoCost:  rapid.IntRange(0, 4).Draw(t, "no cost") == 0,
+		Deny: func(p *snapshot.Pod) string {
+			if denied(p) {
+				return `admission webhook "guard" denied the request: not now`
+			}
+			return ""
+		},
+		NeverReady: chosen("never ready"),
+	}
+}
