@@ -1,0 +1,113 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func TestWhy(t *testing.T) {
+	cases := map[string]struct {
+		facts fact
+		want  []string
+	}{
+		"nothing":               {all(deployment("web", 3), pod("p", on("a"), of("web")), budget("web", 3, 2, 3)), nil},
+		"an exhausted budget":   {all(deployment("web", 3), pod("p", on("a"), of("web")), budget("web", 2, 2, 3)), []string{"p: BudgetExhausted"}},
+		"all at once":           {all(pod("p", on("a"), labelled("app", "web"), emptyDir("x")), budget("web", 2, 2, 3)), []string{"p: UnreplicatedPod!", "p: LocalStorage!", "p: BudgetExhausted"}},
+		"it is on its way":      {pod("p", on("a"), of("web"), endsAt(start.Add(time.Minute))), []string{"p: Terminating"}},
+		"a static pod":          {pod("p", on("a"), mirror), []string{"p: RejectedByServer!"}},
+		"a DaemonSet's pod":     {all(daemonSet("d"), pod("p", on("a"), ofDaemon("d"))), []string{"p: DaemonSetPod!"}},
+		"a pod without a node":  {all(deployment("web", 3), pod("p", of("web"), phase("Pending"))), nil},
+		"two budgets, one pod":  {all(pod("p", on("a"), of("web")), budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("x"))), []string{"p: SeveralBudgets!"}},
+		"a dead budget, namely": {all(deployment("web", 1), pod("p", on("a"), of("web")), budget("web", 1, 1, 1, minAvailable("1"))), []string{"p: BudgetNeverAllows!"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			view := snapshot.View{Now: start, Cluster: cluster(node("a"), c.facts)}
+			same(t, "blockers", c.want, reasonsOf(drain.Why(view, view.Cluster.Pod("uid-p"))))
+		})
+	}
+}
+
+func TestWhyOffersASurge(t *testing.T) {
+	dead := budget("web", 1, 1, 1, minAvailable("1"))
+	view := snapshot.View{Now: start, Cluster: cluster(node("a"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
+	same(t, "way out", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].WayOut)
+
+	view.Cluster = cluster(node("a"), deployment("web", 1), pod("p", on("a"), of("web"), claims("c")), dead)
+	got := drain.Why(view, view.Cluster.Pod("uid-p"))[0]
+	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge is not possible: volume claim c cannot be mounted by a second pod on another node", got.Message)
+}
+
+func TestRelease(t *testing.T) {
+	long := start.Add(-time.Hour)
+	cases := map[string]struct {
+		node fact
+		dead map[string]bool
+		want string // the deed, or why there is none
+	}{
+		"schedulable":                     {node("a"), nil, "it is schedulable"},
+		"cordoned by somebody else":       {node("a", cordoned), nil, "it was cordoned by somebody else, not by usher; kubectl uncordon a removes that"},
+		"cordoned by usher":               {node("a", drainedBy("x", long)), nil, "uncordon a"},
+		"… which has drained it":          {node("a", drainedBy("x", start), state("drained")), nil, "uncordon a"},
+		"… which is still at it":          {node("a", drainedBy("x", start)), nil, "x@host is draining it since 12:00:00; stop that drain first"},
+		"… which is known to be dead":     {node("a", drainedBy("x", start)), map[string]bool{"x": true}, "uncordon a"},
+		"drained on an earlier cordon":    {node("a", drainedBy("x", long), foundCordoned), nil, "unmark a"},
+		"a record that cannot be read":    {node("a", cordoned, func(n *nodeOf) { n.DrainError = "bad json" }), nil, "bad json"},
+		"a record left, cordon taken off": {node("a", drainedBy("x", long), schedulable), nil, "uncordon a"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			view := snapshot.View{Now: start, Cluster: cluster(c.node)}
+			action, why := drain.Release(view, view.Cluster.Node("a"), c.dead)
+			got := why
+			if why == "" {
+				got = deedOf(action)
+			}
+			same(t, "release", c.want, got)
+		})
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	long := start.Add(-time.Hour)
+	cases := map[string]struct {
+		facts fact
+		dead  map[string]bool
+		want  []string
+	}{
+		"nothing":                           {deployment("web", 1), nil, nil},
+		"a surge of a dead drain":           {deployment("web", 2, surgedBy("x", 1, long)), nil, []string{"scale web to 1, no record"}},
+		"a surge of a live drain":           {deployment("web", 2, surgedBy("x", 1, start)), nil, nil},
+		"… whose node gives signs of life":  {all(node("a", drainedBy("x", start)), deployment("web", 2, surgedBy("x", 1, long)), pod("p", of("web"), marked("x"))), nil, nil},
+		"… that is known to be dead":        {deployment("web", 2, surgedBy("x", 1, start)), map[string]bool{"x": true}, []string{"scale web to 1, no record"}},
+		"costs before the scale":            {all(deployment("web", 2, surgedBy("x", 1, long)), pod("p", of("web"), marked("x=7"))), nil, []string{"restore-cost p"}},
+		"the autoscaler before the scale":   {all(deployment("web", 2, surgedBy("x", 1, long)), autoscaler("web", 2, 5, raisedBy("x", 1))), map[string]bool{"x": true}, []string{"scale-min web to 1, no record"}},
+		"an autoscaler alone":               {all(deployment("web", 2), autoscaler("web", 2, 5, raisedBy("x", 1))), map[string]bool{"x": true}, []string{"scale-min web to 1, no record"}},
+		"the owner has scaled since":        {all(solo, deployment("web", 2, surgedBy("x", 1, long)), rescaled(9)), nil, []string{"scale web to 9, no record"}},
+		"marks of a live and a dead drain":  {all(node("a", drainedBy("x", start)), pod("p", of("web"), marked("x")), pod("q", of("web"), marked("y=1"))), nil, []string{"restore-cost q"}},
+		"a marked pod that is on its way":   {pod("p", of("web"), marked("x"), endsAt(start.Add(time.Minute))), nil, nil},
+		"surges of two dead drains at once": {all(deployment("web", 2, surgedBy("x", 1, long)), deployment("api", 4, surgedBy("y", 3, long))), nil, []string{"scale api to 3, no record", "scale web to 1, no record"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			view := snapshot.View{Now: start, Cluster: cluster(c.facts)}
+			d := drain.Leftovers(view, c.dead, drain.NewLedger())
+			same(t, "actions", c.want, deeds(d))
+			same(t, "settled", len(c.want) == 0, d.Settled)
+		})
+	}
+}
+
+func TestLeftoversThatMayNotBeUndone(t *testing.T) {
+	view := snapshot.View{Now: start, Cluster: cluster(deployment("web", 2, surgedBy("x", 1, start.Add(-time.Hour))))}
+	led := drain.NewLedger()
+	d := drain.Leftovers(view, nil, led)
+	led.Begin(d.Actions[0], start)
+	led.Answer(d.Actions[0], drain.Answer{Code: drain.Forbidden, Message: "no"}, start)
+	d = drain.Leftovers(view, nil, led)
+	same(t, "settled", true, d.Settled)
+	same(t, "notes", []string{"default/web is still scaled to 2 (it was 1): no; usher drain --revert tries it again"}, d.Notes)
+}
