@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+type result struct {
+	code     int
+	out, err string
+}
+
+// usher runs a command line without any cluster configured.
+func usher(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	var out, errOut bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}
+	code := Main(append([]string{"usher"}, args...), streams)
+	return result{code, out.String(), errOut.String()}
+}
+
+func TestBadUsage(t *testing.T) {
+	notYAML := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(notYAML, []byte("{{{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown command", []string{"drane"}, `unknown command "drane"`},
+		{"unknown flag", []string{"drain", "--frob"}, "unknown flag: --frob (usher drain --help lists the flags)"},
+		{"flag of another type", []string{"drain", "a", "--timeout=x"}, `invalid argument "x" for "--timeout"`},
+		{"no node", []string{"drain"}, "no node was named"},
+		{"names and labels", []string{"drain", "a", "-l", "b"}, "give one of the two"},
+		{"not a node", []string{"drain", "pod/a"}, `"pod/a" is not a node`},
+		{"revert takes no nodes", []string{"drain", "--revert", "a"}, "so it takes no nodes"},
+		{"negative timeout", []string{"drain", "a", "--timeout=-1s"}, "--timeout is negative"},
+		{"dry run of what", []string{"drain", "a", "--dry-run=maybe"}, "--dry-run=maybe is not known: it can be none, client, server"},
+		{"output", []string{"drain", "a", "-o", "yaml"}, "--output=yaml is not known: it can be text, json"},
+		{"all that is wrong", []string{"drain", "a", "--surge=x", "--wait=y"}, "--wait=y is not known"},
+		{"plan output", []string{"plan", "a", "-o", "yaml"}, "--output=yaml is not known"},
+		{"no pod", []string{"why"}, "name one pod"},
+		{"two pods", []string{"why", "a", "b"}, "name one pod"},
+		{"not a pod", []string{"why", "node/a"}, `"node/a" is not a pod`},
+		{"uncordon what", []string{"uncordon"}, "no node was named"},
+		{"no cluster", []string{"drain", "a"}, "no cluster is configured: name a kubeconfig with --kubeconfig or $KUBECONFIG"},
+		{"no cluster to plan on", []string{"plan", "a"}, "no cluster is configured"},
+		{"missing kubeconfig", []string{"drain", "a", "--kubeconfig=/does/not/exist"}, "reading the kubeconfig: stat /does/not/exist"},
+		{"kubeconfig that is none", []string{"drain", "a", "--kubeconfig=" + notYAML}, "reading the kubeconfig: error loading config file"},
+		{"nobody listens", []string{"drain", "a", "--server=http://127.0.0.1:1"}, "reaching the apiserver at http://127.0.0.1:1"},
+		{"missing dump", []string{"plan", "a", "-f", "/does/not/exist"}, "reading the dump: open /does/not/exist"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := usher(t, "", tt.args...)
+			if got.code != exitUsage || !strings.HasPrefix(got.err, "error: ") || !strings.Contains(got.err, tt.want) {
+				t.Errorf("exit %d, stderr %q; want 1 and %q", got.code, got.err, tt.want)
+			}
+			if got.out != "" {
+				t.Errorf("stdout %q, want nothing", got.out)
+			}
+		})
+	}
+}
+
+func TestServersThatRefuse(t *testing.T) {
+	status := func(code int, reason, message string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			json.NewEncoder(w).Encode(map[string]any{ //nolint:errcheck,errchkjson // the test sees what is missing
+				"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
+			})
+		}
+	}
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		want    string
+	}{
+		{"credentials", status(http.StatusUnauthorized, "Unauthorized", "Unauthorized"), "does not accept the credentials"},
+		{"rights", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "eva" cannot list resource "pods"`), "usher-read --user=eva"},
+		{"not an apiserver", http.NotFound, "check that the address is that of an apiserver"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(tt.handler)
+			defer server.Close()
+			for _, command := range []string{"drain", "plan", "why", "uncordon"} {
+				got := usher(t, "", command, "a", "--server="+server.URL)
+				if got.code != exitUsage || !strings.Contains(got.err, tt.want) {
+					t.Errorf("%s: exit %d, stderr %q; want 1 and %q", command, got.code, got.err, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
+	var out bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
+	if code := Main([]string{"/usr/local/bin/kubectl-usher", "drain", "--help"}, streams); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{"kubectl usher drain NODE…", "  kubectl usher drain worker-1", "130 interrupted"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in the help:\n%s", want, out.String())
+		}
+	}
+}

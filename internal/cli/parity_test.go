@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+type flagShape struct{ Type, Default, Short, Bare string }
+
+// kubectlDrain are the flags of kubectl drain 1.37 (k8s.io/kubectl, pkg/cmd/drain and
+// the helpers of pkg/cmd/util), as they declare themselves. The package is not
+// imported: it would bring all of kubectl into the module.
+var kubectlDrain = map[string]flagShape{
+	"force":                        {"bool", "false", "", "true"},
+	"ignore-daemonsets":            {"bool", "false", "", "true"},
+	"delete-emptydir-data":         {"bool", "false", "", "true"},
+	"grace-period":                 {"int", "-1", "", ""},
+	"timeout":                      {"duration", "0s", "", ""},
+	"pod-selector":                 {"string", "", "", ""},
+	"disable-eviction":             {"bool", "false", "", "true"},
+	"skip-wait-for-delete-timeout": {"int", "0", "", ""},
+	"chunk-size":                   {"int64", "500", "", ""},
+	"dry-run":                      {"string", "none", "", "unchanged"},
+	"selector":                     {"string", "", "l", ""},
+}
+
+func TestDrainTakesEveryFlagOfKubectl(t *testing.T) {
+	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+	drain, _, err := root.Find([]string{"drain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range kubectlDrain {
+		f := drain.Flags().Lookup(name)
+		if f == nil {
+			t.Errorf("no --%s", name)
+			continue
+		}
+		if diff := cmp.Diff(want, flagShape{f.Value.Type(), f.DefValue, f.Shorthand, f.NoOptDefVal}); diff != "" {
+			t.Errorf("--%s (-kubectl +usher):\n%s", name, diff)
+		}
+	}
+}
+
+func TestDryRunMeansWhatItMeansToKubectl(t *testing.T) {
+	for value, want := range map[string]string{
+		"none": dryRunNone, "client": dryRunClient, "server": dryRunServer, "unchanged": dryRunClient,
+		"true": dryRunClient, "false": dryRunNone, "1": dryRunClient, "0": dryRunNone,
+	} {
+		if got, err := dryRunOf(value); got != want || err != nil {
+			t.Errorf("--dry-run=%s means %q (%v), want %q", value, got, err, want)
+		}
+	}
+	_, err := dryRunOf("maybe")
+	wantError(t, err, "it can be none, client, server")
+}
+
+func TestCommandLineCanBeTypedAgain(t *testing.T) {
+	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+	drain, _, err := root.Find([]string{"drain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"a", "--force", "--reason=new disk, it's due", "--deadline=2m", "--token=secret", "--context=lab", "--grace-period", "3", "b"}
+	if err := drain.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	got := commandLine("usher drain", drain.Flags().Args(), drain.Flags())
+	want := `usher drain a b --force --reason='new disk, it'\''s due' --context=lab --grace-period=3`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
