@@ -18,6 +18,7 @@ const (
 	Terminating PodState = "terminating" // the API has accepted its deletion
 	GoneState   PodState = "gone"        // seen gone; its replacement is not ready yet
 	Replaced    PodState = "replaced"    // seen gone, and its replacement is ready
+	Ended       PodState = "ended"       // seen gone, and no replacement is due: Note says why
 )
 
 // PodStatus is a pod on a targeted node, or one that has left it.

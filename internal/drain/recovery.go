@@ -141,7 +141,8 @@ func because(why string) string {
 	return ": " + why
 }
 
-// departed shows a pod that left; a blocker means that it is not replaced yet.
+// departed shows a pod that left. A blocker means that it is not replaced yet, a note
+// without one that no replacement is due.
 func (d *decider) departed(dep *departure, next *snapshot.Pod, b Blocker, note string) {
 	s := PodStatus{Pod: dep.pod, State: Replaced, Note: note, GoneAt: dep.gone, Replacement: next}
 	if b.Reason != "" {
@@ -150,6 +151,9 @@ func (d *decider) departed(dep *departure, next *snapshot.Pod, b Blocker, note s
 			s.Blockers = []Blocker{b}
 			d.pending = d.pending || d.led.ending == Running
 		}
+	}
+	if s.State == Replaced && note != "" {
+		s.State = Ended
 	}
 	d.show(s)
 }

@@ -121,7 +121,7 @@ func rankOf(p drain.PodStatus) int {
 	switch p.State {
 	case drain.Staying:
 		return rankStaying
-	case drain.Replaced:
+	case drain.Replaced, drain.Ended:
 		return rankGone
 	case drain.GoneState:
 		return rankUnreplaced

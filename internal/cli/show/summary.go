@@ -43,7 +43,7 @@ func Summarize(d drain.Decision, view snapshot.View, req drain.Request, goOn str
 		switch p.State {
 		case drain.Staying:
 			s.Staying++
-		case drain.Replaced:
+		case drain.Replaced, drain.Ended:
 			s.Gone++
 		case drain.GoneState:
 			s.Gone++
