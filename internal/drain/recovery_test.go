@@ -36,9 +36,9 @@ func TestRecovery(t *testing.T) {
 		"a Deployment scaled down meanwhile":       {all(deployment("web", 2), rest, pod("p", on("a"), of("web"))), deployment("web", 1), drain.Replaced, ""},
 		"a StatefulSet's pod, back elsewhere":      {all(statefulSet("db", 1), pod("p", on("a"), ofSet("db"))), pod("p", on("b"), ofSet("db"), uid("new")), drain.Replaced, ""},
 		"a StatefulSet's pod, on its way":          {all(statefulSet("db", 1), pod("p", on("a"), ofSet("db"))), pod("p", on("b"), ofSet("db"), uid("new"), unready), drain.GoneState, "its replacement p is not ready"},
-		"a Job's pod":                              {all(controller("Job", "sum", -1), pod("p", on("a"), ofJob("sum"))), all(), drain.Replaced, "its Job sum decides whether it runs again"},
-		"a bare pod":                               {pod("p", on("a")), all(), drain.Replaced, "nothing replaces it: no controller owned it"},
-		"a pod of an owner that cannot be seen":    {pod("p", on("a"), ownedBy("Custom", "x", "x")), all(), drain.Replaced, "its Custom x cannot be seen, so it is unknown whether it was replaced"},
+		"a Job's pod":                              {all(controller("Job", "sum", -1), pod("p", on("a"), ofJob("sum"))), all(), drain.Ended, "its Job sum decides whether it runs again"},
+		"a bare pod":                               {pod("p", on("a")), all(), drain.Ended, "nothing replaces it: no controller owned it"},
+		"a pod of an owner that cannot be seen":    {pod("p", on("a"), ownedBy("Custom", "x", "x")), all(), drain.Ended, "its Custom x cannot be seen, so it is unknown whether it was replaced"},
 		"a pod of a ReplicaSet without Deployment": {all(controller("ReplicaSet", "web-rs", 1), pod("p", on("a"), of("web"))), pod("q", on("b"), of("web")), drain.Replaced, ""},
 	}
 	for name, c := range cases {
