@@ -55,6 +55,6 @@ func settle(err error, errOut io.Writer) int {
 	case errors.As(err, &done):
 		return done.code
 	}
-	fmt.Fprintf(errOut, "error: %v\n", err) //nolint:errcheck // nobody is left to tell
+	fmt.Fprintf(errOut, "error: %v\n", err)
 	return exitUsage
 }

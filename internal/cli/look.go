@@ -46,7 +46,7 @@ func lookAtDump(in io.Reader, name string) (snapshot.View, error) {
 		if err != nil {
 			return snapshot.View{}, fmt.Errorf("reading the dump: %w", err)
 		}
-		defer file.Close() //nolint:errcheck // it was only read
+		defer file.Close()
 		in = file
 	} else {
 		name = "standard input"

@@ -74,7 +74,7 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 	for _, name := range names {
 		code, words := release(ctx, s, name)
 		worst = max(worst, code)
-		fmt.Fprintf(o.Out, "%s: %s\n", name, words) //nolint:errcheck // the exit code tells as well
+		fmt.Fprintf(o.Out, "%s: %s\n", name, words)
 	}
 	return exitWith(worst)
 }

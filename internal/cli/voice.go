@@ -74,7 +74,7 @@ func (v *voice) say(lines ...string) {
 			v.json.Event(drain.Event{At: time.Now(), Kind: drain.EventNote, Message: strings.TrimSpace(line)})
 			continue
 		}
-		fmt.Fprintln(v.out, line) //nolint:errcheck // Quiet never fails
+		fmt.Fprintln(v.out, line)
 	}
 }
 
@@ -84,7 +84,7 @@ func (v *voice) urgent(text string) {
 		v.live.Banner(text)
 		return
 	}
-	fmt.Fprintln(v.err, text) //nolint:errcheck // Quiet never fails
+	fmt.Fprintln(v.err, text)
 }
 
 // summary prints how the drain ended; it is the last thing printed.
@@ -135,6 +135,6 @@ func (v *voice) page(object func() ([]byte, error), lines func(width int, paint 
 	if err != nil {
 		return fmt.Errorf("printing JSON: %w", err)
 	}
-	fmt.Fprintf(v.out, "%s\n", text) //nolint:errcheck // Quiet never fails
+	fmt.Fprintf(v.out, "%s\n", text)
 	return nil
 }

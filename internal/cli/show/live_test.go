@@ -34,7 +34,7 @@ func TestLiveDrawsSeldomHoweverManyFrames(t *testing.T) {
 		l := liveOn(&out)
 		for i := range 1000 {
 			l.Frame(time.Now(), drain.Decision{Nodes: make([]drain.NodeStatus, i%7)})
-			time.Sleep(time.Millisecond) // of the bubble's clock
+			<-time.After(time.Millisecond) // of the bubble's clock
 		}
 		l.Close()
 		if got := strings.Count(out.String(), "draining"); got > 15 {
@@ -47,7 +47,7 @@ func TestLiveClockGoesOnWithoutFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		l := liveOn(&out)
-		time.Sleep(10 * time.Second) // of the bubble's clock
+		<-time.After(10 * time.Second) // of the bubble's clock
 		synctest.Wait()
 		l.Close()
 		if got := out.String(); !strings.Contains(got, "9s") {

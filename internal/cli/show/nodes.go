@@ -65,7 +65,9 @@ func nodeRows(d drain.Decision) []nodeRow {
 	return rows
 }
 
-func left(s drain.PodState) bool { return s == drain.GoneState || s == drain.Replaced || s == drain.Ended }
+func left(s drain.PodState) bool {
+	return s == drain.GoneState || s == drain.Replaced || s == drain.Ended
+}
 
 func nodeLine(r nodeRow, name, width int, paint Paint) string {
 	counts := fmt.Sprintf("%d/%d", r.gone, r.total)

@@ -85,7 +85,7 @@ func blockedLine(e drain.Event, who []string, words string) string {
 }
 
 func (p *Plain) print(line string) {
-	fmt.Fprintln(p.out, line) //nolint:errcheck // a drain goes on without its output
+	fmt.Fprintln(p.out, line)
 }
 
 // EventLine is an event on one line.

@@ -16,6 +16,7 @@ type Summary struct {
 	Nodes       []NodeEnd
 	Gone        int // pods seen gone, replaced or not
 	NotReplaced []drain.PodStatus
+	Ended       []drain.PodStatus // gone, and no replacement is due
 	Left        []drain.PodStatus
 	Staying     int
 	Surged      []string // what still carries a surge of this drain
@@ -43,8 +44,11 @@ func Summarize(d drain.Decision, view snapshot.View, req drain.Request, goOn str
 		switch p.State {
 		case drain.Staying:
 			s.Staying++
-		case drain.Replaced, drain.Ended:
+		case drain.Replaced:
 			s.Gone++
+		case drain.Ended:
+			s.Gone++
+			s.Ended = append(s.Ended, p)
 		case drain.GoneState:
 			s.Gone++
 			s.NotReplaced = append(s.NotReplaced, p)

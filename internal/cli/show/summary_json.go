@@ -9,6 +9,7 @@ type summaryJSON struct {
 	Left        int           `json:"left"`
 	Staying     int           `json:"staying"`
 	NotReplaced []leftJSON    `json:"notReplaced"`
+	Ended       []leftJSON    `json:"ended"`
 	LeftPods    []leftJSON    `json:"leftPods"`
 	Surged      []string      `json:"surged"`
 	Blockers    []BlockerJSON `json:"blockers"`
@@ -36,7 +37,7 @@ type leftJSON struct {
 func newSummaryJSON(s Summary) summaryJSON {
 	out := summaryJSON{
 		Seconds: s.Took.Seconds(), Gone: s.Gone, Left: len(s.Left), Staying: s.Staying,
-		Nodes: []nodeEndJSON{}, NotReplaced: leftList(s.NotReplaced), LeftPods: leftList(s.Left),
+		Nodes: []nodeEndJSON{}, NotReplaced: leftList(s.NotReplaced), Ended: leftList(s.Ended), LeftPods: leftList(s.Left),
 		Surged: append([]string{}, s.Surged...), Blockers: blockersJSON(s.Blockers), GoOn: s.GoOn, Stale: s.Stale,
 	}
 	for _, n := range s.Nodes {

@@ -16,7 +16,8 @@ func (s Summary) Lines(width int, paint Paint) []string {
 	for _, n := range s.Nodes {
 		lines = append(lines, indented(nodeEndWords(n), "  ", width)...)
 	}
-	lines = append(lines, s.unreplacedLines(width, paint)...)
+	lines = append(lines, listPods(paint.wait("not replaced yet"), s.NotReplaced, width)...)
+	lines = append(lines, listPods("gone for good", s.Ended, width)...)
 	for _, name := range s.Surged {
 		lines = append(lines, indented(paint.bad("still surged: ")+name+"; undo with: usher drain --revert", "  ", width)...)
 	}
@@ -72,17 +73,17 @@ func nodeEndWords(n NodeEnd) string {
 	return words + ", " + n.Cordon
 }
 
-// unreplacedShown bounds the list: after it only the number counts.
-const unreplacedShown = 10
+// mostPods bounds a list: after it only the number counts.
+const mostPods = 10
 
-func (s Summary) unreplacedLines(width int, paint Paint) []string {
-	if len(s.NotReplaced) == 0 {
+func listPods(title string, pods []drain.PodStatus, width int) []string {
+	if len(pods) == 0 {
 		return nil
 	}
-	lines := []string{"  " + paint.wait(fmt.Sprintf("not replaced yet: %s", Count(len(s.NotReplaced), "pod")))}
-	for i, p := range s.NotReplaced {
-		if i == unreplacedShown {
-			return append(lines, fmt.Sprintf("    … %d more", len(s.NotReplaced)-i))
+	lines := []string{fmt.Sprintf("  %s: %s", title, Count(len(pods), "pod"))}
+	for i, p := range pods {
+		if i == mostPods {
+			return append(lines, fmt.Sprintf("    … %d more", len(pods)-i))
 		}
 		lines = append(lines, indented(p.Pod.Key().String()+": "+replacementWords(p), "    ", width)...)
 	}

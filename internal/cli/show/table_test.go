@@ -13,20 +13,23 @@ import (
 )
 
 func TestTableFitsAnyTerminal(t *testing.T) {
+	p := Picture{Now: noon, Started: noon.Add(-time.Minute), Done: noon.Add(20 * time.Second), Decision: crowded()}
 	for _, width := range []int{10, 40, 69, 70, 80, 200} {
 		for _, height := range []int{1, 2, 5, 12, 24, 60} {
-			for _, colour := range []bool{false, true} {
-				p := Picture{Now: noon, Started: noon.Add(-time.Minute), Done: noon.Add(20 * time.Second), Decision: crowded()}
-				lines := Table(p, width, height, Paint{On: colour})
-				if len(lines) > height {
-					t.Errorf("%dx%d: %d lines", width, height, len(lines))
-				}
-				for _, line := range lines {
-					if w := ansi.StringWidth(line); w > width {
-						t.Errorf("%dx%d: %d cells: %q", width, height, w, line)
-					}
-				}
-			}
+			checkFits(t, Table(p, width, height, Paint{}), width, height)
+			checkFits(t, Table(p, width, height, Paint{On: true}), width, height)
+		}
+	}
+}
+
+func checkFits(t *testing.T, lines []string, width, height int) {
+	t.Helper()
+	if len(lines) > height {
+		t.Errorf("%dx%d: %d lines", width, height, len(lines))
+	}
+	for _, line := range lines {
+		if w := ansi.StringWidth(line); w > width {
+			t.Errorf("%dx%d: %d cells: %q", width, height, w, line)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func wrap(s string, width int) []string {
 		return []string{s}
 	}
 	lines := []string{""}
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		last := &lines[len(lines)-1]
 		switch {
 		case *last == "":

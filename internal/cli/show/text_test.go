@@ -38,8 +38,13 @@ func TestSpan(t *testing.T) {
 		in   time.Duration
 		want string
 	}{
-		{0, "0s"}, {-time.Second, "0s"}, {400 * time.Millisecond, "0s"}, {4 * time.Second, "4s"},
-		{time.Minute, "1m"}, {130 * time.Second, "2m10s"}, {3*time.Hour + 5*time.Minute + 4*time.Second, "3h5m"},
+		{0, "0s"},
+		{-time.Second, "0s"},
+		{400 * time.Millisecond, "0s"},
+		{4 * time.Second, "4s"},
+		{time.Minute, "1m"},
+		{130 * time.Second, "2m10s"},
+		{3*time.Hour + 5*time.Minute + 4*time.Second, "3h5m"},
 		{52 * time.Hour, "2d4h"},
 	}
 	for _, tt := range tests {
