@@ -34,7 +34,7 @@ func (d *decider) surgeWhereNeeded(nodes []target) {
 		}
 	}
 	for _, s := range sortedSurges(groups) {
-		if d.inSurge(s.deployment) || d.needsSurge(s) {
+		if d.inSurge(s.deployment) || d.scaling(s) || d.removing(s) || d.needsSurge(s) {
 			d.surges[s.deployment.UID] = s
 			d.stepSurge(s)
 		}
@@ -143,6 +143,18 @@ func (d *decider) needsSurge(s *surge) bool {
 		return false
 	}
 	return d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget)
+}
+
+// scaling reports whether a step of the surge was sent and is not seen yet.
+func (d *decider) scaling(s *surge) bool {
+	if d.underWay(Scale, s.deployment) {
+		return true
+	}
+	if s.scaler == nil {
+		return false
+	}
+	at, _ := d.standing(ScaleMin, s.scaler.UID, s.scaler.ResourceVersion)
+	return at == underWay
 }
 
 // removing reports whether the last scaling down of this drain is not seen in the pods
