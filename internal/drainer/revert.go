@@ -12,10 +12,13 @@ import (
 // is undone, when the rest may not be undone, or with the context.
 func (d *Drainer) Revert(ctx context.Context) drain.Decision {
 	d.prepare()
+	writing, stop := context.WithCancel(ctx)
 	defer d.writes.Wait()
+	defer stop()
+
 	tidy := timer(tidyFor)
 	for {
-		decision := d.turn(ctx, func(view snapshot.View) drain.Decision {
+		decision := d.turn(writing, func(view snapshot.View) drain.Decision {
 			return drain.Leftovers(view, d.Request.Dead, d.led)
 		})
 		if decision.Settled {
