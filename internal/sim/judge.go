@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -52,7 +53,9 @@ func (s *Sim) Leftovers(drainID string) []string {
 		}
 	}
 	for _, p := range s.truth.MarkedPods() {
-		left = append(left, "deletion cost of pod "+p.Key().String())
+		if id, _, _ := strings.Cut(p.CostMark, "="); id == drainID && !p.Terminating() {
+			left = append(left, "deletion cost of pod "+p.Key().String())
+		}
 	}
 	return left
 }

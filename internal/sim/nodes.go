@@ -22,6 +22,7 @@ func (s *Sim) DeleteNode(name string) {
 		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteNode(name) })
 	}
 	s.after(s.cfg.PodGC, func() {
+		s.judge.meddled(s)
 		for _, p := range s.truth.PodsOn(name) {
 			s.removed(p)
 		}

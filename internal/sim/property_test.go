@@ -38,6 +38,7 @@ func must(t *rapid.T, d *driver, ok bool, format string, args ...any) {
 		return
 	}
 	t.Logf("%s", strings.Join(d.log, "\n"))
+	t.Logf("request %+v", d.req)
 	t.Logf("outcome %q ending %q settled=%v next=%s in flight %d", d.last.Outcome, d.led.Ending(), d.last.Settled, d.last.Next, len(d.inFlight))
 	for _, n := range d.last.Nodes {
 		t.Logf("node %s %s, %d left", n.Name, n.State, n.Left)
@@ -161,7 +162,7 @@ func stateOf(c *snapshot.Cluster) state {
 		s.minimum[a.Name] = a.Min
 	}
 	c.EachPod(func(p *snapshot.Pod) {
-		if p.DeletionCost != "" {
+		if p.DeletionCost != "" && !p.Terminating() {
 			s.costs[p.Name] = p.DeletionCost
 		}
 	})
