@@ -23,8 +23,8 @@ func (c *Cluster) Nodes() []*Node {
 
 // SetWorkload adds or replaces a workload.
 func (c *Cluster) SetWorkload(w *Workload) {
+	c.DeleteWorkload(w.UID) // its owner may have been another
 	c.workloads[w.UID] = w
-	delete(c.surged, w.UID)
 	if w.Surge != nil || w.SurgeError != "" {
 		c.surged[w.UID] = w
 	}
