@@ -120,22 +120,27 @@ func (d *decider) hasten(p *snapshot.Pod) {
 	}
 }
 
-// pastBudget reports whether the pod may now be deleted past what holds it. Only
-// what protects availability is passed over, and only if the operator said so;
-// objections, admission and missing rights stand.
+// pastBudget reports whether the pod may now be deleted past what holds it.
 func (d *decider) pastBudget(s *PodStatus) bool {
-	if d.req.AtDeadline != AtDeadlineDelete || !d.ladder.passed(rungLast) {
+	return d.ladder.passed(rungLast) && d.passable(s.Blockers) && d.deletionTurn(s.Pod)
+}
+
+// passable reports whether a pod that is held so is deleted in the end. Only what
+// protects availability is passed over, and only if the operator said so; objections,
+// admission and missing rights stand.
+func (d *decider) passable(blockers []Blocker) bool {
+	if d.req.AtDeadline != AtDeadlineDelete || d.req.Deadline.IsZero() {
 		return false
 	}
-	for i := range s.Blockers {
-		switch s.Blockers[i].Reason { //nolint:exhaustive // every other reason stands
+	for i := range blockers {
+		switch blockers[i].Reason { //nolint:exhaustive // every other reason stands
 		case BudgetExhausted, BudgetNeverAllows, BudgetNotObserved, TwoBudgets, EarlierWave,
 			SurgeStarting, SurgeImpossible, RolloutUnderway, ServerAskedToWait, ChangedMeanwhile:
 		default:
 			return false
 		}
 	}
-	return d.deletionTurn(s.Pod)
+	return true
 }
 
 // deletionTurn puts deletions past the budget into safety order: what has ready

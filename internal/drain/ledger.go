@@ -21,6 +21,7 @@ type Ledger struct {
 	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
 	daemons    map[daemonKey]bool          // DaemonSets whose pod on a node has left
 	nodes      map[string]types.UID        // targets that were claimed
+	begun      map[string]bool             // targets that a pod was asked to leave
 	since      map[sinceKey]time.Time
 	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	deaf       map[types.UID]string     // what cannot be surged, and why
@@ -84,6 +85,7 @@ func NewLedger() *Ledger {
 		costed:     map[types.UID]*snapshot.Pod{},
 		daemons:    map[daemonKey]bool{},
 		nodes:      map[string]types.UID{},
+		begun:      map[string]bool{},
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
 		costless:   map[types.UID]bool{},
@@ -113,8 +115,12 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	if a.Kind == Evict && a.budget.uid != "" {
 		l.uncounted[a.Target()] = t
 	}
-	if a.Kind == Cordon {
+	switch a.Kind {
+	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
+	case Evict, Delete, LowerCost:
+		l.begun[a.Pod.Node] = true
+	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin:
 	}
 	if a.GiveUp != "" {
 		l.deaf[a.Target()] = a.GiveUp

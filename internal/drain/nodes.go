@@ -15,21 +15,29 @@ type target struct {
 	claimed bool // cordoned, and this drain's record seen on it
 	placed  bool // its pods may leave now
 	another bool // the node was deleted, and the cluster has another one of this name
+	deletes bool // the deadline's last rung deletes pods of it
 	front   waveKey
 }
 
 // admitNodes looks at every target, claims those that are free, and gives places to
-// MaxParallel nodes in MaxZones zones, in the given order. A node on which nothing is
-// left that may still move needs no place.
+// MaxParallel nodes in MaxZones zones: first to those whose pods have begun to leave,
+// then in the given order. A node that is being cordoned has its place kept. A node on
+// which nothing is left that may still move needs none.
 func (d *decider) admitNodes() []target {
 	targets := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		t.claimed = t.node != nil && d.claim(&t)
-		if t.claimed {
-			d.place(&t)
-		}
 		targets = append(targets, t)
+	}
+	for _, begun := range []bool{true, false} {
+		for i := range targets {
+			t := &targets[i]
+			cordoning := t.node != nil && len(t.status.Blockers) == 0
+			if (t.claimed || cordoning) && d.led.begun[t.status.Name] == begun {
+				d.place(t)
+			}
+		}
 	}
 	return targets
 }
@@ -139,17 +147,21 @@ func (d *decider) claim(t *target) bool {
 	return false
 }
 
+// cordonsAwaited is how often a cordon may fail before the other nodes go on without it.
+const cordonsAwaited = 4
+
 func (d *decider) cordon(t *target) {
 	n := t.node
 	record := &snapshot.DrainRecord{
 		Drainer: d.self(), Why: d.req.Why, Since: d.req.Started, State: "draining",
 		Cordoned: !n.Unschedulable || (n.Drain != nil && n.Drain.Cordoned),
 	}
+	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)
 	if d.try(Action{Kind: Cordon, Node: n, Record: record, Why: "no new pods are to come"}) {
 		d.pending = true
+		d.cordoning = d.cordoning || sent == nil || sent.count < cordonsAwaited
 		return
 	}
-	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)
 	b := Blocker{Reason: refusalReason[sent.answer.Code], Dead: true, Message: sent.answer.Message, WayOut: "see the server's words"}
 	if b.Reason == NoPermission {
 		b.WayOut = "ask for the right to patch nodes"

@@ -44,7 +44,7 @@ func (d *decider) nodeState(t *target, g *gate, staying []*snapshot.Pod) {
 		d.pending = d.pending || t.status.Left == 0
 	case t.status.Left == 0:
 		d.awaitVolumes(t, staying)
-	case g.alive == 0:
+	case g.alive == 0 && !t.deletes:
 		t.status.State = NodeBlocked
 		d.mark(t, string(NodeBlocked))
 	default:
@@ -178,6 +178,9 @@ func (d *decider) mayDelete(p *snapshot.Pod) bool {
 // turn says whether the pod's node or wave has to wait for others.
 func (d *decider) turn(p *snapshot.Pod, g *gate) []Blocker {
 	switch {
+	case d.cordoning:
+		return []Blocker{{Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
+			Message: "every node of the drain is cordoned first", WayOut: "wait"}}
 	case !g.placed:
 		return []Blocker{{Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
 			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", WayOut: "wait"}}
@@ -313,7 +316,9 @@ func (d *decider) count(s PodStatus, t *target) {
 		}
 		return
 	}
-	if !stuck(s.Blockers) {
+	deletes := d.passable(s.Blockers)
+	t.deletes = t.deletes || deletes
+	if deletes || !stuck(s.Blockers) {
 		d.pending = true
 		return
 	}
