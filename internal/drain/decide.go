@@ -27,16 +27,17 @@ type decider struct {
 	wordy  bool
 	ladder ladder
 
-	out     Decision
-	acting  map[tryKey]int
-	targets map[string]bool
-	used    map[types.UID]int32 // evictions under each budget that its status does not show yet
-	surges  map[types.UID]*surge
-	zones   map[string]bool // zones with a draining node
-	active  int             // draining nodes
-	pending bool            // something is under way or may clear: the drain goes on
-	left    int             // pods that still have to leave
-	barred  int             // of these, pods that the caller may not evict
+	out       Decision
+	acting    map[tryKey]int
+	targets   map[string]bool
+	used      map[types.UID]int32 // evictions under each budget that its status does not show yet
+	surges    map[types.UID]*surge
+	zones     map[string]bool // zones with a draining node
+	active    int             // draining nodes
+	cordoning bool            // a cordon is on its way: nothing moves before all nodes have theirs
+	pending   bool            // something is under way or may clear: the drain goes on
+	left      int             // pods that still have to leave
+	barred    int             // of these, pods that the caller may not evict
 }
 
 func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decider {

@@ -14,6 +14,8 @@ func (d *decider) stepSurge(s *surge) {
 	switch {
 	case d.blind():
 		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", WayOut: "wait until it answers again"}
+	case record == nil && d.cordoning:
+		s.waiting = Blocker{Reason: NodeWaitsTurn, Message: "every node of the drain is cordoned first", WayOut: "wait"}
 	case record == nil && s.asked > 0:
 		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", counted32(int32(s.asked), "pod"), s.deployment.Name), WayOut: "wait"} //nolint:gosec // a count of pods
 	case record == nil && d.removing(s):
