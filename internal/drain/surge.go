@@ -158,9 +158,9 @@ func (d *decider) scaling(s *surge) bool {
 }
 
 // removing reports whether the last scaling down of this drain is not seen in the pods
-// yet: pods that it marked are still there, and more run than the Deployment wants.
+// yet: more run than the Deployment wants. Which of them go is not decided by us.
 func (d *decider) removing(s *surge) bool {
-	if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return markedBy(p, d.req.Self.ID) }) {
+	if d.led.tries[tryKey{Scale, s.deployment.UID}] == nil {
 		return false
 	}
 	running := 0
