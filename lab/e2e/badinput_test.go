@@ -60,7 +60,7 @@ func TestNoPermission(t *testing.T) {
 
 func TestUnreachableAPIServer(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

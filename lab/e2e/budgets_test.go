@@ -92,9 +92,8 @@ func TestPodRecreatedElsewhere(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if now := podNow(t, s.Lab, s.ns, "db-0"); now.UID == again.UID {
-			t.Log("this time kubectl did not evict it: kubectl has become better, or was slow")
-		}
+		// Not a failure: kubectl may become better, or have been slow this once.
+		t.Logf("kubectl evicted the db-0 that had come back on %s: %t", again.Spec.NodeName, podNow(t, s.Lab, s.ns, "db-0").UID != again.UID)
 	})
 }
 

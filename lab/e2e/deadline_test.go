@@ -21,12 +21,22 @@ func TestDeadlineIsShownAndCutsGraces(t *testing.T) {
 
 func TestDeadlineStopsByDefault(t *testing.T) {
 	t.Parallel()
-	s := held(t)
-	f := drainNode(t, s.node, "--deadline=6s").want(t, 3, "deadline")
-	if len(f.blockers("BudgetExhausted")) == 0 {
-		t.Errorf("the blockers are not the end of it: %+v", f.End.Blockers)
-	}
-	same(t, "deleted", s.rec.ends(t, s.node), nil)
+	t.Run("what a budget holds stays", func(t *testing.T) {
+		s := held(t)
+		f := drainNode(t, s.node, "--deadline=6s", "--surge=never").want(t, 3, "deadline")
+		if len(f.blockers("BudgetExhausted")) == 0 {
+			t.Errorf("the blockers are not the end of it: %+v", f.End.Blockers)
+		}
+		same(t, "deleted", s.rec.ends(t, s.node), nil)
+	})
+	t.Run("a surge that came too late is taken back", func(t *testing.T) {
+		s := held(t)
+		p := start(t, "drain", s.node, "--deadline=8s")
+		p.blocked(t, "SurgeStarting")
+		p.wait(t).want(t, 3, "deadline")
+		s.replicas(t, "db", 3)
+		same(t, "deleted", s.rec.ends(t, s.node), nil)
+	})
 }
 
 // What has ready siblings elsewhere goes first, what nothing replaces last.

@@ -17,7 +17,7 @@ func TestPlainLinesInAPipe(t *testing.T) {
 	if strings.ContainsAny(r.Out, "\x1b\r") {
 		t.Errorf("escape sequences in a pipe: %q", r.Out)
 	}
-	if !regexp.MustCompile(`(?m)^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ pod `+s.ns+`/a terminating`).MatchString(r.Out) {
+	if !regexp.MustCompile(`(?m)^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ pod ` + s.ns + `/a terminating`).MatchString(r.Out) {
 		t.Errorf("no line says that the pod is terminating:\n%s", r.Out)
 	}
 }

@@ -1,24 +1,30 @@
 package e2e
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // brief pods have to end within a second, so that what keeps them is known as soon.
 func brief(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(1)) }
+
+const release = `{"metadata":{"finalizers":null}}`
 
 func TestFinalizerHoldsATerminatingPod(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.Pod(t, s.ns, "kept", podOn(s.node), brief, func(p *corev1.Pod) { p.Finalizers = []string{"lab.usher.sh/backup"} })
 	s.settled(t, 1)
-	t.Cleanup(func() { s.patchPod(t, "kept", `{"metadata":{"finalizers":null}}`) })
+	t.Cleanup(func() { // what a failed test leaves would keep its namespace for ever
+		_, _ = s.Client().CoreV1().Pods(s.ns).Patch(context.WithoutCancel(t.Context()), "kept", types.MergePatchType, []byte(release), metav1.PatchOptions{})
+	})
 	p := start(t, "drain", s.node, "--force")
 	contains(t, p.blocked(t, "HeldByFinalizers").Message, "lab.usher.sh/backup")
-	s.patchPod(t, "kept", `{"metadata":{"finalizers":null}}`)
+	s.patchPod(t, "kept", release)
 	p.wait(t).want(t, 0, "drained")
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -79,18 +80,26 @@ func TestSurgeOfASingleReplicaWithoutABudget(t *testing.T) {
 
 func TestSurgeAlways(t *testing.T) {
 	t.Parallel()
-	budgets := map[string]func(*stage){
-		"maxUnavailable": func(s *stage) { s.MaxUnavailable(t, s.ns, "web", "1") },
-		"minAvailable":   func(s *stage) { s.MinAvailable(t, s.ns, "web", "9") },
+	unavailable := func(s *stage) { s.MaxUnavailable(t, s.ns, "web", "1") }
+	available := func(s *stage) { s.MinAvailable(t, s.ns, "web", "9") }
+	tests := map[string]struct {
+		budget func(*stage)
+		flags  []string
+	}{
+		"under maxUnavailable":                {unavailable, nil},
+		"under minAvailable":                  {available, nil},
+		"with a grace, so by evictions":       {unavailable, []string{"--grace-period=3"}},
+		"with a grace and minAvailable, too":  {available, []string{"--grace-period=3"}},
+		"without a budget, by scaling either": {func(*stage) {}, nil},
 	}
-	for name, budget := range budgets {
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			s.Deployment(t, s.ns, "web", 10)
-			budget(s)
+			tt.budget(s)
 			s.settled(t, 10)
 			s.Nodes(t, 2)
-			drainNode(t, s.node, "--surge=always").want(t, 0, "drained")
+			drainNode(t, append(tt.flags, s.node, "--surge=always")...).want(t, 0, "drained")
 			s.replicas(t, "web", 10)
 			if lowest := s.rec.lowestReady(t, "web"); lowest != 10 {
 				t.Errorf("at the lowest %d pods were ready, want all 10", lowest)
@@ -182,7 +191,7 @@ func TestUnschedulableReplacement(t *testing.T) {
 	t.Parallel()
 	s, p := surging(t)
 	e := p.await(t, "why the replacement is not ready", func(e event) bool {
-		return e.Blocker != nil && e.Blocker.Reason == "SurgeStarting" && len(e.Blocker.Message) > 60
+		return e.Blocker != nil && e.Blocker.Reason == "SurgeStarting" && strings.Contains(e.Blocker.Message, "Unschedulable")
 	})
 	contains(t, e.Blocker.Message, "0 of 1 replacements of shop are ready", "nodes are available")
 	p.signal(t, syscall.SIGINT)

@@ -59,7 +59,7 @@ func TestUncordonLeavesTheCordonsOfOthers(t *testing.T) {
 	if !s.cordoned(t) {
 		t.Error("somebody else's cordon was taken away")
 	}
-	usher(t, "uncordon", s.node).wantCode(t, 1).says(t, "somebody else", "kubectl uncordon "+s.node)
+	usher(t, "uncordon", s.node).wantCode(t, 2).says(t, "somebody else", "kubectl uncordon "+s.node)
 	kubectl(t, "uncordon", s.node).wantCode(t, 0)
 	drainNode(t, s.node).want(t, 0, "drained")
 	usher(t, "uncordon", s.node).wantCode(t, 0)
@@ -75,7 +75,8 @@ func TestTwoDrainsOfOneNode(t *testing.T) {
 	first.blocked(t, "BudgetExhausted")
 	second := start(t, "drain", s.node)
 	contains(t, second.blocked(t, "AnotherDrain").Message, s.note(t).By)
-	usher(t, "uncordon", s.node).wantCode(t, 1).says(t, "is draining it")
+	usher(t, "uncordon", s.node).wantCode(t, 2).says(t, "is draining it")
+	s.Nodes(t, 1)
 	s.release(t)
 	first.wait(t).want(t, 0, "drained")
 	second.wait(t).want(t, 0, "drained")
@@ -104,6 +105,7 @@ func TestKilledDrainResumes(t *testing.T) {
 	if r := s.note(t); r == nil || r.State != "draining" || !s.cordoned(t) {
 		t.Fatalf("a killed drain leaves its record as it was, got %+v", r)
 	}
+	s.Nodes(t, 1)
 	s.release(t)
 	drainNode(t, s.node, "--reason", "disk").want(t, 0, "drained")
 	usher(t, "uncordon", s.node).wantCode(t, 0)

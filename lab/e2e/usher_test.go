@@ -29,7 +29,7 @@ func usherBinary(t *testing.T) string {
 	l := testlab.Get(t)
 	built.Do(func() {
 		built.path = filepath.Join(l.Cluster().Dir, "usher")
-		build := exec.Command("go", "build", "-o", built.path, "./cmd/usher")
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", built.path, "./cmd/usher")
 		build.Dir = filepath.Join("..", "..")
 		if out, err := build.CombinedOutput(); err != nil {
 			built.err = errors.New(err.Error() + ": " + string(out))
