@@ -51,7 +51,7 @@ func (p Plan) headline(paint Paint) string {
 	verdict := ""
 	switch {
 	case len(p.Objections) > 0:
-		verdict = paint.bad("would not start") + ", " + Count(len(p.Objections), "objection") + "; without them:"
+		verdict = paint.bad("would not start") + ", " + Count(len(p.Objections), "objection") + "; without them"
 	case p.Outcome == drain.Drained:
 		verdict = paint.good("would drain")
 	case p.Outcome == drain.DeadlinePassed:

@@ -15,6 +15,7 @@ func TestCleanTakesOutWhatMovesTheCursor(t *testing.T) {
 		{"two\nlines\tand\r\nmore", "two lines and more"},
 		{"\x1b[2Jwiped \x1b]0;title\x07clean", "wiped clean"},
 		{"bell\aring", "bell ring"},
+		{"turned \u202egnp.exe", "turned gnp.exe"},
 		{"", ""},
 	}
 	for _, tt := range tests {
