@@ -2,6 +2,8 @@ package drain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -128,8 +130,22 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, counted32(used, "eviction"))
 		}
 		b.WayOut = "wait until more of its pods are ready"
+		d.stillCounted(&b, budget)
 	}
 	return b
+}
+
+// stillCounted says which pods the disruption controller still counts as being
+// evicted, where that is all that holds the budget: a StatefulSet's pod that came
+// back under its name before the controller looked is counted so for two minutes.
+func (d *decider) stillCounted(b *Blocker, budget *snapshot.Budget) {
+	if budget.Current < budget.Desired || len(budget.Disrupted) == 0 || budget.Allowed > 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(budget.Disrupted))
+	b.Retry = budget.Disrupted[names[0]].Add(disruptedFor)
+	b.Message += fmt.Sprintf("; the disruption controller still counts %s as being evicted, at the latest until %s", listed(names), b.Retry.Format("15:04:05"))
+	b.WayOut = "wait until the controller has looked again"
 }
 
 // unreadyUnder names the pods of a budget that are not ready.

@@ -186,7 +186,7 @@ func (d *decider) turn(p *snapshot.Pod, g *gate) []Blocker {
 			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", WayOut: "wait"}}
 	case g.shut() && !d.ladder.passed(rungShortGrace):
 		return []Blocker{{Reason: EarlierWave, Pod: p.Key(), Node: p.Node,
-			Message: fmt.Sprintf("%s of earlier waves leave first", counted32(int32(g.before), "pod")), WayOut: "wait"}} //nolint:gosec // pods of one node
+			Message: fmt.Sprintf("waits for %s of earlier waves", counted32(int32(g.before), "pod")), WayOut: "wait"}} //nolint:gosec // pods of one node
 	}
 	return nil
 }

@@ -13,32 +13,39 @@ import (
 // (scheduling.SystemCriticalPriority upstream).
 const criticalPriority = 2_000_000_000
 
-// waveKey orders the pods of a node: DaemonSet pods after all others, then by the
-// owner's annotation, then by priority, so that system-*-critical pods are last.
+// waveKey orders the pods of a node: DaemonSet pods after all others, before them the
+// system-*-critical ones; within these, by the owner's annotation, then by priority.
+// An annotation never puts a pod behind those that may serve it.
 type waveKey struct {
 	daemon   bool
+	critical bool
 	order    int
 	priority int32
 }
 
 func waveOf(p *snapshot.Pod) waveKey {
-	return waveKey{daemon: p.Owner.Kind == "DaemonSet", order: p.Order, priority: p.Priority}
+	return waveKey{daemon: p.Owner.Kind == "DaemonSet", critical: p.Priority >= criticalPriority, order: p.Order, priority: p.Priority}
 }
 
 func (k waveKey) compare(other waveKey) int {
+	return cmp.Or(lastTrue(k.daemon, other.daemon), lastTrue(k.critical, other.critical),
+		cmp.Compare(k.order, other.order), cmp.Compare(k.priority, other.priority))
+}
+
+func lastTrue(a, b bool) int {
 	switch {
-	case k.daemon != other.daemon && k.daemon:
+	case a == b:
+		return 0
+	case a:
 		return 1
-	case k.daemon != other.daemon:
-		return -1
 	}
-	return cmp.Or(cmp.Compare(k.order, other.order), cmp.Compare(k.priority, other.priority))
+	return -1
 }
 
 // serving reports whether pods of this wave may serve every other pod of the node
 // (network, volumes): they wait until all others are gone, even those that are
 // blocked for good.
-func (k waveKey) serving() bool { return k.daemon || k.priority >= criticalPriority }
+func (k waveKey) serving() bool { return k.daemon || k.critical }
 
 // inWaves sorts pods into their order of leaving. Pods of one wave stay sorted by
 // namespace and name, so that the same snapshot gives the same order.

@@ -19,7 +19,7 @@ func TestWavesLeaveOneAfterTheOther(t *testing.T) {
 		pod("last", on("a"), order(7)),
 		pod("agent-a", on("a"), ofDaemon("agent"), order(-9)),
 		pod("net-a", on("a"), ofDaemon("net"), priority(critical)))
-	for _, name := range []string{"first", "batch", "web", "gold", "dns", "last", "agent-a", "net-a"} {
+	for _, name := range []string{"first", "batch", "web", "gold", "last", "dns", "agent-a", "net-a"} {
 		s.expect("evict " + name)
 		s.answer(drain.Accepted)
 		s.then(time.Millisecond)
@@ -34,7 +34,7 @@ func TestOneWaveLeavesTogether(t *testing.T) {
 	s.expect("evict a", "evict c")
 	s.holds("b: EarlierWave")
 	same(t, "waves", []int{0, 0, 1}, []int{s.status("a").Wave, s.status("c").Wave, s.status("b").Wave})
-	same(t, "message", "2 pods of earlier waves leave first", s.status("b").Blockers[0].Message)
+	same(t, "message", "waits for 2 pods of earlier waves", s.status("b").Blockers[0].Message)
 }
 
 // Each node has waves of its own: a slow one does not keep the others.
