@@ -38,15 +38,15 @@ func TestOrderOfLeaving(t *testing.T) {
 	s := newStage(t)
 	high, low := s.priority(t, "high", 1000), s.priority(t, "low", -10)
 	s.DaemonSet(t, s.ns, "7-agent", daemonSetOn(s.node), func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.PriorityClassName = s.ns + "-low" })
-	s.Pod(t, s.ns, "5-dns", podOn(s.node), class("system-cluster-critical"))
-	s.Pod(t, s.ns, "6-last", podOn(s.node), low, annotated(snapshot.OrderAnnotation, "1"))
+	s.Pod(t, s.ns, "6-dns", podOn(s.node), class("system-cluster-critical"))
+	s.Pod(t, s.ns, "5-last", podOn(s.node), low, annotated(snapshot.OrderAnnotation, "1"))
 	s.Pod(t, s.ns, "4-high", podOn(s.node), high)
 	s.Pod(t, s.ns, "3-plain", podOn(s.node))
 	s.Pod(t, s.ns, "2-low", podOn(s.node), low)
 	s.Pod(t, s.ns, "1-first", podOn(s.node), high, annotated(snapshot.OrderAnnotation, "-1"))
 	s.settled(t, 7)
 	drainNode(t, s.node, "--force", "--daemonsets=evict").want(t, 0, "drained")
-	want := []string{"1-first", "2-low", "3-plain", "4-high", "5-dns", "6-last", "7-agent"}
+	want := []string{"1-first", "2-low", "3-plain", "4-high", "5-last", "6-dns", "7-agent"}
 	got := slices.DeleteFunc(s.rec.ends(t, s.node), func(app string) bool { return app == "" })
 	same(t, "order", got[:min(len(got), len(want))], want)
 }
