@@ -57,6 +57,18 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			[]string{"Deadline", "after 1m"},
 		},
 		{
+			"an objection keeps it from starting, so no deadline passes",
+			[]string{"plan", "worker-1", "worker-2", "-f", "-", "--deadline=2s"},
+			shop, exitBlocked,
+			[]string{"would not start, 1 objection"},
+		},
+		{
+			"the deadline would pass",
+			[]string{"plan", "worker-1", "-f", "-", "--deadline=2s"},
+			shop, exitLate,
+			[]string{"would not be done by the deadline"},
+		},
+		{
 			"it may go",
 			[]string{"why", "web-1-a", "-n", "shop", "-f", "-"},
 			shop, exitDone,
