@@ -111,13 +111,23 @@ func (s *Sim) create(c *crew, name, node string) {
 		Requests: t.Requests, NodeSelector: t.NodeSelector, Tolerations: t.Tolerations,
 		SpreadHosts: t.SpreadHosts, Order: t.Order, OrderError: t.OrderError,
 	}
+	if node == "" && s.cfg.Schedule == nil {
+		s.scheduler.start()
+		node, p.NotReadyWhy = s.scheduler.find(p)
+		p.Unschedulable = node == ""
+	}
 	if node != "" {
-		s.setPod(p)
-		s.bring(p)
-		return
+		s.bind(p, node)
 	}
 	s.setPod(p)
-	s.queue(p)
+	switch {
+	case node != "":
+		s.bring(p)
+	case p.Unschedulable:
+		s.scheduler.queue = append(s.scheduler.queue, p.UID)
+	default:
+		s.queue(p)
+	}
 }
 
 // claimsFor names the claims of a copy: those that carry the pod's name follow it,

@@ -13,7 +13,7 @@ import (
 type diary struct {
 	sim     *Sim
 	steps   []Step
-	uses    map[snapshot.Key]*BudgetUse
+	uses    map[*guard]*BudgetUse
 	surges  map[snapshot.Key]*Surge
 	ended   time.Duration
 	ready   time.Duration // when a pod last became ready
@@ -22,7 +22,7 @@ type diary struct {
 }
 
 func newDiary(s *Sim) diary {
-	return diary{sim: s, uses: map[snapshot.Key]*BudgetUse{}, surges: map[snapshot.Key]*Surge{}}
+	return diary{sim: s, uses: map[*guard]*BudgetUse{}, surges: map[snapshot.Key]*Surge{}}
 }
 
 func (y *diary) now() time.Duration { return y.sim.now.Sub(y.sim.start) }
@@ -64,10 +64,10 @@ func (y *diary) stepFor(a drain.Action) *Step {
 
 func (y *diary) use(p *snapshot.Pod) {
 	for _, g := range y.sim.guards.of(p) {
-		u := y.uses[g.key]
+		u := y.uses[g]
 		if u == nil {
-			u = &BudgetUse{Budget: g.key, First: y.now(), Lowest: y.sim.truth.Budget(g.key).Current}
-			y.uses[g.key] = u
+			u = &BudgetUse{Budget: g.budget.Key(), First: y.now()}
+			y.uses[g] = u
 		}
 		u.Evictions++
 		u.Last = y.now()
@@ -88,18 +88,10 @@ func (y *diary) scaled(a drain.Action) {
 	}
 }
 
-// look follows the budgets in use.
-func (y *diary) look() {
-	for key, u := range y.uses {
-		if b := y.sim.truth.Budget(key); b != nil {
-			u.Lowest, u.Desired = min(u.Lowest, b.Current), b.Desired
-		}
-	}
-}
-
 func (y *diary) budgets() []BudgetUse {
 	all := make([]BudgetUse, 0, len(y.uses))
-	for _, u := range y.uses {
+	for g, u := range y.uses {
+		u.Lowest, u.Desired = g.lowest, g.budget.Desired
 		all = append(all, *u)
 	}
 	slices.SortFunc(all, func(a, b BudgetUse) int {

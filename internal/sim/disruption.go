@@ -2,6 +2,7 @@ package sim
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,14 +29,11 @@ func (s *Sim) wakeGuard(g *guard) {
 
 // judgeBudget is the disruption controller (trySync upstream).
 func (s *Sim) judgeBudget(g *guard) {
-	b := s.truth.Budget(g.key)
-	if b == nil {
-		return
-	}
+	b := g.budget
 	next := *b
 	next.Observed = true
-	next.Disrupted = s.stillDisrupted(g, b)
-	count, err := s.countBudget(g, b, next.Disrupted)
+	next.Disrupted = s.stillDisrupted(g)
+	count, err := s.countBudget(g, next.Disrupted)
 	if err {
 		next.Allowed = 0
 	} else {
@@ -47,7 +45,7 @@ func (s *Sim) judgeBudget(g *guard) {
 	}
 	next.BlockedSince = s.blockedSince(b, next.Allowed)
 	if !sameStatus(b, &next) {
-		s.setBudget(&next)
+		s.setBudget(g, &next)
 	}
 }
 
@@ -68,7 +66,8 @@ func sameStatus(a, b *snapshot.Budget) bool {
 
 // stillDisrupted keeps the entries of pods that are about to be deleted: neither
 // gone, nor terminating, nor given up.
-func (s *Sim) stillDisrupted(g *guard, b *snapshot.Budget) map[string]time.Time {
+func (s *Sim) stillDisrupted(g *guard) map[string]time.Time {
+	b := g.budget
 	var kept map[string]time.Time
 	for name, at := range b.Disrupted {
 		p := s.truth.PodNamed(snapshot.Key{Namespace: b.Namespace, Name: name})
@@ -89,7 +88,8 @@ type tally struct{ expected, desired, current int32 }
 
 // countBudget returns what a budget's status should say, and whether the
 // disruption controller fails over it.
-func (s *Sim) countBudget(g *guard, b *snapshot.Budget, disrupted map[string]time.Time) (tally, bool) {
+func (s *Sim) countBudget(g *guard, disrupted map[string]time.Time) (tally, bool) {
+	b := g.budget
 	t := tally{expected: g.pods, current: g.healthy}
 	for name := range disrupted {
 		if p := s.truth.PodNamed(snapshot.Key{Namespace: b.Namespace, Name: name}); p != nil && healthy(p) {
@@ -101,7 +101,7 @@ func (s *Sim) countBudget(g *guard, b *snapshot.Budget, disrupted map[string]tim
 		return t, false
 	}
 	var failed bool
-	if t.expected, failed = s.scaleOf(g, b); failed {
+	if t.expected, failed = s.scaleOf(g); failed {
 		return t, true
 	}
 	switch {
@@ -125,28 +125,24 @@ func portion(of *intstr.IntOrString, total int32) int32 {
 // scaleOf adds up the replicas of the controllers behind a budget's pods
 // (getExpectedScale upstream). Pods without a controller do not count. Where a
 // controller cannot be seen, what the server last said stands.
-func (s *Sim) scaleOf(g *guard, b *snapshot.Budget) (int32, bool) {
+func (s *Sim) scaleOf(g *guard) (int32, bool) {
 	var total int32
-	var roots map[types.UID]bool
+	var roots []types.UID
 	for uid, part := range g.owners {
 		if uid == "" {
 			continue
 		}
 		root, replicas, known := s.root(part.owner)
 		if !known {
-			return b.Expected, b.Expected == 0
+			return g.budget.Expected, g.budget.Expected == 0
 		}
 		if replicas < 0 {
 			return 0, true
 		}
-		if roots[root] {
-			continue
+		if !slices.Contains(roots, root) {
+			roots = append(roots, root)
+			total += replicas
 		}
-		if roots == nil {
-			roots = map[types.UID]bool{}
-		}
-		roots[root] = true
-		total += replicas
 	}
 	return total, false
 }

@@ -77,7 +77,7 @@ func (s *Sim) askBudget(p *snapshot.Pod) *drain.Answer {
 		return &drain.Answer{Code: drain.SeveralBudgets,
 			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}
 	}
-	b := s.truth.Budget(found[0].key)
+	b := found[0].budget
 	if !p.Ready && (b.AlwaysAllow || b.Current >= b.Desired && b.Desired > 0) {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *Sim) askBudget(p *snapshot.Pod) *drain.Answer {
 	if b.Allowed <= 0 {
 		return &drain.Answer{Code: drain.RefusedByBudget, Message: refusalOf(b)}
 	}
-	s.useBudget(b, p)
+	s.useBudget(found[0], p)
 	s.wakeGuard(found[0])
 	return nil
 }
@@ -102,7 +102,8 @@ func refusalOf(b *snapshot.Budget) string {
 
 // useBudget writes the eviction into the budget's status. Where the disruption
 // controller reacts at once, the entry of the pod would be gone before anyone saw it.
-func (s *Sim) useBudget(b *snapshot.Budget, p *snapshot.Pod) {
+func (s *Sim) useBudget(g *guard, p *snapshot.Pod) {
+	b := g.budget
 	next := *b
 	next.Allowed--
 	next.BlockedSince = s.blockedSince(b, next.Allowed)
@@ -113,5 +114,5 @@ func (s *Sim) useBudget(b *snapshot.Budget, p *snapshot.Pod) {
 		}
 		next.Disrupted[p.Name] = s.now
 	}
-	s.setBudget(&next)
+	s.setBudget(g, &next)
 }

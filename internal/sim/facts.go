@@ -59,8 +59,9 @@ func (s *Sim) setNode(n *snapshot.Node) {
 	}
 }
 
-func (s *Sim) setBudget(b *snapshot.Budget) {
+func (s *Sim) setBudget(g *guard, b *snapshot.Budget) {
 	b.ResourceVersion = s.version()
+	g.budget, g.lowest = b, min(g.lowest, b.Current)
 	s.truth.SetBudget(b)
 	if !s.watch.direct {
 		s.watch.tell(budgetChannel, s.now, func(c *snapshot.Cluster) { c.SetBudget(b) })

@@ -72,7 +72,7 @@ func (f *forecast) recovered() time.Duration {
 func (f *forecast) unknown() []string {
 	said := f.learn.unknown()
 	if f.end.Outcome == drain.Running {
-		said = append(said, "how it ends: the forecast was cut off")
+		said = append(said, "when it ends: it waits for what its blockers say")
 	}
 	return said
 }

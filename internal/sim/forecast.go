@@ -28,8 +28,10 @@ type forecast struct {
 	led   *drain.Ledger
 	learn *learner
 	diary diary
-	end   drain.Decision // as the drain ended, with all its words
-	turns int
+
+	window window
+	end    drain.Decision // as the drain ended, with all its words
+	turns  int            // decisions so far
 }
 
 func newForecast(view snapshot.View, req drain.Request) *forecast {
@@ -59,30 +61,41 @@ func tickFor(view snapshot.View, req drain.Request) time.Duration {
 		return time.Second
 	case pods <= 10000:
 		return 2 * time.Second
+	case pods <= 25000:
+		return 5 * time.Second
 	}
-	return 5 * time.Second
+	return 10 * time.Second
 }
 
 // run turns the crank until the drain ends.
 func (f *forecast) run() {
-	for f.turns < mostTurns && f.sim.now.Sub(f.sim.start) < horizon {
-		f.turns++
+	nodes := f.req.Nodes
+	for first := true; f.turns < mostTurns && f.sim.now.Sub(f.sim.start) < horizon; first = false {
 		d := f.turn(drain.Step)
+		if first {
+			f.narrow(d)
+		} else if f.slide(d) {
+			continue
+		}
 		if d.Outcome != drain.Running {
-			f.end = f.turn(drain.Decide)
-			f.led.End(f.end.Outcome)
-			return
+			f.req.Nodes = nodes
+			if f.end = f.turn(drain.Decide); f.end.Outcome != drain.Running {
+				f.led.End(f.end.Outcome)
+				return
+			}
 		}
 		if !f.wait(d) {
 			break
 		}
 	}
+	f.req.Nodes = nodes
 	f.end = f.turn(drain.Decide)
 }
 
 type decide func(snapshot.View, drain.Request, *drain.Ledger) drain.Decision
 
 func (f *forecast) turn(decide decide) drain.Decision {
+	f.turns++
 	view := f.sim.View()
 	f.led.Observe(view)
 	d := decide(view, f.req, f.led)
@@ -95,32 +108,34 @@ func (f *forecast) turn(decide decide) drain.Decision {
 		}
 	}
 	f.sim.Advance(view.Now)
-	f.diary.look()
 	return d
 }
 
 // wait lets time pass until something may have changed; it reports whether anything
 // will.
 func (f *forecast) wait(d drain.Decision) bool {
-	if moved(d.Actions) {
+	if opensTheWay(d.Actions) {
 		return true
 	}
 	next, some := f.sim.Next()
 	if !d.Next.IsZero() && (!some || d.Next.Before(next)) {
 		next, some = d.Next, true
 	}
-	if some {
-		f.sim.Advance(next)
+	if !some || next.Sub(f.sim.now) > horizon {
+		return len(d.Actions) > 0
 	}
-	return some
+	f.sim.Advance(next)
+	return true
 }
 
-// moved reports whether actions may have opened the way for others at once: all do
-// but evictions.
-func moved(actions []drain.Action) bool {
+// opensTheWay reports whether other actions follow at once upon these. What the rest
+// do takes its time.
+func opensTheWay(actions []drain.Action) bool {
 	for i := range actions {
-		if actions[i].Kind != drain.Evict && actions[i].Kind != drain.Delete {
+		switch actions[i].Kind {
+		case drain.Cordon, drain.Uncordon, drain.Unmark, drain.LowerCost, drain.RestoreCost, drain.ScaleMin:
 			return true
+		case drain.Evict, drain.Delete, drain.Mark, drain.Scale:
 		}
 	}
 	return false
@@ -129,7 +144,7 @@ func moved(actions []drain.Action) bool {
 // settle lets the drain tidy up and the cluster come to rest.
 func (f *forecast) settle() {
 	f.diary.ended = f.sim.now.Sub(f.sim.start)
-	for ; f.led.Ending() != drain.Running && f.turns < mostTurns; f.turns++ {
+	for f.led.Ending() != drain.Running && f.turns < mostTurns {
 		d := f.turn(drain.Step)
 		if d.Settled || !f.wait(d) {
 			break

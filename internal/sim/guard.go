@@ -11,7 +11,8 @@ import (
 // guard counts the pods of one budget as they change, so that nobody has to count
 // them all again.
 type guard struct {
-	key     snapshot.Key
+	budget  *snapshot.Budget // as it is in truth
+	lowest  int32            // least healthy pods that its status has shown
 	pods    int32
 	healthy int32 // ready and not terminating
 	owners  map[types.UID]*share
@@ -51,7 +52,7 @@ func newGuards(cluster *snapshot.Cluster) guards {
 			in = &space{byOwner: map[types.UID]match{}}
 			g.spaces[b.Namespace] = in
 		}
-		in.guards = append(in.guards, &guard{key: b.Key(), owners: map[types.UID]*share{}})
+		in.guards = append(in.guards, &guard{budget: b, lowest: b.Current, owners: map[types.UID]*share{}})
 	}
 	return g
 }
@@ -81,7 +82,7 @@ func (g *guards) of(p *snapshot.Pod) []*guard {
 	}
 	var found []*guard
 	for _, guard := range in.guards {
-		if b := g.cluster.Budget(guard.key); b != nil && b.Matches(p) {
+		if guard.budget.Matches(p) {
 			found = append(found, guard)
 		}
 	}

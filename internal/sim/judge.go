@@ -175,13 +175,10 @@ func (j *judge) dismissed(s *Sim, p *snapshot.Pod) {
 func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool) {
 	s.guards.load(p.Namespace)
 	for _, g := range s.guards.of(p) {
-		b := s.truth.Budget(g.key)
-		if b == nil {
-			continue
-		}
-		t, failed := s.countBudget(g, b, nil)
+		b := g.budget
+		t, failed := s.countBudget(g, nil)
 		t.desired = min(t.desired, b.Desired)
-		if replicas, unknown := s.scaleOf(g, b); scaling && !unknown {
+		if replicas, unknown := s.scaleOf(g); scaling && !unknown {
 			t.desired = min(t.desired, replicas)
 		}
 		if !failed && g.healthy-1 < t.desired {

@@ -18,6 +18,7 @@ func (s *Sim) DeleteNode(name string) {
 	}
 	s.judge.meddled(s)
 	s.truth.DeleteNode(name)
+	s.scheduler.nodeChanged(name)
 	if !s.watch.direct {
 		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteNode(name) })
 	}

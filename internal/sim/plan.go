@@ -9,8 +9,8 @@ import (
 
 // Plan is how a drain would go. Times count from its start.
 type Plan struct {
-	Outcome   drain.Outcome // Running where the forecast was cut off
-	Duration  time.Duration // until the drain ends
+	Outcome   drain.Outcome // Running where nothing more will happen by itself, or not within a day
+	Duration  time.Duration // until the drain ends, or until nothing more happens
 	Recovered time.Duration // until every replacement is ready that ever will be
 	Tick      time.Duration // precision of all times
 	Steps     []Step        // what the drain does, in order

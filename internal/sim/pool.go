@@ -46,8 +46,8 @@ func newPool(p *snapshot.Pod, c *scheduler) *pool {
 		}},
 	}
 	for _, at := range c.order {
-		if n := c.cluster.Node(at.name); open(n) && in.admits(n) {
-			in.heap.push(berth{at, at.free(n)})
+		if open(at.node) && in.admits(at.node) {
+			in.heap.push(berth{at, at.free()})
 		}
 	}
 	return in
@@ -90,17 +90,16 @@ func (in *pool) pick(c *scheduler, p *snapshot.Pod) *slot {
 	var found *slot
 	for len(in.heap.items) > 0 {
 		top := &in.heap.items[0]
-		n := c.cluster.Node(top.name)
-		if !open(n) || !in.admits(n) {
+		if !open(top.node) || !in.admits(top.node) {
 			in.heap.pop()
 			continue
 		}
-		if share := top.free(n); share < top.share {
+		if share := top.free(); share < top.share {
 			top.share = share
 			in.heap.sink()
 			continue
 		}
-		if top.fits(n, p) && !kin[top.name] {
+		if top.fits(p) && !kin[top.name] {
 			found = top.slot
 			break
 		}
@@ -125,21 +124,21 @@ func (c *scheduler) kinOf(p *snapshot.Pod) map[string]bool {
 }
 
 // free returns the least free share of the node's resources, at most 1.
-func (s *slot) free(n *snapshot.Node) float64 {
+func (s *slot) free() float64 {
+	has := s.node.Allocatable
 	share := func(used, has int64) float64 {
 		if has <= 0 {
 			return 1
 		}
 		return 1 - float64(used)/float64(has)
 	}
-	return min(share(s.used.MilliCPU, n.Allocatable.MilliCPU),
-		share(s.used.Memory, n.Allocatable.Memory), share(s.used.Pods, n.Allocatable.Pods))
+	return min(share(s.used.MilliCPU, has.MilliCPU), share(s.used.Memory, has.Memory), share(s.used.Pods, has.Pods))
 }
 
 // fits reports whether the node has room. A node that says nothing of what it offers
 // is taken to have it.
-func (s *slot) fits(n *snapshot.Node, p *snapshot.Pod) bool {
-	has := n.Allocatable
+func (s *slot) fits(p *snapshot.Pod) bool {
+	has := s.node.Allocatable
 	if has == (snapshot.Resources{}) {
 		return true
 	}
@@ -174,8 +173,8 @@ func (c *scheduler) explain(in *pool, p *snapshot.Pod) string {
 	kin := c.kinOf(p)
 	counts := map[string]int{}
 	for _, at := range c.order {
-		if n := c.cluster.Node(at.name); n != nil {
-			counts[in.obstacle(at, n, p, kin[at.name])]++
+		if at.node != nil {
+			counts[in.obstacle(at, p, kin[at.name])]++
 		}
 	}
 	total := 0
@@ -188,8 +187,8 @@ func (c *scheduler) explain(in *pool, p *snapshot.Pod) string {
 	return fmt.Sprintf("0/%d nodes are available: %s.", total, strings.Join(parts, ", "))
 }
 
-func (in *pool) obstacle(at *slot, n *snapshot.Node, p *snapshot.Pod, kin bool) string {
-	has := n.Allocatable
+func (in *pool) obstacle(at *slot, p *snapshot.Pod, kin bool) string {
+	n, has := at.node, at.node.Allocatable
 	switch {
 	case n.Unschedulable:
 		return "node(s) were unschedulable"

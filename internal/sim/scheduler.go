@@ -28,7 +28,8 @@ type scheduler struct {
 // slot is one node as the scheduler sees it.
 type slot struct {
 	name string
-	at   int // place in the order of names
+	node *snapshot.Node // nil once it was deleted
+	at   int            // place in the order of names
 	used snapshot.Resources
 }
 
@@ -46,7 +47,7 @@ func (c *scheduler) slotFor(node string) *slot {
 	if at := c.slots[node]; at != nil {
 		return at
 	}
-	at := &slot{name: node, at: len(c.order)}
+	at := &slot{name: node, node: c.cluster.Node(node), at: len(c.order)}
 	for _, p := range c.cluster.PodsOn(node) {
 		at.take(p, 1)
 	}
@@ -77,24 +78,28 @@ func (c *scheduler) release(p *snapshot.Pod) {
 		return
 	}
 	at.take(p, -1)
-	if open(c.cluster.Node(p.Node)) {
+	if open(at.node) {
 		c.offer(at)
 	}
 }
 
 // nodeChanged looks at a node again.
 func (c *scheduler) nodeChanged(name string) {
-	if c.slots != nil && open(c.cluster.Node(name)) {
-		c.offer(c.slotFor(name))
+	if c.slots == nil {
+		return
+	}
+	at := c.slotFor(name)
+	at.node = c.cluster.Node(name)
+	if open(at.node) {
+		c.offer(at)
 	}
 }
 
 func (c *scheduler) offer(at *slot) {
 	c.room++
-	n := c.cluster.Node(at.name)
 	for _, p := range c.pools {
-		if p.admits(n) {
-			p.heap.push(berth{at, at.free(n)})
+		if p.admits(at.node) {
+			p.heap.push(berth{at, at.free()})
 		}
 	}
 }
@@ -141,13 +146,17 @@ func (s *Sim) place(p *snapshot.Pod) bool {
 		return false
 	}
 	bound := *p
+	s.bind(&bound, node)
+	s.setPod(&bound)
+	s.bring(&bound)
+	return true
+}
+
+func (s *Sim) bind(bound *snapshot.Pod, node string) {
 	bound.Node, bound.Unschedulable, bound.NotReadyWhy = node, false, "ContainerCreating"
 	if s.cfg.Boot == nil {
 		bound.Phase, bound.NotReadyWhy = corev1.PodRunning, "ContainersNotReady"
 	}
-	s.setPod(&bound)
-	s.bring(&bound)
-	return true
 }
 
 // find returns a node for the pod, or why there is none, in the scheduler's words.

@@ -2,14 +2,17 @@ package snapshot
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // budgetSet finds budgets by name, and those of a pod without matching selectors
 // again: a budget's status changes often, its selector hardly ever.
 type budgetSet struct {
 	byName map[string]map[string]*[]*Budget // by namespace; each cell holds the one present budget
-	ofPod  map[*Pod][]*[]*Budget // pods of the cluster only
+	ofPod  map[*Pod][]*[]*Budget            // pods of the cluster only
 }
 
 func newBudgetSet() budgetSet {
@@ -38,10 +41,19 @@ func (s *budgetSet) set(b *Budget) {
 		clear(s.ofPod)
 		return
 	}
-	if (*cell)[0].Selector.String() != b.Selector.String() {
+	if !sameSelector((*cell)[0].Selector, b.Selector) {
 		clear(s.ofPod)
 	}
 	*cell = []*Budget{b}
+}
+
+func sameSelector(a, b labels.Selector) bool {
+	inA, someA := a.Requirements()
+	inB, someB := b.Requirements()
+	if someA != someB || len(inA) != len(inB) {
+		return false
+	}
+	return len(inA) == 0 || &inA[0] == &inB[0] || a.String() == b.String()
 }
 
 // match returns the cells of the budgets that count the pod, sorted by name.
@@ -54,6 +66,15 @@ func (s *budgetSet) match(p *Pod) []*[]*Budget {
 	}
 	slices.SortFunc(cells, func(a, b *[]*Budget) int { return cmp.Compare((*a)[0].Name, (*b)[0].Name) })
 	return cells
+}
+
+// moved keeps what is known of a pod that has changed, unless its labels have.
+func (s *budgetSet) moved(old, p *Pod) {
+	cells, known := s.ofPod[old]
+	delete(s.ofPod, old)
+	if known && maps.Equal(old.Labels, p.Labels) {
+		s.ofPod[p] = cells
+	}
 }
 
 // SetBudget adds or replaces a budget.

@@ -79,6 +79,10 @@ func NewCluster() *Cluster {
 // another pod: the former is removed.
 func (c *Cluster) SetPod(p *Pod) {
 	if old, ok := c.podsByName[p.Key()]; ok {
+		if old.UID == p.UID && old.Node == p.Node && old.Owner.UID == p.Owner.UID {
+			c.updatePod(old, p)
+			return
+		}
 		c.DeletePod(old.UID)
 	}
 	c.pods[p.UID] = p
@@ -89,6 +93,20 @@ func (c *Cluster) SetPod(p *Pod) {
 	if p.CostMark != "" {
 		c.marked[p.UID] = p
 	}
+}
+
+// updatePod replaces a pod that stays where it is in every index.
+func (c *Cluster) updatePod(old, p *Pod) {
+	c.pods[p.UID] = p
+	c.podsByName[p.Key()] = p
+	c.podsByNode[p.Node].replace(p)
+	c.podsByOwner[p.Owner.UID].replace(p)
+	c.podsBySpace[p.Namespace].replace(p)
+	delete(c.marked, p.UID)
+	if p.CostMark != "" {
+		c.marked[p.UID] = p
+	}
+	c.budgets.moved(old, p)
 }
 
 // DeletePod forgets a pod; an unknown UID is not an error.

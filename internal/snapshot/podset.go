@@ -22,6 +22,28 @@ func put[K comparable](index map[K]*podSet, key K, p *Pod) {
 	set.sorted = nil
 }
 
+// mostCopied is up to how many sorted pods are copied rather than sorted again.
+const mostCopied = 64
+
+// replace puts a pod in the place of its former state, which keeps the order. Readers
+// may hold the sorted slice, so it is copied.
+func (s *podSet) replace(p *Pod) {
+	s.byUID[p.UID] = p
+	if len(s.sorted) > mostCopied {
+		s.sorted = nil
+	}
+	if s.sorted == nil {
+		return
+	}
+	at, found := slices.BinarySearchFunc(s.sorted, p, ComparePods)
+	if !found {
+		s.sorted = nil
+		return
+	}
+	s.sorted = slices.Clone(s.sorted)
+	s.sorted[at] = p
+}
+
 func drop[K comparable](index map[K]*podSet, key K, uid types.UID) {
 	set := index[key]
 	if set == nil {
