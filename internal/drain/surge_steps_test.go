@@ -249,3 +249,15 @@ func TestMinimumThatMayNotBeGivenBackGoesOnByEviction(t *testing.T) {
 	s.answer(drain.Forbidden)
 	s.expect("evict web-a1")
 }
+
+// Where an autoscaler's maximum allowed fewer replacements than pods are to leave, only
+// as many leave as are spare; the others are surged after them.
+func TestSurgeTakesNoMoreThanIsSpare(t *testing.T) {
+	req := ask("a")
+	req.Surge = drain.SurgeAlways
+	s := tell(t, req, node("a", ours), deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 3, marked(me)), pods("web", "b", 1))
+	s.expect("scale web to 3, no record")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 3, at("2")), gone("web-a1"))
+	s.expect("scale web to 5, was 3")
+}
