@@ -22,7 +22,8 @@ type Plan struct {
 
 // How many lines of each part people get; JSON has all.
 const (
-	mostSteps = 30
+	mostSteps = 20
+	mostWaves = 8
 	mostNames = 4
 	mostLeft  = 15
 )
@@ -51,7 +52,7 @@ func (p Plan) headline(paint Paint) string {
 	verdict := ""
 	switch {
 	case len(p.Objections) > 0:
-		verdict = paint.bad("would not start") + ", " + Count(len(p.Objections), "objection") + "; without them"
+		verdict = paint.bad("would not start") + ", " + Count(len(p.Objections), "objection") + "; without the pods that object"
 	case p.Outcome == drain.Drained:
 		verdict = paint.good("would drain")
 	case p.Outcome == drain.DeadlinePassed:
@@ -114,8 +115,9 @@ func (p Plan) waveLines() []string {
 	}
 	var lines []string
 	for i, w := range p.Waves {
-		if i == mostSteps {
-			return append(lines, fmt.Sprintf("  … %d more; -o json shows all", len(p.Waves)-i))
+		if i == mostWaves && len(p.Waves) > mostWaves+1 {
+			last := p.Waves[len(p.Waves)-1]
+			return append(lines, fmt.Sprintf("  … %d more, the last at %s; -o json shows all", len(p.Waves)-i, Span(last.From)))
 		}
 		lines = append(lines, fmt.Sprintf("  %3d  %-6s %s", i+1, Span(w.From), Count(w.Pods, "pod")))
 	}
