@@ -70,8 +70,10 @@ func TestObjections(t *testing.T) {
 		"a pod deleted long ago is skipped, if wanted": {asked(func(r *drain.Request) { r.SkipDeletedBefore = time.Minute }), pod("bare", on("a"), endsAt(start.Add(-61*time.Second))), nil},
 		"… not before that":                            {asked(func(r *drain.Request) { r.SkipDeletedBefore = time.Minute }), pod("bare", on("a"), endsAt(start.Add(-59*time.Second))), []string{"bare: UnreplicatedPod!"}},
 		"pods elsewhere do not matter":                 {asked(), pod("bare", on("b")), nil},
-		"all objections of all pods": {asked(), all(bare, agent, cache, pod("both", on("a"), emptyDir("x"))),
-			[]string{"agent-a: DaemonSetPod!", "bare: UnreplicatedPod!", "both: UnreplicatedPod!", "both: LocalStorage!", "cache: LocalStorage!"}},
+		"all objections of all pods": {
+			asked(), all(bare, agent, cache, pod("both", on("a"), emptyDir("x"))),
+			[]string{"agent-a: DaemonSetPod!", "bare: UnreplicatedPod!", "both: UnreplicatedPod!", "both: LocalStorage!", "cache: LocalStorage!"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -152,12 +152,18 @@ func TestPlaces(t *testing.T) {
 		"a node that cannot be moved": {1, 0, all(abc, deadSet("pa", "a")), []string{"mark a blocked", "evict pb"}},
 		"… under two budgets":         {1, 0, all(abc, deadSet("pa", "a"), budget("pa", 2, 1, 2), budget("pa", 2, 1, 2, named("x"))), []string{"mark a blocked", "evict pb"}},
 		"a volume on its way":         {1, 0, all(abc, gone("pa"), attached("v", "a")), nil},
-		"a volume that stays with a DaemonSet": {1, 0, all(abc, gone("pa"), daemonSet("d"), pod("d-a", on("a"), ofDaemon("d"), claims("c")), claim("c", "v", false), attached("v", "a")),
-			[]string{"mark a drained", "evict pb"}},
-		"a volume of a pod that cannot be moved": {1, 0, all(abc, deadSet("pa", "a", claims("c")), claim("c", "v", false), attached("v", "a")),
-			[]string{"mark a blocked", "evict pb"}},
-		"an unready pod under a dead budget that no surge would help": {1, 0, all(abc, deployment("pa", 1), pod("pa", on("a"), of("pa"), unready), budget("pa", 0, 1, 1, minAvailable("1"))),
-			[]string{"mark a blocked", "evict pb"}},
+		"a volume that stays with a DaemonSet": {
+			1, 0, all(abc, gone("pa"), daemonSet("d"), pod("d-a", on("a"), ofDaemon("d"), claims("c")), claim("c", "v", false), attached("v", "a")),
+			[]string{"mark a drained", "evict pb"},
+		},
+		"a volume of a pod that cannot be moved": {
+			1, 0, all(abc, deadSet("pa", "a", claims("c")), claim("c", "v", false), attached("v", "a")),
+			[]string{"mark a blocked", "evict pb"},
+		},
+		"an unready pod under a dead budget that no surge would help": {
+			1, 0, all(abc, deployment("pa", 1), pod("pa", on("a"), of("pa"), unready), budget("pa", 0, 1, 1, minAvailable("1"))),
+			[]string{"mark a blocked", "evict pb"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,11 @@ func TestWhoIsSurged(t *testing.T) {
 		"never: a dead budget":              {drain.SurgeNever, solo, []string{"mark a blocked"}, []string{"web-a1: BudgetNeverAllows!"}},
 		"auto: a single replica, no budget": {drain.SurgeAuto, all(deployment("web", 1), pods("web", "a", 1)), scaleUp, []string{"web-a1: SurgeStarting"}},
 		"never: a single replica":           {drain.SurgeNever, all(deployment("web", 1), pods("web", "a", 1)), []string{"evict web-a1"}, nil},
-		"auto: the last ready of three": {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 1), pods("web", "b", 2, unready)),
-			[]string{"scale web to 4, was 3"}, []string{"web-a1: SurgeStarting"}},
+		"auto: the last ready of three": {
+			drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 1), pods("web", "b", 2, unready)),
+			[]string{"scale web to 4, was 3"},
+			[]string{"web-a1: SurgeStarting"},
+		},
 		"auto: all three on one node":         {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 3)), []string{"scale web to 6, was 3"}, []string{"web-a1: SurgeStarting", "web-a2: SurgeStarting", "web-a3: SurgeStarting"}},
 		"auto: others are ready":              {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 1), pods("web", "b", 2)), []string{"evict web-a1"}, nil},
 		"auto: a live budget sees to it":      {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 3), budget("web", 3, 2, 3, maxUnavailable("1"))), []string{"evict web-a1"}, []string{"web-a2: BudgetExhausted", "web-a3: BudgetExhausted"}},
@@ -44,8 +47,10 @@ func TestWhoIsSurged(t *testing.T) {
 		"an autoscaler at its maximum":        {drain.SurgeAuto, all(solo, autoscaler("web", 1, 1)), []string{"mark a blocked"}, []string{"web-a1: BudgetNeverAllows!"}},
 		"an autoscaler near its maximum":      {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 3), autoscaler("web", 1, 4)), []string{"scale-min web to 4, was 1"}, []string{"web-a1: SurgeStarting", "web-a2: SurgeStarting", "web-a3: SurgeStarting"}},
 		"a record that cannot be read":        {drain.SurgeAuto, all(solo, deployment("web", 1, func(w *snapshot.Workload) { w.SurgeError = "bad json" })), []string{"mark a blocked"}, []string{"web-a1: BudgetNeverAllows!"}},
-		"pods on their way out need none": {drain.SurgeAuto, all(deployment("web", 1), pods("web", "a", 1, endsAt(start.Add(time.Minute)))), nil,
-			[]string{"web-a1: Terminating"}},
+		"pods on their way out need none": {
+			drain.SurgeAuto, all(deployment("web", 1), pods("web", "a", 1, endsAt(start.Add(time.Minute)))), nil,
+			[]string{"web-a1: Terminating"},
+		},
 		"a finished pod needs none": {drain.SurgeAlways, all(deployment("web", 1), pods("web", "a", 1, phase("Failed"))), []string{"evict web-a1"}, nil},
 	}
 	for name, c := range cases {
