@@ -153,17 +153,28 @@ func (p Plan) ladderLines(width int) []string {
 	return lines
 }
 
+// leftLines says what is not where it should be; pods with the same cause share a line.
 func (p Plan) leftLines(width int) []string {
+	type cause struct{ node, why string }
+	var order []cause
+	names := map[cause][]string{}
+	for _, l := range p.Left {
+		c := cause{l.Node, clean(l.Why)}
+		if names[c] == nil {
+			order = append(order, c)
+		}
+		names[c] = append(names[c], l.Pod.Key().String())
+	}
 	var lines []string
-	for i, l := range p.Left {
+	for i, c := range order {
 		if i == mostLeft {
-			return append(lines, fmt.Sprintf("  … %d more; -o json shows all", len(p.Left)-i))
+			return append(lines, fmt.Sprintf("  … %d more causes; -o json shows all", len(order)-i))
 		}
-		where := "stays on " + l.Node
-		if l.Node == "" {
-			where = "finds no node"
+		where := "on " + c.node
+		if c.node == "" {
+			where = "without a node"
 		}
-		lines = append(lines, indented(fmt.Sprintf("%s %s: %s", l.Pod.Key(), where, clean(l.Why)), "  ", width)...)
+		lines = append(lines, indented(fmt.Sprintf("%s %s: %s: %s", Count(len(names[c]), "pod"), where, listNames(names[c]), c.why), "  ", width)...)
 	}
 	return lines
 }
