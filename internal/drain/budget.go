@@ -108,9 +108,11 @@ func (d *decider) severalBudgets(p *snapshot.Pod, budgets []*snapshot.Budget) Bl
 }
 
 func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
-	return Blocker{Reason: BudgetNotObserved, Pod: p.Key(), Node: p.Node,
+	return Blocker{
+		Reason: BudgetNotObserved, Pod: p.Key(), Node: p.Node,
 		Message: "the disruption controller has not looked at the latest version of budget " + budget.Name + " yet",
-		WayOut:  "wait; if it lasts, look at kube-controller-manager"}
+		WayOut:  "wait; if it lasts, look at kube-controller-manager",
+	}
 }
 
 func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker {

@@ -133,7 +133,7 @@ func (d *decider) passable(blockers []Blocker) bool {
 		return false
 	}
 	for i := range blockers {
-		switch blockers[i].Reason { //nolint:exhaustive // every other reason stands
+		switch blockers[i].Reason { // every other reason stands
 		case BudgetExhausted, BudgetNeverAllows, BudgetNotObserved, TwoBudgets, EarlierWave,
 			SurgeStarting, SurgeImpossible, RolloutUnderway, ServerAskedToWait, ChangedMeanwhile:
 		default:

@@ -126,21 +126,27 @@ func (d *decider) claim(t *target) bool {
 	n := t.node
 	switch {
 	case n.DrainError != "":
-		d.blockNode(t, Blocker{Reason: UnreadableRecord, Message: n.DrainError, Dead: true,
-			WayOut: fmt.Sprintf("kubectl annotate node %s %s-", n.Name, snapshot.DrainAnnotation)})
+		d.blockNode(t, Blocker{
+			Reason: UnreadableRecord, Message: n.DrainError, Dead: true,
+			WayOut: fmt.Sprintf("kubectl annotate node %s %s-", n.Name, snapshot.DrainAnnotation),
+		})
 		return false
 	case d.drainedByAnother(n):
-		d.blockNode(t, Blocker{Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
+		d.blockNode(t, Blocker{
+			Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
 			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends", n.Drain.By, short(d.Now.Sub(n.Drain.Beat))),
-			WayOut:  "wait, or stop the other drain"})
+			WayOut:  "wait, or stop the other drain",
+		})
 		return false
 	case d.own(n) && n.Unschedulable:
 		d.beat(n)
 		return true
 	case d.own(n):
-		d.blockNode(t, Blocker{Reason: NodeNotCordoned, Dead: true,
+		d.blockNode(t, Blocker{
+			Reason: NodeNotCordoned, Dead: true,
 			Message: "somebody made the node schedulable while it was being drained; its pods are left alone",
-			WayOut:  "run the drain again if the node is still to be drained"})
+			WayOut:  "run the drain again if the node is still to be drained",
+		})
 		return false
 	}
 	d.cordon(t)

@@ -108,8 +108,10 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 	}
 	if g.unclaimed {
 		if t.node == nil {
-			s.Blockers = append(s.Blockers, Blocker{Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node,
-				Message: "its node is gone; the pod garbage collector removes it", WayOut: "wait"})
+			s.Blockers = append(s.Blockers, Blocker{
+				Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node,
+				Message: "its node is gone; the pod garbage collector removes it", WayOut: "wait",
+			})
 		}
 		return s
 	}
@@ -146,9 +148,11 @@ func (d *decider) blindness(p *snapshot.Pod) []Blocker {
 	if !d.blind() {
 		return nil
 	}
-	return []Blocker{{Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node, Since: d.Blind,
+	return []Blocker{{
+		Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node, Since: d.Blind,
 		Message: "the API server cannot be watched, so what is known of the cluster is too old to act on",
-		WayOut:  "wait until the API server answers again"}}
+		WayOut:  "wait until the API server answers again",
+	}}
 }
 
 // letGo evicts the pod if it has no blockers, or deletes it where the ladder says so.
@@ -179,14 +183,20 @@ func (d *decider) mayDelete(p *snapshot.Pod) bool {
 func (d *decider) turn(p *snapshot.Pod, g *gate) []Blocker {
 	switch {
 	case d.cordoning:
-		return []Blocker{{Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
-			Message: "every node of the drain is cordoned first", WayOut: "wait"}}
+		return []Blocker{{
+			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
+			Message: "every node of the drain is cordoned first", WayOut: "wait",
+		}}
 	case !g.placed:
-		return []Blocker{{Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
-			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", WayOut: "wait"}}
+		return []Blocker{{
+			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
+			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", WayOut: "wait",
+		}}
 	case g.shut() && !d.ladder.passed(rungShortGrace):
-		return []Blocker{{Reason: EarlierWave, Pod: p.Key(), Node: p.Node,
-			Message: fmt.Sprintf("waits for %s of earlier waves", counted32(int32(g.before), "pod")), WayOut: "wait"}} //nolint:gosec // pods of one node
+		return []Blocker{{
+			Reason: EarlierWave, Pod: p.Key(), Node: p.Node,
+			Message: fmt.Sprintf("waits for %s of earlier waves", counted32(int32(g.before), "pod")), WayOut: "wait",
+		}} //nolint:gosec // pods of one node
 	}
 	return nil
 }
@@ -282,8 +292,10 @@ const overdueAfter = time.Minute
 
 // whyStillThere says why a pod whose deletion was accepted is still there.
 func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
-	b := Blocker{Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace),
-		Message: "ends by itself, at the latest in " + short(p.Deletion.Sub(d.Now)), WayOut: "wait"}
+	b := Blocker{
+		Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace),
+		Message: "ends by itself, at the latest in " + short(p.Deletion.Sub(d.Now)), WayOut: "wait",
+	}
 	late := d.Now.Sub(p.Deletion)
 	switch {
 	case n == nil:

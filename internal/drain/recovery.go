@@ -124,9 +124,11 @@ func noReplacement(p *snapshot.Pod, owner *snapshot.Workload) string {
 }
 
 func notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snapshot.Pod) Blocker {
-	b := Blocker{Reason: NotReplaced, Pod: p.Key(), Node: p.Node,
+	b := Blocker{
+		Reason: NotReplaced, Pod: p.Key(), Node: p.Node,
 		Message: fmt.Sprintf("%s/%s has not started its replacement yet", owner.Kind, owner.Name),
-		WayOut:  fmt.Sprintf("kubectl describe %s -n %s %s", owner.Kind, owner.Namespace, owner.Name)}
+		WayOut:  fmt.Sprintf("kubectl describe %s -n %s %s", owner.Kind, owner.Namespace, owner.Name),
+	}
 	if next != nil {
 		b.Message = fmt.Sprintf("its replacement %s is not ready%s", next.Name, because(next.NotReadyWhy))
 		b.WayOut = fmt.Sprintf("kubectl describe pod -n %s %s", next.Namespace, next.Name)

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -21,8 +22,10 @@ func (d *decider) stepSurge(s *surge) {
 	case record == nil && d.removing(s):
 		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", WayOut: "wait"}
 	case record == nil && !s.deployment.Settled && (s.scaler == nil || !d.ours(s.scaler.Surge)):
-		s.waiting = Blocker{Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
-			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s; --surge=never goes without", s.deployment.Namespace, s.deployment.Name)}
+		s.waiting = Blocker{
+			Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
+			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s; --surge=never goes without", s.deployment.Namespace, s.deployment.Name),
+		}
 	case record == nil:
 		d.startSurge(s)
 	case record.ID != d.req.Self.ID:
@@ -68,8 +71,10 @@ func (d *decider) startSurge(s *surge) {
 		return
 	}
 	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: was, To: to, Since: d.Now, Step: d.Now}
-	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record,
-		Why: "as many are started elsewhere as are to leave " + places(s.leaving)})
+	d.try(Action{
+		Kind: Scale, Workload: w, Replicas: to, Surge: record,
+		Why: "as many are started elsewhere as are to leave " + places(s.leaving),
+	})
 }
 
 // raiseMin keeps an autoscaler from taking the replacements away again. It reports
@@ -83,8 +88,10 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 	if a.Surge != nil {
 		record.Was = a.Surge.Was
 	}
-	d.try(Action{Kind: ScaleMin, Autoscaler: a, Workload: s.deployment, Replicas: record.To, Surge: record,
-		Why: "the autoscaler keeps the replacements"})
+	d.try(Action{
+		Kind: ScaleMin, Autoscaler: a, Workload: s.deployment, Replicas: record.To, Surge: record,
+		Why: "the autoscaler keeps the replacements",
+	})
 	return false
 }
 
@@ -92,8 +99,10 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 func (d *decider) foreignSurge(s *surge) {
 	record := s.deployment.Surge
 	if d.surgeAlive(record) {
-		s.waiting = Blocker{Reason: AnotherDrain, Since: record.Since, Retry: record.Beat.Add(snapshot.LiveFor),
-			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), WayOut: "wait, or stop the other drain"}
+		s.waiting = Blocker{
+			Reason: AnotherDrain, Since: record.Since, Retry: record.Beat.Add(snapshot.LiveFor),
+			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), WayOut: "wait, or stop the other drain",
+		}
 		d.wake(s.waiting.Retry)
 		return
 	}
@@ -232,12 +241,7 @@ func (d *decider) surging(a *snapshot.Autoscaler) bool {
 			return true
 		}
 	}
-	for _, w := range d.Cluster.Surged() {
-		if a.Rules(w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Cluster.Surged(), a.Rules)
 }
 
 // undoScale returns the next steps that take a surge back: the autoscaler first,

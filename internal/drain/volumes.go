@@ -15,9 +15,11 @@ func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
 		if inUse[a.Volume] {
 			continue
 		}
-		d.blockNode(t, Blocker{Reason: VolumeAttached,
+		d.blockNode(t, Blocker{
+			Reason:  VolumeAttached,
 			Message: fmt.Sprintf("volume %s is still attached to the node", a.Volume),
-			WayOut:  "wait for the attach-detach controller; kubectl describe volumeattachment " + a.Name})
+			WayOut:  "wait for the attach-detach controller; kubectl describe volumeattachment " + a.Name,
+		})
 	}
 	if len(t.status.Blockers) == 0 {
 		t.status.State = NodeDrained

@@ -14,8 +14,10 @@ func Why(view snapshot.View, p *snapshot.Pod) []Blocker {
 	f := d.fateOf(p)
 	found := f.objections
 	if f.stays != "" {
-		found = append(found, Blocker{Reason: RejectedByServer, Pod: p.Key(), Node: p.Node, Dead: true,
-			Message: f.stays, WayOut: "remove its file from the node's manifest folder"})
+		found = append(found, Blocker{
+			Reason: RejectedByServer, Pod: p.Key(), Node: p.Node, Dead: true,
+			Message: f.stays, WayOut: "remove its file from the node's manifest folder",
+		})
 	}
 	if p.Terminating() {
 		return append(found, d.whyStillThere(p, view.Cluster.Node(p.Node)))
