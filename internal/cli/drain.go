@@ -165,8 +165,9 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	s.source.Read(func(view snapshot.View) { ladder = drain.Ladder(view, req) })
 	v.ladder(ladder, req.Started)
 	d := drainer.Drainer{
-		Source: s.source, Writer: &act.Writer{Client: s.client}, Reporter: v.begin(req),
-		Request: req, Timeout: o.timeout,
+		Source: s.source, Writer: &act.Writer{Client: s.client},
+		Reporter: &outages{Reporter: v.begin(req), broken: s.source.Broken},
+		Request:  req, Timeout: o.timeout,
 	}
 	estimating, enough := context.WithCancel(ctx)
 	estimated := v.estimate(estimating, s.source, req)
@@ -176,7 +177,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	v.end()
 	var sum show.Summary
 	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.goOn) })
-	sum.Stale = s.staleness()
+	sum.Stale = staleness(s.source.Broken)
 	v.summary(sum)
 	return exitWith(outcomeCode(decision.Outcome))
 }

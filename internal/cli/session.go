@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -107,14 +106,4 @@ func (s *session) mustLookWider() bool {
 		}
 	})
 	return traces && !reads
-}
-
-// staleness says since when the cluster has not answered; "" while it does.
-func (s *session) staleness() string {
-	broken, is := s.source.Broken()
-	if !is {
-		return ""
-	}
-	return fmt.Sprintf("%s cannot be read since %s (%v): this is the state as it was last seen",
-		broken.Resource, broken.Since.Format(time.TimeOnly), broken.Err)
 }

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/observe"
+)
+
+// outages passes a drain on to a reporter and adds when the cluster stops and starts
+// to answer: nothing is waited for in silence.
+type outages struct {
+	drainer.Reporter
+
+	broken func() (observe.Break, bool)
+	out    bool // an outage was reported and is not over
+}
+
+// Frame reports an outage that has begun or ended since the last frame. A watch that
+// breaks causes a frame.
+func (o *outages) Frame(now time.Time, d drain.Decision) {
+	found, out := o.broken()
+	switch {
+	case out && !o.out:
+		o.note(now, outageWords(found)+"; the drain goes on when it answers again")
+	case !out && o.out:
+		o.note(now, "the apiserver answers again")
+	}
+	o.out = out
+	o.Reporter.Frame(now, d)
+}
+
+func (o *outages) note(now time.Time, words string) {
+	o.Event(drain.Event{At: now, Kind: drain.EventNote, Message: words})
+}
+
+// outageWords says what cannot be read, since when and why.
+func outageWords(b observe.Break) string {
+	err := b.Err
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // without the address of the watch, which is long
+	}
+	return fmt.Sprintf("%s cannot be read since %s: %v", b.Resource, b.Since.Format(time.TimeOnly), err)
+}
+
+// staleness says why what is shown may not be how things are; "" while it is.
+func staleness(broken func() (observe.Break, bool)) string {
+	if found, out := broken(); out {
+		return outageWords(found)
+	}
+	return ""
+}
