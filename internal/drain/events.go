@@ -117,23 +117,24 @@ func AnswerEvent(a Action, answer Answer) (Event, bool) {
 	e := Event{Kind: EventAnswer, Message: string(a.Kind) + " refused: " + answer.Message}
 	switch a.Kind {
 	case Scale:
-		e.Message = fmt.Sprintf("%s/%s %s to %s", a.Workload.Namespace, a.Workload.Name, scaled(a.Workload.Replicas, a.Replicas), counted32(a.Replicas, "replica"))
+		return scaleEvent(a, answer, a.Workload.Key().String(), "to "+counted32(a.Replicas, "replica"))
 	case ScaleMin:
-		e.Message = fmt.Sprintf("autoscaler %s/%s %s to at least %s", a.Autoscaler.Namespace, a.Autoscaler.Name, scaled(a.Autoscaler.Min, a.Replicas), counted32(a.Replicas, "replica"))
+		return scaleEvent(a, answer, "autoscaler "+a.Autoscaler.Key().String(), "to at least "+counted32(a.Replicas, "replica"))
 	case Cordon, Mark, Uncordon, Unmark:
 		e.Node = a.Node.Name
 		return e, answer.Code != Accepted && answer.Code != Conflict
 	case Evict, Delete, LowerCost, RestoreCost:
 		e.Pod, e.Node = a.Pod.Key(), a.Pod.Node
-		return e, answer.Code == Denied || answer.Code == Forbidden || answer.Code == Unavailable
 	}
+	return e, answer.Code == Denied || answer.Code == Forbidden || answer.Code == Unavailable
+}
+
+func scaleEvent(a Action, answer Answer, what, to string) (Event, bool) {
+	how := scaled(a.before(), a.Replicas) + " " + to
 	if answer.Code == Accepted {
-		e.Kind = EventSurge
-		e.Message += ": " + a.Why
-		return e, a.Replicas != a.before()
+		return Event{Kind: EventSurge, Message: fmt.Sprintf("%s %s: %s", what, how, a.Why)}, a.Replicas != a.before()
 	}
-	e.Message += " refused: " + answer.Message
-	return e, answer.Code != Conflict
+	return Event{Kind: EventAnswer, Message: fmt.Sprintf("%s is not %s: %s", what, how, answer.Message)}, answer.Code != Conflict
 }
 
 func scaled(from, to int32) string {

@@ -113,7 +113,7 @@ func TestAnswerEvents(t *testing.T) {
 		{evict, drain.Unavailable, "answer: evict refused: words"},
 		{scale, drain.Accepted, "surge: default/web scaled up to 2 replicas: " + scale.Why},
 		{scale, drain.Conflict, ""},
-		{scale, drain.Forbidden, "answer: default/web scaled up to 2 replicas refused: words"},
+		{scale, drain.Forbidden, "answer: default/web is not scaled up to 2 replicas: words"},
 	}
 	for _, c := range cases {
 		e, ok := drain.AnswerEvent(c.action, drain.Answer{Code: c.code, Message: "words"})

@@ -40,6 +40,26 @@ func (d *decider) surgeWhereNeeded(nodes []target) {
 		}
 	}
 	d.endSurges()
+	d.noteUnread(nodes)
+}
+
+// noteUnread says once that nothing is surged because Deployments cannot be read.
+func (d *decider) noteUnread(nodes []target) {
+	if !d.wordy || d.req.Surge == SurgeNever {
+		return
+	}
+	for _, resource := range []string{"replicasets", "deployments"} {
+		gap, unread := d.Cluster.Gap(resource)
+		if !unread {
+			continue
+		}
+		for i := range nodes {
+			if slices.ContainsFunc(d.Cluster.PodsOn(nodes[i].status.Name), func(p *snapshot.Pod) bool { return p.Owner.Kind == "ReplicaSet" }) {
+				d.out.Notes = append(d.out.Notes, fmt.Sprintf("no Deployment is surged: %s cannot be read: %s", resource, gap.Reason))
+				return
+			}
+		}
+	}
 }
 
 // inSurge reports whether the Deployment is surged, by this drain or by another one

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -10,6 +11,11 @@ import (
 // left are detached: until then their replacements cannot start elsewhere.
 func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
 	t.status.State = NodeDraining
+	if unseen := d.volumesUnseen(t, staying); unseen != nil {
+		d.blockNode(t, *unseen)
+		d.mark(t, string(t.status.State))
+		return
+	}
 	inUse := d.volumesOf(staying)
 	for _, a := range d.Cluster.AttachmentsOn(t.status.Name) {
 		if inUse[a.Volume] {
@@ -26,6 +32,39 @@ func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
 	}
 	d.mark(t, string(t.status.State))
 }
+
+// volumesUnseen says what could not be read that tells whether volumes are detached;
+// nil where everything could, or no volume is concerned. What was not seen to go is
+// not called gone (law 1).
+func (d *decider) volumesUnseen(t *target, staying []*snapshot.Pod) *Blocker {
+	resource, concerned := "volumeattachments", d.volumesLeft(t.status.Name)
+	gap, unread := d.Cluster.Gap(resource)
+	if !unread {
+		resource, concerned = "persistentvolumeclaims", len(d.Cluster.AttachmentsOn(t.status.Name)) > 0 && slices.ContainsFunc(staying, hasClaims)
+		gap, unread = d.Cluster.Gap(resource)
+	}
+	if !unread || !concerned {
+		return nil
+	}
+	return &Blocker{
+		Reason:  EvidenceUnavailable,
+		Message: "its pods are gone, but it cannot be seen whether their volumes are detached: " + gap.Reason,
+		WayOut:  "ask for the right to list and watch " + resource,
+		Dead:    true,
+	}
+}
+
+// volumesLeft reports whether a pod with volumes has left the node in this drain.
+func (d *decider) volumesLeft(node string) bool {
+	for _, dep := range d.led.departures {
+		if dep.pod.Node == node && hasClaims(dep.pod) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasClaims(p *snapshot.Pod) bool { return len(p.Claims) > 0 }
 
 func (d *decider) volumesOf(pods []*snapshot.Pod) map[string]bool {
 	volumes := map[string]bool{}
