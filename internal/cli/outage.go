@@ -41,8 +41,7 @@ func (o *outages) note(now time.Time, words string) {
 // outageWords says what cannot be read, since when and why.
 func outageWords(b observe.Break) string {
 	err := b.Err
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err // without the address of the watch, which is long
 	}
 	return fmt.Sprintf("%s cannot be read since %s: %v", b.Resource, b.Since.Format(time.TimeOnly), err)
