@@ -39,7 +39,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *stage) guarded(t *testing.T, denial metav1.Status) *guard {
 	t.Helper()
 	g := &guard{}
-	g.denial.Store(&denial)
+	g.denial.Store(&metav1.Status{Code: http.StatusForbidden}) // the client of awaitDenial would obey a Retry-After
 	server := httptest.NewTLSServer(g)
 	t.Cleanup(server.Close)
 	hook := admissionregistrationv1.ValidatingWebhook{
@@ -62,6 +62,7 @@ func (s *stage) guarded(t *testing.T, denial metav1.Status) *guard {
 	}
 	t.Cleanup(func() { _ = api.Delete(context.WithoutCancel(t.Context()), s.ns, metav1.DeleteOptions{}) })
 	s.awaitDenial(t, s.evictDry)
+	g.denial.Store(&denial)
 	return g
 }
 

@@ -22,7 +22,7 @@ import (
 func lone(t *testing.T, others int) *stage {
 	t.Helper()
 	s := newStage(t)
-	s.Deployment(t, s.ns, "shop", 1)
+	s.Deployment(t, s.ns, "shop", 1, slowToStart)
 	return s.guardLone(t, others)
 }
 
@@ -66,7 +66,7 @@ func TestSurgeOfASingleReplicaWithoutABudget(t *testing.T) {
 	for mode, lowest := range map[string]int{"auto": 1, "never": 0} {
 		t.Run(mode, func(t *testing.T) {
 			s := newStage(t)
-			s.Deployment(t, s.ns, "shop", 1)
+			s.Deployment(t, s.ns, "shop", 1, slowToStart)
 			s.settled(t, 1)
 			s.Nodes(t, 1)
 			drainNode(t, s.node, "--surge="+mode, "--wait=replaced").want(t, 0, "drained")
@@ -76,6 +76,11 @@ func TestSurgeOfASingleReplicaWithoutABudget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowToStart leaves time to remove a pod before its replacement is ready, for who does not wait.
+func slowToStart(d *appsv1.Deployment) {
+	d.Spec.Template.Annotations = map[string]string{"pod-ready.stage.kwok.x-k8s.io/delay": "500ms"}
 }
 
 func TestSurgeAlways(t *testing.T) {
@@ -95,7 +100,7 @@ func TestSurgeAlways(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
-			s.Deployment(t, s.ns, "web", 10)
+			s.Deployment(t, s.ns, "web", 10, slowToStart)
 			tt.budget(s)
 			s.settled(t, 10)
 			s.Nodes(t, 2)
