@@ -146,7 +146,7 @@ func wordsOf(status metav1.Status) string {
 	}
 	for _, cause := range status.Details.Causes {
 		if cause.Type == policyv1.DisruptionBudgetCause && cause.Message != "" {
-			message += " " + cause.Message + "."
+			message += " " + strings.TrimSuffix(cause.Message, ".") + "."
 		}
 	}
 	return message

@@ -1,0 +1,211 @@
+package act
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var _ drainer.Writer = (*Writer)(nil)
+
+// request is what the server received.
+type request struct {
+	Method string
+	URL    string
+	Type   string
+	Body   string
+}
+
+// server answers every request with the status and notes what it received.
+func server(t *testing.T, status metav1.Status) (kubernetes.Interface, *[]request) {
+	t.Helper()
+	var received []request
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		received = append(received, request{r.Method, r.URL.String(), r.Header.Get("Content-Type"), strings.TrimSpace(string(body))})
+		w.Header().Set("Content-Type", "application/json")
+		if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", "1")
+		}
+		if status.Code != 0 {
+			w.WriteHeader(int(status.Code))
+		}
+		if err := json.NewEncoder(w).Encode(status); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: s.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, &received
+}
+
+func ok() metav1.Status {
+	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
+}
+
+var (
+	noon       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	owner      = snapshot.Drainer{ID: "d1", By: "me@here", Beat: noon}
+	pod        = &snapshot.Pod{Namespace: "shop", Name: "web-1", UID: "pod-uid", ResourceVersion: "5"}
+	node       = &snapshot.Node{Name: "a", UID: "node-uid", ResourceVersion: "6"}
+	web        = &snapshot.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "web-uid", ResourceVersion: "7"}
+	autoscaler = &snapshot.Autoscaler{Namespace: "shop", Name: "web", UID: "hpa-uid", ResourceVersion: "8"}
+	record     = &snapshot.DrainRecord{Drainer: owner, Since: noon, Cordoned: true, State: "draining"}
+	surge      = &snapshot.SurgeRecord{Drainer: owner, Was: 1, To: 2, Since: noon, Step: noon}
+)
+
+const (
+	recordText = `{\"id\":\"d1\",\"by\":\"me@here\",\"beat\":\"2026-11-21T12:00:00Z\",\"since\":\"2026-11-21T12:00:00Z\",\"cordoned\":true,\"state\":\"draining\"}`
+	surgeText  = `{\"id\":\"d1\",\"by\":\"me@here\",\"beat\":\"2026-11-21T12:00:00Z\",\"was\":1,\"to\":2,\"since\":\"2026-11-21T12:00:00Z\",\"step\":\"2026-11-21T12:00:00Z\"}`
+	mergePatch = "application/merge-patch+json"
+	podPath    = "/api/v1/namespaces/shop/pods/web-1"
+	nodePath   = "/api/v1/nodes/a?fieldManager=usher"
+)
+
+func withCost(cost, mark string) *snapshot.Pod {
+	marked := *pod
+	marked.DeletionCost, marked.CostMark = cost, mark
+	return &marked
+}
+
+func evicted(more string) string {
+	return `{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"web-1","namespace":"shop"},"deleteOptions":{"kind":"DeleteOptions","apiVersion":"v1",` + more + `}}`
+}
+
+func cost(annotations string) string {
+	return `{"metadata":{"uid":"pod-uid","annotations":{` + annotations + `}}}`
+}
+
+func TestWhatIsSent(t *testing.T) {
+	grace, half, none := 90*time.Second, 500*time.Millisecond, time.Duration(0)
+	cases := map[string]struct {
+		action drain.Action
+		dryRun bool
+		want   request
+	}{
+		"evict":               {drain.Action{Kind: drain.Evict, Pod: pod}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"}`)}},
+		"evict with a grace":  {drain.Action{Kind: drain.Evict, Pod: pod, Grace: &grace}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"gracePeriodSeconds":90,"preconditions":{"uid":"pod-uid"}`)}},
+		"half a second is 1":  {drain.Action{Kind: drain.Evict, Pod: pod, Grace: &half}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"gracePeriodSeconds":1,"preconditions":{"uid":"pod-uid"}`)}},
+		"evict, dry run":      {drain.Action{Kind: drain.Evict, Pod: pod}, true, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"},"dryRun":["All"]`)}},
+		"delete at once":      {drain.Action{Kind: drain.Delete, Pod: pod, Grace: &none}, false, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"pod-uid"}}`}},
+		"delete, dry run":     {drain.Action{Kind: drain.Delete, Pod: pod}, true, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"},"dryRun":["All"]}`}},
+		"lower a cost":        {drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1"`)}},
+		"lower a set cost":    {drain.Action{Kind: drain.LowerCost, Pod: withCost("-7", ""), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
+		"lower it again":      {drain.Action{Kind: drain.LowerCost, Pod: withCost("-2147483648", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
+		"restore a cost":      {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
+		"restore a set cost":  {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`)}},
+		"cordon":              {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
+		"cordon, dry run":     {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, true, request{"PATCH", "/api/v1/nodes/a?dryRun=All&fieldManager=usher", mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
+		"mark":                {drain.Action{Kind: drain.Mark, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","annotations":{"usher.sh/drain":"` + recordText + `"}}}`}},
+		"uncordon":            {drain.Action{Kind: drain.Uncordon, Node: node}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":null}},"spec":{"unschedulable":false}}`}},
+		"unmark":              {drain.Action{Kind: drain.Unmark, Node: node}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":null}}}`}},
+		"scale":               {drain.Action{Kind: drain.Scale, Workload: web, Replicas: 2, Surge: surge}, false, request{"PATCH", "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"web-uid","resourceVersion":"7","annotations":{"usher.sh/surge":"` + surgeText + `"},"labels":{"usher.sh/surge":"true"}},"spec":{"replicas":2}}`}},
+		"scale back":          {drain.Action{Kind: drain.Scale, Workload: web, Replicas: 0}, false, request{"PATCH", "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"web-uid","resourceVersion":"7","annotations":{"usher.sh/surge":null},"labels":{"usher.sh/surge":null}},"spec":{"replicas":0}}`}},
+		"scale an autoscaler": {drain.Action{Kind: drain.ScaleMin, Autoscaler: autoscaler, Replicas: 2, Surge: surge}, false, request{"PATCH", "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"hpa-uid","resourceVersion":"8","annotations":{"usher.sh/surge":"` + surgeText + `"},"labels":{"usher.sh/surge":"true"}},"spec":{"minReplicas":2}}`}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			client, received := server(t, ok())
+			w := &Writer{Client: client, DryRun: c.dryRun}
+			if got := w.Do(t.Context(), c.action); got.Code != drain.Accepted {
+				t.Fatalf("got %+v", got)
+			}
+			if diff := cmp.Diff([]request{c.want}, *received); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// client-go would send each of these eleven times.
+func TestNothingIsSentTwice(t *testing.T) {
+	busy := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: metav1.StatusReasonTooManyRequests, Code: http.StatusTooManyRequests,
+		Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
+	}
+	for _, a := range []drain.Action{
+		{Kind: drain.Evict, Pod: pod},
+		{Kind: drain.Delete, Pod: pod},
+		{Kind: drain.Mark, Node: node, Record: record},
+	} {
+		client, received := server(t, busy)
+		w := &Writer{Client: client}
+		if got := w.Do(t.Context(), a); got.Code != drain.RefusedForNow || got.RetryAfter != time.Second {
+			t.Errorf("%s: got %+v", a.Kind, got)
+		}
+		if len(*received) != 1 {
+			t.Errorf("%s: sent %d times", a.Kind, len(*received))
+		}
+	}
+}
+
+// The apiserver sends the 500 of a pod under two budgets as the body of a request that
+// it counts as carried out.
+func TestAFailureInTheBodyIsAFailure(t *testing.T) {
+	said := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+	}
+	client, _ := server(t, said)
+	w := &Writer{Client: client}
+	if got := w.Do(t.Context(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != drain.SeveralBudgets {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWithoutAPreconditionNothingIsSent(t *testing.T) {
+	noUID, noVersion, replicaSet, noWebVersion := *pod, *node, *web, *web
+	noUID.UID, noVersion.ResourceVersion, replicaSet.Kind, noWebVersion.ResourceVersion = "", "", "ReplicaSet", ""
+	for _, a := range []drain.Action{
+		{Kind: drain.Evict, Pod: &noUID},
+		{Kind: drain.Delete, Pod: &noUID},
+		{Kind: drain.LowerCost, Pod: &noUID, Drain: "d1"},
+		{Kind: drain.Cordon, Node: &noVersion, Record: record},
+		{Kind: drain.Cordon, Node: node},
+		{Kind: drain.Uncordon, Node: &noVersion},
+		{Kind: drain.Scale, Workload: &noWebVersion},
+		{Kind: drain.Scale, Workload: &replicaSet},
+		{Kind: "dance", Pod: pod},
+	} {
+		client, received := server(t, ok())
+		w := &Writer{Client: client}
+		if got := w.Do(t.Context(), a); got.Code != drain.Rejected || got.Message == "" {
+			t.Errorf("%s: got %+v", a.Kind, got)
+		}
+		if len(*received) != 0 {
+			t.Errorf("%s: sent %v", a.Kind, *received)
+		}
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1", QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Writer{Client: client}
+	if got := w.Do(context.Background(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != drain.Unavailable || got.Message == "" {
+		t.Errorf("got %+v", got)
+	}
+}
