@@ -14,11 +14,12 @@ import (
 // driver turns the crank of a drain over a simulated cluster, as package drainer does
 // over a real one, with answers that may come late.
 type driver struct {
-	sim  *sim.Sim
-	req  drain.Request
-	led  *drain.Ledger
-	dice *rand.Rand
-	late float64 // chance, for each write, that it and those after it are still under way at the next turn
+	sim    *sim.Sim
+	req    drain.Request
+	led    *drain.Ledger
+	dice   *rand.Rand
+	behind bool    // what it sees may be late
+	late   float64 // chance, for each write, that it and those after it are still under way at the next turn
 
 	trace    *trace
 	inFlight []drain.Action

@@ -27,6 +27,7 @@ func start(t *rapid.T, faults bool) *driver {
 	}
 	cfg.Judge = &req
 	d := newDriver(sim.New(w.view(), cfg), req, cfg.Seed)
+	d.behind = cfg.Lag != sim.Lag{}
 	d.late = rapid.SampledFrom([]float64{0, 0, 0.3, 0.8}).Draw(t, "late answers")
 	return d
 }
@@ -71,6 +72,7 @@ func TestQuietDrains(t *testing.T) {
 		settledClean(t, d)
 		pods := d.writes[drain.Evict] + d.writes[drain.Delete]
 		must(t, d, d.refused <= 2+pods, "%d evictions refused by budgets of %d sent", d.refused, pods)
+		must(t, d, d.refused == 0 || d.late > 0 || d.behind, "%d evictions refused by budgets, though nothing was seen late", d.refused)
 		marks := d.writes[drain.Mark] + d.writes[drain.Cordon]
 		scalings := 6 * len(d.sim.Truth().Cluster.Workloads())
 		must(t, d, d.totalWrites()-marks <= 4*(pods+len(d.writes))+scalings, "%d writes for %d pods: %v", d.totalWrites(), pods, d.writes)
@@ -105,6 +107,32 @@ func TestFaultyDrains(t *testing.T) {
 		drive(t, d)
 		safe(t, d)
 		must(t, d, len(d.silent()) == 0, "waits in silence: %s", d.silent())
+		nothingHidden(t, d)
+	})
+}
+
+// nothingHidden checks that what a settled drain could not take back is said.
+func nothingHidden(t *rapid.T, d *driver) {
+	t.Helper()
+	left := d.sim.Leftovers(d.req.Self.ID)
+	said := strings.Contains(strings.Join(d.last.Notes, " "), "--revert")
+	must(t, d, !d.last.Settled || len(left) == 0 || said, "left behind without a word: %s", left)
+}
+
+// TestFaultyCancels: a drain that is cancelled while everything goes wrong settles all
+// the same, and says what it could not take back.
+func TestFaultyCancels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := start(t, true)
+		stop := rapid.SampledFrom([]time.Duration{0, time.Second, 5 * time.Second, 20 * time.Second}).Draw(t, "cancelled after")
+		wrong := d.run(d.req.Started.Add(stop))
+		must(t, d, wrong == "", "%s", wrong)
+		d.note("-- interrupted")
+		d.led.End(drain.Interrupted)
+		drive(t, d)
+		safe(t, d)
+		must(t, d, d.last.Settled, "not settled")
+		nothingHidden(t, d)
 	})
 }
 
