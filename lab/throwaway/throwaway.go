@@ -24,7 +24,7 @@ type Lab struct {
 // seed makes pods with the same names take the same times in every run.
 const seed = 1
 
-// Start starts a lab. The kernel ends it when the program ends, however it ends; End also removes its files.
+// Start starts a lab. The kernel ends it when the program ends, however it ends; Kill also removes its files.
 func Start(ctx context.Context, name string) (*Lab, error) {
 	cache, err := binaries.DefaultCache()
 	if err != nil {
