@@ -11,14 +11,12 @@ import (
 
 // diary writes down what happens in a forecast.
 type diary struct {
-	sim     *Sim
-	steps   []Step
-	uses    map[*guard]*BudgetUse
-	surges  map[snapshot.Key]*Surge
-	ended   time.Duration
-	ready   time.Duration // when a pod last became ready
-	writes  int
-	leaving int
+	sim    *Sim
+	steps  []Step
+	uses   map[*guard]*BudgetUse
+	surges map[snapshot.Key]*Surge
+	ended  time.Duration
+	writes int
 }
 
 func newDiary(s *Sim) diary {
@@ -33,13 +31,14 @@ func (y *diary) note(a drain.Action) {
 	step := y.stepFor(a)
 	switch a.Kind {
 	case drain.Evict, drain.Delete:
-		y.leaving++
+		step.leave++
 		step.Pods = append(step.Pods, a.Pod)
 		y.use(a.Pod)
 	case drain.LowerCost, drain.RestoreCost:
 		step.Pods = append(step.Pods, a.Pod)
 	case drain.Scale:
 		step.Target, step.Replicas = a.Workload.Kind+" "+a.Workload.Key().String(), a.Replicas
+		step.leave = min(y.chosen(a.Workload), max(0, int(a.Workload.Replicas-a.Replicas)))
 		y.scaled(a)
 	case drain.ScaleMin:
 		step.Target, step.Replicas = "HorizontalPodAutoscaler "+a.Autoscaler.Key().String(), a.Replicas
@@ -74,9 +73,26 @@ func (y *diary) use(p *snapshot.Pod) {
 	}
 }
 
+// chosen counts the pods of a Deployment that a scaling down removes first. They are
+// counted before it happens.
+func (y *diary) chosen(w *snapshot.Workload) int {
+	n := 0
+	for _, set := range y.sim.truth.WorkloadsOf(w.UID) {
+		for _, p := range y.sim.truth.PodsOf(set.UID) {
+			if p.CostMark != "" && !p.Terminating() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func (y *diary) scaled(a drain.Action) {
 	key := a.Workload.Key()
 	s := y.surges[key]
+	if s == nil && a.Surge == nil {
+		return // it takes back what somebody else has started
+	}
 	if s == nil {
 		s = &Surge{Workload: key, From: a.Workload.Replicas, Start: y.now()}
 		y.surges[key] = s
@@ -116,14 +132,14 @@ func (y *diary) waves(tick time.Duration) []Wave {
 	var all []Wave
 	for i := range y.steps {
 		s := &y.steps[i]
-		if s.Kind != drain.Evict && s.Kind != drain.Delete {
+		if s.leave == 0 {
 			continue
 		}
 		if n := len(all); n == 0 || s.At-all[n-1].To > tick {
 			all = append(all, Wave{From: s.At})
 		}
 		last := &all[len(all)-1]
-		last.To, last.Pods = s.At, last.Pods+len(s.Pods)
+		last.To, last.Pods = s.At, last.Pods+s.leave
 	}
 	return all
 }

@@ -16,7 +16,7 @@ func (f *forecast) finish() Plan {
 		Steps: f.diary.steps, Waves: f.diary.waves(f.sim.cfg.Tick),
 		Budgets: f.diary.budgets(), Surges: f.diary.surgeList(),
 		Blockers: f.end.Blockers(), Notes: f.end.Notes,
-		Unknown: f.unknown(), Pods: f.diary.leaving, Requests: f.diary.writes,
+		Unknown: f.unknown(), Pods: f.gone(), Requests: f.diary.writes,
 	}
 	for i := range p.Steps {
 		slices.SortFunc(p.Steps[i].Pods, snapshot.ComparePods)
@@ -42,6 +42,19 @@ func (f *forecast) stillThere() []Left {
 		left = append(left, Left{Pod: s.Pod, Node: s.Pod.Node, Why: strings.Join(why, "; ")})
 	}
 	return left
+}
+
+// gone counts the pods that were on the nodes and are no more.
+func (f *forecast) gone() int {
+	n := 0
+	for _, name := range f.req.Nodes {
+		for _, p := range f.learn.cluster.PodsOn(name) {
+			if f.sim.truth.Pod(p.UID) == nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // homeless lists the replacements for which no node has room.

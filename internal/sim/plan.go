@@ -21,7 +21,7 @@ type Plan struct {
 	Left      []Left // pods that would still be on the nodes, and replacements without a node
 	Notes     []string
 	Unknown   []string // what the forecast had to assume
-	Pods      int      // pods that leave
+	Pods      int      // pods that leave, by eviction, deletion or a scaling down
 	Requests  int      // writes that the drain sends
 }
 
@@ -35,6 +35,8 @@ type Step struct {
 	Target   string          // scalings: "Deployment shop/web"
 	Replicas int32           // scalings
 	Why      string
+
+	leave int // pods that leave by it
 }
 
 // Wave is a round of pods that were asked to leave at about the same time: nothing
