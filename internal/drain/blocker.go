@@ -50,10 +50,10 @@ const (
 	DrainEnded      Reason = "DrainEnded"
 
 	// Surge.
-	SurgeStarting   Reason = "SurgeStarting"
-	SurgeImpossible Reason = "SurgeImpossible"
-	RolloutUnderway Reason = "RolloutUnderway"
-	NotReplaced     Reason = "NotReplaced"
+	SurgeStarting      Reason = "SurgeStarting"
+	ReplacementPending Reason = "ReplacementPending"
+	RolloutUnderway    Reason = "RolloutUnderway"
+	NotReplaced        Reason = "NotReplaced"
 )
 
 // Blocker is one thing that keeps a pod on its node, or a drain from being done.

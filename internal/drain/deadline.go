@@ -135,7 +135,7 @@ func (d *decider) passable(blockers []Blocker) bool {
 	for i := range blockers {
 		switch blockers[i].Reason { // every other reason stands
 		case BudgetExhausted, BudgetNeverAllows, BudgetNotObserved, TwoBudgets, EarlierWave,
-			SurgeStarting, SurgeImpossible, RolloutUnderway, ServerAskedToWait, ChangedMeanwhile:
+			SurgeStarting, ReplacementPending, RolloutUnderway, ServerAskedToWait, ChangedMeanwhile:
 		default:
 			return false
 		}

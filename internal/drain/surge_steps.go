@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -169,20 +170,46 @@ func (d *decider) underWay(kind Kind, w *snapshot.Workload) bool {
 	return at == underWay
 }
 
+// surgePatience is how long a surge without a single ready replacement goes on. A
+// cluster autoscaler adds a node well within it.
+const surgePatience = 5 * time.Minute
+
+// surgeUnready says how far the replacements are, and what keeps one of them.
 func (d *decider) surgeUnready(s *surge, unready int) Blocker {
-	b := Blocker{Reason: SurgeStarting, Since: s.deployment.Surge.Since, WayOut: "wait, or --surge=never to go without"}
+	record := s.deployment.Surge
+	b := Blocker{Reason: SurgeStarting, Since: record.Since, WayOut: "wait, or --surge=never to go without"}
+	d.wake(record.Step.Add(surgePatience))
+	b.Dead = s.spare == 0 && !d.Now.Before(record.Step.Add(surgePatience))
 	if !d.wordy {
 		return b
 	}
-	want := int(s.deployment.Replicas - s.deployment.Surge.Was)
+	want := int(s.deployment.Replicas - record.Was)
 	b.Message = fmt.Sprintf("%d of %d replacements of %s are ready", max(want-unready, 0), want, s.deployment.Name)
-	for _, p := range d.podsOf(s.deployment) {
-		if !p.Ready && !p.Terminating() && p.NotReadyWhy != "" {
-			b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
-			break
+	if p := d.worstOf(s.deployment); p != nil {
+		b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
+		if p.Unschedulable {
+			b.Reason, b.WayOut = ReplacementPending, "make room for it on another node, or --surge=never to go without"
 		}
 	}
+	if b.Dead {
+		b.Message = fmt.Sprintf("no replacement got ready in %s; %s", short(surgePatience), b.Message)
+	}
 	return b
+}
+
+// worstOf returns the pod that best tells why a Deployment is not ready: one that
+// fits no node, else the first that says why.
+func (d *decider) worstOf(w *snapshot.Workload) *snapshot.Pod {
+	var worst *snapshot.Pod
+	for _, p := range d.podsOf(w) {
+		if p.Ready || p.Terminating() || p.NotReadyWhy == "" {
+			continue
+		}
+		if worst == nil || (p.Unschedulable && !worst.Unschedulable) {
+			worst = p
+		}
+	}
+	return worst
 }
 
 // costsLowered makes the leaving pods the first that the ReplicaSet removes. It

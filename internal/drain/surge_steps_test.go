@@ -70,15 +70,21 @@ func TestSurgeWithSlowReplacements(t *testing.T) {
 	s.expect("scale web to 2, no record")
 }
 
-// Without a single spare pod it waits, however long it takes.
-func TestSurgeWithoutReadyReplacementWaits(t *testing.T) {
+// Without a single spare pod it waits, but not for ever: a replacement that fits
+// nowhere ends the drain and is named.
+func TestSurgeWithoutReadyReplacement(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)),
 		pod("web-b1", of("web"), unready, func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available" }))
-	s.then(time.Hour, node("a", drainedBy(me, start.Add(time.Hour))))
+	s.then(5*time.Minute-time.Second, node("a", drainedBy(me, start.Add(5*time.Minute))))
 	s.expect()
 	s.ends(drain.Running)
-	s.holds("web-a1: SurgeStarting")
+	s.holds("web-a1: ReplacementPending")
 	same(t, "message", "0 of 1 replacements of web are ready; web-b1: 0/2 nodes are available", s.status("web-a1").Blockers[0].Message)
+	same(t, "next", start.Add(5*time.Minute), s.last.Next)
+	s.then(time.Second, node("a", drainedBy(me, start.Add(5*time.Minute)), state("blocked")))
+	s.expect()
+	s.ends(drain.Blocked)
+	s.holds("web-a1: ReplacementPending!")
 }
 
 // The controller's own pods count: while it removes some, nothing more is asked for.

@@ -196,7 +196,7 @@ func TestUnschedulableReplacement(t *testing.T) {
 	t.Parallel()
 	s, p := surging(t)
 	e := p.await(t, "why the replacement is not ready", func(e event) bool {
-		return e.Blocker != nil && e.Blocker.Reason == "SurgeStarting" && strings.Contains(e.Blocker.Message, "Unschedulable")
+		return e.Blocker != nil && e.Blocker.Reason == "ReplacementPending" && strings.Contains(e.Blocker.Message, "Unschedulable")
 	})
 	contains(t, e.Blocker.Message, "0 of 1 replacements of shop are ready", "nodes are available")
 	p.signal(t, syscall.SIGINT)
