@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/lab/testlab"
@@ -204,11 +205,10 @@ func TestTwoBudgets(t *testing.T) {
 	s := newStage(t)
 	s.Deployment(t, s.ns, "web", 2)
 	s.MaxUnavailable(t, s.ns, "web", "1")
-	second := s.MaxUnavailable(t, s.ns, "other", "1")
-	second.Spec.Selector.MatchLabels = testlab.Labels("web")
-	if _, err := s.Client().PolicyV1().PodDisruptionBudgets(s.ns).Update(t.Context(), second, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.WaitReady(t, s.ns, nil, 2) // pods that become ready later are counted for one budget only
+	s.MaxUnavailable(t, s.ns, "other", "1", func(b *policyv1.PodDisruptionBudget) {
+		b.Spec.Selector.MatchLabels = testlab.Labels("web")
+	})
 	s.settled(t, 2)
 	f := drainNode(t, s.node).want(t, 2, "blocked")
 	if several := f.blockers("SeveralBudgets"); len(several) != 2 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -11,7 +12,7 @@ import (
 func special(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t)
-	s.Deployment(t, s.ns, "web", 1, deploymentOn(s.node))
+	s.StatefulSet(t, s.ns, "web", 1, func(st *appsv1.StatefulSet) { hostOnly(&st.Spec.Template.Spec, s.node) })
 	s.DaemonSet(t, s.ns, "agent", daemonSetOn(s.node))
 	s.Pod(t, s.ns, "bare", podOn(s.node))
 	s.Pod(t, s.ns, "scratch", podOn(s.node), withEmptyDir)
