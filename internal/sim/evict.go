@@ -74,16 +74,20 @@ func (s *Sim) askBudget(p *snapshot.Pod) *drain.Answer {
 		return nil
 	}
 	if len(found) > 1 {
-		return &drain.Answer{Code: drain.SeveralBudgets,
-			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}
+		return &drain.Answer{
+			Code:    drain.SeveralBudgets,
+			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+		}
 	}
 	b := found[0].budget
 	if !p.Ready && (b.AlwaysAllow || b.Current >= b.Desired && b.Desired > 0) {
 		return nil
 	}
 	if !b.Observed {
-		return &drain.Answer{Code: drain.RefusedForNow, RetryAfter: 10 * time.Second,
-			Message: fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violates, b.Name)}
+		return &drain.Answer{
+			Code: drain.RefusedForNow, RetryAfter: 10 * time.Second,
+			Message: fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violates, b.Name),
+		}
 	}
 	if b.Allowed <= 0 {
 		return &drain.Answer{Code: drain.RefusedByBudget, Message: refusalOf(b)}
