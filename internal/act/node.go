@@ -2,7 +2,6 @@ package act
 
 import (
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
@@ -15,7 +14,7 @@ func (w *Writer) cordon(a drain.Action) (*rest.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.patchNode(a.Node, a.Node.ResourceVersion, &text, ptr.To(true))
+	return w.patchNode(a.Node, a.Node.ResourceVersion, &text, new(true))
 }
 
 // mark insists on the UID only: a sign of life must not fail because the kubelet wrote
@@ -29,7 +28,7 @@ func (w *Writer) mark(a drain.Action) (*rest.Request, error) {
 }
 
 func (w *Writer) uncordon(a drain.Action) (*rest.Request, error) {
-	return w.patchNode(a.Node, a.Node.ResourceVersion, nil, ptr.To(false))
+	return w.patchNode(a.Node, a.Node.ResourceVersion, nil, new(false))
 }
 
 func (w *Writer) unmark(a drain.Action) (*rest.Request, error) {

@@ -24,7 +24,7 @@ func decodeAll(split func(emit func(item) bool) error, take func(found)) error {
 	stop := make(chan struct{})
 	defer func() {
 		close(stop)
-		for range order { //nolint:revive // until the reader has seen stop and ended
+		for range order {
 		}
 	}()
 	go func() {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"usher.sh/usher/internal/snapshot"
@@ -57,7 +56,7 @@ func dumpedPod(name, node string) *corev1.Pod {
 			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"},
 			Annotations:       map[string]string{"script": "#!/bin/sh\n- not: an item\n---\nitems:\n"},
 			CreationTimestamp: metav1.NewTime(at("2026-11-20T09:00:00Z")),
-			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs", Controller: ptr.To(true)}},
+			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs", Controller: new(true)}},
 		},
 		Spec:   corev1.PodSpec{NodeName: node},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at("2026-11-20T09:00:10Z"))}}},
@@ -78,7 +77,7 @@ func dumpedBudget() *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "pdb", Generation: 3},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 		Status:     policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 3, DisruptionsAllowed: 1, CurrentHealthy: 2, DesiredHealthy: 1, ExpectedPods: 2},
 	}
 }
@@ -262,6 +261,7 @@ func untyped(t testing.TB, pod *corev1.Pod) string {
 }
 
 func benchmarkDump(b *testing.B, text string) {
+	b.Helper()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		if _, err := FromDump(strings.NewReader(text)); err != nil {
@@ -271,6 +271,7 @@ func benchmarkDump(b *testing.B, text string) {
 }
 
 func largeDump(b *testing.B) string {
+	b.Helper()
 	var objects []any
 	for i := range 5000 {
 		objects = append(objects, dumpedPod(fmt.Sprintf("web-%d", i), "a"))

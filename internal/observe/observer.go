@@ -57,9 +57,9 @@ func Start(ctx context.Context, client kubernetes.Interface, options Options) (*
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	o.mu.Lock()
-	o.watchNodes()
-	o.watchBudgets()
-	o.watchPods()
+	o.watchNodes()   //nolint:contextcheck // the observer's own context, derived above
+	o.watchBudgets() //nolint:contextcheck // likewise
+	o.watchPods()    //nolint:contextcheck // likewise
 	o.mu.Unlock()
 	if err := o.awaitFirst(ctx); err != nil {
 		o.Stop()

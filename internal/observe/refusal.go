@@ -46,8 +46,7 @@ func addressIn(err error) string {
 
 // rootOf leaves out the long address of a request.
 func rootOf(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err
 	}
 	return err

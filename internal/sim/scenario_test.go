@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,12 +98,7 @@ func fields(line []string) options {
 }
 
 func (o options) has(word string) bool {
-	for _, w := range o.words {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.words, word)
 }
 
 func (s *scenario) number(text string) int64 {
