@@ -37,13 +37,15 @@ func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
 // nil where everything could, or no volume is concerned. What was not seen to go is
 // not called gone (law 1).
 func (d *decider) volumesUnseen(t *target, staying []*snapshot.Pod) *Blocker {
-	resource, concerned := "volumeattachments", d.volumesLeft(t.status.Name)
+	node, resource := t.status.Name, "volumeattachments"
 	gap, unread := d.Cluster.Gap(resource)
+	concerned := unread && d.volumesLeft(node) // this looks at every departure: only where it matters
 	if !unread {
-		resource, concerned = "persistentvolumeclaims", len(d.Cluster.AttachmentsOn(t.status.Name)) > 0 && slices.ContainsFunc(staying, hasClaims)
+		resource = "persistentvolumeclaims"
 		gap, unread = d.Cluster.Gap(resource)
+		concerned = unread && len(d.Cluster.AttachmentsOn(node)) > 0 && slices.ContainsFunc(staying, hasClaims)
 	}
-	if !unread || !concerned {
+	if !concerned {
 		return nil
 	}
 	return &Blocker{
