@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // budgetSet finds budgets by name, and those of a pod without matching selectors
@@ -13,10 +14,21 @@ import (
 type budgetSet struct {
 	byName map[string]map[string]*[]*Budget // by namespace; each cell holds the one present budget
 	ofPod  map[*Pod][]*[]*Budget            // pods of the cluster only
+	ofKin  map[types.UID]kin                // by owner: its pods mostly have the same labels
+}
+
+// kin is what was found for the labels of one pod of an owner.
+type kin struct {
+	space  string
+	labels map[string]string
+	cells  []*[]*Budget
 }
 
 func newBudgetSet() budgetSet {
-	return budgetSet{byName: map[string]map[string]*[]*Budget{}, ofPod: map[*Pod][]*[]*Budget{}}
+	return budgetSet{
+		byName: map[string]map[string]*[]*Budget{},
+		ofPod:  map[*Pod][]*[]*Budget{}, ofKin: map[types.UID]kin{},
+	}
 }
 
 func (s *budgetSet) clone() budgetSet {
@@ -29,6 +41,12 @@ func (s *budgetSet) clone() budgetSet {
 	return clone
 }
 
+// forget drops what was found, because budgets or what they select have changed.
+func (s *budgetSet) forget() {
+	clear(s.ofPod)
+	clear(s.ofKin)
+}
+
 func (s *budgetSet) set(b *Budget) {
 	cells := s.byName[b.Namespace]
 	if cells == nil {
@@ -38,11 +56,11 @@ func (s *budgetSet) set(b *Budget) {
 	cell := cells[b.Name]
 	if cell == nil {
 		cells[b.Name] = &[]*Budget{b}
-		clear(s.ofPod)
+		s.forget()
 		return
 	}
 	if !sameSelector((*cell)[0].Selector, b.Selector) {
-		clear(s.ofPod)
+		s.forget()
 	}
 	*cell = []*Budget{b}
 }
@@ -58,6 +76,17 @@ func sameSelector(a, b labels.Selector) bool {
 
 // match returns the cells of the budgets that count the pod, sorted by name.
 func (s *budgetSet) match(p *Pod) []*[]*Budget {
+	if known, ok := s.ofKin[p.Owner.UID]; ok && known.space == p.Namespace && maps.Equal(known.labels, p.Labels) {
+		return known.cells
+	}
+	cells := s.search(p)
+	if p.Owner.UID != "" {
+		s.ofKin[p.Owner.UID] = kin{p.Namespace, p.Labels, cells}
+	}
+	return cells
+}
+
+func (s *budgetSet) search(p *Pod) []*[]*Budget {
 	var cells []*[]*Budget
 	for _, cell := range s.byName[p.Namespace] {
 		if (*cell)[0].Matches(p) {
@@ -83,7 +112,7 @@ func (c *Cluster) SetBudget(b *Budget) { c.budgets.set(b) }
 // DeleteBudget forgets a budget.
 func (c *Cluster) DeleteBudget(key Key) {
 	delete(c.budgets.byName[key.Namespace], key.Name)
-	clear(c.budgets.ofPod)
+	c.budgets.forget()
 }
 
 // Budget returns a budget, or nil.

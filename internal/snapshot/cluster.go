@@ -119,9 +119,9 @@ func (c *Cluster) DeletePod(uid types.UID) {
 	delete(c.podsByName, p.Key())
 	delete(c.marked, uid)
 	delete(c.budgets.ofPod, p)
-	drop(c.podsByNode, p.Node, uid)
-	drop(c.podsByOwner, p.Owner.UID, uid)
-	drop(c.podsBySpace, p.Namespace, uid)
+	drop(c.podsByNode, p.Node, p)
+	drop(c.podsByOwner, p.Owner.UID, p)
+	drop(c.podsBySpace, p.Namespace, p)
 }
 
 // Pod returns the pod with this UID, or nil.
