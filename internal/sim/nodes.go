@@ -80,7 +80,7 @@ func (s *Sim) Flip(uid types.UID, ready bool) {
 			p.Ready, p.ReadySince, p.NotReadyWhy = false, time.Time{}, "ContainersNotReady"
 		}
 	})
-	s.wakeCrew(p)
+	s.readied(p)
 }
 
 // SetReplicas scales a workload as its owner would.

@@ -96,7 +96,9 @@ func (s *Sim) removed(p *snapshot.Pod) {
 	if c := s.crews[p.Owner.UID]; c != nil && p.Owner.Kind == "DaemonSet" {
 		c.lost = append(c.lost, p.Node)
 	}
-	s.wakeCrew(p)
+	if active(p) || p.Owner.Kind == "StatefulSet" || p.Owner.Kind == "DaemonSet" {
+		s.wakeCrew(p) // others have replaced it when it began to terminate
+	}
 	s.detachLater(p)
 }
 
@@ -125,9 +127,16 @@ func (s *Sim) becomeReady(p *snapshot.Pod) {
 	s.after(s.takes(s.cfg.Ready, p), func() {
 		if p := s.live(uid); p != nil && !p.Ready {
 			s.changePod(uid, func(p *snapshot.Pod) { p.Ready, p.ReadySince, p.NotReadyWhy = true, s.now, "" })
-			s.wakeCrew(p)
+			s.readied(p)
 		}
 	})
+}
+
+// readied lets a controller go on that waits for each pod before the next.
+func (s *Sim) readied(p *snapshot.Pod) {
+	if p.Owner.Kind == "StatefulSet" {
+		s.wakeCrew(p)
+	}
 }
 
 // live returns a pod that is bound to a node with a kubelet and is not on its way

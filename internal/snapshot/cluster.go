@@ -18,7 +18,7 @@ type Key = types.NamespacedName
 type View struct {
 	Now     time.Time
 	Cluster *Cluster
-	Blind   time.Time // since when pods or budgets cannot be watched; zero while they can
+	Blind   time.Time // since when pods, nodes or budgets cannot be watched; zero while they can
 }
 
 // Cluster is an indexed store of facts. Facts are replaced, never changed in
@@ -99,9 +99,9 @@ func (c *Cluster) SetPod(p *Pod) {
 func (c *Cluster) updatePod(old, p *Pod) {
 	c.pods[p.UID] = p
 	c.podsByName[p.Key()] = p
-	c.podsByNode[p.Node].replace(p)
-	c.podsByOwner[p.Owner.UID].replace(p)
-	c.podsBySpace[p.Namespace].replace(p)
+	c.podsByNode[p.Node].replace(old, p)
+	c.podsByOwner[p.Owner.UID].replace(old, p)
+	c.podsBySpace[p.Namespace].replace(old, p)
 	delete(c.marked, p.UID)
 	if p.CostMark != "" {
 		c.marked[p.UID] = p

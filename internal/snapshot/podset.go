@@ -24,17 +24,19 @@ func put[K comparable](index map[K]*podSet, key K, p *Pod) {
 		index[key] = set
 	}
 	set.byUID[p.UID] = p
-	if at, found, ok := set.place(p); ok && !found {
-		set.sorted = slices.Insert(slices.Clip(set.sorted), at, p)
-	} else {
+	at, found := slices.BinarySearchFunc(set.kept(), p, ComparePods)
+	if found {
 		set.sorted = nil
+	}
+	if set.sorted != nil {
+		set.sorted = slices.Insert(slices.Clip(set.sorted), at, p)
 	}
 }
 
 // replace puts a pod in the place of its former state, which keeps the order.
-func (s *podSet) replace(p *Pod) {
+func (s *podSet) replace(old, p *Pod) {
 	s.byUID[p.UID] = p
-	if at, found, ok := s.place(p); ok && found {
+	if at := slices.Index(s.kept(), old); at >= 0 {
 		s.sorted = slices.Clone(s.sorted)
 		s.sorted[at] = p
 	} else {
@@ -52,20 +54,19 @@ func drop[K comparable](index map[K]*podSet, key K, p *Pod) {
 		delete(index, key)
 		return
 	}
-	if at, found, ok := set.place(p); ok && found {
+	if at := slices.Index(set.kept(), p); at >= 0 {
 		set.sorted = slices.Concat(set.sorted[:at], set.sorted[at+1:])
 	} else {
 		set.sorted = nil
 	}
 }
 
-// place finds a pod among the sorted ones; ok is false where sorting anew is better.
-func (s *podSet) place(p *Pod) (at int, found, ok bool) {
-	if s.sorted == nil || len(s.sorted) > mostCopied {
-		return 0, false, false
+// kept returns the sorted pods if it is worth keeping them sorted, else nil.
+func (s *podSet) kept() []*Pod {
+	if len(s.sorted) > mostCopied {
+		s.sorted = nil
 	}
-	at, found = slices.BinarySearchFunc(s.sorted, p, ComparePods)
-	return at, found, true
+	return s.sorted
 }
 
 func (s *podSet) list() []*Pod {
