@@ -25,7 +25,7 @@ func AutoscalerFacts(h *autoscalingv2.HorizontalPodAutoscaler) *snapshot.Autosca
 	if h.Spec.MinReplicas != nil {
 		facts.Min = *h.Spec.MinReplicas
 	}
-	facts.Surge, facts.SurgeError = surge(h.Annotations)
+	facts.Surge, facts.SurgeError = surge(h)
 	return facts
 }
 

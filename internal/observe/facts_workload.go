@@ -24,7 +24,7 @@ func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
 	facts := workload("Deployment", d, d.Spec.Template.Labels, d.Spec.Replicas, d.Spec.MinReadySeconds)
 	facts.Settled = d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == facts.Replicas && d.Status.Replicas == facts.Replicas
-	facts.Surge, facts.SurgeError = surge(d.Annotations)
+	facts.Surge, facts.SurgeError = surge(d)
 	return facts
 }
 
@@ -106,8 +106,14 @@ func workload(kind string, object metav1.Object, template map[string]string, rep
 	}
 }
 
-func surge(annotations map[string]string) (record *snapshot.SurgeRecord, problem string) {
-	record, err := snapshot.ParseSurgeRecord(annotations[snapshot.SurgeAnnotation])
+// surge reads the record only beside its label: the Deployment controller copies the
+// annotation, and not the label, to the ReplicaSet, and an undone rollout brings it back
+// from there when the surge is long over.
+func surge(object metav1.Object) (record *snapshot.SurgeRecord, problem string) {
+	if _, labelled := object.GetLabels()[snapshot.SurgeLabel]; !labelled {
+		return nil, ""
+	}
+	record, err := snapshot.ParseSurgeRecord(object.GetAnnotations()[snapshot.SurgeAnnotation])
 	if err != nil {
 		return nil, err.Error()
 	}

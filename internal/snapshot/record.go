@@ -13,7 +13,8 @@ const (
 	DrainAnnotation = "usher.sh/drain"
 	// SurgeAnnotation holds a SurgeRecord on a Deployment or HorizontalPodAutoscaler.
 	SurgeAnnotation = "usher.sh/surge"
-	// SurgeLabel marks objects that carry a SurgeRecord, so that one list finds them.
+	// SurgeLabel marks objects whose SurgeRecord is in force: copies of the annotation,
+	// in ReplicaSets and in what `kubectl rollout undo` restores from them, lack it.
 	SurgeLabel = "usher.sh/surge"
 	// OrderAnnotation sets an integer on a pod: lower leaves first, default 0.
 	OrderAnnotation = "usher.sh/order"
