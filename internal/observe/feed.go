@@ -63,6 +63,9 @@ func (o *Observer) hear(ctx context.Context, f *feed, verb string, err error) {
 	if err == nil || isAnswer(err) {
 		o.heard = true
 	}
+	if err == nil && verb == stream {
+		return // what it brings is whole when the store replaces what it has
+	}
 	if (err == nil) != (f.err == nil) {
 		o.signal()
 	}

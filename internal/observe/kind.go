@@ -41,6 +41,9 @@ type resourceAPI[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
+// stream is the verb of a watch that brings the present objects before what changes.
+const stream = "stream"
+
 // listWatch joins a typed client to a reflector; hear is told how each request ended.
 func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], hear func(verb string, err error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -51,7 +54,10 @@ func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L]
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := api.Watch(ctx, options)
-			if !cannotStream(options, err) {
+			switch {
+			case err == nil && options.SendInitialEvents != nil:
+				hear(stream, nil)
+			case !cannotStream(options, err):
 				hear("watch", err)
 			}
 			return events, err

@@ -84,7 +84,19 @@ func set(names []string) map[string]bool {
 func (o *Observer) Read(f func(snapshot.View)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f(snapshot.View{Now: o.now(), Cluster: o.cluster})
+	f(snapshot.View{Now: o.now(), Cluster: o.cluster, Blind: o.blind()})
+}
+
+// blind returns since when something that every decision needs cannot be watched;
+// zero while all of it can. The caller holds the lock.
+func (o *Observer) blind() time.Time {
+	var since time.Time
+	for _, f := range o.feeds {
+		if f.required && f.synced && f.err != nil && (since.IsZero() || f.since.Before(since)) {
+			since = f.since
+		}
+	}
+	return since
 }
 
 // Changed receives after something changed that a decision could see. Changes are

@@ -68,7 +68,7 @@ func (s *store[O, T]) Replace(objects []any, _ string) error {
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
 	s.swap(fresh)
-	s.feed.synced = true
+	s.feed.synced, s.feed.err = true, nil
 	s.observer.cluster.DeleteGap(s.feed.resource.name)
 	s.observer.signal()
 	s.observer.step()
