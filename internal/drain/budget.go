@@ -177,7 +177,7 @@ func demand(b *snapshot.Budget) string {
 // wayPastBudget says how to get past a budget that never allows.
 func (d *decider) wayPastBudget(p *snapshot.Pod, b *snapshot.Budget) string {
 	w := d.workloadOf(p)
-	if w == nil || w.Replicas < 0 {
+	if w == nil || w.Replicas < 0 || onlyOne(w) {
 		return fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
 	}
 	scale := fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", w.Namespace, strings.ToLower(w.Kind), w.Name, w.Replicas+1)

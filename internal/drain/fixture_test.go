@@ -194,6 +194,8 @@ func controller(kind, name string, replicas int32) fact {
 
 func rolling(w *snapshot.Workload) { w.Settled = false }
 
+func noOverlap(w *snapshot.Workload) { w.NoOverlap = true }
+
 func minReady(d time.Duration) func(*snapshot.Workload) {
 	return func(w *snapshot.Workload) { w.MinReady = d }
 }

@@ -134,6 +134,8 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 		return d.led.deaf[w.UID]
 	case w.SurgeError != "":
 		return w.SurgeError
+	case onlyOne(w):
+		return "its strategy (Recreate, or maxSurge 0) says that no two of its pods may run at once"
 	}
 	if gap, ok := d.Cluster.Gap("horizontalpodautoscalers"); ok {
 		return "cannot see whether an autoscaler rules it: " + gap.Reason
@@ -148,6 +150,12 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 		return fmt.Sprintf("autoscaler %s allows no more than %d replicas", a.Name, a.Max)
 	}
 	return ""
+}
+
+// onlyOne reports whether the owner wants a single pod and never two at once: they may
+// write to the same data.
+func onlyOne(w *snapshot.Workload) bool {
+	return w.NoOverlap && w.Replicas == 1 && w.Surge == nil
 }
 
 // needsSurge says whether the pods' leaving calls for a surge.

@@ -46,6 +46,9 @@ func TestWhoIsSurged(t *testing.T) {
 		"an autoscaler's minimum goes first":  {drain.SurgeAuto, all(solo, autoscaler("web", 1, 5)), []string{"scale-min web to 2, was 1"}, []string{"web-a1: SurgeStarting"}},
 		"an autoscaler at its maximum":        {drain.SurgeAuto, all(solo, autoscaler("web", 1, 1)), []string{"mark a blocked"}, []string{"web-a1: BudgetNeverAllows!"}},
 		"an autoscaler near its maximum":      {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 3), autoscaler("web", 1, 4)), []string{"scale-min web to 4, was 1"}, []string{"web-a1: SurgeStarting", "web-a2: SurgeStarting", "web-a3: SurgeStarting"}},
+		"never two at once: dead budget":      {drain.SurgeAuto, all(solo, deployment("web", 1, noOverlap)), []string{"mark a blocked"}, []string{"web-a1: BudgetNeverAllows!"}},
+		"never two at once: not even always":  {drain.SurgeAlways, all(deployment("web", 1, noOverlap), pods("web", "a", 1)), []string{"evict web-a1"}, nil},
+		"several run at once in any case":     {drain.SurgeAuto, all(deployment("web", 2, noOverlap), pods("web", "a", 2)), []string{"scale web to 4, was 2"}, []string{"web-a1: SurgeStarting", "web-a2: SurgeStarting"}},
 		"a record that cannot be read":        {drain.SurgeAuto, all(solo, deployment("web", 1, func(w *snapshot.Workload) { w.SurgeError = "bad json" })), []string{"mark a blocked"}, []string{"web-a1: BudgetNeverAllows!"}},
 		"pods on their way out need none": {
 			drain.SurgeAuto, all(deployment("web", 1), pods("web", "a", 1, endsAt(start.Add(time.Minute)))), nil,
@@ -69,6 +72,10 @@ func TestWhyNotSurged(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, autoscaler("web", 1, 1))
 	s.decide()
 	same(t, "notes", []string{"default/web is not surged: autoscaler web allows no more than 1 replicas"}, s.last.Notes)
+
+	s = tell(t, ask("a"), node("a", ours), solo, deployment("web", 1, noOverlap))
+	s.decide()
+	same(t, "notes of an only pod", []string{"default/web is not surged: its strategy (Recreate, or maxSurge 0) says that no two of its pods may run at once"}, s.last.Notes)
 
 	s = tell(t, ask("a"), node("a", ours), deployment("web", 3), pods("web", "a", 1, claims("c")), pods("web", "b", 2))
 	s.decide()

@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -24,8 +25,22 @@ func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
 	facts := workload("Deployment", d, d.Spec.Template.Labels, d.Spec.Replicas, d.Spec.MinReadySeconds)
 	facts.Settled = d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == facts.Replicas && d.Status.Replicas == facts.Replicas
+	facts.NoOverlap = noOverlap(&d.Spec.Strategy, int(facts.Replicas))
 	facts.Surge, facts.SurgeError = surge(d)
 	return facts
+}
+
+// noOverlap reads the strategy; maxSurge is rounded up as the controller does, and nil
+// is a quarter.
+func noOverlap(strategy *appsv1.DeploymentStrategy, replicas int) bool {
+	if strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return true
+	}
+	if strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxSurge == nil {
+		return false
+	}
+	surge, err := intstr.GetScaledValueFromIntOrPercent(strategy.RollingUpdate.MaxSurge, replicas, true)
+	return err == nil && surge == 0
 }
 
 // ReplicaSetFacts returns what decisions know of a ReplicaSet.

@@ -6,9 +6,34 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
 )
+
+func TestWhatTheStrategySaysOfTwoAtOnce(t *testing.T) {
+	none, one, tenth := intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromString("10%")
+	rolling := func(surge *intstr.IntOrString) appsv1.DeploymentStrategy {
+		return appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: surge}}
+	}
+	for name, test := range map[string]struct {
+		strategy appsv1.DeploymentStrategy
+		want     bool
+	}{
+		"Recreate":           {appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, true},
+		"maxSurge 0":         {rolling(&none), true},
+		"maxSurge 1":         {rolling(&one), false},
+		"10% of 1 is 1":      {rolling(&tenth), false},
+		"nothing is said":    {rolling(nil), false},
+		"no strategy at all": {appsv1.DeploymentStrategy{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := DeploymentFacts(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: test.strategy}}).NoOverlap; got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
 
 func TestASurgeRecordWithoutItsLabelIsACopy(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

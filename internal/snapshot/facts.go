@@ -128,6 +128,7 @@ type Workload struct {
 	Replicas        int32             // wanted; -1 where the kind has no such number
 	MinReady        time.Duration
 	Settled         bool // the controller has seen the spec and no rollout is under way
+	NoOverlap       bool // its rollouts never start a pod before one has ended: Recreate, or maxSurge 0
 	Surge           *SurgeRecord
 	SurgeError      string // set where the record cannot be read
 }
