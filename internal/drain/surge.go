@@ -243,7 +243,8 @@ func (d *decider) noteUnsurged(s *surge, obstacle string) {
 	}
 }
 
-// surgeOf returns the surge that the pod is part of, or nil.
+// surgeOf returns the surge of the pod's Deployment, or nil. It holds for pods of a
+// later wave as well: a wave that is stuck lets them come before the surge counts them.
 func (d *decider) surgeOf(p *snapshot.Pod) *surge {
 	if len(d.surges) == 0 {
 		return nil
@@ -252,11 +253,7 @@ func (d *decider) surgeOf(p *snapshot.Pod) *surge {
 	if w == nil {
 		return nil
 	}
-	s := d.surges[w.UID]
-	if s == nil || !slices.Contains(s.leaving, p) {
-		return nil
-	}
-	return s
+	return d.surges[w.UID]
 }
 
 // judgeSurged says where a pod stands whose Deployment is surged. It leaves by the
