@@ -38,7 +38,7 @@ type Action struct {
 	Replicas   int32
 	Surge      *snapshot.SurgeRecord
 	Drain      string // id of the drain that lowers a cost
-	GiveUp     string // why the target is not to be surged again in this drain
+	GiveUp     string // why what the scaling serves is not to be surged again in this drain
 	Why        string // for people
 
 	budget budgetRef // evictions: the budget that they use

@@ -123,7 +123,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin:
 	}
 	if a.GiveUp != "" {
-		l.deaf[a.Target()] = a.GiveUp
+		l.deaf[a.surgeTarget()] = a.GiveUp
 	}
 }
 

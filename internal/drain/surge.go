@@ -137,6 +137,10 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	case onlyOne(w):
 		return "its strategy (Recreate, or maxSurge 0) says that no two of its pods may run at once"
 	}
+	a := d.Cluster.AutoscalerOf(w)
+	if taken := d.takenBack(w, a); taken != "" {
+		return taken
+	}
 	if gap, ok := d.Cluster.Gap("horizontalpodautoscalers"); ok {
 		return "cannot see whether an autoscaler rules it: " + gap.Reason
 	}
@@ -146,7 +150,7 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 			return fmt.Sprintf("volume claim %s cannot be mounted by a second pod on another node", name)
 		}
 	}
-	if a := d.Cluster.AutoscalerOf(w); a != nil && w.Surge == nil && a.Max <= d.base(w, a) {
+	if a != nil && w.Surge == nil && a.Max <= d.base(w, a) {
 		return fmt.Sprintf("autoscaler %s allows no more than %d replicas", a.Name, a.Max)
 	}
 	return ""

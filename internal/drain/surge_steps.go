@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -85,6 +87,10 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 	if a == nil || (d.ours(a.Surge) && a.Min >= to) {
 		return true
 	}
+	if d.ours(a.Surge) && a.Min < a.Surge.To {
+		d.dropMin(a, s)
+		return false
+	}
 	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: a.Min, To: max(a.Min, to), Base: was, Since: d.Now, Step: d.Now}
 	if a.Surge != nil {
 		record.Was = a.Surge.Was
@@ -94,6 +100,35 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 		Why: "the autoscaler keeps the replacements",
 	})
 	return false
+}
+
+// dropMin gives way to whoever owns the autoscaler: raising its minimum again and again
+// would go on for as long as the drain does.
+func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
+	why := fmt.Sprintf("somebody set minReplicas of its autoscaler %s to %d during the surge", a.Name, a.Min)
+	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	back := restoreMin(a, s.deployment)
+	back.GiveUp, back.Why = why, why
+	d.try(back)
+}
+
+// takenBack says whether somebody has removed the record of a surge of this drain;
+// "" if nobody has. What is still scaled is theirs now.
+func (d *decider) takenBack(w *snapshot.Workload, a *snapshot.Autoscaler) string {
+	switch {
+	case w.Surge == nil && d.stripped(Scale, w.UID, w.ResourceVersion):
+		return "somebody removed usher's record from it during the surge"
+	case a != nil && a.Surge == nil && d.stripped(ScaleMin, a.UID, a.ResourceVersion):
+		return fmt.Sprintf("somebody removed usher's record from its autoscaler %s during the surge", a.Name)
+	}
+	return ""
+}
+
+// stripped reports whether the last scaling of the target wrote a record that was seen
+// since. The caller has found none.
+func (d *decider) stripped(kind Kind, uid types.UID, version string) bool {
+	t := d.led.tries[tryKey{kind, uid}]
+	return t != nil && t.answer.Code == Accepted && t.action.Surge != nil && t.version != version
 }
 
 // foreignSurge waits for another drain's surge, or undoes it if that drain is dead.

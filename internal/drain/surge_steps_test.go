@@ -203,6 +203,46 @@ func TestOwnerScalesAnAutoscaledDeployment(t *testing.T) {
 	s.expect("scale-min web to 1, no record", "scale web to 4, no record")
 }
 
+// An operator that owns the autoscaler sets it back each time it is raised: once is
+// enough.
+func TestSomebodyTakesTheMinimumBack(t *testing.T) {
+	cases := map[string]struct {
+		back fact
+		want []string
+	}{
+		"record and all":  {autoscaler("web", 1, 5, scalerVersion("3")), []string{"evict web-a1"}},
+		"the number only": {autoscaler("web", 2, 5, raisedBy(me, 1), lowestNow(1), scalerVersion("3")), []string{"scale-min web to 1, no record"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
+			s.expect("scale-min web to 2, was 1")
+			s.answer(drain.Accepted)
+			s.then(time.Second, c.back)
+			s.expect(c.want...)
+			s.answer(drain.Accepted)
+			s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("4")))
+			for _, a := range s.decide().Actions {
+				if a.Kind == drain.ScaleMin || a.Kind == drain.Scale {
+					t.Errorf("%s %d once more", a.Kind, a.Replicas)
+				}
+			}
+		})
+	}
+}
+
+// Without its record a Deployment counts as the owner's as it is; to surge it again
+// would make it larger each time.
+func TestSomebodyRemovesTheRecord(t *testing.T) {
+	req := ask("a")
+	req.Surge = drain.SurgeAlways
+	s := tell(t, req, node("a", ours), deployment("web", 1), pods("web", "a", 1))
+	s.expect("scale web to 2, was 1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 2, at("3")), pods("web", "b", 1))
+	s.expect("evict web-a1")
+}
+
 // A surge whose pods have left, or may not leave any more, is scaled back.
 func TestSurgeEnds(t *testing.T) {
 	cases := map[string]fact{
