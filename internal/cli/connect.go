@@ -8,19 +8,24 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/observe"
 )
 
-// connect makes a client from the kubeconfig flags. It asks the cluster nothing.
-func connect(flags *genericclioptions.ConfigFlags) (kubernetes.Interface, error) {
+// connect makes a client from the kubeconfig flags, and a clock that goes by the answers
+// which the client gets. It asks the cluster nothing.
+func connect(flags *genericclioptions.ConfigFlags) (kubernetes.Interface, *observe.Clock, error) {
 	config, err := restConfig(flags)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	clock := &observe.Clock{}
+	config.Wrap(clock.Wrap)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
-	return client, nil
+	return client, clock, nil
 }
 
 func restConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {

@@ -132,7 +132,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 
 // prepare turns flags and cluster into a request; nothing is changed.
 func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
-	now := time.Now()
+	now := s.clock.Now()
 	req, err := o.request(now)
 	if err != nil {
 		return req, err
@@ -166,7 +166,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	v.ladder(ladder, req.Started)
 	d := drainer.Drainer{
 		Source: s.source, Writer: &act.Writer{Client: s.client},
-		Reporter: &outages{Reporter: v.begin(req), broken: s.source.Broken},
+		Reporter: &outages{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
 		Request:  req, Timeout: o.timeout,
 	}
 	estimating, enough := context.WithCancel(ctx)

@@ -45,7 +45,7 @@ func askServer(ctx context.Context, s *session, req drain.Request, v *voice) err
 			return exitWith(exitInterrupted)
 		}
 		answer := writer.Do(ctx, evictionOf(p.Pod, req))
-		v.answer(time.Now(), p.Pod, answer)
+		v.answer(s.clock.Now(), p.Pod, answer)
 		worst = worse(worst, answer.Code)
 	}
 	v.say("The server judged each eviction by itself: pods that share a budget may not all go at once. `usher plan` counts them together.")

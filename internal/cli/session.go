@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"slices"
-	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
@@ -18,6 +17,7 @@ import (
 // session is a command's connection to one cluster.
 type session struct {
 	client kubernetes.Interface
+	clock  *observe.Clock
 	source *observe.Observer
 	host   host
 	nodes  []string // whose pods decide what is read; nil: every node
@@ -26,22 +26,22 @@ type session struct {
 // open connects and reads the cluster. The context ends the reading, not what was
 // opened: that lives until close.
 func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []string) (*session, error) {
-	client, err := connect(flags)
+	client, clock, err := connect(flags)
 	if err != nil {
 		return nil, err
 	}
-	source, err := observed(ctx, client, nodes)
-	if err != nil {
+	s := &session{client: client, clock: clock, host: thisHost(), nodes: nodes}
+	if s.source, err = s.watch(ctx, nodes); err != nil {
 		return nil, err
 	}
-	return &session{client: client, source: source, host: thisHost(), nodes: nodes}, nil
+	return s, nil
 }
 
-// observed starts an observer that outlives the context once everything was read.
-func observed(ctx context.Context, client kubernetes.Interface, nodes []string) (*observe.Observer, error) {
+// watch starts an observer that outlives the context once everything was read.
+func (s *session) watch(ctx context.Context, nodes []string) (*observe.Observer, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	keep := context.AfterFunc(ctx, end)
-	source, err := observe.Start(life, client, observe.Options{Nodes: nodes})
+	source, err := observe.Start(life, s.client, observe.Options{Nodes: nodes, Now: s.clock.Now})
 	keep()
 	if err != nil {
 		end()
@@ -67,7 +67,7 @@ func (s *session) dead() map[string]bool {
 func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]string, error) {
 	source := s.source
 	if s.mustLookWider() {
-		wide, err := observed(ctx, s.client, nil)
+		wide, err := s.watch(ctx, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]stri
 	}
 	d := drainer.Drainer{
 		Source: source, Writer: &act.Writer{Client: s.client}, Reporter: reporter,
-		Request: drain.Request{Self: s.host.self(time.Now()), Dead: dead},
+		Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
 	}
 	return d.Revert(ctx).Notes, nil
 }

@@ -49,13 +49,13 @@ func (v *voice) know(pods []*snapshot.Pod) {
 }
 
 // begin starts the table where there is a terminal for it, and returns who takes the
-// frames and events of the drain.
-func (v *voice) begin(req drain.Request) drainer.Reporter {
+// frames and events of the drain. Now is the clock by which the request was started.
+func (v *voice) begin(req drain.Request, now func() time.Time) drainer.Reporter {
 	if !v.term.live {
 		return v.reporter()
 	}
 	start := show.Picture{Started: req.Started, Deadline: req.Deadline}
-	v.live = show.NewLive(v.out, start, v.paint(), v.term.size, time.Now)
+	v.live = show.NewLive(v.out, start, v.paint(), v.term.size, now)
 	return v.live
 }
 

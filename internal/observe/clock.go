@@ -1,0 +1,49 @@
+package observe
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Clock tells the time as the apiserver does. What is true in a cluster is dated by
+// several machines: deletions and readiness by the apiserver, signs of life by whoever
+// drains. They can be compared only if all go by one clock, and the apiserver's is the
+// only one that all of them see. The zero value goes by this machine's.
+type Clock struct {
+	ahead atomic.Int64 // nanoseconds by which the apiserver is ahead of this machine
+}
+
+// Now is the present time; it may jump by about a second as more becomes known.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// Wrap looks at the Date of every answer that comes through the transport.
+func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		sent := time.Now()
+		response, err := next.RoundTrip(request)
+		if err == nil {
+			c.hear(response.Header.Get("Date"), sent, time.Now())
+		}
+		return response, err
+	})
+}
+
+// hear takes in an answer. It was dated, in whole seconds, after the request was sent and
+// before it was received: the least difference that explains its date is believed.
+func (c *Clock) hear(date string, sent, received time.Time) {
+	at, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	least, most := at.Sub(received), at.Add(time.Second).Sub(sent)
+	if now := time.Duration(c.ahead.Load()); now >= least && now <= most {
+		return
+	}
+	c.ahead.Store(int64(min(max(0, least), most)))
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
