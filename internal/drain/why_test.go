@@ -52,7 +52,7 @@ func TestRelease(t *testing.T) {
 		"cordoned by somebody else":       {node("a", cordoned), nil, "it was cordoned by somebody else, not by usher; kubectl uncordon a removes that"},
 		"cordoned by usher":               {node("a", drainedBy("x", long)), nil, "uncordon a"},
 		"… which has drained it":          {node("a", drainedBy("x", start), state("drained")), nil, "uncordon a"},
-		"… which is still at it":          {node("a", drainedBy("x", start)), nil, "x@host is draining it since 12:00:00; stop that drain first"},
+		"… which is still at it":          {node("a", drainedBy("x", start.In(time.FixedZone("", 3600)))), nil, "x@host is draining it since 12:00:00; stop that drain first"},
 		"… which is known to be dead":     {node("a", drainedBy("x", start)), map[string]bool{"x": true}, "uncordon a"},
 		"drained on an earlier cordon":    {node("a", drainedBy("x", long), foundCordoned), nil, "unmark a"},
 		"a record that cannot be read":    {node("a", cordoned, func(n *nodeOf) { n.DrainError = "bad json" }), nil, "bad json"},
