@@ -150,8 +150,18 @@ func (d *decider) stillCounted(b *Blocker, budget *snapshot.Budget) {
 	b.WayOut = "wait until the controller has looked again"
 }
 
-// unreadyUnder names the pods of a budget that are not ready.
+// unreadyUnder names the pods of a budget that are not ready. All that wait for one
+// budget say the same.
 func (d *decider) unreadyUnder(b *snapshot.Budget) string {
+	words, known := d.unready[b.UID]
+	if !known {
+		words = d.findUnready(b)
+		d.unready[b.UID] = words
+	}
+	return words
+}
+
+func (d *decider) findUnready(b *snapshot.Budget) string {
 	var names []string
 	for _, p := range d.Cluster.PodsIn(b.Namespace) {
 		if (!p.Ready || p.Terminating()) && !p.Finished() && b.Matches(p) {

@@ -30,7 +30,8 @@ type decider struct {
 	out       Decision
 	acting    map[tryKey]int
 	targets   map[string]bool
-	used      map[types.UID]int32 // evictions under each budget that its status does not show yet
+	used      map[types.UID]int32  // evictions under each budget that its status does not show yet
+	unready   map[types.UID]string // words about the unready pods under each budget
 	surges    map[types.UID]*surge
 	zones     map[string]bool // zones with a draining node
 	active    int             // draining nodes
@@ -44,6 +45,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 	d := &decider{
 		View: view, req: req, led: led, wordy: wordy,
 		used:    map[types.UID]int32{},
+		unready: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
 		targets: make(map[string]bool, len(req.Nodes)),
