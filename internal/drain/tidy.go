@@ -38,7 +38,7 @@ func (d *decider) awaitUnseen() {
 		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost:
 			continue
 		}
-		if t.done.IsZero() || (t.answer.Code != Accepted && t.answer.Code != Unavailable) {
+		if t.done.IsZero() || !perhapsDone(t.answer.Code) {
 			continue
 		}
 		until := t.done.Add(unseenFor)
@@ -47,6 +47,12 @@ func (d *decider) awaitUnseen() {
 			d.wake(until)
 		}
 	}
+}
+
+// perhapsDone reports whether something of ours may have been written. A conflict is
+// what a second try meets whose first was carried out and got no answer.
+func perhapsDone(code Code) bool {
+	return code == Accepted || code == Unavailable || code == Conflict
 }
 
 // versionOf returns the resource version that the action's target has now, "" if it
