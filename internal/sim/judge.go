@@ -18,6 +18,7 @@ type judge struct {
 	req       drain.Request
 	targets   map[string]bool
 	found     []string
+	passed    bool      // budgets were passed with permission: their status may be behind
 	disturbed bool      // somebody else changed the cluster
 	until     time.Time // and what follows from it may last so long
 }
@@ -72,7 +73,7 @@ func (j *judge) meddled(s *Sim) {
 	}
 	lag := s.cfg.Lag
 	j.disturbed = true
-	j.until = s.now.Add(s.cfg.Budgets + 2*s.cfg.Controllers + max(lag.Pods, lag.Nodes, lag.Budgets, lag.Workloads))
+	j.until = s.now.Add(time.Second + s.cfg.Budgets + 2*s.cfg.Controllers + max(lag.Pods, lag.Nodes, lag.Budgets, lag.Workloads))
 }
 
 func (j *judge) excused(s *Sim) bool { return j.disturbed && !s.now.After(j.until) }
@@ -153,7 +154,8 @@ func (j *judge) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
 	if j == nil || p.Terminating() || !p.Ready || j.excused(s) {
 		return
 	}
-	if a.Kind == drain.Evict {
+	j.passed = j.passed || a.Kind == drain.Delete
+	if a.Kind == drain.Evict && !j.passed {
 		j.withinBudgets(s, p, "evicted", false)
 	}
 	if j.req.Deadline.IsZero() && !j.req.DisableEviction {

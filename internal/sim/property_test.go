@@ -252,6 +252,7 @@ func TestKilledAndRestarted(t *testing.T) {
 		req := d.req
 		req.Self.ID, req.Dead = "d2", map[string]bool{"d1": true}
 		d.sim.JudgeAs(req)
+		d.sim.Relist()
 		next := newDriver(d.sim, req, 3)
 		next.log, next.late = d.log, d.late
 		drive(t, next)

@@ -341,6 +341,7 @@ func (s *scenario) meanwhile(d *driver, words []string) {
 		d.led, d.inFlight = drain.NewLedger(), nil
 		d.req.Dead, d.req.Self.ID = map[string]bool{d.req.Self.ID: true}, d.req.Self.ID+"-again"
 		d.sim.JudgeAs(d.req)
+		d.sim.Relist()
 	case "unready", "ready":
 		d.sim.Flip(c.PodNamed(snapshot.Key{Namespace: "shop", Name: words[1]}).UID, words[0] == "ready")
 	case "delete-node":

@@ -65,6 +65,16 @@ func (w *watch) show(seen *snapshot.Cluster, now time.Time) {
 	}
 }
 
+// Relist shows everything that is true: a new observer starts from a fresh list.
+func (s *Sim) Relist() {
+	for on := range s.watch.waiting {
+		for _, c := range s.watch.waiting[on] {
+			c.show(s.seen)
+		}
+		s.watch.waiting[on] = nil
+	}
+}
+
 func (w *watch) next() (next time.Time, some bool) {
 	for on := range w.waiting {
 		if len(w.waiting[on]) == 0 {
