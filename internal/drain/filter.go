@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -77,8 +78,12 @@ func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 }
 
 // orphanOfDaemonSet reports whether a DaemonSet's pod has lost its DaemonSet. A
-// DaemonSet that cannot be seen is taken to be there.
+// DaemonSet that cannot be seen is taken to be there, so is one of another API group:
+// those are not watched.
 func (d *decider) orphanOfDaemonSet(p *snapshot.Pod) bool {
+	if group, _, grouped := strings.Cut(p.Owner.APIVersion, "/"); grouped && group != "apps" {
+		return false
+	}
 	if _, gap := d.Cluster.Gap("daemonsets"); gap {
 		return false
 	}

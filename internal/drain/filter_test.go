@@ -60,6 +60,7 @@ func TestObjections(t *testing.T) {
 		"… may go last":                                {asked(evictDaemons), agent, nil},
 		"a pod whose DaemonSet is gone":                {asked(ignoreDaemons), lost, []string{"lost-a: OrphanedDaemonSetPod!"}},
 		"… goes with --force":                          {asked(force), lost, nil},
+		"… is not lost where its kind is not watched":  {asked(ignoreDaemons), all(pod("kruise-a", on("a"), ofDaemon("kruise"), ofGroup("apps.kruise.io/v1alpha1"))), nil},
 		"… is not lost where DaemonSets are not seen":  {asked(ignoreDaemons), all(lost, unreadable("daemonsets")), nil},
 		"a static pod stays, whatever is wrong":        {asked(), pod("static", on("a"), mirror, emptyDir("x")), nil},
 		"finished pods pass every filter":              {asked(), all(pod("done", on("a"), phase(corev1.PodSucceeded), emptyDir("x")), pod("died", on("a"), phase(corev1.PodFailed))), nil},
@@ -110,4 +111,8 @@ func TestObjectedPodsStayAlone(t *testing.T) {
 	s.answer(drain.Accepted)
 	s.then(time.Second, gone("web"))
 	s.expect("mark a blocked")
+}
+
+func ofGroup(version string) func(*snapshot.Pod) {
+	return func(p *snapshot.Pod) { p.Owner.APIVersion = version }
 }
