@@ -41,7 +41,14 @@ type Action struct {
 	GiveUp     string // why what the scaling serves is not to be surged again in this drain
 	Why        string // for people
 
-	budget budgetRef // evictions: the budget that they use
+	budget  budgetRef // evictions: the budget that they use
+	removes []use     // scaling down: as many pods as it may remove, with their budgets
+}
+
+// use is a pod whose leaving uses a budget.
+type use struct {
+	pod    *snapshot.Pod
+	budget budgetRef
 }
 
 // Target returns the UID of what the action changes.

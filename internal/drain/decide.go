@@ -175,6 +175,9 @@ func (d *decider) try(a Action) bool {
 		return false
 	}
 	if at == free {
+		if a.Kind == Scale && a.Replicas < a.Workload.Replicas {
+			a.removes = d.usesOf(a.Workload, a.Replicas)
+		}
 		d.act(a)
 	}
 	return true

@@ -158,7 +158,11 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 		l.costed[a.Pod.UID] = a.Pod
 	case RestoreCost:
 		delete(l.costed, a.Pod.UID)
-	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin:
+	case Scale:
+		for _, u := range a.removes {
+			l.uncounted[u.pod.UID] = &try{action: Action{Pod: u.pod, Workload: a.Workload}, sent: now, done: now, version: a.version(), budget: u.budget}
+		}
+	case Cordon, Mark, Uncordon, Unmark, ScaleMin:
 	}
 }
 
@@ -248,7 +252,28 @@ func counted(view snapshot.View, t *try) bool {
 		return false
 	}
 	p := view.Cluster.Pod(t.action.Pod.UID)
-	return p == nil || p.Terminating() || view.Now.After(t.done.Add(disruptedFor))
+	return p == nil || p.Terminating() || spared(view, t) || view.Now.After(t.done.Add(disruptedFor))
+}
+
+// spared reports whether a scaling down was carried out and removed other pods than
+// this one.
+func spared(view snapshot.View, t *try) bool {
+	if t.action.Workload == nil {
+		return false
+	}
+	w := view.Cluster.Workload(t.action.Workload.UID)
+	return w == nil || (w.ResourceVersion != t.version && runningOf(view.Cluster, w) <= int(w.Replicas))
+}
+
+// runningOf returns how many pods of a workload are there to stay.
+func runningOf(c *snapshot.Cluster, w *snapshot.Workload) int {
+	running := 0
+	for _, p := range podsOf(c, w) {
+		if !p.Terminating() && !p.Finished() {
+			running++
+		}
+	}
+	return running
 }
 
 // disruptedFor is how long the disruption controller believes an entry of

@@ -100,16 +100,18 @@ func (d *decider) lacking(owner *snapshot.Workload) (int, []*snapshot.Pod) {
 
 // podsOf returns the pods of a workload, through its ReplicaSets where it is a
 // Deployment.
-func (d *decider) podsOf(w *snapshot.Workload) []*snapshot.Pod {
+func podsOf(c *snapshot.Cluster, w *snapshot.Workload) []*snapshot.Pod {
 	if w.Kind != "Deployment" {
-		return d.Cluster.PodsOf(w.UID)
+		return c.PodsOf(w.UID)
 	}
 	var pods []*snapshot.Pod
-	for _, rs := range d.Cluster.WorkloadsOf(w.UID) {
-		pods = append(pods, d.Cluster.PodsOf(rs.UID)...)
+	for _, rs := range c.WorkloadsOf(w.UID) {
+		pods = append(pods, c.PodsOf(rs.UID)...)
 	}
 	return pods
 }
+
+func (d *decider) podsOf(w *snapshot.Workload) []*snapshot.Pod { return podsOf(d.Cluster, w) }
 
 func noReplacement(p *snapshot.Pod, owner *snapshot.Workload) string {
 	switch {

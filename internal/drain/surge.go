@@ -195,13 +195,7 @@ func (d *decider) removing(s *surge) bool {
 	if d.led.tries[tryKey{Scale, s.deployment.UID}] == nil {
 		return false
 	}
-	running := 0
-	for _, p := range d.podsOf(s.deployment) {
-		if !p.Terminating() && !p.Finished() {
-			running++
-		}
-	}
-	return running > int(s.deployment.Replicas)
+	return runningOf(d.Cluster, s.deployment) > int(s.deployment.Replicas)
 }
 
 // base returns how many replicas the owner of a Deployment asked for. Once the drain

@@ -50,15 +50,28 @@ func (d *decider) countPods(s *surge) {
 			continue
 		}
 		s.running++
-		if p.AvailableAt(d.Now, s.deployment.MinReady) {
+		switch {
+		case d.perhapsGone(p):
+		case p.AvailableAt(d.Now, s.deployment.MinReady):
 			s.ready++
-		} else if p.Ready {
+		case p.Ready:
 			d.wake(p.ReadySince.Add(s.deployment.MinReady))
 		}
 	}
 	if s.deployment.Surge != nil {
 		s.spare = max(s.ready-int(s.deployment.Surge.Was), 0)
 	}
+}
+
+// perhapsGone reports whether the pod's eviction got no answer so lately that it may
+// have been carried out without being seen yet: it cannot be relied upon.
+func (d *decider) perhapsGone(p *snapshot.Pod) bool {
+	t := d.lastTry(p)
+	if t == nil || t.answer.Code != Unavailable || !d.Now.Before(t.done.Add(unseenFor)) {
+		return false
+	}
+	d.wake(t.done.Add(unseenFor))
+	return true
 }
 
 // startSurge asks for one replacement for every pod that is to leave.
@@ -277,6 +290,29 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 		record = &next
 	}
 	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
+}
+
+// usesOf returns what a scaling down of a Deployment may use of budgets. It does not
+// ask them, but their status is behind for a moment, and the server would let evictions
+// go on top of it. Unready pods are removed first and use nothing.
+func (d *decider) usesOf(w *snapshot.Workload, to int32) []use {
+	var ready []*snapshot.Pod
+	surplus := -int(to)
+	for _, p := range d.podsOf(w) {
+		switch {
+		case p.Terminating() || p.Finished():
+		case p.Ready:
+			ready = append(ready, p)
+			surplus++
+		}
+	}
+	var uses []use
+	for _, p := range ready[:min(max(surplus, 0), len(ready))] {
+		for _, b := range d.Cluster.BudgetsFor(p) {
+			uses = append(uses, use{pod: p, budget: budgetRef{key: b.Key(), uid: b.UID, version: b.ResourceVersion}})
+		}
+	}
+	return uses
 }
 
 // endSurges scales back what has no leaving pods any more. What is refused for good is
