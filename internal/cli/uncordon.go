@@ -88,7 +88,8 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	ctx, cancel := context.WithTimeout(ctx, releasePatience)
 	defer cancel()
 	writer := &act.Writer{Client: s.client}
-	done := ""
+	var answer drain.Answer
+	done := "" // what was accepted and is not seen yet
 	for {
 		action, obstacle, free := nextRelease(s, name)
 		switch {
@@ -98,8 +99,9 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 			return exitDone, obstacle
 		case obstacle != "":
 			return exitBlocked, obstacle
+		case done == "":
+			answer = writer.Do(ctx, action)
 		}
-		answer := writer.Do(ctx, action)
 		switch answer.Code {
 		case drain.Accepted:
 			done = releasedWords(action)
