@@ -9,9 +9,6 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// surgeLabelValue is what SurgeLabel is set to; only its presence is asked for.
-const surgeLabelValue = "true"
-
 // scale writes replicas and the record of them in one patch of the Deployment itself,
 // not of its scale: a killed drain must never leave the one without the other.
 func (w *Writer) scale(a drain.Action) (*rest.Request, error) {
@@ -38,7 +35,8 @@ func (w *Writer) scaleMin(a drain.Action) (*rest.Request, error) {
 	return w.patch(to, patch{Metadata: meta, Spec: &patchSpec{MinReplicas: &a.Replicas}})
 }
 
-// surgeMeta sets the record and the label, or removes both where there is no record.
+// surgeMeta sets the record and the label with the drain's id, or removes both where
+// there is no record.
 func surgeMeta(a drain.Action) (patchMeta, error) {
 	var record, label *string
 	if a.Surge != nil {
@@ -46,8 +44,7 @@ func surgeMeta(a drain.Action) (patchMeta, error) {
 		if err != nil {
 			return patchMeta{}, err
 		}
-		value := surgeLabelValue
-		record, label = &text, &value
+		record, label = &text, &a.Surge.ID
 	}
 	return patchMeta{
 		Annotations: map[string]*string{snapshot.SurgeAnnotation: record},

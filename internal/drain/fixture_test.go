@@ -297,7 +297,9 @@ func gone(pods ...string) fact {
 }
 
 func unreadable(resource string) fact {
-	return func(c *snapshot.Cluster) { c.SetGap(snapshot.Gap{Resource: resource, Reason: "may not list"}) }
+	return func(c *snapshot.Cluster) {
+		c.SetGap(snapshot.Gap{Resource: resource, Reason: "may not list", Final: true})
+	}
 }
 
 // Names for facts that are changed in place of a case's own words.

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -18,12 +19,12 @@ func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
 	}
 	inUse := d.volumesOf(staying)
 	for _, a := range d.Cluster.AttachmentsOn(t.status.Name) {
-		if inUse[a.Volume] {
-			continue
+		if inUse[a.Volume] || (a.Volume == "" && len(staying) > 0) {
+			continue // a volume written in a pod's spec has no name to tell whose it is
 		}
 		d.blockNode(t, Blocker{
 			Reason:  VolumeAttached,
-			Message: fmt.Sprintf("volume %s is still attached to the node", a.Volume),
+			Message: fmt.Sprintf("%s is still attached to the node", cmp.Or(a.Volume, a.Name)),
 			WayOut:  "wait for the attach-detach controller; kubectl describe volumeattachment " + a.Name,
 		})
 	}
@@ -52,7 +53,7 @@ func (d *decider) volumesUnseen(t *target, staying []*snapshot.Pod) *Blocker {
 		Reason:  EvidenceUnavailable,
 		Message: "its pods are gone, but it cannot be seen whether their volumes are detached: " + gap.Reason,
 		WayOut:  "ask for the right to list and watch " + resource,
-		Dead:    true,
+		Dead:    gap.Final,
 	}
 }
 

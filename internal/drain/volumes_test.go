@@ -28,7 +28,7 @@ func TestVolumesOfPodsThatStay(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), daemonSet("d"), pod("d-a", on("a"), ofDaemon("d"), claims("c")), claim("c", "v", false), attached("v", "a"), attached("w", "a"))
 	s.expect()
 	s.holds("a: VolumeAttached")
-	same(t, "message", "volume w is still attached to the node", s.last.Nodes[0].Blockers[0].Message)
+	same(t, "message", "w is still attached to the node", s.last.Nodes[0].Blockers[0].Message)
 	s.then(time.Second, detached("w"))
 	s.expect("mark a drained")
 }

@@ -58,8 +58,10 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 		}
 		if d.led.Ending() == drain.Running && decision.Outcome != drain.Running {
 			d.led.End(decision.Outcome)
-			tidy = timer(tidyFor)
 			continue
+		}
+		if d.led.Ending() != drain.Running && tidy == nil {
+			tidy = timer(tidyFor)
 		}
 		select {
 		case <-d.Source.Changed():
@@ -69,10 +71,8 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 		case <-interrupted:
 			interrupted = nil
 			d.led.End(drain.Interrupted)
-			tidy = timer(tidyFor)
 		case <-timeout:
 			d.led.End(drain.TimedOut)
-			tidy = timer(tidyFor)
 		case <-tidy:
 			return decision
 		}

@@ -65,7 +65,7 @@ func (c *collector) dump() (*Dump, error) {
 	for r := range c.needs {
 		if !c.has[r] {
 			c.dumped.Missing = append(c.dumped.Missing, r.String())
-			c.dumped.Cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "the dump has none"})
+			c.dumped.Cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "the dump has none", Final: true})
 		}
 	}
 	slices.Sort(c.dumped.Missing)

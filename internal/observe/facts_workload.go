@@ -123,14 +123,19 @@ func workload(kind string, object metav1.Object, template map[string]string, rep
 
 // surge reads the record only beside its label: the Deployment controller copies the
 // annotation, and not the label, to the ReplicaSet, and an undone rollout brings it back
-// from there when the surge is long over.
+// from there when the surge is long over. The label names the drain, so that such a copy
+// is not believed during a later surge either.
 func surge(object metav1.Object) (record *snapshot.SurgeRecord, problem string) {
-	if _, labelled := object.GetLabels()[snapshot.SurgeLabel]; !labelled {
+	id, labelled := object.GetLabels()[snapshot.SurgeLabel]
+	if !labelled {
 		return nil, ""
 	}
 	record, err := snapshot.ParseSurgeRecord(object.GetAnnotations()[snapshot.SurgeAnnotation])
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err.Error()
+	case record == nil || record.ID != id:
+		return nil, ""
 	}
 	return record, ""
 }

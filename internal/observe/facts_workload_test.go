@@ -41,7 +41,7 @@ func TestASurgeRecordWithoutItsLabelIsACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	label := map[string]string{snapshot.SurgeLabel: "true"}
+	label := map[string]string{snapshot.SurgeLabel: "d1"}
 	for _, test := range []struct {
 		name            string
 		labels          map[string]string
@@ -50,6 +50,7 @@ func TestASurgeRecordWithoutItsLabelIsACopy(t *testing.T) {
 	}{
 		{name: "a surge under way", labels: label, annotation: record, record: true},
 		{name: "brought back by an undone rollout", annotation: record},
+		{name: "brought back during a later surge", labels: map[string]string{snapshot.SurgeLabel: "d2"}, annotation: record},
 		{name: "no surge"},
 		{name: "edited by hand", labels: label, annotation: "{", problem: true},
 	} {

@@ -49,6 +49,7 @@ type Cluster struct {
 type Gap struct {
 	Resource string // plural, as in RBAC: "replicasets"
 	Reason   string // the server's words
+	Final    bool   // it will not be read in this run: forbidden, not served, not in the dump
 }
 
 // NewCluster returns an empty store.
