@@ -96,7 +96,7 @@ func (o *DrainOptions) Validate() error {
 func (o *DrainOptions) Run(ctx context.Context) error {
 	v := newVoice(o.IOStreams, o.output)
 	ctx, stop := interruptible(ctx,
-		func() { v.urgent("stopping: tidying up what this drain has changed; press again to leave at once") },
+		func() { v.urgent("stopping; press again to leave at once; tidying up what this drain has changed") },
 		func() { os.Exit(exitInterrupted) })
 	defer stop()
 	s, err := open(ctx, o.config, o.nodes)
@@ -192,6 +192,13 @@ func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) erro
 	case len(left) > 0:
 		return exitWith(exitBlocked)
 	}
-	v.say("nothing is left of killed drains")
+	v.say("no surge of a killed drain is left")
+	s.source.Read(func(view snapshot.View) {
+		for _, n := range view.Cluster.Nodes() {
+			if s.host.abandoned(n, view.Now) && n.Unschedulable {
+				v.say(n.Name + " stays cordoned: usher uncordon " + n.Name)
+			}
+		}
+	})
 	return nil
 }

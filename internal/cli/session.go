@@ -99,7 +99,7 @@ func (s *session) mustLookWider() bool {
 	var traces, reads bool
 	s.source.Read(func(v snapshot.View) {
 		traces = len(v.Cluster.MarkedPods()) > 0 || slices.ContainsFunc(v.Cluster.Nodes(), func(n *snapshot.Node) bool {
-			return n.Drain != nil && n.Drain.State == "draining" && (s.host.ended(n.Drain.Drainer) || !n.Drain.LiveAt(v.Now))
+			return s.host.abandoned(n, v.Now)
 		})
 		for _, name := range s.nodes {
 			reads = reads || slices.ContainsFunc(v.Cluster.PodsOn(name), func(p *snapshot.Pod) bool { return p.Owner.Kind == "ReplicaSet" })

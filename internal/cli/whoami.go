@@ -91,6 +91,11 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
+// abandoned reports whether a killed drain left the node as it is.
+func (h host) abandoned(n *snapshot.Node, now time.Time) bool {
+	return n.Drain != nil && n.Drain.State == "draining" && (h.ended(n.Drain.Drainer) || !n.Drain.LiveAt(now))
+}
+
 // dead returns the ids of all recorded drains that certainly run no more.
 func (h host) dead(c *snapshot.Cluster) map[string]bool {
 	found := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,6 +55,28 @@ func TestEndedOnlyWhereItIsCertain(t *testing.T) {
 	blind.boot = ""
 	if blind.ended(snapshot.Drainer{PID: 11, Boot: "/500"}) {
 		t.Error("a host that cannot tell took a drain for dead")
+	}
+}
+
+func TestAbandoned(t *testing.T) {
+	h := host{boot: "k", start: func(pid int) string { return map[int]string{10: "1"}[pid] }}
+	tests := []struct {
+		name  string
+		drain *snapshot.DrainRecord
+		want  bool
+	}{
+		{"no drain", nil, false},
+		{"killed", &snapshot.DrainRecord{Drainer: snapshot.Drainer{PID: 5, Boot: "k/1", Beat: noon}, State: "draining"}, true},
+		{"still at work", &snapshot.DrainRecord{Drainer: snapshot.Drainer{PID: 10, Boot: "k/1", Beat: noon}, State: "draining"}, false},
+		{"elsewhere, and silent for long", &snapshot.DrainRecord{Drainer: snapshot.Drainer{Beat: noon.Add(-time.Hour)}, State: "draining"}, true},
+		{"done", &snapshot.DrainRecord{Drainer: snapshot.Drainer{PID: 5, Boot: "k/1", Beat: noon}, State: "drained"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := h.abandoned(&snapshot.Node{Drain: tt.drain}, noon); got != tt.want {
+				t.Errorf("abandoned = %t, want %t", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -74,6 +74,8 @@ func Release(view snapshot.View, n *snapshot.Node, dead map[string]bool) (Action
 		return Action{}, fmt.Sprintf("it was cordoned by somebody else, not by usher; kubectl uncordon %s removes that", n.Name)
 	case d.drainedByAnother(n):
 		return Action{}, fmt.Sprintf("%s is draining it since %s; stop that drain first", n.Drain.By, n.Drain.Since.In(d.Now.Location()).Format("15:04:05"))
+	case !n.Unschedulable:
+		return Action{Kind: Unmark, Node: n, Why: "it is schedulable already"}, ""
 	case !n.Drain.Cordoned:
 		return Action{Kind: Unmark, Node: n, Why: "the cordon was there before the drain and stays"}, ""
 	}

@@ -56,7 +56,7 @@ func TestRelease(t *testing.T) {
 		"… which is known to be dead":     {node("a", drainedBy("x", start)), map[string]bool{"x": true}, "uncordon a"},
 		"drained on an earlier cordon":    {node("a", drainedBy("x", long), foundCordoned), nil, "unmark a"},
 		"a record that cannot be read":    {node("a", cordoned, func(n *nodeOf) { n.DrainError = "bad json" }), nil, "bad json"},
-		"a record left, cordon taken off": {node("a", drainedBy("x", long), schedulable), nil, "uncordon a"},
+		"a record left, cordon taken off": {node("a", drainedBy("x", long), schedulable), nil, "unmark a"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

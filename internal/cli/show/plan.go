@@ -62,11 +62,18 @@ func (p Plan) headline(paint Paint) string {
 	default:
 		verdict = paint.bad("would be blocked")
 	}
-	text := fmt.Sprintf("%s %s: %s leave in about %s (± %s)", listNames(p.Nodes), verdict, Count(p.Pods, "pod"), Span(p.Duration), Span(p.Tick))
+	text := fmt.Sprintf("%s %s: %s in about %s (± %s)", listNames(p.Nodes), verdict, leave(p.Pods), Span(p.Duration), Span(p.Tick))
 	if p.Recovered > p.Duration {
 		text += ", all replaced after " + Span(p.Recovered)
 	}
 	return text
+}
+
+func leave(pods int) string {
+	if pods == 1 {
+		return "1 pod leaves"
+	}
+	return Count(pods, "pod") + " leave"
 }
 
 func listNames(names []string) string {
