@@ -57,7 +57,11 @@ func (o *UncordonOptions) Complete(args []string) error {
 
 // Run uncordons.
 func (o *UncordonOptions) Run(ctx context.Context) error {
-	s, err := open(ctx, o.config, nil)
+	scope := o.nodes
+	if o.selector != "" {
+		scope = nil // which nodes these are is not known yet
+	}
+	s, err := open(ctx, o.config, scope)
 	if err != nil {
 		return err
 	}
