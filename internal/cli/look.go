@@ -55,5 +55,9 @@ func lookAtDump(in io.Reader, name string) (snapshot.View, error) {
 	if err != nil {
 		return snapshot.View{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return dump.View(), nil
+	view := dump.View()
+	if _, none := view.Cluster.Gap("pods"); none {
+		return snapshot.View{}, fmt.Errorf("%s: the dump has no pods: write it with kubectl get nodes,pods,pdb,deployments,replicasets,statefulsets,daemonsets,hpa,pvc -A -o yaml", name)
+	}
+	return view, nil
 }

@@ -42,6 +42,7 @@ type Action struct {
 	Why        string // for people
 
 	budget  budgetRef // evictions: the budget that they use
+	past    bool      // a delete past what held the pod
 	removes []use     // scaling down: as many pods as it may remove, with their budgets
 }
 

@@ -223,7 +223,7 @@ func (d *decider) textOf(r rung) string {
 		if d.req.AtDeadline == AtDeadlineDelete {
 			return "what budgets still hold is deleted past them, safest first (--at-deadline=delete)"
 		}
-		return "what is still held is reported and stays (--at-deadline=stop)"
+		return "evictions go on under the budgets until the end; nothing is deleted past them (--at-deadline=stop)"
 	case rungEnd, rungs:
 	}
 	return "stop and report"

@@ -59,6 +59,9 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 	}
 	d.ladder = d.ladderOf()
 	d.out.Rung = d.rungText()
+	for _, pod := range led.forced {
+		d.out.Notes = append(d.out.Notes, pod+" was deleted past what held it (--at-deadline=delete)")
+	}
 	return d
 }
 

@@ -19,6 +19,8 @@ type Ledger struct {
 	departures map[types.UID]*departure
 	leaving    map[types.UID]*departure    // departures that were not seen gone yet
 	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
+	present    map[types.UID]*snapshot.Pod // pods that were still to leave when last looked
+	forced     []string                    // pods that were deleted past what held them
 	daemons    map[daemonKey]bool          // DaemonSets whose pod on a node has left
 	nodes      map[string]types.UID        // targets that were claimed
 	begun      map[string]bool             // targets that a pod was asked to leave
@@ -151,6 +153,9 @@ func (l *Ledger) Answer(a Action, answer Answer, now time.Time) {
 }
 
 func (l *Ledger) accepted(a Action, now time.Time) {
+	if a.past {
+		l.forced = append(l.forced, a.Pod.Key().String())
+	}
 	switch a.Kind {
 	case Evict, Delete:
 		l.depart(a.Pod, now)
@@ -227,6 +232,12 @@ func (l *Ledger) Observe(view snapshot.View) {
 		if now := view.Cluster.Pod(uid); now == nil || now.Terminating() {
 			l.depart(p, view.Now)
 			delete(l.costed, uid)
+		}
+	}
+	for uid, p := range l.present {
+		if view.Cluster.Pod(uid) == nil {
+			l.depart(p, view.Now) // somebody else removed it: its node was deleted, say
+			delete(l.present, uid)
 		}
 	}
 	for uid, d := range l.leaving {
@@ -306,9 +317,23 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 		remember(d.Nodes[i].Blockers)
 	}
 	l.since = fresh
+	l.present = present(d)
 	if l.ending == Running {
 		l.keepVerdict(d)
 	}
+}
+
+// present returns the pods that were still to leave in a decision.
+func present(d *Decision) map[types.UID]*snapshot.Pod {
+	pods := map[types.UID]*snapshot.Pod{}
+	for i := range d.Pods {
+		switch s := &d.Pods[i]; s.State {
+		case Waiting, Surging, Evicting, Terminating:
+			pods[s.Pod.UID] = s.Pod
+		case Staying, GoneState, Replaced, Ended:
+		}
+	}
+	return pods
 }
 
 // keepVerdict remembers what held each pod and node, so that a drain which has ended

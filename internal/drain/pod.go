@@ -166,7 +166,7 @@ func (d *decider) letGo(s *PodStatus, ref budgetRef) {
 		d.used[ref.uid]++
 		d.act(Action{Kind: Evict, Pod: p, Grace: grace, budget: ref})
 	case d.pastBudget(s) && d.mayDelete(p):
-		d.act(Action{Kind: Delete, Pod: p, Grace: grace, Why: "the deadline is near (--at-deadline=delete)"})
+		d.act(Action{Kind: Delete, Pod: p, Grace: grace, past: true, Why: "the deadline is near (--at-deadline=delete)"})
 	default:
 		return
 	}

@@ -375,7 +375,9 @@ func (s *scenario) story(d *driver) string {
 	}
 	fmt.Fprintf(&out, "%6s  %s\n", d.elapsed().Round(time.Millisecond), state)
 	fmt.Fprint(&out, blockers(d.verdict.Blockers()))
-	for _, note := range append(d.verdict.Notes, d.last.Notes...) {
+	notes := append(slices.Clone(d.verdict.Notes), d.last.Notes...)
+	slices.Sort(notes)
+	for _, note := range slices.Compact(notes) {
 		fmt.Fprintln(&out, "note: "+note)
 	}
 	wrong := d.sim.Violations()

@@ -62,7 +62,7 @@ func (p Plan) headline(paint Paint) string {
 	default:
 		verdict = paint.bad("would be blocked")
 	}
-	text := fmt.Sprintf("%s %s: %s in about %s (± %s)", listNames(p.Nodes), verdict, leave(p.Pods), Span(p.Duration), Span(p.Tick))
+	text := fmt.Sprintf("%s %s: %s in about %s", listNames(p.Nodes), verdict, leave(p.Pods), Span(p.Duration))
 	if p.Recovered > p.Duration {
 		text += ", all replaced after " + Span(p.Recovered)
 	}

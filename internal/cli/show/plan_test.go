@@ -40,7 +40,7 @@ func TestPlanFitsOnAPage(t *testing.T) {
 	}
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{
-		"worker-1 would drain: 250 pods leave in about 2m (± 1s), all replaced after 3m",
+		"worker-1 would drain: 250 pods leave in about 2m, all replaced after 3m",
 		"  3s     evict 2 pods: shop/web-3, shop/web-x", "… 80 more; -o json shows all",
 		"… 92 more, the last at 1m39s", "shop/pay: 1 to 2 replicas at 1s, back at 1m",
 		"healthy never below 9, needed 9", "100 pods without a node: shop/new-0, shop/new-1, shop/new-2, shop/new-3 and 96", "more: 0/3 nodes are available", "how long pods take to stop",
