@@ -40,7 +40,7 @@ func fullPod() *corev1.Pod {
 			},
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "v1", Kind: "Thing", Name: "other", UID: "o"},
-				{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s", Controller: ptr.To(true)},
+				{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s", Controller: new(true)},
 			},
 		},
 		Spec: corev1.PodSpec{

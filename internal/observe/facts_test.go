@@ -34,8 +34,10 @@ func TestNodeFacts(t *testing.T) {
 		}}
 	}
 	full := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "3", Annotations: map[string]string{snapshot.DrainAnnotation: text},
-			Labels: map[string]string{corev1.LabelTopologyZone: "z1", corev1.LabelFailureDomainBetaZone: "old"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "a", UID: "u", ResourceVersion: "3", Annotations: map[string]string{snapshot.DrainAnnotation: text},
+			Labels: map[string]string{corev1.LabelTopologyZone: "z1", corev1.LabelFailureDomainBetaZone: "old"},
+		},
 		Spec:   corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k"}}},
 		Status: ready(corev1.ConditionTrue),
 	}
@@ -123,16 +125,22 @@ func TestBudgetSelector(t *testing.T) {
 func TestWhetherWorkloadsAreSettled(t *testing.T) {
 	seen := metav1.ObjectMeta{Generation: 2}
 	deployment := func(observed int64, replicas, updated int32) *snapshot.Workload {
-		return DeploymentFacts(&appsv1.Deployment{ObjectMeta: seen, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
-			Status: appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated}})
+		return DeploymentFacts(&appsv1.Deployment{
+			ObjectMeta: seen, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated},
+		})
 	}
 	statefulSet := func(strategy appsv1.StatefulSetUpdateStrategy, updated int32) *snapshot.Workload {
-		return StatefulSetFacts(&appsv1.StatefulSet{ObjectMeta: seen, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), UpdateStrategy: strategy},
-			Status: appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: updated, CurrentRevision: "1", UpdateRevision: "2"}})
+		return StatefulSetFacts(&appsv1.StatefulSet{
+			ObjectMeta: seen, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), UpdateStrategy: strategy},
+			Status: appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: updated, CurrentRevision: "1", UpdateRevision: "2"},
+		})
 	}
 	daemonSet := func(strategy appsv1.DaemonSetUpdateStrategyType) *snapshot.Workload {
-		return DaemonSetFacts(&appsv1.DaemonSet{ObjectMeta: seen, Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: strategy}},
-			Status: appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, UpdatedNumberScheduled: 2}})
+		return DaemonSetFacts(&appsv1.DaemonSet{
+			ObjectMeta: seen, Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: strategy}},
+			Status: appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, UpdatedNumberScheduled: 2},
+		})
 	}
 	partition := appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)}}
 	cases := map[string]struct {
@@ -142,6 +150,7 @@ func TestWhetherWorkloadsAreSettled(t *testing.T) {
 		"a Deployment at rest":                   {deployment(2, 3, 3), true},
 		"its spec is not seen":                   {deployment(1, 3, 3), false},
 		"in a rollout":                           {deployment(2, 4, 2), false},
+		"the last old pod is still there":        {deployment(2, 4, 3), false},
 		"paused before the first new pod":        {deployment(2, 3, 0), false},
 		"Recreate, with no pod at all":           {deployment(2, 0, 0), false},
 		"scaled, the pods not made":              {deployment(2, 2, 2), false},
@@ -166,13 +175,17 @@ func TestWhetherWorkloadsAreSettled(t *testing.T) {
 }
 
 func TestWorkloadFacts(t *testing.T) {
-	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u", ResourceVersion: "5",
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: ptr.To(true)}}}
+	meta := metav1.ObjectMeta{
+		Namespace: "shop", Name: "web-1", UID: "u", ResourceVersion: "5",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: new(true)}},
+	}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	want := func(kind string, replicas int32) *snapshot.Workload {
-		return &snapshot.Workload{Kind: kind, Namespace: "shop", Name: "web-1", UID: "u", ResourceVersion: "5",
+		return &snapshot.Workload{
+			Kind: kind, Namespace: "shop", Name: "web-1", UID: "u", ResourceVersion: "5",
 			Owner:  snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d"},
-			Labels: template.Labels, Replicas: replicas, MinReady: 5 * time.Second}
+			Labels: template.Labels, Replicas: replicas, MinReady: 5 * time.Second,
+		}
 	}
 	noMinReady := want("Job", -1)
 	noMinReady.MinReady = 0
@@ -206,8 +219,10 @@ func TestOtherFacts(t *testing.T) {
 	for mode, shared := range map[corev1.PersistentVolumeAccessMode]bool{
 		corev1.ReadWriteOnce: false, corev1.ReadWriteOncePod: false, corev1.ReadWriteMany: true, corev1.ReadOnlyMany: true,
 	} {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"},
-			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv", AccessModes: []corev1.PersistentVolumeAccessMode{mode}}}
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv", AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
+		}
 		if diff := cmp.Diff(&snapshot.Claim{Namespace: "shop", Name: "data", Volume: "pv", Shared: shared}, ClaimFacts(claim)); diff != "" {
 			t.Errorf("%s: %s", mode, diff)
 		}
@@ -216,7 +231,7 @@ func TestOtherFacts(t *testing.T) {
 	if diff := cmp.Diff(&snapshot.Attachment{Name: "x", Node: "a"}, AttachmentFacts(attachment)); diff != "" {
 		t.Error(diff)
 	}
-	attachment.Spec.Source.PersistentVolumeName = ptr.To("pv")
+	attachment.Spec.Source.PersistentVolumeName = new("pv")
 	if got := AttachmentFacts(attachment).Volume; got != "pv" {
 		t.Errorf("volume %q, want pv", got)
 	}
