@@ -160,8 +160,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
-// The apiserver sends the 500 of a pod under two budgets as the body of a request that
-// it counts as carried out.
+// A Status that says Failure is one, also under an HTTP code that says otherwise: the
+// eviction handler returns the failure of a pod under two budgets as its result.
 func TestAFailureInTheBodyIsAFailure(t *testing.T) {
 	said := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,

@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/lab/testlab"
+)
+
+// What package observe says that it costs, it costs: one watch of each kind, nothing
+// else, and the same facts as the apiserver has.
+func TestObserverCostsOneRequestAKind(t *testing.T) {
+	l := testlab.Get(t)
+	ns := l.Namespace(t)
+	node := l.Nodes(t, 1)[0]
+	l.Deployment(t, ns, "web", 2)
+	l.Volume(t, ns, "data-db-0")
+	l.StatefulSet(t, ns, "db", 1, func(s *appsv1.StatefulSet) {
+		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{*testlab.Claim("data")}
+	})
+	ready := l.WaitReady(t, ns, nil, 3)
+
+	config := l.RESTConfig()
+	config.UserAgent = "observer-test"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	o, err := observe.Start(t.Context(), client, observe.Options{Nodes: []string{node}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Read(func(v snapshot.View) { compareFacts(t, v, node, ready) })
+	o.Stop()
+
+	want := testlab.Requests{}
+	for _, resource := range []string{
+		"nodes", "pods", "poddisruptionbudgets", "replicasets", "deployments", "horizontalpodautoscalers",
+		"statefulsets", "persistentvolumeclaims", "volumeattachments",
+	} {
+		want[testlab.Request{Verb: "watch", Resource: resource, Code: http.StatusOK}] = 1
+	}
+	// A watch is in the audit log once the apiserver has seen that it ended.
+	var got testlab.Requests
+	for got.Total() < want.Total() && t.Context().Err() == nil {
+		got = l.Requests(t, "observer-test", began)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func compareFacts(t *testing.T, v snapshot.View, node string, want []*corev1.Pod) {
+	t.Helper()
+	if len(v.Cluster.Gaps()) != 0 {
+		t.Errorf("gaps: %+v", v.Cluster.Gaps())
+	}
+	if got := len(v.Cluster.PodsOn(node)); got != len(want) {
+		t.Errorf("%d pods on the node, want %d", got, len(want))
+	}
+	for _, pod := range want {
+		facts := v.Cluster.Pod(pod.UID)
+		if facts == nil || v.Cluster.Workload(facts.Owner.UID) == nil {
+			t.Errorf("pod %s: facts %+v, owner not read", pod.Name, facts)
+			continue
+		}
+		if diff := cmp.Diff(observe.PodFacts(pod), facts); diff != "" && facts.ResourceVersion == pod.ResourceVersion {
+			t.Errorf("pod %s: %s", pod.Name, diff)
+		}
+	}
+}
