@@ -13,7 +13,7 @@ func TestDeadlineIsShownAndCutsGraces(t *testing.T) {
 	s.Pod(t, s.ns, "slow", podOn(s.node), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(3600)) })
 	s.settled(t, 1)
 	usher(t, "drain", s.node, "--force", "--deadline=20s").wantCode(t, 0).
-		says(t, "evict under the budgets", "start replacements first", "cut graces", "stays (--at-deadline=stop)", "stop and report")
+		says(t, "evict under the budgets", "start replacements first", "cut graces", "nothing is deleted past them (--at-deadline=stop)", "stop and report")
 	if got := s.graceSeen(t, "slow"); got < 10 || got > 18 {
 		t.Errorf("the pod got %d s to end, want what is left of 20 s but 2 s", got)
 	}
