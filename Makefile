@@ -5,9 +5,10 @@ SHELL       := bash
 .DEFAULT_GOAL := help
 
 # Tools and the lab's programs live in caches outside the tree, so that `git clean` costs nothing.
-TOOLS         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/usher-tools
-GOLANGCI_LINT := $(TOOLS)/golangci-lint-v2.15.0/golangci-lint
-GOTESTSUM     := $(TOOLS)/gotestsum-v1.13.0/gotestsum
+TOOLS          := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/usher-tools
+GOLANGCI_LINT  := $(TOOLS)/golangci-lint-v2.15.0/golangci-lint
+GOTESTSUM      := $(TOOLS)/gotestsum-v1.13.0/gotestsum
+CONTROLLER_GEN := $(TOOLS)/controller-gen-v0.23.0/controller-gen
 
 LAB := go run -C lab ./cmd/lab
 
@@ -31,7 +32,9 @@ lint: $(GOLANGCI_LINT) ## check both modules with the pinned linters
 	$(GOLANGCI_LINT) run ./...
 	cd lab && $(GOLANGCI_LINT) run ./...
 
-generate: $(GOLANGCI_LINT) ## format the code and tidy both modules; CI fails when that changes anything
+generate: $(GOLANGCI_LINT) $(CONTROLLER_GEN) ## write what is generated, format, tidy; CI fails when that changes anything
+	$(CONTROLLER_GEN) object paths=./api/v1alpha1
+	$(CONTROLLER_GEN) crd paths=./api/v1alpha1 output:crd:dir=config/crd
 	$(GOLANGCI_LINT) fmt ./...
 	cd lab && $(GOLANGCI_LINT) fmt ./...
 	go mod tidy
@@ -70,3 +73,6 @@ $(TOOLS)/golangci-lint-v%/golangci-lint:
 
 $(TOOLS)/gotestsum-v%/gotestsum:
 	GOBIN=$(@D) go install gotest.tools/gotestsum@v$*
+
+$(TOOLS)/controller-gen-v%/controller-gen:
+	GOBIN=$(@D) go install sigs.k8s.io/controller-tools/cmd/controller-gen@v$*

@@ -1,0 +1,16 @@
+package v1alpha1
+
+// Names of what Usher writes on objects for governed pods.
+const (
+	// PolicyLabel is on every governed pod; its value is the policy's name, cut to 63 characters. Admission of DELETE is
+	// scoped by it.
+	PolicyLabel = "usher.sh/policy"
+	// GovernedLabel is on every namespace with a policy; admission of evictions is scoped by it. Its value is "true".
+	GovernedLabel = "usher.sh/governed"
+	// BreakGlassAnnotation on a pod lets every eviction and DELETE of it through. Its value is the reason, which is
+	// written into events and the audit log; an empty value does not count.
+	BreakGlassAnnotation = "usher.sh/break-glass"
+	// AskAnnotation on a dry-run Eviction asks for the verdict instead of an eviction: "evict" or "replace". The answer
+	// is always a refusal, with one cause for each blocker.
+	AskAnnotation = "usher.sh/ask"
+)

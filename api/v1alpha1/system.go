@@ -1,0 +1,191 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// System says what the members belong to and how it is asked. Exactly one field is set.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.arangodb), has(self.etcd), has(self.http)].filter(x, x).size() == 1",message="set exactly one of arangodb, etcd and http"
+type System struct {
+	// +optional
+	ArangoDB *ArangoDB `json:"arangodb,omitempty"`
+	// +optional
+	Etcd *Etcd `json:"etcd,omitempty"`
+	// +optional
+	HTTP *HTTP `json:"http,omitempty"`
+
+	// MaxAge is how old evidence may be when it decides. Default: 10s.
+	// +optional
+	// +kubebuilder:default="10s"
+	MaxAge metav1.Duration `json:"maxAge,omitempty"`
+	// Timeout is how long one call may take. Default: 5s.
+	// +optional
+	// +kubebuilder:default="5s"
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
+// Kind returns the name of the field that is set, "" if none is.
+func (s *System) Kind() string {
+	switch {
+	case s.ArangoDB != nil:
+		return "arangodb"
+	case s.Etcd != nil:
+		return "etcd"
+	case s.HTTP != nil:
+		return "http"
+	}
+	return ""
+}
+
+// Access says where a system listens and how it knows that we are who we are and we know that it is it.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.endpoints) != has(self.service)",message="set either endpoints or service"
+type Access struct {
+	// Endpoints are URLs: https://db-0.db:2379.
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	Endpoints []string `json:"endpoints,omitempty"`
+	// Service is a Service in the policy's namespace.
+	// +optional
+	Service *Service `json:"service,omitempty"`
+	// CA is the certificate authority (PEM) that signed the system's certificates. Default: those of the machine.
+	// +optional
+	CA *SecretKey `json:"ca,omitempty"`
+	// ClientCertificate is a Secret with tls.crt and tls.key.
+	// +optional
+	ClientCertificate *SecretName `json:"clientCertificate,omitempty"`
+	// ServerName is the name that certificates must carry, where it is not the endpoint's.
+	// +optional
+	ServerName string `json:"serverName,omitempty"`
+}
+
+// Service names a Service and its port.
+type Service struct {
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+	// +optional
+	// +kubebuilder:default=https
+	// +kubebuilder:validation:Enum=http;https
+	Scheme string `json:"scheme,omitempty"`
+}
+
+// SecretName names a Secret in the policy's namespace.
+type SecretName struct {
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+}
+
+// SecretKey names one entry of a Secret in the policy's namespace.
+type SecretKey struct {
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	Key string `json:"key"`
+}
+
+// ArangoDB is a deployment of ArangoDB: a cluster, an active failover pair or a single server.
+type ArangoDB struct {
+	// Access leads to coordinators or single servers.
+	Access `json:",inline"`
+	// Agents leads to the agency. Default: the endpoints that the cluster's health names.
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	Agents []string `json:"agents,omitempty"`
+	// JWT is the secret with which servers sign tokens; none: authentication is off.
+	// +optional
+	JWT *SecretKey `json:"jwt,omitempty"`
+}
+
+// Etcd is an etcd cluster.
+type Etcd struct {
+	Access `json:",inline"`
+	// Auth is a Secret with username and password.
+	// +optional
+	Auth *SecretName `json:"auth,omitempty"`
+	// MaxLag is how many entries a voter may be behind the leader and still count as caught up. Default: 1000.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=0
+	MaxLag int64 `json:"maxLag,omitempty"`
+}
+
+// HTTP is any system that answers JSON over HTTP.
+type HTTP struct {
+	Access `json:",inline"`
+	// Headers are sent with every request.
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Headers []Header `json:"headers,omitempty"`
+	// Facts are asked of the system as a whole: `system.NAME` is the answer.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	Facts []Get `json:"facts,omitempty"`
+	// MemberFacts are asked for each member: `member.NAME` is the answer.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	MemberFacts []Get `json:"memberFacts,omitempty"`
+	// Summary is CEL over `system` that gives a line for status. Default: nothing.
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// Steps are what roles name in evict.prepare.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// Header is a header of a request.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.secret)",message="set either value or secret"
+type Header struct {
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// +optional
+	Value string `json:"value,omitempty"`
+	// +optional
+	Secret *SecretKey `json:"secret,omitempty"`
+}
+
+// Get is one question.
+type Get struct {
+	// +kubebuilder:validation:Pattern=`^[a-z][A-Za-z0-9]*$`
+	Name string `json:"name"`
+	// URL is a path below the endpoint, or a whole URL; {{expression}} (CEL over member and pod) is replaced by its value,
+	// escaped: "/_nodes/{{member.id}}/stats", "http://{{pod.ip}}:9200/_nodes/_local".
+	// +kubebuilder:validation:MinLength=1
+	URL string `json:"url"`
+}
+
+// Step is a request that makes a member safe to leave, and the one that takes it back.
+type Step struct {
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	Name string `json:"name"`
+	Do   Call   `json:"do"`
+	// Undo is sent when the last requester has withdrawn. None: the step needs no undoing.
+	// +optional
+	Undo *Call `json:"undo,omitempty"`
+}
+
+// Call is a request that changes something. It must be idempotent.
+type Call struct {
+	// +kubebuilder:validation:Enum=POST;PUT;PATCH;DELETE
+	Method string `json:"method"`
+	// URL is a template like a question's.
+	// +kubebuilder:validation:MinLength=1
+	URL string `json:"url"`
+	// Body is JSON; {{expression}} is replaced by its value as JSON.
+	// +optional
+	Body string `json:"body,omitempty"`
+}

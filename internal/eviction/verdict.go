@@ -1,0 +1,76 @@
+package eviction
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Answer is the heart of a verdict.
+type Answer string
+
+// The answers.
+const (
+	Allowed Answer = "Allowed"
+	Blocked Answer = "Blocked"
+	Never   Answer = "Never"
+)
+
+// Verdict says whether a member may go, and why not.
+type Verdict struct {
+	Answer   Answer
+	Blockers []Blocker // all of them; empty only if allowed
+	// Needed are the steps that the role asks for now, in order; of these only the first is begun.
+	Needed []Preparation
+	// Member and Role are who was judged, "" where that is not known.
+	Member string
+	Role   string
+	// Evidence is the time of the evidence, zero where there is none.
+	Evidence time.Time
+	// BreakGlass is the reason on the pod that lets it go in spite of its blockers.
+	BreakGlass string
+}
+
+// Blocker is one thing that keeps a member where it is.
+type Blocker struct {
+	Rule    string // the rule's name; "" for a blocker that no role wrote
+	Reason  string // a rule's own, or one of the reasons below
+	Message string
+	WayOut  string
+	Retry   time.Duration // when it is worth asking again; 0: only when something changes
+	Never   bool
+}
+
+// Reasons of blockers that no role wrote. The set is closed.
+const (
+	NoEvidence         = "NoEvidence"         // the system was not asked yet, or could not be asked
+	EvidenceStale      = "EvidenceStale"      // what is known is too old, or older than the last member's leave
+	FactMissing        = "FactMissing"        // the system did not say what a rule asks for
+	RuleFailed         = "RuleFailed"         // a rule could not be evaluated, or took too long
+	MemberUnknown      = "MemberUnknown"      // the system does not know the member, or the pod's id cannot be told
+	ClaimedTwice       = "ClaimedTwice"       // several policies, or several entries of one, claim the pod
+	PolicyInvalid      = "PolicyInvalid"      // the policy that claims it cannot be used
+	PolicySuspended    = "PolicySuspended"    // its owner has suspended it
+	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
+	PreparationPending = "PreparationPending" // a step was begun and is not done
+	PolicyUnknown      = "PolicyUnknown"      // the pod says that it is governed, and its policy is not there
+)
+
+// Preparation is a step for one member.
+type Preparation struct {
+	Name    string // as the role and the system know it
+	Member  string
+	Pod     snapshot.Key
+	UID     types.UID
+	Message string // for people
+}
+
+// Leaving is a member that may go, or is going.
+type Leaving struct {
+	UID    types.UID
+	Pod    string
+	Member string
+	Role   string
+}
