@@ -1,0 +1,58 @@
+package eviction
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Action is one thing to do. Those of one result are carried out in their order; when one is refused, the rest is dropped
+// and everything is looked at again.
+type Action struct {
+	Kind   ActionKind
+	Policy snapshot.Key
+	// Version is the policy's resource version that was decided upon: a write of its status fails on another.
+	Version string
+	// Status is what Permit, Note, Begin and Settle write into the policy's status: Epoch, Leaving and Preparations of it
+	// only, whole.
+	Status *v1alpha1.EvictionPolicyStatus
+	// Step is what Prepare and Undo ask the system for.
+	Step Preparation
+	// Pod and UID are whom Evict, Request, Withdraw and Report are about.
+	Pod snapshot.Key
+	UID types.UID
+	// Requester is who asks, for Request and Withdraw.
+	Requester string
+	// Report is what a responder says.
+	Report Report
+	// Why is for people and logs.
+	Why string
+}
+
+// ActionKind says what an Action does.
+type ActionKind string
+
+// The kinds of action.
+const (
+	Permit   ActionKind = "permit"   // Status: write down that a member may go, before letting it
+	Begin    ActionKind = "begin"    // Status: write down a preparation, before asking for it
+	Prepare  ActionKind = "prepare"  // Step: ask the system
+	Undo     ActionKind = "undo"     // Step: ask the system to take it back
+	Settle   ActionKind = "settle"   // Status: cross out what was seen done
+	Evict    ActionKind = "evict"    // Pod, UID: the eviction API, with UID precondition
+	Request  ActionKind = "request"  // Pod, UID, Requester: an EvictionRequest in the caller's name
+	Withdraw ActionKind = "withdraw" // Pod, UID, Requester: that request's intent becomes Withdrawn
+	Tell     ActionKind = "tell"     // Report: the responder's entry in the Eviction's status
+)
+
+// Report is what Usher as a responder says about an Eviction.
+type Report struct {
+	Message    string
+	Expected   time.Time // when it is expected to be done; zero: not known
+	Completed  bool      // Usher's work is done, or it has none
+	Retry      time.Duration
+	Preparable bool // a preparation is under way: blockers are expected to clear
+}
