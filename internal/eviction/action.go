@@ -16,7 +16,7 @@ type Action struct {
 	Policy snapshot.Key
 	// Version is the policy's resource version that was decided upon: a write of its status fails on another.
 	Version string
-	// Status is what Permit, Note, Begin and Settle write into the policy's status: Epoch, Leaving and Preparations of it
+	// Status is what Permit, Begin and Settle write into the policy's status: Epoch, Leaving and Preparations of it
 	// only, whole.
 	Status *v1alpha1.EvictionPolicyStatus
 	// Step is what Prepare and Undo ask the system for.
@@ -28,6 +28,8 @@ type Action struct {
 	Requester string
 	// Report is what a responder says.
 	Report Report
+	// BestEffort: if it is refused, the rest is carried out all the same.
+	BestEffort bool
 	// Why is for people and logs.
 	Why string
 }
