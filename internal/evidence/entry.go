@@ -1,0 +1,115 @@
+package evidence
+
+import (
+	"sync"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+)
+
+const (
+	// defaultPatience and defaultMaxAge are the API's defaults, for policies that were made without them.
+	defaultPatience = 5 * time.Second
+	defaultMaxAge   = 10 * time.Second
+	// failureAge is how long a failure is believed: a system that refuses at once is not asked in a hot loop.
+	failureAge = time.Second
+	// idleRefresh and the policy's maxAge/2 are how often a system is asked in the background, the latter for as long as
+	// interest after somebody wanted to know.
+	idleRefresh = 30 * time.Second
+	interest    = time.Minute
+)
+
+// entry is what is kept for one policy.
+type entry struct {
+	link link // locks by itself
+
+	mu      sync.Mutex
+	policy  *v1alpha1.EvictionPolicy // the newest that was shown
+	tracked bool
+	asked   time.Time          // when somebody wanted to know last
+	flight  *flight            // the newest observation, while it is under way
+	last    *eviction.Evidence // the newest that ended
+	ended   time.Time          // when it did
+}
+
+// show replaces the policy by a newer one. Two informers may see versions in any order; generation and epoch only grow.
+func (e *entry) show(policy *v1alpha1.EvictionPolicy) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if policy.Generation < e.policy.Generation || policy.Status.Epoch < e.policy.Status.Epoch {
+		return
+	}
+	e.policy = policy
+}
+
+func (e *entry) newest() *v1alpha1.EvictionPolicy {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.policy
+}
+
+// ask notes that somebody wants to know, and reports whether that is news.
+func (e *entry) ask(now time.Time) (news bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	news = now.Sub(e.asked) > interest
+	e.asked = now
+	return news
+}
+
+// known returns evidence that needs no asking, or nil. A failure permits nothing, so its epoch does not matter.
+func (e *entry) known(epoch int64, oldest, now time.Time) *eviction.Evidence {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.last == nil:
+		return nil
+	case e.last.Error != "":
+		if now.Sub(e.ended) < failureAge {
+			return e.last
+		}
+		return nil
+	case e.last.Epoch < epoch || e.last.Observed.Before(oldest):
+		return nil
+	}
+	return e.last
+}
+
+// land takes in what an observation has brought. One that was overtaken by another is dropped.
+func (e *entry) land(f *flight, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.flight == f {
+		e.flight = nil
+	}
+	if e.last != nil && (f.epoch < e.last.Epoch || f.began.Before(e.last.Observed)) {
+		return
+	}
+	e.last, e.ended = f.result, now
+}
+
+// close ends the observation that is under way and lets go of the connection.
+func (e *entry) close() {
+	e.mu.Lock()
+	if e.flight != nil {
+		e.flight.cancel()
+	}
+	e.mu.Unlock()
+	e.link.close()
+}
+
+func patienceOf(policy *v1alpha1.EvictionPolicy) time.Duration {
+	if d := policy.Spec.System.Timeout.Duration; d > 0 {
+		return d
+	}
+	return defaultPatience
+}
+
+// MaxAge is how old evidence may be when it decides about members of the policy.
+func MaxAge(policy *v1alpha1.EvictionPolicy) time.Duration {
+	if d := policy.Spec.System.MaxAge.Duration; d > 0 {
+		return d
+	}
+	return defaultMaxAge
+}

@@ -1,0 +1,139 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+)
+
+// flight is one observation. Its result is set before done is closed.
+type flight struct {
+	epoch     int64
+	began     time.Time
+	patience  time.Duration
+	cancel    context.CancelFunc
+	over      <-chan struct{} // closed when its time has passed, even if the system's client does not return
+	overtaken chan struct{}   // closed before it is cancelled for a later epoch
+	done      chan struct{}
+	result    *eviction.Evidence
+}
+
+// await returns the result, or nil if another observation is needed: this one was overtaken, or began too early.
+func (f *flight) await(ctx context.Context, epoch int64, oldest time.Time) *eviction.Evidence {
+	select {
+	case <-f.done:
+	case <-f.overtaken:
+		return nil
+	case <-f.over:
+		return f.late(epoch, oldest)
+	case <-ctx.Done():
+		return f.unanswered("the system has not answered yet")
+	}
+	return f.fitting(epoch, oldest)
+}
+
+// late tells the three ways in which an observation's context ends.
+func (f *flight) late(epoch int64, oldest time.Time) *eviction.Evidence {
+	select {
+	case <-f.done:
+		return f.fitting(epoch, oldest)
+	case <-f.overtaken:
+		return nil
+	default:
+		return f.unanswered(f.timedOut())
+	}
+}
+
+func (f *flight) fitting(epoch int64, oldest time.Time) *eviction.Evidence {
+	if f.epoch < epoch || f.began.Before(oldest) {
+		return nil
+	}
+	return f.result
+}
+
+func (f *flight) timedOut() string {
+	return fmt.Sprintf("the system has not answered within %s", f.patience)
+}
+
+func (f *flight) unanswered(why string) *eviction.Evidence {
+	return &eviction.Evidence{Observed: f.began, Epoch: f.epoch, Error: why}
+}
+
+// join returns the observation that is under way if it will do, and begins another if not. One that was begun for an
+// earlier epoch is cancelled: nobody may decide on it any more. One whose client does not return although its time has
+// passed is never joined by a second: hung calls would pile up.
+func (k *Keeper) join(ctx context.Context, e *entry, epoch int64) *flight {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f := e.flight; f != nil {
+		if f.epoch >= epoch {
+			return f
+		}
+		close(f.overtaken)
+		f.cancel()
+	}
+	policy := e.policy
+	began := k.config.Now()
+	patience := patienceOf(policy)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	f := &flight{
+		epoch: max(epoch, policy.Status.Epoch), began: began, patience: patience,
+		cancel: cancel, over: ctx.Done(), overtaken: make(chan struct{}), done: make(chan struct{}),
+	}
+	e.flight = f
+	go k.fly(ctx, e, f, policy)
+	return f
+}
+
+func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.EvictionPolicy) {
+	defer f.cancel()
+	evidence, err := k.observe(ctx, e, policy)
+	if err != nil {
+		evidence = &eviction.Evidence{Error: f.sentence(ctx, err)}
+		e.link.doubt()
+	}
+	evidence.Observed, evidence.Epoch = f.began, f.epoch
+	f.result = evidence
+	now := k.config.Now()
+	count(policy, evidence, now)
+	e.land(f, now)
+	close(f.done)
+}
+
+// sentence says what went wrong in words that hold without knowing Go's.
+func (f *flight) sentence(ctx context.Context, err error) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return f.timedOut() + ": " + err.Error()
+	}
+	return err.Error()
+}
+
+// observe asks once. A fault in a system's client is that system's trouble, not everybody's.
+func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.EvictionPolicy) (evidence *eviction.Evidence, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			k.config.Log.Error("a system's client has failed", "policy", policy.Name, "namespace", policy.Namespace,
+				"fault", fault, "stack", string(debug.Stack()))
+			evidence, err = nil, fmt.Errorf("reading the system's answer: %v (a fault in Usher; its log has the details)", fault)
+		}
+	}()
+	open, err := k.connect(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	members, err := k.config.Members(ctx, policy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the members: %w", err)
+	}
+	said, err := open.Observe(ctx, members)
+	if err != nil {
+		return nil, err
+	}
+	own := *said
+	return &own, nil
+}

@@ -1,0 +1,95 @@
+package evidence
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Run asks the systems of all tracked policies in the background until ctx ends, then lets go of all connections.
+func (k *Keeper) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			k.closeAll()
+			return nil
+		case <-k.changed:
+		case <-timer.C:
+		}
+		timer.Reset(k.refresh(ctx))
+	}
+}
+
+// refresh begins what is due and returns how long nothing else will be.
+func (k *Keeper) refresh(ctx context.Context) time.Duration {
+	now := k.config.Now()
+	wait := idleRefresh
+	for uid, e := range k.all() {
+		if e.abandoned(now) {
+			k.Forget(uid)
+			continue
+		}
+		due := e.due(now)
+		if due <= 0 {
+			k.join(ctx, e, e.newest().Status.Epoch)
+			due = e.interval(now)
+		}
+		wait = min(wait, due)
+	}
+	return max(wait, failureAge/4)
+}
+
+func (k *Keeper) all() map[types.UID]*entry {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	entries := make(map[types.UID]*entry, len(k.entries))
+	for uid, e := range k.entries {
+		entries[uid] = e
+	}
+	return entries
+}
+
+func (k *Keeper) closeAll() {
+	for uid := range k.all() {
+		k.Forget(uid)
+	}
+}
+
+// abandoned reports whether the entry was made by somebody who asked about a policy that is not tracked, and nobody asks
+// any more.
+func (e *entry) abandoned(now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.tracked && now.Sub(e.asked) > interest
+}
+
+// due returns how long it is until the system is asked again; 0 or less: now. While somebody is interested, what was
+// observed before the last member left is as good as nothing.
+func (e *entry) due(now time.Time) time.Duration {
+	interval := e.interval(now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.flight != nil:
+		return interval
+	case e.last == nil:
+		return 0
+	case e.last.Error != "":
+		return e.ended.Add(min(interval, defaultPatience)).Sub(now)
+	case e.last.Epoch < e.policy.Status.Epoch && interval < idleRefresh:
+		return 0
+	}
+	return e.last.Observed.Add(interval).Sub(now)
+}
+
+func (e *entry) interval(now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now.Sub(e.asked) > interest {
+		return idleRefresh
+	}
+	return min(idleRefresh, MaxAge(e.policy)/2)
+}
