@@ -80,13 +80,10 @@ func (e *entry) known(epoch int64, oldest, now time.Time) *eviction.Evidence {
 func (e *entry) land(f *flight, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.flight == f {
-		e.flight = nil
-	}
-	if e.last != nil && (f.epoch < e.last.Epoch || f.began.Before(e.last.Observed)) {
+	if e.flight != f {
 		return
 	}
-	e.last, e.ended = f.result, now
+	e.flight, e.last, e.ended = nil, f.result, now
 }
 
 // close ends the observation that is under way and lets go of the connection.

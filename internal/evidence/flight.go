@@ -27,26 +27,18 @@ type flight struct {
 func (f *flight) await(ctx context.Context, epoch int64, oldest time.Time) *eviction.Evidence {
 	select {
 	case <-f.done:
-	case <-f.overtaken:
-		return nil
 	case <-f.over:
-		return f.late(epoch, oldest)
 	case <-ctx.Done():
-		return f.unanswered("the system has not answered yet")
 	}
-	return f.fitting(epoch, oldest)
-}
-
-// late tells the three ways in which an observation's context ends.
-func (f *flight) late(epoch int64, oldest time.Time) *eviction.Evidence {
-	select {
-	case <-f.done:
-		return f.fitting(epoch, oldest)
-	case <-f.overtaken:
+	switch {
+	case closed(f.overtaken):
 		return nil
-	default:
+	case closed(f.done):
+		return f.fitting(epoch, oldest)
+	case closed(f.over):
 		return f.unanswered(f.timedOut())
 	}
+	return f.unanswered("the system has not answered yet")
 }
 
 func (f *flight) fitting(epoch int64, oldest time.Time) *eviction.Evidence {
@@ -54,6 +46,15 @@ func (f *flight) fitting(epoch int64, oldest time.Time) *eviction.Evidence {
 		return nil
 	}
 	return f.result
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 func (f *flight) timedOut() string {
