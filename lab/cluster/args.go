@@ -62,6 +62,8 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--kubeconfig=" + c.path("kube-controller-manager.kubeconfig"),
 		"--service-account-private-key-file=" + c.path("service-accounts.key"),
 		"--root-ca-file=" + c.path("ca.crt"),
+		// As real clusters have it: every controller is a user of its own.
+		"--use-service-account-credentials=true",
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--kube-api-qps=200",
