@@ -1,0 +1,133 @@
+package governed
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+)
+
+// Book knows the policies, compiled, and which pods are their members. It may be used by several goroutines at once.
+type Book struct {
+	// cache may hand out shared objects; nothing here changes any.
+	cache client.Reader
+	kind  func(name string) (system.Kind, bool)
+	roles []v1alpha1.Role
+
+	mu       sync.Mutex
+	compiled map[types.UID]page
+	learned  map[types.UID]*v1alpha1.EvictionPolicy
+}
+
+type page struct {
+	generation int64
+	policy     *eviction.Policy
+}
+
+// NewBook returns a Book over a cache that has the index of SetupIndex. Roles are the built-in ones.
+func NewBook(cache client.Reader, kind func(name string) (system.Kind, bool), roles []v1alpha1.Role) *Book {
+	return &Book{
+		cache: cache, kind: kind, roles: roles,
+		compiled: map[types.UID]page{}, learned: map[types.UID]*v1alpha1.EvictionPolicy{},
+	}
+}
+
+// Learn takes in a policy as the apiserver has just returned it, because the cache will see it only later.
+func (b *Book) Learn(policy *v1alpha1.EvictionPolicy) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known, ok := b.learned[policy.UID]; ok && newer(known, policy) {
+		return
+	}
+	b.learned[policy.UID] = policy
+}
+
+// Forget drops what is known of a policy that is gone.
+func (b *Book) Forget(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.compiled, uid)
+	delete(b.learned, uid)
+}
+
+// Policies returns those of a namespace in the order of their names. They must not be changed.
+func (b *Book) Policies(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+	var list v1alpha1.EvictionPolicyList
+	if err := b.cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
+	}
+	policies := make([]*v1alpha1.EvictionPolicy, len(list.Items))
+	for i := range list.Items {
+		policies[i] = b.latest(&list.Items[i])
+	}
+	slices.SortFunc(policies, func(a, b *v1alpha1.EvictionPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	return policies, nil
+}
+
+// Policy returns one policy; apierrors.IsNotFound tells that it is not there. It must not be changed.
+func (b *Book) Policy(ctx context.Context, key snapshot.Key) (*v1alpha1.EvictionPolicy, error) {
+	var policy v1alpha1.EvictionPolicy
+	if err := b.cache.Get(ctx, key, &policy); err != nil {
+		return nil, fmt.Errorf("reading policy %s: %w", key.Name, err)
+	}
+	return b.latest(&policy), nil
+}
+
+// latest prefers what a write has returned to what the cache shows, until the cache has caught up.
+func (b *Book) latest(cached *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	learned, ok := b.learned[cached.UID]
+	switch {
+	case !ok:
+		return cached
+	case newer(learned, cached):
+		return learned
+	}
+	delete(b.learned, cached.UID)
+	return cached
+}
+
+// newer reports whether a is a later version than b. Versions that cannot be compared are taken for later ones of b.
+func newer(a, b *v1alpha1.EvictionPolicy) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
+}
+
+// Compiled returns the policy compiled.
+func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
+	b.mu.Lock()
+	known, ok := b.compiled[policy.UID]
+	b.mu.Unlock()
+	if ok && known.generation == policy.Generation {
+		return known.policy
+	}
+	kind, _ := b.kind(policy.Spec.System.Kind()) // without one there are no facts and no steps, which Compile says
+	compiled, _ := eviction.Compile(&policy.Spec, b.roles, kind.Schema, kind.Steps)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known, ok := b.compiled[policy.UID]; !ok || known.generation < policy.Generation {
+		b.compiled[policy.UID] = page{policy.Generation, compiled}
+	}
+	return compiled
+}
+
+// Declared returns the policy as verdicts see it.
+func (b *Book) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
+	return eviction.Declared{
+		Key:     client.ObjectKeyFromObject(policy),
+		Version: policy.ResourceVersion,
+		Policy:  b.Compiled(policy),
+		Status:  &policy.Status,
+	}
+}

@@ -1,0 +1,170 @@
+package governed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Gatherer makes the input of verdicts.
+type Gatherer struct {
+	Book   *Book
+	Keeper *evidence.Keeper
+	// Live reads past the cache.
+	Live client.Reader
+	// Now is the apiserver's clock; the Keeper must have the same.
+	Now func() time.Time
+}
+
+// Subject is the pod that somebody asks about.
+type Subject struct {
+	Pod *corev1.Pod
+	// Fresh says that Pod does not come from a cache.
+	Fresh bool
+	// Deleted says that the pod was seen gone.
+	Deleted bool
+	// Replace says that the verdict on a replacement is asked for too.
+	Replace bool
+}
+
+// Input gathers what is known of a pod. Policies and pods come from the cache; the system is asked only where the
+// evidence is too old, and not longer than ctx lasts. A pod that no policy of its namespace claims has no evidence.
+func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error) {
+	pod := observe.PodFacts(of.Pod)
+	in := eviction.Input{Pod: pod, Fresh: of.Fresh, Deleted: of.Deleted}
+	policies, err := g.Book.Policies(ctx, pod.Namespace)
+	if err != nil {
+		return in, err
+	}
+	in.Policies = make([]eviction.Declared, len(policies))
+	for i, policy := range policies {
+		in.Policies[i] = g.Book.Declared(policy)
+	}
+	claims := eviction.Claims(in.Policies, pod)
+	if len(claims) > 0 {
+		if in.Node, err = g.node(ctx, pod.Node); err != nil {
+			return in, err
+		}
+		if in.Peers, err = g.peers(ctx, pod.Namespace, policies); err != nil {
+			return in, err
+		}
+	}
+	if len(claims) == 1 {
+		in.Evidence = g.evidence(ctx, policies, claims[0], of.Replace)
+	}
+	in.Now = g.Now()
+	return in, nil
+}
+
+// evidence asks nobody for a member whose role has no rules: it may always go, also while its system is down.
+func (g *Gatherer) evidence(ctx context.Context, policies []*v1alpha1.EvictionPolicy, claim eviction.Claim, replace bool) *eviction.Evidence {
+	if claim.Role == nil || len(claim.Role.Evict.Rules) == 0 && (!replace || len(claim.Role.Replace.Rules) == 0) {
+		return nil
+	}
+	for _, policy := range policies {
+		if policy.Name == claim.Policy.Name {
+			return g.Keeper.Evidence(ctx, policy, policy.Status.Epoch, usable(evidence.MaxAge(policy)))
+		}
+	}
+	return nil
+}
+
+// usable is a little less than what decides, so that what is young enough when it is handed out still is when it is
+// judged.
+func usable(maxAge time.Duration) time.Duration { return maxAge - maxAge/10 }
+
+func (g *Gatherer) node(ctx context.Context, name string) (*snapshot.Node, error) {
+	if name == "" {
+		return nil, nil
+	}
+	var node corev1.Node
+	err := g.Book.cache.Get(ctx, client.ObjectKey{Name: name}, &node)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	return observe.NodeFacts(&node), nil
+}
+
+// peers returns the pods of the namespace that terminate, and those that a policy's status names.
+func (g *Gatherer) peers(ctx context.Context, namespace string, policies []*v1alpha1.EvictionPolicy) ([]*snapshot.Pod, error) {
+	peers, err := g.Book.pods(ctx, client.InNamespace(namespace), client.MatchingFields{leavingIndex: "true"})
+	if err != nil {
+		return nil, err
+	}
+	seen := map[types.UID]bool{}
+	for _, peer := range peers {
+		seen[peer.UID] = true
+	}
+	for name := range named(policies) {
+		var pod corev1.Pod
+		err := g.Book.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading pod %s: %w", name, err)
+		}
+		if !seen[pod.UID] {
+			peers = append(peers, observe.PodFacts(&pod))
+		}
+	}
+	return peers, nil
+}
+
+func named(policies []*v1alpha1.EvictionPolicy) map[string]bool {
+	names := map[string]bool{}
+	for _, policy := range policies {
+		for i := range policy.Status.Leaving {
+			names[policy.Status.Leaving[i].Pod] = true
+		}
+		for i := range policy.Status.Preparations {
+			names[policy.Status.Preparations[i].Pod] = true
+		}
+	}
+	return names
+}
+
+// Pod returns a pod, from the cache if it has it and from the apiserver if not; nil if there is none.
+func (g *Gatherer) Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error) {
+	pod = &corev1.Pod{}
+	err = g.Book.cache.Get(ctx, key, pod)
+	if apierrors.IsNotFound(err) {
+		fresh = true
+		err = g.Live.Get(ctx, key, pod)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading pod %s: %w", key, err)
+	}
+	return pod, fresh, nil
+}
+
+// Refresh reads a policy from the apiserver after a write of it has met a conflict.
+func (g *Gatherer) Refresh(ctx context.Context, key snapshot.Key) error {
+	var policy v1alpha1.EvictionPolicy
+	err := g.Live.Get(ctx, key, &policy)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading policy %s: %w", key, err)
+	}
+	g.Book.Learn(&policy)
+	return nil
+}

@@ -1,0 +1,72 @@
+package governed
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+)
+
+// leavingIndex finds the terminating pods of a namespace without looking at all of them.
+const leavingIndex = "usher.leaving"
+
+// SetupIndex adds the index that Gatherers need to a cache. To be called before the cache starts.
+func SetupIndex(ctx context.Context, cache client.FieldIndexer) error {
+	if err := cache.IndexField(ctx, &corev1.Pod{}, leavingIndex, IndexLeaving); err != nil {
+		return fmt.Errorf("indexing pods: %w", err)
+	}
+	return nil
+}
+
+// LeavingIndex is the index's name, for caches of tests.
+const LeavingIndex = leavingIndex
+
+// IndexLeaving is the index's function.
+func IndexLeaving(object client.Object) []string {
+	if object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return []string{"true"}
+}
+
+// Pods returns what is known of all pods of a namespace.
+func (b *Book) Pods(ctx context.Context, namespace string) ([]*snapshot.Pod, error) {
+	return b.pods(ctx, client.InNamespace(namespace))
+}
+
+func (b *Book) pods(ctx context.Context, options ...client.ListOption) ([]*snapshot.Pod, error) {
+	var list corev1.PodList
+	if err := b.cache.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	pods := make([]*snapshot.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = observe.PodFacts(&list.Items[i])
+	}
+	return pods, nil
+}
+
+// Members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot
+// be told are left out: there is nothing to ask the system about.
+func (b *Book) Members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
+	pods, err := b.Pods(ctx, policy.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	compiled := b.Compiled(policy)
+	var members []system.Member
+	for _, pod := range pods {
+		claim, ok := compiled.Claim(pod)
+		if !ok || claim.Role == nil || claim.Error != "" {
+			continue
+		}
+		members = append(members, system.Member{ID: claim.Member, Role: claim.Role.Name, Pod: pod})
+	}
+	return members, nil
+}
