@@ -3,9 +3,10 @@ package lifecycle
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 
-	corev1 "k8s.io/api/core/v1"
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // The responders that every eviction of a governed pod has, and their priorities: higher ones are asked first.
@@ -30,10 +31,7 @@ const (
 	EndGrace = 5 * time.Second
 )
 
-// PolicyLabel is on every governed pod and names its policy.
-const PolicyLabel = "usher.sh/policy"
-
 // Governed says whether a policy governs the pod.
 func Governed(pod *corev1.Pod) bool {
-	return pod != nil && pod.Labels[PolicyLabel] != ""
+	return pod != nil && pod.Labels[v1alpha1.PolicyLabel] != ""
 }

@@ -1,0 +1,113 @@
+package evictionrequest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/internal/lifecycle"
+)
+
+func refOf(o client.Object) (lifecycle.Ref, bool) {
+	switch o := o.(type) {
+	case *api.EvictionRequest:
+		return lifecycle.RequestRef(o)
+	case *api.Eviction:
+		return lifecycle.EvictionRef(o)
+	}
+	return lifecycle.Ref{}, false
+}
+
+// facts gathers what is known of a target. One that names no pod has no facts but the time.
+func (s *shell) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
+	t := lifecycle.Target{Now: time.Now().Truncate(time.Second), Ref: ref, Version: s.options.Version, Governed: s.options.Governed}
+	if ref.Name == "" {
+		return t, nil
+	}
+	var err error
+	if t.Requests, err = s.requests(ctx, ref.Namespace, ref.Name); err != nil {
+		return t, err
+	}
+	if t.Evictions, err = s.evictions(ctx, ref.Namespace, ref.Name); err != nil {
+		return t, err
+	}
+	if t.Pod, err = s.pod(ctx, ref); err != nil {
+		return t, err
+	}
+	if t.Pod == nil || ended(t.Pod) {
+		t.EndedSince = s.endings.since(ref.UID, t.Now)
+	}
+	return t, nil
+}
+
+// pod returns the pod, or nil when it was seen gone: by the watch, or else by asking the server, since a cache that
+// lags must not make a pod disappear.
+func (s *shell) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error) {
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	for _, reader := range []client.Reader{s.client, s.live} {
+		pod := &corev1.Pod{}
+		err := reader.Get(ctx, key, pod)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading pod %s: %w", key, err)
+		}
+		if err == nil && pod.UID == ref.UID {
+			return pod, nil
+		}
+		if s.endings.known(ref.UID) {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s *shell) requests(ctx context.Context, namespace, pod string) ([]*api.EvictionRequest, error) {
+	var list api.EvictionRequestList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}); err != nil {
+		return nil, fmt.Errorf("reading the eviction requests of pod %s: %w", pod, err)
+	}
+	return pointers(list.Items), nil
+}
+
+func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
+	var list api.EvictionList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}); err != nil {
+		return nil, fmt.Errorf("reading the evictions of pod %s: %w", pod, err)
+	}
+	return pointers(list.Items), nil
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}
+
+func (s *shell) requestKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
+	all, err := s.requests(ctx, namespace, pod)
+	return keys(ctx, all, err)
+}
+
+func (s *shell) evictionKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
+	all, err := s.evictions(ctx, namespace, pod)
+	return keys(ctx, all, err)
+}
+
+func keys[T client.Object](ctx context.Context, all []T, err error) []reconcile.Request {
+	if err != nil {
+		log.FromContext(ctx).Error(err, "an event is lost")
+	}
+	found := make([]reconcile.Request, len(all))
+	for i, o := range all {
+		found[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+	}
+	return found
+}

@@ -1,0 +1,127 @@
+package evictionrequest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// shell reads for the decisions of internal/lifecycle, and writes what they say.
+type shell struct {
+	client  client.Client
+	live    client.Reader
+	options Options
+	endings *endings
+	others  *others
+}
+
+func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	request := &api.EvictionRequest{}
+	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if other, left := s.others.running(time.Now()); left > 0 {
+		s.others.tell(request, other)
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	ref, _ := lifecycle.RequestRef(request)
+	t, err := s.facts(ctx, ref)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	plan := lifecycle.PlanRequest(t, request)
+	if plan.Changed {
+		patch, err := lifecycle.RequestStatusPatch(s.options.Version, request, plan.Status)
+		if err := s.applyStatus(ctx, patch, err); err != nil {
+			return afterWrite(err)
+		}
+	}
+	if plan.Create != nil {
+		patch, err := lifecycle.CreationPatch(s.options.Version, plan.Create)
+		if err := s.apply(ctx, patch, err); err != nil {
+			return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
+		}
+	}
+	return reconcile.Result{RequeueAfter: plan.Again}, nil
+}
+
+func (s *shell) reconcileEviction(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	eviction, t, result, err := s.evictionFacts(ctx, key)
+	if eviction == nil || err != nil {
+		return result, err
+	}
+	plan := lifecycle.PlanEviction(t, eviction)
+	if plan.Changed {
+		patch, err := lifecycle.EvictionStatusPatch(s.options.Version, eviction, plan.Status)
+		if err := s.applyStatus(ctx, patch, err); err != nil {
+			return afterWrite(err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: plan.Again}, nil
+}
+
+func (s *shell) reconcileMetadata(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	eviction, t, result, err := s.evictionFacts(ctx, key)
+	if eviction == nil || err != nil {
+		return result, err
+	}
+	plan := lifecycle.PlanMetadata(t, eviction)
+	if !plan.Changed {
+		return reconcile.Result{}, nil
+	}
+	patch, err := lifecycle.MetadataPatch(s.options.Version, eviction, plan)
+	return afterWrite(s.apply(ctx, patch, err))
+}
+
+// evictionFacts returns no eviction when there is nothing to do: it is gone, is going, or another controller serves it.
+func (s *shell) evictionFacts(ctx context.Context, key reconcile.Request) (*api.Eviction, lifecycle.Target, reconcile.Result, error) {
+	eviction := &api.Eviction{}
+	if err := s.client.Get(ctx, key.NamespacedName, eviction); err != nil {
+		return nil, lifecycle.Target{}, reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if eviction.DeletionTimestamp != nil {
+		return nil, lifecycle.Target{}, reconcile.Result{}, nil
+	}
+	if _, left := s.others.running(time.Now()); left > 0 {
+		return nil, lifecycle.Target{}, reconcile.Result{RequeueAfter: left}, nil
+	}
+	ref, _ := lifecycle.EvictionRef(eviction)
+	t, err := s.facts(ctx, ref)
+	return eviction, t, reconcile.Result{}, err
+}
+
+func (s *shell) apply(ctx context.Context, patch *unstructured.Unstructured, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(lifecycle.FieldManager), client.ForceOwnership)
+}
+
+func (s *shell) applyStatus(ctx context.Context, patch *unstructured.Unstructured, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(lifecycle.FieldManager), client.ForceOwnership)
+}
+
+// lostRace is how long to wait for the watch to deliver what a write lost against.
+const lostRace = time.Second
+
+// afterWrite takes a lost race for what it is: the object has changed or gone, and its event is on the way.
+func afterWrite(err error) (reconcile.Result, error) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: lostRace}, nil
+	}
+	return reconcile.Result{}, err
+}

@@ -1,0 +1,118 @@
+// Package evictionrequest answers: who turns eviction requests into evictions, and takes these from one responder to
+// the next? It reads caches, lets internal/lifecycle decide, and applies the result.
+//
+// Three queues, because their work has nothing to do with each other: requests (their status, and new evictions),
+// evictions (their status), and the evictions' labels and owners.
+//
+// Only one such controller may run in a cluster. Where another one is seen at work, ours stands down; how it is seen is
+// said at lifecycle.FindOther. The cache must therefore keep managedFields of the two kinds.
+package evictionrequest
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Options says what the controller works with.
+type Options struct {
+	// Version is the group and version that lifecycle.Discover of api/lifecycle found; the manager's scheme must have
+	// the kinds registered under it.
+	Version schema.GroupVersion
+	// Governed says which pods get Usher's responder whatever their spec says.
+	Governed func(*corev1.Pod) bool
+}
+
+// podIndex finds requests and evictions by the name of the pod that they target, within a namespace.
+const podIndex = "spec.target.pod.name"
+
+const (
+	workers   = 5
+	eventName = "usher-evictionrequest"
+)
+
+// Setup adds the controller to a manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	if err := index(mgr); err != nil {
+		return err
+	}
+	s := &shell{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
+		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName)),
+	}
+	for _, add := range []func(ctrl.Manager, *shell) error{addRequests, addEvictions, addMetadata} {
+		if err := add(mgr, s); err != nil {
+			return fmt.Errorf("setting up the evictionrequest controller: %w", err)
+		}
+	}
+	return nil
+}
+
+func index(mgr ctrl.Manager) error {
+	byPod := func(o client.Object) []string {
+		if ref, ok := refOf(o); ok {
+			return []string{ref.Name}
+		}
+		return nil
+	}
+	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, podIndex, byPod); err != nil {
+			return fmt.Errorf("indexing eviction objects by pod: %w", err)
+		}
+	}
+	return nil
+}
+
+func addRequests(mgr ctrl.Manager, s *shell) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("evictionrequest").
+		For(&api.EvictionRequest{}, builder.WithPredicates(s.witness())).
+		Watches(&api.Eviction{}, s.samePod(s.requestKeys)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(reconcile.Func(s.reconcileRequest))
+}
+
+func addEvictions(mgr ctrl.Manager, s *shell) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("eviction").
+		For(&api.Eviction{}, builder.WithPredicates(s.witness())).
+		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
+		Watches(&corev1.Pod{}, s.endOfPods()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(reconcile.Func(s.reconcileEviction))
+}
+
+// addMetadata needs one worker: labels are never urgent.
+func addMetadata(mgr ctrl.Manager, s *shell) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("eviction-metadata").
+		For(&api.Eviction{}).
+		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
+		Complete(reconcile.Func(s.reconcileMetadata))
+}
+
+// witness lets everything through and looks for another controller's hand in it.
+func (s *shell) witness() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool {
+		s.others.see(o)
+		return true
+	})
+}
+
+// samePod enqueues what targets the same pod as the object of an event.
+func (s *shell) samePod(keys func(context.Context, string, string) []reconcile.Request) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		ref, ok := refOf(o)
+		if !ok {
+			return nil
+		}
+		return keys(ctx, ref.Namespace, ref.Name)
+	})
+}

@@ -1,0 +1,38 @@
+package imperative
+
+import (
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// attempts is the back-off of evictions whose turn it is here.
+type attempts struct {
+	mu sync.Mutex
+	by map[reconcile.Request]lifecycle.Attempts
+}
+
+func newAttempts() *attempts { return &attempts{by: map[reconcile.Request]lifecycle.Attempts{}} }
+
+func (a *attempts) of(key reconcile.Request) lifecycle.Attempts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.by[key]
+}
+
+func (a *attempts) refused(key reconcile.Request, answer drain.Answer, now time.Time) lifecycle.Attempts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by[key] = a.by[key].Refused(answer.Message, answer.RetryAfter, now)
+	return a.by[key]
+}
+
+func (a *attempts) forget(key reconcile.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.by, key)
+}

@@ -1,0 +1,121 @@
+// Package client answers: how does a command read and write EvictionRequests and Evictions, in whichever group the cluster
+// serves them? It finds the group out when it is first used, so that a command that meets no governed pod asks for nothing.
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/api/lifecycle"
+)
+
+// Client is a connection to one cluster. It may be used by several goroutines at once.
+type Client struct {
+	config *rest.Config
+
+	mu      sync.Mutex
+	rest    rest.Interface
+	version schema.GroupVersion
+}
+
+// New returns a client that has asked for nothing yet.
+func New(config *rest.Config) *Client {
+	own := rest.CopyConfig(config)
+	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // custom resources know no other
+	return &Client{config: own}
+}
+
+// REST returns a client of the group that the cluster serves. Where it serves none, the error is NotFound.
+func (c *Client) REST() (rest.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rest != nil {
+		return c.rest, nil
+	}
+	finder, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	version, served, err := lifecycle.Discover(finder)
+	if err != nil {
+		return nil, err
+	}
+	if !served {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: version.Group, Resource: "evictionrequests"}, "the cluster serves no eviction requests")
+	}
+	c.rest, err = restClient(c.config, version)
+	return c.rest, err
+}
+
+func restClient(config *rest.Config, version schema.GroupVersion) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	lifecycle.AddToScheme(scheme, version)
+	own := rest.CopyConfig(config)
+	own.APIPath, own.GroupVersion = "/apis", &version
+	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", version, err)
+	}
+	return client, nil
+}
+
+// Requests reads the EvictionRequests of a namespace, or of all.
+func (c *Client) Requests(namespace string) Reader[api.EvictionRequestList, *api.EvictionRequestList] {
+	return Reader[api.EvictionRequestList, *api.EvictionRequestList]{client: c, resource: "evictionrequests", namespace: namespace}
+}
+
+// Evictions reads the Evictions of a namespace, or of all.
+func (c *Client) Evictions(namespace string) Reader[api.EvictionList, *api.EvictionList] {
+	return Reader[api.EvictionList, *api.EvictionList]{client: c, resource: "evictions", namespace: namespace}
+}
+
+// Reader lists and watches one of the kinds.
+type Reader[L any, P interface {
+	*L
+	runtime.Object
+}] struct {
+	client    *Client
+	resource  string
+	namespace string
+}
+
+// List returns what there is.
+func (r Reader[L, P]) List(ctx context.Context, options metav1.ListOptions) (P, error) {
+	request, err := r.get(options)
+	if err != nil {
+		return nil, err
+	}
+	list := P(new(L))
+	return list, request.Do(ctx).Into(list)
+}
+
+// Watch brings what changes.
+func (r Reader[L, P]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	request, err := r.get(options)
+	if err != nil {
+		return nil, err
+	}
+	return request.Watch(ctx)
+}
+
+func (r Reader[L, P]) get(options metav1.ListOptions) (*rest.Request, error) {
+	client, err := r.client.REST()
+	if err != nil {
+		return nil, err
+	}
+	return client.Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.resource).
+		VersionedParams(&options, metav1.ParameterCodec), nil
+}
