@@ -1,0 +1,96 @@
+package etcd
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+)
+
+// MoveLeader is the one step: leadership goes to the most advanced of the other healthy voters.
+const MoveLeader = "MoveLeader"
+
+//go:embed roles/*.yaml
+var roles embed.FS
+
+// Kind describes etcd.
+func Kind() system.Kind {
+	sub, err := fs.Sub(roles, "roles")
+	if err != nil {
+		sub = roles // cannot be: the name is a valid path
+	}
+	return system.Kind{
+		Name:   "etcd",
+		Schema: schema,
+		Steps: map[string]string{
+			MoveLeader: "Hands leadership to the most advanced of the other healthy voters. Nothing to undo: any voter may lead.",
+		},
+		Roles: sub,
+		Open:  Open,
+	}
+}
+
+// Open makes a System that asks the cluster over gRPC.
+func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
+	api, err := newClient(spec.Etcd, access)
+	if err != nil {
+		return nil, err
+	}
+	return Over(api, spec.Etcd.MaxLag, access.Endpoints, access.Timeout), nil
+}
+
+// Over makes a System of any API. maxLag is how many entries a voter may be behind and count as caught up; timeout is how
+// long one call may take.
+func Over(api API, maxLag int64, endpoints []string, timeout time.Duration) system.System {
+	return &cluster{api: api, maxLag: maxLag, endpoints: endpoints, timeout: timeout}
+}
+
+var schema = eviction.Schema{
+	System: []eviction.Field{
+		{Name: "members", Type: eviction.Int, Doc: "members, learners and members that have not started included"},
+		{Name: "learners", Type: eviction.Int, Doc: "members without a vote"},
+		{Name: "voters", Type: eviction.Int, Doc: "members with a vote"},
+		{Name: "healthyVoters", Type: eviction.Int, Doc: "voters that a quorum can count on now"},
+		{Name: "quorum", Type: eviction.Int, Doc: "voters that it takes to commit a write"},
+		{Name: "agreed", Type: eviction.Bool, Doc: "a quorum names the same leader at the same term, and no voter another"},
+		{Name: "leader", Type: eviction.String, Doc: "name of the leader; absent unless agreed"},
+		{Name: "leaderId", Type: eviction.String, Doc: "id of the leader in hexadecimal; absent unless agreed"},
+		{Name: "leaders", Type: eviction.Strings, Doc: "names of all members that some voter calls leader"},
+		{Name: "unhealthy", Type: eviction.Strings, Doc: "voters that are not healthy, each with the cause"},
+		{Name: "alarms", Type: eviction.Strings, Doc: "alarms, each once: NOSPACE, CORRUPT"},
+		{Name: "corrupt", Type: eviction.Strings, Doc: "names of the members with a CORRUPT alarm"},
+		{Name: "maxLag", Type: eviction.Int, Doc: "entries that a voter may be behind and count as caught up"},
+	},
+	Member: []eviction.Field{
+		{Name: "name", Type: eviction.String, Doc: "name in the list of members, or the id of a member that has not started"},
+		{Name: "memberId", Type: eviction.String, Doc: "id in hexadecimal, as etcdctl prints it"},
+		{Name: "learner", Type: eviction.Bool, Doc: "it has no vote"},
+		{Name: "leader", Type: eviction.Bool, Doc: "some voter calls it leader"},
+		{Name: "healthy", Type: eviction.Bool, Doc: "it answers, a linearizable read through it succeeds, and it agrees with the quorum"},
+		{Name: "unhealthyBecause", Type: eviction.String, Doc: "why it is not healthy; empty if it is"},
+		{Name: "isolated", Type: eviction.Bool, Doc: "it answers, and has no part in the quorum; absent if it does not answer"},
+		{Name: "appliedIndex", Type: eviction.Int, Doc: "last entry that it has applied; absent if it does not answer"},
+		{Name: "lag", Type: eviction.Int, Doc: "entries behind the newest committed one; absent if it does not answer"},
+		{Name: "alarms", Type: eviction.Strings, Doc: "alarms that it has raised"},
+		{Name: "version", Type: eviction.String, Doc: "version of the server; absent if it does not answer"},
+		{Name: "votersWithout", Type: eviction.Int, Doc: "other voters that are healthy and caught up"},
+		{Name: "quorumWithout", Type: eviction.Bool, Doc: "the other voters that are healthy and caught up are a quorum"},
+		{Name: "othersUnhealthy", Type: eviction.Strings, Doc: "other voters that are not healthy, each with the cause"},
+		{Name: "othersBehind", Type: eviction.Strings, Doc: "other voters that answer and are more than maxLag behind, each with its lag"},
+	},
+}
+
+// hexID writes an id as etcdctl does.
+func hexID(id uint64) string { return strconv.FormatUint(id, 16) }
+
+func (m Member) label() string {
+	if m.Name == "" {
+		return fmt.Sprintf("%s (not started yet)", hexID(m.ID))
+	}
+	return m.Name
+}

@@ -1,0 +1,93 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+)
+
+// ErrNotLeader says that a member cannot hand over leadership because it has none.
+var ErrNotLeader = errors.New("not the leader")
+
+// ErrForbidden says that the user may not do that.
+var ErrForbidden = errors.New("permission denied")
+
+func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) error {
+	if step.Name != MoveLeader {
+		return fmt.Errorf("preparing %s: etcd has no step %s: %w", step.Member, step.Name, system.ErrTerminal)
+	}
+	if err := c.moveLeader(ctx, step.Member); err != nil {
+		return fmt.Errorf("moving leadership from %s: %w", step.Member, err)
+	}
+	return nil
+}
+
+// Undo has nothing to take back: any voter may lead.
+func (c *cluster) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
+
+func (c *cluster) moveLeader(ctx context.Context, from string) error {
+	l, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	v := judge(l)
+	member := v.named(from)
+	switch {
+	case member == nil:
+		return errors.New("no member of that name is in the list of members")
+	case v.leader == nil:
+		return errors.New("no leader that a quorum agrees on")
+	case v.leader != member:
+		return nil
+	case !member.answered():
+		return errors.New("it leads, and " + member.why)
+	}
+	heir := v.heir(c.maxLag)
+	if heir == nil {
+		return errors.New("no other voter is healthy and caught up")
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
+	defer cancel()
+	return moved(heir, c.api.MoveLeader(ctx, member.url, heir.ID))
+}
+
+func moved(heir *standing, err error) error {
+	switch {
+	case errors.Is(err, ErrNotLeader):
+		return nil // it went elsewhere in the meantime; the evidence will show where
+	case errors.Is(err, ErrForbidden):
+		return fmt.Errorf("to %s: %s (the user needs etcd's role root): %w", heir.label(), words(err), system.ErrTerminal)
+	case err != nil:
+		return fmt.Errorf("to %s: %s", heir.label(), words(err))
+	}
+	return nil
+}
+
+// named finds a member by its name, if that is unique, or by its id.
+func (v *view) named(name string) *standing {
+	i := slices.IndexFunc(v.members, func(s *standing) bool { return s.Name == name })
+	if i >= 0 && v.unique(name) {
+		return v.members[i]
+	}
+	i = slices.IndexFunc(v.members, func(s *standing) bool { return hexID(s.ID) == name })
+	if i < 0 {
+		return nil
+	}
+	return v.members[i]
+}
+
+// heir is the most advanced voter that may lead instead of the leader, nil if none may. Of equals, the one with the lowest
+// id, so that two who ask at once ask for the same.
+func (v *view) heir(maxLag int64) *standing {
+	var best *standing
+	for _, s := range v.others(v.leader) {
+		if s.healthy() && s.caughtUp(maxLag) && (best == nil || s.status.Applied > best.status.Applied) {
+			best = s
+		}
+	}
+	return best
+}

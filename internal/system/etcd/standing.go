@@ -1,0 +1,198 @@
+package etcd
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// standing is what is held to be true of one member.
+type standing struct {
+	Member
+	url      string // where it answered; "" if nowhere
+	status   Status // what it answered
+	why      string // why it is not healthy, "" if it is
+	isolated bool
+	lag      uint64 // only if it answered
+}
+
+func (s *standing) answered() bool { return s.url != "" }
+func (s *standing) healthy() bool  { return s.why == "" }
+
+// view is what is held to be true of the cluster.
+type view struct {
+	members []*standing // in the order of their ids
+	quorum  int
+	leader  *standing // nil unless agreed
+	term    uint64    // of that leader
+	leaders []string  // everybody whom a voter calls leader
+	called  map[uint64]bool
+}
+
+// judge weighs what everybody said against what the others said.
+func judge(l *look) *view {
+	v := &view{called: map[uint64]bool{}}
+	for _, m := range l.list.Members {
+		v.members = append(v.members, &standing{Member: m})
+	}
+	slices.SortFunc(v.members, func(a, b *standing) int { return cmp.Compare(a.ID, b.ID) })
+	v.quorum = len(v.voters())/2 + 1
+	lists := v.hear(l)
+	v.elect()
+	for _, s := range v.members {
+		if s.answered() {
+			s.why = v.complaint(s, l.list, lists[s.ID])
+			s.isolated = s.status.Leader == 0 || !s.Learner && lists[s.ID].listErr != nil || v.disagrees(s)
+		}
+	}
+	v.measure()
+	return v
+}
+
+// hear gives each answer to the member that signed it. Of several answers of one member the one that reached the quorum
+// counts, or else the first.
+func (v *view) hear(l *look) map[uint64]said {
+	heard := map[uint64]said{}
+	for _, s := range v.members {
+		s.why = unreached(s.Member, l)
+		for _, a := range l.said {
+			if a.err != nil || a.status.Member != s.ID || a.status.Cluster != l.list.Cluster {
+				continue
+			}
+			if best, ok := heard[s.ID]; !ok || best.listErr != nil && a.listErr == nil {
+				heard[s.ID] = a
+				s.url, s.status = a.url, a.status
+			}
+		}
+	}
+	return heard
+}
+
+// unreached says why a member has not answered, from what its own URLs said.
+func unreached(m Member, l *look) string {
+	if m.Name == "" {
+		return "was added and has not started"
+	}
+	var causes []string
+	for _, a := range l.said {
+		switch {
+		case !slices.Contains(m.ClientURLs, a.url):
+		case a.err != nil:
+			causes = append(causes, fmt.Sprintf("%s: %s", a.url, words(a.err)))
+		case a.status.Cluster != l.list.Cluster:
+			causes = append(causes, fmt.Sprintf("%s: belongs to another cluster (%s)", a.url, hexID(a.status.Cluster)))
+		default:
+			causes = append(causes, fmt.Sprintf("%s: another member answers (%s)", a.url, hexID(a.status.Member)))
+		}
+	}
+	if len(causes) == 0 {
+		return "none of its client URLs may be asked: " + strings.Join(m.ClientURLs, ", ")
+	}
+	return "does not answer at " + strings.Join(causes, "; ")
+}
+
+// elect finds the leader that a quorum of voters names at one term, if no voter names another.
+func (v *view) elect() {
+	type reign struct{ leader, term uint64 }
+	votes := map[reign]int{}
+	for _, s := range v.voters() {
+		if s.answered() && s.status.Leader != 0 {
+			votes[reign{s.status.Leader, s.status.Term}]++
+			v.called[s.status.Leader] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.called)) {
+		v.leaders = append(v.leaders, v.nameOf(id))
+	}
+	for r, n := range votes {
+		leader := v.find(r.leader)
+		if len(v.called) == 1 && n >= v.quorum && leader != nil && !leader.Learner {
+			v.leader, v.term = leader, r.term
+		}
+	}
+}
+
+// complaint says why a member that answered is not healthy, "" if it is.
+func (v *view) complaint(s *standing, list Membership, own said) string {
+	grave := slices.DeleteFunc(slices.Clone(s.status.Errors), harmless)
+	switch {
+	case s.status.Leader == 0:
+		return "knows no leader"
+	case v.leader == nil:
+		return "no leader that a quorum agrees on"
+	case v.disagrees(s):
+		return fmt.Sprintf("follows %s in term %d, and the quorum %s in term %d",
+			v.nameOf(s.status.Leader), s.status.Term, v.leader.label(), v.term)
+	case len(grave) > 0:
+		return "says " + strings.Join(grave, ", ")
+	case s.Learner != s.status.Learner:
+		return "does not know whether it has a vote"
+	case s.Learner:
+		return ""
+	case own.listErr != nil:
+		return "does not reach the quorum: " + words(own.listErr)
+	case !sameMembers(own.list, list):
+		return "sees other members than " + v.nameOf(list.By)
+	}
+	return ""
+}
+
+// harmless tells the errors in a member's status that say nothing about its part in the quorum. Alarms are looked at by
+// themselves.
+func harmless(e string) bool { return strings.Contains(e, "alarm:") }
+
+// disagrees with the quorum about who leads. A learner hears of a new leader as late as its log does.
+func (v *view) disagrees(s *standing) bool {
+	return v.leader != nil && s.status.Leader != 0 && (s.status.Leader != v.leader.ID || s.status.Term != v.term)
+}
+
+// sameMembers compares who is in the lists and who may vote.
+func sameMembers(a, b Membership) bool {
+	votes := func(m Membership) map[uint64]bool {
+		all := map[uint64]bool{}
+		for _, x := range m.Members {
+			all[x.ID] = !x.Learner
+		}
+		return all
+	}
+	return a.Cluster == b.Cluster && maps.Equal(votes(a), votes(b))
+}
+
+// measure finds out how far each member is behind the newest entry that any voter knows to be committed.
+func (v *view) measure() {
+	var newest uint64
+	for _, s := range v.voters() {
+		newest = max(newest, s.status.Committed, s.status.Applied)
+	}
+	for _, s := range v.members {
+		if s.answered() && s.status.Applied < newest {
+			s.lag = newest - s.status.Applied
+		}
+	}
+}
+
+func (v *view) voters() []*standing {
+	return slices.DeleteFunc(slices.Clone(v.members), func(s *standing) bool { return s.Learner })
+}
+
+// others are the voters without s.
+func (v *view) others(s *standing) []*standing {
+	return slices.DeleteFunc(v.voters(), func(o *standing) bool { return o == s })
+}
+
+func (v *view) find(id uint64) *standing {
+	i := slices.IndexFunc(v.members, func(s *standing) bool { return s.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return v.members[i]
+}
+
+func (v *view) nameOf(id uint64) string {
+	if s := v.find(id); s != nil {
+		return s.label()
+	}
+	return hexID(id)
+}
