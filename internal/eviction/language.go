@@ -1,27 +1,71 @@
 package eviction
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/ext"
+)
 
 // Language compiles expressions over the facts of one schema. It may be used by several goroutines at once.
-type Language struct{ schema Schema }
-
-// Expression is a compiled CEL expression. It may be used by several goroutines at once.
-type Expression struct{ Text string }
+type Language struct {
+	env *cel.Env
+}
 
 // NewLanguage makes the language of a schema.
-func NewLanguage(schema Schema) (*Language, error) { return &Language{schema: schema}, nil }
+func NewLanguage(schema Schema) (*Language, error) {
+	provider, err := newFactTypes(schema)
+	if err != nil {
+		return nil, err
+	}
+	env, err := cel.NewEnv(append(provider.options(), languageOptions()...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making the language of rules: %w", err)
+	}
+	return &Language{env: env}, nil
+}
+
+// Limits of one expression. An expression over a list of ten thousand entries stays below costLimit, and what reaches it
+// has kept a processor busy for about a tenth of a second.
+const (
+	costLimit     = 1_000_000
+	estimateLimit = 100_000_000
+	nodeLimit     = 10_000
+	regexLimit    = 1_000
+)
+
+func languageOptions() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.ExpressionNodeLimit(nodeLimit),
+		cel.RegexProgramSizeLimit(regexLimit),
+		ext.Math(),
+		ext.Lists(ext.ListsVersion(1)),
+		ext.Strings(),
+		// One call of these can ask for any amount of memory, which no limit on cost sees in time.
+		cel.Function("replace", cel.DisableDeclaration(true)),
+		cel.Function("format", cel.DisableDeclaration(true)),
+	}
+}
 
 // Expression compiles and type-checks text. The value must be of type want; Dynamic: of any. Errors are sentences for the
 // author.
 func (l *Language) Expression(text string, want Type) (*Expression, error) {
-	return nil, errors.New("not built")
+	tree, issues := l.env.Compile(text)
+	if issues.Err() != nil {
+		return nil, errors.New(issueText(issues))
+	}
+	if want != Dynamic && !want.admits(tree.OutputType()) {
+		return nil, fmt.Errorf("the value is of type %s and must be of type %s", tree.OutputType(), want)
+	}
+	if err := l.affordable(tree); err != nil {
+		return nil, err
+	}
+	program, err := l.env.Program(tree, cel.CostLimit(costLimit), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, fmt.Errorf("the expression cannot be used: %w", err)
+	}
+	return &Expression{Text: text, want: want, program: program, facts: factsOf(tree)}, nil
 }
-
-// Eval returns the value as Go has it: bool, int64, float64, string, time.Time, time.Duration, []any, map[string]any or
-// nil. It ends within a cost limit. A *MissingError says that a fact is not known; other errors are sentences as well.
-func (e *Expression) Eval(scope *Scope) (any, error) { return nil, errors.New("not built") }
-
-// MissingError says that an expression needs a fact that is not known.
-type MissingError struct{ Fact string }
-
-func (e *MissingError) Error() string { return e.Fact + " is not known" }

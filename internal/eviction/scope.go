@@ -1,7 +1,11 @@
 package eviction
 
 import (
+	"cmp"
+	"maps"
 	"time"
+
+	"cel.dev/cel-go/cel"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -22,4 +26,90 @@ type Scope struct {
 	System Facts
 	// Leaving is `leaving`: the ids of the policy's other members that are on their way, of whatever role.
 	Leaving []string
+}
+
+var stringMap = cel.MapType(cel.StringType, cel.StringType)
+
+var podFields = map[string]*cel.Type{
+	"name": cel.StringType, "namespace": cel.StringType, "uid": cel.StringType, "hostname": cel.StringType, "ip": cel.StringType,
+	"labels": stringMap, "annotations": stringMap, "node": cel.StringType, "phase": cel.StringType,
+	"ready": cel.BoolType, "terminating": cel.BoolType, "deleted": cel.BoolType, "created": cel.TimestampType,
+	"ownerKind": cel.StringType, "ownerName": cel.StringType, "priority": cel.IntType,
+}
+
+var nodeFields = map[string]*cel.Type{
+	"present": cel.BoolType, "name": cel.StringType, "zone": cel.StringType, "labels": stringMap,
+	"ready": cel.BoolType, "unschedulable": cel.BoolType,
+}
+
+func (s *Scope) variables() map[string]any {
+	variables := map[string]any{
+		"pod":     s.podFacts(),
+		"node":    s.nodeFacts(),
+		"member":  s.memberFacts(),
+		"leaving": s.Leaving,
+	}
+	if s.System != nil {
+		variables["system"] = map[string]any(s.System)
+	} else {
+		variables["system"] = map[string]any{}
+	}
+	if !s.Now.IsZero() {
+		variables["now"] = s.Now
+	}
+	return variables
+}
+
+func (s *Scope) memberFacts() map[string]any {
+	facts := make(map[string]any, len(s.Facts)+2)
+	maps.Copy(facts, s.Facts)
+	if s.Member != "" {
+		facts["id"] = s.Member
+	}
+	if s.Role != "" {
+		facts["role"] = s.Role
+	}
+	return facts
+}
+
+func (s *Scope) podFacts() map[string]any {
+	pod := s.Pod
+	if pod == nil {
+		return map[string]any{}
+	}
+	facts := map[string]any{
+		"name": pod.Name, "namespace": pod.Namespace, "uid": string(pod.UID),
+		"labels": present(pod.Labels), "annotations": present(pod.Annotations), "phase": string(pod.Phase),
+		"ready": pod.Ready, "terminating": pod.Terminating(), "deleted": s.Deleted, "created": pod.Created,
+		"ownerKind": pod.Owner.Kind, "ownerName": pod.Owner.Name, "priority": int64(pod.Priority),
+		"hostname": cmp.Or(pod.Hostname, pod.Name),
+	}
+	known(facts, "ip", pod.IP)
+	known(facts, "node", pod.Node)
+	return facts
+}
+
+func (s *Scope) nodeFacts() map[string]any {
+	node := s.Node
+	if node == nil {
+		return map[string]any{"present": false}
+	}
+	return map[string]any{
+		"present": true, "name": node.Name, "zone": node.Zone, "labels": present(node.Labels),
+		"ready": node.Ready, "unschedulable": node.Unschedulable,
+	}
+}
+
+// known leaves a fact out that is not there yet: a pod without a node has no node named "".
+func known(facts map[string]any, name, value string) {
+	if value != "" {
+		facts[name] = value
+	}
+}
+
+func present(set map[string]string) map[string]string {
+	if set == nil {
+		return map[string]string{}
+	}
+	return set
 }

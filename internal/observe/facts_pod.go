@@ -27,6 +27,8 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 		ResourceVersion: pod.ResourceVersion,
 		Node:            pod.Spec.NodeName,
 		Labels:          pod.Labels,
+		IP:              pod.Status.PodIP,
+		Hostname:        pod.Spec.Hostname,
 		Owner:           controller(pod),
 		Phase:           pod.Status.Phase,
 		Created:         pod.CreationTimestamp.Time,

@@ -25,7 +25,10 @@ type Pod struct {
 	ResourceVersion string
 	Node            string // "" until scheduled
 	Labels          map[string]string
-	Owner           Owner // zero where no controller owns it
+	Annotations     map[string]string // only where a policy may ask for them
+	IP              string            // "" until it has one
+	Hostname        string            // its name within the cluster's DNS, the pod's own where it sets none
+	Owner           Owner             // zero where no controller owns it
 	Phase           corev1.PodPhase
 	Created         time.Time
 	Ready           bool

@@ -1,0 +1,87 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Expression is a compiled CEL expression. It may be used by several goroutines at once.
+type Expression struct {
+	Text    string
+	want    Type
+	program cel.Program
+	facts   []string
+}
+
+// MissingError says that an expression needs a fact that is not known.
+type MissingError struct{ Fact string }
+
+func (e *MissingError) Error() string { return fmt.Sprintf("%q is not known", e.Fact) }
+
+// Eval returns the value as Go has it: bool, int64, uint64, float64, string, time.Time, time.Duration, []any,
+// map[string]any or nil. It ends within a cost limit. A *MissingError says that a fact is not known; other errors are
+// sentences as well.
+func (e *Expression) Eval(scope *Scope) (any, error) {
+	return e.eval(scope.variables())
+}
+
+func (e *Expression) eval(variables map[string]any) (any, error) {
+	value, _, err := e.program.Eval(variables)
+	if err != nil {
+		return nil, e.explain(err)
+	}
+	result, err := native(value, maxDepth)
+	if err != nil {
+		return nil, err
+	}
+	if !e.want.holds(result) {
+		return nil, fmt.Errorf("the value is %s and not of type %s", Print(result), e.want)
+	}
+	return result, nil
+}
+
+// explain makes a sentence of what the evaluator says. It has no type for a missing key, only words.
+func (e *Expression) explain(err error) error {
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
+		return errors.New("it takes too long: the evaluation was stopped at its cost limit")
+	}
+	text := err.Error()
+	for _, prefix := range []string{"no such key: ", "no such attribute(s): "} {
+		if _, key, ok := strings.Cut(text, prefix); ok {
+			return &MissingError{Fact: named(e.facts, key)}
+		}
+	}
+	return fmt.Errorf("it cannot be evaluated: %w", err)
+}
+
+// issueText says what the compiler found, each with its place.
+func issueText(issues *cel.Issues) string {
+	var said []string
+	for _, issue := range issues.Errors() {
+		place := ""
+		if column := issue.Location.Column(); column >= 0 {
+			place = fmt.Sprintf(" (at character %d)", column+1)
+			if line := issue.Location.Line(); line > 1 {
+				place = fmt.Sprintf(" (in line %d at character %d)", line, column+1)
+			}
+		}
+		said = append(said, plain(issue.Message)+place)
+	}
+	return strings.Join(said, "; ")
+}
+
+// plain turns the compiler's most frequent words into ours.
+func plain(message string) string {
+	if _, rest, ok := strings.Cut(message, "undefined field "); ok {
+		return "there is no fact " + rest
+	}
+	if _, rest, ok := strings.Cut(message, "undeclared reference to "); ok {
+		name, _, _ := strings.Cut(rest, " (in container")
+		return "there is no " + name + ": expressions speak of member, system, pod, node, leaving and now"
+	}
+	return message
+}

@@ -1,0 +1,48 @@
+package eviction
+
+import (
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+)
+
+// factsOf lists the facts that an expression names, as it names them: "member.shards", "pod.labels.app".
+func factsOf(tree *cel.Ast) []string {
+	var facts []string
+	for _, match := range ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
+		if name := path(match); name != "" && !slices.Contains(facts, name) {
+			facts = append(facts, name)
+		}
+	}
+	return facts
+}
+
+// path returns "" for what does not begin at a variable.
+func path(expr ast.Expr) string {
+	switch expr.Kind() {
+	case ast.IdentKind:
+		return expr.AsIdent()
+	case ast.SelectKind:
+		if operand := path(expr.AsSelect().Operand()); operand != "" {
+			return operand + "." + expr.AsSelect().FieldName()
+		}
+	}
+	return ""
+}
+
+// named returns the fact that ends with key, or key itself where none or several do.
+func named(facts []string, key string) string {
+	found := key
+	for _, fact := range facts {
+		if !strings.HasSuffix(fact, "."+key) {
+			continue
+		}
+		if found != key {
+			return key
+		}
+		found = fact
+	}
+	return found
+}

@@ -1,0 +1,127 @@
+package eviction
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// factTypes tells the type checker which facts there are. The values themselves are maps, so that a fact may be absent.
+type factTypes struct {
+	types.Provider
+	structs map[string]map[string]*cel.Type
+	system  *cel.Type
+	member  *cel.Type
+}
+
+const (
+	podType    = "pod"
+	nodeType   = "node"
+	memberType = "member"
+	systemType = "system"
+)
+
+func newFactTypes(schema Schema) (*factTypes, error) {
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, fmt.Errorf("making the types of facts: %w", err)
+	}
+	t := &factTypes{
+		Provider: registry,
+		structs: map[string]map[string]*cel.Type{
+			podType:    podFields,
+			nodeType:   nodeFields,
+			memberType: {"id": cel.StringType, "role": cel.StringType},
+			systemType: {},
+		},
+		system: cel.ObjectType(systemType),
+		member: cel.ObjectType(memberType),
+	}
+	t.declare(systemType, schema.System)
+	t.declare(memberType, schema.Member)
+	if schema.Open {
+		t.system = cel.MapType(cel.StringType, cel.DynType)
+		t.member = t.system
+	}
+	return t, nil
+}
+
+func (t *factTypes) declare(name string, fields []Field) {
+	for _, field := range fields {
+		t.structs[name][field.Name] = field.Type.cel()
+	}
+}
+
+func (t *factTypes) options() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.CustomTypeProvider(t),
+		cel.Variable("system", t.system),
+		cel.Variable("member", t.member),
+		cel.Variable("pod", cel.ObjectType(podType)),
+		cel.Variable("node", cel.ObjectType(nodeType)),
+		cel.Variable("leaving", cel.ListType(cel.StringType)),
+		cel.Variable("now", cel.TimestampType),
+	}
+}
+
+// FindStructType is part of the checker's port.
+func (t *factTypes) FindStructType(name string) (*types.Type, bool) {
+	if _, ok := t.structs[name]; ok {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
+	return t.Provider.FindStructType(name)
+}
+
+// FindStructFieldNames is part of the checker's port.
+func (t *factTypes) FindStructFieldNames(name string) ([]string, bool) {
+	if fields, ok := t.structs[name]; ok {
+		return slices.Sorted(maps.Keys(fields)), true
+	}
+	return t.Provider.FindStructFieldNames(name)
+}
+
+// FindStructFieldType is part of the checker's port.
+func (t *factTypes) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	fields, ok := t.structs[name]
+	if !ok {
+		return t.Provider.FindStructFieldType(name, field)
+	}
+	kind, ok := fields[field]
+	return &types.FieldType{Type: kind}, ok
+}
+
+// NewValue is part of the checker's port. Facts come from outside: an expression cannot make a pod up.
+func (t *factTypes) NewValue(name string, fields map[string]ref.Val) ref.Val {
+	if _, ok := t.structs[name]; ok {
+		return types.NewErr("%s cannot be made in an expression", name)
+	}
+	return t.Provider.NewValue(name, fields)
+}
+
+func (t Type) cel() *cel.Type {
+	switch t {
+	case Bool:
+		return cel.BoolType
+	case Int:
+		return cel.IntType
+	case Double:
+		return cel.DoubleType
+	case String:
+		return cel.StringType
+	case Time:
+		return cel.TimestampType
+	case Strings:
+		return cel.ListType(cel.StringType)
+	case Dynamic:
+	}
+	return cel.DynType
+}
+
+// admits reports whether a value of the checked type may turn out to be of this one.
+func (t Type) admits(checked *cel.Type) bool {
+	return checked.IsExactType(cel.DynType) || checked.IsExactType(t.cel())
+}
