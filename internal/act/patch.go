@@ -19,7 +19,7 @@ type patch struct {
 }
 
 type patchMeta struct {
-	UID             types.UID          `json:"uid"`
+	UID             types.UID          `json:"uid,omitempty"`
 	ResourceVersion string             `json:"resourceVersion,omitempty"`
 	Annotations     map[string]*string `json:"annotations,omitempty"`
 	Labels          map[string]*string `json:"labels,omitempty"`

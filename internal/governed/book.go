@@ -112,8 +112,7 @@ func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 	if ok && known.generation == policy.Generation {
 		return known.policy
 	}
-	kind, _ := b.kind(policy.Spec.System.Kind()) // without one there are no facts and no steps, which Compile says
-	compiled, _ := eviction.Compile(&policy.Spec, b.roles, kind.Schema, kind.Steps)
+	compiled, _ := b.compile(&policy.Spec)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, ok := b.compiled[policy.UID]; !ok || known.generation < policy.Generation {
@@ -130,4 +129,15 @@ func (b *Book) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 		Policy:  b.Compiled(policy),
 		Status:  &policy.Status,
 	}
+}
+
+// Check returns what is wrong with a policy's spec.
+func (b *Book) Check(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
+	_, problems := b.compile(spec)
+	return problems
+}
+
+func (b *Book) compile(spec *v1alpha1.EvictionPolicySpec) (*eviction.Policy, []eviction.Problem) {
+	kind, _ := b.kind(spec.System.Kind()) // without one there are no facts and no steps, which Compile says
+	return eviction.Compile(spec, b.roles, kind.Schema, kind.Steps)
 }

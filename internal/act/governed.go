@@ -1,0 +1,93 @@
+package act
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// ResponderManager owns what Usher says as a responder in the status of evictions.
+const ResponderManager = "usher-responder"
+
+// Governed carries out what was decided about governed pods. It may be used by several goroutines at once.
+type Governed struct {
+	Client client.Client
+	// Writer sends evictions.
+	Writer *Writer
+	Book   *governed.Book
+	Keeper *evidence.Keeper
+	// Lifecycle is the group that serves eviction requests; empty: none does.
+	Lifecycle schema.GroupVersion
+	Now       func() time.Time
+
+	mu    sync.Mutex
+	heard map[heardKey]eviction.Heard
+}
+
+// Do carries an action out and returns what was answered: by the cluster, or by the system to Prepare and Undo. A system
+// that refuses for good has Rejected it, one that could not be asked is Unavailable.
+func (g *Governed) Do(ctx context.Context, action eviction.Action) drain.Answer {
+	answer := g.do(ctx, action)
+	actions.WithLabelValues(string(action.Kind), string(answer.Code)).Inc()
+	return answer
+}
+
+func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer {
+	ctx, cancel := context.WithTimeout(ctx, evictionPatience)
+	defer cancel()
+	switch action.Kind {
+	case eviction.Permit, eviction.Begin, eviction.Settle:
+		return AnswerOf(g.writeStatus(ctx, action))
+	case eviction.Prepare:
+		return g.prepare(ctx, action)
+	case eviction.Undo:
+		return g.undo(ctx, action)
+	case eviction.Evict:
+		return g.Writer.Do(ctx, drain.Action{
+			Kind: drain.Evict,
+			Pod:  &snapshot.Pod{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID},
+		})
+	case eviction.Request:
+		return AnswerOf(g.request(ctx, action))
+	case eviction.Withdraw:
+		return AnswerOf(g.withdraw(ctx, action))
+	case eviction.Tell:
+		return AnswerOf(g.tell(ctx, action))
+	}
+	return rejected(fmt.Sprintf("acting: unknown action %q", action.Kind))
+}
+
+// DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
+// and returns it with its answer; Accepted if none was.
+func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, drain.Answer) {
+	for _, action := range actions {
+		answer := g.Do(ctx, action)
+		if answer.Code != drain.Accepted && !action.BestEffort {
+			return action, answer
+		}
+	}
+	return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+}
+
+func rejected(message string) drain.Answer {
+	return drain.Answer{Code: drain.Rejected, Message: message}
+}
+
+var actions = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "usher_actions_total",
+	Help: "Actions for governed pods, by kind and by how they were answered.",
+}, []string{"kind", "code"})
+
+// Collectors are the package's metrics.
+func Collectors() []prometheus.Collector { return []prometheus.Collector{actions} }

@@ -1,0 +1,166 @@
+package act
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// AskedAnnotation is on requests that admission made in a caller's name: when the caller asked last, in RFC 3339.
+const AskedAnnotation = "usher.sh/asked"
+
+// askedRenewal is how often it is renewed at most: callers ask every few seconds.
+const askedRenewal = time.Minute
+
+var errNotServed = errors.New("the cluster serves no eviction requests: install the CustomResourceDefinitions of lifecycle.usher.sh, or turn on lifecycle.k8s.io/v1alpha1")
+
+// request asks for a pod's eviction in the caller's name, or says that he still wants it.
+func (g *Governed) request(ctx context.Context, action eviction.Action) error {
+	if g.Lifecycle.Empty() {
+		return errNotServed
+	}
+	wanted := g.newRequest(action)
+	existing := &api.EvictionRequest{}
+	err := g.Client.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
+	if apierrors.IsNotFound(err) {
+		err = g.Client.Create(ctx, wanted, client.FieldOwner(fieldManager))
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil // another caller of the same name a moment ago
+	}
+	if err != nil {
+		return fmt.Errorf("reading the request for pod %s: %w", action.Pod.Name, err)
+	}
+	asked, _ := AskedAt(existing)
+	if existing.Spec.Intent == api.EvictionRequestIntentEviction && g.Now().Sub(asked) < askedRenewal {
+		return nil
+	}
+	return g.patchRequest(ctx, existing, api.EvictionRequestIntentEviction)
+}
+
+// newRequest returns a request that ends with its pod: nobody who reads it would miss it.
+func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
+	ref := lifecycle.Ref{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID}
+	wanted := lifecycle.NewRequest(ref, lifecycle.Requester(action.Requester))
+	wanted.Annotations = map[string]string{AskedAnnotation: g.Now().UTC().Format(time.RFC3339)}
+	wanted.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: action.Pod.Name, UID: action.UID,
+	}}
+	return wanted
+}
+
+// AskedAt says when the caller asked last in whose name admission made the request; false if it did not make it.
+func AskedAt(request *api.EvictionRequest) (time.Time, bool) {
+	text, ok := request.Annotations[AskedAnnotation]
+	if !ok {
+		return time.Time{}, false
+	}
+	asked, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return request.CreationTimestamp.Time, true
+	}
+	return asked, true
+}
+
+// withdraw takes back the request of a requester for a pod; one that is not there needs no taking back.
+func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
+	if g.Lifecycle.Empty() {
+		return errNotServed
+	}
+	var requests api.EvictionRequestList
+	if err := g.Client.List(ctx, &requests, client.InNamespace(action.Pod.Namespace)); err != nil {
+		return fmt.Errorf("listing eviction requests: %w", err)
+	}
+	for i := range requests.Items {
+		request := &requests.Items[i]
+		pod := request.Spec.Target.Pod
+		if pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
+			continue
+		}
+		if err := g.patchRequest(ctx, request, api.EvictionRequestIntentWithdrawn); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type requestPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Spec     struct {
+		Intent api.EvictionRequestIntent `json:"intent"`
+	} `json:"spec"`
+}
+
+// patchRequest sets the intent. A withdrawal insists on the version that it was decided upon: the caller may just have
+// asked again.
+func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionRequest, intent api.EvictionRequestIntent) error {
+	patch := requestPatch{Metadata: patchMeta{UID: request.UID}}
+	patch.Spec.Intent = intent
+	if intent == api.EvictionRequestIntentEviction {
+		asked := g.Now().UTC().Format(time.RFC3339)
+		patch.Metadata.Annotations = map[string]*string{AskedAnnotation: &asked}
+	} else {
+		patch.Metadata.ResourceVersion = request.ResourceVersion
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("writing the intent of request %s: %w", request.Name, err)
+	}
+	return g.Client.Patch(ctx, request, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
+}
+
+// tell writes Usher's entry in the evictions of a pod in which it is Usher's turn.
+func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
+	if g.Lifecycle.Empty() {
+		return errNotServed
+	}
+	evictions, err := Evictions(ctx, g.Client, action.Pod, action.UID)
+	if err != nil {
+		return err
+	}
+	report := lifecycle.Report{Message: action.Report.Message, Expected: action.Report.Expected, Done: action.Report.Completed}
+	for _, e := range evictions {
+		entry, write, _ := lifecycle.Tell(e, lifecycle.Responder, report, g.Now())
+		if !write {
+			continue
+		}
+		patch, err := lifecycle.ReportPatch(g.Lifecycle, e, entry)
+		if err != nil {
+			return err
+		}
+		err = g.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(ResponderManager), client.ForceOwnership)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Evictions returns the Evictions of exactly this pod.
+func Evictions(ctx context.Context, reader client.Reader, pod snapshot.Key, uid types.UID) ([]*api.Eviction, error) {
+	var list api.EvictionList
+	if err := reader.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing evictions: %w", err)
+	}
+	var found []*api.Eviction
+	for i := range list.Items {
+		if ref, ok := lifecycle.EvictionRef(&list.Items[i]); ok && ref.UID == uid {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return found, nil
+}
