@@ -1,0 +1,127 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/lab/await"
+	"usher.sh/usher/lab/testlab"
+)
+
+func respondersOfThePod(t *testing.T, r *rig) {
+	r.start(t)
+	pod := r.runningPod(t, "web", governed, func(p *corev1.Pod) {
+		p.Spec.EvictionResponders = []corev1.EvictionResponder{
+			{Name: "b.example.com/late", Priority: new(int32(1000))},
+			{Name: "a.example.com/first", Priority: new(int32(20000))},
+		}
+	})
+	r.ask(t, pod, "alice")
+	e := r.waitEviction(t, 1, pod, "the first one's turn", active("a.example.com/first"))
+	wantShort(t, e, waiting, "a.example.com/first:Active", governor+"Inactive", "b.example.com/late:Inactive", evictor+"Inactive")
+	for _, next := range []string{"a.example.com/first", lifecycle.Responder, "b.example.com/late"} {
+		e = r.waitEviction(t, 1, pod, "the turn of "+next, active(next))
+		r.report(t, e, next, lifecycle.Report{Message: "declined", Done: true})
+	}
+	e = r.waitEviction(t, 1, pod, "the end", ended)
+	wantShort(t, e, gone, "a.example.com/first:Completed", governor+"Completed", "b.example.com/late:Completed", evictor+"Completed")
+}
+
+func respondersWords(t *testing.T, r *rig) {
+	r.start(t)
+	pod := r.runningPod(t, "web", governed)
+	r.ask(t, pod, "alice")
+	e := r.waitEviction(t, 1, pod, "Usher's turn", active(lifecycle.Responder))
+	long := strings.Repeat("shard ü7 is not in sync\n", 400)
+	r.report(t, e, lifecycle.Responder, lifecycle.Report{Message: long, Expected: time.Now().Add(time.Hour)})
+	e = r.waitEviction(t, 1, pod, "its words", func(e *api.Eviction) bool {
+		return lifecycle.Entry(e, lifecycle.Responder).Message != nil
+	})
+	entry := lifecycle.Entry(e, lifecycle.Responder)
+	if n := utf8.RuneCountInString(*entry.Message); n > 4000 || !strings.HasSuffix(*entry.Message, "more lines") || entry.HeartbeatTime == nil {
+		t.Errorf("%d characters, ending %q, heartbeat %v", n, (*entry.Message)[len(*entry.Message)-30:], entry.HeartbeatTime)
+	}
+	// The controller's next writes must leave these words alone.
+	bob := r.ask(t, pod, "bob")
+	e = r.waitEviction(t, 1, pod, "the second requester", func(e *api.Eviction) bool { return len(e.Status.Requesters) == 2 })
+	if again := lifecycle.Entry(e, lifecycle.Responder); again.Message == nil || *again.Message != *entry.Message || again.ExpectedCompletionTime == nil {
+		t.Errorf("the controller changed what the responder said: %+v", again)
+	}
+	check(t, r.client.Delete(t.Context(), bob))
+	check(t, r.lab.Client().CoreV1().Pods(r.ns).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
+	e = r.waitEviction(t, 1, pod, "the end", ended)
+	wantShort(t, e, gone, governor+"Interrupted", evictor+"Inactive")
+}
+
+func daemonSet(t *testing.T, r *rig) {
+	r.start(t)
+	r.lab.DaemonSet(t, r.ns, "agent")
+	pod := r.lab.WaitReady(t, r.ns, testlab.Labels("agent"), 1)[0]
+	request := r.ask(t, pod, "alice")
+	e := r.waitEviction(t, 1, pod, "the responder to decline", ended)
+	wantShort(t, e, nobody, evictor+"Completed")
+	r.stays(t, pod)
+	r.waitEviction(t, 2, pod, "a second attempt after a pause", ended)
+	r.setIntent(t, request, api.EvictionRequestIntentWithdrawn)
+	r.stays(t, pod)
+}
+
+func anotherResponder(t *testing.T, r *rig) {
+	stop := r.start(t)
+	pod := r.runningPod(t, "web", governed)
+	r.ask(t, pod, "alice")
+	e := r.waitEviction(t, 1, pod, "Usher's turn", active(lifecycle.Responder))
+	stop()
+	r.lab.MinAvailable(t, r.ns, "web", "1")
+	r.lab.WaitBudget(t, r.ns, "web", 1)
+	r.report(t, e, lifecycle.Responder, lifecycle.Report{Done: true})
+	r.start(t)
+	e = r.waitEviction(t, 1, pod, "our refusal", func(e *api.Eviction) bool {
+		entry := lifecycle.Entry(e, lifecycle.Evictor)
+		return entry.Message != nil && strings.Contains(*entry.Message, "attempt 1")
+	})
+	// Somebody else reports as the same responder: ours falls silent.
+	r.report(t, e, lifecycle.Evictor, lifecycle.Report{Message: "mine"})
+	if _, ok := lifecycle.ServedByOther(r.waitEviction(t, 1, pod, "their words", func(e *api.Eviction) bool {
+		return *lifecycle.Entry(e, lifecycle.Evictor).Message == "mine"
+	}), lifecycle.Evictor, "usher-imperative-eviction"); !ok {
+		t.Error("the other responder is not seen")
+	}
+}
+
+// anotherController plays upstream's: it writes a request's status by server-side apply under its own name.
+func anotherController(t *testing.T, r *rig) {
+	pod := r.runningPod(t, "web")
+	request := r.ask(t, pod, "alice")
+	status := lifecycle.PlanRequest(lifecycle.Target{Now: time.Now(), Ref: refTo(pod), Pod: pod, Requests: []*api.EvictionRequest{request}}, request)
+	patch, err := lifecycle.RequestStatusPatch(r.version, request, status.Status)
+	check(t, err)
+	check(t, r.client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner("evictionrequest-controller")))
+
+	r.start(t)
+	other := r.ask(t, pod, "bob")
+	source := await.Source[*eventsv1.Event]{Client: r.lab.Client().EventsV1().RESTClient(), Resource: "events", Namespace: r.ns}
+	testlab.WaitFor(t, source, "both requests to be told", func(all []*eventsv1.Event) bool {
+		told := map[string]bool{}
+		for _, e := range all {
+			if e.Reason == "ServedByAnother" && strings.Contains(e.Note, "evictionrequest-controller") {
+				told[e.Regarding.Name] = true
+			}
+		}
+		return told[request.Name] && told[other.Name]
+	})
+	testlab.WaitFor(t, r.allEvictions(), "no eviction of ours", func(all []*api.Eviction) bool { return len(all) == 0 })
+	if now := r.waitRequest(t, other, "the request", func(*api.EvictionRequest) bool { return true }); now.Status.ObservedGeneration != nil {
+		t.Errorf("ours wrote %+v", now.Status)
+	}
+	r.stays(t, pod)
+}

@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	apilifecycle "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/controller/evictionrequest"
+	"usher.sh/usher/internal/controller/imperative"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/lab/await"
+	"usher.sh/usher/lab/testlab"
+)
+
+// rig is a namespace with nodes, and access to it under the group that the lab serves.
+type rig struct {
+	lab     *testlab.Lab
+	ns      string
+	version schema.GroupVersion
+	scheme  *runtime.Scheme
+	client  client.Client
+	rest    rest.Interface // of the group
+}
+
+func newRig(t *testing.T, l *testlab.Lab) *rig {
+	t.Helper()
+	version, served, err := apilifecycle.Discover(l.Client().Discovery())
+	if err != nil || !served {
+		t.Fatalf("discovering: served %v, %v", served, err)
+	}
+	r := &rig{lab: l, ns: l.Namespace(t), version: version, scheme: runtime.NewScheme()}
+	l.Nodes(t, 1)
+	check(t, corev1.AddToScheme(r.scheme))
+	check(t, policyv1.AddToScheme(r.scheme))
+	check(t, eventsv1.AddToScheme(r.scheme))
+	apilifecycle.AddToScheme(r.scheme, version)
+	r.client, err = client.New(l.RESTConfig(), client.Options{Scheme: r.scheme})
+	check(t, err)
+	web, err := rest.HTTPClientFor(l.RESTConfig())
+	check(t, err)
+	r.rest = r.restClient(t, web)
+	return r
+}
+
+func (r *rig) restClient(t *testing.T, web *http.Client) rest.Interface {
+	t.Helper()
+	c, err := apiutil.RESTClientForGVK(r.version.WithKind("Eviction"), true, false, r.lab.RESTConfig(), serializer.NewCodecFactory(r.scheme), web)
+	check(t, err)
+	return c
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs the controllers in this process until stop is called or the test ends.
+func (r *rig) start(t *testing.T) (stop func()) {
+	t.Helper()
+	mgr, err := ctrl.NewManager(r.lab.RESTConfig(), ctrl.Options{
+		Scheme:     r.scheme,
+		Logger:     logr.FromSlogHandler(slog.NewTextHandler(t.Output(), nil)),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	check(t, err)
+	check(t, evictionrequest.Setup(mgr, evictionrequest.Options{Version: r.version, Governed: lifecycle.Governed}))
+	check(t, imperative.Setup(mgr, imperative.Options{Version: r.version}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the manager ended: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// installCRDs applies the files that a cluster without the API gets.
+func installCRDs(t *testing.T, l *testlab.Lab) {
+	t.Helper()
+	if _, served, err := apilifecycle.Discover(l.Client().Discovery()); served || err != nil {
+		t.Fatalf("before installing: served %v, %v", served, err)
+	}
+	c, err := client.New(l.RESTConfig(), client.Options{Scheme: clientgoscheme.Scheme})
+	check(t, err)
+	for _, name := range []string{"evictionrequests", "evictions"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "lifecycle.usher.sh_"+name+".yaml"))
+		check(t, err)
+		crd := &unstructured.Unstructured{}
+		check(t, yaml.UnmarshalStrict(text, &crd.Object))
+		check(t, c.Create(t.Context(), crd))
+	}
+	waitEstablished(t, l)
+}
+
+// waitEstablished watches until the apiserver has taken both definitions up.
+func waitEstablished(t *testing.T, l *testlab.Lab) {
+	t.Helper()
+	web, err := rest.HTTPClientFor(l.RESTConfig())
+	check(t, err)
+	gvk := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	c, err := apiutil.RESTClientForGVK(gvk, true, true, l.RESTConfig(), serializer.NewCodecFactory(clientgoscheme.Scheme), web)
+	check(t, err)
+	source := await.Source[*unstructured.Unstructured]{Client: c, Resource: "customresourcedefinitions"}
+	testlab.WaitFor(t, source, "the custom resources to be served", func(all []*unstructured.Unstructured) bool {
+		served := 0
+		for _, crd := range all {
+			conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+			for _, c := range conditions {
+				if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+					served++
+				}
+			}
+		}
+		return served == 2
+	})
+}
