@@ -1,0 +1,53 @@
+// Package all answers: which systems does Usher know?
+package all
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/etcd"
+	"usher.sh/usher/internal/system/http"
+)
+
+// Kinds returns every kind of system, sorted by name.
+func Kinds() []system.Kind {
+	return []system.Kind{etcd.Kind(), http.Kind()}
+}
+
+// Kind returns the kind of that name, which is a field of spec.system.
+func Kind(name string) (system.Kind, bool) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return system.Kind{}, false
+}
+
+// Roles returns the built-in roles of all kinds, sorted by name. No two have the same name.
+func Roles() ([]v1alpha1.Role, error) {
+	var all []v1alpha1.Role
+	for _, k := range Kinds() {
+		roles, err := eviction.ParseRoles(k.Roles)
+		if err != nil {
+			return nil, fmt.Errorf("reading the roles of %s: %w", k.Name, err)
+		}
+		for _, r := range roles {
+			if r.System != k.Name {
+				return nil, fmt.Errorf("reading the roles of %s: role %s is one of %s", k.Name, r.Name, r.System)
+			}
+		}
+		all = append(all, roles...)
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.Role) int { return cmp.Compare(a.Name, b.Name) })
+	for i := 1; i < len(all); i++ {
+		if all[i-1].Name == all[i].Name {
+			return nil, fmt.Errorf("reading the roles: two are called %s", all[i].Name)
+		}
+	}
+	return all, nil
+}

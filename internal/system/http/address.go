@@ -1,0 +1,67 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	neturl "net/url"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/internal/eviction"
+)
+
+// address is a URL with expressions in it: a path below an endpoint, or a whole URL.
+type address struct {
+	text *eviction.Template
+}
+
+func newAddress(l *eviction.Language, text string) (*address, error) {
+	if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
+		return nil, fmt.Errorf("url %q must begin with /, http:// or https://", text)
+	}
+	template, err := l.Template(text)
+	if err != nil {
+		return nil, fmt.Errorf("url %q: %w", text, err)
+	}
+	return &address{text: template}, nil
+}
+
+// at returns the URLs to try, in order.
+func (a *address) at(endpoints []string, scope *eviction.Scope) ([]string, error) {
+	text, err := a.text.Expand(scope, escape)
+	if err != nil {
+		return nil, fmt.Errorf("url %q: %w", a.text.Text, err)
+	}
+	if !strings.HasPrefix(text, "/") {
+		endpoints, text = []string{text}, ""
+	}
+	var urls []string
+	for _, e := range endpoints {
+		if err := check(e + text); err != nil {
+			return nil, fmt.Errorf("url %q: %w", a.text.Text, err)
+		}
+		urls = append(urls, e+text)
+	}
+	return urls, nil
+}
+
+// escape makes a value safe in every part of a URL. A colon stays, which tells no part from another there and is needed in
+// IPv6 addresses.
+func escape(value string) string {
+	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(neturl.QueryEscape(value))
+}
+
+// check refuses what a value may have made of a URL.
+func check(text string) error {
+	u, err := neturl.Parse(text)
+	if err != nil {
+		return err
+	}
+	if u.Host == "" {
+		return errors.New("no host")
+	}
+	if slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) {
+		return errors.New("a part of the path is . or ..")
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	nethttp "net/http"
+	neturl "net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"usher.sh/usher/internal/system"
+)
+
+const (
+	maxBody    = 8 << 20 // bytes of an answer
+	maxExcerpt = 200     // characters of an answer that is shown
+)
+
+type request struct {
+	method string
+	body   string
+}
+
+// statusError is an answer whose status is not one of success.
+type statusError struct {
+	code    int
+	excerpt string
+}
+
+func (e *statusError) Error() string {
+	text := fmt.Sprintf("answered %d %s", e.code, nethttp.StatusText(e.code))
+	if e.excerpt != "" {
+		text += ": " + e.excerpt
+	}
+	return strings.TrimSpace(text)
+}
+
+// final tells whether the system has refused for good. It has not when it is busy, broken, or in conflict with something
+// that is under way.
+func (e *statusError) final() bool {
+	switch e.code {
+	case nethttp.StatusRequestTimeout, nethttp.StatusConflict, nethttp.StatusLocked, nethttp.StatusTooEarly,
+		nethttp.StatusTooManyRequests:
+		return false
+	}
+	return e.code < 500
+}
+
+// get asks the URLs in their order, each with its share of the time that is left, until one gives a good answer. The error
+// names every URL that was tried and what it answered.
+func (w *web) get(ctx context.Context, urls []string) (any, error) {
+	var failures lines
+	for i, url := range urls {
+		r := request{method: nethttp.MethodGet}
+		body, err := w.sendTo(ctx, r, url, len(urls)-i)
+		var value any
+		if err == nil {
+			value, err = decode(body)
+		}
+		if err == nil {
+			return value, nil
+		}
+		failures = append(failures, r.failed(url, err))
+	}
+	return nil, failures
+}
+
+// do is get for a request that changes something. What one URL has refused for good is not tried at the next, and the
+// error wraps system.ErrTerminal.
+func (w *web) do(ctx context.Context, r request, urls []string) error {
+	var failures lines
+	for i, url := range urls {
+		_, err := w.sendTo(ctx, r, url, len(urls)-i)
+		if err == nil {
+			return nil
+		}
+		failures = append(failures, r.failed(url, err))
+		if said, ok := errors.AsType[*statusError](err); ok && said.final() {
+			return &refusal{lines: failures, code: said.code}
+		}
+	}
+	return failures
+}
+
+// refusal ends a step for good.
+type refusal struct {
+	lines
+	code int
+}
+
+func (r *refusal) Is(err error) bool { return err == system.ErrTerminal }
+
+func (r request) failed(url string, err error) error {
+	return fmt.Errorf("%s %s: %w", r.method, redacted(url), err)
+}
+
+func (w *web) sendTo(ctx context.Context, r request, url string, left int) ([]byte, error) {
+	timeout := w.timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/time.Duration(left))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := nethttp.NewRequestWithContext(ctx, r.method, url, strings.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = w.headers.Clone()
+	if r.body != "" && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := w.client.Do(req)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return read(answer)
+}
+
+func read(answer *nethttp.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		return nil, &statusError{code: answer.StatusCode, excerpt: excerpt(body)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the answer was cut off: %w", plain(err))
+	}
+	if len(body) > maxBody {
+		return nil, fmt.Errorf("the answer is larger than %d MiB", maxBody>>20)
+	}
+	return body, nil
+}
+
+// decode makes a fact of an answer.
+func decode(body []byte) (any, error) {
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return nil, errors.New("the answer is empty")
+	}
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		return nil, fmt.Errorf("the answer is not JSON (%w): %s", err, excerpt(body))
+	}
+	return value, nil
+}
+
+// excerpt is the beginning of an answer in one line.
+func excerpt(body []byte) string {
+	text := strings.ToValidUTF8(string(body[:min(len(body), 4*maxExcerpt)]), "")
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > maxExcerpt {
+		return string(runes[:maxExcerpt]) + "…"
+	}
+	return string(runes)
+}
+
+// plain takes the method and URL out of an error, which the caller names, and says it in words.
+func plain(err error) error {
+	if u, ok := errors.AsType[*neturl.Error](err); ok {
+		err = u.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer in time (%w)", err)
+	}
+	return err
+}
+
+// redacted hides a password in a URL.
+func redacted(url string) string {
+	if u, err := neturl.Parse(url); err == nil {
+		return u.Redacted()
+	}
+	return url
+}
+
+// lines is several errors in one line.
+type lines []error
+
+func (l lines) Error() string {
+	texts := make([]string, len(l))
+	for i, err := range l {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (l lines) Unwrap() []error { return l }

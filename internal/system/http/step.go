@@ -1,0 +1,107 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	nethttp "net/http"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+)
+
+// step is a request, and the one that takes it back.
+type step struct {
+	do   call
+	undo *call
+}
+
+type call struct {
+	method string
+	url    *address
+	body   *eviction.Template // nil: none
+}
+
+func newStep(l *eviction.Language, spec v1alpha1.Step) (step, error) {
+	do, err := newCall(l, spec.Do)
+	if err != nil || spec.Undo == nil {
+		return step{do: do}, err
+	}
+	undo, err := newCall(l, *spec.Undo)
+	if err != nil {
+		return step{}, fmt.Errorf("undo: %w", err)
+	}
+	return step{do: do, undo: &undo}, nil
+}
+
+func newCall(l *eviction.Language, spec v1alpha1.Call) (call, error) {
+	url, err := newAddress(l, spec.URL)
+	if err != nil || spec.Body == "" {
+		return call{method: spec.Method, url: url}, err
+	}
+	body, err := l.Template(spec.Body)
+	if err != nil {
+		return call{}, fmt.Errorf("body: %w", err)
+	}
+	return call{method: spec.Method, url: url, body: body}, nil
+}
+
+func (w *web) Prepare(ctx context.Context, p eviction.Preparation) error {
+	s, ok := w.steps[p.Name]
+	if !ok {
+		return fmt.Errorf("preparing %s: the policy has no step %s: %w", p.Member, p.Name, system.ErrTerminal)
+	}
+	if err := w.call(ctx, s.do, p); err != nil {
+		return fmt.Errorf("%s of %s: %w", p.Name, p.Member, err)
+	}
+	return nil
+}
+
+func (w *web) Undo(ctx context.Context, p eviction.Preparation) (bool, error) {
+	s, ok := w.steps[p.Name]
+	if !ok {
+		return false, fmt.Errorf("undoing %s of %s: the policy has no such step any more: %w", p.Name, p.Member, system.ErrTerminal)
+	}
+	if s.undo == nil {
+		return true, nil
+	}
+	err := w.call(ctx, *s.undo, p)
+	if no, ok := errors.AsType[*refusal](err); ok && no.code == nethttp.StatusNotFound && s.undo.method == nethttp.MethodDelete {
+		return true, nil // it is gone, which is what was asked for
+	}
+	if err != nil {
+		return false, fmt.Errorf("undoing %s of %s: %w", p.Name, p.Member, err)
+	}
+	return true, nil
+}
+
+func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
+	scope := &eviction.Scope{Member: p.Member, Pod: w.pod(p)}
+	urls, err := c.url.at(w.endpoints, scope)
+	if err != nil {
+		return err
+	}
+	r := request{method: c.method}
+	if c.body != nil {
+		if r.body, err = c.body.ExpandJSON(scope); err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
+		if !json.Valid([]byte(r.body)) {
+			return fmt.Errorf("body is not JSON: %s: %w", excerpt([]byte(r.body)), system.ErrTerminal)
+		}
+	}
+	return w.do(ctx, r, urls)
+}
+
+// pod is the member's pod as it was observed last; of one that was not, no more is known than the step says.
+func (w *web) pod(p eviction.Preparation) *snapshot.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if pod := w.pods[p.UID]; pod != nil {
+		return pod
+	}
+	return &snapshot.Pod{Namespace: p.Pod.Namespace, Name: p.Pod.Name, UID: p.UID}
+}
