@@ -1,0 +1,89 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fieldManager owns what is applied, and nothing that others set on it, such as the authorities of the webhooks.
+const fieldManager = "usher-install"
+
+// Cluster is where Usher is installed.
+type Cluster struct {
+	Client client.WithWatch
+	// Out gets a line for each step.
+	Out io.Writer
+}
+
+// LifecycleServed reports whether the cluster has the eviction request API itself.
+func LifecycleServed(d discovery.DiscoveryInterface) (bool, error) {
+	_, err := d.ServerResourcesForGroupVersion("lifecycle.k8s.io/v1alpha1")
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking for the eviction request API: %w", err)
+	}
+	return true, nil
+}
+
+// Apply brings the objects into the state that they describe. With dryRun the server checks everything and changes
+// nothing.
+func (c Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured, dryRun bool) error {
+	for _, object := range objects {
+		verb, err := c.apply(ctx, object, dryRun)
+		if err != nil {
+			return fmt.Errorf("applying %s: %w", Ref(object), err)
+		}
+		fmt.Fprintf(c.Out, "%s %s\n", Ref(object), verb)
+		if object.GetKind() == "CustomResourceDefinition" && !dryRun {
+			if err := c.waitEstablished(ctx, object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// apply says what has become of the object: created, configured or unchanged.
+func (c Cluster) apply(ctx context.Context, object *unstructured.Unstructured, dryRun bool) (verb string, err error) {
+	before := &unstructured.Unstructured{}
+	before.SetGroupVersionKind(object.GroupVersionKind())
+	err = c.Client.Get(ctx, client.ObjectKeyFromObject(object), before)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", err
+	}
+	created := err != nil
+	if !created && object.GetKind() == "Namespace" && !ours(before) {
+		return "is there already and is used as it is", nil
+	}
+	options := []client.ApplyOption{client.FieldOwner(fieldManager), client.ForceOwnership}
+	if dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	after := object.DeepCopy()
+	if err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(after), options...); err != nil {
+		if dryRun && created && apierrors.IsNotFound(err) {
+			return "to be created", nil // its namespace is only a dry run itself
+		}
+		return "", err
+	}
+	switch {
+	case created:
+		return "created", nil
+	case before.GetResourceVersion() != after.GetResourceVersion():
+		return "configured", nil
+	}
+	return "unchanged", nil
+}
+
+// nameLabel is on everything that we install but the definitions of resources.
+const nameLabel = "app.kubernetes.io/name"
+
+func ours(object *unstructured.Unstructured) bool { return object.GetLabels()[nameLabel] == "usher" }

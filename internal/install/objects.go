@@ -1,0 +1,118 @@
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"usher.sh/usher/config"
+)
+
+// Options say what is installed.
+type Options struct {
+	// Namespace is where the manager runs; default DefaultNamespace.
+	Namespace string
+	// Image is the manager's.
+	Image string
+	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
+	// cluster, and nothing that runs is installed.
+	URL string
+	// LifecycleServed says that the cluster has the eviction request API itself.
+	LifecycleServed bool
+}
+
+// DefaultNamespace is the namespace in the manifests.
+const DefaultNamespace = "usher-system"
+
+// lifecycleGroup is the group of our own copies of the eviction request API.
+const lifecycleGroup = "lifecycle.usher.sh"
+
+// Objects returns what is to be applied, in that order.
+func Objects(o Options) ([]*unstructured.Unstructured, error) {
+	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
+	all, err := load(config.Files, config.Default, o.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	all = slices.DeleteFunc(all, o.unwanted)
+	for _, object := range all {
+		if err := o.adapt(object); err != nil {
+			return nil, fmt.Errorf("adapting %s: %w", Ref(object), err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	return all, nil
+}
+
+// rank orders kinds by what must be there before.
+func rank(object *unstructured.Unstructured) int {
+	order := []string{"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"}
+	if i := slices.Index(order, object.GetKind()); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+func (o Options) unwanted(object *unstructured.Unstructured) bool {
+	switch object.GetKind() {
+	case "CustomResourceDefinition":
+		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+		return group == lifecycleGroup && o.LifecycleServed
+	case "Deployment", "Service", "PodDisruptionBudget":
+		return o.URL != ""
+	}
+	return false
+}
+
+// adapt puts in what the options say.
+func (o Options) adapt(object *unstructured.Unstructured) error {
+	switch {
+	case object.GetKind() == "Deployment" && o.Image != "":
+		return inEach(object, func(container map[string]any) error {
+			return unstructured.SetNestedField(container, o.Image, "image")
+		}, "spec", "template", "spec", "containers")
+	case strings.HasSuffix(object.GetKind(), "WebhookConfiguration") && o.URL != "":
+		return inEach(object, o.redirect, "webhooks")
+	}
+	return nil
+}
+
+// redirect makes a webhook be called by URL.
+func (o Options) redirect(webhook map[string]any) error {
+	path, _, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+	if err != nil {
+		return err
+	}
+	unstructured.RemoveNestedField(webhook, "clientConfig", "service")
+	return unstructured.SetNestedField(webhook, strings.TrimSuffix(o.URL, "/")+path, "clientConfig", "url")
+}
+
+// inEach changes every element of a list of objects.
+func inEach(object *unstructured.Unstructured, change func(map[string]any) error, fields ...string) error {
+	list, _, err := unstructured.NestedSlice(object.Object, fields...)
+	if err != nil {
+		return err
+	}
+	for _, element := range list {
+		fields, ok := element.(map[string]any)
+		if !ok {
+			return fmt.Errorf("an element is a %T", element)
+		}
+		if err := change(fields); err != nil {
+			return err
+		}
+	}
+	return unstructured.SetNestedSlice(object.Object, list, fields...)
+}
+
+// Ref names an object for people, as kubectl does.
+func Ref(object *unstructured.Unstructured) string {
+	kind := strings.ToLower(object.GetKind())
+	if object.GetNamespace() == "" {
+		return kind + "/" + object.GetName()
+	}
+	return kind + "/" + object.GetName() + " in " + object.GetNamespace()
+}

@@ -1,0 +1,267 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/certificate"
+)
+
+// undoPatience is how long the manager may take to undo what it has prepared, when its policies are removed.
+const undoPatience = 2 * time.Minute
+
+// Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
+// with dryRun. Webhooks go first, so that nothing is refused when nobody answers any more; the manager goes after the
+// policies, because it undoes what it has prepared for them.
+func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {
+	r := remover{c, dryRun}
+	steps := []func() error{
+		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
+		func() error { return r.policies(ctx) },
+		func() error { return r.manager(ctx, objects) },
+		func() error { return r.unlabel(ctx, "Pod", v1alpha1.PolicyLabel) },
+		func() error { return r.unlabel(ctx, "Namespace", v1alpha1.GovernedLabel) },
+		func() error { return r.requests(ctx) },
+		func() error { return r.rest(ctx, objects, namespace) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type remover struct {
+	Cluster
+	dryRun bool
+}
+
+func isWebhook(o *unstructured.Unstructured) bool {
+	return strings.HasSuffix(o.GetKind(), "WebhookConfiguration")
+}
+
+func pick(objects []*unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return !wanted(o) })
+}
+
+func (r remover) deleteAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if _, err := r.delete(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete reports whether there was something to delete.
+func (r remover) delete(ctx context.Context, object *unstructured.Unstructured) (found bool, err error) {
+	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}
+	if r.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	err = r.Client.Delete(ctx, object.DeepCopy(), options...)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("removing %s: %w", Ref(object), err)
+	}
+	r.say(Ref(object))
+	return true, nil
+}
+
+func (r remover) say(what string) {
+	verb := "removed"
+	if r.dryRun {
+		verb = "would be removed"
+	}
+	fmt.Fprintf(r.Out, "%s %s\n", what, verb)
+}
+
+// policies removes all policies and waits until the manager has undone what it had prepared for them. What it does not
+// undo in time is named: somebody has to look after it.
+func (r remover) policies(ctx context.Context) error {
+	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("EvictionPolicy"))
+	if err != nil {
+		return err
+	}
+	if err := r.deleteAll(ctx, all); err != nil || r.dryRun {
+		return err
+	}
+	patient, cancel := context.WithTimeoutCause(ctx, undoPatience, fmt.Errorf("not within %s", undoPatience))
+	defer cancel()
+	for _, policy := range all {
+		err := r.wait(patient, policy, func(now *unstructured.Unstructured) (bool, string) {
+			return now == nil, "waiting until the manager has undone its preparations"
+		})
+		if err == nil {
+			continue
+		}
+		if patient.Err() == nil || ctx.Err() != nil {
+			return err
+		}
+		if err := r.abandon(ctx, policy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon lets a policy go whose preparations nobody undoes.
+func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured) error {
+	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
+	for _, each := range begun {
+		if fields, ok := each.(map[string]any); ok {
+			fmt.Fprintf(r.Out, "%s: not undone: %v of member %v; undo it in the system itself\n", Ref(policy), fields["name"], fields["member"])
+		}
+	}
+	err := r.Client.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing %s: %w", Ref(policy), err)
+	}
+	return nil
+}
+
+// manager removes what runs, and waits until it does not any more: it would write again what is removed next.
+func (r remover) manager(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range pick(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" }) {
+		found, err := r.delete(ctx, object)
+		if err != nil || !found || r.dryRun {
+			return err
+		}
+		err = r.wait(ctx, object, func(now *unstructured.Unstructured) (bool, string) {
+			return now == nil, "waiting until its pods have ended"
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlabel takes a label off everything that has it.
+func (r remover) unlabel(ctx context.Context, kind, label string) error {
+	all, err := r.list(ctx, schema.GroupVersionKind{Version: "v1", Kind: kind}, client.HasLabels{label})
+	if err != nil {
+		return err
+	}
+	var options []client.PatchOption
+	if r.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, label)
+	for _, object := range all {
+		err := r.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing label %s of %s: %w", label, Ref(object), err)
+		}
+	}
+	if len(all) > 0 {
+		r.say(fmt.Sprintf("label %s of %d objects of kind %s", label, len(all), kind))
+	}
+	return nil
+}
+
+// requesters are the domains of those who ask for evictions in Usher's name.
+var requesters = []string{"requester.usher.sh/", "drain.usher.sh/"}
+
+// requests removes what Usher has asked for with the cluster's own API; our own copy of it goes as a whole.
+func (r remover) requests(ctx context.Context) error {
+	all, err := r.list(ctx, schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"})
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, pick(all, func(o *unstructured.Unstructured) bool {
+		by, _, _ := unstructured.NestedString(o.Object, "spec", "requester")
+		return slices.ContainsFunc(requesters, func(domain string) bool { return strings.HasPrefix(by, domain) })
+	}))
+}
+
+// rest removes what is left, the namespace last and only if it was made for Usher.
+func (r remover) rest(ctx context.Context, objects []*unstructured.Unstructured, namespace string) error {
+	left := pick(objects, func(o *unstructured.Unstructured) bool {
+		return !isWebhook(o) && o.GetKind() != "Deployment" && o.GetKind() != "Namespace"
+	})
+	slices.Reverse(left)
+	left = append(left, written(namespace)...)
+	if err := r.deleteAll(ctx, left); err != nil {
+		return err
+	}
+	if !r.dryRun {
+		for _, crd := range pick(left, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" }) {
+			if err := r.wait(ctx, crd, func(now *unstructured.Unstructured) (bool, string) {
+				return now == nil, "waiting until its objects are gone"
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return r.namespace(ctx, namespace)
+}
+
+// written are the objects that the manager makes itself.
+func written(namespace string) []*unstructured.Unstructured {
+	secret, lease := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
+	secret.SetName(certificate.SecretName)
+	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
+	lease.SetName(leaseName)
+	secret.SetNamespace(namespace)
+	lease.SetNamespace(namespace)
+	return []*unstructured.Unstructured{secret, lease}
+}
+
+// leaseName is what managers elect their leader by.
+const leaseName = "usher-manager"
+
+func (r remover) namespace(ctx context.Context, name string) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	if !ours(object) {
+		fmt.Fprintf(r.Out, "namespace/%s stays: it was there before\n", name)
+		return nil
+	}
+	found, err := r.delete(ctx, object)
+	if err != nil || !found || r.dryRun {
+		return err
+	}
+	return r.wait(ctx, object, func(now *unstructured.Unstructured) (bool, string) { return now == nil, "waiting until it is empty" })
+}
+
+// list returns all objects of a kind, none where the kind is not served.
+func (r remover) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]*unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	err := r.Client.List(ctx, list, options...)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing every %s: %w", kind.Kind, err)
+	}
+	all := make([]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	return all, nil
+}

@@ -1,0 +1,143 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"gomodules.xyz/jsonpatch/v2"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// creation marks governed pods when they are created.
+type creation struct{ Options }
+
+// Handle answers one request. It never keeps a pod from being created: the policy's controller makes good what was missed,
+// as far as that can be done later.
+func (h *creation) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
+	defer func() {
+		if r := recover(); r != nil {
+			h.Log.Error("panic while marking a pod", "request", request.UID, "panic", r, "stack", string(debug.Stack()))
+			response = admission.Allowed("")
+		}
+	}()
+	patches, err := h.patches(ctx, request.Namespace, request.Object.Raw)
+	if err != nil {
+		h.Log.Warn("not marked", "request", request.UID, "namespace", request.Namespace, "pod", request.Name, "why", err)
+		return admission.Allowed("").WithWarnings("usher could not mark this pod at its creation: " + err.Error())
+	}
+	response = admission.Allowed("")
+	response.Patches = patches
+	return response
+}
+
+// patches returns what a pod gets, nothing for one that no policy claims.
+func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([]jsonpatch.Operation, error) {
+	var pod corev1.Pod
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		return nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	pod.Namespace = namespace // it may be left out in the object
+	claims, err := h.claims(ctx, observe.PodFacts(&pod))
+	if err != nil || len(claims) == 0 {
+		return nil, err
+	}
+	patches := mark(&pod, claims[0].Policy.Name)
+	if role := claims[0].Role; role != nil {
+		patches = append(patches, tolerate(&pod, role)...)
+	}
+	if h.Responder != "" {
+		patches = append(patches, register(&pod, h.Responder)...)
+	}
+	return patches, nil
+}
+
+// claims asks the policies in the cache. The member's id is of no interest: the pod may not even have a name yet.
+func (h *creation) claims(ctx context.Context, pod *snapshot.Pod) ([]eviction.Claim, error) {
+	var list v1alpha1.EvictionPolicyList
+	if err := h.Reader.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the policies of namespace %s: %w", pod.Namespace, err)
+	}
+	declared := make([]eviction.Declared, len(list.Items))
+	for i := range list.Items {
+		declared[i] = h.Declare(&list.Items[i])
+	}
+	slices.SortFunc(declared, func(a, b eviction.Declared) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+	return eviction.Claims(declared, pod), nil
+}
+
+// mark sets the label by which admission of a DELETE finds the pod.
+func mark(pod *corev1.Pod, policy string) []jsonpatch.Operation {
+	value := act.PolicyLabelValue(policy)
+	switch {
+	case pod.Labels[v1alpha1.PolicyLabel] == value:
+		return nil
+	case pod.Labels == nil:
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/labels", map[string]string{v1alpha1.PolicyLabel: value})}
+	}
+	return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/labels/"+pointer(v1alpha1.PolicyLabel), value)}
+}
+
+// pointer escapes a key for a JSON pointer.
+func pointer(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
+// tolerate adds the role's tolerations. The plugin DefaultTolerationSeconds has run before us and has added its own to
+// what the author left open; the shorter time would win, so those make way.
+func tolerate(pod *corev1.Pod, role *v1alpha1.Role) []jsonpatch.Operation {
+	own := slices.DeleteFunc(slices.Clone(pod.Spec.Tolerations), isDefault)
+	added := eviction.Tolerations(role, own)
+	var patches []jsonpatch.Operation
+	for i, t := range slices.Backward(pod.Spec.Tolerations) {
+		if isDefault(t) && slices.ContainsFunc(added, func(a corev1.Toleration) bool { return a.Key == t.Key }) {
+			patches = append(patches, jsonpatch.NewOperation("remove", fmt.Sprintf("/spec/tolerations/%d", i), nil))
+		}
+	}
+	if len(added) > 0 && pod.Spec.Tolerations == nil {
+		return append(patches, jsonpatch.NewOperation("add", "/spec/tolerations", added))
+	}
+	for _, t := range added {
+		patches = append(patches, jsonpatch.NewOperation("add", "/spec/tolerations/-", t))
+	}
+	return patches
+}
+
+// defaultSeconds is the plugin's, unless the apiserver was told otherwise; then its tolerations count as the author's.
+const defaultSeconds = 300
+
+func isDefault(t corev1.Toleration) bool {
+	known := t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	return known && t.Operator == corev1.TolerationOpExists && t.Effect == corev1.TaintEffectNoExecute &&
+		t.TolerationSeconds != nil && *t.TolerationSeconds == defaultSeconds
+}
+
+// mostResponders is what the API allows in a pod.
+const mostResponders = 10
+
+// register makes us a responder of the pod's evictions. A pod of a scheduling group may not have any.
+func register(pod *corev1.Pod, name string) []jsonpatch.Operation {
+	known := pod.Spec.EvictionResponders
+	listed := slices.ContainsFunc(known, func(r corev1.EvictionResponder) bool { return r.Name == name })
+	if listed || pod.Spec.SchedulingGroup != nil || len(known) >= mostResponders {
+		return nil
+	}
+	entry := corev1.EvictionResponder{Name: name, Priority: new(lifecycle.ResponderPriority)}
+	if known == nil {
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/evictionResponders", []corev1.EvictionResponder{entry})}
+	}
+	return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/evictionResponders/-", entry)}
+}

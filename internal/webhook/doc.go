@@ -1,0 +1,10 @@
+// Package webhook answers: what does the apiserver hear when somebody wants to evict, delete or create a governed pod, or
+// to write a policy?
+//
+// The answers themselves are package eviction's. This package reads the question, gathers the facts through its ports,
+// carries out what must be done before the answer is given, and words the answer as the API wants it. It ends before the
+// apiserver's patience does: a refusal that says who is still being asked is worth more than a timeout that says nothing.
+//
+// An error in here refuses what could lose data (evicting and deleting governed pods, writing a policy) and lets through
+// what could not (creating a pod).
+package webhook

@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// leaving answers evictions and deletions of pods.
+type leaving struct{ Options }
+
+// wish is what a caller wants, read from the request.
+type wish struct {
+	request *admissionv1.AdmissionRequest
+	verb    eviction.Verb
+	pod     snapshot.Key
+	old     *corev1.Pod // the object of a DELETE
+	uid     types.UID   // the eviction's precondition, "" without one
+	ask     string
+	grace   *int64
+	dryRun  bool
+}
+
+// Handle answers one request.
+func (h *leaving) Handle(ctx context.Context, request admission.Request) admission.Response {
+	began := time.Now()
+	w, err := readWish(&request.AdmissionRequest)
+	if err != nil {
+		return refuseBad(err)
+	}
+	result, pod, err := h.answer(ctx, w)
+	if err != nil {
+		result = unknown(ctx, w, err)
+	}
+	h.tell(w, pod, result, time.Since(began))
+	return respond(w, pod, result)
+}
+
+func readWish(r *admissionv1.AdmissionRequest) (*wish, error) {
+	w := &wish{request: r, pod: snapshot.Key{Namespace: r.Namespace, Name: r.Name}, dryRun: r.DryRun != nil && *r.DryRun}
+	switch {
+	case r.Operation == admissionv1.Create && r.Resource.Resource == "pods" && r.SubResource == "eviction":
+		return w, w.readEviction()
+	case r.Operation == admissionv1.Delete && r.Resource.Resource == "pods" && r.SubResource == "":
+		return w, w.readDelete()
+	}
+	return nil, fmt.Errorf("a %s of %s %s is no question for this webhook", r.Operation, r.Resource.Resource, r.SubResource)
+}
+
+func (w *wish) readEviction() error {
+	w.verb = eviction.VerbEvict
+	var object policyv1.Eviction
+	if err := json.Unmarshal(w.request.Object.Raw, &object); err != nil {
+		return fmt.Errorf("reading the Eviction: %w", err)
+	}
+	if w.pod.Name == "" {
+		w.pod.Name = object.Name
+	}
+	w.ask = object.Annotations[v1alpha1.AskAnnotation]
+	w.readOptions(object.DeleteOptions)
+	return nil
+}
+
+func (w *wish) readDelete() error {
+	w.verb = eviction.VerbDelete
+	w.old = &corev1.Pod{}
+	if err := json.Unmarshal(w.request.OldObject.Raw, w.old); err != nil {
+		return fmt.Errorf("reading the pod: %w", err)
+	}
+	var options metav1.DeleteOptions
+	if len(w.request.Options.Raw) > 0 {
+		if err := json.Unmarshal(w.request.Options.Raw, &options); err != nil {
+			return fmt.Errorf("reading the options: %w", err)
+		}
+	}
+	w.readOptions(&options)
+	return nil
+}
+
+// readOptions reads what is the same in both. An eviction is a dry run also where only its own options say so.
+func (w *wish) readOptions(options *metav1.DeleteOptions) {
+	if options == nil {
+		return
+	}
+	w.grace = options.GracePeriodSeconds
+	w.dryRun = w.dryRun || slices.Contains(options.DryRun, metav1.DryRunAll)
+	if options.Preconditions != nil && options.Preconditions.UID != nil {
+		w.uid = *options.Preconditions.UID
+	}
+}
+
+// mostTries bounds how often everything is looked at again because another replica was faster.
+const mostTries = 4
+
+// answer decides, and does what has to be done before the answer is given. The pod is nil if there is none.
+func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult, *corev1.Pod, error) {
+	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == askReplace}
+	if w.old == nil {
+		var err error
+		if subject.Pod, subject.Fresh, err = h.Facts.Pod(ctx, w.pod); err != nil {
+			return eviction.AdmissionResult{}, nil, err
+		}
+	}
+	if subject.Pod == nil || w.uid != "" && w.uid != subject.Pod.UID {
+		return noSuchPod, nil, nil
+	}
+	var refused drain.Answer
+	for range mostTries {
+		result, err := h.decide(ctx, w, subject)
+		if err != nil {
+			return result, subject.Pod, err
+		}
+		var at eviction.Action
+		if at, refused = h.act(ctx, w, result.Actions); refused.Code == drain.Accepted || !result.Allow {
+			return result, subject.Pod, nil
+		}
+		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
+			return result, subject.Pod, err
+		}
+	}
+	return eviction.AdmissionResult{}, subject.Pod, fmt.Errorf("the permit could not be written down: %s", refused.Message)
+}
+
+// askReplace is the value of AskAnnotation that asks for the verdict on a replacement.
+const askReplace = "replace"
+
+// noSuchPod leaves it to the server to say so, which it does in better words.
+var noSuchPod = eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NotGoverned, Message: "there is no such pod"}}
+
+func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
+	input, err := h.Facts.Input(ctx, subject)
+	if err != nil {
+		return eviction.AdmissionResult{}, err
+	}
+	ending, err := h.ending(ctx, w)
+	if err != nil {
+		return eviction.AdmissionResult{}, err
+	}
+	return eviction.Admit(eviction.AdmissionInput{
+		Input: input,
+		Verb:  w.verb, User: w.request.UserInfo.Username, Groups: w.request.UserInfo.Groups,
+		DryRun: w.dryRun, Ask: w.ask, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
+	}), ctx.Err()
+}
+
+// ending reports whether the pod's namespace is being deleted. It makes no difference to evictions.
+func (h *leaving) ending(ctx context.Context, w *wish) (bool, error) {
+	if w.verb != eviction.VerbDelete {
+		return false, nil
+	}
+	var namespace corev1.Namespace
+	if err := h.Reader.Get(ctx, client.ObjectKey{Name: w.pod.Namespace}, &namespace); err != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", w.pod.Namespace, err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
+}
+
+// act does what has to be done; on a dry run nothing.
+func (h *leaving) act(ctx context.Context, w *wish, actions []eviction.Action) (eviction.Action, drain.Answer) {
+	if w.dryRun || len(actions) == 0 {
+		return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+	}
+	at, answer := h.Writer.DoAll(ctx, actions)
+	if answer.Code != drain.Accepted {
+		h.Log.Info("not carried out", "action", at.Kind, "pod", w.pod, "policy", at.Policy, "code", answer.Code, "why", answer.Message)
+	}
+	return at, answer
+}

@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"usher.sh/usher/internal/eviction"
+)
+
+// CauseRetry is the type of the cause that says when it is worth asking again, as a duration.
+//
+// It is no Retry-After header, because client-go obeys that in silence, up to ten times: kubectl would show the blockers
+// only after ten times as long, and a worker of the controller-manager would hang in its DELETE until then.
+const CauseRetry metav1.CauseType = "UsherRetry"
+
+// respond words the answer as the API wants it.
+func respond(w *wish, pod *corev1.Pod, result eviction.AdmissionResult) admission.Response {
+	response := admissionv1.AdmissionResponse{Allowed: result.Allow, AuditAnnotations: audit(result)}
+	if result.Allow {
+		response.Warnings = result.Warnings
+		return admission.Response{AdmissionResponse: response}
+	}
+	code := result.Code
+	if code == 0 {
+		code = http.StatusTooManyRequests
+	}
+	details := &metav1.StatusDetails{Name: w.pod.Name, Kind: "pods", Causes: result.Causes}
+	if pod != nil {
+		details.UID = pod.UID
+	}
+	message := result.Message
+	if result.RetryAfter > 0 {
+		after := max(result.RetryAfter.Round(time.Second), time.Second)
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: CauseRetry, Message: after.String()})
+	}
+	response.Result = &metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reasonOf(code), Message: message, Details: details,
+	}
+	return admission.Response{AdmissionResponse: response}
+}
+
+func reasonOf(code int32) metav1.StatusReason {
+	if code == http.StatusTooManyRequests {
+		return metav1.StatusReasonTooManyRequests
+	}
+	return metav1.StatusReasonForbidden
+}
+
+// audit is what the audit log gets beside the request.
+func audit(result eviction.AdmissionResult) map[string]string {
+	annotations := map[string]string{"answer": string(result.Note.Kind)}
+	if result.Verdict.Answer != "" {
+		annotations["verdict"] = string(result.Verdict.Answer)
+	}
+	if result.Note.Kind == eviction.BrokenGlass {
+		annotations["break-glass"] = result.Verdict.BreakGlass
+	}
+	return annotations
+}
+
+// refuseBad answers what is no question.
+func refuseBad(err error) admission.Response {
+	return admission.Errored(http.StatusBadRequest, err)
+}
+
+// unknownRetry is when to ask again after something could not be found out.
+const unknownRetry = 5 * time.Second
+
+// unknown is the answer where not enough could be found out: what is not known to be safe is not let through.
+func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
+	message := fmt.Sprintf("Whether pod %s may leave could not be found out: %v. Ask again; if it stays so, look at the log of usher-manager.", w.pod, err)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		message = fmt.Sprintf("Whether pod %s may leave is still being asked: its system or the apiserver takes longer than this request may. Ask again.", w.pod)
+	}
+	return eviction.AdmissionResult{
+		Code: http.StatusTooManyRequests, Message: message, RetryAfter: unknownRetry,
+		Causes: []metav1.StatusCause{{Type: eviction.NoEvidence, Message: message}},
+		Note:   eviction.Note{Kind: eviction.Refused, Message: message},
+	}
+}

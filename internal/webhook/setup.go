@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Facts is what is known, as governed.Gatherer gathers it.
+type Facts interface {
+	Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error)
+	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
+	Refresh(ctx context.Context, policy snapshot.Key) error
+}
+
+// Writer carries out actions in their order, as act.Governed does, and returns the one that ended it, if one did.
+type Writer interface {
+	DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, drain.Answer)
+}
+
+// Recorder records events, as events.EventRecorder does.
+type Recorder interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+// Registrar serves handlers under paths, as webhook.Server does.
+type Registrar interface {
+	Register(path string, hook http.Handler)
+}
+
+// Options is what admission needs.
+type Options struct {
+	Facts  Facts
+	Writer Writer
+	// Reader reads namespaces and policies.
+	Reader client.Reader
+	Events Recorder
+	Log    *slog.Logger
+	// Compile checks a policy's spec.
+	Compile func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem
+	// Declare returns a policy as verdicts see it; governed.Book does.
+	Declare func(policy *v1alpha1.EvictionPolicy) eviction.Declared
+	// Self are the users that Usher's own processes are.
+	Self []string
+	// Namespace is Usher's own: nothing in it can be governed.
+	Namespace string
+	// Responder is written into spec.evictionResponders of governed pods; "" where pods have no such field.
+	Responder string
+}
+
+// The paths, as config/webhook names them.
+const (
+	PathLeave  = "/leave"  // CREATE of pods/eviction and DELETE of pods
+	PathCreate = "/create" // CREATE of pods
+	PathPolicy = "/policy" // CREATE and UPDATE of evictionpolicies
+)
+
+// Setup serves the answers.
+func Setup(server Registrar, o Options) {
+	server.Register(PathLeave, timed(&admission.Webhook{Handler: &leaving{o}}))
+	server.Register(PathCreate, timed(&admission.Webhook{Handler: &creation{o}}))
+	server.Register(PathPolicy, timed(&admission.Webhook{Handler: &policies{o}}))
+}
+
+const (
+	// defaultPatience is the apiserver's where it does not say.
+	defaultPatience = 10 * time.Second
+	// margin is what the answer needs to get back in time.
+	margin = time.Second
+)
+
+// timed ends the work on an answer before the apiserver stops waiting for it, which it announces in the URL.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), patience(r.URL.Query().Get("timeout")))
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func patience(announced string) time.Duration {
+	given, err := time.ParseDuration(announced)
+	if err != nil || given <= 0 || given > 30*time.Second {
+		given = defaultPatience
+	}
+	return max(given-margin, given/2)
+}
