@@ -1,0 +1,147 @@
+package agency
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Config is what one agent says of itself and of the agency.
+type Config struct {
+	ID     string
+	Leader string // "" if it knows none
+	// Commit is the newest entry that it knows to be on a majority.
+	Commit uint64
+	// Acked is the newest entry that each agent has on its disk; only the leader knows.
+	Acked map[string]uint64
+	Size  int               // how many agents the agency has
+	Pool  map[string]string // endpoints by id
+}
+
+// ParseConfig reads the answer to GET /_api/agency/config.
+func ParseConfig(data []byte) (Config, error) {
+	var answer struct {
+		LeaderID    string `json:"leaderId"`
+		CommitIndex uint64 `json:"commitIndex"`
+		LastAcked   object[struct {
+			Index uint64 `json:"lastAckedIndex"`
+		}] `json:"lastAcked"`
+		Configuration struct {
+			ID   string         `json:"id"`
+			Pool object[string] `json:"pool"`
+			Size int            `json:"agency size"`
+		} `json:"configuration"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return Config{}, fmt.Errorf("understanding an agent's configuration: %w", err)
+	}
+	own := answer.Configuration
+	if own.ID == "" || max(own.Size, len(own.Pool)) == 0 {
+		return Config{}, errors.New("understanding an agent's configuration: it says neither who it is nor how many they are")
+	}
+	config := Config{
+		ID: own.ID, Leader: answer.LeaderID, Commit: answer.CommitIndex,
+		Acked: map[string]uint64{}, Size: max(own.Size, len(own.Pool)), Pool: own.Pool,
+	}
+	for id, acked := range answer.LastAcked {
+		config.Acked[id] = acked.Index
+	}
+	return config, nil
+}
+
+// Agents is what several agents say together.
+type Agents struct {
+	// Problem says why nothing can be built on them, "" if they have one leader that answers and a majority that follows it.
+	Problem string
+	Leader  string
+	Size    int
+	// Quorum is how many of them make a majority.
+	Quorum int
+	// Pool is every agent that one of them named, with its endpoint.
+	Pool map[string]string
+	// Answered are those that answered, sorted; Following are those of them that name the leader, itself included.
+	Answered, Following []string
+	// Holding are those of Following that have every entry which the leader knows to be on a majority.
+	Holding []string
+}
+
+// Agree makes one view of what agents say. Those that do not answer are not in it.
+func Agree(configs []Config) Agents {
+	a := Agents{Pool: map[string]string{}}
+	votes := map[string][]string{}
+	for _, c := range configs {
+		a.Size = max(a.Size, c.Size)
+		maps.Copy(a.Pool, c.Pool)
+		a.Answered = append(a.Answered, c.ID)
+		if c.Leader != "" {
+			votes[c.Leader] = append(votes[c.Leader], c.ID)
+		}
+	}
+	a.Size = max(a.Size, len(a.Pool))
+	a.Quorum = a.Size/2 + 1
+	a.Answered = unique(a.Answered)
+	a.elect(votes)
+	a.Holding = holding(configs, a)
+	return a
+}
+
+func (a *Agents) elect(votes map[string][]string) {
+	leaders := slices.Sorted(maps.Keys(votes))
+	switch {
+	case len(leaders) == 0:
+		a.Problem = fmt.Sprintf("no agent knows a leader of the agency (%d of %d answer)", len(a.Answered), a.Size)
+	case len(leaders) > 1:
+		a.Problem = "the agents name different leaders: " + opinions(leaders, votes)
+	default:
+		a.Leader, a.Following = leaders[0], unique(votes[leaders[0]])
+		a.Problem = a.leaderProblem()
+	}
+}
+
+func (a *Agents) leaderProblem() string {
+	switch {
+	case !slices.Contains(a.Following, a.Leader):
+		return fmt.Sprintf("the agency's leader %s does not answer (%s names it)", a.Leader, strings.Join(a.Following, ", "))
+	case len(a.Following) < a.Quorum:
+		return fmt.Sprintf("only %d of %d agents answer and follow the leader %s: %d are needed", len(a.Following), a.Size, a.Leader, a.Quorum)
+	}
+	return ""
+}
+
+func opinions(leaders []string, votes map[string][]string) string {
+	said := make([]string, len(leaders))
+	for i, leader := range leaders {
+		said[i] = fmt.Sprintf("%s says %s", strings.Join(unique(votes[leader]), ", "), leader)
+	}
+	return strings.Join(said, "; ")
+}
+
+func holding(configs []Config, a Agents) []string {
+	at := slices.IndexFunc(configs, func(c Config) bool { return c.ID == a.Leader })
+	if at < 0 {
+		return nil
+	}
+	leader := configs[at]
+	if leader.Commit == 0 {
+		return nil // an agency with a leader has entries: this one does not say how many
+	}
+	var all []string
+	for _, c := range configs {
+		if c.Leader == a.Leader && max(c.Commit, leader.Acked[c.ID]) >= leader.Commit {
+			all = append(all, c.ID)
+		}
+	}
+	return unique(all)
+}
+
+// Without counts those of a list that are not this agent.
+func Without(agents []string, agent string) int {
+	return len(slices.DeleteFunc(slices.Clone(agents), func(other string) bool { return other == agent }))
+}
+
+func unique(ids []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
+}

@@ -1,0 +1,169 @@
+package arangodb
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of what is read. An agency of a hundred thousand shards says about fifty megabytes.
+const (
+	answerLimit = 1 << 20
+	agencyLimit = 128 << 20
+)
+
+// client sends requests to servers. It is net/http and no driver: the driver has no agency, follows redirects without our
+// token, and reads numberOfServers as zeros.
+type client struct {
+	http    *http.Client
+	bearer  string // "" where authentication is off
+	timeout time.Duration
+}
+
+// reply is what a server answered.
+type reply struct {
+	status   int
+	location string
+	body     []byte
+}
+
+// call sends one request and follows nothing. An answer of any status is a reply and no error.
+func (c *client) call(ctx context.Context, method, address string, body []byte, limit int64) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return reply{}, fmt.Errorf("making a request: %w", err)
+	}
+	if c.bearer != "" {
+		request.Header.Set("Authorization", "bearer "+c.bearer)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return reply{}, c.unanswered(ctx, err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err != nil {
+		return reply{}, c.unanswered(ctx, fmt.Errorf("its answer breaks off: %w", err))
+	}
+	if int64(len(data)) > limit {
+		return reply{}, fmt.Errorf("its answer is longer than %d bytes", limit)
+	}
+	return reply{response.StatusCode, response.Header.Get("Location"), data}, nil
+}
+
+// unanswered says why there is no answer.
+func (c *client) unanswered(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("it did not answer within %s", c.timeout)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return fmt.Errorf("it cannot be reached: %w", err)
+}
+
+// get asks for JSON.
+func (c *client) get(ctx context.Context, address string) ([]byte, error) {
+	got, err := c.call(ctx, http.MethodGet, address, nil, answerLimit)
+	if err != nil {
+		return nil, err
+	}
+	return got.json()
+}
+
+// refusal is an answer that is not a success.
+type refusal struct {
+	status  int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// json returns the body of a success. The rest become sentences.
+func (r reply) json() ([]byte, error) {
+	if r.status >= http.StatusMultipleChoices {
+		return nil, &refusal{r.status, r.sentence()}
+	}
+	if !json.Valid(r.body) {
+		return nil, &refusal{r.status, fmt.Sprintf("it answered %d with something that is not JSON (%s): is it an ArangoDB server?", r.status, r.excerpt())}
+	}
+	return r.body, nil
+}
+
+func (r reply) sentence() string {
+	said := r.said()
+	switch r.status {
+	case http.StatusUnauthorized:
+		return "it refuses our token (401" + said + "): does spec.system.arangodb.jwt name the secret that the servers use?"
+	case http.StatusForbidden:
+		return "it does not let us do this (403" + said + ")"
+	case http.StatusServiceUnavailable:
+		return "it is not ready (503" + said + ")"
+	}
+	return fmt.Sprintf("it answered %d%s", r.status, said)
+}
+
+// said is the server's own word on an error.
+func (r reply) said() string {
+	var envelope struct {
+		Number  int    `json:"errorNum"`
+		Message string `json:"errorMessage"`
+		Agent   string `json:"message"`
+	}
+	if json.Unmarshal(r.body, &envelope) != nil {
+		if len(r.body) == 0 {
+			return ""
+		}
+		return ": " + r.excerpt()
+	}
+	message := cmp.Or(envelope.Message, envelope.Agent)
+	switch {
+	case envelope.Number != 0:
+		return fmt.Sprintf(", error %d: %s", envelope.Number, message)
+	case message != "":
+		return ": " + message
+	}
+	return ""
+}
+
+// excerpt is the beginning of a body, on one line.
+func (r reply) excerpt() string {
+	const most = 80
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(r.body), "?")), " ")
+	if len(text) > most {
+		cut := most
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// unsent tells that a request has certainly not reached the server: sending it elsewhere cannot do the same thing twice.
+func unsent(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
+}
+
+// decode reads JSON of a shape.
+func decode[T any](data []byte) (T, error) {
+	var value T
+	if err := json.Unmarshal(data, &value); err != nil {
+		return value, fmt.Errorf("understanding its answer: %w", err)
+	}
+	return value, nil
+}

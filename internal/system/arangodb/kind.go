@@ -1,0 +1,87 @@
+package arangodb
+
+import (
+	"embed"
+	"io/fs"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+)
+
+//go:embed roles/*.yaml
+var roleFiles embed.FS
+
+// Name is the field of spec.system.
+const Name = "arangodb"
+
+// The steps.
+const (
+	CleanOut         = "CleanOut"
+	ResignLeadership = "ResignLeadership"
+)
+
+// Kind is ArangoDB.
+func Kind() system.Kind {
+	roles, err := fs.Sub(roleFiles, "roles")
+	if err != nil {
+		roles = roleFiles // cannot be: the name is a valid path
+	}
+	return system.Kind{
+		Name:   Name,
+		Schema: Schema,
+		Steps: map[string]string{
+			CleanOut: "moves every shard of a dbserver to others; undone, the server may hold shards again, but those that were moved stay where they are",
+			ResignLeadership: "hands the lead of the dbserver's shards to followers that are in sync; shards without one are passed over in silence, " +
+				"so a rule must look at member.leads; undone, what is not moved yet is not moved",
+		},
+		Roles: roles,
+		Open:  Open,
+	}
+}
+
+// Schema declares what rules may look at.
+var Schema = eviction.Schema{
+	System: []eviction.Field{
+		{Name: "mode", Type: eviction.String, Doc: "Cluster, ActiveFailover or Single; Unknown while the agency cannot be read"},
+		{Name: "agencyProblem", Type: eviction.String, Doc: "why nothing can be built on the agency; empty: one leader answers, a majority follows it, and its answer was understood"},
+		{Name: "agencyLeader", Type: eviction.String, Doc: "the id of the agents' leader"},
+		{Name: "agents", Type: eviction.Int, Doc: "how many agents the agency has"},
+		{Name: "agentsAnswering", Type: eviction.Int, Doc: "how many of them answer"},
+		{Name: "agencyQuorum", Type: eviction.Int, Doc: "how many of them make a majority"},
+		{Name: "maintenance", Type: eviction.Bool, Doc: "the supervision does nothing: no failover, and no job makes progress"},
+		{Name: "dbservers", Type: eviction.Int, Doc: "how many dbservers are planned"},
+		{Name: "cleanedOut", Type: eviction.Strings, Doc: "ids of servers that count as cleaned out"},
+		{Name: "failoverLeader", Type: eviction.String, Doc: "the id of the server that leads an active failover deployment, as the agency says; empty: none"},
+		{Name: "failoverProblem", Type: eviction.String, Doc: "why it is not certain who leads; empty: the server that the agency names takes writes, and no other does"},
+	},
+	Member: []eviction.Field{
+		{Name: "server", Type: eviction.String, Doc: "its id in the deployment"},
+		{Name: "health", Type: eviction.String, Doc: "the supervision's verdict: GOOD, BAD or FAILED"},
+
+		{Name: "agentAnswers", Type: eviction.Bool, Doc: "agents: it answers"},
+		{Name: "agencyLeader", Type: eviction.Bool, Doc: "agents: it leads the agency"},
+		{Name: "followersWithout", Type: eviction.Int, Doc: "agents: how many others answer and follow the leader"},
+		{Name: "agentsWithout", Type: eviction.Int, Doc: "agents: how many others answer and follow the leader or lead"},
+		{Name: "copiesWithout", Type: eviction.Int, Doc: "agents: how many of these have every entry that the leader knows to be on a majority"},
+
+		{Name: "failoverLeader", Type: eviction.Bool, Doc: "active failover: the agency says that it leads"},
+		{Name: "takesWrites", Type: eviction.String, Doc: "active failover: what it says of itself: takes writes, takes no writes, does not answer"},
+
+		{Name: "shards", Type: eviction.Strings, Doc: "dbservers: shards that the plan puts on it, as DATABASE/COLLECTION/SHARD"},
+		{Name: "shardsHeld", Type: eviction.Strings, Doc: "dbservers: shards that it holds in sync"},
+		{Name: "leads", Type: eviction.Strings, Doc: "dbservers: shards that it leads, by plan or in fact"},
+		{Name: "onlyHere", Type: eviction.Strings, Doc: "dbservers: shards that it leads or holds in sync and no other server could take over at once, each with the reason"},
+		{Name: "cleaned", Type: eviction.Bool, Doc: "dbservers: it counts as cleaned out and gets no shards"},
+		{Name: "drained", Type: eviction.Bool, Doc: "dbservers: it is cleaned out, and no shard is on it by plan or in fact"},
+		{Name: "room", Type: eviction.Int, Doc: "dbservers: how many others may hold shards"},
+		{Name: "roomNeeded", Type: eviction.Int, Doc: "dbservers: how many the highest replication factor needs"},
+		{Name: "cleanOut", Type: eviction.String, Doc: "dbservers: where its clean-out job stands: ToDo, Pending, Finished, Failed; empty: there is none, or it is forgotten"},
+		{Name: "cleanOutJob", Type: eviction.String, Doc: "dbservers: the job's id"},
+		{Name: "cleanOutReason", Type: eviction.String, Doc: "dbservers: why it failed"},
+		{Name: "cleanOutEnded", Type: eviction.Time, Doc: "dbservers: when it ended"},
+		{Name: "resign", Type: eviction.String, Doc: "dbservers: where its job to resign leadership stands, as with cleanOut"},
+		{Name: "resignJob", Type: eviction.String, Doc: "dbservers: that job's id"},
+		{Name: "resignReason", Type: eviction.String, Doc: "dbservers: why it failed"},
+		{Name: "resignEnded", Type: eviction.Time, Doc: "dbservers: when it ended"},
+	},
+}

@@ -1,0 +1,177 @@
+package arangodb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/arangodb/agency"
+)
+
+// jobs are the supervision's jobs behind the steps, and the calls that start them.
+var jobs = map[string]struct{ kind, path string }{
+	CleanOut:         {agency.CleanOutServer, "/_admin/cluster/cleanOutServer"},
+	ResignLeadership: {agency.ResignLeadership, "/_admin/cluster/resignLeadership"},
+}
+
+// Prepare implements system.System. Whether the step is under way is looked up in the agency, every time: what was asked
+// for and not answered may have been begun.
+func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) error {
+	seen, server, err := d.find(ctx, step)
+	if err != nil {
+		return fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
+	}
+	job := jobs[step.Name]
+	if seen.state.Job(job.kind, server).Running() || seen.done(step.Name, server) {
+		return nil
+	}
+	body, err := json.Marshal(map[string]string{"server": server})
+	if err != nil {
+		return fmt.Errorf("asking for %s of %s: %w", step.Name, server, err)
+	}
+	if err := d.command(ctx, http.MethodPost, job.path, body); err != nil {
+		return fmt.Errorf("asking for %s of %s: %w", step.Name, server, err)
+	}
+	return nil
+}
+
+// done tells whether the step's effect is there.
+func (s *sight) done(step, server string) bool {
+	if step == CleanOut {
+		return slices.Contains(s.state.Cleaned, server)
+	}
+	return s.state.PlanKnown && s.state.CurrentKnown && len(s.state.Usage(server).Leads) == 0
+}
+
+// Undo implements system.System. A job that runs is cancelled; a server that is cleaned out may hold shards again. Each
+// call does one of these and looks at the effect when it is called again.
+func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+	seen, server, err := d.find(ctx, step)
+	if errors.Is(err, errUnknownServer) {
+		return true, nil // it was removed from the deployment, and its jobs with it
+	}
+	if err != nil {
+		return false, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member, err)
+	}
+	switch job := seen.state.Job(jobs[step.Name].kind, server); {
+	case job.Running():
+		err = d.cancel(ctx, job)
+	case step.Name == CleanOut && slices.Contains(seen.state.Cleaned, server):
+		err = d.readmit(ctx, server)
+	case slices.Contains(seen.state.ToBeCleaned, server):
+		return false, nil // a job's end that is not written down yet
+	default:
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("taking back %s of %s: %w", step.Name, server, err)
+	}
+	return false, nil
+}
+
+// cancel ends a job. One that has ended meanwhile cannot be cancelled; what it did is seen next time.
+func (d *deployment) cancel(ctx context.Context, job agency.Job) error {
+	body, err := json.Marshal(map[string]string{"id": job.ID})
+	if err != nil {
+		return fmt.Errorf("cancelling job %s: %w", job.ID, err)
+	}
+	err = d.command(ctx, http.MethodPost, "/_admin/cluster/cancelAgencyJob", body)
+	if refused, ok := errors.AsType[*refusal](err); ok && (refused.status == http.StatusNotFound || refused.status == http.StatusPreconditionFailed) {
+		return nil
+	}
+	return err
+}
+
+// readmit takes a server off the list of those that are cleaned out. The list is read through the same door just before:
+// the call replaces it whole.
+func (d *deployment) readmit(ctx context.Context, server string) error {
+	const path = "/_admin/cluster/numberOfServers"
+	data, err := d.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := decode[struct {
+		CleanedServers []string `json:"cleanedServers"`
+	}](data)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(answer.CleanedServers, func(other string) bool { return other == server })
+	body, err := json.Marshal(map[string][]string{"cleanedServers": list(left)})
+	if err != nil {
+		return fmt.Errorf("making a request: %w", err)
+	}
+	return d.command(ctx, http.MethodPut, path, body)
+}
+
+// errUnknownServer tells that the agency could be read and knows no such server.
+var errUnknownServer = errors.New("the deployment knows no such dbserver")
+
+// find looks at the deployment and resolves the member.
+func (d *deployment) find(ctx context.Context, step eviction.Preparation) (*sight, string, error) {
+	if _, known := jobs[step.Name]; !known {
+		return nil, "", fmt.Errorf("%w: ArangoDB has no such step", system.ErrTerminal)
+	}
+	seen, err := d.look(ctx)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case seen.single:
+		return nil, "", fmt.Errorf("%w: a single server has nowhere to move its data", system.ErrTerminal)
+	case seen.state == nil:
+		return nil, "", errors.New(seen.agencyProblem())
+	}
+	found := slices.DeleteFunc(seen.candidates(step.Member), func(id string) bool { return !slices.Contains(seen.state.DBServers, id) })
+	switch len(found) {
+	case 0:
+		return nil, "", errUnknownServer
+	case 1:
+		return seen, found[0], nil
+	}
+	return nil, "", fmt.Errorf("it may be any of %s", strings.Join(found, ", "))
+}
+
+func (d *deployment) command(ctx context.Context, method, path string, body []byte) error {
+	_, err := d.ask(ctx, method, path, body)
+	return err
+}
+
+// ask sends a request to one coordinator. The next one gets it only if it has certainly not reached the one before, or
+// that one was not ready for it: a job must not be begun twice.
+func (d *deployment) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	var said []error
+	for _, endpoint := range d.endpoints {
+		got, err := d.client.call(ctx, method, endpoint+path, body, answerLimit)
+		var data []byte
+		if err == nil {
+			data, err = got.json()
+		}
+		if err == nil {
+			return data, nil
+		}
+		said = append(said, fmt.Errorf("coordinator %s: %w", endpoint, terminal(err)))
+		if !unsent(err) && got.status != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return nil, errors.Join(said...)
+}
+
+// terminal marks refusals that asking again will not change.
+func terminal(err error) error {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return err
+	}
+	switch refused.status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
+		return fmt.Errorf("%w: %w", system.ErrTerminal, refused)
+	}
+	return err
+}
