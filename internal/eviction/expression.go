@@ -11,10 +11,11 @@ import (
 
 // Expression is a compiled CEL expression. It may be used by several goroutines at once.
 type Expression struct {
-	Text    string
-	want    Type
-	program cel.Program
-	facts   []string
+	Text      string
+	want      Type
+	program   cel.Program
+	facts     []string
+	variables []string
 }
 
 // MissingError says that an expression needs a fact that is not known.
@@ -81,7 +82,7 @@ func plain(message string) string {
 	}
 	if _, rest, ok := strings.Cut(message, "undeclared reference to "); ok {
 		name, _, _ := strings.Cut(rest, " (in container")
-		return "there is no " + name + ": expressions speak of member, system, pod, node, leaving and now"
+		return "there is no " + name + ": expressions speak of " + listed(variableNames)
 	}
 	return message
 }

@@ -67,5 +67,5 @@ func (l *Language) Expression(text string, want Type) (*Expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the expression cannot be used: %w", err)
 	}
-	return &Expression{Text: text, want: want, program: program, facts: factsOf(tree)}, nil
+	return &Expression{Text: text, want: want, program: program, facts: factsOf(tree), variables: variablesOf(tree)}, nil
 }

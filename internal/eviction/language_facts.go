@@ -19,6 +19,22 @@ func factsOf(tree *cel.Ast) []string {
 	return facts
 }
 
+// variablesOf lists the variables that an expression names.
+func variablesOf(tree *cel.Ast) []string {
+	var names []string
+	for _, match := range ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.KindMatcher(ast.IdentKind)) {
+		names = append(names, match.AsIdent())
+	}
+	return names
+}
+
+// speaksOnlyOf reports whether the expression names no other variable of the language.
+func (e *Expression) speaksOnlyOf(allowed ...string) bool {
+	return !slices.ContainsFunc(e.variables, func(name string) bool {
+		return slices.Contains(variableNames, name) && !slices.Contains(allowed, name)
+	})
+}
+
 // path returns "" for what does not begin at a variable.
 func path(expr ast.Expr) string {
 	switch expr.Kind() {

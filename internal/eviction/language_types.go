@@ -25,6 +25,8 @@ const (
 	systemType = "system"
 )
 
+var variableNames = []string{"member", "system", "pod", "node", "leaving", "now"}
+
 func newFactTypes(schema Schema) (*factTypes, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {

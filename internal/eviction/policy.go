@@ -3,6 +3,8 @@ package eviction
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -10,8 +12,12 @@ import (
 // Policy is a compiled EvictionPolicy. It is never nil after Compile: one with problems still claims its pods, so that
 // they are blocked rather than forgotten. It may be used by several goroutines at once.
 type Policy struct {
-	problems []Problem
-	maxAge   time.Duration
+	problems  []Problem
+	maxAge    time.Duration
+	suspended bool
+	entries   []entry
+	// blind: an entry's selector cannot be read, so it is not known which pods it claims.
+	blind bool
 }
 
 // Problem is a mistake in a policy.
@@ -20,10 +26,38 @@ type Problem struct {
 	Message string // a sentence
 }
 
-// Compile checks and compiles a policy. Roles are the built-in ones; schema is that of the policy's system; steps are the
-// preparations that the system knows, with a sentence each. The steps and facts of an http system are taken from the spec.
-func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema Schema, steps map[string]string) (*Policy, []Problem) {
-	return &Policy{}, nil
+// entry is a compiled v1alpha1.MemberSelector.
+type entry struct {
+	index       int
+	selector    labels.Selector
+	id          *Expression // nil where it has a problem
+	role        *role       // nil where none has the name
+	onDelete    v1alpha1.DeleteMeaning
+	controllers []string
+}
+
+// role is a compiled v1alpha1.Role.
+type role struct {
+	declared *v1alpha1.Role
+	evict    []rule
+	prepare  []preparation
+	replace  []rule
+	atOnce   int // 0: any number
+}
+
+// rule is a compiled v1alpha1.Rule.
+type rule struct {
+	declared *v1alpha1.Rule
+	passes   *Expression
+	message  *Template
+	wayOut   *Template
+}
+
+// preparation is a compiled v1alpha1.Preparation.
+type preparation struct {
+	name    string
+	when    *Expression
+	message *Template
 }
 
 // Problems returns what Compile found.
@@ -32,6 +66,9 @@ func (p *Policy) Problems() []Problem { return p.problems }
 // MaxAge is how old evidence may be when it decides.
 func (p *Policy) MaxAge() time.Duration { return p.maxAge }
 
+// Suspended reports whether its owner has suspended it.
+func (p *Policy) Suspended() bool { return p.suspended }
+
 // Declared is a policy as it stands in the cluster.
 type Declared struct {
 	Key     snapshot.Key
@@ -39,18 +76,3 @@ type Declared struct {
 	Policy  *Policy
 	Status  *v1alpha1.EvictionPolicyStatus
 }
-
-// Claim says that an entry of a policy claims a pod.
-type Claim struct {
-	Policy snapshot.Key
-	Entry  int            // index in spec.members
-	Role   *v1alpha1.Role // nil where no role has the entry's name
-	Member string         // id, "" if Error is set
-	Error  string         // why the id cannot be told
-}
-
-// Claims returns the claims of every policy in the pod's namespace on it, in the order of policies and entries.
-func Claims(policies []Declared, pod *snapshot.Pod) []Claim { return nil }
-
-// Claim returns the policy's first claim on the pod. Policy is left empty in it.
-func (p *Policy) Claim(pod *snapshot.Pod) (Claim, bool) { return Claim{}, false }

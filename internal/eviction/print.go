@@ -58,3 +58,15 @@ func enumerate(items []any) string {
 	}
 	return text
 }
+
+// listed puts all names into a sentence.
+func listed(names []string) string {
+	switch len(names) {
+	case 0:
+		return "nothing"
+	case 1:
+		return names[0]
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,18 +1,173 @@
 package eviction
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
 
-// Template is text in which {{expression}} stands for a value.
-type Template struct{ Text string }
-
-// Template compiles and type-checks a template.
-func (l *Language) Template(text string) (*Template, error) { return nil, errors.New("not built") }
-
-// Expand prints the values for people: lists as "a, b, c and 3 more", timestamps as RFC 3339. Every value passes through
-// escape, unless it is nil.
-func (t *Template) Expand(scope *Scope, escape func(string) string) (string, error) {
-	return "", errors.New("not built")
+// Template is text in which {{expression}} stands for a value. It may be used by several goroutines at once.
+type Template struct {
+	Text  string
+	parts []part
 }
 
-// ExpandJSON puts every value in as JSON.
-func (t *Template) ExpandJSON(scope *Scope) (string, error) { return "", errors.New("not built") }
+// part is either text or an expression.
+type part struct {
+	text       string
+	expression *Expression
+}
+
+// Template compiles and type-checks a template. Errors are sentences for the author.
+func (l *Language) Template(text string) (*Template, error) {
+	pieces, err := split(text)
+	if err != nil {
+		return nil, err
+	}
+	template := &Template{Text: text}
+	for _, piece := range pieces {
+		if !piece.code {
+			template.parts = append(template.parts, part{text: piece.text})
+			continue
+		}
+		expression, err := l.Expression(piece.text, Dynamic)
+		if err != nil {
+			return nil, fmt.Errorf("in {{%s}}: %w", piece.text, err)
+		}
+		template.parts = append(template.parts, part{expression: expression})
+	}
+	return template, nil
+}
+
+// Expand prints the values: lists as "a, b, c and 3 more", times in RFC 3339. Every value passes through escape, unless
+// that is nil. It fails like Eval.
+func (t *Template) Expand(scope *Scope, escape func(string) string) (string, error) {
+	return t.expand(scope.variables(), func(value any) (string, error) {
+		if escape == nil {
+			return Print(value), nil
+		}
+		return escape(Print(value)), nil
+	})
+}
+
+// ExpandJSON puts every value in as JSON. It fails like Eval.
+func (t *Template) ExpandJSON(scope *Scope) (string, error) {
+	return t.expand(scope.variables(), func(value any) (string, error) {
+		if d, ok := value.(time.Duration); ok {
+			value = d.String()
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return "", fmt.Errorf("the value cannot be written as JSON: %w", err)
+		}
+		return string(text), nil
+	})
+}
+
+func (t *Template) expand(variables map[string]any, render func(any) (string, error)) (string, error) {
+	var text strings.Builder
+	for _, part := range t.parts {
+		if part.expression == nil {
+			text.WriteString(part.text)
+			continue
+		}
+		value, err := part.expression.eval(variables)
+		if err != nil {
+			return "", fmt.Errorf("{{%s}}: %w", part.expression.Text, err)
+		}
+		rendered, err := render(value)
+		if err != nil {
+			return "", fmt.Errorf("{{%s}}: %w", part.expression.Text, err)
+		}
+		text.WriteString(rendered)
+	}
+	return text.String(), nil
+}
+
+// say expands the template for a blocker, which must have words whatever is missing.
+func (t *Template) say(variables map[string]any) string {
+	var text strings.Builder
+	for _, part := range t.parts {
+		if part.expression == nil {
+			text.WriteString(part.text)
+			continue
+		}
+		value, err := part.expression.eval(variables)
+		if err != nil {
+			text.WriteString("(not known)")
+			continue
+		}
+		text.WriteString(Print(value))
+	}
+	return text.String()
+}
+
+type piece struct {
+	text string
+	code bool
+}
+
+var errUnclosed = errors.New("{{ has no }}")
+
+// split cuts a template into text and expressions.
+func split(text string) ([]piece, error) {
+	var pieces []piece
+	for text != "" {
+		before, rest, open := strings.Cut(text, "{{")
+		if before != "" {
+			pieces = append(pieces, piece{text: before})
+		}
+		if !open {
+			return pieces, nil
+		}
+		end := closing(rest)
+		if end < 0 {
+			return nil, errUnclosed
+		}
+		code := strings.TrimSpace(rest[:end])
+		if code == "" {
+			return nil, errors.New("{{}} has no expression")
+		}
+		pieces = append(pieces, piece{text: code, code: true})
+		text = rest[end+2:]
+	}
+	return pieces, nil
+}
+
+// closing finds the }} that ends an expression: not one within a string, nor one that ends two objects.
+func closing(code string) int {
+	depth := 0
+	for i := 0; i < len(code); i++ {
+		switch code[i] {
+		case '"', '\'':
+			i = endOfString(code, i)
+		case '{':
+			depth++
+		case '}':
+			if depth > 0 {
+				depth--
+				continue
+			}
+			if strings.HasPrefix(code[i:], "}}") {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// endOfString returns the index of the quote that ends the string which begins at start.
+func endOfString(code string, start int) int {
+	raw := start > 0 && (code[start-1] == 'r' || code[start-1] == 'R')
+	for i := start + 1; i < len(code); i++ {
+		switch {
+		case code[i] == '\\' && !raw:
+			i++
+		case code[i] == code[start]:
+			return i
+		}
+	}
+	return len(code)
+}

@@ -1,0 +1,90 @@
+package eviction
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Claim says that an entry of a policy claims a pod.
+type Claim struct {
+	Policy snapshot.Key
+	Entry  int            // index in spec.members
+	Role   *v1alpha1.Role // nil where no role has the entry's name
+	Member string         // id, "" if Error is set
+	Error  string         // why the id cannot be told
+}
+
+// Claims returns the claims of every policy in the pod's namespace on it, in the order of policies and entries.
+func Claims(policies []Declared, pod *snapshot.Pod) []Claim {
+	var claims []Claim
+	for _, found := range claimants(policies, pod) {
+		claims = append(claims, found.claim(pod))
+	}
+	return claims
+}
+
+// Claim returns the policy's first claim on the pod. Policy is left empty in it.
+func (p *Policy) Claim(pod *snapshot.Pod) (Claim, bool) {
+	for i := range p.entries {
+		if p.entries[i].selects(pod) {
+			return p.entries[i].claim(pod), true
+		}
+	}
+	return Claim{}, false
+}
+
+// claimant is an entry that claims a pod, and its policy.
+type claimant struct {
+	policy *Declared
+	entry  *entry
+}
+
+func (c claimant) claim(pod *snapshot.Pod) Claim {
+	claim := c.entry.claim(pod)
+	claim.Policy = c.policy.Key
+	return claim
+}
+
+func claimants(policies []Declared, pod *snapshot.Pod) []claimant {
+	var found []claimant
+	for i := range policies {
+		policy := &policies[i]
+		if policy.Key.Namespace != pod.Namespace {
+			continue
+		}
+		for j := range policy.Policy.entries {
+			if policy.Policy.entries[j].selects(pod) {
+				found = append(found, claimant{policy: policy, entry: &policy.Policy.entries[j]})
+			}
+		}
+	}
+	return found
+}
+
+func (e *entry) selects(pod *snapshot.Pod) bool { return e.selector.Matches(labels.Set(pod.Labels)) }
+
+func (e *entry) claim(pod *snapshot.Pod) Claim {
+	claim := Claim{Entry: e.index}
+	if e.role != nil {
+		claim.Role = e.role.declared
+	}
+	claim.Member, claim.Error = e.member(pod)
+	return claim
+}
+
+// member returns the id, or why it cannot be told.
+func (e *entry) member(pod *snapshot.Pod) (id, problem string) {
+	if e.id == nil {
+		return "", "the policy's expression for the id cannot be used"
+	}
+	value, err := e.id.Eval(&Scope{Pod: pod})
+	if err != nil {
+		return "", "the expression for its id (" + e.id.Text + ") gives none: " + err.Error()
+	}
+	if id, _ = value.(string); id == "" {
+		return "", "the expression for its id (" + e.id.Text + ") gives an empty one"
+	}
+	return id, ""
+}

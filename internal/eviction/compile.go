@@ -1,0 +1,143 @@
+package eviction
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+const (
+	defaultMaxAge = 10 * time.Second
+	defaultID     = "pod.name"
+)
+
+// Compile checks and compiles a policy. Roles are the built-in ones; schema is that of the policy's system; steps are the
+// preparations that the system knows, with a sentence each. The facts and steps of an http system are taken from the spec.
+func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema Schema, steps map[string]string) (*Policy, []Problem) {
+	c := &compiler{kind: spec.System.Kind(), steps: slices.Sorted(maps.Keys(steps))}
+	schema = c.declareHTTP(spec.System.HTTP, schema)
+	policy := &Policy{maxAge: cmp.Or(spec.System.MaxAge.Duration, defaultMaxAge), suspended: spec.Suspend}
+	c.system(spec, schema)
+	own := c.ownRoles(spec.Roles)
+	for i := range spec.Members {
+		c.member(policy, spec, i, c.roleNamed(spec.Members[i].Role, own, roles))
+	}
+	policy.problems = c.problems
+	return policy, c.problems
+}
+
+type compiler struct {
+	kind     string
+	steps    []string
+	language *Language
+	problems []Problem
+	builtIn  map[string]*role
+}
+
+func (c *compiler) report(path, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) system(spec *v1alpha1.EvictionPolicySpec, schema Schema) {
+	if c.kind == "" {
+		c.report("spec.system", "set exactly one of arangodb, etcd and http")
+	}
+	if spec.System.MaxAge.Duration < 0 {
+		c.report("spec.system.maxAge", "it must not be negative")
+	}
+	language, err := NewLanguage(schema)
+	if err != nil {
+		c.report("spec.system", "%s", err)
+		return
+	}
+	c.language = language
+	c.checkHTTP(spec.System.HTTP)
+}
+
+func (c *compiler) ownRoles(declared []v1alpha1.Role) map[string]*role {
+	own := map[string]*role{}
+	for i := range declared {
+		path := fmt.Sprintf("spec.roles[%d]", i)
+		if own[declared[i].Name] != nil {
+			c.report(path+".name", "another role of the policy has this name")
+		}
+		own[declared[i].Name] = c.role(path, &declared[i])
+	}
+	return own
+}
+
+// roleNamed prefers the policy's own role. Built-in roles are compiled when they are first used.
+func (c *compiler) roleNamed(name string, own map[string]*role, builtIn []v1alpha1.Role) *role {
+	if own[name] != nil {
+		return own[name]
+	}
+	if c.builtIn[name] != nil {
+		return c.builtIn[name]
+	}
+	at := slices.IndexFunc(builtIn, func(r v1alpha1.Role) bool { return r.Name == name })
+	if at < 0 {
+		return nil
+	}
+	if c.builtIn == nil {
+		c.builtIn = map[string]*role{}
+	}
+	c.builtIn[name] = c.role(fmt.Sprintf("role %q", name), &builtIn[at])
+	return c.builtIn[name]
+}
+
+func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, index int, role *role) {
+	declared := &spec.Members[index]
+	path := fmt.Sprintf("spec.members[%d]", index)
+	if role == nil {
+		c.report(path+".role", "there is no role %q: `usher roles` lists the built-in ones, spec.roles holds the policy's own", declared.Role)
+	}
+	id := c.expression(path+".id", cmp.Or(declared.ID, defaultID), String)
+	if id != nil && !id.speaksOnlyOf("pod") {
+		c.report(path+".id", "it may speak of pod only")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&declared.Selector)
+	if err == nil && selector.Empty() {
+		err = fmt.Errorf("it must not be empty: it would select every pod of the namespace")
+	}
+	if err != nil {
+		c.report(path+".selector", "%s", err)
+		policy.blind = true
+		return
+	}
+	policy.entries = append(policy.entries, entry{
+		index: index, selector: selector, id: id, role: role,
+		onDelete: declared.OnDelete, controllers: declared.Controllers,
+	})
+}
+
+func (c *compiler) expression(path, text string, want Type) *Expression {
+	if c.language == nil {
+		return nil
+	}
+	expression, err := c.language.Expression(text, want)
+	if err != nil {
+		c.report(path, "%s", err)
+	}
+	return expression
+}
+
+func (c *compiler) template(path, text string) *Template {
+	if c.language == nil {
+		return nil
+	}
+	if strings.TrimSpace(text) == "" {
+		c.report(path, "it must not be empty")
+	}
+	template, err := c.language.Template(text)
+	if err != nil {
+		c.report(path, "%s", err)
+	}
+	return template
+}
