@@ -1,14 +1,17 @@
 package eviction
 
 import (
+	"strings"
 	"time"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // Input is everything that a verdict looks at.
 type Input struct {
 	Now time.Time // taken after Evidence was obtained
+	// Pod must have its annotations: they may break the glass.
 	Pod *snapshot.Pod
 	// Fresh says that Pod comes from the apiserver now (the old object of a DELETE, a live GET) and not from a cache.
 	Fresh bool
@@ -25,7 +28,138 @@ type Input struct {
 }
 
 // Judge says whether the pod may leave its node. A pod that no policy governs may, with Role "".
-func Judge(in Input) Verdict { return Verdict{Answer: Blocked} }
+func Judge(in Input) Verdict { return judgeEviction(in).verdict }
 
 // JudgeReplace says whether another member may take the pod's place.
-func JudgeReplace(in Input) Verdict { return Verdict{Answer: Blocked} }
+func JudgeReplace(in Input) Verdict {
+	j := claimed(in)
+	if j.role == nil {
+		return j.conclude().verdict
+	}
+	j.examine(j.role.replace)
+	if j.role.declared.Replace.By == v1alpha1.ByNobody && len(j.verdict.Blockers) == 0 {
+		j.block(nobodyReplaces(j.role.declared.Name))
+	}
+	return j.conclude().verdict
+}
+
+func judgeEviction(in Input) *judgement {
+	j := claimed(in)
+	if j.role == nil || j.idle() {
+		return j.conclude()
+	}
+	j.lookAtOthers()
+	j.examine(j.role.evict)
+	j.prepare()
+	return j.conclude()
+}
+
+// judgement is a verdict in the making.
+type judgement struct {
+	in      Input
+	verdict Verdict
+	// policy, entry and role are set where exactly one valid entry claims the pod.
+	policy *Declared
+	entry  *entry
+	role   *role
+	// valid: the evidence may decide.
+	valid bool
+	facts Facts // of the member; nil: not known
+	scope map[string]any
+	// others are the role's other members that are on their way.
+	others  []*v1alpha1.Leaving
+	leaving []string // ids of members of all roles
+}
+
+func (j *judgement) block(b Blocker) { j.verdict.Blockers = append(j.verdict.Blockers, b) }
+
+// claimed finds the policy, the entry and the role.
+func claimed(in Input) *judgement {
+	j := &judgement{in: in}
+	j.verdict.BreakGlass = strings.TrimSpace(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
+	found := claimants(in.Policies, in.Pod)
+	switch {
+	case len(found) == 0:
+		j.unclaimed()
+		return j
+	case len(found) > 1:
+		j.block(claimedTwice(found))
+		return j
+	}
+	j.take(found[0])
+	return j
+}
+
+func (j *judgement) take(found claimant) {
+	j.policy, j.entry = found.policy, found.entry
+	member, problem := found.entry.member(j.in.Pod)
+	j.verdict.Member = member
+	if found.entry.role != nil {
+		j.verdict.Role = found.entry.role.declared.Name
+	}
+	if problems := found.policy.Policy.problems; len(problems) > 0 {
+		j.block(policyInvalid(found.policy.Key, problems))
+		return
+	}
+	j.role = found.entry.role
+	if found.policy.Policy.suspended {
+		j.block(policySuspended(found.policy.Key))
+	}
+	if problem != "" && len(j.role.evict)+len(j.role.replace) > 0 {
+		j.block(idUnknown(problem))
+	}
+}
+
+// unclaimed: a label without its policy blocks, since what governed the pod may come back or cannot be read.
+func (j *judgement) unclaimed() {
+	name, labelled := j.in.Pod.Labels[v1alpha1.PolicyLabel]
+	if !labelled {
+		return
+	}
+	for i := range j.in.Policies {
+		policy := &j.in.Policies[i]
+		if policy.Key.Namespace != j.in.Pod.Namespace || LabelValue(policy.Key.Name) != name {
+			continue
+		}
+		if policy.Policy.blind {
+			j.block(policyInvalid(policy.Key, policy.Policy.problems))
+		}
+		return
+	}
+	j.block(policyUnknown(name))
+}
+
+// LabelValue is the value of PolicyLabel for a policy.
+func LabelValue(policy string) string {
+	const longest = 63
+	if len(policy) > longest {
+		policy = policy[:longest]
+	}
+	return strings.TrimRight(policy, "-.")
+}
+
+// idle reports whether nothing runs in the pod that could be lost: its containers have ended for good, or it never was on
+// a node. The latter is believed of a fresh read only, since a cache may not have seen yet that it was scheduled.
+func (j *judgement) idle() bool {
+	if len(j.verdict.Blockers) > 0 {
+		return false
+	}
+	return j.in.Pod.Finished() || (j.in.Fresh && j.in.Pod.Node == "")
+}
+
+func (j *judgement) conclude() *judgement {
+	j.verdict.Answer = Allowed
+	for i := range j.verdict.Blockers {
+		if j.verdict.Blockers[i].Never {
+			j.verdict.Answer = Never
+			return j
+		}
+		j.verdict.Answer = Blocked
+	}
+	return j
+}
+
+// lets reports whether the pod may go, by the verdict or by broken glass.
+func (j *judgement) lets() bool {
+	return j.verdict.Answer == Allowed || j.verdict.BreakGlass != ""
+}

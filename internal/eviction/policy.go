@@ -51,6 +51,7 @@ type rule struct {
 	passes   *Expression
 	message  *Template
 	wayOut   *Template
+	factual  bool // it speaks of what the system says
 }
 
 // preparation is a compiled v1alpha1.Preparation.

@@ -17,10 +17,9 @@ type ResponderInput struct {
 	Heard []Heard
 }
 
-// Heard is a system's answer to a Prepare or an Undo.
+// Heard is a system's answer to a Prepare or an Undo. One that was given to an earlier call does not count.
 type Heard struct {
-	UID      types.UID
-	Name     string
+	Step     Preparation // of the action
 	Undo     bool
 	Error    string // "": it was taken
 	Terminal bool   // asking again will not help

@@ -27,6 +27,12 @@ type TidyInput struct {
 	Heard []Heard
 }
 
+// Doubt is a pod of which the cache is not believed.
+type Doubt struct {
+	Pod snapshot.Key
+	UID types.UID
+}
+
 // Sight is what a live GET says of a pod.
 type Sight string
 
@@ -43,13 +49,15 @@ type AdmissionRequest struct {
 	UID       types.UID
 	Requester string
 	Asked     time.Time // when the caller asked last
+	// Held: what made the caller ask stands still, and it will not ask again: a NoExecute taint on the pod's node.
+	Held bool
 }
 
 // TidyResult is what to do now.
 type TidyResult struct {
 	Actions []Action
 	// Confirm are the pods to GET live, after which Tidy is called again with Sights.
-	Confirm []Leaving
+	Confirm []Doubt
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
 	NextLook time.Time
 }

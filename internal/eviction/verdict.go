@@ -55,6 +55,8 @@ const (
 	PolicySuspended    = "PolicySuspended"    // its owner has suspended it
 	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
 	PreparationPending = "PreparationPending" // a step was begun and is not done
+	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared
+	NobodyReplaces     = "NobodyReplaces"     // the role says that nobody takes the member's place
 	PolicyUnknown      = "PolicyUnknown"      // the pod says that it is governed, and its policy is not there
 )
 
@@ -65,12 +67,6 @@ type Preparation struct {
 	Pod     snapshot.Key
 	UID     types.UID
 	Message string // for people
-}
-
-// Leaving is a member that may go, or is going.
-type Leaving struct {
-	UID    types.UID
-	Pod    string
-	Member string
-	Role   string
+	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
+	Asked time.Time
 }

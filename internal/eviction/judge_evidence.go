@@ -1,0 +1,123 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// examine asks the rules, and the evidence that they speak of. A role without rules needs none: its members may leave
+// while the system is down.
+func (j *judgement) examine(rules []rule) {
+	if len(rules) > 0 {
+		j.weigh()
+	}
+	j.scope = j.newScope().variables()
+	for i := range rules {
+		j.ask(&rules[i])
+	}
+}
+
+// weigh decides whether the evidence may decide.
+func (j *judgement) weigh() {
+	evidence := j.in.Evidence
+	if evidence == nil {
+		j.block(notAsked())
+		return
+	}
+	if evidence.Error != "" {
+		j.block(cannotAsk(evidence.Error))
+		return
+	}
+	j.verdict.Evidence = evidence.Observed
+	before := len(j.verdict.Blockers)
+	j.weighAge(evidence)
+	j.weighEpoch(evidence)
+	facts, ok := evidence.Members[j.verdict.Member]
+	if j.verdict.Member != "" && !ok {
+		j.block(notAMember(j.verdict.Member))
+	}
+	if ok && facts == nil {
+		facts = Facts{}
+	}
+	j.facts = facts
+	j.valid = len(j.verdict.Blockers) == before && j.verdict.Member != ""
+}
+
+// weighAge refuses evidence from the future as well: a clock that was set back would keep it young.
+func (j *judgement) weighAge(evidence *Evidence) {
+	age, limit := j.in.Now.Sub(evidence.Observed), j.policy.Policy.maxAge
+	switch {
+	case age > limit:
+		j.block(stale(fmt.Sprintf("what is known of the system is %s old, and %s is allowed", seconds(age), limit)))
+	case age < -limit:
+		j.block(stale(fmt.Sprintf("what is known of the system was observed %s from now: a clock was set back", seconds(-age))))
+	}
+}
+
+func (j *judgement) weighEpoch(evidence *Evidence) {
+	if evidence.Epoch != j.status().Epoch {
+		j.block(stale("what is known of the system is from before the last change of who is leaving"))
+	}
+}
+
+func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
+	if j.policy.Status == nil {
+		return &v1alpha1.EvictionPolicyStatus{}
+	}
+	return j.policy.Status
+}
+
+func (j *judgement) newScope() *Scope {
+	scope := &Scope{
+		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted, Node: j.in.Node,
+		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving,
+	}
+	if j.in.Evidence != nil {
+		scope.System = j.in.Evidence.System
+	}
+	return scope
+}
+
+// ask puts one rule to the facts. Where there are none, a rule that speaks of some says nothing: a blocker has said already
+// why they are missing.
+func (j *judgement) ask(r *rule) {
+	if r.factual && j.facts == nil {
+		return
+	}
+	value, err := r.passes.eval(j.scope)
+	if missing, ok := errors.AsType[*MissingError](err); ok {
+		j.block(factMissing(r, missing))
+		return
+	}
+	if err != nil {
+		j.block(ruleFailed(r, err))
+		return
+	}
+	if passed, _ := value.(bool); passed {
+		return
+	}
+	j.block(j.failed(r))
+}
+
+func (j *judgement) failed(r *rule) Blocker {
+	blocker := Blocker{
+		Rule:    r.declared.Name,
+		Reason:  r.declared.Reason,
+		Message: r.message.say(j.scope),
+		Retry:   lookAgain,
+		// What stale facts say may change with the next ones.
+		Never: r.declared.Never && (j.valid || !r.factual),
+	}
+	if r.wayOut != nil {
+		blocker.WayOut = r.wayOut.say(j.scope)
+	}
+	if blocker.Never {
+		blocker.Retry = 0
+	}
+	return blocker
+}
+
+func seconds(d time.Duration) time.Duration { return d.Round(time.Second) }

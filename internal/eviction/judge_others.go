@@ -1,0 +1,75 @@
+package eviction
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// lookAtOthers blocks where as many members of the role as may be on their way are: those with a permit that were not
+// seen gone, and those that are terminating for whatever cause.
+func (j *judgement) lookAtOthers() {
+	for _, other := range leavingOf(j.policy, j.in.Peers) {
+		if other.UID == j.in.Pod.UID {
+			continue
+		}
+		j.leaving = append(j.leaving, other.Member)
+		if other.Role == j.verdict.Role {
+			j.others = append(j.others, &other)
+		}
+	}
+	if j.full(len(j.others)) {
+		j.block(anotherIsLeaving(j.others, j.role))
+	}
+}
+
+func (j *judgement) full(count int) bool { return j.role.atOnce > 0 && count >= j.role.atOnce }
+
+// leavingOf lists the members of a policy that are on their way.
+func leavingOf(policy *Declared, peers []*snapshot.Pod) []v1alpha1.Leaving {
+	var leaving []v1alpha1.Leaving
+	if policy.Status != nil {
+		leaving = slices.Clone(policy.Status.Leaving)
+	}
+	for _, pod := range peers {
+		if !pod.Terminating() || pod.Namespace != policy.Key.Namespace || permitOf(leaving, pod.UID) >= 0 {
+			continue
+		}
+		if claim, ok := policy.Policy.Claim(pod); ok && claim.Role != nil {
+			leaving = append(leaving, v1alpha1.Leaving{UID: pod.UID, Pod: pod.Name, Member: claim.Member, Role: claim.Role.Name})
+		}
+	}
+	return leaving
+}
+
+func permitOf(leaving []v1alpha1.Leaving, uid types.UID) int {
+	return slices.IndexFunc(leaving, func(l v1alpha1.Leaving) bool { return l.UID == uid })
+}
+
+// preparedOthers names the role's other members for which a step was begun, while their pods are there.
+func (j *judgement) preparedOthers() []string {
+	var names []string
+	for i := range j.status().Preparations {
+		step := &j.status().Preparations[i]
+		if step.UID == j.in.Pod.UID || step.Member == j.verdict.Member || slices.Contains(names, step.Member) {
+			continue
+		}
+		if j.hasRole(step.UID) {
+			names = append(names, step.Member)
+		}
+	}
+	return names
+}
+
+// hasRole reports whether the pod is there, stays, and has the judged one's role.
+func (j *judgement) hasRole(uid types.UID) bool {
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == uid })
+	if at < 0 || j.in.Peers[at].Terminating() {
+		return false
+	}
+	claim, ok := j.policy.Policy.Claim(j.in.Peers[at])
+	return ok && claim.Role != nil && claim.Role.Name == j.verdict.Role
+}

@@ -1,0 +1,77 @@
+package eviction
+
+import (
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// prepare finds the steps that would clear the blockers, and names those that were begun.
+func (j *judgement) prepare() {
+	j.undoing()
+	if len(j.verdict.Blockers) == 0 || !j.valid || j.policy.Policy.suspended {
+		return
+	}
+	for i := range j.verdict.Blockers {
+		if j.verdict.Blockers[i].Never {
+			return
+		}
+	}
+	for i := range j.role.prepare {
+		j.askFor(&j.role.prepare[i])
+	}
+	j.pending()
+}
+
+// undoing blocks a member whose step is being taken back: what the system said of it is about to become untrue.
+func (j *judgement) undoing() {
+	for i := range j.status().Preparations {
+		step := &j.status().Preparations[i]
+		if step.Member == j.verdict.Member && step.State == v1alpha1.PreparationUndoing {
+			j.block(beingUndone(step))
+		}
+	}
+}
+
+func (j *judgement) askFor(step *preparation) {
+	value, err := step.when.eval(j.scope)
+	if err != nil {
+		j.block(stepFailed(step, err))
+		return
+	}
+	if needed, _ := value.(bool); needed {
+		j.verdict.Needed = append(j.verdict.Needed, Preparation{
+			Name: step.name, Member: j.verdict.Member, Pod: j.in.Pod.Key(), UID: j.in.Pod.UID, Message: step.message.say(j.scope),
+		})
+	}
+}
+
+// pending says how the first step stands. A member whose role has as many on their way as it allows waits for its turn
+// even to be prepared: two servers that are emptied at once may have nowhere to put their data.
+func (j *judgement) pending() {
+	if len(j.verdict.Needed) == 0 {
+		return
+	}
+	step := &j.verdict.Needed[0]
+	if at := stepOf(j.status().Preparations, step.Name, step.Member); at >= 0 {
+		if j.status().Preparations[at].State == v1alpha1.PreparationBegun {
+			j.block(isPending(&j.status().Preparations[at], step.Message))
+		}
+		return
+	}
+	prepared := j.preparedOthers()
+	if !j.full(len(j.others) + len(prepared)) {
+		return
+	}
+	j.verdict.Needed = nil
+	if len(prepared) > 0 {
+		j.block(anotherIsPrepared(prepared, j.role))
+	}
+}
+
+func stepOf(steps []v1alpha1.PreparationStatus, name, member string) int {
+	for i := range steps {
+		if steps[i].Name == name && steps[i].Member == member {
+			return i
+		}
+	}
+	return -1
+}

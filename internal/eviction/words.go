@@ -1,0 +1,208 @@
+package eviction
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// lookAgain is when a blocker that the system's own life may clear is worth another look.
+const lookAgain = 10 * time.Second
+
+func claimedTwice(found []claimant) Blocker {
+	var names []string
+	for _, c := range found {
+		names = append(names, fmt.Sprintf("%s (spec.members[%d])", c.policy.Key.Name, c.entry.index))
+	}
+	return Blocker{
+		Reason:  ClaimedTwice,
+		Message: "more than one entry of the policies claims the pod: " + listed(names) + "; it stays until only one does",
+		WayOut:  "change the selectors so that each pod is claimed once (kubectl edit evictionpolicy)",
+	}
+}
+
+func policyInvalid(policy snapshot.Key, problems []Problem) Blocker {
+	const shown = 3
+	var said []string
+	for _, problem := range problems[:min(shown, len(problems))] {
+		said = append(said, problem.Path+": "+problem.Message)
+	}
+	if rest := len(problems) - len(said); rest > 0 {
+		said = append(said, fmt.Sprintf("and %d more", rest))
+	}
+	return Blocker{
+		Reason:  PolicyInvalid,
+		Message: fmt.Sprintf("policy %s cannot be used and its pods stay until it can: %s", policy.Name, strings.Join(said, "; ")),
+		WayOut:  "correct it: kubectl edit evictionpolicy -n " + policy.Namespace + " " + policy.Name,
+	}
+}
+
+func policySuspended(policy snapshot.Key) Blocker {
+	return Blocker{
+		Reason:  PolicySuspended,
+		Message: fmt.Sprintf("policy %s is suspended by its owner, and its pods stay until it is not", policy.Name),
+		WayOut:  "set spec.suspend to false: kubectl edit evictionpolicy -n " + policy.Namespace + " " + policy.Name,
+	}
+}
+
+func policyUnknown(label string) Blocker {
+	return Blocker{
+		Reason:  PolicyUnknown,
+		Message: fmt.Sprintf("the pod's label %s names policy %q, which is not there; nobody can say whether it may go", v1alpha1.PolicyLabel, label),
+		WayOut:  "create the policy again, or take the label off the pod if it shall not be governed any more",
+		Retry:   lookAgain,
+	}
+}
+
+func idUnknown(problem string) Blocker {
+	return Blocker{
+		Reason:  MemberUnknown,
+		Message: "it cannot be told which member of the system the pod is: " + problem,
+		WayOut:  "correct spec.members[].id in the policy, or the pod's labels that it reads",
+	}
+}
+
+func notAMember(member string) Blocker {
+	return Blocker{
+		Reason:  MemberUnknown,
+		Message: fmt.Sprintf("the system does not know a member %q; it waits until the system does", member),
+		WayOut:  "see whether the member has joined its system, and whether spec.members[].id in the policy gives the id that the system uses",
+		Retry:   lookAgain,
+	}
+}
+
+func notAsked() Blocker {
+	return Blocker{
+		Reason:  NoEvidence,
+		Message: "the system was not asked yet; it waits for its first answer",
+		WayOut:  "ask again in a moment",
+		Retry:   2 * time.Second,
+	}
+}
+
+func cannotAsk(problem string) Blocker {
+	return Blocker{
+		Reason:  NoEvidence,
+		Message: "the system cannot be asked whether the member may go: " + problem,
+		WayOut:  "make the system answer, or correct spec.system in the policy (endpoints, credentials)",
+		Retry:   lookAgain,
+	}
+}
+
+func stale(message string) Blocker {
+	return Blocker{
+		Reason:  EvidenceStale,
+		Message: message + "; it waits for newer evidence",
+		WayOut:  "ask again in a moment",
+		Retry:   2 * time.Second,
+	}
+}
+
+func factMissing(r *rule, missing *MissingError) Blocker {
+	return Blocker{
+		Rule:    r.declared.Name,
+		Reason:  FactMissing,
+		Message: fmt.Sprintf("rule %s asks for %q, which the system did not say; it waits until it does", r.declared.Name, missing.Fact),
+		WayOut:  "see why the system does not say it, or correct the rule (kubectl describe evictionpolicy)",
+		Retry:   lookAgain,
+	}
+}
+
+func ruleFailed(r *rule, err error) Blocker {
+	return Blocker{
+		Rule:    r.declared.Name,
+		Reason:  RuleFailed,
+		Message: fmt.Sprintf("rule %s has no answer: %s", r.declared.Name, err),
+		WayOut:  "correct the rule in the policy's role",
+		Retry:   time.Minute,
+	}
+}
+
+func stepFailed(step *preparation, err error) Blocker {
+	return Blocker{
+		Rule:    step.name,
+		Reason:  RuleFailed,
+		Message: fmt.Sprintf("it cannot be told whether %s is needed: %s", step.name, err),
+		WayOut:  "correct evict.prepare in the policy's role",
+		Retry:   lookAgain,
+	}
+}
+
+func anotherIsLeaving(others []*v1alpha1.Leaving, r *role) Blocker {
+	var names []string
+	for _, other := range others {
+		name := other.Pod
+		if other.Member != "" && other.Member != other.Pod {
+			name += " (" + other.Member + ")"
+		}
+		names = append(names, name)
+	}
+	return Blocker{
+		Reason:  AnotherIsLeaving,
+		Message: fmt.Sprintf("%s on the way out, and of role %s %s at a time; it waits until that was seen gone", are(names), r.declared.Name, mayLeave(r.atOnce)),
+		WayOut:  "wait; `usher evictions` shows what that one waits for",
+		Retry:   5 * time.Second,
+	}
+}
+
+func anotherIsPrepared(names []string, r *role) Blocker {
+	return Blocker{
+		Reason:  AnotherIsPrepared,
+		Message: fmt.Sprintf("%s being prepared, and of role %s %s at a time; it waits for its turn", are(names), r.declared.Name, mayLeave(r.atOnce)),
+		WayOut:  "wait, or withdraw the other request (`usher evictions` lists them)",
+		Retry:   lookAgain,
+	}
+}
+
+func are(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return listed(names) + " are"
+}
+
+func mayLeave(atOnce int) string {
+	if atOnce == 1 {
+		return "one may leave"
+	}
+	return fmt.Sprintf("%d may leave", atOnce)
+}
+
+func isPending(step *v1alpha1.PreparationStatus, message string) Blocker {
+	if step.Message != "" {
+		message += "; " + step.Message
+	}
+	return Blocker{
+		Rule:    step.Name,
+		Reason:  PreparationPending,
+		Message: fmt.Sprintf("%s was begun at %s: %s", step.Name, step.Since.UTC().Format(time.RFC3339), message),
+		WayOut:  "wait until it is done",
+		Retry:   lookAgain,
+	}
+}
+
+func beingUndone(step *v1alpha1.PreparationStatus) Blocker {
+	message := fmt.Sprintf("%s is being taken back, since nobody wanted the member gone any more; it waits until that is done", step.Name)
+	if step.Message != "" {
+		message += ": " + step.Message
+	}
+	return Blocker{
+		Rule:    step.Name,
+		Reason:  PreparationPending,
+		Message: message,
+		WayOut:  "wait until it is taken back, then ask again",
+		Retry:   lookAgain,
+	}
+}
+
+func nobodyReplaces(role string) Blocker {
+	return Blocker{
+		Reason:  NobodyReplaces,
+		Message: fmt.Sprintf("a member of role %s is never replaced: nobody can take its place", role),
+		WayOut:  "restore it where it is, from its disk or a backup",
+		Never:   true,
+	}
+}
