@@ -13,4 +13,6 @@ const (
 	// AskAnnotation on a dry-run Eviction asks for the verdict instead of an eviction: "evict" or "replace". The answer
 	// is always a refusal, with one cause for each blocker.
 	AskAnnotation = "usher.sh/ask"
+	// NeverPrefix begins what Usher says of an Eviction that no waiting and no preparation will let through.
+	NeverPrefix = "Never: "
 )

@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/lifecycle/client"
 )
 
 // fieldManager owns the fields that Usher sets.
@@ -31,8 +33,9 @@ const (
 // Writer carries actions out. It implements drainer.Writer and may be used by several
 // goroutines at once.
 type Writer struct {
-	Client kubernetes.Interface
-	DryRun bool // the server checks everything and changes nothing
+	Client    kubernetes.Interface
+	Evictions *client.Client // makes eviction requests; nil: none are made
+	DryRun    bool           // the server checks everything and changes nothing
 }
 
 // Do carries an action out and returns what the cluster said.
@@ -42,11 +45,15 @@ func (w *Writer) Do(ctx context.Context, action drain.Action) drain.Answer {
 	}
 	request, err := w.request(action)
 	if err != nil {
-		return drain.Answer{Code: drain.Rejected, Message: err.Error()}
+		return unsent(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patienceFor(action.Kind))
 	defer cancel()
-	return AnswerOf(once(ctx, request))
+	err = once(ctx, request)
+	if askedBefore(action, err) {
+		err = nil
+	}
+	return AnswerOf(err)
 }
 
 // request returns the one request that an action is.
@@ -72,8 +79,21 @@ func (w *Writer) request(a drain.Action) (*rest.Request, error) {
 		return w.scale(a)
 	case drain.ScaleMin:
 		return w.scaleMin(a)
+	case drain.Ask:
+		return w.ask(a)
+	case drain.Withdraw:
+		return w.withdraw(a)
 	}
 	return nil, fmt.Errorf("acting: unknown action %q", a.Kind)
+}
+
+// unsent answers for a request that could not be made. Finding out where to send it may have
+// failed at the server, whose words then count.
+func unsent(err error) drain.Answer {
+	if said := apierrors.APIStatus(nil); errors.As(err, &said) {
+		return AnswerOf(err)
+	}
+	return drain.Answer{Code: drain.Rejected, Message: err.Error()}
 }
 
 func patienceFor(kind drain.Kind) time.Duration {
@@ -108,7 +128,7 @@ func versionOf(a drain.Action) (version string, needed bool) {
 		return a.Workload.ResourceVersion, true
 	case drain.ScaleMin:
 		return a.Autoscaler.ResourceVersion, true
-	case drain.Mark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost:
+	case drain.Mark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Ask, drain.Withdraw:
 	}
 	return "", false
 }

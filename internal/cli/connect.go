@@ -9,23 +9,36 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/lifecycle/client"
 	"usher.sh/usher/internal/observe"
 )
 
-// connect makes a client from the kubeconfig flags, and a clock that goes by the answers
-// which the client gets. It asks the cluster nothing.
-func connect(flags *genericclioptions.ConfigFlags) (kubernetes.Interface, *observe.Clock, error) {
+// connection is what a command talks to one cluster with.
+type connection struct {
+	client    kubernetes.Interface
+	evictions *client.Client
+	clock     *observe.Clock // goes by the answers that the clients get
+}
+
+// writer carries out what was decided.
+func (c *connection) writer() *act.Writer {
+	return &act.Writer{Client: c.client, Evictions: c.evictions}
+}
+
+// connect makes clients from the kubeconfig flags. It asks the cluster nothing.
+func connect(flags *genericclioptions.ConfigFlags) (*connection, error) {
 	config, err := restConfig(flags)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	clock := &observe.Clock{}
-	config.Wrap(clock.Wrap)
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	c := &connection{clock: &observe.Clock{}}
+	config.Wrap(c.clock.Wrap)
+	if c.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
-	return client, clock, nil
+	c.evictions = client.New(config)
+	return c, nil
 }
 
 func restConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {

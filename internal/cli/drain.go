@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
@@ -165,7 +164,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	s.source.Read(func(view snapshot.View) { ladder = drain.Ladder(view, req) })
 	v.ladder(ladder, req.Started)
 	d := drainer.Drainer{
-		Source: s.source, Writer: &act.Writer{Client: s.client},
+		Source: s.source, Writer: s.writer(),
 		Reporter: &outages{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
 		Request:  req, Timeout: o.timeout,
 	}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -35,7 +34,8 @@ func dryRunOf(value string) (string, error) {
 func askServer(ctx context.Context, s *session, req drain.Request, v *voice) error {
 	var pods []drain.PodStatus
 	s.source.Read(func(view snapshot.View) { pods = drain.Decide(view, req, drain.NewLedger()).Pods })
-	writer := &act.Writer{Client: s.client, DryRun: true}
+	writer := s.writer()
+	writer.DryRun = true
 	worst := exitDone
 	for _, p := range pods {
 		if p.State == drain.Staying || p.State == drain.Terminating {

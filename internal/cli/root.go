@@ -65,6 +65,8 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newPlanCommand(config, streams),
 		newWhyCommand(config, streams),
 		newUncordonCommand(config, streams),
+		newInstallCommand(config, streams),
+		newUninstallCommand(config, streams),
 		newVersionCommand(streams),
 	)
 	return root

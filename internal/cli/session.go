@@ -5,9 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/kubernetes"
 
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
 	"usher.sh/usher/internal/observe"
@@ -16,8 +14,8 @@ import (
 
 // session is a command's connection to one cluster.
 type session struct {
-	client kubernetes.Interface
-	clock  *observe.Clock
+	*connection
+
 	source *observe.Observer
 	host   host
 	nodes  []string // whose pods decide what is read; nil: every node
@@ -26,11 +24,11 @@ type session struct {
 // open connects and reads the cluster. The context ends the reading, not what was
 // opened: that lives until close.
 func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []string) (*session, error) {
-	client, clock, err := connect(flags)
+	conn, err := connect(flags)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{client: client, clock: clock, host: thisHost(), nodes: nodes}
+	s := &session{connection: conn, host: thisHost(), nodes: nodes}
 	if s.source, err = s.watch(ctx, nodes); err != nil {
 		return nil, err
 	}
@@ -41,7 +39,7 @@ func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []str
 func (s *session) watch(ctx context.Context, nodes []string) (*observe.Observer, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	keep := context.AfterFunc(ctx, end)
-	source, err := observe.Start(life, s.client, observe.Options{Nodes: nodes, Now: s.clock.Now})
+	source, err := observe.Start(life, s.client, observe.Options{Nodes: nodes, Now: s.clock.Now, Evictions: s.evictions})
 	keep()
 	if err != nil {
 		end()
@@ -84,7 +82,7 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]stri
 		return nil, nil
 	}
 	d := drainer.Drainer{
-		Source: source, Writer: &act.Writer{Client: s.client}, Reporter: reporter,
+		Source: source, Writer: s.writer(), Reporter: reporter,
 		Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
 	}
 	return d.Revert(ctx).Notes, nil

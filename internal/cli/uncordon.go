@@ -9,7 +9,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
@@ -91,7 +90,7 @@ const releasePatience = 15 * time.Second
 func release(ctx context.Context, s *session, name string) (code int, words string) {
 	ctx, cancel := context.WithTimeout(ctx, releasePatience)
 	defer cancel()
-	writer := &act.Writer{Client: s.client}
+	writer := s.writer()
 	var answer drain.Answer
 	done := "" // what was accepted and is not seen yet
 	for {

@@ -24,6 +24,8 @@ const (
 	RestoreCost Kind = "restore-cost" // Pod: the former pod-deletion-cost back and the mark away; fails on another UID
 	Scale       Kind = "scale"        // Workload, Replicas, Surge: replicas and record (nil removes it and the label); fails on another resource version
 	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record (Workload is what it rules); fails on another resource version
+	Ask         Kind = "ask"          // Pod, Drain: an EvictionRequest of this drain for the pod of this UID
+	Withdraw    Kind = "withdraw"     // Request: delete it; fails on another UID
 )
 
 // Action is one write to the cluster.
@@ -37,7 +39,8 @@ type Action struct {
 	Autoscaler *snapshot.Autoscaler
 	Replicas   int32
 	Surge      *snapshot.SurgeRecord
-	Drain      string // id of the drain that lowers a cost
+	Request    *snapshot.Request
+	Drain      string // id of the drain that lowers a cost or asks
 	GiveUp     string // why what the scaling serves is not to be surged again in this drain
 	Why        string // for people
 
@@ -57,12 +60,14 @@ func (a Action) Target() types.UID {
 	switch a.Kind {
 	case Cordon, Mark, Uncordon, Unmark:
 		return a.Node.UID
-	case Evict, Delete, LowerCost, RestoreCost:
+	case Evict, Delete, LowerCost, RestoreCost, Ask:
 		return a.Pod.UID
 	case Scale:
 		return a.Workload.UID
 	case ScaleMin:
 		return a.Autoscaler.UID
+	case Withdraw:
+		return a.Request.UID
 	}
 	return ""
 }
@@ -78,6 +83,7 @@ func (a Action) version() string {
 		return a.Workload.ResourceVersion
 	case ScaleMin:
 		return a.Autoscaler.ResourceVersion
+	case Ask, Withdraw: // they rest on a UID alone
 	}
 	return ""
 }

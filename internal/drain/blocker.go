@@ -35,6 +35,10 @@ const (
 	ChangedMeanwhile    Reason = "ChangedMeanwhile"
 	EvidenceUnavailable Reason = "EvidenceUnavailable" // something needed could not be read
 
+	// Governed pods.
+	AskedFor      Reason = "AskedFor"      // an EvictionRequest was made and nobody has taken it up yet
+	SystemDecides Reason = "SystemDecides" // the system that the pod belongs to has not let it go yet
+
 	// Pods on their way out.
 	Leaving          Reason = "Terminating"
 	HeldByFinalizers Reason = "HeldByFinalizers"

@@ -123,8 +123,9 @@ func AnswerEvent(a Action, answer Answer) (Event, bool) {
 	case Cordon, Mark, Uncordon, Unmark:
 		e.Node = a.Node.Name
 		return e, answer.Code != Accepted && answer.Code != Conflict
-	case Evict, Delete, LowerCost, RestoreCost:
+	case Evict, Delete, LowerCost, RestoreCost, Ask:
 		e.Pod, e.Node = a.Pod.Key(), a.Pod.Node
+	case Withdraw:
 	}
 	return e, answer.Code == Denied || answer.Code == Forbidden || answer.Code == Unavailable
 }

@@ -120,9 +120,9 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
-	case Evict, Delete, LowerCost:
+	case Evict, Delete, LowerCost, Ask:
 		l.begun[a.Pod.Node] = true
-	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin:
+	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
 	}
 	if a.GiveUp != "" {
 		l.deaf[a.surgeTarget()] = a.GiveUp
@@ -167,7 +167,7 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 		for _, u := range a.removes {
 			l.uncounted[u.pod.UID] = &try{action: Action{Pod: u.pod, Workload: a.Workload}, sent: now, done: now, version: a.version(), budget: u.budget}
 		}
-	case Cordon, Mark, Uncordon, Unmark, ScaleMin:
+	case Cordon, Mark, Uncordon, Unmark, ScaleMin, Ask, Withdraw:
 	}
 }
 
@@ -190,7 +190,7 @@ func (l *Ledger) refusedForGood(a Action, answer Answer) {
 		l.deaf[a.surgeTarget()] = answer.Message
 	case LowerCost:
 		l.costless[a.Target()] = true
-	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost:
+	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw:
 	}
 }
 

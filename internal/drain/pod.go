@@ -119,9 +119,12 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 		s.State = Evicting
 		return s
 	}
-	ref, found := d.budgetsAllow(p)
 	s.Blockers = append(s.Blockers, d.blindness(p)...)
 	s.Blockers = append(s.Blockers, d.turn(p, g)...)
+	if d.mayAsk(p) {
+		return d.judgeGoverned(s)
+	}
+	ref, found := d.budgetsAllow(p)
 	s.Blockers = append(s.Blockers, d.refusal(p, ref, len(found) > 0)...)
 	if su := d.surgeOf(p); su != nil {
 		return d.judgeSurged(s, su, ref, found, g)

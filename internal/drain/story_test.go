@@ -171,7 +171,9 @@ func deedOf(a drain.Action) string {
 		if a.Grace != nil {
 			return fmt.Sprintf("%s %s in %s", a.Kind, a.Pod.Name, *a.Grace)
 		}
-	case drain.LowerCost, drain.RestoreCost:
+	case drain.Withdraw:
+		return fmt.Sprintf("%s %s", a.Kind, a.Request.Name)
+	case drain.LowerCost, drain.RestoreCost, drain.Ask:
 	}
 	return fmt.Sprintf("%s %s", a.Kind, a.Pod.Name)
 }

@@ -99,9 +99,10 @@ func sortedSurges(groups map[types.UID]*surge) []*surge {
 	return all
 }
 
-// surgeable returns the Deployment that can be scaled in place of this pod, or nil.
+// surgeable returns the Deployment that can be scaled in place of this pod, or nil. A
+// governed pod has none: only its system knows what may take its place.
 func (d *decider) surgeable(p *snapshot.Pod) *snapshot.Workload {
-	if p.Owner.Kind != "ReplicaSet" || p.Finished() {
+	if p.Owner.Kind != "ReplicaSet" || p.Finished() || p.Policy() != "" {
 		return nil
 	}
 	w := d.workloadOf(p)

@@ -35,7 +35,10 @@ func (d *decider) awaitUnseen() {
 	for key, t := range d.led.tries {
 		switch key.kind {
 		case Cordon, Scale, ScaleMin, LowerCost:
-		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost:
+		case Ask:
+			d.awaitRequest(t)
+			continue
+		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Withdraw:
 			continue
 		}
 		if t.done.IsZero() || !perhapsDone(t.answer.Code) {
@@ -71,10 +74,11 @@ func (d *decider) versionOf(a Action) string {
 		if s := d.Cluster.Autoscaler(a.Autoscaler.Key()); s != nil && s.UID == a.Autoscaler.UID {
 			return s.ResourceVersion
 		}
-	case Evict, Delete, LowerCost, RestoreCost:
+	case Evict, Delete, LowerCost, RestoreCost, Ask:
 		if p := d.Cluster.Pod(a.Pod.UID); p != nil {
 			return p.ResourceVersion
 		}
+	case Withdraw:
 	}
 	return ""
 }
@@ -83,6 +87,7 @@ func (d *decider) versionOf(a Action) string {
 // pods. It returns a sentence for each thing that it may not undo.
 func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
 	costs, failed := d.undoCosts(owns)
+	failed = d.withdraw(owns, failed)
 	if costs {
 		return failed
 	}

@@ -15,6 +15,8 @@
 //	a ReplicationController or a Job      that kind                                1 each
 //	a pod with a volume claim             persistentvolumeclaims,
 //	                                      volumeattachments                        2
+//	a governed pod                        evictionrequests, evictions              2,
+//	                                      and 1 or 2 to find their group
 //
-// So a drain costs 3 to 12 requests to observe, whatever the number of pods.
+// So a drain costs 3 to 16 requests to observe, whatever the number of pods.
 package observe

@@ -99,15 +99,17 @@ func (o *Observer) inScope(node string) bool {
 
 // starters start the watch of what is read only when a pod needs it.
 var starters = map[resource]func(*Observer){
-	replicaSets:  (*Observer).watchReplicaSets,
-	deployments:  (*Observer).watchDeployments,
-	autoscalers:  (*Observer).watchAutoscalers,
-	statefulSets: (*Observer).watchStatefulSets,
-	daemonSets:   (*Observer).watchDaemonSets,
-	controllers:  (*Observer).watchControllers,
-	jobs:         (*Observer).watchJobs,
-	volumeClaims: (*Observer).watchClaims,
-	attachments:  (*Observer).watchAttachments,
+	replicaSets:      (*Observer).watchReplicaSets,
+	deployments:      (*Observer).watchDeployments,
+	autoscalers:      (*Observer).watchAutoscalers,
+	statefulSets:     (*Observer).watchStatefulSets,
+	daemonSets:       (*Observer).watchDaemonSets,
+	controllers:      (*Observer).watchControllers,
+	jobs:             (*Observer).watchJobs,
+	volumeClaims:     (*Observer).watchClaims,
+	attachments:      (*Observer).watchAttachments,
+	evictionRequests: (*Observer).watchRequests,
+	evictions:        (*Observer).watchEvictions,
 }
 
 // require starts what a pod on the observed nodes needs and is not read yet. The

@@ -21,18 +21,20 @@ func (r resource) String() string {
 
 // The resources that are read.
 var (
-	pods         = resource{name: "pods"}
-	nodes        = resource{name: "nodes"}
-	budgets      = resource{name: "poddisruptionbudgets", group: "policy"}
-	replicaSets  = resource{name: "replicasets", group: "apps"}
-	deployments  = resource{name: "deployments", group: "apps"}
-	statefulSets = resource{name: "statefulsets", group: "apps"}
-	daemonSets   = resource{name: "daemonsets", group: "apps"}
-	controllers  = resource{name: "replicationcontrollers"}
-	jobs         = resource{name: "jobs", group: "batch"}
-	autoscalers  = resource{name: "horizontalpodautoscalers", group: "autoscaling"}
-	volumeClaims = resource{name: "persistentvolumeclaims"}
-	attachments  = resource{name: "volumeattachments", group: "storage.k8s.io"}
+	pods             = resource{name: "pods"}
+	nodes            = resource{name: "nodes"}
+	budgets          = resource{name: "poddisruptionbudgets", group: "policy"}
+	replicaSets      = resource{name: "replicasets", group: "apps"}
+	deployments      = resource{name: "deployments", group: "apps"}
+	statefulSets     = resource{name: "statefulsets", group: "apps"}
+	daemonSets       = resource{name: "daemonsets", group: "apps"}
+	controllers      = resource{name: "replicationcontrollers"}
+	jobs             = resource{name: "jobs", group: "batch"}
+	autoscalers      = resource{name: "horizontalpodautoscalers", group: "autoscaling"}
+	volumeClaims     = resource{name: "persistentvolumeclaims"}
+	attachments      = resource{name: "volumeattachments", group: "storage.k8s.io"}
+	evictionRequests = resource{name: "evictionrequests", group: "lifecycle"}
+	evictions        = resource{name: "evictions", group: "lifecycle"}
 )
 
 // always is what every decision needs.
@@ -56,10 +58,13 @@ func eachNeed(p *snapshot.Pod, f func(resource)) {
 	for _, r := range byOwner[schema.FromAPIVersionAndKind(p.Owner.APIVersion, p.Owner.Kind).GroupKind()] {
 		f(r)
 	}
-	if len(p.Claims) == 0 {
-		return
+	if len(p.Claims) > 0 {
+		for _, r := range byClaim {
+			f(r)
+		}
 	}
-	for _, r := range byClaim {
-		f(r)
+	if p.Policy() != "" {
+		f(evictionRequests)
+		f(evictions)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"usher.sh/usher/internal/lifecycle/client"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -18,15 +19,18 @@ type Options struct {
 	Nodes []string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
+	// Evictions reads what concerns governed pods; nil: that is not read.
+	Evictions *client.Client
 }
 
 // Observer keeps one snapshot of a cluster up to date. It implements drainer.Source.
 type Observer struct {
-	client  kubernetes.Interface
-	now     func() time.Time
-	scope   map[string]bool // nil: every node
-	changed chan struct{}
-	steps   chan struct{} // something happened that Start waits for
+	client    kubernetes.Interface
+	evictions *client.Client // nil: not read
+	now       func() time.Time
+	scope     map[string]bool // nil: every node
+	changed   chan struct{}
+	steps     chan struct{} // something happened that Start waits for
 
 	ctx    context.Context //nolint:containedctx // the life of the reflectors that pods ask for later
 	cancel context.CancelFunc
@@ -42,15 +46,16 @@ type Observer struct {
 // read, or with an error that says what is wrong and what to do: the apiserver
 // cannot be reached (within 5 s), or pods, nodes or budgets may not be read. What else
 // cannot be read is a gap in the snapshot.
-func Start(ctx context.Context, client kubernetes.Interface, options Options) (*Observer, error) {
+func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Observer, error) {
 	o := &Observer{
-		client:  client,
-		now:     options.Now,
-		scope:   set(options.Nodes),
-		changed: make(chan struct{}, 1),
-		steps:   make(chan struct{}, 1),
-		cluster: snapshot.NewCluster(),
-		feeds:   map[resource]*feed{},
+		client:    kube,
+		evictions: options.Evictions,
+		now:       options.Now,
+		scope:     set(options.Nodes),
+		changed:   make(chan struct{}, 1),
+		steps:     make(chan struct{}, 1),
+		cluster:   snapshot.NewCluster(),
+		feeds:     map[resource]*feed{},
 	}
 	if o.now == nil {
 		o.now = time.Now

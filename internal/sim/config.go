@@ -28,6 +28,7 @@ type Config struct {
 	ScaleDown   time.Duration // its stabilisation window
 	Detach      time.Duration // from a pod gone to its volumes detached
 	PodGC       time.Duration // from a node deleted to its pods deleted
+	Respond     Delay         // from an EvictionRequest to the first eviction of a governed pod
 
 	Lag    Lag
 	Faults Faults
@@ -40,7 +41,7 @@ type Config struct {
 // waits for a drawn time up to it. Kinds have watches of their own, so observations
 // of two kinds may change their order, those of one kind never do.
 type Lag struct {
-	Pods, Nodes, Budgets, Workloads time.Duration
+	Pods, Nodes, Budgets, Workloads, Requests time.Duration
 }
 
 // Faults is what goes wrong. Shares are between 0 and 1.

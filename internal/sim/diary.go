@@ -42,6 +42,10 @@ func (y *diary) note(a drain.Action) {
 		y.scaled(a)
 	case drain.ScaleMin:
 		step.Target, step.Replicas = "HorizontalPodAutoscaler "+a.Autoscaler.Key().String(), a.Replicas
+	case drain.Ask:
+		step.leave++
+		step.Pods = append(step.Pods, a.Pod)
+	case drain.Withdraw:
 	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark:
 		step.Nodes = append(step.Nodes, a.Node.Name)
 	}

@@ -33,6 +33,10 @@ func (s *Sim) carryOut(a drain.Action) drain.Answer {
 		return s.deletePod(a)
 	case drain.LowerCost, drain.RestoreCost:
 		return s.writeCost(a)
+	case drain.Ask:
+		return s.ask(a)
+	case drain.Withdraw:
+		return s.withdraw(a)
 	case drain.Scale:
 		return s.scale(a)
 	case drain.ScaleMin:

@@ -96,8 +96,10 @@ func nameOf(a drain.Action) string {
 			return fmt.Sprintf("%s grace=%s", a.Pod.Name, *a.Grace)
 		}
 		return a.Pod.Name
-	case drain.LowerCost, drain.RestoreCost:
+	case drain.LowerCost, drain.RestoreCost, drain.Ask:
 		return a.Pod.Name
+	case drain.Withdraw:
+		return a.Request.Name
 	case drain.Scale:
 		return fmt.Sprintf("%s to %d", a.Workload.Name, a.Replicas)
 	case drain.ScaleMin:

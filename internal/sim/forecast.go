@@ -135,7 +135,7 @@ func opensTheWay(actions []drain.Action) bool {
 		switch actions[i].Kind {
 		case drain.Cordon, drain.Uncordon, drain.Unmark, drain.LowerCost, drain.RestoreCost, drain.ScaleMin:
 			return true
-		case drain.Evict, drain.Delete, drain.Mark, drain.Scale:
+		case drain.Evict, drain.Delete, drain.Mark, drain.Scale, drain.Ask, drain.Withdraw:
 		}
 	}
 	return false

@@ -2,12 +2,14 @@ package sim_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -71,7 +73,12 @@ func drawPod(t *rapid.T) podOption {
 	grace := rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, 5 * time.Minute}).Draw(t, "grace")
 	spread := rapid.IntRange(0, 4).Draw(t, "spread") == 0
 	cost := rapid.SampledFrom([]string{"", "", "7"}).Draw(t, "cost")
+	governed := rapid.IntRange(0, 4).Draw(t, "governed") == 0
 	return func(p *snapshot.Pod) {
+		if governed {
+			p.Labels = maps.Clone(p.Labels)
+			p.Labels[v1alpha1.PolicyLabel] = "db"
+		}
 		p.Priority, p.Order, p.Grace, p.SpreadHosts, p.DeletionCost = priority, order, grace, spread, cost
 	}
 }
@@ -130,7 +137,8 @@ func drawConfig(t *rapid.T) sim.Config {
 		Schedule: upTo(500 * time.Millisecond), Boot: upTo(3 * time.Second), Ready: upTo(20 * time.Second), Stop: upTo(10 * time.Second),
 		Controllers: lag("controllers"), Budgets: lag("budget status"),
 		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 2 * time.Second, PodGC: 40 * time.Second,
-		Lag: sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag")},
+		Lag: sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag")},
+		Respond: upTo(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "responders")),
 	}
 }
 

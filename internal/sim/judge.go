@@ -58,6 +58,11 @@ func (s *Sim) Leftovers(drainID string) []string {
 			left = append(left, "deletion cost of pod "+p.Key().String())
 		}
 	}
+	for _, r := range s.truth.Requests() {
+		if r.DrainOf() == drainID && s.truth.Pod(r.PodUID) != nil {
+			left = append(left, "request "+r.Key().String())
+		}
+	}
 	return left
 }
 
@@ -84,8 +89,9 @@ func (j *judge) asked(s *Sim, a drain.Action) {
 		return
 	}
 	switch a.Kind {
-	case drain.Evict, drain.Delete:
+	case drain.Evict, drain.Delete, drain.Ask:
 		j.mayTouch(s, a)
+		j.mayEvict(s, a)
 	case drain.LowerCost:
 		if !j.targets[a.Pod.Node] {
 			j.report(s, "lowered the cost of %s, which is not on a targeted node", a.Pod.Key())
@@ -96,7 +102,14 @@ func (j *judge) asked(s *Sim, a drain.Action) {
 		}
 	case drain.Uncordon:
 		j.mayUncordon(s, a)
-	case drain.Cordon, drain.Mark, drain.Unmark, drain.Scale, drain.ScaleMin:
+	case drain.Cordon, drain.Mark, drain.Unmark, drain.Scale, drain.ScaleMin, drain.Withdraw:
+	}
+}
+
+// mayEvict checks that a governed pod is only asked for: its system lets it go.
+func (j *judge) mayEvict(s *Sim, a drain.Action) {
+	if a.Kind != drain.Ask && a.Pod.Policy() != "" && !j.req.DisableEviction && !a.Pod.Terminating() {
+		j.report(s, "%s of %s, which policy %s governs", a.Kind, a.Pod.Key(), a.Pod.Policy())
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	nodeChannel
 	budgetChannel
 	workloadChannel
+	requestChannel
 	channels
 )
 
@@ -35,6 +36,7 @@ func newWatch(lag Lag, dice *rand.Rand) *watch {
 	w := &watch{dice: dice, direct: lag == Lag{}}
 	w.most[podChannel], w.most[nodeChannel] = lag.Pods, lag.Nodes
 	w.most[budgetChannel], w.most[workloadChannel] = lag.Budgets, lag.Workloads
+	w.most[requestChannel] = lag.Requests
 	return w
 }
 

@@ -24,6 +24,8 @@ func (c *Cluster) Clone() *Cluster {
 		claims:      maps.Clone(c.claims),
 		attachments: maps.Clone(c.attachments),
 		attachedTo:  cloneInner(c.attachedTo),
+		requests:    maps.Clone(c.requests),
+		evictions:   maps.Clone(c.evictions),
 		gaps:        maps.Clone(c.gaps),
 	}
 }

@@ -41,6 +41,8 @@ type Cluster struct {
 	claims        map[Key]*Claim
 	attachments   map[string]*Attachment
 	attachedTo    map[string]map[string]*Attachment // by node
+	requests      map[Key]*Request
+	evictions     map[Key]*Eviction
 	gaps          map[string]Gap
 }
 
@@ -72,6 +74,8 @@ func NewCluster() *Cluster {
 		claims:        map[Key]*Claim{},
 		attachments:   map[string]*Attachment{},
 		attachedTo:    map[string]map[string]*Attachment{},
+		requests:      map[Key]*Request{},
+		evictions:     map[Key]*Eviction{},
 		gaps:          map[string]Gap{},
 	}
 }

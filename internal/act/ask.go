@@ -1,0 +1,57 @@
+package act
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const evictionRequests = "evictionrequests"
+
+// errAsksNobody is the answer of a writer that was given no way to ask.
+var errAsksNobody = errors.New("asking for an eviction: this command makes no eviction requests")
+
+// ask makes the drain's EvictionRequest for the pod. Its name follows from both, so that asking twice makes one.
+func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
+	client, err := w.lifecycle()
+	if err != nil {
+		return nil, err
+	}
+	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}, snapshot.RequesterOf(a.Drain))
+	return client.Post().Namespace(a.Pod.Namespace).Resource(evictionRequests).
+		VersionedParams(&metav1.CreateOptions{DryRun: w.dryRun(), FieldManager: fieldManager}, scheme.ParameterCodec).
+		Body(request), nil
+}
+
+// withdraw deletes the request, which counts as its withdrawal.
+func (w *Writer) withdraw(a drain.Action) (*rest.Request, error) {
+	client, err := w.lifecycle()
+	if err != nil {
+		return nil, err
+	}
+	return client.Delete().Namespace(a.Request.Namespace).Resource(evictionRequests).Name(a.Request.Name).
+		Body(&metav1.DeleteOptions{
+			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+			Preconditions: metav1.NewUIDPreconditions(string(a.Request.UID)),
+			DryRun:        w.dryRun(),
+		}), nil
+}
+
+func (w *Writer) lifecycle() (rest.Interface, error) {
+	if w.Evictions == nil {
+		return nil, errAsksNobody
+	}
+	return w.Evictions.REST()
+}
+
+// askedBefore reports whether the request that was to be made is there: an earlier try was carried out.
+func askedBefore(a drain.Action, err error) bool {
+	return a.Kind == drain.Ask && apierrors.IsAlreadyExists(err)
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"usher.sh/usher/internal/install"
+)
+
+const installLong = `Install Usher's manager into the cluster, or bring it to this version: custom
+resources, roles, two replicas of the manager, and the webhooks. Nothing is governed
+until somebody writes an EvictionPolicy. What is there already is brought up to date;
+running it again changes nothing.
+
+With --dry-run=client the manifests are printed and the cluster is not asked (it is
+taken not to serve the eviction request API); with --dry-run=server it checks them and
+changes nothing.`
+
+// The values of --dry-run.
+const (
+	dryNone   = "none"
+	dryClient = "client"
+	dryServer = "server"
+)
+
+// InstallOptions is what `usher install` was asked for.
+type InstallOptions struct {
+	genericiooptions.IOStreams
+
+	config  *genericclioptions.ConfigFlags
+	image   string
+	url     string
+	dryRun  string
+	timeout time.Duration
+}
+
+func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &InstallOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install the manager into the cluster, or upgrade it",
+		Long:  installLong,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&o.image, "image", "", "The manager's image; default: as in the manifests.")
+	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
+	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryNone, "none, client or server.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait until the manager is ready.")
+	return cmd
+}
+
+// Validate checks the flags.
+func (o *InstallOptions) Validate() error {
+	switch o.dryRun {
+	case dryNone, dryClient, dryServer:
+	default:
+		return fmt.Errorf("--dry-run is %q; it can be none, client or server", o.dryRun)
+	}
+	if o.url != "" && o.image != "" {
+		return fmt.Errorf("--image has no meaning with --webhook-url: nothing is run in the cluster then")
+	}
+	return nil
+}
+
+// Run installs.
+func (o *InstallOptions) Run(ctx context.Context) error {
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.image, URL: o.url}
+	if o.dryRun == dryClient {
+		return o.print(options)
+	}
+	cluster, served, err := connectInstall(o.config, o.IOStreams)
+	if err != nil {
+		return err
+	}
+	options.LifecycleServed = served
+	objects, err := install.Objects(options)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
+	defer cancel()
+	if err := cluster.Apply(ctx, objects, o.dryRun == dryServer); err != nil || o.dryRun == dryServer {
+		return err
+	}
+	if err := cluster.WaitReady(ctx, objects); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out, "installed; next: write an EvictionPolicy (usher roles lists what there is for which system)")
+	return nil
+}
+
+func (o *InstallOptions) print(options install.Options) error {
+	objects, err := install.Objects(options)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := o.printOne(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *InstallOptions) printOne(object *unstructured.Unstructured) error {
+	text, err := yaml.Marshal(object.Object)
+	if err != nil {
+		return fmt.Errorf("printing %s: %w", install.Ref(object), err)
+	}
+	_, err = fmt.Fprintf(o.Out, "---\n%s", text)
+	return err
+}
+
+// systemNamespace is the namespace that the flag names, or the manifests': never that of the kubeconfig's context, which
+// is meant for something else.
+func systemNamespace(config *genericclioptions.ConfigFlags) string {
+	if *config.Namespace != "" {
+		return *config.Namespace
+	}
+	return install.DefaultNamespace
+}
+
+// connectInstall connects, and asks whether the cluster serves the eviction request API itself.
+func connectInstall(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) (install.Cluster, bool, error) {
+	access, err := restConfig(config)
+	if err != nil {
+		return install.Cluster{}, false, err
+	}
+	access = rest.CopyConfig(access)
+	access.ContentType, access.AcceptContentTypes = "", "" // custom resources speak JSON
+	asked, err := discovery.NewDiscoveryClientForConfig(access)
+	if err != nil {
+		return install.Cluster{}, false, fmt.Errorf("making a client for %s: %w", access.Host, err)
+	}
+	served, err := install.LifecycleServed(asked)
+	if err != nil {
+		return install.Cluster{}, false, err
+	}
+	c, err := client.NewWithWatch(access, client.Options{})
+	if err != nil {
+		return install.Cluster{}, false, fmt.Errorf("making a client for %s: %w", access.Host, err)
+	}
+	return install.Cluster{Client: c, Out: streams.Out}, served, nil
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/install"
+)
+
+const uninstallLong = `Remove Usher from the cluster, with all policies and everything that it has written
+on pods and namespaces. Webhooks go first, so that nothing is refused any more; then
+the policies, for which the manager undoes what it has prepared. What could not be
+undone is named.`
+
+// UninstallOptions is what `usher uninstall` was asked for.
+type UninstallOptions struct {
+	genericiooptions.IOStreams
+
+	config  *genericclioptions.ConfigFlags
+	dryRun  bool
+	timeout time.Duration
+}
+
+func newUninstallCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &UninstallOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove the manager, all policies and all traces from the cluster",
+		Long:  uninstallLong,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context()) },
+	}
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Say what would be removed, and remove nothing.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long it may take altogether.")
+	return cmd
+}
+
+// Run uninstalls.
+func (o *UninstallOptions) Run(ctx context.Context) error {
+	cluster, _, err := connectInstall(o.config, o.IOStreams)
+	if err != nil {
+		return err
+	}
+	namespace := systemNamespace(o.config)
+	// Everything, whatever was installed: what is not there is passed over.
+	objects, err := install.Objects(install.Options{Namespace: namespace})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
+	defer cancel()
+	return cluster.Remove(ctx, objects, namespace, o.dryRun)
+}

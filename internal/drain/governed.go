@@ -1,0 +1,118 @@
+package drain
+
+import (
+	"strings"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// requests is the resource whose gap says that nobody can be asked.
+const requests = "evictionrequests"
+
+// mayAsk reports whether the pod is governed and leaves by an EvictionRequest. Where the
+// cluster has no such objects, where the drain may not make them, or where its request came
+// to nothing, the eviction API is left, and Usher's admission decides there.
+func (d *decider) mayAsk(p *snapshot.Pod) bool {
+	if p.Policy() == "" || d.req.DisableEviction {
+		return false
+	}
+	if gap, unknown := d.Cluster.Gap(requests); unknown && gap.Final {
+		return false
+	}
+	if own := d.requestFor(p); own != nil {
+		return own.Failed == ""
+	}
+	_, t := d.standing(Ask, p.UID, "")
+	return t == nil || !final(t.answer.Code)
+}
+
+func (d *decider) requestFor(p *snapshot.Pod) *snapshot.Request {
+	return d.Cluster.RequestBy(snapshot.RequesterOf(d.req.Self.ID), p)
+}
+
+// judgeGoverned asks for the pod's eviction, and says what those say who make it safe.
+func (d *decider) judgeGoverned(s PodStatus) PodStatus {
+	p := s.Pod
+	own := d.requestFor(p)
+	switch gap, unknown := d.Cluster.Gap(requests); {
+	case unknown:
+		s.Blockers = append(s.Blockers, Blocker{
+			Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node,
+			Message: "whether its eviction was asked for is not known: " + gap.Reason, WayOut: "wait",
+		})
+	case own == nil && len(s.Blockers) == 0:
+		s.Blockers = d.ask(p)
+		if len(s.Blockers) == 0 {
+			s.State = Evicting
+		}
+	case own != nil:
+		s.Blockers = append(s.Blockers, d.responderSays(p))
+	}
+	return s
+}
+
+// ask makes the request, or returns what the server said to the last attempt.
+func (d *decider) ask(p *snapshot.Pod) []Blocker {
+	d.try(Action{Kind: Ask, Pod: p, Drain: d.req.Self.ID, Why: "policy " + p.Policy() + " governs it"})
+	at, t := d.standing(Ask, p.UID, "")
+	if at != held {
+		return nil
+	}
+	return []Blocker{{
+		Reason: refusalReason[t.answer.Code], Pod: p.Key(), Node: p.Node, Retry: t.retryAt,
+		Message: "asking for its eviction: " + t.answer.Message, WayOut: refusalWayOut(t.answer.Code, p),
+	}}
+}
+
+// takenUpWithin is how long it may take until somebody works on a request. After that the
+// controller is probably not there.
+const takenUpWithin = 30 * time.Second
+
+// responderSays returns the words of whoever works on the pod's eviction.
+func (d *decider) responderSays(p *snapshot.Pod) Blocker {
+	b := Blocker{Reason: AskedFor, Pod: p.Key(), Node: p.Node, WayOut: "wait", Message: "its eviction was asked for"}
+	e := d.Cluster.EvictionOf(p)
+	switch {
+	case e == nil || e.Responder == "":
+		t := d.led.tries[tryKey{Ask, p.UID}]
+		if t != nil && d.Now.Sub(t.sent) > takenUpWithin {
+			b.Message += ", and nobody takes it up"
+			b.WayOut = "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
+		} else if t != nil {
+			d.wake(t.sent.Add(takenUpWithin + time.Second))
+		}
+	case e.Message == "":
+		b.Since, b.Message = e.Since, "its eviction was asked for; "+e.Responder+" works on it"
+	default:
+		b.Reason, b.Since, b.Message = SystemDecides, e.Since, e.Message
+		b.Dead = strings.HasPrefix(e.Message, v1alpha1.NeverPrefix)
+		b.WayOut = "wait, or look closer: usher why pod/" + p.Name + " -n " + p.Namespace
+	}
+	return b
+}
+
+// withdraw takes back the requests of the drains that owns accepts. Those of pods that are
+// gone are only in the way.
+func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []string {
+	for _, r := range d.Cluster.Requests() {
+		id := r.DrainOf()
+		if id == "" || !owns(snapshot.Drainer{ID: id}) {
+			continue
+		}
+		failed = d.undoOr(failed, Action{Kind: Withdraw, Request: r, Why: "the drain has ended"}, "the request "+r.Namespace+"/"+r.Name+" still asks for its pod's eviction", revert)
+	}
+	return failed
+}
+
+// awaitRequest waits until a request is seen that was, or may have been, made.
+func (d *decider) awaitRequest(t *try) {
+	p := t.action.Pod
+	until := t.done.Add(unseenFor)
+	if t.done.IsZero() || !perhapsDone(t.answer.Code) || !d.Now.Before(until) || d.requestFor(p) != nil || d.Cluster.Pod(p.UID) == nil {
+		return
+	}
+	d.pending = true
+	d.wake(until)
+}

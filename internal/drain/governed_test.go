@@ -1,0 +1,114 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// governed is a pod that policy db governs.
+func governed(p *snapshot.Pod) { p.Labels = map[string]string{v1alpha1.PolicyLabel: "db"} }
+
+// askedBy is this drain's request for a pod.
+func askedBy(id, pod string, options ...func(*snapshot.Request)) fact {
+	r := &snapshot.Request{
+		Namespace: "default", Name: pod + "-" + id, UID: types.UID("request-" + pod), PodUID: types.UID("uid-" + pod),
+		Requester: snapshot.RequesterOf(id),
+	}
+	for _, o := range options {
+		o(r)
+	}
+	return func(c *snapshot.Cluster) { c.SetRequest(r) }
+}
+
+func failed(why string) func(*snapshot.Request) {
+	return func(r *snapshot.Request) { r.Failed = why }
+}
+
+// evictionOf is what a responder says about a pod.
+func evictionOf(pod, responder, message string) fact {
+	e := &snapshot.Eviction{
+		Namespace: "default", Name: "pod-1-" + pod, UID: types.UID("eviction-" + pod), PodUID: types.UID("uid-" + pod),
+		Created: start, Since: start, Responder: responder, Message: message,
+	}
+	return func(c *snapshot.Cluster) { c.SetEviction(e) }
+}
+
+func gap(resource, reason string, final bool) fact {
+	return func(c *snapshot.Cluster) {
+		c.SetGap(snapshot.Gap{Resource: resource, Reason: reason, Final: final})
+	}
+}
+
+func TestGovernedPodsAreAskedFor(t *testing.T) {
+	said := evictionOf("db-0", "responder.usher.sh/governor", "it leads 3 shards")
+	cases := []struct {
+		name     string
+		facts    []fact
+		disable  bool
+		actions  []string
+		blockers []string
+		outcome  drain.Outcome
+	}{
+		{name: "it is asked for, not evicted", actions: []string{"ask db-0"}},
+		{name: "the responder's words are the blocker", facts: []fact{askedBy(me, "db-0"), said}, blockers: []string{"db-0: SystemDecides"}},
+		{
+			name: "never is final", facts: []fact{askedBy(me, "db-0"), evictionOf("db-0", "x.io/y", "Never: it is a single server")},
+			blockers: []string{"db-0: SystemDecides!"}, actions: []string{"mark a blocked"}, outcome: drain.Running,
+		},
+		{name: "nobody has taken it up yet", facts: []fact{askedBy(me, "db-0")}, blockers: []string{"db-0: AskedFor"}},
+		{name: "somebody else's request is not ours", facts: []fact{askedBy("other", "db-0"), said}, actions: []string{"ask db-0"}},
+		{name: "without such objects the eviction API is left", facts: []fact{gap("evictionrequests", "not served", true)}, actions: []string{"evict db-0"}},
+		{name: "what is not read yet is waited for", facts: []fact{gap("evictionrequests", "not read yet", false)}, blockers: []string{"db-0: EvidenceUnavailable"}},
+		{name: "a request that failed leaves the eviction API", facts: []fact{askedBy(me, "db-0", failed("NoFurtherResponder"))}, actions: []string{"evict db-0"}},
+		{name: "--disable-eviction asks nobody", disable: true, actions: []string{"delete db-0"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			req := ask("a")
+			req.DisableEviction = c.disable
+			s := tell(t, req, append([]fact{node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3)}, c.facts...)...)
+			s.expect(c.actions...)
+			s.holds(c.blockers...)
+			s.ends(c.outcome)
+		})
+	}
+}
+
+func TestUnansweredRequestsNameTheManager(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3))
+	s.expect("ask db-0")
+	s.answer(drain.Accepted)
+	s.then(time.Minute, askedBy(me, "db-0"))
+	s.decide()
+	s.holds("db-0: AskedFor")
+	if said := s.last.Blockers()[0].Message; said != "its eviction was asked for, and nobody takes it up" {
+		t.Errorf("it says %q", said)
+	}
+}
+
+func TestRequestsAreWithdrawn(t *testing.T) {
+	cases := []struct {
+		name string
+		by   string
+		want []string
+	}{
+		{name: "its own", by: me, want: []string{"withdraw db-0-me"}},
+		{name: "a dead drain's", by: "dead", want: []string{"withdraw db-0-dead"}},
+		{name: "nobody else's", by: "other", want: []string{"mark a interrupted"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			req := ask("a")
+			req.Dead = map[string]bool{"dead": true}
+			s := tell(t, req, node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(c.by, "db-0"))
+			s.led.End(drain.Interrupted)
+			s.expect(c.want...)
+		})
+	}
+}

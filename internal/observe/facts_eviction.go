@@ -1,0 +1,62 @@
+package observe
+
+import (
+	"time"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// RequestFacts returns what decisions know of an EvictionRequest.
+func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
+	facts := &snapshot.Request{
+		Namespace: r.Namespace,
+		Name:      r.Name,
+		UID:       r.UID,
+		Requester: r.Spec.Requester,
+		Withdrawn: r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
+	}
+	if pod := r.Spec.Target.Pod; pod != nil {
+		facts.PodUID = pod.UID
+	}
+	if failed := apimeta.FindStatusCondition(r.Status.Conditions, string(api.EvictionConditionFailed)); failed != nil && failed.Status == metav1.ConditionTrue {
+		facts.Failed = failed.Reason + ": " + failed.Message
+	}
+	return facts
+}
+
+// EvictionFacts returns what decisions know of an Eviction.
+func EvictionFacts(e *api.Eviction) *snapshot.Eviction {
+	facts := &snapshot.Eviction{
+		Namespace: e.Namespace,
+		Name:      e.Name,
+		UID:       e.UID,
+		Created:   e.CreationTimestamp.Time,
+		Ended:     lifecycle.Final(e),
+	}
+	if pod := e.Spec.Target.Pod; pod != nil {
+		facts.PodUID = pod.UID
+	}
+	for i := range e.Status.TargetResponders {
+		name := e.Status.TargetResponders[i].Name
+		entry := lifecycle.Entry(e, name)
+		if e.Status.TargetResponders[i].State != api.ResponderStateActive || entry == nil {
+			continue
+		}
+		facts.Responder, facts.Message = name, ptr.Deref(entry.Message, "")
+		facts.Since, facts.Expected = timeOf(entry.StartTime), timeOf(entry.ExpectedCompletionTime)
+	}
+	return facts
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}

@@ -1,0 +1,110 @@
+package snapshot
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Request is an EvictionRequest: somebody wants a pod gone.
+type Request struct {
+	Namespace string
+	Name      string
+	UID       types.UID
+	PodUID    types.UID
+	Requester string // domain-prefixed: drain.usher.sh/<drain id>
+	Withdrawn bool   // its intent is no longer an eviction
+	Failed    string // why it comes to nothing; "" while it may come to something
+}
+
+// Key returns namespace and name.
+func (r *Request) Key() Key { return Key{Namespace: r.Namespace, Name: r.Name} }
+
+// drainRequester is the domain of the requesters that drains are.
+const drainRequester = "drain.usher.sh/"
+
+// RequesterOf returns the name under which a drain asks for evictions.
+func RequesterOf(drain string) string { return drainRequester + drain }
+
+// DrainOf returns the id of the drain that asks, "" where no drain does.
+func (r *Request) DrainOf() string {
+	id, found := strings.CutPrefix(r.Requester, drainRequester)
+	if !found {
+		return ""
+	}
+	return id
+}
+
+// Eviction is what becomes of the requests for one pod.
+type Eviction struct {
+	Namespace string
+	Name      string
+	UID       types.UID
+	PodUID    types.UID
+	Created   time.Time
+	Ended     bool      // a condition says that it is over, one way or the other
+	Responder string    // who works on it, "" if nobody does
+	Message   string    // that responder's words
+	Since     time.Time // when that responder began
+	Expected  time.Time // when it expects to be done; zero: not known
+}
+
+// Key returns namespace and name.
+func (e *Eviction) Key() Key { return Key{Namespace: e.Namespace, Name: e.Name} }
+
+// Policy returns the name of the policy that governs the pod, "" where none does.
+func (p *Pod) Policy() string { return p.Labels[v1alpha1.PolicyLabel] }
+
+// SetRequest adds or replaces a request.
+func (c *Cluster) SetRequest(r *Request) { c.requests[r.Key()] = r }
+
+// DeleteRequest forgets a request.
+func (c *Cluster) DeleteRequest(key Key) { delete(c.requests, key) }
+
+// Requests returns all requests, sorted by namespace and name.
+func (c *Cluster) Requests() []*Request {
+	return sortedBy(c.requests, func(a, b *Request) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// RequestBy returns what this requester asks for the pod, or nil.
+func (c *Cluster) RequestBy(requester string, pod *Pod) *Request {
+	for _, r := range c.requests {
+		if r.PodUID == pod.UID && r.Namespace == pod.Namespace && r.Requester == requester {
+			return r
+		}
+	}
+	return nil
+}
+
+// SetEviction adds or replaces an eviction.
+func (c *Cluster) SetEviction(e *Eviction) { c.evictions[e.Key()] = e }
+
+// DeleteEviction forgets an eviction.
+func (c *Cluster) DeleteEviction(key Key) { delete(c.evictions, key) }
+
+// Evictions returns all evictions, sorted by namespace and name.
+func (c *Cluster) Evictions() []*Eviction {
+	return sortedBy(c.evictions, func(a, b *Eviction) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// EvictionOf returns the eviction of a pod that is under way, or nil.
+func (c *Cluster) EvictionOf(pod *Pod) *Eviction {
+	var oldest *Eviction
+	for _, e := range c.evictions {
+		if e.PodUID != pod.UID || e.Namespace != pod.Namespace || e.Ended {
+			continue
+		}
+		if oldest == nil || e.Created.Before(oldest.Created) {
+			oldest = e
+		}
+	}
+	return oldest
+}
