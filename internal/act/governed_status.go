@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -49,4 +51,50 @@ func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) erro
 	}
 	g.Book.Learn(policy)
 	return nil
+}
+
+// seenPatch is the part of a policy's status that says what is seen.
+type seenPatch struct {
+	Metadata patchMeta  `json:"metadata"`
+	Status   seenStatus `json:"status"`
+}
+
+type seenStatus struct {
+	ObservedGeneration int64                 `json:"observedGeneration"`
+	Conditions         []metav1.Condition    `json:"conditions"`
+	Members            int32                 `json:"members"`
+	Roles              []v1alpha1.RoleStatus `json:"roles"`
+	System             seenSystem            `json:"system"`
+}
+
+// seenSystem writes every field: what is left out of a merge patch stays as it was.
+type seenSystem struct {
+	Kind     string       `json:"kind"`
+	Observed *metav1.Time `json:"observed"`
+	Summary  string       `json:"summary"`
+	Error    string       `json:"error"`
+}
+
+// WriteSeen writes into a policy's status what is seen of its members and its system. It insists on no version: the
+// permits of others are not its business, and are not touched.
+func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolicy, seen v1alpha1.EvictionPolicyStatus) drain.Answer {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	body, err := json.Marshal(seenPatch{
+		Metadata: patchMeta{UID: policy.UID},
+		Status: seenStatus{
+			ObservedGeneration: seen.ObservedGeneration, Conditions: seen.Conditions,
+			Members: seen.Members, Roles: seen.Roles, System: seenSystem(seen.System),
+		},
+	})
+	if err != nil {
+		return rejected("writing a policy's status: " + err.Error())
+	}
+	changed := &v1alpha1.EvictionPolicy{}
+	changed.Namespace, changed.Name = policy.Namespace, policy.Name
+	err = g.Client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
+	if err == nil {
+		g.Book.Learn(changed)
+	}
+	return AnswerOf(err)
 }

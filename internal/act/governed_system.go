@@ -25,7 +25,7 @@ func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.An
 		return AnswerOf(err)
 	}
 	err = g.Keeper.Prepare(ctx, policy, action.Step)
-	g.hear(policy, eviction.Heard{UID: action.Step.UID, Name: action.Step.Name}, err)
+	g.hear(policy, eviction.Heard{Step: action.Step}, err)
 	return systemAnswer(err)
 }
 
@@ -35,7 +35,7 @@ func (g *Governed) undo(ctx context.Context, action eviction.Action) drain.Answe
 		return AnswerOf(err)
 	}
 	done, err := g.Keeper.Undo(ctx, policy, action.Step)
-	g.hear(policy, eviction.Heard{UID: action.Step.UID, Name: action.Step.Name, Undo: true, Done: done}, err)
+	g.hear(policy, eviction.Heard{Step: action.Step, Undo: true, Done: done}, err)
 	return systemAnswer(err)
 }
 
@@ -58,7 +58,7 @@ func (g *Governed) hear(policy *v1alpha1.EvictionPolicy, heard eviction.Heard, e
 	if g.heard == nil {
 		g.heard = map[heardKey]eviction.Heard{}
 	}
-	g.heard[heardKey{policy.UID, heard.UID, heard.Name, heard.Undo}] = heard
+	g.heard[heardKey{policy.UID, heard.Step.UID, heard.Step.Name, heard.Undo}] = heard
 }
 
 // Heard returns what the policy's system said to the last call for each step that its status still names, and forgets
@@ -93,7 +93,7 @@ func (g *Governed) Forget(policy types.UID) {
 func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Heard) bool {
 	for i := range policy.Status.Preparations {
 		p := &policy.Status.Preparations[i]
-		if p.UID == said.UID && p.Name == said.Name {
+		if p.UID == said.Step.UID && p.Name == said.Step.Name {
 			return true
 		}
 	}

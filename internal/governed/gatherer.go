@@ -53,7 +53,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	}
 	claims := eviction.Claims(in.Policies, pod)
 	if len(claims) > 0 {
-		if in.Node, err = g.node(ctx, pod.Node); err != nil {
+		if in.Node, err = g.Node(ctx, pod.Node); err != nil {
 			return in, err
 		}
 		if in.Peers, err = g.peers(ctx, pod.Namespace, policies); err != nil {
@@ -84,7 +84,8 @@ func (g *Gatherer) evidence(ctx context.Context, policies []*v1alpha1.EvictionPo
 // judged.
 func usable(maxAge time.Duration) time.Duration { return maxAge - maxAge/10 }
 
-func (g *Gatherer) node(ctx context.Context, name string) (*snapshot.Node, error) {
+// Node returns what is known of a node; nil if that is nothing.
+func (g *Gatherer) Node(ctx context.Context, name string) (*snapshot.Node, error) {
 	if name == "" {
 		return nil, nil
 	}

@@ -1,0 +1,159 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Reasons of a policy's conditions.
+const (
+	ReasonGoverning         = "Governing"
+	ReasonNoMembers         = "NoMembers"
+	ReasonAsking            = "Asking"
+	ReasonInvalid           = "Invalid"
+	ReasonSuspended         = "Suspended"
+	ReasonClaimedTwice      = "ClaimedTwice"
+	ReasonMemberUnknown     = "MemberUnknown"
+	ReasonSystemUnreachable = "SystemUnreachable"
+	ReasonUndoing           = "Undoing"
+)
+
+// verdict is what the three conditions say together.
+type verdict struct {
+	ready       metav1.ConditionStatus
+	reason      string
+	message     string
+	reconciling bool // it is being worked on, and will pass without anybody's doing
+	stalled     bool // a person has to do something
+}
+
+func ready(reason, message string) verdict {
+	return verdict{ready: metav1.ConditionTrue, reason: reason, message: message}
+}
+
+func stalled(reason, message string) verdict {
+	return verdict{ready: metav1.ConditionFalse, reason: reason, message: message, stalled: true}
+}
+
+func reconciling(reason, message string) verdict {
+	return verdict{ready: metav1.ConditionFalse, reason: reason, message: message, reconciling: true}
+}
+
+// verdict names the first thing that keeps the policy from doing what it is for.
+func (f *facts) verdict(members []member) verdict {
+	switch {
+	case f.policy.DeletionTimestamp != nil:
+		return reconciling(ReasonUndoing, "the policy is being deleted, which waits until its system has taken back: "+steps(f.policy))
+	case len(f.problems) > 0:
+		return stalled(ReasonInvalid, f.problemText())
+	case f.policy.Spec.Suspend:
+		return verdict{
+			ready: metav1.ConditionFalse, reason: ReasonSuspended,
+			message: "spec.suspend is set: nothing is prepared and nobody is evicted, and who asks for an eviction is refused; unset it to go on",
+		}
+	}
+	if text := claimedTwice(members); text != "" {
+		return stalled(ReasonClaimedTwice, text)
+	}
+	if text := unknownMembers(members); text != "" {
+		return stalled(ReasonMemberUnknown, text)
+	}
+	return f.systemVerdict(members)
+}
+
+func (f *facts) systemVerdict(members []member) verdict {
+	switch {
+	case f.evidence == nil:
+		return reconciling(ReasonAsking, "the system is being asked for the first time; its members stay until it has answered")
+	case f.evidence.Error != "":
+		return reconciling(ReasonSystemUnreachable, "the system cannot be asked, so members whose rules need its word stay where they are: "+f.evidence.Error)
+	case len(members) == 0:
+		return ready(ReasonNoMembers, "no pod of the namespace matches a selector in spec.members")
+	}
+	return ready(ReasonGoverning, fmt.Sprintf("%s, and the system answers", count(len(members), "member")))
+}
+
+func (f *facts) problemText() string {
+	texts := make([]string, len(f.problems))
+	for i, p := range f.problems {
+		texts[i] = p.Path + ": " + p.Message
+	}
+	return "the policy cannot be used, so its members stay where they are: " + enumerate(texts, "; ")
+}
+
+// claimedTwice names the pods that other entries claim as well.
+func claimedTwice(members []member) string {
+	var pods, policies []string
+	for _, m := range members {
+		if len(m.claims) < 2 {
+			continue
+		}
+		pods = append(pods, m.pod.Name)
+		for _, claim := range m.claims {
+			entry := fmt.Sprintf("%s (spec.members[%d])", claim.Policy.Name, claim.Entry)
+			if !slices.Contains(policies, entry) {
+				policies = append(policies, entry)
+			}
+		}
+	}
+	if len(pods) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s claimed more than once, by %s, and stay where they are until only one claims them: %s",
+		count(len(pods), "pod"), strings.Join(policies, " and "), enumerate(pods, ", "))
+}
+
+func unknownMembers(members []member) string {
+	var texts []string
+	for _, m := range members {
+		if m.own.Error != "" {
+			texts = append(texts, m.pod.Name+": "+m.own.Error)
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the id of %s cannot be told from spec.members[].id: %s", count(len(texts), "pod"), enumerate(texts, "; "))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// enumerate names the first few and counts the rest, so that a status stays readable.
+func enumerate(texts []string, separator string) string {
+	const most = 5
+	if len(texts) <= most {
+		return strings.Join(texts, separator)
+	}
+	return fmt.Sprintf("%s%sand %d more", strings.Join(texts[:most], separator), separator, len(texts)-most)
+}
+
+// set writes Ready always, and the other two only while they are true, as kstatus has it.
+func (v verdict) set(conditions *[]metav1.Condition, generation int64, now time.Time) {
+	put := func(kind string, status metav1.ConditionStatus) {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: v.reason, Message: v.message,
+			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+		})
+	}
+	put(v1alpha1.ConditionReady, v.ready)
+	for kind, holds := range map[string]bool{v1alpha1.ConditionReconciling: v.reconciling, v1alpha1.ConditionStalled: v.stalled} {
+		if holds {
+			put(kind, metav1.ConditionTrue)
+		} else {
+			meta.RemoveStatusCondition(conditions, kind)
+		}
+	}
+	slices.SortFunc(*conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}

@@ -1,0 +1,156 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const (
+	// idle is how often a status is renewed while nothing happens, busy while members are on their way or being prepared,
+	// firstAnswer while the system has not answered at all.
+	idle        = 30 * time.Second
+	busy        = 5 * time.Second
+	firstAnswer = time.Second
+	// soon is when to look again after somebody else has written the policy in between.
+	soon = 50 * time.Millisecond
+)
+
+// facts is what is known of a policy at one moment.
+type facts struct {
+	now      time.Time
+	policy   *v1alpha1.EvictionPolicy
+	problems []eviction.Problem
+	all      []eviction.Declared // the namespace's
+	own      eviction.Declared
+	pods     []*snapshot.Pod
+	peers    []*snapshot.Pod // those of pods that are on their way, or that the status names
+	nodes    map[string]*snapshot.Node
+	evidence *eviction.Evidence // nil: the system has not answered yet
+}
+
+func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (result reconcile.Result, err error) {
+	f, err := s.gather(ctx, key.NamespacedName)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer func() {
+		if writeErr := s.writeStatus(ctx, f); err == nil {
+			err = writeErr
+		}
+	}()
+	next, err := s.tidy(ctx, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := s.hold(ctx, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: min(next, f.renewal())}, nil
+}
+
+func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
+	book := s.Gatherer.Book
+	policy, err := book.Policy(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := book.Policies(ctx, key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := book.Pods(ctx, key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	own := book.Declared(policy)
+	f := &facts{
+		now: s.Gatherer.Now(), policy: policy, problems: own.Policy.Problems(),
+		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(policy),
+		nodes: map[string]*snapshot.Node{},
+	}
+	for _, pod := range pods {
+		if pod.Terminating() || f.names(pod) {
+			f.peers = append(f.peers, pod)
+		}
+		if _, known := f.nodes[pod.Node]; !known {
+			if f.nodes[pod.Node], err = s.Gatherer.Node(ctx, pod.Node); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// names reports whether the status speaks of the pod.
+func (f *facts) names(pod *snapshot.Pod) bool {
+	leaving := func(l v1alpha1.Leaving) bool { return l.Pod == pod.Name }
+	prepared := func(p v1alpha1.PreparationStatus) bool { return p.Pod == pod.Name }
+	return slices.ContainsFunc(f.policy.Status.Leaving, leaving) || slices.ContainsFunc(f.policy.Status.Preparations, prepared)
+}
+
+func (f *facts) renewal() time.Duration {
+	switch {
+	case f.evidence == nil && len(f.problems) == 0:
+		return firstAnswer
+	case len(f.policy.Status.Leaving) > 0, len(f.policy.Status.Preparations) > 0:
+		return busy
+	}
+	return idle
+}
+
+// tidy carries out what can be settled, and returns when to look again.
+func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
+	in := eviction.TidyInput{Now: f.now, Policy: f.own, Pods: f.pods, Heard: s.Act.Heard(f.policy)}
+	if err := s.wanted(ctx, f, &in); err != nil {
+		return 0, err
+	}
+	result := eviction.Tidy(in)
+	if len(result.Confirm) > 0 {
+		var err error
+		if in.Sights, err = s.sights(ctx, result.Confirm); err != nil {
+			return 0, err
+		}
+		result = eviction.Tidy(in)
+	}
+	action, answer := s.Act.DoAll(ctx, result.Actions)
+	switch answer.Code {
+	case drain.Accepted:
+	case drain.Conflict:
+		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy))
+	default:
+		s.warn(f.policy, "TidyFailed", "%s: %s", action.Why, answer.Message)
+		return busy, nil
+	}
+	if result.NextLook.IsZero() {
+		return idle, nil
+	}
+	return max(soon, result.NextLook.Sub(s.Gatherer.Now())), nil
+}
+
+// sights looks at pods past the cache, which may show a pod as gone that was only not delivered yet.
+func (s *shell) sights(ctx context.Context, pods []eviction.Doubt) (map[types.UID]eviction.Sight, error) {
+	sights := map[types.UID]eviction.Sight{}
+	for _, asked := range pods {
+		sight, err := s.sight(ctx, asked.Pod, asked.UID)
+		if err != nil {
+			return nil, fmt.Errorf("looking whether pod %s is gone: %w", asked.Pod, err)
+		}
+		sights[asked.UID] = sight
+	}
+	return sights, nil
+}

@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/observe"
+)
+
+// +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Options says what the controller works with.
+type Options struct {
+	Gatherer *governed.Gatherer
+	Act      *act.Governed
+	// Requests says that the cluster serves eviction requests.
+	Requests bool
+}
+
+type shell struct {
+	Options
+	client client.Client
+	live   client.Reader
+	events events.EventRecorder
+}
+
+const workers = 4
+
+// Setup adds the controllers of policies and of labels to a manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy")}
+	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
+		For(&v1alpha1.EvictionPolicy{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf), builder.WithPredicates(matters())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if o.Requests {
+		policies = policies.Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf))
+	}
+	if err := policies.Complete(reconcile.Func(s.reconcile)); err != nil {
+		return fmt.Errorf("setting up the policy controller: %w", err)
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("labels").
+		For(&corev1.Namespace{}).
+		Watches(&v1alpha1.EvictionPolicy{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.namespaceOfPod), builder.WithPredicates(matters())).
+		Complete(reconcile.Func(s.reconcileLabels))
+	if err != nil {
+		return fmt.Errorf("setting up the controller of labels: %w", err)
+	}
+	return nil
+}
+
+// policiesOf enqueues the policies of an object's namespace.
+func (s *shell) policiesOf(ctx context.Context, o client.Object) []reconcile.Request {
+	policies, err := s.Gatherer.Book.Policies(ctx, o.GetNamespace())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "an event is lost")
+	}
+	requests := make([]reconcile.Request, len(policies))
+	for i, policy := range policies {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(policy)
+	}
+	return requests
+}
+
+func namespaceOf(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
+}
+
+// namespaceOfPod passes over the pods of namespaces that have no policy, unless they still say that they are governed.
+func (s *shell) namespaceOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	if _, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]; labelled || len(s.policiesOf(ctx, pod)) > 0 {
+		return namespaceOf(ctx, pod)
+	}
+	return nil
+}
+
+// matters drops updates of pods that change nothing a status or a label rests on.
+func matters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return !sameForStatus(before, after)
+	}}
+}
+
+func sameForStatus(a, b *corev1.Pod) bool {
+	x, y := observe.PodFacts(a), observe.PodFacts(b)
+	return x.UID == y.UID && x.Node == y.Node && x.Phase == y.Phase && x.Ready == y.Ready &&
+		x.Terminating() == y.Terminating() && sameLabels(x.Labels, y.Labels)
+}

@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// observedRenewal is how often the time of the evidence is renewed while nothing else changes.
+const observedRenewal = time.Minute
+
+// writeStatus writes what is seen, if it differs from what the status says.
+func (s *shell) writeStatus(ctx context.Context, f *facts) error {
+	seen := f.seen()
+	before := &f.policy.Status
+	if same(before, &seen) {
+		return nil
+	}
+	answer := s.Act.WriteSeen(ctx, f.policy, seen)
+	if answer.Code == drain.Accepted {
+		s.tellChange(f.policy, before.Conditions, seen.Conditions)
+	}
+	return accepted(answer, "writing the status of policy", f.policy.Name)
+}
+
+func same(before, seen *v1alpha1.EvictionPolicyStatus) bool {
+	return before.ObservedGeneration == seen.ObservedGeneration && before.Members == seen.Members &&
+		equality.Semantic.DeepEqual(before.Conditions, seen.Conditions) && equality.Semantic.DeepEqual(before.Roles, seen.Roles) &&
+		equality.Semantic.DeepEqual(before.System, seen.System)
+}
+
+// tellChange makes an event of a Ready condition whose reason has changed.
+func (s *shell) tellChange(policy *v1alpha1.EvictionPolicy, before, after []metav1.Condition) {
+	was, is := meta.FindStatusCondition(before, v1alpha1.ConditionReady), meta.FindStatusCondition(after, v1alpha1.ConditionReady)
+	if was != nil && was.Reason == is.Reason {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	if is.Status == metav1.ConditionTrue || is.Reason == ReasonAsking {
+		kind = corev1.EventTypeNormal
+	}
+	s.events.Eventf(policy, nil, kind, is.Reason, "Observe", "%s", is.Message)
+}
+
+// seen is the part of the status that says what is seen.
+func (f *facts) seen() v1alpha1.EvictionPolicyStatus {
+	members := f.members()
+	status := v1alpha1.EvictionPolicyStatus{
+		ObservedGeneration: f.policy.Generation,
+		Members:            int32(len(members)),
+		Roles:              f.roles(members),
+		System:             f.system(),
+		Conditions:         slices.Clone(f.policy.Status.Conditions),
+	}
+	f.verdict(members).set(&status.Conditions, f.policy.Generation, f.now)
+	return status
+}
+
+// member is a pod with the policy's claim on it and the claims of others.
+type member struct {
+	pod    *snapshot.Pod
+	claims []eviction.Claim
+	own    eviction.Claim
+}
+
+func (f *facts) members() []member {
+	var members []member
+	for _, pod := range f.pods {
+		claims := eviction.Claims(f.all, pod)
+		i := slices.IndexFunc(claims, func(c eviction.Claim) bool { return c.Policy == f.own.Key })
+		if i >= 0 {
+			members = append(members, member{pod, claims, claims[i]})
+		}
+	}
+	return members
+}
+
+func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
+	counts := map[string]*v1alpha1.RoleStatus{}
+	for _, entry := range f.policy.Spec.Members {
+		counts[entry.Role] = &v1alpha1.RoleStatus{Role: entry.Role}
+	}
+	for _, m := range members {
+		count := counts[f.policy.Spec.Members[m.own.Entry].Role]
+		count.Members++
+		if f.judge(m).Answer == eviction.Allowed {
+			count.Evictable++
+		}
+	}
+	var roles []v1alpha1.RoleStatus
+	for _, count := range counts {
+		roles = append(roles, *count)
+	}
+	slices.SortFunc(roles, func(a, b v1alpha1.RoleStatus) int { return cmp.Compare(a.Role, b.Role) })
+	return roles
+}
+
+// judge takes a member by itself, at the time of the evidence: in the background that is older than a decision allows.
+func (f *facts) judge(m member) eviction.Verdict {
+	now := f.now
+	if f.evidence != nil {
+		now = f.evidence.Observed
+	}
+	return eviction.Judge(eviction.Input{
+		Now: now, Pod: m.pod, Node: f.nodes[m.pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers,
+	})
+}
+
+// system is what the evidence says. Its time is renewed only so often: each renewal is a write.
+func (f *facts) system() v1alpha1.SystemStatus {
+	before := f.policy.Status.System
+	status := v1alpha1.SystemStatus{Kind: f.policy.Spec.System.Kind(), Observed: before.Observed, Summary: before.Summary}
+	switch {
+	case f.evidence == nil:
+		return status
+	case f.evidence.Error != "":
+		status.Error = f.evidence.Error
+		return status
+	}
+	status.Summary = f.evidence.Summary
+	changed := status.Summary != before.Summary || before.Error != "" || before.Observed == nil
+	if changed || f.evidence.Observed.Sub(before.Observed.Time) >= observedRenewal {
+		status.Observed = &metav1.Time{Time: f.evidence.Observed.Truncate(time.Second)}
+	}
+	return status
+}

@@ -1,0 +1,89 @@
+package responder
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// carryOut does what was decided, and returns when to look again.
+func (s *shell) carryOut(ctx context.Context, input eviction.Input, step eviction.StepResult) (time.Duration, error) {
+	key := input.Pod.Key()
+	refused, answer := s.Act.DoAll(ctx, step.Actions)
+	switch {
+	case answer.Code == drain.Accepted:
+		return s.next(step), nil
+	case answer.Code == drain.Conflict:
+		return soon, s.Gatherer.Refresh(ctx, refused.Policy)
+	case refused.Kind == eviction.Evict && answer.Code == drain.Gone:
+		return soon, nil
+	case refused.Kind == eviction.Evict:
+		return s.refused(ctx, input, step, answer)
+	}
+	log.FromContext(ctx).Info("not carried out", "action", refused.Kind, "pod", key, "code", answer.Code, "message", answer.Message)
+	if refused.Kind == eviction.Prepare || refused.Kind == eviction.Undo {
+		return s.next(step), nil // what the system said is heard by the next step
+	}
+	return 0, fmt.Errorf("%s for pod %s: %s: %s", refused.Kind, key, answer.Code, answer.Message)
+}
+
+// next is when to look again if nothing happens: when the decision says so, and in time for the next heartbeat.
+func (s *shell) next(step eviction.StepResult) time.Duration {
+	if step.NextLook.IsZero() {
+		return lifecycle.Beat
+	}
+	return min(lifecycle.Beat, max(soon, step.NextLook.Sub(s.Gatherer.Now())))
+}
+
+// refused takes the permit back of a pod whose eviction the apiserver has refused, says why, and waits. An eviction that
+// was not answered may be under way: its permit ends by itself.
+func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction.StepResult, answer drain.Answer) (time.Duration, error) {
+	key := input.Pod.Key()
+	wait := max(s.attempts.pause(key), answer.RetryAfter)
+	message := fmt.Sprintf("its system lets it go, and the eviction API refuses: %s; asked again in %s", answer.Message, wait.Round(time.Second))
+	log.FromContext(ctx).Info("the eviction was refused", "pod", key, "code", answer.Code, "message", answer.Message)
+	if answer.Code != drain.Unavailable {
+		if err := s.crossOut(ctx, step, input.Pod); err != nil {
+			return 0, err
+		}
+	}
+	told := s.Act.Do(ctx, eviction.Action{
+		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message, Retry: wait},
+	})
+	if told.Code != drain.Accepted {
+		return 0, fmt.Errorf("telling of pod %s: %s: %s", key, told.Code, told.Message)
+	}
+	return wait, nil
+}
+
+// crossOut looks at the policy anew, because the permit was just written into it.
+func (s *shell) crossOut(ctx context.Context, step eviction.StepResult, pod *snapshot.Pod) error {
+	for _, action := range step.Actions {
+		if action.Kind != eviction.Evict {
+			continue
+		}
+		policy, err := s.Gatherer.Book.Policy(ctx, action.Policy)
+		if err != nil {
+			return err
+		}
+		settle, ok := eviction.CrossOut(s.Gatherer.Book.Declared(policy), pod.UID)
+		if !ok {
+			return nil
+		}
+		answer := s.Act.Do(ctx, settle)
+		if answer.Code == drain.Conflict {
+			return s.Gatherer.Refresh(ctx, action.Policy) // the permit ends by itself, at the latest
+		}
+		if answer.Code != drain.Accepted {
+			return fmt.Errorf("taking back the permit of pod %s: %s: %s", pod.Name, answer.Code, answer.Message)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package responder
+
+import (
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// told remembers what the last event of a pod said, so that a step that is taken every few seconds does not make an event
+// each time.
+type told struct {
+	mu   sync.Mutex
+	last map[snapshot.Key]string
+}
+
+func newTold() *told { return &told{last: map[snapshot.Key]string{}} }
+
+// news reports whether a text differs from the last one of the pod.
+func (t *told) news(pod snapshot.Key, text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last[pod] == text {
+		return false
+	}
+	t.last[pod] = text
+	return true
+}
+
+func (t *told) forget(pod snapshot.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, pod)
+}
+
+// tell makes an event on the pod when what is done for it, or what keeps it, has changed.
+func (s *shell) tell(pod *corev1.Pod, step eviction.StepResult) {
+	kind, reason, action, key, text := describe(step)
+	if reason == "" || !s.told.news(client.ObjectKeyFromObject(pod), reason+key) {
+		return
+	}
+	s.events.Eventf(pod, nil, kind, reason, action, "%s", text)
+}
+
+// describe words a step. The key is what makes it another one: messages count what is still to do, and so change all the
+// time, reasons do not.
+func describe(step eviction.StepResult) (kind, reason, action, key, text string) {
+	for _, a := range step.Actions {
+		switch a.Kind {
+		case eviction.Evict:
+			return corev1.EventTypeNormal, "Evicting", "Evict", "", orElse(a.Why, "its system lets it go")
+		case eviction.Prepare:
+			return corev1.EventTypeNormal, "Preparing", "Prepare", a.Step.Name, a.Step.Name + ": " + orElse(a.Step.Message, a.Why)
+		default:
+		}
+	}
+	if step.Verdict.Answer == eviction.Allowed || len(step.Verdict.Blockers) == 0 {
+		return "", "", "", "", ""
+	}
+	var keys, texts []string
+	for _, b := range step.Verdict.Blockers {
+		keys = append(keys, b.Reason+"/"+b.Rule)
+		texts = append(texts, b.Message)
+	}
+	return corev1.EventTypeWarning, "EvictionBlocked", "Evict", strings.Join(keys, ","), strings.Join(texts, "\n")
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

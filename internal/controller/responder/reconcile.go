@@ -1,0 +1,177 @@
+package responder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const (
+	// soon is when to look again after somebody else has written the policy in between.
+	soon = 50 * time.Millisecond
+	// patience is how long a system may keep a worker waiting for evidence.
+	patience = 5 * time.Second
+)
+
+func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	requests, err := s.requests(ctx, key.Namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	evictions, err := s.evictions(ctx, key.Namespace, key.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	requests = slices.DeleteFunc(requests, func(r *api.EvictionRequest) bool {
+		ref, ok := lifecycle.RequestRef(r)
+		return !ok || ref.Name != key.Name || r.DeletionTimestamp != nil || r.Spec.Intent != api.EvictionRequestIntentEviction
+	})
+	if len(requests) == 0 && len(evictions) == 0 {
+		s.attempts.forget(key.NamespacedName)
+		s.told.forget(key.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	pod, fresh, err := s.Gatherer.Pod(ctx, key.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var uid types.UID
+	if pod != nil {
+		uid = pod.UID
+	}
+	if err := s.farewell(ctx, key.NamespacedName, uid, evictions); err != nil {
+		return reconcile.Result{}, err
+	}
+	if pod == nil {
+		return reconcile.Result{}, nil
+	}
+	after, err := s.serve(ctx, pod, fresh, about(requests, evictions, uid))
+	return reconcile.Result{RequeueAfter: after}, err
+}
+
+// wish is who wants a pod gone, and whether it is Usher's turn.
+type wish struct {
+	wanted bool
+	active bool
+}
+
+func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) wish {
+	var w wish
+	for _, request := range requests {
+		if ref, ok := lifecycle.RequestRef(request); ok && ref.UID == uid {
+			w.wanted = true
+		}
+	}
+	for _, e := range evictions {
+		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid && lifecycle.Active(e, lifecycle.Responder) {
+			w.active = true
+		}
+	}
+	return w
+}
+
+// farewell completes Usher's entry in the evictions of pods that are gone: another has the name now, or none.
+func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, evictions []*api.Eviction) error {
+	for _, e := range evictions {
+		ref, ok := lifecycle.EvictionRef(e)
+		if !ok || ref.UID == now || !lifecycle.Active(e, lifecycle.Responder) {
+			continue
+		}
+		answer := s.Act.Do(ctx, eviction.Action{
+			Kind: eviction.Tell, Pod: pod, UID: ref.UID,
+			Report: eviction.Report{Message: "the pod is gone", Completed: true},
+		})
+		if answer.Code != drain.Accepted {
+			return fmt.Errorf("completing eviction %s: %s: %s", e.Name, answer.Code, answer.Message)
+		}
+	}
+	return nil
+}
+
+// serve does the next step for a pod, and returns when to look again.
+func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) (time.Duration, error) {
+	if !w.wanted && !w.active {
+		return 0, nil // what was prepared is undone by the policy's controller
+	}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	input, err := s.Gatherer.Input(asking, governed.Subject{Pod: pod, Fresh: fresh})
+	if err != nil {
+		return 0, err
+	}
+	policy, err := s.policy(ctx, input)
+	if err != nil {
+		return 0, err
+	}
+	in := eviction.ResponderInput{Input: input, Wanted: w.wanted, Active: w.active}
+	if policy != nil {
+		in.Heard = s.Act.Heard(policy)
+	}
+	step := eviction.Step(in)
+	s.tell(pod, step)
+	if policy != nil && begins(step.Actions) {
+		if answer := s.Act.HoldPolicy(ctx, policy, true); answer.Code != drain.Accepted || !holds(policy) {
+			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))
+		}
+	}
+	return s.carryOut(ctx, input, step)
+}
+
+// policy returns the policy that governs the pod of an input, nil if none does or several claim it.
+func (s *shell) policy(ctx context.Context, input eviction.Input) (*v1alpha1.EvictionPolicy, error) {
+	claims := eviction.Claims(input.Policies, input.Pod)
+	if len(claims) != 1 {
+		return nil, nil
+	}
+	policy, err := s.Gatherer.Book.Policy(ctx, claims[0].Policy)
+	return policy, client.IgnoreNotFound(err)
+}
+
+func begins(actions []eviction.Action) bool {
+	return slices.ContainsFunc(actions, func(a eviction.Action) bool { return a.Kind == eviction.Begin })
+}
+
+func holds(policy *v1alpha1.EvictionPolicy) bool {
+	return slices.Contains(policy.Finalizers, act.UndoFinalizer)
+}
+
+func (s *shell) requests(ctx context.Context, namespace string) ([]*api.EvictionRequest, error) {
+	var list api.EvictionRequestList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing eviction requests: %w", err)
+	}
+	requests := make([]*api.EvictionRequest, len(list.Items))
+	for i := range list.Items {
+		requests[i] = &list.Items[i]
+	}
+	return requests, nil
+}
+
+func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
+	var list api.EvictionList
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing evictions: %w", err)
+	}
+	var evictions []*api.Eviction
+	for i := range list.Items {
+		if ref, ok := lifecycle.EvictionRef(&list.Items[i]); ok && ref.Name == pod {
+			evictions = append(evictions, &list.Items[i])
+		}
+	}
+	return evictions, nil
+}

@@ -1,0 +1,115 @@
+package responder
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
+
+// Options says what the controller works with.
+type Options struct {
+	Gatherer *governed.Gatherer
+	Act      *act.Governed
+}
+
+type shell struct {
+	Options
+	client   client.Client
+	live     client.Reader
+	events   events.EventRecorder
+	attempts *attempts
+	told     *told
+}
+
+const workers = 5
+
+// Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of pods.
+func Setup(mgr ctrl.Manager, o Options) error {
+	s := &shell{
+		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-responder"),
+		attempts: newAttempts(), told: newTold(),
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("responder").
+		Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(podOf)).
+		Watches(&api.Eviction{}, handler.EnqueueRequestsFromMapFunc(podOf)).
+		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(onlyGoverned(), ends())).
+		Watches(&v1alpha1.EvictionPolicy{}, handler.EnqueueRequestsFromMapFunc(s.wantedOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(reconcile.Func(s.reconcile))
+	if err != nil {
+		return fmt.Errorf("setting up the responder: %w", err)
+	}
+	return nil
+}
+
+func podOf(_ context.Context, o client.Object) []reconcile.Request {
+	if ref, ok := refOf(o); ok {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}}
+	}
+	return nil
+}
+
+func refOf(o client.Object) (lifecycle.Ref, bool) {
+	switch o := o.(type) {
+	case *api.EvictionRequest:
+		return lifecycle.RequestRef(o)
+	case *api.Eviction:
+		return lifecycle.EvictionRef(o)
+	}
+	return lifecycle.Ref{}, false
+}
+
+// onlyGoverned leaves out the pods of namespaces that have nothing to do with Usher, which are most.
+func onlyGoverned() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool {
+		_, labelled := o.GetLabels()[v1alpha1.PolicyLabel]
+		return labelled
+	})
+}
+
+// ends lets through what an eviction waits for: a pod that begins to end, or is gone. Everything else that matters of a
+// pod shows in evidence, and is looked at by the clock.
+func ends() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+		},
+	}
+}
+
+// wantedOf enqueues the pods of a policy's namespace that somebody wants gone: one member's leave lets the next one go.
+func (s *shell) wantedOf(ctx context.Context, policy client.Object) []reconcile.Request {
+	requests, err := s.requests(ctx, policy.GetNamespace())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "an event is lost")
+	}
+	var keys []reconcile.Request
+	for _, request := range requests {
+		keys = append(keys, podOf(ctx, request)...)
+	}
+	return keys
+}
