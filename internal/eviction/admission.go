@@ -1,9 +1,13 @@
 package eviction
 
 import (
+	"net/http"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // Verb is what a caller wants to do to a pod.
@@ -24,7 +28,7 @@ type AdmissionInput struct {
 	DryRun bool
 	// Ask is the value of AskAnnotation on the Eviction.
 	Ask string
-	// Grace is the grace period that the caller asked for, nil for the pod's own.
+	// Grace is the grace period in seconds that the caller asked for, nil for the pod's own.
 	Grace *int64
 	// NamespaceEnding says that the namespace is being deleted.
 	NamespaceEnding bool
@@ -36,7 +40,7 @@ type AdmissionInput struct {
 // BestEffort, everything is looked at again, and if time does not allow that, the answer is a refusal.
 type AdmissionResult struct {
 	Allow bool
-	// Code is the HTTP status of a refusal: 429.
+	// Code is the HTTP status of a refusal: 429, or 400 for a question that cannot be understood.
 	Code int32
 	// Message, Causes and RetryAfter go into the refusal's status.
 	Message    string
@@ -75,4 +79,84 @@ const (
 )
 
 // Admit answers a caller.
-func Admit(in AdmissionInput) AdmissionResult { return AdmissionResult{Code: 429} }
+func Admit(in AdmissionInput) AdmissionResult {
+	if in.Ask != "" {
+		return answerAsk(&in)
+	}
+	j := judgeEviction(in.Input)
+	switch kind := excuse(&in, j); {
+	case kind != "":
+		return j.excused(&in, kind)
+	case j.verdict.Answer == Allowed:
+		return j.letThrough(&in)
+	case j.verdict.BreakGlass != "":
+		return j.breakGlass(&in)
+	}
+	return j.refuse(&in)
+}
+
+// excused lets through what is no eviction. The leave is noted all the same, so that no other member is let go on
+// evidence from before it, but a note that fails stops nobody.
+func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
+	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: excuses[kind]}}
+	if !in.DryRun {
+		result.Actions = bestEffort(j.permit(in.User))
+	}
+	return result
+}
+
+func (j *judgement) letThrough(in *AdmissionInput) AdmissionResult {
+	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: LetThrough, Message: j.title() + " may leave"}}
+	if !in.DryRun {
+		result.Actions = j.permit(in.User)
+	}
+	return result
+}
+
+func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
+	warning := "Usher would have refused this: " + j.summary() + "; annotation " + v1alpha1.BreakGlassAnnotation +
+		" lets it through: " + j.verdict.BreakGlass
+	result := AdmissionResult{
+		Allow: true, Verdict: j.verdict,
+		Warnings: []string{warning},
+		Note:     Note{Kind: BrokenGlass, Message: warning},
+	}
+	if !in.DryRun {
+		result.Actions = bestEffort(j.permit(in.User))
+	}
+	return result
+}
+
+func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
+	result := j.refusal()
+	result.Note = Note{Kind: Refused, Message: result.Message}
+	if !in.DryRun && j.worthRequesting() && !slices.Contains(in.Self, in.User) {
+		result.Actions = []Action{{
+			Kind: Request, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: in.User,
+			Why: in.User + " was refused and may ask again",
+		}}
+	}
+	return result
+}
+
+// worthRequesting: a request for what can never be granted, or that its owner has stopped, would only stand around.
+func (j *judgement) worthRequesting() bool {
+	return j.role != nil && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.in.Pod.Terminating()
+}
+
+func (j *judgement) refusal() AdmissionResult {
+	return AdmissionResult{
+		Code:       http.StatusTooManyRequests,
+		Message:    j.title() + " " + j.mayNot() + ": " + j.summary(),
+		Causes:     j.causes(),
+		RetryAfter: j.retryAfter(),
+		Verdict:    j.verdict,
+	}
+}
+
+func bestEffort(actions []Action) []Action {
+	for i := range actions {
+		actions[i].BestEffort = true
+	}
+	return actions
+}

@@ -3,7 +3,7 @@ package eviction
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // ResponderInput is what is known of somebody's wish that a governed pod goes.
@@ -34,9 +34,141 @@ type StepResult struct {
 	NextLook time.Time
 }
 
-// Step says what Usher as a responder does for one pod.
-func Step(in ResponderInput) StepResult { return StepResult{} }
+const (
+	// askAgain is how long after a call for a step the system is asked again.
+	askAgain = 10 * time.Second
+	// askRefused is the same for a system that has said that asking again will not help.
+	askRefused = 5 * time.Minute
+	// heartbeat keeps the responder's entry alive while nothing changes.
+	heartbeat = 3 * time.Minute
+)
 
-// CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of it is under way any more.
-// It returns false if there is none.
-func CrossOut(policy Declared, uid types.UID) (Action, bool) { return Action{}, false }
+// Step says what Usher as a responder does for one pod. A result holds at most one write of the policy's status. It may be
+// carried out to any prefix, and more than once.
+func Step(in ResponderInput) StepResult {
+	switch {
+	case in.Deleted:
+		return StepResult{Actions: in.tell(Report{Message: "the pod is gone", Completed: true})}
+	case !in.Wanted:
+		return in.withdraw()
+	}
+	j := judgeEviction(in.Input)
+	result := StepResult{Verdict: j.verdict, NextLook: in.Now.Add(heartbeat)}
+	switch {
+	case in.Pod.Terminating():
+		result.Actions = in.tell(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
+	case j.entry == nil && j.verdict.Answer == Allowed:
+		result.Actions = in.tell(Report{Message: "no policy governs the pod any more", Completed: true})
+	case j.lets() && !j.halted():
+		result.Actions = in.evict(j)
+		result.NextLook = in.Now.Add(lookAgain)
+	default:
+		result.Actions, result.NextLook = in.hold(j)
+	}
+	return result
+}
+
+// halted: glass that was broken lets callers through, but Usher does nothing for a policy whose owner has suspended it,
+// nor for one that it does not understand.
+func (j *judgement) halted() bool {
+	return j.role == nil || j.policy.Policy.suspended
+}
+
+func (in *ResponderInput) evict(j *judgement) []Action {
+	if !in.Active {
+		return nil
+	}
+	permit := j.permit("Usher")
+	if j.verdict.Answer != Allowed {
+		permit = bestEffort(permit)
+	}
+	return append(permit, Action{Kind: Evict, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " may leave"})
+}
+
+// hold tells what keeps the pod and has its member prepared.
+func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
+	report := Report{Message: j.title() + " " + j.mayNot() + ": " + j.summary(), Retry: j.retryAfter(), Preparable: len(j.verdict.Needed) > 0}
+	if said := in.lastError(j); said != "" {
+		report.Message += "; the system's last answer: " + said
+	}
+	next := in.Now.Add(min(j.retryAfter(), heartbeat))
+	if j.verdict.Answer == Never {
+		next = in.Now.Add(heartbeat)
+	}
+	actions := bestEffort(in.tell(report))
+	if len(j.verdict.Needed) > 0 {
+		actions = append(actions, in.begin(j, j.verdict.Needed[0])...)
+	}
+	return actions, next
+}
+
+// begin asks for a step, having written it down.
+func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
+	status := statusOf(j.policy)
+	entry := v1alpha1.PreparationStatus{Name: step.Name, Member: step.Member, Since: moment(in.Now), State: v1alpha1.PreparationBegun}
+	at := stepOf(status.Preparations, step.Name, step.Member)
+	if at >= 0 {
+		entry = status.Preparations[at]
+		heard := heardOf(in.Heard, &entry)
+		switch {
+		case entry.State == v1alpha1.PreparationUndoing && !heard.Terminal:
+			return nil // it is taken back first, or the two would race
+		case entry.State == v1alpha1.PreparationUndoing:
+			entry.State, entry.Since = v1alpha1.PreparationBegun, moment(in.Now)
+			status.Epoch++
+		case !due(in.Now, &entry, heard):
+			return nil
+		}
+		entry.Message = heard.Error
+	} else {
+		at = len(status.Preparations)
+		status.Preparations = append(status.Preparations, entry)
+	}
+	entry.UID, entry.Pod, entry.Asked = in.Pod.UID, in.Pod.Name, moment(in.Now)
+	status.Preparations[at] = entry
+	step.Asked = entry.Asked.Time
+	why := step.Name + " is needed for " + j.title()
+	return []Action{
+		j.policy.write(Begin, status, why),
+		{Kind: Prepare, Policy: j.policy.Key, Step: step, Pod: step.Pod, UID: step.UID, Why: why},
+	}
+}
+
+// withdraw takes back what was begun for a pod that nobody wants gone any more. Its entry in the Eviction is closed by
+// then, so there is nobody to tell.
+func (in *ResponderInput) withdraw() StepResult {
+	found := claimants(in.Policies, in.Pod)
+	if len(found) != 1 || in.Pod.Terminating() {
+		return StepResult{}
+	}
+	u := newUndoing(found[0].policy, in.Now, in.Heard)
+	for _, entry := range statusOf(found[0].policy).Preparations {
+		if entry.UID == in.Pod.UID {
+			u.undo(entry)
+		} else {
+			u.keep(entry)
+		}
+	}
+	return StepResult{Actions: u.actions(), NextLook: u.next}
+}
+
+func (in *ResponderInput) tell(report Report) []Action {
+	if !in.Active {
+		return nil
+	}
+	return []Action{{Kind: Tell, Pod: in.Pod.Key(), UID: in.Pod.UID, Report: report, Why: report.Message}}
+}
+
+// lastError is what the system said to the last call for the step that is under way, if that was an error.
+func (in *ResponderInput) lastError(j *judgement) string {
+	for i := range j.status().Preparations {
+		entry := &j.status().Preparations[i]
+		if entry.Member != j.verdict.Member {
+			continue
+		}
+		if heard := heardOf(in.Heard, entry); heard.Error != "" && heard.Error != entry.Message {
+			return heard.Error
+		}
+	}
+	return ""
+}

@@ -1,10 +1,12 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -62,5 +64,143 @@ type TidyResult struct {
 	NextLook time.Time
 }
 
-// Tidy puts a policy's status in order.
-func Tidy(in TidyInput) TidyResult { return TidyResult{} }
+const (
+	// requestLife is how long a request that admission made stands after its caller has asked last.
+	requestLife = 10 * time.Minute
+	// memory is how long a step is remembered whose pod is gone, in case that its member comes back: then the step is
+	// taken back.
+	memory = 24 * time.Hour
+)
+
+// Tidy puts a policy's status in order: permits that were used or not, steps that nobody needs any more, requests whose
+// callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
+// once.
+func Tidy(in TidyInput) TidyResult {
+	t := &tidier{in: &in, undoing: newUndoing(&in.Policy, in.Now, in.Heard), pods: map[types.UID]*snapshot.Pod{}}
+	for _, pod := range in.Pods {
+		t.pods[pod.UID] = pod
+	}
+	before := statusOf(&in.Policy)
+	t.status.Leaving = nil
+	for _, entry := range before.Leaving {
+		t.permit(entry)
+	}
+	for _, entry := range before.Preparations {
+		t.step(entry)
+	}
+	result := TidyResult{Actions: t.actions(), Confirm: t.confirm}
+	result.Actions = append(result.Actions, t.withdraw()...)
+	result.NextLook = t.next
+	return result
+}
+
+type tidier struct {
+	*undoing
+	in      *TidyInput
+	pods    map[types.UID]*snapshot.Pod
+	confirm []Doubt
+}
+
+// permit keeps an entry, or crosses it out. Only a live look is believed: a cache that is behind would cross out a member
+// that is on its way.
+func (t *tidier) permit(entry v1alpha1.Leaving) {
+	age := t.in.Now.Sub(entry.Since.Time)
+	sight := t.in.Sights[entry.UID]
+	pod := t.pods[entry.UID]
+	switch {
+	case sight == SeenGone:
+		t.crossOut(entry.Pod + " is gone")
+		return
+	case sight == SeenStaying && age >= permitLife:
+		t.crossOut(entry.Pod + " was let go and stayed")
+		return
+	case age < -permitLife:
+		// A clock was set back: the permit's life begins anew.
+		entry.Since = moment(t.in.Now)
+		t.changed = append(t.changed, "the permit of "+entry.Pod+" is from the future")
+		t.look(t.in.Now.Add(permitLife))
+	case sight == "" && (pod == nil || (!pod.Terminating() && age >= permitLife)):
+		t.doubt(entry.UID, entry.Pod)
+	case age < permitLife:
+		t.look(entry.Since.Add(permitLife))
+	}
+	t.status.Leaving = append(t.status.Leaving, entry)
+}
+
+func (t *tidier) crossOut(why string) {
+	t.status.Epoch++
+	t.changed = append(t.changed, why)
+}
+
+func (t *tidier) doubt(uid types.UID, name string) {
+	doubt := Doubt{Pod: snapshot.Key{Namespace: t.in.Policy.Key.Namespace, Name: name}, UID: uid}
+	if !slices.Contains(t.confirm, doubt) {
+		t.confirm = append(t.confirm, doubt)
+	}
+}
+
+// step keeps an entry, takes it back or forgets it.
+func (t *tidier) step(entry v1alpha1.PreparationStatus) {
+	pod, sight := t.pods[entry.UID], t.in.Sights[entry.UID]
+	switch {
+	case entry.State == v1alpha1.PreparationUndoing:
+		t.undo(entry)
+	case sight == SeenGone:
+		t.left(entry)
+	case pod == nil && sight == "":
+		t.doubt(entry.UID, entry.Pod)
+		t.keep(entry)
+	case pod == nil || pod.Terminating() || t.in.Wanted[entry.UID] || !t.in.WantedKnown:
+		t.keep(entry)
+	default:
+		t.undo(entry)
+	}
+}
+
+// left: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
+// force: a server that was emptied gets no data until then.
+func (t *tidier) left(entry v1alpha1.PreparationStatus) {
+	back := t.back(&entry)
+	expiry := entry.Asked.Add(memory)
+	switch {
+	case back != nil && t.in.WantedKnown && !t.in.Wanted[back.UID]:
+		t.undo(entry)
+	case back == nil && !t.in.Now.Before(expiry):
+		t.changed = append(t.changed, entry.Member+" has not come back")
+	default:
+		t.look(expiry)
+		t.keep(entry)
+	}
+}
+
+// back finds the pod that is the entry's member now.
+func (t *tidier) back(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
+	for _, pod := range t.in.Pods {
+		if pod.UID == entry.UID || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
+			continue
+		}
+		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.Member {
+			return pod
+		}
+	}
+	return nil
+}
+
+// withdraw ends the requests whose callers have given up.
+func (t *tidier) withdraw() []Action {
+	var actions []Action
+	for _, request := range t.in.Requests {
+		if request.Held || !t.in.WantedKnown {
+			continue
+		}
+		if end := request.Asked.Add(requestLife); t.in.Now.Before(end) {
+			t.look(end)
+			continue
+		}
+		actions = append(actions, Action{
+			Kind: Withdraw, Policy: t.in.Policy.Key, Pod: request.Pod, UID: request.UID, Requester: request.Requester,
+			Why: request.Requester + " has not asked again",
+		})
+	}
+	return actions
+}

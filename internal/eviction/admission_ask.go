@@ -1,0 +1,125 @@
+package eviction
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What can be asked by AskAnnotation.
+const (
+	AskEvict   = "evict"
+	AskReplace = "replace"
+)
+
+// VerdictCause is the type of the first cause in the answer to a question: its message is the verdict's Answer, its field
+// "role/member".
+const VerdictCause = "UsherVerdict"
+
+// answerAsk tells the verdict. It is told by a refusal, since nothing else carries words back.
+func answerAsk(in *AdmissionInput) AdmissionResult {
+	j := judgeEviction(in.Input)
+	switch in.Ask {
+	case AskEvict:
+	case AskReplace:
+		j.verdict = JudgeReplace(in.Input)
+	default:
+		return AdmissionResult{
+			Code:    http.StatusBadRequest,
+			Message: fmt.Sprintf("Usher is asked %q, and understands %s and %s", in.Ask, AskEvict, AskReplace),
+			Note:    Note{Kind: Asked}, Verdict: j.verdict,
+		}
+	}
+	result := j.refusal()
+	first := metav1.StatusCause{Type: VerdictCause, Message: string(j.verdict.Answer), Field: j.verdict.Role + "/" + j.verdict.Member}
+	result.Causes = append([]metav1.StatusCause{first}, result.Causes...)
+	if j.verdict.Answer == Allowed {
+		result.Message = j.title() + " may go: this only answers a question, nothing was evicted"
+	}
+	result.Note = Note{Kind: Asked, Message: string(j.verdict.Answer)}
+	return result
+}
+
+// ReadAnswer reads a verdict back from the causes of a refusal. ok is false where Usher did not write them for a question.
+func ReadAnswer(causes []metav1.StatusCause) (verdict Verdict, ok bool) {
+	if len(causes) == 0 || causes[0].Type != VerdictCause {
+		return Verdict{}, false
+	}
+	verdict.Answer = Answer(causes[0].Message)
+	verdict.Role, verdict.Member, _ = strings.Cut(causes[0].Field, "/")
+	for _, cause := range causes[1:] {
+		message, wayOut, _ := strings.Cut(cause.Message, "\n")
+		verdict.Blockers = append(verdict.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, WayOut: wayOut})
+	}
+	return verdict, true
+}
+
+// causes has one cause for each blocker; its message's second line is the way out.
+func (j *judgement) causes() []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	for i := range j.verdict.Blockers {
+		b := &j.verdict.Blockers[i]
+		message := oneLine(b.Message)
+		if b.WayOut != "" {
+			message += "\n" + oneLine(b.WayOut)
+		}
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(b.Reason), Field: b.Rule, Message: message})
+	}
+	return causes
+}
+
+// title names the pod and what it is.
+func (j *judgement) title() string {
+	title := "pod " + j.in.Pod.Namespace + "/" + j.in.Pod.Name
+	switch {
+	case j.verdict.Role == "":
+		return title
+	case j.verdict.Member == "" || j.verdict.Member == j.in.Pod.Name:
+		return title + " (" + j.verdict.Role + ")"
+	}
+	return title + " (" + j.verdict.Role + " " + j.verdict.Member + ")"
+}
+
+func (j *judgement) mayNot() string {
+	if j.verdict.Answer == Never {
+		return "may never leave its node"
+	}
+	return "may not leave its node yet"
+}
+
+// summary puts all blockers into one line, and the way out where there is only one.
+func (j *judgement) summary() string {
+	if len(j.verdict.Blockers) == 1 {
+		b := &j.verdict.Blockers[0]
+		text := oneLine(b.Message)
+		if b.WayOut != "" {
+			text += " (what helps: " + oneLine(b.WayOut) + ")"
+		}
+		return text
+	}
+	var said []string
+	for i := range j.verdict.Blockers {
+		said = append(said, fmt.Sprintf("(%d) %s", i+1, oneLine(j.verdict.Blockers[i].Message)))
+	}
+	return strings.Join(said, " ")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// retryAfter is when the first blocker is worth another look, 5 s to a minute.
+func (j *judgement) retryAfter() time.Duration {
+	const shortest, longest = 5 * time.Second, time.Minute
+	if j.verdict.Answer == Never {
+		return longest
+	}
+	soonest := longest
+	for i := range j.verdict.Blockers {
+		if retry := j.verdict.Blockers[i].Retry; retry > 0 {
+			soonest = min(soonest, retry)
+		}
+	}
+	return max(soonest, shortest)
+}

@@ -1,0 +1,99 @@
+package eviction
+
+import (
+	"slices"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const (
+	systemAccounts = "system:serviceaccount:kube-system:"
+
+	garbageCollector    = systemAccounts + "generic-garbage-collector"
+	podGarbageCollector = systemAccounts + "pod-garbage-collector"
+	namespaceController = systemAccounts + "namespace-controller"
+
+	// Where kube-controller-manager runs without service account credentials, all its controllers are this user. Then the
+	// rollout of a StatefulSet cannot be told from the eviction of a pod by a taint, so nothing of it is excused but the
+	// deletion of a namespace that is ending.
+	controllerManager = "system:kube-controller-manager"
+
+	scheduler = "system:kube-scheduler"
+)
+
+// owners are the users that delete pods as their own controllers, by the kind of the owner.
+var owners = map[string]string{
+	"StatefulSet":           systemAccounts + "statefulset-controller",
+	"ReplicaSet":            systemAccounts + "replicaset-controller",
+	"DaemonSet":             systemAccounts + "daemon-set-controller",
+	"Job":                   systemAccounts + "job-controller",
+	"ReplicationController": systemAccounts + "replication-controller",
+}
+
+// evictors delete pods to take them off their nodes, whatever a policy says about DELETE: for a taint, since 1.29 and
+// before, for a device's taint, and for a pod of higher priority.
+var evictors = []string{
+	systemAccounts + "taint-eviction-controller",
+	systemAccounts + "node-controller",
+	systemAccounts + "device-taint-eviction-controller",
+	scheduler,
+	controllerManager,
+}
+
+var excuses = map[NoteKind]string{
+	NotGoverned:    "no policy governs the pod",
+	AlreadyLeaving: "the pod is terminating already",
+	ByOwner:        "its own controller deletes the pod, which is no eviction",
+	ByGarbage:      "garbage collection deletes the pod, which is no eviction",
+	ByNamespace:    "its namespace is being deleted",
+	ByKubelet:      "the kubelet of its node has ended the pod",
+	DeleteIsFree:   "the policy says that a DELETE is not its concern",
+}
+
+// excuse says why a request is no eviction, "" if it is one. A grace period of 0 is never excused by the pod's leaving: it
+// takes the object away while the containers may still run, and a StatefulSet would start the member a second time.
+func excuse(in *AdmissionInput, j *judgement) NoteKind {
+	switch {
+	case j.entry == nil && j.verdict.Answer == Allowed:
+		return NotGoverned
+	case in.Verb == VerbDelete && byMachinery(in) != "":
+		return byMachinery(in)
+	case in.Pod.Terminating() && !forced(in):
+		return AlreadyLeaving
+	case in.Verb != VerbDelete || j.entry == nil || slices.Contains(evictors, in.User):
+		return ""
+	case slices.Contains(j.entry.controllers, in.User):
+		return ByOwner
+	case j.entry.onDelete == v1alpha1.DeleteAllow:
+		return DeleteIsFree
+	}
+	return ""
+}
+
+func forced(in *AdmissionInput) bool { return in.Grace != nil && *in.Grace == 0 }
+
+// byMachinery recognises the parts of Kubernetes that end pods as their work.
+func byMachinery(in *AdmissionInput) NoteKind {
+	switch in.User {
+	case garbageCollector, podGarbageCollector:
+		return ByGarbage
+	case namespaceController, controllerManager:
+		if in.NamespaceEnding {
+			return ByNamespace
+		}
+		return ""
+	}
+	switch {
+	case ownsPod(in.User, in.Pod):
+		return ByOwner
+	case in.Pod.Node != "" && in.User == "system:node:"+in.Pod.Node && slices.Contains(in.Groups, "system:nodes"):
+		return ByKubelet
+	}
+	return ""
+}
+
+func ownsPod(user string, pod *snapshot.Pod) bool {
+	account, ok := owners[pod.Owner.Kind]
+	return ok && account == user
+}

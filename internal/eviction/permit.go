@@ -1,0 +1,72 @@
+package eviction
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// permitLife is how long a permit stands for a pod that is neither terminating nor gone: by then the apiserver has long
+// ended the request that it was written for.
+const permitLife = 2 * time.Minute
+
+// permit writes down that the pod may go. It is written anew for each request, even where one stands already: the write
+// is what proves that the status judged upon is the newest. Renewing leaves the epoch as it is.
+func (j *judgement) permit(by string) []Action {
+	if j.entry == nil || j.entry.role == nil || j.in.Pod.Terminating() || !j.entry.role.counted() || j.idle() {
+		return nil
+	}
+	status := statusOf(j.policy)
+	entry := v1alpha1.Leaving{
+		UID: j.in.Pod.UID, Pod: j.in.Pod.Name, Member: j.verdict.Member, Role: j.entry.role.declared.Name,
+		Since: moment(j.in.Now), By: by,
+	}
+	if at := permitOf(status.Leaving, entry.UID); at >= 0 {
+		status.Leaving[at] = entry
+	} else {
+		status.Leaving = append(status.Leaving, entry)
+		status.Epoch++
+	}
+	return []Action{j.policy.write(Permit, status, by+" may take "+j.in.Pod.Name+" away")}
+}
+
+// counted reports whether it matters who of the role is on the way. Steps count as well: a permit that is written on the
+// status also proves that no step is being taken back meanwhile.
+func (r *role) counted() bool { return r.atOnce > 0 || len(r.prepare) > 0 }
+
+// CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of it is under way any more.
+// It returns false if there is none.
+func CrossOut(policy Declared, uid types.UID) (Action, bool) {
+	status := statusOf(&policy)
+	at := permitOf(status.Leaving, uid)
+	if at < 0 {
+		return Action{}, false
+	}
+	why := "the eviction of " + status.Leaving[at].Pod + " was refused"
+	status.Leaving = slices.Delete(status.Leaving, at, at+1)
+	status.Epoch++
+	return policy.write(Settle, status, why), true
+}
+
+// statusOf copies what decisions write of a status.
+func statusOf(policy *Declared) *v1alpha1.EvictionPolicyStatus {
+	if policy.Status == nil {
+		return &v1alpha1.EvictionPolicyStatus{}
+	}
+	return &v1alpha1.EvictionPolicyStatus{
+		Epoch:        policy.Status.Epoch,
+		Leaving:      slices.Clone(policy.Status.Leaving),
+		Preparations: slices.Clone(policy.Status.Preparations),
+	}
+}
+
+func (d *Declared) write(kind ActionKind, status *v1alpha1.EvictionPolicyStatus, why string) Action {
+	return Action{Kind: kind, Policy: d.Key, Version: d.Version, Status: status, Why: why}
+}
+
+// moment is a time as the API keeps it: in whole seconds.
+func moment(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

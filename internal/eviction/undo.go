@@ -1,0 +1,101 @@
+package eviction
+
+import (
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// undoing takes steps back. Each is marked before the system is asked to undo it, and crossed out after the system has
+// said that nothing of it is left.
+type undoing struct {
+	policy  *Declared
+	now     time.Time
+	heard   []Heard
+	status  *v1alpha1.EvictionPolicyStatus
+	changed []string
+	calls   []Action
+	next    time.Time
+}
+
+func newUndoing(policy *Declared, now time.Time, heard []Heard) *undoing {
+	u := &undoing{policy: policy, now: now, heard: heard, status: statusOf(policy)}
+	u.status.Preparations = nil
+	return u
+}
+
+func (u *undoing) keep(entry v1alpha1.PreparationStatus) {
+	u.status.Preparations = append(u.status.Preparations, entry)
+}
+
+// undo moves one entry on. When it ends, the epoch ends with it: what the system said before was said of a member that
+// was prepared.
+func (u *undoing) undo(entry v1alpha1.PreparationStatus) {
+	heard := heardOf(u.heard, &entry)
+	switch {
+	case entry.State == v1alpha1.PreparationUndoing && heard.Done:
+		u.status.Epoch++
+		u.changed = append(u.changed, entry.Name+" of "+entry.Member+" is taken back")
+		return
+	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, heard):
+		u.look(entry.Asked.Add(wait(heard)))
+	default:
+		if entry.State != v1alpha1.PreparationUndoing {
+			heard = Heard{} // that was an answer to Prepare
+		}
+		entry.State, entry.Asked, entry.Message = v1alpha1.PreparationUndoing, moment(u.now), heard.Error
+		u.changed = append(u.changed, entry.Name+" of "+entry.Member+" is being taken back")
+		u.calls = append(u.calls, u.call(&entry))
+		u.look(u.now.Add(askAgain))
+	}
+	u.keep(entry)
+}
+
+func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
+	pod := snapshot.Key{Namespace: u.policy.Key.Namespace, Name: entry.Pod}
+	return Action{
+		Kind: Undo, Policy: u.policy.Key, Pod: pod, UID: entry.UID,
+		Step: Preparation{Name: entry.Name, Member: entry.Member, Pod: pod, UID: entry.UID, Asked: entry.Asked.Time},
+		Why:  "nobody wants " + entry.Member + " gone",
+	}
+}
+
+// actions are one write of the status and the calls that it announces.
+func (u *undoing) actions() []Action {
+	if len(u.changed) == 0 {
+		return nil
+	}
+	return append([]Action{u.policy.write(Settle, u.status, listed(u.changed))}, u.calls...)
+}
+
+func (u *undoing) look(at time.Time) {
+	if u.next.IsZero() || at.Before(u.next) {
+		u.next = at
+	}
+}
+
+// heardOf finds the answer to the call that the entry tells of.
+func heardOf(answers []Heard, entry *v1alpha1.PreparationStatus) Heard {
+	for _, heard := range answers {
+		if heard.Step.Name == entry.Name && heard.Step.UID == entry.UID && heard.Step.Asked.Equal(entry.Asked.Time) &&
+			heard.Undo == (entry.State == v1alpha1.PreparationUndoing) {
+			return heard
+		}
+	}
+	return Heard{}
+}
+
+// due reports whether it is time to ask the system again. A time that lies in the future was written by a clock that has
+// been set back.
+func due(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
+	age := now.Sub(entry.Asked.Time)
+	return age >= wait(heard) || age < -askAgain
+}
+
+func wait(heard Heard) time.Duration {
+	if heard.Terminal {
+		return askRefused
+	}
+	return askAgain
+}
