@@ -76,13 +76,14 @@ func (c *cluster) ask(ctx context.Context, urls []string, rounds int) []said {
 	return answers
 }
 
+// askOne reads through the quorum first: what the member then says of itself is at least as new as that. Time is left for
+// it to say that it does not reach the quorum.
 func (c *cluster) askOne(ctx context.Context, url string) said {
 	s := said{url: url}
-	if s.status, s.err = c.api.Status(ctx, url); s.err != nil {
-		s.listErr = s.err
-		return s
-	}
-	s.list, s.listErr = c.api.Members(ctx, url)
+	read, cancel := context.WithTimeout(ctx, c.share(ctx, 2))
+	s.list, s.listErr = c.api.Members(read, url)
+	cancel()
+	s.status, s.err = c.api.Status(ctx, url)
 	return s
 }
 

@@ -1,0 +1,209 @@
+// Package systems asks whether the drivers of systems see in real systems what is there.
+package systems
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"usher.sh/usher/lab/binaries"
+	"usher.sh/usher/lab/process"
+)
+
+// etcd is a real cluster on loopback.
+type etcd struct {
+	dir     string
+	program string
+	tls     *tls.Config // nil: without TLS
+	members []*member
+}
+
+// member is one process of it.
+type member struct {
+	name   string
+	client string // URL
+	peer   string // URL that it listens on
+	link   *link  // what its peers reach it through
+	args   []string
+	run    *process.Process
+}
+
+// options of a cluster.
+type options struct {
+	members int
+	tls     *certificates
+}
+
+// start starts a cluster and returns when a quorum serves.
+func start(t *testing.T, o options) *etcd {
+	t.Helper()
+	cache, err := binaries.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := cache.Path("etcd")
+	if errors.Is(err, binaries.ErrNotBuilt) {
+		t.Skipf("SKIPPED, nothing was tested: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &etcd{dir: t.TempDir(), program: program}
+	if o.tls != nil {
+		c.tls = o.tls.client
+	}
+	for i := range o.members {
+		c.add(t, fmt.Sprintf("etcd-%d", i), o.tls)
+	}
+	for _, m := range c.members {
+		m.args = append(m.args, "--initial-cluster="+c.initial(), "--initial-cluster-state=new")
+		c.run(t, m)
+	}
+	c.serving(t)
+	return c
+}
+
+// add makes a member that is not running yet.
+func (c *etcd) add(t *testing.T, name string, certs *certificates) *member {
+	t.Helper()
+	scheme := "http"
+	if certs != nil {
+		scheme = "https"
+	}
+	m := &member{name: name, peer: "http://" + address(t), client: scheme + "://" + address(t)}
+	m.link = newLink(t, strings.TrimPrefix(m.peer, "http://"))
+	m.args = []string{
+		"--name=" + name, "--data-dir=" + filepath.Join(c.dir, name),
+		"--listen-client-urls=" + m.client, "--advertise-client-urls=" + m.client,
+		"--listen-peer-urls=" + m.peer, "--initial-advertise-peer-urls=" + m.link.url,
+		"--heartbeat-interval=50", "--election-timeout=500", "--unsafe-no-fsync", "--log-level=error",
+		"--strict-reconfig-check=false", // else no member is let in during the first 5 s
+		"--initial-cluster-token=" + filepath.Base(c.dir),
+	}
+	if certs != nil {
+		m.args = append(m.args, certs.args...)
+	}
+	c.members = append(c.members, m)
+	return m
+}
+
+func (c *etcd) initial() string {
+	var parts []string
+	for _, m := range c.members {
+		parts = append(parts, m.name+"="+m.link.url)
+	}
+	return strings.Join(parts, ",")
+}
+
+func (c *etcd) run(t *testing.T, m *member) {
+	t.Helper()
+	p, err := process.Start(process.Spec{Name: m.name, Path: c.program, Args: m.args, Dir: c.dir, EndWithParent: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.run = p
+	t.Cleanup(func() {
+		c.stop(t, m)
+		if t.Failed() {
+			log, _ := os.ReadFile(p.Log)
+			t.Logf("%s said:\n%s", m.name, log)
+		}
+	})
+}
+
+// stop kills a member's process and returns when it is gone.
+func (c *etcd) stop(t *testing.T, m *member) {
+	t.Helper()
+	if m.run == nil {
+		return
+	}
+	if err := m.run.Stop(c.dir, 0); err != nil {
+		t.Errorf("stopping %s: %v", m.name, err)
+	}
+	m.run = nil
+}
+
+// freeze keeps a member from doing anything, as a node that hangs does, until the returned function is called.
+func (m *member) freeze(t *testing.T) (thaw func()) {
+	t.Helper()
+	pid := m.run.PID
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+	t.Cleanup(thaw)
+	return thaw
+}
+
+// dial makes a client of the members, all of them if none are given.
+func (c *etcd) dial(t *testing.T, members ...*member) *clientv3.Client {
+	t.Helper()
+	return c.dialAs(t, "", "", members...)
+}
+
+func (c *etcd) dialAs(t *testing.T, user, password string, members ...*member) *clientv3.Client {
+	t.Helper()
+	if len(members) == 0 {
+		members = c.members
+	}
+	var urls []string
+	for _, m := range members {
+		urls = append(urls, m.client)
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: urls, TLS: c.tls, Username: user, Password: password, Logger: zap.NewNop(), DialTimeout: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// serving returns when every running member answers through a quorum.
+func (c *etcd) serving(t *testing.T) {
+	t.Helper()
+	for _, m := range c.members {
+		if m.run == nil {
+			continue
+		}
+		if _, err := c.dial(t, m).MemberList(patience(t)); err != nil {
+			t.Fatalf("waiting for %s: %v", m.name, err)
+		}
+	}
+}
+
+// patience ends waits that would never end. No test depends on its length.
+func patience(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// address is a free one on loopback, below the ports that the kernel gives to outgoing connections.
+func address(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		a := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", a)
+		if err == nil {
+			_ = l.Close()
+			return a
+		}
+	}
+	t.Fatal("no free port on 127.0.0.1")
+	return ""
+}
