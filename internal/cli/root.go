@@ -67,6 +67,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newUncordonCommand(config, streams),
 		newInstallCommand(config, streams),
 		newUninstallCommand(config, streams),
+		newManagerCommand(config, streams),
 		newVersionCommand(streams),
 	)
 	return root

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/manager"
+	"usher.sh/usher/internal/observe"
+)
+
+const managerLong = `Run the manager: answer admission for governed pods, keep what their systems say, make
+members safe to leave and evict them. usher install runs two of it in the cluster;
+they agree by a lease who runs the controllers, and both answer admission.
+
+It logs to stderr, as JSON. It ends without an error when it is told to (SIGTERM: it
+stops taking work, finishes its answers and gives the lease back), and when the cluster
+begins to serve eviction requests in another way; then it is to be started again.`
+
+// ManagerOptions is what `usher manager` was asked for.
+type ManagerOptions struct {
+	genericiooptions.IOStreams
+
+	config  *genericclioptions.ConfigFlags
+	manager manager.Options
+}
+
+func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &ManagerOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:   "manager",
+		Short: "Run the manager that usher install installs",
+		Long:  managerLong,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Complete(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.manager.LeaderElection, "leader-election", true, "Run the controllers only while holding the lease; without it, one process must be the only one.")
+	flags.StringVar(&o.manager.WebhookAddress, "webhook-address", ":9443", "Where to answer admission.")
+	flags.StringVar(&o.manager.MetricsAddress, "metrics-address", ":8080", "Where to serve /metrics; 0: nowhere.")
+	flags.StringVar(&o.manager.HealthAddress, "health-address", ":8081", "Where to serve /healthz and /readyz; 0: nowhere.")
+	flags.StringVar(&o.manager.Certificates, "certificates", manager.CertificatesFromSecret, "Where the webhook's certificate comes from: secret (made and renewed by the manager), or a directory with tls.crt and tls.key.")
+	return cmd
+}
+
+// Complete connects to the cluster's configuration.
+func (o *ManagerOptions) Complete() error {
+	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	if namespace == "" || o.manager.Certificates == "" {
+		return errors.New("--namespace and --certificates must not be empty")
+	}
+	config, err := restConfig(o.config)
+	if err != nil {
+		return err
+	}
+	clock := &observe.Clock{}
+	config.Wrap(clock.Wrap)
+	// Custom resources have no protobuf; the manager's client chooses for each kind.
+	config.ContentType, config.AcceptContentTypes = "", ""
+	o.manager.Config, o.manager.Clock, o.manager.Namespace = config, clock, namespace
+	o.manager.Log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
+	return nil
+}
+
+// Run runs until it is told to end.
+func (o *ManagerOptions) Run(ctx context.Context) error {
+	ctx, stop := interruptible(ctx, func() { o.manager.Log.Info("told to end") }, func() {})
+	defer stop()
+	return manager.Run(ctx, o.manager)
+}

@@ -1,0 +1,136 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/evictionrequest"
+	"usher.sh/usher/internal/controller/imperative"
+	"usher.sh/usher/internal/controller/policy"
+	"usher.sh/usher/internal/controller/responder"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system/all"
+	"usher.sh/usher/internal/webhook"
+)
+
+// parts is what several parts of the manager share.
+type parts struct {
+	gatherer *governed.Gatherer
+	act      *act.Governed
+	self     string
+}
+
+func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests requests) error {
+	p, err := newParts(ctx, mgr, o, requests)
+	if err != nil {
+		return err
+	}
+	if err := register(evidence.Collectors(), act.Collectors()); err != nil {
+		return err
+	}
+	if err := addEvidence(mgr, p); err != nil {
+		return err
+	}
+	if err := addControllers(mgr, p, requests); err != nil {
+		return err
+	}
+	if err := serveCertificates(mgr, o); err != nil {
+		return err
+	}
+	serveAdmission(mgr, p, o, requests)
+	return addChecks(mgr)
+}
+
+func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests requests) (*parts, error) {
+	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	self, err := whoAmI(ctx, clientset)
+	if err != nil {
+		return nil, err
+	}
+	roles, err := all.Roles()
+	if err != nil {
+		return nil, err
+	}
+	if err := governed.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	book := governed.NewBook(mgr.GetCache(), all.Kind, roles)
+	keeper := evidence.New(evidence.Config{
+		Kind: all.Kind,
+		Secret: func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error) {
+			return clientset.CoreV1().Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		},
+		Members: book.Members,
+		Now:     o.Clock.Now,
+		Log:     o.Log,
+	})
+	writer := &act.Governed{
+		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper, Now: o.Clock.Now,
+	}
+	if requests.served {
+		writer.Lifecycle = requests.version
+	}
+	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: mgr.GetAPIReader(), Now: o.Clock.Now}
+	return &parts{gatherer, writer, self}, nil
+}
+
+// whoAmI asks under which name the apiserver knows this process: what it does itself needs no request in its name.
+func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("asking the apiserver who this process is: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+func addControllers(mgr ctrl.Manager, p *parts, requests requests) error {
+	err := policy.Setup(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served})
+	if err != nil || !requests.served {
+		return err
+	}
+	if err := responder.Setup(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}); err != nil {
+		return err
+	}
+	if err := evictionrequest.Setup(mgr, evictionrequest.Options{Version: requests.version, Governed: lifecycle.Governed}); err != nil {
+		return err
+	}
+	return imperative.Setup(mgr, imperative.Options{Version: requests.version})
+}
+
+func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {
+	options := webhook.Options{
+		Facts: p.gatherer, Writer: p.act, Reader: mgr.GetClient(), Events: mgr.GetEventRecorder("usher-webhook"), Log: o.Log,
+		Compile: p.gatherer.Book.Check, Declare: p.gatherer.Book.Declared, Self: []string{p.self}, Namespace: o.Namespace,
+	}
+	if requests.version == lifecycleapi.Kubernetes && requests.served {
+		options.Responder = lifecycle.Responder
+	}
+	webhook.Setup(mgr.GetWebhookServer(), options)
+}
+
+func register(sets ...[]prometheus.Collector) error {
+	for _, set := range sets {
+		for _, collector := range set {
+			if err := metrics.Registry.Register(collector); err != nil {
+				return fmt.Errorf("registering metrics: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package manager
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// cacheOptions keeps of each object what is used. Pods and nodes are handed out without a copy: nothing changes them.
+// Eviction objects keep their managed fields, which tell who else writes them.
+func cacheOptions() cache.Options {
+	shared := true
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Pod{}:              {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+		&corev1.Node{}:             {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
+		&corev1.Namespace{}:        {Transform: slimNamespace},
+		&v1alpha1.EvictionPolicy{}: {Transform: cache.TransformStripManagedFields()},
+	}}
+}
+
+// clientOptions reads Secrets from the apiserver: to cache them Usher would have to be allowed to list all there are.
+func clientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+}
+
+func slimPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	return &corev1.Pod{
+		ObjectMeta: slimMeta(&pod.ObjectMeta),
+		Spec: corev1.PodSpec{
+			NodeName:                      pod.Spec.NodeName,
+			Hostname:                      pod.Spec.Hostname,
+			Priority:                      pod.Spec.Priority,
+			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
+			SchedulingGroup:               pod.Spec.SchedulingGroup,
+			EvictionResponders:            pod.Spec.EvictionResponders,
+		},
+		Status: corev1.PodStatus{
+			Phase:      pod.Status.Phase,
+			PodIP:      pod.Status.PodIP,
+			Conditions: only(pod.Status.Conditions, corev1.PodReady),
+		},
+	}, nil
+}
+
+// only keeps one condition, without the words that came with it.
+func only(conditions []corev1.PodCondition, kind corev1.PodConditionType) []corev1.PodCondition {
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == kind {
+			return []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	return nil
+}
+
+func slimNode(object any) (any, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	slim := &corev1.Node{
+		ObjectMeta: slimMeta(&node.ObjectMeta),
+		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
+	}
+	slim.Annotations = nil
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			slim.Status.Conditions = node.Status.Conditions[i : i+1 : i+1]
+		}
+	}
+	return slim, nil
+}
+
+func slimNamespace(object any) (any, error) {
+	namespace, ok := object.(*corev1.Namespace)
+	if !ok {
+		return object, nil
+	}
+	slim := &corev1.Namespace{ObjectMeta: slimMeta(&namespace.ObjectMeta)}
+	slim.Annotations = nil
+	return slim, nil
+}
+
+// slimMeta drops what kubectl and servers write for themselves. Rules may ask for any other annotation.
+func slimMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	slim := metav1.ObjectMeta{
+		Namespace:         meta.Namespace,
+		Name:              meta.Name,
+		UID:               meta.UID,
+		ResourceVersion:   meta.ResourceVersion,
+		CreationTimestamp: meta.CreationTimestamp,
+		DeletionTimestamp: meta.DeletionTimestamp,
+		Labels:            meta.Labels,
+		Annotations:       meta.Annotations,
+		OwnerReferences:   meta.OwnerReferences,
+	}
+	if _, ok := slim.Annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		slim.Annotations = maps.Clone(slim.Annotations)
+		delete(slim.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return slim
+}

@@ -1,0 +1,122 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"usher.sh/usher/internal/observe"
+)
+
+// Lease is the name of the lease by which replicas agree who leads. It is in the manager's namespace.
+const Lease = "usher-manager"
+
+// CertificatesFromSecret makes the manager issue, keep and renew its serving certificate itself, in a Secret.
+const CertificatesFromSecret = "secret"
+
+// gracePeriod is how long answers and steps that are under way may take when the process is told to end.
+const gracePeriod = 20 * time.Second
+
+// Options says how the manager runs.
+type Options struct {
+	Config *rest.Config
+	// Clock must be wrapped around the transport of Config: all that is decided goes by the apiserver's time.
+	Clock *observe.Clock
+	// Namespace is the manager's own: its lease and its certificate are there.
+	Namespace      string
+	LeaderElection bool
+	// The addresses to listen on, "host:port"; metrics and health are not served where theirs is "0".
+	MetricsAddress string
+	HealthAddress  string
+	WebhookAddress string
+	// Certificates is CertificatesFromSecret, or a directory with tls.crt and tls.key.
+	Certificates string
+	Log          *slog.Logger
+}
+
+// Run runs the manager until ctx ends, which is nil, or until it cannot go on. It also ends, without an error, when the
+// cluster serves eviction requests in another way than at the start: whoever runs it starts it again.
+func Run(ctx context.Context, o Options) error {
+	logger := logr.FromSlogHandler(o.Log.Handler())
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	asked, err := discovery.NewDiscoveryClientForConfig(o.Config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	requests, err := discover(asked)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(o, requests)
+	if err != nil {
+		return err
+	}
+	if err := assemble(ctx, mgr, o, requests); err != nil {
+		return err
+	}
+	if err := mgr.Add(everywhere(func(ctx context.Context) error { return watchDiscovery(ctx, asked, requests) })); err != nil {
+		return fmt.Errorf("starting the manager: %w", err)
+	}
+	o.Log.Info("starting", "namespace", o.Namespace, "requests", requests.String())
+	err = mgr.Start(ctx)
+	if errors.Is(err, errAnotherAPI) {
+		o.Log.Info("ending to be started again", "why", err.Error())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("running the manager: %w", err)
+	}
+	return nil
+}
+
+func newManager(o Options, requests requests) (ctrl.Manager, error) {
+	scheme, err := newScheme(requests)
+	if err != nil {
+		return nil, err
+	}
+	grace := gracePeriod
+	server, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
+		Cache:                         cacheOptions(),
+		Client:                        clientOptions(),
+		WebhookServer:                 server,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.HealthAddress,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              Lease,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &grace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// everywhere is a part that runs on every replica, whoever leads.
+type everywhere func(context.Context) error
+
+// Start implements manager.Runnable.
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+var _ ctrlmanager.LeaderElectionRunnable = everywhere(nil)

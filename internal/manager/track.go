@@ -1,0 +1,61 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// addEvidence keeps the evidence of every policy on every replica, since each of them answers admission.
+func addEvidence(mgr ctrl.Manager, p *parts) error {
+	keeper := p.gatherer.Keeper
+	for _, part := range []everywhere{
+		keeper.Run,
+		func(ctx context.Context) error { return p.track(ctx, mgr) },
+	} {
+		if err := mgr.Add(part); err != nil {
+			return fmt.Errorf("adding the keeper of evidence: %w", err)
+		}
+	}
+	return nil
+}
+
+// track shows the keeper every policy, whenever it changes.
+func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.EvictionPolicy{})
+	if err != nil {
+		return fmt.Errorf("watching policies: %w", err)
+	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { p.tracked(o) },
+		UpdateFunc: func(_, o any) { p.tracked(o) },
+		DeleteFunc: func(o any) { p.forgotten(o) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching policies: %w", err)
+	}
+	<-ctx.Done()
+	return informer.RemoveEventHandler(registration)
+}
+
+func (p *parts) tracked(o any) {
+	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
+		p.gatherer.Keeper.Track(policy)
+	}
+}
+
+// forgotten also hears of policies whose deletion the watch has missed.
+func (p *parts) forgotten(o any) {
+	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = tombstone.Obj
+	}
+	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
+		p.gatherer.Keeper.Forget(policy.UID)
+		p.gatherer.Book.Forget(policy.UID)
+		p.act.Forget(policy.UID)
+	}
+}
