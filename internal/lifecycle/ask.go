@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -32,10 +33,7 @@ func Requester(user string) string {
 	key := notInKey.ReplaceAllString(user, "-")
 	mark := hash(user)
 	key = strings.Trim(key[:min(len(key), maxKey-len(mark)-1)], "-._")
-	if key == "" {
-		return requesterDomain + mark
-	}
-	return requesterDomain + key + "-" + mark
+	return requesterDomain + cmp.Or(key, "user") + "-" + mark
 }
 
 // NewRequest returns the request by which a requester asks for a pod's eviction. Its name follows from pod and

@@ -1,0 +1,291 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/internal/lifecycle"
+)
+
+const a = "example.com/a"
+
+func spoke(message string, heartbeat time.Duration) editEviction {
+	return says(0, func(r *api.ResponderStatus) { r.Message, r.HeartbeatTime = &message, at(heartbeat) })
+}
+
+func TestTell(t *testing.T) {
+	const minute = time.Minute
+	cases := []struct {
+		name      string
+		eviction  *api.Eviction
+		report    lifecycle.Report
+		now       time.Duration
+		write     bool
+		heartbeat time.Duration
+		again     time.Duration
+	}{
+		{"first word", eviction(1, states(active)), lifecycle.Report{Message: "x"}, minute, true, minute, 3 * minute},
+		{"nothing new", eviction(1, states(active), spoke("x", minute)), lifecycle.Report{Message: "x"}, 2 * minute, false, minute, 2 * minute},
+		{"nothing new for three minutes", eviction(1, states(active), spoke("x", minute)), lifecycle.Report{Message: "x"}, 4 * minute, true, 4 * minute, 3 * minute},
+		{"news", eviction(1, states(active), spoke("x", minute)), lifecycle.Report{Message: "y"}, 2 * minute, true, 2 * minute, 3 * minute},
+		{"news too soon for a heartbeat", eviction(1, states(active), spoke("x", minute)), lifecycle.Report{Message: "y"}, minute + 19*time.Second, true, minute, 3*minute - 19*time.Second},
+		{"own clock behind the controller's", eviction(1, states(active)), lifecycle.Report{Message: "x"}, -10 * time.Second, true, 0, 3*minute + 10*time.Second},
+		{"not its turn", eviction(1, states(done, active)), lifecycle.Report{Message: "x"}, minute, false, 0, 0},
+		{"done already", eviction(1, states(active), says(0, completed(0))), lifecycle.Report{Message: "x"}, minute, false, 0, 0},
+		{"eviction has ended", eviction(1, states(active), succeeded), lifecycle.Report{Message: "x"}, minute, false, 0, 0},
+		{"not a responder of this one", eviction(1), lifecycle.Report{Message: "x"}, minute, false, 0, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			entry, write, again := lifecycle.Tell(c.eviction, a, c.report, start.Add(c.now))
+			same(t, "write", c.write, write)
+			same(t, "again", c.again, again)
+			if write && !entry.HeartbeatTime.Equal(at(c.heartbeat)) {
+				t.Errorf("heartbeat %v, want %v", entry.HeartbeatTime, at(c.heartbeat))
+			}
+		})
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	before := says(0, func(r *api.ResponderStatus) {
+		r.ExpectedCompletionTime, r.HeartbeatTime = at(10*time.Minute), at(time.Minute)
+	})
+	cases := []struct {
+		name  string
+		at    time.Time
+		want  *metav1.Time
+		write bool
+	}{
+		{"unknown", time.Time{}, nil, true},
+		{"past", start, nil, true},
+		{"further than the server believes", start.AddDate(11, 0, 0), nil, true},
+		{"moved a little", start.Add(10*time.Minute + 15*time.Second), at(10 * time.Minute), false},
+		{"moved", start.Add(11*time.Minute - time.Second), at(11 * time.Minute), true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			entry, write, _ := lifecycle.Tell(eviction(1, states(active), before), a, lifecycle.Report{Expected: c.at}, start.Add(90*time.Second))
+			if write != c.write || !entry.ExpectedCompletionTime.Equal(c.want) {
+				t.Errorf("write %v, expects %v", write, entry.ExpectedCompletionTime)
+			}
+		})
+	}
+}
+
+func TestDone(t *testing.T) {
+	e := eviction(1, states(active), spoke("x", 0))
+	entry, write, again := lifecycle.Tell(e, a, lifecycle.Report{Message: "gone", Done: true}, start.Add(time.Second))
+	if !write || again != 0 || !entry.CompletionTime.Equal(at(time.Second)) || *entry.Message != "gone" {
+		t.Errorf("write %v, again %v, %+v", write, again, entry)
+	}
+}
+
+func TestMessagesAreCut(t *testing.T) {
+	cases := map[string]struct{ text, end string }{
+		"fits":          {strings.Repeat("ü", 4000), "üü"},
+		"lines":         {strings.Repeat("a blocker\n", 1000), "a blocker\n… and 604 more lines"},
+		"words":         {strings.Repeat("blocked ", 600), "blocked … and 840 more characters"},
+		"no break":      {strings.Repeat("ü", 5000), "ü … and 1040 more characters"},
+		"not even text": {"x\xff", "x\uFFFD"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			entry, _, _ := lifecycle.Tell(eviction(1, states(active)), a, lifecycle.Report{Message: c.text}, start)
+			if n := utf8.RuneCountInString(*entry.Message); n > 4000 || !strings.HasSuffix(*entry.Message, c.end) {
+				t.Errorf("%d characters, ending %q", n, (*entry.Message)[max(0, len(*entry.Message)-60):])
+			}
+		})
+	}
+	if entry, _, _ := lifecycle.Tell(eviction(1, states(active)), a, lifecycle.Report{Message: " \n"}, start); entry.Message != nil {
+		t.Errorf("an empty message is %q", *entry.Message)
+	}
+}
+
+func TestRequester(t *testing.T) {
+	cases := map[string]string{
+		"alice":                             "requester.usher.sh/alice",
+		"alice@example.com":                 "requester.usher.sh/alice-example.com-ff8d9819fc",
+		"system:serviceaccount:kube-system": "requester.usher.sh/system-serviceaccount-kube-system-9316f03480",
+		"":                                  "requester.usher.sh/user-e3b0c44298",
+		"???":                               "requester.usher.sh/user-a03b221c6c",
+	}
+	for user, want := range cases {
+		same(t, "requester", want, lifecycle.Requester(user))
+	}
+	looksMarked := strings.TrimPrefix(lifecycle.Requester("alice@example.com"), "requester.usher.sh/")
+	if lifecycle.Requester(looksMarked) == lifecycle.Requester("alice@example.com") {
+		t.Error("a user took another's requester by name")
+	}
+}
+
+func TestRequestersAreKeysAndUnique(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		one, two := rapid.String().Draw(t, "one"), rapid.String().Draw(t, "two")
+		name := lifecycle.Requester(one)
+		if said := validation.IsQualifiedName(name); len(said) > 0 {
+			t.Fatalf("%q becomes %q: %v", one, name, said)
+		}
+		if one != two && name == lifecycle.Requester(two) {
+			t.Fatalf("%q and %q are both %s", one, two, name)
+		}
+		if one != name[len("requester.usher.sh/"):] && lifecycle.Requester(name[len("requester.usher.sh/"):]) == name {
+			t.Fatalf("a user named like the requester of %q takes its place", one)
+		}
+	})
+}
+
+func TestNewRequest(t *testing.T) {
+	one := lifecycle.NewRequest(ref, "example.com/x")
+	same(t, "the same request", one, lifecycle.NewRequest(ref, "example.com/x"))
+	other := ref
+	other.UID = "u2"
+	for what, r := range map[string]*api.EvictionRequest{
+		"another pod of the name": lifecycle.NewRequest(other, "example.com/x"), "another requester": lifecycle.NewRequest(ref, "example.com/y"),
+	} {
+		if r.Name == one.Name {
+			t.Errorf("%s has the same request", what)
+		}
+	}
+	long := ref
+	long.Name = strings.Repeat("n", 253)
+	if name := lifecycle.NewRequest(long, "example.com/x").Name; len(validation.IsDNS1123Subdomain(name)) > 0 {
+		t.Errorf("%q is no name", name)
+	}
+}
+
+func TestIntentPatch(t *testing.T) {
+	patch, err := lifecycle.IntentPatch(asked("alice"), api.EvictionRequestIntentWithdrawn)
+	if err != nil || string(patch) != `{"metadata":{"uid":"uid-alice"},"spec":{"intent":"Withdrawn"}}` {
+		t.Errorf("%s, %v", patch, err)
+	}
+}
+
+// evictorActive gives an eviction the default responder, whose turn it is.
+func evictorActive(e *api.Eviction) {
+	states(active)(e)
+	e.Status.TargetResponders[0].Name, e.Status.Responders[0].Name = lifecycle.Evictor, lifecycle.Evictor
+}
+
+func TestPlanEvictor(t *testing.T) {
+	refused := lifecycle.Attempts{}.Refused("budget db needs 2", 0, start)
+	static := func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+	daemon := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+	}
+	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = at(time.Minute) }
+	cases := []struct {
+		name     string
+		eviction *api.Eviction
+		pod      *corev1.Pod
+		attempts lifecycle.Attempts
+		now      time.Duration
+		evict    bool
+		done     bool
+		says     string
+		again    time.Duration
+	}{
+		{name: "not its turn", eviction: eviction(1, states(active)), pod: newPod()},
+		{name: "done already", eviction: eviction(1, evictorActive, says(0, completed(0))), pod: newPod()},
+		{name: "no generation observed", eviction: eviction(1, evictorActive, func(e *api.Eviction) { e.Status.ObservedGeneration = nil }), pod: newPod()},
+		{name: "its turn", eviction: eviction(1, evictorActive), pod: newPod(), evict: true},
+		{name: "governed pods too", eviction: eviction(1, evictorActive), pod: newPod(governed), evict: true},
+		{name: "pod gone", eviction: eviction(1, evictorActive), done: true, says: "the pod is gone"},
+		{name: "pod terminal", eviction: eviction(1, evictorActive), pod: newPod(phase(corev1.PodFailed)), done: true, says: "the pod has ended"},
+		{name: "DaemonSet", eviction: eviction(1, evictorActive), pod: newPod(daemon), done: true, says: "a pod of a DaemonSet is not evicted: agent would"},
+		{name: "static pod", eviction: eviction(1, evictorActive), pod: newPod(static), done: true, says: "a static pod cannot be evicted"},
+		{name: "shutting down", eviction: eviction(1, evictorActive), pod: newPod(terminating), says: "it must be gone by 2026-11-21T08:01:00Z", again: 3 * time.Minute},
+		{name: "DaemonSet pod that shuts down anyway", eviction: eviction(1, evictorActive), pod: newPod(terminating, daemon), says: "it must be gone by", again: 3 * time.Minute},
+		{name: "refused", eviction: eviction(1, evictorActive), pod: newPod(), attempts: refused, now: time.Second, says: "attempt 1 was refused, the next is at 2026-11-21T08:00:05Z: budget db needs 2", again: 4 * time.Second},
+		{name: "pause over", eviction: eviction(1, evictorActive), pod: newPod(), attempts: refused, now: 5 * time.Second, evict: true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			step := lifecycle.PlanEvictor(c.eviction, c.pod, c.attempts, start.Add(c.now))
+			same(t, "evict", c.evict, step.Evict)
+			same(t, "write", c.says != "", step.Write)
+			same(t, "again", c.again, step.Again)
+			same(t, "done", c.done, step.Entry.CompletionTime != nil)
+			if c.says != "" && !strings.Contains(*step.Entry.Message, c.says) {
+				t.Errorf("says %q, want %q", *step.Entry.Message, c.says)
+			}
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var attempts lifecycle.Attempts
+	var pauses []string
+	for range 10 {
+		attempts = attempts.Refused("no", 0, start)
+		pauses = append(pauses, attempts.NotBefore.Sub(start).String())
+	}
+	same(t, "pauses", "5s 10s 20s 40s 1m20s 2m40s 5m20s 10m0s 10m0s 10m0s", strings.Join(pauses, " "))
+	same(t, "Retry-After", time.Minute, lifecycle.Attempts{}.Refused("wait", time.Minute, start).NotBefore.Sub(start))
+	same(t, "shorter Retry-After", 5*time.Second, lifecycle.Attempts{}.Refused("wait", time.Second, start).NotBefore.Sub(start))
+}
+
+func managed(manager, subresource string, operation metav1.ManagedFieldsOperationType, after time.Duration, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Subresource: subresource, Operation: operation, Time: at(after), FieldsV1: metav1.NewFieldsV1(fields),
+	}
+}
+
+func TestFindOther(t *testing.T) {
+	const (
+		apply, update = metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate
+		conditions    = `{"f:status":{"f:conditions":{"k:{\"type\":\"Failed\"}":{}}}}`
+		others        = `{"f:status":{"f:conditions":{"k:{\"type\":\"Noticed\"}":{}}}}`
+		targets       = `{"f:status":{"f:targetResponders":{}}}`
+		words         = `{"f:status":{"f:responders":{"k:{\"name\":\"example.com/a\"}":{"f:message":{}}}}}`
+		upstream      = "evictionrequest-controller"
+	)
+	cases := []struct {
+		name  string
+		entry metav1.ManagedFieldsEntry
+		found bool
+	}{
+		{"upstream's controller", managed(upstream, "status", apply, 0, targets), true},
+		{"a request's conditions", managed(upstream, "status", apply, 0, conditions), true},
+		{"somebody's controller", managed("x", "status", apply, 0, conditions), true},
+		{"upstream's, without apply", managed("kube-controller-manager", "status", update, 0, conditions), true},
+		{"ours", managed(lifecycle.FieldManager, "status", apply, 0, targets), false},
+		{"a person", managed("kubectl-edit", "status", update, 0, conditions), false},
+		{"a responder", managed("x", "status", apply, 0, words), false},
+		{"somebody's own condition", managed("x", "status", apply, 0, others), false},
+		{"not the status", managed("x", "", apply, 0, targets), false},
+		{"nonsense", managed("x", "status", apply, 0, `[`), false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			other, found := lifecycle.FindOther([]metav1.ManagedFieldsEntry{c.entry})
+			if found != c.found || found && other.Manager != c.entry.Manager {
+				t.Errorf("found %v: %+v", found, other)
+			}
+		})
+	}
+	last, _ := lifecycle.FindOther([]metav1.ManagedFieldsEntry{
+		managed("new", "status", apply, time.Minute, targets), managed("old", "status", apply, 0, targets),
+	})
+	same(t, "last sign", lifecycle.Other{Manager: "new", Seen: start.Add(time.Minute)}, last)
+
+	e := eviction(1)
+	e.ManagedFields = []metav1.ManagedFieldsEntry{
+		managed("me", "status", apply, 0, words),
+		managed("controller", "status", apply, 0, `{"f:status":{"f:responders":{"k:{\"name\":\"example.com/a\"}":{"f:name":{},"f:startTime":{}}}}}`),
+	}
+	if other, found := lifecycle.ServedByOther(e, a, "me"); found {
+		t.Errorf("%s is taken for another responder", other)
+	}
+	if other, _ := lifecycle.ServedByOther(e, a, "you"); other != "me" {
+		t.Errorf("the other responder is %q", other)
+	}
+}

@@ -1,0 +1,135 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+
+	"usher.sh/usher/internal/lifecycle"
+)
+
+func TestPlanRequest(t *testing.T) {
+	alice := asked("alice")
+	noPod := asked("alice", func(r *api.EvictionRequest) { r.Spec.Target.Pod = nil })
+	nobody := failed(api.EvictionConditionReasonNoFurtherResponder)
+	cases := []struct {
+		name    string
+		target  lifecycle.Target
+		request *api.EvictionRequest
+		want    string // conditions
+		creates string
+		again   time.Duration
+		quiet   bool // nothing to write
+	}{
+		{name: "first request", target: target(0, newPod(), requests(alice)), request: alice, want: waits, creates: "pod-1-db-0"},
+		{name: "withdrawn before anything", target: target(0, newPod(), requests(asked("alice", withdrawn))), request: asked("alice", withdrawn), want: waits},
+		{name: "being deleted, held by a finalizer", target: target(0, newPod(), requests(asked("alice", deleting))), request: asked("alice", deleting), want: waits},
+		{name: "no pod named", target: target(0, nil, nil), request: noPod, want: isInvalid},
+		{name: "pod does not exist", target: target(0, nil, requests(alice)), request: alice, want: isInvalid},
+		{name: "pod gone, but an eviction exists", target: target(0, nil, requests(alice), eviction(1)), request: alice, want: waits},
+		{name: "PodGroup", target: target(0, newPod(grouped), requests(alice)), request: alice, want: isInvalid},
+		{name: "eviction goes on", target: target(0, newPod(), requests(alice), eviction(1)), request: alice, want: waits},
+		{name: "eviction succeeded", target: target(0, nil, requests(alice), eviction(1, succeeded)), request: alice, want: "Failed/AwaitingEviction !TargetEvicted/PodDeleted"},
+		{name: "already terminal", target: target(0, newPod(phase(corev1.PodFailed)), requests(alice)), request: alice, want: waits, creates: "pod-1-db-0"},
+		{
+			name: "canceled and wanted anew", request: alice, creates: "pod-2-db-0",
+			target: target(0, newPod(), requests(alice), eviction(1, failed(api.EvictionConditionReasonCanceledDueToNoRequesters))),
+			want:   "!Failed/CanceledDueToNoRequesters TargetEvicted/AwaitingEviction",
+		},
+		{
+			name: "given up a moment ago", request: alice, again: 2 * time.Second,
+			target: target(3*time.Second, newPod(), requests(alice), eviction(1, nobody)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
+		},
+		{
+			name: "given up twice", request: alice, again: 7 * time.Second,
+			target: target(3*time.Second, newPod(), requests(alice), eviction(1, nobody), eviction(2, nobody)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
+		},
+		{
+			name: "given up, pause over", request: alice, creates: "pod-2-db-0",
+			target: target(5*time.Second, newPod(), requests(alice), eviction(1, nobody)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
+		},
+		{name: "given up, withdrawn", target: target(time.Hour, newPod(), nil, eviction(1, nobody)), request: asked("alice", withdrawn), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction"},
+		{name: "numbers of other pods of the name count", target: target(0, newPod(), requests(alice), eviction(3, of("u0"), succeeded)), request: alice, want: waits, creates: "pod-4-db-0"},
+		{name: "evicted stays", target: target(0, newPod(), nil), request: asked("alice", requestCondition("TargetEvicted", "PodDeleted")), want: "!TargetEvicted/PodDeleted", quiet: true},
+		{name: "invalid stays", target: target(0, newPod(), nil), request: asked("alice", requestCondition("Failed", "EvictionInvalid")), want: "!Failed/EvictionInvalid", quiet: true},
+		{
+			name: "failed otherwise is reset by a new attempt", want: waits,
+			target:  target(0, newPod(), requests(alice), eviction(1, nobody), eviction(2)),
+			request: asked("alice", requestCondition("Failed", "NoFurtherResponder")),
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			request := c.request.DeepCopy()
+			plan := lifecycle.PlanRequest(c.target, request)
+			same(t, "conditions", c.want, short(plan.Status.Conditions))
+			created := ""
+			if plan.Create != nil {
+				created = plan.Create.Name
+			}
+			same(t, "created", c.creates, created)
+			same(t, "again", c.again, plan.Again)
+			same(t, "changed", !c.quiet, plan.Changed)
+			if plan.Changed {
+				same(t, "observed generation", 1, *plan.Status.ObservedGeneration)
+				request.Status = plan.Status
+				if lifecycle.PlanRequest(c.target, request).Changed {
+					t.Error("the same facts change the status twice")
+				}
+			}
+		})
+	}
+}
+
+func TestRefusalsSayWhatIsWrong(t *testing.T) {
+	plan := lifecycle.PlanRequest(target(0, nil, nil), asked("alice"))
+	same(t, "message", "there is no pod db-0 with UID u1; request the eviction of the pod that has this name now, if it is meant",
+		plan.Status.Conditions[0].Message)
+}
+
+func TestPauseIsBounded(t *testing.T) {
+	var all []*api.Eviction
+	for n := range 20 {
+		all = append(all, eviction(n+1, failed(api.EvictionConditionReasonNoFurtherResponder)))
+	}
+	alice := asked("alice")
+	same(t, "again", 10*time.Minute, lifecycle.PlanRequest(target(0, newPod(), requests(alice), all...), alice).Again)
+	all = append(all, eviction(21, failed(api.EvictionConditionReasonCanceledDueToNoRequesters)))
+	if plan := lifecycle.PlanRequest(target(0, newPod(), requests(alice), all...), alice); plan.Create == nil {
+		t.Error("asking anew after a cancellation waits for the pause of those who gave up before it")
+	}
+}
+
+func TestNewEviction(t *testing.T) {
+	alice := asked("alice")
+	e := lifecycle.PlanRequest(target(0, newPod(), requests(alice)), alice).Create
+	same(t, "labels", map[string]string{"example.com/alice": "requester"}, e.Labels)
+	same(t, "pod", "db-0/u1", e.Spec.Target.Pod.Name+"/"+string(e.Spec.Target.Pod.UID))
+	owner := e.OwnerReferences[0]
+	same(t, "owner", "lifecycle.usher.sh/v1alpha1 EvictionRequest alice uid-alice",
+		strings.Join([]string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)}, " "))
+	if len(e.OwnerReferences) != 1 || owner.Controller != nil {
+		t.Errorf("owners %+v", e.OwnerReferences)
+	}
+}
+
+func TestNamesOfPodsWithLongNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, last := range []string{"a", "b"} {
+		to := target(0, newPod(), nil)
+		to.Ref.Name = strings.Repeat("long.", 50) + last
+		alice := asked("alice", func(r *api.EvictionRequest) { r.Spec.Target.Pod.Name = to.Ref.Name })
+		to.Requests = requests(alice)
+		name := lifecycle.PlanRequest(to, alice).Create.Name
+		if len(name) > 253 || !strings.HasPrefix(name, "pod-1-long.") {
+			t.Errorf("%d: %s", len(name), name)
+		}
+		names[name] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("two pods share the name of their evictions: %v", names)
+	}
+}
