@@ -83,6 +83,7 @@ func (w *wish) readDelete() error {
 	if err := json.Unmarshal(w.request.OldObject.Raw, w.old); err != nil {
 		return fmt.Errorf("reading the pod: %w", err)
 	}
+	w.pod = snapshot.Key{Namespace: w.old.Namespace, Name: w.old.Name} // the request has no name where a collection is deleted
 	var options metav1.DeleteOptions
 	if len(w.request.Options.Raw) > 0 {
 		if err := json.Unmarshal(w.request.Options.Raw, &options); err != nil {
