@@ -1,7 +1,6 @@
 package eviction
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
@@ -78,6 +77,12 @@ const (
 	DeleteIsFree   NoteKind = "DeleteIsFree"   // the policy says that a DELETE does not concern it
 )
 
+// HTTP statuses of a refusal.
+const (
+	badRequest      = 400
+	tooManyRequests = 429
+)
+
 // Admit answers a caller.
 func Admit(in AdmissionInput) AdmissionResult {
 	if in.Ask != "" {
@@ -146,7 +151,7 @@ func (j *judgement) worthRequesting() bool {
 
 func (j *judgement) refusal() AdmissionResult {
 	return AdmissionResult{
-		Code:       http.StatusTooManyRequests,
+		Code:       tooManyRequests,
 		Message:    j.title() + " " + j.mayNot() + ": " + j.summary(),
 		Causes:     j.causes(),
 		RetryAfter: j.retryAfter(),

@@ -2,7 +2,6 @@ package eviction
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ func answerAsk(in *AdmissionInput) AdmissionResult {
 		j.verdict = JudgeReplace(in.Input)
 	default:
 		return AdmissionResult{
-			Code:    http.StatusBadRequest,
+			Code:    badRequest,
 			Message: fmt.Sprintf("Usher is asked %q, and understands %s and %s", in.Ask, AskEvict, AskReplace),
 			Note:    Note{Kind: Asked}, Verdict: j.verdict,
 		}

@@ -64,7 +64,7 @@ func (j *judgement) weighEpoch(evidence *Evidence) {
 }
 
 func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
-	if j.policy.Status == nil {
+	if j.policy == nil || j.policy.Status == nil {
 		return &v1alpha1.EvictionPolicyStatus{}
 	}
 	return j.policy.Status

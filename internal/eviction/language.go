@@ -30,7 +30,7 @@ func NewLanguage(schema Schema) (*Language, error) {
 // has kept a processor busy for about a tenth of a second.
 const (
 	costLimit     = 1_000_000
-	estimateLimit = 100_000_000
+	estimateLimit = 1_000_000_000
 	nodeLimit     = 10_000
 	regexLimit    = 1_000
 )
@@ -45,9 +45,14 @@ func languageOptions() []cel.EnvOption {
 		ext.Lists(ext.ListsVersion(1)),
 		ext.Strings(),
 		// One call of these can ask for any amount of memory, which no limit on cost sees in time.
-		cel.Function("replace", cel.DisableDeclaration(true)),
-		cel.Function("format", cel.DisableDeclaration(true)),
+		without("replace", "string_replace_string_string", cel.StringType, cel.StringType, cel.StringType),
+		without("format", "string_format", cel.StringType, cel.ListType(cel.DynType)),
 	}
+}
+
+// without takes a function of strings out of the language. The library wants one of its overloads named.
+func without(function, overload string, args ...*cel.Type) cel.EnvOption {
+	return cel.Function(function, cel.DisableDeclaration(true), cel.MemberOverload(overload, args, cel.StringType))
 }
 
 // Expression compiles and type-checks text. The value must be of type want; Dynamic: of any. Errors are sentences for the

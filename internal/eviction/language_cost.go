@@ -11,7 +11,7 @@ import (
 // Sizes that the estimate of an expression's cost takes facts to have: generous for what a system says of a member.
 const (
 	assumedItems = 1_000
-	assumedRunes = 1_000
+	assumedRunes = 100
 )
 
 // affordable refuses an expression whose cost grows beyond measure with the facts: three loops within each other, say.
@@ -39,6 +39,7 @@ func (assumedSizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 		return &cost.SizeEstimate{Max: assumedRunes}
 	case types.ListKind, types.MapKind, types.DynKind, types.StructKind:
 		return &cost.SizeEstimate{Max: assumedItems}
+	default:
+		return nil
 	}
-	return nil
 }

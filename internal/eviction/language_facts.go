@@ -44,8 +44,10 @@ func path(expr ast.Expr) string {
 		if operand := path(expr.AsSelect().Operand()); operand != "" {
 			return operand + "." + expr.AsSelect().FieldName()
 		}
+		return ""
+	default:
+		return ""
 	}
-	return ""
 }
 
 // named returns the fact that ends with key, or key itself where none or several do.

@@ -28,7 +28,7 @@ func native(value ref.Val, depth int) (any, error) {
 	case types.Duration:
 		return v.Duration, nil
 	case types.Null:
-		return nil, nil //nolint:nilnil // null is a value
+		return nil, nil
 	case traits.Lister:
 		return nativeList(v, depth)
 	case traits.Mapper:

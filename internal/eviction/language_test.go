@@ -1,0 +1,212 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// toySchema is that of a database whose members hold shards.
+var toySchema = Schema{
+	System: []Field{
+		{Name: "leader", Type: String}, {Name: "healthy", Type: Bool}, {Name: "quorum", Type: Int},
+	},
+	Member: []Field{
+		{Name: "drained", Type: Bool}, {Name: "shards", Type: Strings}, {Name: "lag", Type: Int},
+		{Name: "load", Type: Double}, {Name: "seen", Type: Time}, {Name: "extra", Type: Dynamic},
+	},
+}
+
+func toyScope() *Scope {
+	return &Scope{
+		Now: noon,
+		Pod: &snapshot.Pod{
+			Namespace: "shop", Name: "db-0", UID: "u0", Node: "node-a", Labels: map[string]string{"app": "db"},
+			Owner: snapshot.Owner{Kind: "StatefulSet", Name: "db"}, Phase: "Running", Ready: true, Created: noon.Add(-time.Hour),
+		},
+		Member: "db-0", Role: "toy",
+		Facts: Facts{
+			"drained": true, "shards": []string{"s1", "s2", "s3", "s4", "s5"}, "lag": int64(3), "load": 0.5,
+			"seen": noon.Add(-time.Minute), "extra": map[string]any{"count": 2.0, "names": []any{"a", "b"}},
+		},
+		System:  Facts{"leader": "db-1", "healthy": true},
+		Leaving: []string{"db-2"},
+	}
+}
+
+func toyLanguage(t testing.TB, schema Schema) *Language {
+	t.Helper()
+	language, err := NewLanguage(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return language
+}
+
+func TestEval(t *testing.T) {
+	for text, want := range map[string]any{
+		`member.drained && system.leader != member.id`: true,
+		`member.lag + 1`:          int64(4),
+		`member.lag > 2.5`:        true,
+		`member.load < 1`:         true,
+		`member.extra.count == 2`: true,
+		`member.extra.count > 1 && 3 > member.extra.count`: true,
+		`member.extra.names.exists(n, n == "b")`:           true,
+		`has(member.extra.nothing)`:                        false,
+		`has(system.quorum)`:                               false,
+		`!has(system.quorum) || system.quorum > 2`:         true,
+		`size(member.shards)`:                              int64(5),
+		`now - member.seen > duration("30s")`:              true,
+		`now - pod.created`:                                time.Hour,
+		`member.seen`:                                      noon.Add(-time.Minute),
+		`pod.name.split("-")[1]`:                           "0",
+		`pod.labels["app"] + pod.labels.app`:               "dbdb",
+		`node.present`:                                     false,
+		`pod.ownerKind + "/" + pod.ownerName`:              "StatefulSet/db",
+		`leaving.exists(l, l == "db-2")`:                   true,
+		`member.role`:                                      "toy",
+		`pod.hostname`:                                     "db-0",
+		`math.greatest(member.lag, 7)`:                     int64(7),
+		`null`:                                             nil,
+		`{"a": [1, 2]}`:                                    map[string]any{"a": []any{int64(1), int64(2)}},
+	} {
+		expression, err := toyLanguage(t, toySchema).Expression(text, Dynamic)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got, err := expression.Eval(toyScope())
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+func TestEvalOfWhatIsNotKnown(t *testing.T) {
+	for text, want := range map[string]string{
+		`system.quorum > 1`:            "system.quorum",
+		`member.extra.nothing == 1`:    "member.extra.nothing",
+		`node.zone == "a"`:             "node.zone",
+		`pod.ip != ""`:                 "pod.ip",
+		`pod.labels["tier"] == "x"`:    "tier",
+		`member.drained && node.ready`: "node.ready",
+	} {
+		expression, err := toyLanguage(t, toySchema).Expression(text, Bool)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		value, err := expression.Eval(toyScope())
+		missing, ok := errors.AsType[*MissingError](err)
+		if !ok || missing.Fact != want {
+			t.Errorf("%s: got %v, %v; want that %s is missing", text, value, err, want)
+		}
+	}
+}
+
+func TestEvalEnds(t *testing.T) {
+	big := make([]any, 100_000)
+	for i := range big {
+		big[i] = fmt.Sprint(i)
+	}
+	scope := toyScope()
+	scope.Facts["extra"] = big
+	expression, err := toyLanguage(t, toySchema).Expression(`member.extra.all(a, member.extra.exists(b, a == b))`, Bool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = expression.Eval(scope)
+	if err == nil || !strings.Contains(err.Error(), "takes too long") {
+		t.Errorf("got %v, want that it takes too long", err)
+	}
+}
+
+func TestEvalOfAnotherType(t *testing.T) {
+	scope := toyScope()
+	scope.Facts["drained"] = "yes"
+	for _, text := range []string{`member.drained`, `member.drained && true`} {
+		expression, err := toyLanguage(t, toySchema).Expression(text, Bool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err := expression.Eval(scope); err == nil {
+			t.Errorf("%s: got %v, want an error: the fact is no bool", text, value)
+		}
+	}
+}
+
+func TestMistakesInExpressions(t *testing.T) {
+	for text, want := range map[string]string{
+		`member.drianed`:       "there is no fact 'drianed' (at character 7)",
+		`system.shards > 1`:    "there is no fact 'shards' (at character 7)",
+		`members.drained`:      "there is no 'members' (did you mean 'member'?): expressions speak of member, system, pod, node, leaving and now (at character 1)",
+		`member.lag`:           "the value is of type int and must be of type bool",
+		`member.lag > "a"`:     "found no matching overload for '_>_' applied to '(int, string)' (at character 12)",
+		`member.drained &&`:    "Syntax error",
+		`"a".replace("", "a")`: "there is no 'replace'",
+		`"%s".format([1])`:     "there is no 'format'",
+		`member.extra.all(a, member.extra.all(b, member.extra.all(c, a == b && b == c)))`: "the expression may take too long",
+		`pod{name: "x"}.name == "x"`: "",
+	} {
+		_, err := toyLanguage(t, toySchema).Expression(text, Bool)
+		if text == `pod{name: "x"}.name == "x"` {
+			continue // refused at evaluation
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestOpenSchema(t *testing.T) {
+	expression, err := toyLanguage(t, Schema{Open: true}).Expression(`member.anything.at.all == 3 && member.id == "db-0"`, Bool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := toyScope()
+	scope.Facts = Facts{"anything": map[string]any{"at": map[string]any{"all": 3.0}}}
+	if value, err := expression.Eval(scope); value != true {
+		t.Errorf("got %v, %v", value, err)
+	}
+}
+
+func BenchmarkEval(b *testing.B) {
+	expression, err := toyLanguage(b, toySchema).Expression(`member.drained && system.leader != member.id && member.lag < 10`, Bool)
+	if err != nil {
+		b.Fatal(err)
+	}
+	variables := toyScope().variables()
+	for b.Loop() {
+		if _, err := expression.eval(variables); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEvalToTheLimit(b *testing.B) {
+	big := make([]any, 2000)
+	for i := range big {
+		big[i] = fmt.Sprint("a string of a length that ids have ", i)
+	}
+	scope := toyScope()
+	scope.Facts["extra"] = big
+	expression, err := toyLanguage(b, toySchema).Expression(`member.extra.all(a, member.extra.exists(b, a == b))`, Bool)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := expression.Eval(scope); err == nil {
+			b.Fatal("it ends before the limit")
+		}
+	}
+}
