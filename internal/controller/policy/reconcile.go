@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -107,11 +106,13 @@ func (f *facts) renewal() time.Duration {
 	switch {
 	case f.evidence == nil && len(f.problems) == 0:
 		return firstAnswer
-	case len(f.policy.Status.Leaving) > 0, len(f.policy.Status.Preparations) > 0:
+	case len(f.policy.Status.Leaving) > 0, slices.ContainsFunc(f.policy.Status.Preparations, undoing):
 		return busy
 	}
 	return idle
 }
+
+func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.PreparationUndoing }
 
 // tidy carries out what can be settled, and returns when to look again.
 func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
@@ -122,7 +123,7 @@ func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
 	result := eviction.Tidy(in)
 	if len(result.Confirm) > 0 {
 		var err error
-		if in.Sights, err = s.sights(ctx, result.Confirm); err != nil {
+		if in.Sights, err = s.sights(ctx, f.policy.UID, result.Confirm); err != nil {
 			return 0, err
 		}
 		result = eviction.Tidy(in)
@@ -140,17 +141,4 @@ func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
 		return idle, nil
 	}
 	return max(soon, result.NextLook.Sub(s.Gatherer.Now())), nil
-}
-
-// sights looks at pods past the cache, which may show a pod as gone that was only not delivered yet.
-func (s *shell) sights(ctx context.Context, pods []eviction.Doubt) (map[types.UID]eviction.Sight, error) {
-	sights := map[types.UID]eviction.Sight{}
-	for _, asked := range pods {
-		sight, err := s.sight(ctx, asked.Pod, asked.UID)
-		if err != nil {
-			return nil, fmt.Errorf("looking whether pod %s is gone: %w", asked.Pod, err)
-		}
-		sights[asked.UID] = sight
-	}
-	return sights, nil
 }

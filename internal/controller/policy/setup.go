@@ -45,13 +45,14 @@ type shell struct {
 	client client.Client
 	live   client.Reader
 	events events.EventRecorder
+	graves *graves
 }
 
 const workers = 4
 
 // Setup adds the controllers of policies and of labels to a manager.
 func Setup(mgr ctrl.Manager, o Options) error {
-	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy")}
+	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"), graves: newGraves()}
 	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
 		For(&v1alpha1.EvictionPolicy{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf), builder.WithPredicates(matters())).

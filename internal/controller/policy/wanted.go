@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,20 +42,6 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 		}
 	}
 	return nil
-}
-
-func (s *shell) sight(ctx context.Context, key snapshot.Key, uid types.UID) (eviction.Sight, error) {
-	var pod corev1.Pod
-	err := s.live.Get(ctx, key, &pod)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && pod.UID != uid:
-		return eviction.SeenGone, nil
-	case err != nil:
-		return "", err
-	case pod.DeletionTimestamp != nil:
-		return eviction.SeenTerminating, nil
-	}
-	return eviction.SeenStaying, nil
 }
 
 // driven reports whether the pod's node has a taint that drives pods away. The taint eviction controller asks once and

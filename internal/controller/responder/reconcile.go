@@ -123,6 +123,9 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 		in.Heard = s.Act.Heard(policy)
 	}
 	step := eviction.Step(in)
+	if policy != nil && policy.DeletionTimestamp != nil {
+		step.Actions = withoutSteps(step.Actions) // they are being taken back, so that the policy can go
+	}
 	s.tell(pod, step)
 	if policy != nil && begins(step.Actions) {
 		if answer := s.Act.HoldPolicy(ctx, policy, true); answer.Code != drain.Accepted || !holds(policy) {
@@ -144,6 +147,12 @@ func (s *shell) policy(ctx context.Context, input eviction.Input) (*v1alpha1.Evi
 
 func begins(actions []eviction.Action) bool {
 	return slices.ContainsFunc(actions, func(a eviction.Action) bool { return a.Kind == eviction.Begin })
+}
+
+func withoutSteps(actions []eviction.Action) []eviction.Action {
+	return slices.DeleteFunc(actions, func(a eviction.Action) bool {
+		return a.Kind == eviction.Begin || a.Kind == eviction.Prepare
+	})
 }
 
 func holds(policy *v1alpha1.EvictionPolicy) bool {
