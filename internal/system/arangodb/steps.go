@@ -49,7 +49,7 @@ func (s *sight) done(step, server string) bool {
 	return s.state.PlanKnown && s.state.CurrentKnown && len(s.state.Usage(server).Leads) == 0
 }
 
-// Undo implements system.System. A job that runs is cancelled; a server that is cleaned out may hold shards again. Each
+// Undo implements system.System. A clean-out that runs is cancelled; a server that is cleaned out may hold shards again. Each
 // call does one of these and looks at the effect when it is called again.
 func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
 	seen, server, err := d.find(ctx, step)
@@ -60,6 +60,8 @@ func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool,
 		return false, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member, err)
 	}
 	switch job := seen.state.Job(jobs[step.Name].kind, server); {
+	case job.Running() && step.Name == ResignLeadership:
+		return false, nil // it cannot be cancelled, and ends soon
 	case job.Running():
 		err = d.cancel(ctx, job)
 	case step.Name == CleanOut && slices.Contains(seen.state.Cleaned, server):

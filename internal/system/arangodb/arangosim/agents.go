@@ -1,0 +1,115 @@
+package arangosim
+
+import "slices"
+
+// agencyWorks tells whether there is a leader that a majority follows.
+func (c *Cluster) agencyWorks() bool { return c.leader() != nil }
+
+// leader is the agent that leads a majority, nil if none does.
+func (c *Cluster) leader() *process {
+	for _, p := range c.of(agent) {
+		if p.leader == p.id && p.up && !p.isolated && len(c.together()) >= c.quorum() {
+			return p
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) quorum() int { return len(c.of(agent))/2 + 1 }
+
+// together are the agents that reach each other.
+func (c *Cluster) together() []*process {
+	return slices.DeleteFunc(c.of(agent), func(p *process) bool { return !p.up || p.isolated })
+}
+
+// elect makes the agent with the longest log the leader where a majority is together and has none, and tells the others.
+// An agent that nobody reaches goes on believing what it believed.
+func (c *Cluster) elect() {
+	together := c.together()
+	if len(together) < c.quorum() {
+		for _, p := range together {
+			p.leader = ""
+		}
+		return
+	}
+	leader := c.leader()
+	if leader == nil {
+		leader = slices.MaxFunc(together, func(a, b *process) int { return a.log - b.log })
+		term := 0
+		for _, p := range c.of(agent) {
+			term = max(term, p.term)
+		}
+		leader.term, leader.log = term+1, leader.log+1
+	}
+	for _, p := range together {
+		p.leader, p.term = leader.id, leader.term
+	}
+	leader.leader = leader.id
+	c.store(leader)
+}
+
+// store puts the leader's newest entry on a majority, which commits it.
+func (c *Cluster) store(leader *process) {
+	stored := 1
+	for _, p := range c.together() {
+		if p != leader && stored < c.quorum() && !p.stalled {
+			p.log = leader.log
+			stored++
+		}
+	}
+	if stored >= c.quorum() {
+		leader.commit = leader.log
+	}
+}
+
+// replicate brings the others up to the leader.
+func (c *Cluster) replicate() {
+	leader := c.leader()
+	if leader == nil {
+		return
+	}
+	for _, p := range c.together() {
+		if !p.stalled {
+			p.log, p.commit = leader.log, leader.commit
+		}
+	}
+	c.store(leader)
+}
+
+// committed is the newest entry that was ever on a majority.
+func (c *Cluster) committed() int {
+	newest := 0
+	for _, p := range c.of(agent) {
+		newest = max(newest, p.commit)
+	}
+	return newest
+}
+
+// written notes that the tree has changed.
+func (c *Cluster) written() {
+	if leader := c.leader(); leader != nil {
+		leader.log++
+		c.store(leader)
+	}
+}
+
+// agentConfig is what an agent says of itself.
+func (c *Cluster) agentConfig(p *process) map[string]any {
+	pool, active, acked := map[string]any{}, []any{}, map[string]any{}
+	for _, other := range c.of(agent) {
+		pool[other.id] = "tcp://" + other.host
+		active = append(active, other.id)
+		acked[other.id] = map[string]any{"lastAckedTime": 0.25, "lastAckedIndex": other.log}
+	}
+	answer := map[string]any{
+		"term": p.term, "leaderId": p.leader, "commitIndex": p.commit, "engine": "rocksdb", "version": "3.11.14",
+		"configuration": map[string]any{
+			"id": p.id, "pool": pool, "active": active, "agency size": len(pool), "pool size": len(pool),
+			"endpoint": "tcp://" + p.host, "min ping": 1, "max ping": 5, "supervision": true,
+		},
+	}
+	if p.leader == p.id {
+		answer["lastAcked"] = acked
+	}
+	return answer
+}

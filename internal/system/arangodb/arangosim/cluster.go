@@ -1,0 +1,212 @@
+package arangosim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config is what a deployment is made of.
+type Config struct {
+	Agents, DBServers, Coordinators int
+	// Singles make it an active failover deployment; the first leads.
+	Singles int
+	// Secret signs tokens; empty: nobody is asked for one.
+	Secret string
+	// KeepJobs is for how many ticks the supervision remembers a job that has ended. Default: 100.
+	KeepJobs int
+}
+
+// kind is what a process is.
+type kind string
+
+const (
+	agent       kind = "AGNT"
+	dbserver    kind = "PRMR"
+	coordinator kind = "CRDN"
+	single      kind = "SNGL"
+)
+
+// process is one server with its disk.
+type process struct {
+	id   string
+	kind kind
+	host string // HOST:PORT
+	up   bool
+	// down counts the ticks since it was last seen up.
+	down int
+	// disk is the newest write that it has, by shard; a single server's data is one shard named "".
+	disk map[string]int
+
+	// Of agents: what it believes, and how far its log goes.
+	leader   string
+	term     int
+	log      int
+	commit   int
+	isolated bool // no other agent reaches it
+	stalled  bool // it answers and stores nothing new
+}
+
+// Cluster is a simulated deployment. Its methods may be called by several goroutines at once.
+type Cluster struct {
+	mu        sync.Mutex
+	config    Config
+	tree      tree
+	processes []*process
+	now       time.Time
+	jobs      int            // the last id given out
+	ended     map[string]int // ticks since a job ended
+	acked     map[string]int // the newest acknowledged write, by shard
+	gone      map[string]bool // shards whose leader went on without an acknowledged write
+	faults    []*Fault
+	forgetful bool // moves of shards that fail are forgotten
+	requests  []string
+}
+
+// New makes a deployment in good health, without collections.
+func New(config Config) *Cluster {
+	c := &Cluster{
+		config: config, tree: tree{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), jobs: 1000,
+		ended: map[string]int{}, acked: map[string]int{}, gone: map[string]bool{},
+	}
+	c.config.KeepJobs = cmp.Or(config.KeepJobs, 100)
+	c.add(agent, config.Agents)
+	c.plant()
+	c.add(dbserver, config.DBServers)
+	c.add(coordinator, config.Coordinators)
+	c.add(single, config.Singles)
+	if config.Singles > 0 {
+		c.tree.set("Plan/AsyncReplication/Leader", ID(string(single), 0))
+		c.acked[""] = 1
+		for _, p := range c.of(single) {
+			p.disk[""] = 1
+		}
+	}
+	c.elect()
+	return c
+}
+
+// plant sets what is empty in a deployment that has just begun, in the shapes that ArangoDB has for it.
+func (c *Cluster) plant() {
+	for _, path := range []string{
+		"Plan/Collections", "Plan/DBServers", "Plan/Coordinators", "Plan/Singles", "Plan/AsyncReplication", "Current/Collections",
+		"Current/ServersRegistered", "Supervision/Health", "Supervision/DBServers", "Target/FailedServers", "Target/MapUniqueToShortID",
+		"Target/ToDo", "Target/Pending", "Target/Finished", "Target/Failed",
+	} {
+		c.tree.set(path, map[string]any{})
+	}
+	c.tree.set("Target/CleanedServers", []any{})
+	c.tree.set("Target/ToBeCleanedServers", []any{})
+}
+
+// ID is the id of the n-th server of a kind: AGNT, PRMR, CRDN or SNGL.
+func ID(kind string, n int) string { return fmt.Sprintf("%s-%c", kind, 'a'+n) }
+
+func (c *Cluster) add(k kind, count int) {
+	for n := range count {
+		c.join(k, ID(string(k), n), strings.ToLower(ID(string(k), n))+".db.svc:8529")
+	}
+}
+
+// join makes a process and, unless it is an agent, registers it in the agency.
+func (c *Cluster) join(k kind, id, host string) *process {
+	p := &process{id: id, kind: k, host: host, up: true, disk: map[string]int{}}
+	c.enlist(p)
+	list := map[kind]string{dbserver: "DBServers", coordinator: "Coordinators", single: "Singles"}[k]
+	if list == "" {
+		return p
+	}
+	c.tree.set("Plan/"+list+"/"+id, "none")
+	c.tree.set("Current/ServersRegistered/"+id, map[string]any{"endpoint": "tcp://" + host})
+	c.tree.set("Target/MapUniqueToShortID/"+id, map[string]any{"ShortName": list + "-" + id, "TransactionID": len(c.processes)})
+	c.setHealth(p, "GOOD")
+	return p
+}
+
+func (c *Cluster) enlist(p *process) {
+	c.processes = append(c.processes, p)
+	slices.SortFunc(c.processes, func(a, b *process) int { return strings.Compare(a.id, b.id) })
+}
+
+// AddDBServer lets another dbserver join and returns its id.
+func (c *Cluster) AddDBServer() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := ID(string(dbserver), len(c.of(dbserver)))
+	c.join(dbserver, id, strings.ToLower(id)+".db.svc:8529")
+	return id
+}
+
+// AddCollection makes a collection with one shard for each list of servers, the leader first, in sync everywhere. A
+// replication of 0 makes it a satellite.
+func (c *Cluster) AddCollection(name string, replication int, shards ...[]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	planned, reported := map[string]any{}, map[string]any{}
+	for i, servers := range shards {
+		id := fmt.Sprintf("s%s%d", name, i)
+		planned[id] = anys(servers)
+		reported[id] = map[string]any{"servers": anys(servers), "error": false}
+		key := shardKey("_system", name, id)
+		c.acked[key] = 1
+		for _, server := range servers {
+			c.find(server).disk[key] = 1
+		}
+	}
+	var factor any = replication
+	if replication == 0 {
+		factor = "satellite"
+	}
+	c.tree.set("Plan/Collections/_system/"+name, map[string]any{"name": name, "replicationFactor": factor, "writeConcern": 1, "shards": planned})
+	c.tree.set("Current/Collections/_system/"+name, reported)
+}
+
+func shardKey(db, collection, shard string) string { return db + "/" + collection + "/" + shard }
+
+func (c *Cluster) find(id string) *process {
+	for _, p := range c.processes {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) of(k kind) []*process {
+	return slices.DeleteFunc(slices.Clone(c.processes), func(p *process) bool { return p.kind != k })
+}
+
+// Tick lets a second pass.
+func (c *Cluster) Tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(time.Second)
+	for _, p := range c.processes {
+		p.down++
+		if p.up {
+			p.down = 0
+		}
+	}
+	c.elect()
+	c.replicate()
+	if !c.agencyWorks() {
+		return
+	}
+	c.supervise()
+	c.maintain()
+	c.follow()
+}
+
+// Members are the ids of all servers, sorted.
+func (c *Cluster) Members() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := make([]string, len(c.processes))
+	for i, p := range c.processes {
+		ids[i] = p.id
+	}
+	return ids
+}

@@ -1,0 +1,122 @@
+package arangosim
+
+import "fmt"
+
+// Kill ends a server's process. Its disk stays.
+func (c *Cluster) Kill(id string) {
+	c.change(id, func(p *process) { p.up = false })
+}
+
+// Restart starts a server's process again with the disk that it had.
+func (c *Cluster) Restart(id string) {
+	c.change(id, func(p *process) { p.up, p.leader = true, "" })
+}
+
+// Wipe ends a server's process and loses its disk.
+func (c *Cluster) Wipe(id string) {
+	c.change(id, func(p *process) {
+		p.up, p.disk = false, map[string]int{}
+		p.log, p.commit, p.leader = 0, 0, ""
+	})
+}
+
+// Renew starts a dbserver that was wiped: at the same address there is another server now, whose id it returns. An agent
+// keeps its id.
+func (c *Cluster) Renew(id string) string {
+	c.mu.Lock()
+	p := c.find(id)
+	if p == nil || p.kind != dbserver {
+		c.mu.Unlock()
+		c.Restart(id)
+		return id
+	}
+	defer c.mu.Unlock()
+	fresh := fmt.Sprintf("%s-again%d", id, len(c.processes))
+	c.join(dbserver, fresh, p.host)
+	return fresh
+}
+
+// Isolate cuts an agent off from the other agents; clients reach it, and it believes what it believed.
+func (c *Cluster) Isolate(id string, isolated bool) {
+	c.change(id, func(p *process) { p.isolated = isolated })
+}
+
+// Stall lets an agent answer and store nothing new.
+func (c *Cluster) Stall(id string, stalled bool) {
+	c.change(id, func(p *process) { p.stalled = stalled })
+}
+
+func (c *Cluster) change(id string, how func(*process)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.find(id); p != nil {
+		how(p)
+	}
+}
+
+// SetMaintenance turns the supervision's maintenance on or off.
+func (c *Cluster) SetMaintenance(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tree.set("Supervision/Maintenance", nil)
+	if on {
+		c.tree.set("Supervision/Maintenance", c.stamp())
+	}
+	c.written()
+}
+
+// SetForgetful lets the supervision forget moves of shards that fail, so that a clean-out ends with shards left behind.
+func (c *Cluster) SetForgetful(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgetful = on
+}
+
+// ForgetJobs drops all jobs that have ended.
+func (c *Cluster) ForgetJobs() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.ended {
+		c.forget(id)
+	}
+}
+
+// LoseJobs drops all jobs, those that run as well, as a restored agency would.
+func (c *Cluster) LoseJobs() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, state := range []string{"ToDo", "Pending", "Finished", "Failed"} {
+		c.tree.set("Target/"+state, map[string]any{})
+	}
+	c.tree.set("Supervision/DBServers", map[string]any{})
+	c.tree.set("Supervision/Shards", map[string]any{})
+	c.tree.set("Target/ToBeCleanedServers", []any{})
+}
+
+// Set puts a value into the agency's tree, for states that nobody reaches by asking. The path is below /arango; nil deletes.
+func (c *Cluster) Set(path string, value any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tree.set(path, value)
+	c.written()
+}
+
+// AgencyLeader is the agent that leads a majority, "" if none does.
+func (c *Cluster) AgencyLeader() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if leader := c.leader(); leader != nil {
+		return leader.id
+	}
+	return ""
+}
+
+// Address is the URL of a server.
+func (c *Cluster) Address(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.find(id); p != nil {
+		return "http://" + p.host
+	}
+	return ""
+}

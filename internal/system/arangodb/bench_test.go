@@ -1,0 +1,147 @@
+package arangodb
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/arangodb/arangosim"
+)
+
+const testSecret = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefBEYOND"
+
+// bench is a simulated deployment with a policy over it.
+type bench struct {
+	t      *testing.T
+	sim    *arangosim.Cluster
+	sys    system.System
+	spec   v1alpha1.EvictionPolicySpec
+	policy *eviction.Policy
+	now    time.Time
+}
+
+func newBench(t *testing.T, sim *arangosim.Cluster, change ...func(*v1alpha1.ArangoDB, *system.Access)) *bench {
+	t.Helper()
+	b := &bench{t: t, sim: sim, now: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
+	key := v1alpha1.SecretKey{Name: "jwt", Key: "token"}
+	own := &v1alpha1.ArangoDB{JWT: &key}
+	access := system.Access{Timeout: time.Second, Transport: sim.Transport(), Secrets: map[v1alpha1.SecretKey][]byte{key: []byte(testSecret + "\n")}}
+	for _, id := range sim.Members() {
+		switch id[:4] {
+		case "AGNT":
+			own.Agents = append(own.Agents, sim.Address(id))
+		case "CRDN", "SNGL":
+			access.Endpoints = append(access.Endpoints, sim.Address(id))
+		}
+	}
+	for _, c := range change {
+		c(own, &access)
+	}
+	b.spec.System.ArangoDB = own
+	b.spec.System.MaxAge = metav1.Duration{Duration: 10 * time.Second}
+	sys, err := Open(&b.spec.System, access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sys.Close)
+	b.sys = sys
+	b.compile()
+	return b
+}
+
+func (b *bench) compile() {
+	b.t.Helper()
+	roles, err := eviction.ParseRoles(Kind().Roles)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, role := range roles {
+		b.spec.Members = append(b.spec.Members, v1alpha1.MemberSelector{
+			Role: role.Name, ID: "pod.labels.member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role.Name}},
+		})
+	}
+	policy, problems := eviction.Compile(&b.spec, roles, Kind().Schema, Kind().Steps)
+	if len(problems) > 0 {
+		b.t.Fatalf("the built-in roles have problems: %v", problems)
+	}
+	b.policy = policy
+}
+
+func (b *bench) evidence(ids ...string) *eviction.Evidence {
+	b.t.Helper()
+	var members []system.Member
+	for _, id := range ids {
+		members = append(members, system.Member{ID: id})
+	}
+	found, err := b.sys.Observe(b.t.Context(), members)
+	if err != nil {
+		return &eviction.Evidence{Observed: b.now, Error: err.Error()}
+	}
+	found.Observed = b.now
+	return found
+}
+
+func (b *bench) input(role, id string) eviction.Input {
+	b.t.Helper()
+	pod := &snapshot.Pod{
+		Namespace: "db", Name: "pod-" + id, UID: types.UID("uid-" + id), Node: "n1", Labels: map[string]string{"role": "arangodb-" + role, "member": id},
+	}
+	return eviction.Input{
+		Now: b.now, Pod: pod, Evidence: b.evidence(id),
+		Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "p"}, Policy: b.policy}},
+	}
+}
+
+func (b *bench) evict(role, id string) eviction.Verdict {
+	b.t.Helper()
+	return eviction.Judge(b.input(role, id))
+}
+
+func (b *bench) replace(role, id string) eviction.Verdict {
+	b.t.Helper()
+	return eviction.JudgeReplace(b.input(role, id))
+}
+
+func (b *bench) replaceDeleted(role, id string) eviction.Verdict {
+	b.t.Helper()
+	in := b.input(role, id)
+	in.Deleted = true
+	return eviction.JudgeReplace(in)
+}
+
+func (b *bench) step(name, id string) eviction.Preparation {
+	return eviction.Preparation{Name: name, Member: id}
+}
+
+func (b *bench) ticks(n int) {
+	for range n {
+		b.sim.Tick()
+	}
+}
+
+// reasons are those of the blockers, sorted.
+func reasons(v eviction.Verdict) []string {
+	all := []string{}
+	for _, blocker := range v.Blockers {
+		all = append(all, blocker.Reason)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// cluster is three agents, as many dbservers as asked for, and two coordinators.
+func cluster(dbservers int) *arangosim.Cluster {
+	return arangosim.New(arangosim.Config{Agents: 3, DBServers: dbservers, Coordinators: 2, Secret: testSecret})
+}
+
+const (
+	prmrA, prmrB, prmrC = "PRMR-a", "PRMR-b", "PRMR-c"
+	agntA, agntB, agntC = "AGNT-a", "AGNT-b", "AGNT-c"
+)

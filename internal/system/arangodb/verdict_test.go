@@ -1,0 +1,238 @@
+package arangodb
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/arangodb/arangosim"
+)
+
+// conformance cases have the numbers of the specification that this follows.
+type conformance struct {
+	name    string
+	sim     func() *arangosim.Cluster
+	role    string
+	member  string
+	arrange func(*testing.T, *bench)
+	evict   []string // reasons of the blockers; nil: allowed
+	replace []string
+	// deleted: what replace says once the pod is known to be gone; only where it differs.
+	deleted []string
+	never   bool
+	needed  []string
+	// evictOnly: the case says nothing on replacement.
+	evictOnly, replaceOnly bool
+}
+
+func (c conformance) check(t *testing.T) {
+	t.Helper()
+	b := newBench(t, c.sim())
+	if c.arrange != nil {
+		c.arrange(t, b)
+	}
+	if !c.replaceOnly {
+		verdict := b.evict(c.role, c.member)
+		c.compare(t, "evict", verdict, c.evict)
+		var needed []string
+		for _, step := range verdict.Needed {
+			needed = append(needed, step.Name)
+		}
+		if diff := cmp.Diff(c.needed, needed); diff != "" {
+			t.Errorf("steps needed (-want +got):\n%s", diff)
+		}
+	}
+	if !c.evictOnly {
+		c.compare(t, "replace", b.replace(c.role, c.member), c.replace)
+		if c.deleted != nil {
+			c.compare(t, "replace once deleted", b.replaceDeleted(c.role, c.member), c.deleted)
+		}
+	}
+}
+
+func (c conformance) compare(t *testing.T, what string, verdict eviction.Verdict, want []string) {
+	t.Helper()
+	answer := eviction.Allowed
+	switch {
+	case len(want) > 0 && c.never:
+		answer = eviction.Never
+	case len(want) > 0:
+		answer = eviction.Blocked
+	}
+	if want == nil {
+		want = []string{}
+	}
+	if diff := cmp.Diff(want, reasons(verdict)); diff != "" || verdict.Answer != answer {
+		t.Errorf("%s: answer %s, want %s; reasons (-want +got):\n%s", what, verdict.Answer, answer, diff)
+	}
+	for _, blocker := range verdict.Blockers {
+		t.Logf("%s: %s: %s [%s]", what, blocker.Reason, blocker.Message, blocker.WayOut)
+	}
+}
+
+func run(t *testing.T, cases []conformance, each ...func(*conformance)) {
+	t.Helper()
+	for _, c := range cases {
+		for _, change := range each {
+			change(&c)
+		}
+		t.Run(c.name, c.check)
+	}
+}
+
+func down(t *testing.T, b *bench) {
+	t.Helper()
+	for _, id := range b.sim.Members() {
+		b.sim.Kill(id)
+	}
+}
+
+func TestStateless(t *testing.T) {
+	run(t, []conformance{
+		{name: "1 image-ID pod, API down", sim: plain, role: "image-id", member: "whatever", arrange: down},
+		{name: "2 coordinator, agency down", sim: plain, role: "coordinator", member: "CRDN-a", arrange: down},
+		{name: "4 syncmaster", sim: plain, role: "syncmaster", member: "x"},
+		{name: "5 syncworker", sim: plain, role: "syncworker", member: "x", arrange: down},
+	})
+}
+
+// plain is a cluster whose three dbservers each lead a shard with one follower in sync.
+func plain() *arangosim.Cluster {
+	c := cluster(3)
+	c.AddCollection("c", 2, []string{prmrA, prmrB}, []string{prmrB, prmrC}, []string{prmrC, prmrA})
+	return c
+}
+
+// shards is a cluster of three dbservers with these shards of one collection.
+func shards(replication int, all ...[]string) func() *arangosim.Cluster {
+	return func() *arangosim.Cluster {
+		c := cluster(3)
+		c.AddCollection("c", replication, all...)
+		return c
+	}
+}
+
+func current(shard string, servers ...string) func(*testing.T, *bench) {
+	return func(_ *testing.T, b *bench) {
+		b.sim.Set("Current/Collections/_system/c/"+shard+"/servers", list2any(servers))
+	}
+}
+
+func list2any(all []string) []any {
+	items := []any{}
+	for _, one := range all {
+		items = append(items, one)
+	}
+	return items
+}
+
+func set(pairs ...any) func(*testing.T, *bench) {
+	return func(_ *testing.T, b *bench) {
+		for i := 0; i < len(pairs); i += 2 {
+			b.sim.Set(pairs[i].(string), pairs[i+1])
+		}
+	}
+}
+
+func job(kind, server string) map[string]any {
+	return map[string]any{"type": kind, "server": server, "timeCreated": "2026-01-01T00:00:00Z"}
+}
+
+func failedJob(at string) map[string]any {
+	failed := job("cleanOutServer", prmrA)
+	failed["reason"], failed["timeFinished"] = "server PRMR-a cannot be cleaned out", at
+	return failed
+}
+
+func TestDBServerEviction(t *testing.T) {
+	elsewhere := shards(2, []string{prmrB, prmrC})
+	led := shards(2, []string{prmrA, prmrB})
+	follows := shards(2, []string{prmrB, prmrA})
+	run(t, []conformance{
+		{name: "8 cleaned out, in no shard", sim: elsewhere, arrange: set("Target/CleanedServers", []any{prmrA})},
+		{name: "8 cleaned out, still in Current", sim: elsewhere, evict: []string{"NotDrained"}, arrange: func(t *testing.T, b *bench) {
+			set("Target/CleanedServers", []any{prmrA})(t, b)
+			current("sc0", prmrB, prmrC, prmrA)(t, b)
+		}},
+		{name: "8 cleaned out, still leads in Current", sim: elsewhere, evict: []string{"LeadsShards", "NotDrained"}, arrange: func(t *testing.T, b *bench) {
+			set("Target/CleanedServers", []any{prmrA})(t, b)
+			current("sc0", prmrA, prmrB)(t, b)
+		}},
+		{name: "8 cleaned out, still in Plan (issue 21487)", sim: follows, evict: []string{"CleanOutIncomplete", "NotDrained"}, arrange: set("Target/CleanedServers", []any{prmrA})},
+		{name: "holds nothing, not cleaned out", sim: elsewhere, evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
+		{name: "10 follower only, not cleaned", sim: follows, evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
+		{name: "11 leads, follower in sync", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}},
+		{name: "11 leads, asked to resign", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
+			arrange: set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrA, prmrB})},
+		{name: "13 job ToDo", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/ToDo/7", job("cleanOutServer", prmrA))},
+		{name: "13 job Pending", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Pending/7", job("cleanOutServer", prmrA))},
+		{name: "14 job Failed lately", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"))},
+		{name: "14 job Failed long ago", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Failed/7", failedJob("2026-01-31T23:49:00Z"))},
+		{name: "14 job Failed, nobody says when", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob(""))},
+		{name: "14 job of an older failure, new one runs", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
+			arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"), "Target/ToDo/8", job("cleanOutServer", prmrA))},
+		{name: "15 job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
+		{name: "16 job unknown", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished", nil, "Target/Failed", nil, "Target/ToDo", nil, "Target/Pending", nil)},
+		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: func(_ *testing.T, b *bench) {
+			b.sim.Kill(prmrA)
+			b.ticks(2)
+		}},
+		{name: "19 never joined: unknown is unsafe", sim: led, member: "PRMR-z", evict: []string{"MemberUnknown"}},
+		{name: "25 resignation finished, still leads alone", sim: shards(1, []string{prmrA}), evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: func(t *testing.T, b *bench) {
+			if err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
+				t.Fatal(err)
+			}
+			b.ticks(5)
+			if got := b.evidence(prmrA).Members[prmrA]["resign"]; got != "Finished" {
+				t.Fatalf("resignation is %q, want Finished", got)
+			}
+		}},
+		{name: "26 supervision in maintenance", sim: led, evict: []string{"LeadsShards", "NotDrained", "SupervisionMaintenance"}, arrange: func(_ *testing.T, b *bench) { b.sim.SetMaintenance(true) }},
+		{name: "28 three dbservers, three copies", sim: shards(3, []string{prmrA, prmrB, prmrC}), evict: []string{"LeadsShards", "NoCapacity", "NotDrained"}},
+		{name: "28 a fourth is cleaned out itself", sim: shards(2, []string{prmrA, prmrB}), evict: []string{"LeadsShards", "NoCapacity", "NotDrained"}, arrange: set("Target/CleanedServers", []any{prmrC})},
+		{name: "28 satellites need no room", sim: shards(0, []string{prmrB, prmrA, prmrC}), evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
+		{name: "an agency without collections is not an empty cluster", sim: led, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Plan/Collections", []any{}, "Target/CleanedServers", []any{prmrA})},
+		{name: "an agency without Current is not an empty cluster", sim: elsewhere, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Current/Collections", nil, "Target/CleanedServers", []any{prmrA})},
+		{name: "agency without a majority", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: func(t *testing.T, b *bench) {
+			set("Target/CleanedServers", []any{prmrA})(t, b)
+			b.sim.Kill(agntB)
+			b.sim.Kill(agntC)
+			b.ticks(1)
+		}},
+		{name: "nobody answers", sim: elsewhere, evict: []string{"NoEvidence"}, arrange: down},
+	}, dbserver, evictOnly)
+}
+
+func TestDBServerReplacement(t *testing.T) {
+	run(t, []conformance{
+		{name: "29 leads nothing, follower out of sync", sim: shards(2, []string{prmrB, prmrA}), arrange: current("sc0", prmrB)},
+		{name: "30 leads, follower in sync", sim: shards(2, []string{prmrA, prmrB})},
+		{name: "31 leads, follower not in Current", sim: shards(2, []string{prmrA, prmrB}), arrange: current("sc0", prmrA), replace: []string{"NoFollowerInSync"}},
+		{name: "32 one shard is fine, another has one copy", sim: shards(2, []string{prmrA, prmrB}, []string{prmrA}), replace: []string{"NoFollowerInSync"}},
+		{name: "34 follower in sync and FAILED", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b/Status", "FAILED"), replace: []string{"NoFollowerInSync"}},
+		{name: "34 follower in sync and BAD", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b/Status", "BAD"), replace: []string{"NoFollowerInSync"}},
+		{name: "34 follower of unknown health", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b", nil), replace: []string{"NoFollowerInSync"}},
+		{name: "35 not reported yet", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Current/Collections/_system/c/sc0", nil, "Current/Collections/_system/d", map[string]any{}), replace: []string{"NoFollowerInSync"}},
+		{name: "leads in Current only, not planned any more", sim: shards(2, []string{prmrB, prmrC}), arrange: current("sc0", prmrA), replace: []string{"NoFollowerInSync"}},
+		{name: "the last good copy, of a leader that has failed", sim: shards(2, []string{prmrB, prmrA}), arrange: set("Supervision/Health/PRMR-b/Status", "FAILED"), replace: []string{"NoFollowerInSync"}},
+		{name: "leader has resigned and nobody leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: func(t *testing.T, b *bench) {
+			set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA})(t, b)
+			current("sc0", "_"+prmrB, prmrA)(t, b)
+		}},
+		{name: "agency without Plan", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Plan/Collections", nil), replace: []string{"FactMissing"}},
+		{name: "an answer without a tree", sim: shards(2, []string{prmrB, prmrC}), replace: []string{"AgencyNotServing"}, arrange: func(_ *testing.T, b *bench) {
+			b.sim.Inject(arangosim.Fault{Path: "/_api/agency/read", Status: 200, Body: "[{}]"})
+		}},
+	}, dbserver, replaceOnly)
+}
+
+func dbserver(c *conformance) {
+	c.role = "dbserver"
+	if c.member == "" {
+		c.member = prmrA
+	}
+}
+
+func evictOnly(c *conformance)   { c.evictOnly = true }
+func replaceOnly(c *conformance) { c.replaceOnly = true }
