@@ -9,13 +9,14 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/arangodb"
 	"usher.sh/usher/internal/system/etcd"
 	"usher.sh/usher/internal/system/http"
 )
 
 // Kinds returns every kind of system, sorted by name.
 func Kinds() []system.Kind {
-	return []system.Kind{etcd.Kind(), http.Kind()}
+	return []system.Kind{arangodb.Kind(), etcd.Kind(), http.Kind()}
 }
 
 // Kind returns the kind of that name, which is a field of spec.system.
