@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -96,33 +97,23 @@ func pointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// tolerate adds the role's tolerations. The plugin DefaultTolerationSeconds has run before us and has added its own to
-// what the author left open; the shorter time would win, so those make way.
+// tolerate makes the pod's tolerations what the role says, one by one, so that nothing of the author's is written anew.
 func tolerate(pod *corev1.Pod, role *v1alpha1.Role) []jsonpatch.Operation {
-	own := slices.DeleteFunc(slices.Clone(pod.Spec.Tolerations), isDefault)
-	added := eviction.Tolerations(role, own)
+	own := pod.Spec.Tolerations
+	wanted := eviction.Tolerations(role, own)
+	if own == nil && len(wanted) > 0 {
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/tolerations", wanted)}
+	}
 	var patches []jsonpatch.Operation
-	for i, t := range slices.Backward(pod.Spec.Tolerations) {
-		if isDefault(t) && slices.ContainsFunc(added, func(a corev1.Toleration) bool { return a.Key == t.Key }) {
-			patches = append(patches, jsonpatch.NewOperation("remove", fmt.Sprintf("/spec/tolerations/%d", i), nil))
+	for i := range wanted {
+		switch {
+		case i >= len(own):
+			patches = append(patches, jsonpatch.NewOperation("add", "/spec/tolerations/-", wanted[i]))
+		case !equality.Semantic.DeepEqual(wanted[i], own[i]):
+			patches = append(patches, jsonpatch.NewOperation("replace", fmt.Sprintf("/spec/tolerations/%d", i), wanted[i]))
 		}
 	}
-	if len(added) > 0 && pod.Spec.Tolerations == nil {
-		return append(patches, jsonpatch.NewOperation("add", "/spec/tolerations", added))
-	}
-	for _, t := range added {
-		patches = append(patches, jsonpatch.NewOperation("add", "/spec/tolerations/-", t))
-	}
 	return patches
-}
-
-// defaultSeconds is the plugin's, unless the apiserver was told otherwise; then its tolerations count as the author's.
-const defaultSeconds = 300
-
-func isDefault(t corev1.Toleration) bool {
-	known := t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
-	return known && t.Operator == corev1.TolerationOpExists && t.Effect == corev1.TaintEffectNoExecute &&
-		t.TolerationSeconds != nil && *t.TolerationSeconds == defaultSeconds
 }
 
 // mostResponders is what the API allows in a pod.
