@@ -19,15 +19,19 @@ import (
 const whyLong = `Say whether a pod may be evicted now, and if not: everything that keeps it, since
 when, what would unblock it, and what to type.
 
+Of a pod that an EvictionPolicy governs, its system is asked through Usher's manager.
+With --replace the question is whether another member may take its place.
+
 Exit codes: 0 it may go, 1 wrong usage or no access, 2 it may not.`
 
 // WhyOptions is what `usher why` was asked for.
 type WhyOptions struct {
 	genericiooptions.IOStreams
 
-	config *genericclioptions.ConfigFlags
-	dump   string
-	output string
+	config  *genericclioptions.ConfigFlags
+	dump    string
+	output  string
+	replace bool
 
 	pod snapshot.Key
 }
@@ -49,35 +53,47 @@ func newWhyCommand(config *genericclioptions.ConfigFlags, streams genericiooptio
 		},
 	}
 	cmd.Flags().StringVarP(&o.dump, "filename", "f", "", "A dump of the cluster's objects, YAML or JSON; - is standard input.")
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "Say whether another member may take the place of this one, of a governed pod.")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json.")
 	return cmd
 }
 
 // Complete reads the arguments.
 func (o *WhyOptions) Complete(args []string) error {
+	var err error
+	o.pod, err = podArg(o.config, "why", args)
+	if o.dump != "" && err != nil && o.pod.Name != "" {
+		o.pod.Namespace, err = "default", nil // no kubeconfig is needed for a dump
+	}
+	return err
+}
+
+// podArg reads the one pod that a command is about. Its name is set where only the namespace cannot be told.
+func podArg(config *genericclioptions.ConfigFlags, verb string, args []string) (snapshot.Key, error) {
 	if len(args) != 1 {
-		return errors.New("name one pod: usher why POD [-n NAMESPACE]")
+		return snapshot.Key{}, fmt.Errorf("name one pod: usher %s POD [-n NAMESPACE]", verb)
 	}
 	kind, name, typed := strings.Cut(args[0], "/")
 	if !typed {
 		kind, name = "pod", args[0]
 	}
 	if !slices.Contains([]string{"pod", "pods", "po"}, kind) || name == "" {
-		return fmt.Errorf("%q is not a pod: give NAME or pod/NAME, and the namespace with -n", args[0])
+		return snapshot.Key{}, fmt.Errorf("%q is not a pod: give NAME or pod/NAME, and the namespace with -n", args[0])
 	}
-	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
-	if o.dump != "" && err != nil {
-		namespace, err = "default", nil
-	}
+	namespace, _, err := config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return fmt.Errorf("reading the kubeconfig: %w", err)
+		return snapshot.Key{Name: name}, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	o.pod = snapshot.Key{Namespace: namespace, Name: name}
-	return nil
+	return snapshot.Key{Namespace: namespace, Name: name}, nil
 }
 
 // Validate says what is wrong with the flags.
-func (o *WhyOptions) Validate() error { return oneOf("--output", o.output, "text", "json") }
+func (o *WhyOptions) Validate() error {
+	if o.replace && o.dump != "" {
+		return errors.New("--replace asks the pod's system, and -f reads a dump: use one of them")
+	}
+	return oneOf("--output", o.output, "text", "json")
+}
 
 // Run answers.
 func (o *WhyOptions) Run(ctx context.Context) error {
@@ -89,7 +105,13 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	if pod == nil {
 		return unknownPod(seen.view.Cluster, o.pod)
 	}
-	page := show.Why{Pod: pod, Blockers: drain.Why(seen.view, pod), Now: seen.view.Now}
+	page := show.Why{Pod: pod, Now: seen.view.Now, Replace: o.replace}
+	if !o.replace {
+		page.Blockers = drain.Why(seen.view, pod)
+	}
+	if err := o.askSystem(ctx, &page); err != nil {
+		return err
+	}
 	if err := newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type Request struct {
 	PodUID    types.UID
 	Requester string // domain-prefixed: drain.usher.sh/<drain id>
 	Withdrawn bool   // its intent is no longer an eviction
+	Ended     bool   // the pod was evicted, or the request has failed
 	Failed    string // why it comes to nothing; "" while it may come to something
 }
 

@@ -6,14 +6,48 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// Why is the answer to whether one pod may be evicted now.
+// Why is the answer to whether one pod may be evicted now, or replaced.
 type Why struct {
 	Pod      *snapshot.Pod
 	Blockers []drain.Blocker
 	Now      time.Time
+	Replace  bool
+	// Verdict is what its system says of a governed pod; nil: no policy governs it, or nobody could be asked. Its blockers
+	// are among Blockers.
+	Verdict *eviction.Verdict
+}
+
+func (w Why) mayGo() bool { return len(w.Blockers) == 0 }
+
+// deed is what the pod may or may not be.
+func (w Why) deed() string {
+	if w.Replace {
+		return "be replaced now"
+	}
+	return "be evicted now"
+}
+
+// policyLine says who governs the pod.
+func (w Why) policyLine() []string {
+	policy := w.Pod.Policy()
+	if policy == "" {
+		return nil
+	}
+	line := "governed by policy " + policy
+	if v := w.Verdict; v != nil && v.Role != "" {
+		line += fmt.Sprintf(" as %s %s", v.Role, v.Member)
+	}
+	if v := w.Verdict; v != nil && !v.Evidence.IsZero() {
+		line += fmt.Sprintf("; its system was asked %s ago", Span(max(0, w.Now.Sub(v.Evidence))))
+	}
+	if v := w.Verdict; v != nil && v.BreakGlass != "" {
+		line += "; its glass is broken, and everything is let through: " + clean(v.BreakGlass)
+	}
+	return []string{line}
 }
 
 // Lines is the answer for people.
@@ -22,10 +56,10 @@ func (w Why) Lines(width int, paint Paint) []string {
 	if w.Pod.Node != "" {
 		who += " on " + w.Pod.Node
 	}
-	if len(w.Blockers) == 0 {
-		return []string{fmt.Sprintf("%s %s be evicted now", who, paint.good("may"))}
+	if w.mayGo() {
+		return append([]string{fmt.Sprintf("%s %s %s", who, paint.good("may"), w.deed())}, w.policyLine()...)
 	}
-	lines := []string{fmt.Sprintf("%s %s be evicted now:", who, paint.bad("may not"))}
+	lines := append([]string{fmt.Sprintf("%s %s %s:", who, paint.bad("may not"), w.deed())}, w.policyLine()...)
 	return append(lines, BlockerLines(w.Blockers, w.Now, width, paint)...)
 }
 
@@ -33,7 +67,7 @@ func (w Why) Lines(width int, paint Paint) []string {
 func (w Why) JSON() ([]byte, error) {
 	return json.MarshalIndent(whyJSON{
 		Pod:  podJSON{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: string(w.Pod.UID)},
-		Node: w.Pod.Node, MayGo: len(w.Blockers) == 0, Blockers: blockersJSON(w.Blockers),
+		Node: w.Pod.Node, MayGo: w.mayGo(), Blockers: blockersJSON(w.Blockers), Policy: w.Pod.Policy(), Verdict: w.verdictJSON(),
 	}, "", "  ")
 }
 
@@ -42,4 +76,29 @@ type whyJSON struct {
 	Node     string        `json:"node,omitempty"`
 	MayGo    bool          `json:"mayGo"`
 	Blockers []BlockerJSON `json:"blockers"`
+	Policy   string        `json:"policy,omitempty"`
+	Verdict  *verdictJSON  `json:"verdict,omitempty"`
+}
+
+type verdictJSON struct {
+	About    string     `json:"about"` // evict or replace
+	Answer   string     `json:"answer"`
+	Role     string     `json:"role,omitempty"`
+	Member   string     `json:"member,omitempty"`
+	Evidence *time.Time `json:"evidence,omitempty"`
+}
+
+func (w Why) verdictJSON() *verdictJSON {
+	v := w.Verdict
+	if v == nil {
+		return nil
+	}
+	j := &verdictJSON{About: eviction.AskEvict, Answer: string(v.Answer), Role: v.Role, Member: v.Member}
+	if w.Replace {
+		j.About = eviction.AskReplace
+	}
+	if !v.Evidence.IsZero() {
+		j.Evidence = &v.Evidence
+	}
+	return j
 }

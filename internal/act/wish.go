@@ -1,0 +1,71 @@
+package act
+
+import (
+	"context"
+	"fmt"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Wish is one requester's wish that a pod goes.
+type Wish struct {
+	Pod       *snapshot.Pod
+	Requester string
+}
+
+func (w Wish) request() *api.EvictionRequest {
+	return lifecycle.NewRequest(lifecycle.Ref{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: w.Pod.UID}, w.Requester)
+}
+
+// Ask makes the wish an EvictionRequest. One that is there is asked for anew.
+func (w *Writer) Ask(ctx context.Context, wish Wish) error {
+	client, err := w.lifecycle()
+	if err != nil {
+		return err
+	}
+	request := wish.request()
+	err = once(ctx, client.Post().Namespace(request.Namespace).Resource(evictionRequests).
+		VersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(request))
+	if !apierrors.IsAlreadyExists(err) {
+		return wrapped("asking for the eviction of", wish, err)
+	}
+	there := &api.EvictionRequest{}
+	if err := client.Get().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).Do(ctx).Into(there); err != nil {
+		return wrapped("reading the request for", wish, err)
+	}
+	patch, err := lifecycle.IntentPatch(there, api.EvictionRequestIntentEviction)
+	if err != nil {
+		return err
+	}
+	err = once(ctx, client.Patch(types.MergePatchType).Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).
+		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(patch))
+	return wrapped("asking anew for the eviction of", wish, err)
+}
+
+// Withdraw takes the wish back. It returns false if nobody had it.
+func (w *Writer) Withdraw(ctx context.Context, wish Wish) (bool, error) {
+	client, err := w.lifecycle()
+	if err != nil {
+		return false, err
+	}
+	request := wish.request()
+	err = once(ctx, client.Delete().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, wrapped("withdrawing the request for", wish, err)
+}
+
+func wrapped(doing string, wish Wish, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s pod %s: %w", doing, wish.Pod.Key(), err)
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const evictLong = `Ask for one pod's eviction and follow it until the pod is gone. An EvictionRequest is
+made in your name; Usher, or whoever else responds for the pod, makes it safe to leave
+and evicts it. The request stands when this command ends: --withdraw takes it back,
+and what was prepared for it is undone.
+
+Exit codes: 0 the pod is gone, or the request was made (--wait=false) or withdrawn,
+1 wrong usage or no access, 2 it will not be evicted, 3 the timeout passed,
+130 interrupted: the request stands.`
+
+// EvictOptions is what `usher evict` was asked for.
+type EvictOptions struct {
+	genericiooptions.IOStreams
+
+	config   *genericclioptions.ConfigFlags
+	wait     bool
+	withdraw bool
+	timeout  time.Duration
+
+	name string // of the program
+	pod  snapshot.Key
+}
+
+func newEvictCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &EvictOptions{IOStreams: streams, config: config, name: name}
+	cmd := &cobra.Command{
+		Use:   "evict POD",
+		Short: "Ask for one pod's eviction and follow it",
+		Long:  evictLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(args); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&o.wait, "wait", true, "Follow the eviction until the pod is gone.")
+	fs.BoolVar(&o.withdraw, "withdraw", false, "Take back the request that was made in your name.")
+	fs.DurationVar(&o.timeout, "timeout", 0, "How long to follow it. 0: as long as it takes.")
+	return cmd
+}
+
+// Complete reads the arguments.
+func (o *EvictOptions) Complete(args []string) error {
+	var err error
+	o.pod, err = podArg(o.config, "evict", args)
+	return err
+}
+
+// Validate says what is wrong with the flags.
+func (o *EvictOptions) Validate() error {
+	if o.timeout < 0 {
+		return errors.New("--timeout is negative: give 0 for as long as it takes")
+	}
+	return nil
+}
+
+// Run asks, or withdraws.
+func (o *EvictOptions) Run(ctx context.Context) error {
+	conn, err := connect(o.config)
+	if err != nil {
+		return err
+	}
+	pod, err := conn.client.CoreV1().Pods(o.pod.Namespace).Get(ctx, o.pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading pod %s: %w", o.pod, err)
+	}
+	self := thisHost().self(conn.clock.Now())
+	wish := act.Wish{Pod: observe.PodFacts(pod), Requester: lifecycle.Requester(self.By)}
+	if o.withdraw {
+		return o.takeBack(ctx, conn, wish)
+	}
+	if err := conn.writer().Ask(ctx, wish); err != nil {
+		return notServed(err)
+	}
+	fmt.Fprintf(o.Out, "pod %s: its eviction was asked for, as %s\n", o.pod, wish.Requester)
+	if !o.wait {
+		return nil
+	}
+	return o.follow(ctx, conn, wish)
+}
+
+func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Wish) error {
+	found, err := conn.writer().Withdraw(ctx, wish)
+	if err != nil {
+		return notServed(err)
+	}
+	if !found {
+		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; usher evictions lists what is asked for", wish.Requester, o.pod)
+	}
+	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what was prepared for it is undone\n", o.pod, wish.Requester)
+	return nil
+}
+
+// notServed explains the commonest failure.
+func notServed(err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w; usher install brings EvictionRequests to clusters that do not serve them", err)
+	}
+	return err
+}
+
+// follow prints what becomes of the request until it has ended.
+func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wish) error {
+	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
+	defer stop()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	said := ""
+	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, func(e *snapshot.Eviction) {
+		if words := show.EvictionWords(e); words != said {
+			said = words
+			fmt.Fprintf(o.Out, "%s  %s\n", conn.clock.Now().Format(time.TimeOnly), words)
+		}
+	})
+	return o.end(ctx, end, err)
+}
+
+func (o *EvictOptions) end(ctx context.Context, end observe.End, err error) error {
+	again := fmt.Sprintf("the request stands: %s evict %s -n %s goes on, with --withdraw it is taken back", o.name, o.pod.Name, o.pod.Namespace)
+	switch {
+	case end.Gone:
+		fmt.Fprintf(o.Out, "pod %s is gone\n", o.pod)
+		return nil
+	case end.Failed != "":
+		fmt.Fprintf(o.Out, "pod %s is not evicted: %s\n", o.pod, end.Failed)
+		return exitWith(exitBlocked)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		fmt.Fprintln(o.Out, again)
+		return exitWith(outcomeCode(drain.TimedOut))
+	case ctx.Err() != nil:
+		fmt.Fprintln(o.Out, again)
+		return exitWith(exitInterrupted)
+	}
+	return fmt.Errorf("following the eviction of pod %s: %w", o.pod, err)
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
+)
+
+const evictionsLong = `List the pods whose eviction is asked for: by whom, who makes them safe to leave, and
+what that waits for.`
+
+// EvictionsOptions is what `usher evictions` was asked for.
+type EvictionsOptions struct {
+	genericiooptions.IOStreams
+
+	config *genericclioptions.ConfigFlags
+	all    bool
+	output string
+
+	namespace string // "": all
+}
+
+func newEvictionsCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &EvictionsOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:   "evictions",
+		Short: "List the evictions that are under way, and what each waits for",
+		Long:  evictionsLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.Complete(args); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "List those of all namespaces.")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json.")
+	return cmd
+}
+
+// Complete reads the arguments.
+func (o *EvictionsOptions) Complete(args []string) error {
+	if len(args) > 0 {
+		return errors.New("usher evictions takes no names; usher why POD looks at one pod")
+	}
+	if err := oneOf("--output", o.output, "text", "json"); err != nil || o.all {
+		return err
+	}
+	var err error
+	if o.namespace, _, err = o.config.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// Run lists.
+func (o *EvictionsOptions) Run(ctx context.Context) error {
+	conn, err := connect(o.config)
+	if err != nil {
+		return err
+	}
+	requests, err := conn.evictions.Requests(o.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return notServed(fmt.Errorf("reading eviction requests: %w", err))
+	}
+	evictions, err := conn.evictions.Evictions(o.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return notServed(fmt.Errorf("reading evictions: %w", err))
+	}
+	page := show.Evictions{Wanted: wanted(requests, evictions), Now: conn.clock.Now()}
+	return newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines)
+}
+
+// wanted joins what is asked for with what becomes of it, by pod.
+func wanted(requests *api.EvictionRequestList, evictions *api.EvictionList) []show.Wanted {
+	found := map[types.UID]*show.Wanted{}
+	for i := range evictions.Items {
+		e, pod := observe.EvictionFacts(&evictions.Items[i]), evictions.Items[i].Spec.Target.Pod
+		if !e.Ended && pod != nil {
+			found[pod.UID] = &show.Wanted{Namespace: e.Namespace, Pod: pod.Name, Eviction: e}
+		}
+	}
+	for i := range requests.Items {
+		r, pod := observe.RequestFacts(&requests.Items[i]), requests.Items[i].Spec.Target.Pod
+		if r.Withdrawn || r.Ended || pod == nil {
+			continue
+		}
+		if found[pod.UID] == nil {
+			found[pod.UID] = &show.Wanted{Namespace: r.Namespace, Pod: pod.Name}
+		}
+		found[pod.UID].By = append(found[pod.UID].By, r.Requester)
+	}
+	var all []show.Wanted
+	for _, w := range found {
+		slices.Sort(w.By)
+		all = append(all, *w)
+	}
+	slices.SortFunc(all, func(a, b show.Wanted) int {
+		return strings.Compare(a.Namespace+"/"+a.Pod, b.Namespace+"/"+b.Pod)
+	})
+	return all
+}

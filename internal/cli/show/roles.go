@@ -1,0 +1,139 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Roles is the list of built-in roles.
+type Roles []v1alpha1.Role
+
+// Lines is the list for people, a line for each role.
+func (r Roles) Lines(width int, paint Paint) []string {
+	longest := 0
+	for i := range r {
+		longest = max(longest, len(r[i].Name))
+	}
+	var lines []string
+	for i := range r {
+		head := pad(r[i].Name, longest) + "  "
+		about := wrap(r[i].Description, max(0, width-longest-2))
+		lines = append(lines, paint.strong(head)+about[0])
+		for _, more := range about[1:] {
+			lines = append(lines, strings.Repeat(" ", longest+2)+more)
+		}
+	}
+	return append(lines, "", "usher roles NAME says when one may leave; -o yaml prints it to be changed and written into a policy")
+}
+
+// Role is one role in words.
+type Role v1alpha1.Role
+
+// Lines is the role for people: what it is, when it may leave, what is done first, what may take its place.
+func (r Role) Lines(width int, paint Paint) []string {
+	lines := []string{paint.strong(r.Name) + "  (" + r.System + ")"}
+	lines = append(lines, wrap(r.Description, width)...)
+	lines = append(lines, "", "state     "+stateWords[r.State], "identity  "+identityWords[r.Identity],
+		"stays on a node that is not ready for "+patience(r.Tolerations.NotReady)+", on one that is not reachable for "+patience(r.Tolerations.Unreachable))
+	lines = append(lines, "", paint.strong("May leave its node")+r.whenEvicted())
+	lines = append(lines, ruleLines(r.Evict.Rules, width, paint)...)
+	for i := range r.Evict.Prepare {
+		p := &r.Evict.Prepare[i]
+		if i == 0 {
+			lines = append(lines, "", paint.strong("What Usher asks the system for, so that it may"))
+		}
+		lines = append(lines, "  "+paint.strong(p.Name))
+		lines = append(lines, indented("when "+oneLine(p.When), "    ", width)...)
+	}
+	lines = append(lines, "", paint.strong("May be replaced by "+replacerWords[r.Replace.By])+whenReplaced(r.Replace))
+	return append(lines, ruleLines(r.Replace.Rules, width, paint)...)
+}
+
+func (r Role) whenEvicted() string {
+	if len(r.Evict.Rules) == 0 {
+		return " always."
+	}
+	return ", " + r.atOnce() + ", when all of this holds:"
+}
+
+func (r Role) atOnce() string {
+	n := int32(1)
+	switch {
+	case r.Evict.AtOnce != nil:
+		n = *r.Evict.AtOnce
+	case r.State == v1alpha1.StateNone:
+		n = 0
+	}
+	switch n {
+	case 0:
+		return "any number at once"
+	case 1:
+		return "one at a time"
+	}
+	return fmt.Sprintf("%d at once", n)
+}
+
+func whenReplaced(r v1alpha1.Replace) string {
+	switch {
+	case r.By == v1alpha1.ByNobody:
+		return ""
+	case len(r.Rules) == 0:
+		return " always."
+	}
+	return ", when all of this holds:"
+}
+
+// ruleLines prints rules with what is said where they do not hold.
+func ruleLines(rules []v1alpha1.Rule, width int, paint Paint) []string {
+	var lines []string
+	for i := range rules {
+		rule := &rules[i]
+		head := "  " + paint.strong(rule.Name) + "  " + rule.Reason
+		if rule.Never {
+			head += "  " + paint.bad("never")
+		}
+		lines = append(lines, head)
+		lines = append(lines, indented(oneLine(rule.Expression), "    ", width)...)
+		lines = append(lines, indented("else: "+oneLine(rule.Message), "    ", width)...)
+		if rule.WayOut != "" {
+			lines = append(lines, indented("way out: "+oneLine(rule.WayOut), "    ", width)...)
+		}
+	}
+	return lines
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func patience(t *v1alpha1.Toleration) string {
+	switch {
+	case t == nil:
+		return "as long as Kubernetes says (5m)"
+	case t.Forever:
+		return "ever"
+	case t.Seconds != nil:
+		return Span(time.Duration(*t.Seconds) * time.Second)
+	}
+	return "no time"
+}
+
+var stateWords = map[v1alpha1.State]string{
+	v1alpha1.StateNone:       "none",
+	v1alpha1.StateMemory:     "in memory, lost with the pod",
+	v1alpha1.StatePersistent: "persistent, perhaps tied to the node",
+}
+
+var identityWords = map[v1alpha1.Identity]string{
+	v1alpha1.IdentityNone:    "none",
+	v1alpha1.IdentityAddress: "its address",
+	v1alpha1.IdentityUnique:  "unique in its system",
+}
+
+var replacerWords = map[v1alpha1.ReplaceBy]string{
+	v1alpha1.ByNewIdentity:       "a member with a new identity",
+	v1alpha1.BySameIdentityWiped: "the same member with a wiped disk",
+	v1alpha1.ByAnyPod:            "any pod",
+	v1alpha1.ByNobody:            "nobody",
+}

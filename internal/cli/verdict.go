@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/observe"
+)
+
+// askSystem adds what the pod's system says, where a policy governs the pod and there is a cluster to be asked.
+func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
+	about := eviction.AskEvict
+	if o.replace {
+		about = eviction.AskReplace
+	}
+	switch {
+	case page.Pod.Policy() == "" && o.replace:
+		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
+	case page.Pod.Policy() == "" || o.dump != "":
+		return nil
+	}
+	conn, err := connect(o.config)
+	if err != nil {
+		return err
+	}
+	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
+	if err != nil {
+		page.Blockers = append(page.Blockers, unasked(page, err))
+		return nil
+	}
+	page.Verdict = &verdict
+	if !o.replace && verdict.BreakGlass != "" {
+		return nil
+	}
+	for i := range verdict.Blockers {
+		b := &verdict.Blockers[i]
+		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, WayOut: b.WayOut, Dead: b.Never}
+		if b.Retry > 0 {
+			at.Retry = page.Now.Add(b.Retry)
+		}
+		page.Blockers = append(page.Blockers, at)
+	}
+	return nil
+}
+
+// unasked says why there is no verdict. Unknown is unsafe: it is a blocker.
+func unasked(page *show.Why, err error) drain.Blocker {
+	b := drain.Blocker{
+		Reason: drain.EvidenceUnavailable, Pod: page.Pod.Key(), Node: page.Pod.Node, Message: err.Error(),
+		WayOut: "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher",
+	}
+	switch {
+	case errors.Is(err, observe.ErrNobodyAnswers):
+		b.Message = fmt.Sprintf("it carries the label of policy %s, and nobody answers for it: usher's manager is not there, or the policy is gone", page.Pod.Policy())
+	case apierrors.IsForbidden(err):
+		b.Message = "its system cannot be asked: " + err.Error()
+		b.WayOut = "ask for the right to create pods/eviction in namespace " + page.Pod.Namespace
+	}
+	return b
+}
