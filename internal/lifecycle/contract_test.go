@@ -81,6 +81,14 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
+func TestExpectationsAreNotBeforeTheStart(t *testing.T) {
+	report := lifecycle.Report{Message: "x", Expected: start.Add(-5 * time.Second)}
+	entry, _, _ := lifecycle.Tell(eviction(1, states(active)), a, report, start.Add(-10*time.Second))
+	if entry.ExpectedCompletionTime != nil {
+		t.Errorf("expects %v, before its start", entry.ExpectedCompletionTime)
+	}
+}
+
 func TestDone(t *testing.T) {
 	e := eviction(1, states(active), spoke("x", 0))
 	entry, write, again := lifecycle.Tell(e, a, lifecycle.Report{Message: "gone", Done: true}, start.Add(time.Second))

@@ -27,6 +27,7 @@ type history struct {
 	requests   map[string]*api.EvictionRequest
 	evictions  map[string]*api.Eviction
 	made       int
+	prompt     bool // the controller keeps up with everything
 }
 
 var genSkew = rapid.Map(rapid.IntRange(-20, 20), func(s int) time.Duration { return time.Duration(s) * time.Second })
@@ -35,6 +36,7 @@ func newHistory(t *rapid.T) *history {
 	h := &history{
 		now: start, controller: genSkew.Draw(t, "controller's clock"), responder: genSkew.Draw(t, "responders' clock"),
 		ended: map[types.UID]time.Time{}, requests: map[string]*api.EvictionRequest{}, evictions: map[string]*api.Eviction{},
+		prompt: rapid.Bool().Draw(t, "prompt"),
 	}
 	h.newPod(t)
 	return h
@@ -181,6 +183,12 @@ func (h *history) actions() map[string]func(*rapid.T) {
 		})
 	}
 	return map[string]func(*rapid.T){
+		"": func(t *rapid.T) {
+			if h.prompt {
+				h.settle(t)
+				h.check(t)
+			}
+		},
 		"ask": h.ask,
 		"look at a request": func(t *rapid.T) {
 			if r, ok := pick(t, h.requests, "request"); ok {
@@ -194,7 +202,10 @@ func (h *history) actions() map[string]func(*rapid.T) {
 		"begin to delete":     onRequest(func(r *api.EvictionRequest) { r.DeletionTimestamp = at(0) }),
 		"delete":              onRequest(func(r *api.EvictionRequest) { delete(h.requests, r.Name) }),
 		"report": onEviction(func(t *rapid.T, e *api.Eviction) {
-			h.speak(t, e, lifecycle.Report{Message: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "message"), Expected: h.now.Add(time.Minute)})
+			h.speak(t, e, lifecycle.Report{
+				Message:  rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "message"),
+				Expected: h.now.Add(time.Duration(rapid.IntRange(-30, 60).Draw(t, "expected")) * time.Second),
+			})
 		}),
 		"complete": onEviction(func(t *rapid.T, e *api.Eviction) { h.speak(t, e, lifecycle.Report{Done: true}) }),
 		"time": func(t *rapid.T) {
