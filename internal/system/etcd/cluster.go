@@ -1,7 +1,9 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,15 +35,15 @@ func (c *cluster) Observe(ctx context.Context, members []system.Member) (*evicti
 	return v.evidence(c.alarms(ctx, v), c.maxLag, asked), nil
 }
 
-// alarms asks one healthy voter after the other, since each answer costs the cluster an entry in its log.
+// alarms asks one voter after the other, healthy ones first, since each answer costs the cluster an entry in its log.
 func (c *cluster) alarms(ctx context.Context, v *view) alarms {
-	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
-	defer cancel()
-	for _, s := range v.voters() {
-		if !s.healthy() {
-			continue
-		}
-		if all, err := c.api.Alarms(ctx, s.url); err == nil {
+	voters := slices.DeleteFunc(v.voters(), func(s *standing) bool { return !s.answered() })
+	slices.SortStableFunc(voters, func(a, b *standing) int { return cmp.Compare(len(a.why), len(b.why)) })
+	for i, s := range voters {
+		ctx, cancel := context.WithTimeout(ctx, c.share(ctx, len(voters)-i))
+		all, err := c.api.Alarms(ctx, s.url)
+		cancel()
+		if err == nil {
 			return alarms{known: true, all: all}
 		}
 	}

@@ -1,0 +1,92 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/etcd"
+	"usher.sh/usher/internal/system/etcd/etcdsim"
+)
+
+const maxLag = 10
+
+// judge is what a policy with the built-in role says of a simulated cluster's members.
+type judge struct {
+	policy *eviction.Policy
+	system system.System
+}
+
+func newJudge(t testing.TB, sim *etcdsim.Cluster) *judge {
+	t.Helper()
+	return &judge{policy: compiled(t), system: sim.Open(maxLag, time.Second)}
+}
+
+func compiled(t testing.TB) *eviction.Policy {
+	t.Helper()
+	kind := etcd.Kind()
+	roles, err := eviction.ParseRoles(kind.Roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &v1alpha1.EvictionPolicySpec{
+		System: v1alpha1.System{Etcd: &v1alpha1.Etcd{MaxLag: maxLag}},
+		Members: []v1alpha1.MemberSelector{{
+			Role: "etcd-member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "etcd"}},
+		}},
+	}
+	policy, problems := eviction.Compile(spec, roles, kind.Schema, kind.Steps)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return policy
+}
+
+func (j *judge) input(t testing.TB, member string) eviction.Input {
+	t.Helper()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	evidence, err := j.system.Observe(t.Context(), []system.Member{{ID: member}})
+	if err != nil {
+		evidence = &eviction.Evidence{Error: err.Error()}
+	}
+	evidence.Observed = now
+	return eviction.Input{
+		Now: now,
+		Pod: &snapshot.Pod{Namespace: "db", Name: member, UID: "uid", Labels: map[string]string{"app": "etcd"}},
+		Policies: []eviction.Declared{{
+			Key: snapshot.Key{Namespace: "db", Name: "etcd"}, Policy: j.policy, Status: &v1alpha1.EvictionPolicyStatus{},
+		}},
+		Evidence: evidence,
+	}
+}
+
+func (j *judge) evict(t testing.TB, member string) eviction.Verdict {
+	t.Helper()
+	return eviction.Judge(j.input(t, member))
+}
+
+func (j *judge) replace(t testing.TB, member string) eviction.Verdict {
+	t.Helper()
+	return eviction.JudgeReplace(j.input(t, member))
+}
+
+func reasons(v eviction.Verdict) []string {
+	var all []string
+	for _, b := range v.Blockers {
+		all = append(all, b.Reason)
+	}
+	return all
+}
+
+func names(steps []eviction.Preparation) []string {
+	var all []string
+	for _, s := range steps {
+		all = append(all, s.Name)
+	}
+	return all
+}
