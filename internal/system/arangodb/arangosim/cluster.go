@@ -86,6 +86,7 @@ func New(config Config) *Cluster {
 		}
 	}
 	c.elect()
+	c.replicate()
 	return c
 }
 

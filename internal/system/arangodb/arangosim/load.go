@@ -36,7 +36,6 @@ func Load(dump []byte) (*Cluster, error) {
 			}
 		}
 	}
-	c.elect()
 	return c, nil
 }
 

@@ -1,0 +1,107 @@
+package arangodb
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+)
+
+// What the source says of each kind of pod, in the seconds of its tolerations; -1: for ever.
+func TestRolesSayWhatTheSourceSays(t *testing.T) {
+	type row struct {
+		Seconds  int64
+		State    v1alpha1.State
+		Identity v1alpha1.Identity
+		By       v1alpha1.ReplaceBy
+		Always   bool // may be evicted without a rule
+	}
+	want := map[string]row{
+		"arangodb-image-id":               {5, v1alpha1.StateNone, v1alpha1.IdentityNone, v1alpha1.ByAnyPod, true},
+		"arangodb-coordinator":            {15, v1alpha1.StateNone, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, true},
+		"arangodb-dbserver":               {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, false},
+		"arangodb-agent":                  {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.BySameIdentityWiped, false},
+		"arangodb-single":                 {-1, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNobody, false},
+		"arangodb-single-active-failover": {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, false},
+		"arangodb-syncmaster":             {15, v1alpha1.StateNone, v1alpha1.IdentityAddress, v1alpha1.ByAnyPod, true},
+		"arangodb-syncworker":             {60, v1alpha1.StateMemory, v1alpha1.IdentityAddress, v1alpha1.ByAnyPod, true},
+	}
+	roles, err := eviction.ParseRoles(Kind().Roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]row{}
+	for _, role := range roles {
+		if role.System != Name || role.Description == "" {
+			t.Errorf("role %s: system %q, description %q", role.Name, role.System, role.Description)
+		}
+		ready, reach := seconds(role.Tolerations.NotReady), seconds(role.Tolerations.Unreachable)
+		if ready != reach {
+			t.Errorf("role %s: not-ready %d, unreachable %d", role.Name, ready, reach)
+		}
+		got[role.Name] = row{ready, role.State, role.Identity, role.Replace.By, len(role.Evict.Rules) == 0}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+}
+
+func seconds(toleration *v1alpha1.Toleration) int64 {
+	switch {
+	case toleration == nil:
+		return -2
+	case toleration.Forever:
+		return -1
+	case toleration.Seconds == nil:
+		return -3
+	}
+	return *toleration.Seconds
+}
+
+// Every fact that a policy may ask for has a description, and what is observed is declared with its type.
+func TestFactsAreDeclared(t *testing.T) {
+	declared := map[string]eviction.Type{}
+	for _, field := range Schema.Member {
+		if field.Doc == "" {
+			t.Errorf("member.%s has no description", field.Name)
+		}
+		declared[field.Name] = field.Type
+	}
+	b := newBench(t, plain())
+	evidence := b.evidence(prmrA, agntA, "CRDN-a")
+	for id, facts := range evidence.Members {
+		for name, value := range facts {
+			if want, got := declared[name], typeOf(value); want != got {
+				t.Errorf("%s: member.%s is declared as %q and observed as %q", id, name, want, got)
+			}
+		}
+	}
+	declared = map[string]eviction.Type{}
+	for _, field := range Schema.System {
+		if field.Doc == "" {
+			t.Errorf("system.%s has no description", field.Name)
+		}
+		declared[field.Name] = field.Type
+	}
+	for name, value := range evidence.System {
+		if want, got := declared[name], typeOf(value); want != got {
+			t.Errorf("system.%s is declared as %q and observed as %q", name, want, got)
+		}
+	}
+}
+
+func typeOf(value any) eviction.Type {
+	switch value.(type) {
+	case bool:
+		return eviction.Bool
+	case int64:
+		return eviction.Int
+	case string:
+		return eviction.String
+	case []string:
+		return eviction.Strings
+	}
+	return ""
+}
