@@ -1,0 +1,146 @@
+package eviction
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var toySteps = map[string]string{"Drain": "moves its shards away", "Resign": "gives its leadership away"}
+
+// toyRoles are built in: one that holds data, one that holds nothing, one that never leaves.
+func toyRoles() []v1alpha1.Role {
+	return []v1alpha1.Role{
+		{
+			Name: "store", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Evict: v1alpha1.Evict{
+				Rules: []v1alpha1.Rule{
+					{
+						Name: "drained", Reason: "NotDrained", Expression: "member.drained",
+						Message: "{{member.id}} still holds shards {{member.shards}}", WayOut: "move {{size(member.shards)}} shards",
+					},
+					{Name: "no-leader", Reason: "IsLeader", Expression: "system.leader != member.id", Message: "{{member.id}} leads"},
+				},
+				Prepare: []v1alpha1.Preparation{
+					{Name: "Resign", When: "system.leader == member.id", Message: "{{member.id}} hands its leadership over"},
+					{Name: "Drain", When: "!member.drained", Message: "{{size(member.shards)}} shards are to be moved"},
+				},
+			},
+			Replace: v1alpha1.Replace{
+				By:    v1alpha1.BySameIdentityWiped,
+				Rules: []v1alpha1.Rule{{Name: "deleted", Reason: "NotDeleted", Expression: "pod.deleted", Message: "the old pod is there"}},
+			},
+		},
+		{
+			Name: "router", System: "etcd", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
+			Replace: v1alpha1.Replace{By: v1alpha1.ByAnyPod},
+		},
+		{
+			Name: "single", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{
+				{Name: "never", Reason: "Single", Expression: "false", Message: "there is no other server", Never: true},
+			}},
+			Replace: v1alpha1.Replace{By: v1alpha1.ByNobody},
+		},
+	}
+}
+
+func toySpec() *v1alpha1.EvictionPolicySpec {
+	member := func(role string) v1alpha1.MemberSelector {
+		return v1alpha1.MemberSelector{
+			Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}},
+			ID: `"m-" + pod.name`, OnDelete: v1alpha1.DeleteGuard,
+		}
+	}
+	return &v1alpha1.EvictionPolicySpec{
+		System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{}},
+		Members: []v1alpha1.MemberSelector{member("store"), member("router"), member("single")},
+	}
+}
+
+func compiled(t testing.TB, spec *v1alpha1.EvictionPolicySpec) *Policy {
+	t.Helper()
+	policy, problems := Compile(spec, toyRoles(), toySchema, toySteps)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return policy
+}
+
+func toyPod(name, role string) *snapshot.Pod {
+	return &snapshot.Pod{
+		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Node: "node-a", Phase: corev1.PodRunning, Ready: true,
+		Labels: map[string]string{"role": role, v1alpha1.PolicyLabel: "db"}, Created: noon.Add(-time.Hour),
+		Owner: snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"},
+	}
+}
+
+func terminating(pod *snapshot.Pod) *snapshot.Pod {
+	pod.Deletion = noon.Add(30 * time.Second)
+	return pod
+}
+
+// world is a database of three stores; what it says lets s0 go.
+func world(t testing.TB) Input {
+	t.Helper()
+	return Input{
+		Now: noon,
+		Pod: toyPod("s0", "store"),
+		Policies: []Declared{{
+			Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: compiled(t, toySpec()),
+			Status: &v1alpha1.EvictionPolicyStatus{Epoch: 4},
+		}},
+		Evidence: &Evidence{
+			Observed: noon.Add(-3 * time.Second), Epoch: 4,
+			System: Facts{"leader": "m-s1"},
+			Members: map[string]Facts{
+				"m-s0": {"drained": true, "shards": []string{}},
+				"m-s1": {"drained": false, "shards": []string{"a", "b"}},
+			},
+		},
+		Peers: []*snapshot.Pod{toyPod("s0", "store"), toyPod("s1", "store"), toyPod("s2", "store"), toyPod("r0", "router")},
+	}
+}
+
+func leaves(pod, role string, since time.Time) v1alpha1.Leaving {
+	return v1alpha1.Leaving{
+		UID: types.UID("uid-" + pod), Pod: pod, Member: "m-" + pod, Role: role, Since: metav1.NewTime(since), By: "somebody",
+	}
+}
+
+func begun(step, pod string, state v1alpha1.PreparationState, asked time.Time) v1alpha1.PreparationStatus {
+	return v1alpha1.PreparationStatus{
+		Name: step, Member: "m-" + pod, UID: types.UID("uid-" + pod), Pod: pod, State: state,
+		Since: metav1.NewTime(asked), Asked: metav1.NewTime(asked),
+	}
+}
+
+func reasons(v Verdict) []string {
+	var found []string
+	for i := range v.Blockers {
+		found = append(found, v.Blockers[i].Reason)
+	}
+	return found
+}
+
+func stepNames(v Verdict) []string {
+	var found []string
+	for i := range v.Needed {
+		found = append(found, v.Needed[i].Name)
+	}
+	return found
+}
+
+func kinds(actions []Action) []ActionKind {
+	var found []ActionKind
+	for i := range actions {
+		found = append(found, actions[i].Kind)
+	}
+	return found
+}

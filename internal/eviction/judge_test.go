@@ -1,0 +1,315 @@
+package eviction
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		given  func(*Input)
+		answer Answer
+		want   []string // reasons
+		needed []string
+	}{
+		"all rules pass": {given: func(*Input) {}, answer: Allowed},
+		"a rule fails, its step is needed": {
+			given:  func(in *Input) { in.Evidence.Members["m-s0"]["drained"] = false },
+			answer: Blocked, want: []string{"NotDrained"}, needed: []string{"Drain"},
+		},
+		"all failing rules are reported, steps in their order": {
+			given: func(in *Input) {
+				in.Evidence.Members["m-s0"]["drained"] = false
+				in.Evidence.System["leader"] = "m-s0"
+			},
+			answer: Blocked, want: []string{"NotDrained", "IsLeader"}, needed: []string{"Resign", "Drain"},
+		},
+		"no evidence": {
+			given:  func(in *Input) { in.Evidence = nil },
+			answer: Blocked, want: []string{NoEvidence},
+		},
+		"the system cannot be asked": {
+			given:  func(in *Input) { in.Evidence = &Evidence{Observed: noon, Error: "401"} },
+			answer: Blocked, want: []string{NoEvidence},
+		},
+		"evidence at its limit": {given: func(in *Input) { in.Evidence.Observed = noon.Add(-10 * time.Second) }, answer: Allowed},
+		"old evidence": {
+			given:  func(in *Input) { in.Evidence.Observed = noon.Add(-11 * time.Second) },
+			answer: Blocked, want: []string{EvidenceStale},
+		},
+		"old evidence still tells what is wrong, but begins nothing": {
+			given: func(in *Input) {
+				in.Evidence.Observed = noon.Add(-time.Minute)
+				in.Evidence.Members["m-s0"]["drained"] = false
+			},
+			answer: Blocked, want: []string{EvidenceStale, "NotDrained"},
+		},
+		"evidence from the future": {
+			given:  func(in *Input) { in.Evidence.Observed = noon.Add(time.Minute) },
+			answer: Blocked, want: []string{EvidenceStale},
+		},
+		"evidence of an earlier epoch": {
+			given:  func(in *Input) { in.Evidence.Epoch = 3 },
+			answer: Blocked, want: []string{EvidenceStale},
+		},
+		"evidence of a later epoch than the status known here": {
+			given:  func(in *Input) { in.Evidence.Epoch = 5 },
+			answer: Blocked, want: []string{EvidenceStale},
+		},
+		"the system does not know the member": {
+			given:  func(in *Input) { delete(in.Evidence.Members, "m-s0") },
+			answer: Blocked, want: []string{MemberUnknown},
+		},
+		"a fact is missing": {
+			given:  func(in *Input) { delete(in.Evidence.Members["m-s0"], "drained") },
+			answer: Blocked, want: []string{FactMissing, RuleFailed},
+		},
+		"a fact is of another type": {
+			given:  func(in *Input) { in.Evidence.Members["m-s0"]["drained"] = "yes" },
+			answer: Blocked, want: []string{RuleFailed, RuleFailed},
+		},
+		"another has a permit": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
+			},
+			answer: Blocked, want: []string{AnotherIsLeaving},
+		},
+		"another is terminating": {
+			given:  func(in *Input) { in.Peers[1] = terminating(toyPod("s1", "store")) },
+			answer: Blocked, want: []string{AnotherIsLeaving},
+		},
+		"rules are asked while another is leaving": {
+			given: func(in *Input) {
+				in.Peers[1] = terminating(toyPod("s1", "store"))
+				in.Evidence.Members["m-s0"]["drained"] = false
+			},
+			answer: Blocked, want: []string{AnotherIsLeaving, "NotDrained"},
+		},
+		"a pod of another role is terminating": {
+			given:  func(in *Input) { in.Peers[3] = terminating(toyPod("r0", "router")) },
+			answer: Allowed,
+		},
+		"it has a permit itself and is terminating itself": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon)}
+				in.Pod = terminating(in.Pod)
+				in.Peers[0] = in.Pod
+			},
+			answer: Allowed,
+		},
+		"another is being prepared": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s1", v1alpha1.PreparationBegun, noon)}
+				in.Evidence.Members["m-s0"]["drained"] = false
+			},
+			answer: Blocked, want: []string{"NotDrained", AnotherIsPrepared},
+		},
+		"another was prepared and is gone": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s9", v1alpha1.PreparationBegun, noon)}
+				in.Evidence.Members["m-s0"]["drained"] = false
+			},
+			answer: Blocked, want: []string{"NotDrained"}, needed: []string{"Drain"},
+		},
+		"it is being prepared": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
+				in.Evidence.Members["m-s0"]["drained"] = false
+			},
+			answer: Blocked, want: []string{"NotDrained", PreparationPending}, needed: []string{"Drain"},
+		},
+		"it was prepared": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
+			},
+			answer: Allowed,
+		},
+		"what prepared it is being undone": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
+			},
+			answer: Blocked, want: []string{PreparationPending},
+		},
+		"no policy": {
+			given: func(in *Input) {
+				in.Policies = nil
+				delete(in.Pod.Labels, v1alpha1.PolicyLabel)
+			},
+			answer: Allowed,
+		},
+		"a label without its policy":      {given: func(in *Input) { in.Policies = nil }, answer: Blocked, want: []string{PolicyUnknown}},
+		"a label whose policy has let go": {given: func(in *Input) { in.Pod.Labels["role"] = "none" }, answer: Allowed},
+		"a policy of another namespace": {
+			given:  func(in *Input) { in.Policies[0].Key.Namespace = "else"; delete(in.Pod.Labels, v1alpha1.PolicyLabel) },
+			answer: Allowed,
+		},
+		"two policies": {
+			given: func(in *Input) {
+				in.Policies = append(in.Policies, Declared{
+					Key: snapshot.Key{Namespace: "shop", Name: "other"}, Policy: in.Policies[0].Policy,
+				})
+			},
+			answer: Blocked, want: []string{ClaimedTwice},
+		},
+		"a role without rules needs no evidence": {
+			given:  func(in *Input) { in.Pod = toyPod("r1", "router"); in.Evidence = nil },
+			answer: Allowed,
+		},
+		"a role without state may leave together": {
+			given: func(in *Input) {
+				in.Pod = toyPod("r1", "router")
+				in.Peers[3] = terminating(toyPod("r0", "router"))
+			},
+			answer: Allowed,
+		},
+		"never, while the system cannot be asked": {
+			given:  func(in *Input) { in.Pod = toyPod("x0", "single"); in.Evidence = nil },
+			answer: Never, want: []string{NoEvidence, "Single"},
+		},
+		"a pod that has ended": {given: func(in *Input) { in.Pod.Phase = corev1.PodFailed; in.Evidence = nil }, answer: Allowed},
+		"a pod without a node, freshly read": {
+			given:  func(in *Input) { in.Pod.Node, in.Fresh, in.Evidence = "", true, nil },
+			answer: Allowed,
+		},
+		"a pod without a node, as the cache says": {
+			given:  func(in *Input) { in.Pod.Node, in.Evidence = "", nil },
+			answer: Blocked, want: []string{NoEvidence},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world(t)
+			c.given(&in)
+			got := Judge(in)
+			if got.Answer != c.answer {
+				t.Errorf("answer %s, want %s", got.Answer, c.answer)
+			}
+			if diff := cmp.Diff(c.want, reasons(got)); diff != "" {
+				t.Errorf("reasons: %s", diff)
+			}
+			if diff := cmp.Diff(c.needed, stepNames(got)); diff != "" {
+				t.Errorf("steps: %s", diff)
+			}
+			for _, b := range got.Blockers {
+				if b.Message == "" {
+					t.Errorf("%s has no words", b.Reason)
+				}
+			}
+		})
+	}
+}
+
+func TestMessages(t *testing.T) {
+	in := world(t)
+	in.Pod = toyPod("s1", "store")
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s2", "store", noon)}
+	want := []Blocker{
+		{
+			Reason:  AnotherIsLeaving,
+			Message: "s2 (m-s2) is on the way out, and of role store one may leave at a time; it waits until that was seen gone",
+			WayOut:  "wait; `usher evictions` shows what that one waits for", Retry: 5 * time.Second,
+		},
+		{Rule: "drained", Reason: "NotDrained", Message: "m-s1 still holds shards a, b", WayOut: "move 2 shards", Retry: lookAgain},
+		{Rule: "no-leader", Reason: "IsLeader", Message: "m-s1 leads", Retry: lookAgain},
+	}
+	if diff := cmp.Diff(want, Judge(in).Blockers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSuspendedAndInvalid(t *testing.T) {
+	in := world(t)
+	spec := toySpec()
+	spec.Suspend = true
+	in.Policies[0].Policy = compiled(t, spec)
+	in.Evidence.Members["m-s0"]["drained"] = false
+	got := Judge(in)
+	if diff := cmp.Diff([]string{PolicySuspended, "NotDrained"}, reasons(got)); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Needed) > 0 {
+		t.Error("a suspended policy asks for a step")
+	}
+
+	spec = toySpec()
+	spec.Members[1].Role = "nobody"
+	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toySchema, toySteps)
+	got = Judge(in)
+	if diff := cmp.Diff([]string{PolicyInvalid}, reasons(got)); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(got.Blockers[0].Message, `spec.members[1].role: there is no role "nobody"`) {
+		t.Error(got.Blockers[0].Message)
+	}
+}
+
+func TestUnreadableSelectorBlocksByLabel(t *testing.T) {
+	in := world(t)
+	spec := toySpec()
+	spec.Members[0].Selector.MatchLabels = map[string]string{"role": "not a value!"}
+	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toySchema, toySteps)
+	if diff := cmp.Diff([]string{PolicyInvalid}, reasons(Judge(in))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIDThatCannotBeTold(t *testing.T) {
+	in := world(t)
+	spec := toySpec()
+	spec.Members[0].ID = `pod.labels["server"]`
+	in.Policies[0].Policy = compiled(t, spec)
+	got := Judge(in)
+	if diff := cmp.Diff([]string{MemberUnknown}, reasons(got)); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(got.Blockers[0].Message, `"server" is not known`) {
+		t.Error(got.Blockers[0].Message)
+	}
+}
+
+func TestJudgeReplace(t *testing.T) {
+	for name, c := range map[string]struct {
+		given  func(*Input)
+		answer Answer
+		want   []string
+	}{
+		"the old pod is there":               {given: func(*Input) {}, answer: Blocked, want: []string{"NotDeleted"}},
+		"the old pod is known to be deleted": {given: func(in *Input) { in.Deleted = true }, answer: Allowed},
+		"without evidence": {
+			given: func(in *Input) { in.Deleted, in.Evidence = true, nil }, answer: Blocked, want: []string{NoEvidence},
+		},
+		"others that leave do not matter": {
+			given: func(in *Input) {
+				in.Deleted = true
+				in.Peers[1] = terminating(in.Peers[1])
+			},
+			answer: Allowed,
+		},
+		"anybody takes a router's place": {given: func(in *Input) { in.Pod = toyPod("r0", "router"); in.Evidence = nil }, answer: Allowed},
+		"nobody takes a single server's": {
+			given: func(in *Input) { in.Pod = toyPod("x0", "single"); in.Evidence = nil }, answer: Never, want: []string{NobodyReplaces},
+		},
+	} {
+		in := world(t)
+		c.given(&in)
+		got := JudgeReplace(in)
+		if got.Answer != c.answer || !cmp.Equal(reasons(got), c.want) {
+			t.Errorf("%s: got %s %v, want %s %v", name, got.Answer, reasons(got), c.answer, c.want)
+		}
+	}
+}
+
+func BenchmarkJudge(b *testing.B) {
+	in := world(b)
+	for b.Loop() {
+		if Judge(in).Answer != Allowed {
+			b.Fatal("blocked")
+		}
+	}
+}
