@@ -35,6 +35,7 @@ lint: $(GOLANGCI_LINT) ## check both modules with the pinned linters
 generate: $(GOLANGCI_LINT) $(CONTROLLER_GEN) ## write what is generated, format, tidy; CI fails when that changes anything
 	$(CONTROLLER_GEN) object paths=./api/v1alpha1
 	$(CONTROLLER_GEN) crd paths=./api/v1alpha1 output:crd:dir=config/crd
+	go run ./hack/rolesdoc > docs/roles.md
 	$(GOLANGCI_LINT) fmt ./...
 	cd lab && $(GOLANGCI_LINT) fmt ./...
 	go mod tidy
