@@ -47,14 +47,19 @@ func compiled(t testing.TB) *eviction.Policy {
 	return policy
 }
 
-func (j *judge) input(t testing.TB, member string) eviction.Input {
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func (j *judge) observe(t testing.TB) *eviction.Evidence {
 	t.Helper()
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	evidence, err := j.system.Observe(t.Context(), []system.Member{{ID: member}})
+	evidence, err := j.system.Observe(t.Context(), nil)
 	if err != nil {
 		evidence = &eviction.Evidence{Error: err.Error()}
 	}
 	evidence.Observed = now
+	return evidence
+}
+
+func (j *judge) input(evidence *eviction.Evidence, member string) eviction.Input {
 	return eviction.Input{
 		Now: now,
 		Pod: &snapshot.Pod{Namespace: "db", Name: member, UID: "uid", Labels: map[string]string{"app": "etcd"}},
@@ -67,12 +72,12 @@ func (j *judge) input(t testing.TB, member string) eviction.Input {
 
 func (j *judge) evict(t testing.TB, member string) eviction.Verdict {
 	t.Helper()
-	return eviction.Judge(j.input(t, member))
+	return eviction.Judge(j.input(j.observe(t), member))
 }
 
 func (j *judge) replace(t testing.TB, member string) eviction.Verdict {
 	t.Helper()
-	return eviction.JudgeReplace(j.input(t, member))
+	return eviction.JudgeReplace(j.input(j.observe(t), member))
 }
 
 func reasons(v eviction.Verdict) []string {

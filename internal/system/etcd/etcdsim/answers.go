@@ -67,7 +67,7 @@ func (c *Cluster) Members(ctx context.Context, url string) (etcd.Membership, err
 		return etcd.Membership{}, err
 	}
 	all := etcd.Membership{Cluster: c.clusterOf(url), By: m.id}
-	for _, v := range m.config {
+	for _, v := range c.byID(m.leader).config { // m has waited until it knew it
 		all.Members = append(all.Members, c.describe(v))
 	}
 	return all, nil
@@ -201,10 +201,16 @@ func (c *Cluster) another(id uint64) uint64 {
 	return id + 1
 }
 
-// linearizable fails where m does not reach a leader with a quorum.
+// patience is for how many Ticks a read waits until a slow member knows what the leader has committed.
+const patience = 100
+
+// linearizable fails where m does not reach a leader with a quorum, or is too slow to follow it.
 func (c *Cluster) linearizable(m *member) error {
 	leader := c.byID(m.leader)
 	if leader == nil || !leader.up || leader.leader != leader.id || !reach(m, leader) || !c.quorum(leader, leader.config) {
+		return errors.New("etcdserver: request timed out")
+	}
+	if m.slow > 0 && leader.applied > m.applied+uint64(patience*m.slow) {
 		return errors.New("etcdserver: request timed out")
 	}
 	return nil

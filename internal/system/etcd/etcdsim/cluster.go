@@ -18,6 +18,7 @@ import (
 type Cluster struct {
 	mu      sync.Mutex
 	members []*member
+	configs [][]voter // that were ever proposed; the first is empty
 	gone    map[uint64]string // names of members that were removed
 	alarms  []etcd.Alarm
 	writes  []write
@@ -31,9 +32,11 @@ type write struct {
 	acknowledged bool
 }
 
+// entry of a log. config is the place in the cluster's configs of the one that it brings, 0: none.
 type entry struct {
-	term  uint64
-	value string
+	term   uint64
+	value  string
+	config int
 }
 
 // member is a process and its disk.
@@ -58,6 +61,7 @@ type member struct {
 	hidden  bool // Usher does not reach it, its peers do
 	slow    int  // entries that it takes in one Tick; 0: any number
 	started bool
+	leaving bool // its removal is proposed
 }
 
 // voter is an entry of the configuration.
@@ -75,8 +79,9 @@ func New(names ...string) *Cluster {
 		m.up, m.started = true, true
 		config = append(config, voter{id: m.id})
 	}
+	c.configs = [][]voter{nil, config}
 	for _, m := range c.members {
-		m.config = slices.Clone(config)
+		m.config, m.log = config, []entry{{config: 1}}
 	}
 	c.elect()
 	c.replicate()

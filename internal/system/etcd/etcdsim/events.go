@@ -70,14 +70,12 @@ func (c *Cluster) Add(name string, learner bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leader := c.reigning()
-	if leader == nil || c.byName(name) != nil {
+	if leader == nil || c.changing(leader) || c.byName(name) != nil {
 		return false
 	}
 	m := c.create(name)
-	m.up = true
-	leader.config = append(slices.Clone(leader.config), voter{id: m.id, learner: learner})
-	leader.log = append(leader.log, entry{term: leader.term})
-	m.config = slices.Clone(leader.config)
+	m.up, m.config = true, leader.config
+	c.propose(leader, append(slices.Clone(leader.config), voter{id: m.id, learner: learner}))
 	return true
 }
 
@@ -86,16 +84,16 @@ func (c *Cluster) Promote(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leader, m := c.reigning(), c.byName(name)
-	if leader == nil || m == nil || !m.up || common(m.log, leader.log) < len(leader.log)*9/10 {
+	if leader == nil || c.changing(leader) || m == nil || !m.up || common(m.log, leader.log) < len(leader.log)*9/10 {
 		return false
 	}
 	i := slices.Index(leader.config, voter{id: m.id, learner: true})
 	if i < 0 {
 		return false
 	}
-	leader.config = slices.Clone(leader.config)
-	leader.config[i].learner = false
-	leader.log = append(leader.log, entry{term: leader.term})
+	config := slices.Clone(leader.config)
+	config[i].learner = false
+	c.propose(leader, config)
 	return true
 }
 
@@ -104,18 +102,28 @@ func (c *Cluster) Remove(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leader, m := c.reigning(), c.byName(name)
-	if leader == nil || m == nil || m == leader || !leader.knows(m.id) {
+	if leader == nil || c.changing(leader) || m == nil || m == leader || !leader.knows(m.id) {
 		return false
 	}
 	config := slices.DeleteFunc(slices.Clone(leader.config), func(v voter) bool { return v.id == m.id })
 	if !c.quorum(leader, config) {
 		return false
 	}
-	leader.config = config
-	leader.log = append(leader.log, entry{term: leader.term})
+	c.propose(leader, config)
 	c.gone[m.id] = m.name
-	c.members = slices.DeleteFunc(c.members, func(o *member) bool { return o == m })
+	m.up, m.leader, m.leaving = false, 0, true
 	return true
+}
+
+// changing tells whether a change of the configuration is proposed that has not taken effect: there is only one at a time.
+func (c *Cluster) changing(leader *member) bool {
+	return slices.ContainsFunc(leader.log[leader.applied:], func(e entry) bool { return e.config > 0 })
+}
+
+// propose makes a configuration take effect once it is committed.
+func (c *Cluster) propose(leader *member, config []voter) {
+	c.configs = append(c.configs, config)
+	leader.log = append(leader.log, entry{term: leader.term, config: len(c.configs) - 1})
 }
 
 // Raise raises an alarm in a member's name.

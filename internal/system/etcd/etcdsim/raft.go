@@ -128,11 +128,21 @@ func (c *Cluster) commit(leader *member) {
 	}
 	for _, m := range c.members {
 		if m.up && m.leader == leader.id && reach(leader, m) {
-			m.applied = uint64(min(committed, common(m.log, leader.log)))
-			m.config = slices.Clone(leader.config)
+			c.apply(m, min(committed, common(m.log, leader.log)))
 			m.started = true
 		}
 	}
+	c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.leaving && !leader.knows(m.id) })
+}
+
+// apply brings m's state up to that many entries.
+func (c *Cluster) apply(m *member, entries int) {
+	for _, e := range m.log[min(int(m.applied), entries):entries] {
+		if e.config > 0 {
+			m.config = c.configs[e.config]
+		}
+	}
+	m.applied = uint64(entries)
 }
 
 func (c *Cluster) acknowledge(value string) {

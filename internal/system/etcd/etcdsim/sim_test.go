@@ -1,0 +1,129 @@
+package etcdsim_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/internal/system/etcd"
+	"usher.sh/usher/internal/system/etcd/etcdsim"
+)
+
+func TestElection(t *testing.T) {
+	sim := etcdsim.New("a", "b", "c")
+	old := sim.Leader()
+	if !sim.Write("before") {
+		t.Fatal("nobody takes a write")
+	}
+	sim.Tick()
+	if !sim.Acknowledged("before") {
+		t.Error("a write is not acknowledged")
+	}
+	sim.Kill(old)
+	sim.Tick()
+	if sim.Serving() {
+		t.Error("a new leader is there at once")
+	}
+	sim.Tick()
+	if now := sim.Leader(); now == "" || now == old {
+		t.Errorf("%q leads after %s", now, old)
+	}
+	if lost := sim.Lost(); len(lost) > 0 {
+		t.Errorf("lost: %v", lost)
+	}
+	sim.Start(old)
+	sim.Settle(2)
+	if lose, why := sim.WouldLose(old); lose {
+		t.Errorf("all are back: %s", why)
+	}
+}
+
+func TestNoQuorumTakesNoWrite(t *testing.T) {
+	sim := etcdsim.New("a", "b", "c")
+	sim.Island(1, "a")
+	sim.Island(2, "b")
+	sim.Settle(3)
+	if sim.Serving() || sim.Write("w") {
+		t.Error("three islands, and somebody serves")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if lose, _ := sim.WouldLose(name); !lose {
+			t.Errorf("%s would be no loss", name)
+		}
+	}
+}
+
+// A write that two of three hold is lost with their disks, and said to be.
+func TestLostDisks(t *testing.T) {
+	sim := etcdsim.New("a", "b", "c")
+	l := sim.Leader()
+	last := map[string]string{"a": "c", "b": "c", "c": "b"}[l]
+	sim.Island(1, last)
+	sim.Tick()
+	sim.Write("w")
+	sim.Settle(2)
+	if !sim.Acknowledged("w") {
+		t.Fatal("not acknowledged")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if name != last {
+			sim.Wipe(name)
+			sim.Start(name)
+		}
+	}
+	if lost := sim.Lost(); len(lost) != 1 {
+		t.Errorf("lost: %v", lost)
+	}
+	if sim.Serving() {
+		t.Error("members serve without their disks")
+	}
+}
+
+func TestAlarmsStopWrites(t *testing.T) {
+	sim := etcdsim.New("a", "b", "c")
+	sim.Raise("a", etcd.NoSpace)
+	if sim.Write("w") {
+		t.Error("a full cluster takes a write")
+	}
+	sim.Disarm()
+	if !sim.Write("w") {
+		t.Error("the alarm is over, and no write is taken")
+	}
+}
+
+// Raft's promise, whatever happens short of lost disks: nothing that was acknowledged is lost.
+func TestNothingAcknowledgedIsLost(t *testing.T) {
+	acknowledged := 0
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"a", "b", "c", "d", "e"}[:rapid.IntRange(1, 5).Draw(t, "members")]
+		sim := etcdsim.New(names...)
+		member := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "member") }
+		writes := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"tick":  func(*rapid.T) { sim.Tick() },
+			"kill":  func(t *rapid.T) { sim.Kill(member(t)) },
+			"start": func(t *rapid.T) { sim.Start(member(t)) },
+			"cut":   func(t *rapid.T) { sim.Island(rapid.IntRange(0, 2).Draw(t, "island"), member(t)) },
+			"heal":  func(*rapid.T) { sim.Heal() },
+			"slow":  func(t *rapid.T) { sim.Slow(member(t), rapid.IntRange(0, 2).Draw(t, "entries")) },
+			"write": func(*rapid.T) {
+				writes++
+				sim.Write(fmt.Sprint("w", writes))
+			},
+			"": func(t *rapid.T) {
+				if lost := sim.Lost(); len(lost) > 0 {
+					t.Fatalf("lost: %v", lost)
+				}
+			},
+		})
+		for i := range writes {
+			if sim.Acknowledged(fmt.Sprint("w", i+1)) {
+				acknowledged++
+			}
+		}
+	})
+	if acknowledged == 0 {
+		t.Error("nothing was ever acknowledged")
+	}
+}

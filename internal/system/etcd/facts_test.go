@@ -1,0 +1,53 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/etcd"
+)
+
+// What is observed is what is declared, by name and by type.
+func TestFactsAreDeclared(t *testing.T) {
+	sim := three()
+	e, err := sim.Open(maxLag, time.Second).Observe(t.Context(), []system.Member{{ID: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared(t, "system", etcd.Kind().Schema.System, e.System)
+	declared(t, "member", etcd.Kind().Schema.Member, e.Members["a"])
+}
+
+func declared(t *testing.T, what string, fields []eviction.Field, facts eviction.Facts) {
+	t.Helper()
+	for _, f := range fields {
+		value, ok := facts[f.Name]
+		if !ok {
+			t.Errorf("%s.%s is declared and not observed", what, f.Name)
+		}
+		if f.Doc == "" || !is(f.Type, value) {
+			t.Errorf("%s.%s is declared as %s (%q) and is %T", what, f.Name, f.Type, f.Doc, value)
+		}
+	}
+	if len(facts) != len(fields) {
+		t.Errorf("%s: %d facts are declared, and %d observed", what, len(fields), len(facts))
+	}
+}
+
+func is(want eviction.Type, value any) bool {
+	var ok bool
+	switch want {
+	case eviction.Bool:
+		_, ok = value.(bool)
+	case eviction.Int:
+		_, ok = value.(int64)
+	case eviction.String:
+		_, ok = value.(string)
+	case eviction.Strings:
+		_, ok = value.([]string)
+	case eviction.Double, eviction.Time, eviction.Dynamic:
+	}
+	return ok
+}
