@@ -1,0 +1,228 @@
+package eviction
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// wish is somebody's eviction of s0, which the verdict allows.
+func wish(t testing.TB) AdmissionInput {
+	t.Helper()
+	return AdmissionInput{Input: world(t), Verb: VerbEvict, User: "alice", Self: []string{"usher"}}
+}
+
+func undrained(in *AdmissionInput) { in.Evidence.Members["m-s0"]["drained"] = false }
+
+func TestAdmit(t *testing.T) {
+	zero, short := int64(0), int64(1)
+	by := func(user string) func(*AdmissionInput) {
+		return func(in *AdmissionInput) { in.Verb, in.User = VerbDelete, user; undrained(in) }
+	}
+	also := func(steps ...func(*AdmissionInput)) func(*AdmissionInput) {
+		return func(in *AdmissionInput) {
+			for _, step := range steps {
+				step(in)
+			}
+		}
+	}
+	owner := func(kind string) func(*AdmissionInput) { return func(in *AdmissionInput) { in.Pod.Owner.Kind = kind } }
+	leaving := func(in *AdmissionInput) { in.Pod = terminating(in.Pod) }
+	ending := func(in *AdmissionInput) { in.NamespaceEnding = true }
+	kubelet := func(in *AdmissionInput) { in.Groups = []string{"system:nodes", "system:authenticated"} }
+	const sa = "system:serviceaccount:kube-system:"
+
+	permit, request := []ActionKind{Permit}, []ActionKind{Request}
+	for name, c := range map[string]struct {
+		given func(*AdmissionInput)
+		allow bool
+		note  NoteKind
+		acts  []ActionKind
+	}{
+		"allowed":                   {given: func(*AdmissionInput) {}, allow: true, note: LetThrough, acts: permit},
+		"allowed, dry run":          {given: func(in *AdmissionInput) { in.DryRun = true }, allow: true, note: LetThrough},
+		"refused":                   {given: undrained, note: Refused, acts: request},
+		"refused, dry run":          {given: also(undrained, func(in *AdmissionInput) { in.DryRun = true }), note: Refused},
+		"refused to Usher":          {given: also(undrained, func(in *AdmissionInput) { in.User = "usher" }), note: Refused},
+		"delete, refused":           {given: by("alice"), note: Refused, acts: request},
+		"delete, allowed":           {given: func(in *AdmissionInput) { in.Verb = VerbDelete }, allow: true, note: LetThrough, acts: permit},
+		"delete of a router":        {given: also(by("alice"), func(in *AdmissionInput) { in.Pod = toyPod("r1", "router") }), allow: true, note: LetThrough},
+		"never":                     {given: func(in *AdmissionInput) { in.Pod = toyPod("x0", "single") }, note: Refused},
+		"claimed twice":             {given: func(in *AdmissionInput) { in.Policies = append(in.Policies, in.Policies[0]) }, note: Refused},
+		"suspended":                 {given: func(in *AdmissionInput) { in.Policies[0].Policy.suspended = true }, note: Refused},
+		"not governed":              {given: func(in *AdmissionInput) { in.Pod.Labels = nil }, allow: true, note: NotGoverned},
+		"a policy is missing":       {given: func(in *AdmissionInput) { in.Policies = nil }, note: Refused},
+		"its StatefulSet":           {given: by(sa + "statefulset-controller"), allow: true, note: ByOwner, acts: permit},
+		"another kind's controller": {given: by(sa + "replicaset-controller"), note: Refused, acts: request},
+		"its ReplicaSet":            {given: also(by(sa+"replicaset-controller"), owner("ReplicaSet")), allow: true, note: ByOwner, acts: permit},
+		"its DaemonSet":             {given: also(by(sa+"daemon-set-controller"), owner("DaemonSet")), allow: true, note: ByOwner, acts: permit},
+		"its Job":                   {given: also(by(sa+"job-controller"), owner("Job")), allow: true, note: ByOwner, acts: permit},
+		"its RC":                    {given: also(by(sa+"replication-controller"), owner("ReplicationController")), allow: true, note: ByOwner, acts: permit},
+		"its StatefulSet evicts":    {given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Verb = VerbEvict }), note: Refused, acts: request},
+		"an operator": {
+			given: also(by("operator"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].controllers = []string{"operator"} }),
+			allow: true, note: ByOwner, acts: permit,
+		},
+		"garbage collection":              {given: by(sa + "generic-garbage-collector"), allow: true, note: ByGarbage, acts: permit},
+		"pod garbage collection":          {given: also(by(sa+"pod-garbage-collector"), func(in *AdmissionInput) { in.Grace = &zero }), allow: true, note: ByGarbage, acts: permit},
+		"the namespace ends":              {given: also(by(sa+"namespace-controller"), ending), allow: true, note: ByNamespace, acts: permit},
+		"the namespace does not":          {given: by(sa + "namespace-controller"), note: Refused, acts: request},
+		"somebody in an ending namespace": {given: also(by("alice"), ending), note: Refused, acts: request},
+		"its kubelet":                     {given: also(by("system:node:node-a"), kubelet, leaving, func(in *AdmissionInput) { in.Grace = &zero }), allow: true, note: ByKubelet},
+		"another kubelet":                 {given: also(by("system:node:node-b"), kubelet), note: Refused, acts: request},
+		"no kubelet":                      {given: by("system:node:node-a"), note: Refused, acts: request},
+		"a taint":                         {given: by(sa + "taint-eviction-controller"), note: Refused, acts: request},
+		"a taint, DELETE is free": {
+			given: also(by(sa+"taint-eviction-controller"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			note:  Refused, acts: request,
+		},
+		"preemption": {
+			given: also(by("system:kube-scheduler"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			note:  Refused, acts: request,
+		},
+		"DELETE is free": {
+			given: also(by("alice"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			allow: true, note: DeleteIsFree, acts: permit,
+		},
+		"DELETE is free, eviction is not": {
+			given: also(undrained, func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			note:  Refused, acts: request,
+		},
+		"all controllers in one":                 {given: by("system:kube-controller-manager"), note: Refused, acts: request},
+		"all controllers in one, namespace ends": {given: also(by("system:kube-controller-manager"), ending), allow: true, note: ByNamespace, acts: permit},
+		"it is leaving":                          {given: also(by("alice"), leaving), allow: true, note: AlreadyLeaving},
+		"it is leaving, faster":                  {given: also(by("alice"), leaving, func(in *AdmissionInput) { in.Grace = &short }), allow: true, note: AlreadyLeaving},
+		"it is leaving, by force":                {given: also(by("alice"), leaving, func(in *AdmissionInput) { in.Grace = &zero }), note: Refused},
+		"broken glass": {
+			given: also(undrained, func(in *AdmissionInput) {
+				in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+			}),
+			allow: true, note: BrokenGlass, acts: permit,
+		},
+		"broken glass without a reason": {
+			given: also(undrained, func(in *AdmissionInput) { in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " "} }),
+			note:  Refused, acts: request,
+		},
+		"asked":          {given: func(in *AdmissionInput) { in.Ask, in.DryRun = AskEvict, true }, note: Asked},
+		"asked, refused": {given: also(undrained, func(in *AdmissionInput) { in.Ask = AskEvict }), note: Asked},
+		"asked nonsense": {given: func(in *AdmissionInput) { in.Ask = "dance" }, note: Asked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wish(t)
+			c.given(&in)
+			got := Admit(in)
+			if got.Allow != c.allow || got.Note.Kind != c.note {
+				t.Errorf("allow %v, note %s; want %v, %s (%s)", got.Allow, got.Note.Kind, c.allow, c.note, got.Message)
+			}
+			if diff := cmp.Diff(c.acts, kinds(got.Actions)); diff != "" {
+				t.Errorf("actions: %s", diff)
+			}
+			hinders := got.Note.Kind == LetThrough
+			for _, action := range got.Actions {
+				if action.Kind == Permit && action.BestEffort == hinders {
+					t.Errorf("a permit's failure hinders: %v", !action.BestEffort)
+				}
+			}
+			if !got.Allow && (got.Message == "" || got.Code == 0) {
+				t.Errorf("a refusal without words or code: %+v", got)
+			}
+		})
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	in := wish(t)
+	undrained(&in)
+	in.Evidence.System["leader"] = "m-s0"
+	got := Admit(in)
+	if got.Code != 429 || got.RetryAfter != 10*time.Second {
+		t.Errorf("code %d, retry after %s", got.Code, got.RetryAfter)
+	}
+	if want := "pod shop/s0 (store m-s0) may not leave its node yet: (1) m-s0 still holds shards none (2) m-s0 leads"; got.Message != want {
+		t.Errorf("got %s\nwant %s", got.Message, want)
+	}
+	want := []metav1.StatusCause{
+		{Type: "NotDrained", Field: "drained", Message: "m-s0 still holds shards none\nmove 0 shards"},
+		{Type: "IsLeader", Field: "no-leader", Message: "m-s0 leads"},
+	}
+	if diff := cmp.Diff(want, got.Causes); diff != "" {
+		t.Error(diff)
+	}
+	in.Pod = toyPod("x0", "single")
+	if got := Admit(in); got.RetryAfter != time.Minute || !strings.Contains(got.Message, "may never leave") {
+		t.Errorf("never: %s, %s", got.RetryAfter, got.Message)
+	}
+}
+
+func TestAnswerIsReadBack(t *testing.T) {
+	in := wish(t)
+	in.Ask = AskReplace
+	got, ok := ReadAnswer(Admit(in).Causes)
+	want := JudgeReplace(in.Input)
+	want.Evidence, want.Blockers[0].Retry = time.Time{}, 0 // these are not told
+	if diff := cmp.Diff(want, got); !ok || diff != "" {
+		t.Error(ok, diff)
+	}
+	in.Ask = AskEvict
+	if got, ok := ReadAnswer(Admit(in).Causes); !ok || got.Answer != Allowed || got.Role != "store" || got.Member != "m-s0" {
+		t.Errorf("%v %+v", ok, got)
+	}
+	in.Ask = ""
+	undrained(&in)
+	if _, ok := ReadAnswer(Admit(in).Causes); ok {
+		t.Error("an ordinary refusal passes for an answer")
+	}
+}
+
+func TestPermit(t *testing.T) {
+	in := wish(t)
+	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
+	action := Admit(in).Actions[0]
+	want := Action{
+		Kind: Permit, Policy: in.Policies[0].Key, Version: "7", Why: "alice may take s0 away",
+		Status: &v1alpha1.EvictionPolicyStatus{
+			Epoch:        5,
+			Leaving:      []v1alpha1.Leaving{leaves("s0", "store", noon)},
+			Preparations: in.Policies[0].Status.Preparations,
+		},
+	}
+	want.Status.Leaving[0].By = "alice"
+	if diff := cmp.Diff(want, action); diff != "" {
+		t.Error(diff)
+	}
+	if in.Policies[0].Status.Epoch != 4 || len(in.Policies[0].Status.Leaving) > 0 {
+		t.Error("the input was changed")
+	}
+
+	// A permit that stands is renewed, and older evidence stays as good as it was.
+	in.Policies[0].Status = action.Status
+	in.Evidence.Epoch = 5
+	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
+	in.User = "bob"
+	action = Admit(in).Actions[0]
+	want.Status.Leaving[0].By, want.Status.Leaving[0].Since = "bob", metav1.NewTime(noon.Add(time.Minute))
+	if diff := cmp.Diff(want.Status, action.Status); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCrossOut(t *testing.T) {
+	in := world(t)
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon), leaves("s1", "store", noon)}
+	action, ok := CrossOut(in.Policies[0], "uid-s0")
+	want := &v1alpha1.EvictionPolicyStatus{Epoch: 5, Leaving: []v1alpha1.Leaving{leaves("s1", "store", noon)}}
+	if diff := cmp.Diff(want, action.Status); !ok || action.Kind != Settle || diff != "" {
+		t.Error(ok, action.Kind, diff)
+	}
+	if len(in.Policies[0].Status.Leaving) != 2 || in.Policies[0].Status.Leaving[0].Pod != "s0" {
+		t.Error("the input was changed")
+	}
+	if _, ok := CrossOut(in.Policies[0], "uid-s9"); ok {
+		t.Error("a permit that is not there was crossed out")
+	}
+}

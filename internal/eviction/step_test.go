@@ -1,0 +1,146 @@
+package eviction
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// wanted is somebody's wish that s0 goes, in Usher's turn.
+func wanted(t testing.TB) ResponderInput {
+	t.Helper()
+	return ResponderInput{Input: world(t), Wanted: true, Active: true}
+}
+
+func TestStep(t *testing.T) {
+	drain := func(state v1alpha1.PreparationState, ago time.Duration) func(*ResponderInput) {
+		return func(in *ResponderInput) {
+			in.Evidence.Members["m-s0"]["drained"] = false
+			in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", state, noon.Add(-ago))}
+		}
+	}
+	heard := func(h Heard, ago time.Duration) func(*ResponderInput) {
+		return func(in *ResponderInput) {
+			h.Step = Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-ago)}
+			in.Heard = []Heard{h}
+		}
+	}
+	also := func(steps ...func(*ResponderInput)) func(*ResponderInput) {
+		return func(in *ResponderInput) {
+			for _, step := range steps {
+				step(in)
+			}
+		}
+	}
+	passive := func(in *ResponderInput) { in.Active = false }
+	unwanted := func(in *ResponderInput) { in.Wanted = false }
+	for name, c := range map[string]struct {
+		given func(*ResponderInput)
+		want  []ActionKind
+		next  time.Duration // 0: only when something happens
+		tells string
+	}{
+		"it may go":                          {given: func(*ResponderInput) {}, want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"it may go, not our turn":            {given: passive, next: lookAgain},
+		"a step begins":                      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain, tells: "m-s0 still holds"},
+		"a step begins, not our turn":        {given: also(passive, func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }), want: []ActionKind{Begin, Prepare}, next: lookAgain},
+		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Tell}, next: lookAgain, tells: "Drain was begun"},
+		"a step is asked for again":          {given: drain(v1alpha1.PreparationBegun, 10*time.Second), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"a step was asked for in the future": {given: drain(v1alpha1.PreparationBegun, -time.Hour), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), heard(Heard{Error: "503"}, 9*time.Second)), want: []ActionKind{Tell}, next: lookAgain, tells: "the system's last answer: 503"},
+		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), heard(Heard{Terminal: true}, time.Minute)), want: []ActionKind{Tell}, next: lookAgain},
+		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), heard(Heard{Terminal: true}, 2*time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"it is taken back first":             {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Tell}, next: lookAgain, tells: "being taken back"},
+		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), heard(Heard{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"stale evidence begins nothing":      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Tell}, next: 5 * time.Second},
+		"never":                              {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Tell}, next: heartbeat, tells: "may never leave"},
+		"suspended":                          {given: func(in *ResponderInput) { in.Policies[0].Policy.suspended = true }, want: []ActionKind{Tell}, next: time.Minute, tells: "suspended"},
+		"suspended, broken glass": {given: func(in *ResponderInput) {
+			in.Policies[0].Policy.suspended = true
+			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+		}, want: []ActionKind{Tell}, next: time.Minute},
+		"broken glass": {given: func(in *ResponderInput) {
+			in.Evidence = nil
+			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+		}, want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"terminating":                   {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod) }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
+		"gone":                          {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
+		"not governed":                  {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
+		"two policies":                  {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},
+		"withdrawn, nothing begun":      {given: unwanted},
+		"withdrawn":                     {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
+		"withdrawn, being undone":       {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second)), next: 6 * time.Second},
+		"withdrawn, undo again":         {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 10*time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
+		"withdrawn, undone":             {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, 4*time.Second)), want: []ActionKind{Settle}},
+		"withdrawn, undone once before": {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, time.Hour)), next: 6 * time.Second},
+		"withdrawn, a Prepare was done": {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Done: true}, 4*time.Second)), next: 6 * time.Second},
+		"withdrawn too late":            {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second), func(in *ResponderInput) { in.Pod = terminating(in.Pod) })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wanted(t)
+			c.given(&in)
+			got := Step(in)
+			if diff := cmp.Diff(c.want, kinds(got.Actions)); diff != "" {
+				t.Errorf("actions: %s", diff)
+			}
+			next := time.Time{}
+			if c.next > 0 {
+				next = noon.Add(c.next)
+			}
+			if !got.NextLook.Equal(next) {
+				t.Errorf("next look at %s, want %s", got.NextLook, next)
+			}
+			for _, action := range got.Actions {
+				if action.Kind == Tell && (action.Report.Message == "" || !strings.Contains(action.Report.Message, c.tells)) {
+					t.Errorf("tells %q, want %q", action.Report.Message, c.tells)
+				}
+			}
+		})
+	}
+}
+
+func TestBegin(t *testing.T) {
+	in := wanted(t)
+	in.Evidence.Members["m-s0"]["drained"] = false
+	in.Now = noon.Add(300 * time.Millisecond) // the API keeps whole seconds
+	actions := Step(in).Actions
+	want := &v1alpha1.EvictionPolicyStatus{
+		Epoch: 4, Preparations: []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)},
+	}
+	if diff := cmp.Diff(want, actions[1].Status); diff != "" || actions[1].Version != "7" {
+		t.Error(actions[1].Version, diff)
+	}
+	step := Preparation{
+		Name: "Drain", Member: "m-s0", Pod: in.Pod.Key(), UID: in.Pod.UID, Message: "0 shards are to be moved", Asked: noon,
+	}
+	if diff := cmp.Diff(step, actions[2].Step); diff != "" {
+		t.Error(diff)
+	}
+
+	// The member's pod was made anew meanwhile: the step is its.
+	in.Policies[0].Status = want
+	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
+	in.Pod.UID = "uid-new"
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Error: "503"}}
+	entry := Step(in).Actions[1].Status.Preparations
+	if len(entry) != 1 || entry[0].UID != "uid-new" || entry[0].Message != "503" || !entry[0].Since.Time.Equal(noon) {
+		t.Errorf("%+v", entry)
+	}
+}
+
+func TestUndoEndsTheEpoch(t *testing.T) {
+	in := wanted(t)
+	in.Wanted = false
+	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{
+		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, noon),
+	}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true}}
+	status := Step(in).Actions[0].Status
+	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
+		t.Errorf("%+v", status)
+	}
+}

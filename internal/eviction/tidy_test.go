@@ -1,0 +1,180 @@
+package eviction
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func untidy(t testing.TB) TidyInput {
+	t.Helper()
+	in := world(t)
+	return TidyInput{Now: noon, Policy: in.Policies[0], Pods: in.Peers, Wanted: map[types.UID]bool{}, WantedKnown: true}
+}
+
+func TestTidyPermits(t *testing.T) {
+	for name, c := range map[string]struct {
+		entry   v1alpha1.Leaving
+		pod     func(*snapshot.Pod) // nil: the cache has none
+		sight   Sight
+		out     bool // it is crossed out
+		renewed bool
+		confirm bool
+		next    time.Duration
+	}{
+		"young":                                 {entry: leaves("s1", "store", noon), pod: func(*snapshot.Pod) {}, next: permitLife},
+		"old, the cache says it stays":          {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(*snapshot.Pod) {}, confirm: true},
+		"old, it stays":                         {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(*snapshot.Pod) {}, sight: SeenStaying, out: true},
+		"old, it is terminating":                {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(*snapshot.Pod) {}, sight: SeenTerminating},
+		"old, the cache says it is terminating": {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(p *snapshot.Pod) { terminating(p) }},
+		"young, the cache has none":             {entry: leaves("s1", "store", noon), confirm: true},
+		"young, gone":                           {entry: leaves("s1", "store", noon), sight: SeenGone, out: true},
+		"young, gone, and the cache is behind":  {entry: leaves("s1", "store", noon), pod: func(*snapshot.Pod) {}, sight: SeenGone, out: true},
+		"young, it stays":                       {entry: leaves("s1", "store", noon), sight: SeenStaying, next: permitLife},
+		"from the future":                       {entry: leaves("s1", "store", noon.Add(time.Hour)), pod: func(*snapshot.Pod) {}, renewed: true, next: permitLife},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			in.Policy.Status.Leaving = []v1alpha1.Leaving{c.entry}
+			in.Pods = nil
+			if c.pod != nil {
+				pod := toyPod("s1", "store")
+				c.pod(pod)
+				in.Pods = []*snapshot.Pod{pod}
+			}
+			if c.sight != "" {
+				in.Sights = map[types.UID]Sight{"uid-s1": c.sight}
+			}
+			got := Tidy(in)
+			switch {
+			case c.out:
+				if len(got.Actions) != 1 || got.Actions[0].Kind != Settle || got.Actions[0].Status.Epoch != 5 || len(got.Actions[0].Status.Leaving) > 0 {
+					t.Errorf("it is not crossed out: %+v", got.Actions)
+				}
+			case c.renewed:
+				if len(got.Actions) != 1 || got.Actions[0].Status.Epoch != 4 || !got.Actions[0].Status.Leaving[0].Since.Time.Equal(noon) {
+					t.Errorf("it is not renewed: %+v", got.Actions)
+				}
+			case len(got.Actions) > 0:
+				t.Errorf("unexpected: %+v", got.Actions[0].Status)
+			}
+			if (len(got.Confirm) > 0) != c.confirm {
+				t.Errorf("confirm %v", got.Confirm)
+			}
+			if c.next > 0 != !got.NextLook.IsZero() || (c.next > 0 && !got.NextLook.Equal(noon.Add(c.next))) {
+				t.Errorf("next look at %s", got.NextLook)
+			}
+		})
+	}
+}
+
+func TestTidySteps(t *testing.T) {
+	back := func(in *TidyInput) {
+		pod := toyPod("s0", "store")
+		pod.UID = "uid-back"
+		in.Pods = []*snapshot.Pod{pod}
+		in.Sights = map[types.UID]Sight{"uid-s0": SeenGone}
+	}
+	for name, c := range map[string]struct {
+		state   v1alpha1.PreparationState
+		asked   time.Duration // ago
+		given   func(*TidyInput)
+		want    []ActionKind
+		left    int // entries after it
+		state2  v1alpha1.PreparationState
+		confirm bool
+	}{
+		"wanted":                                 {given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
+		"not wanted any more":                    {given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"who wants is not known":                 {given: func(in *TidyInput) { in.WantedKnown = false }, left: 1},
+		"not wanted, terminating":                {given: func(in *TidyInput) { terminating(in.Pods[0]) }, left: 1},
+		"not in the cache":                       {given: func(in *TidyInput) { in.Pods = nil }, left: 1, confirm: true},
+		"not in the cache, but there":            {given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenStaying} }, left: 1},
+		"gone":                                   {given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, left: 1},
+		"gone for a day":                         {asked: memory, given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, want: []ActionKind{Settle}},
+		"its member is back":                     {given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"its member is back and wanted":          {given: func(in *TidyInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
+		"its member is back after a day, wanted": {asked: memory, given: func(in *TidyInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
+		"its member is back and terminating":     {given: func(in *TidyInput) { back(in); terminating(in.Pods[0]) }, left: 1},
+		"being undone, asked just now":           {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
+		"being undone, asked again":              {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"being undone, pod gone":                 {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"undone": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
+			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true}}
+		}, want: []ActionKind{Settle}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			if c.state == "" {
+				c.state = v1alpha1.PreparationBegun
+			}
+			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", c.state, noon.Add(-c.asked))}
+			c.given(&in)
+			got := Tidy(in)
+			if diff := cmp.Diff(c.want, kinds(got.Actions)); diff != "" {
+				t.Error(diff)
+			}
+			status := in.Policy.Status
+			if len(got.Actions) > 0 {
+				status = got.Actions[0].Status
+			}
+			if len(status.Preparations) != c.left {
+				t.Errorf("%d steps are left, want %d", len(status.Preparations), c.left)
+			}
+			if c.state2 != "" && status.Preparations[0].State != c.state2 {
+				t.Errorf("the step is %s, want %s", status.Preparations[0].State, c.state2)
+			}
+			if (len(got.Confirm) > 0) != c.confirm {
+				t.Errorf("confirm %v", got.Confirm)
+			}
+		})
+	}
+}
+
+func TestTidyRequests(t *testing.T) {
+	request := func(who string, ago time.Duration, held bool) AdmissionRequest {
+		return AdmissionRequest{Pod: snapshot.Key{Namespace: "shop", Name: "s0"}, UID: "uid-s0", Requester: who, Asked: noon.Add(-ago), Held: held}
+	}
+	in := untidy(t)
+	in.Requests = []AdmissionRequest{request("young", 9*time.Minute, false), request("old", 10*time.Minute, false), request("held", time.Hour, true)}
+	got := Tidy(in)
+	if len(got.Actions) != 1 || got.Actions[0].Kind != Withdraw || got.Actions[0].Requester != "old" {
+		t.Errorf("%+v", got.Actions)
+	}
+	if !got.NextLook.Equal(noon.Add(time.Minute)) {
+		t.Errorf("next look at %s", got.NextLook)
+	}
+	in.WantedKnown = false
+	if got := Tidy(in); len(got.Actions) > 0 {
+		t.Errorf("requests cannot be listed, and yet %+v", got.Actions)
+	}
+}
+
+func TestTidyWritesOnce(t *testing.T) {
+	in := untidy(t)
+	in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon), leaves("s1", "store", noon), leaves("s2", "store", noon)}
+	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{
+		begun("Drain", "s1", v1alpha1.PreparationBegun, noon), begun("Resign", "s2", v1alpha1.PreparationBegun, noon),
+	}
+	in.Wanted["uid-s2"] = true
+	in.Sights = map[types.UID]Sight{"uid-s0": SeenGone, "uid-s1": SeenTerminating}
+	got := Tidy(in)
+	if diff := cmp.Diff([]ActionKind{Settle, Undo}, kinds(got.Actions)); diff != "" {
+		t.Fatal(diff)
+	}
+	want := &v1alpha1.EvictionPolicyStatus{
+		Epoch:   5,
+		Leaving: in.Policy.Status.Leaving[1:],
+		Preparations: []v1alpha1.PreparationStatus{
+			begun("Drain", "s1", v1alpha1.PreparationUndoing, noon), begun("Resign", "s2", v1alpha1.PreparationBegun, noon),
+		},
+	}
+	if diff := cmp.Diff(want, got.Actions[0].Status); diff != "" {
+		t.Error(diff)
+	}
+}
