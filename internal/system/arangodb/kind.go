@@ -32,7 +32,7 @@ func Kind() system.Kind {
 		Steps: map[string]string{
 			CleanOut: "moves every shard of a dbserver to others; undone, the server may hold shards again, but those that were moved stay where they are",
 			ResignLeadership: "hands the lead of the dbserver's shards to followers that are in sync; shards without one are passed over in silence, " +
-				"so a rule must look at member.leads; it is not undone: any server may lead",
+				"so a role must look at member.leads and member.resign; it is not undone: any server may lead",
 		},
 		Roles: roles,
 		Open:  Open,

@@ -48,6 +48,10 @@ func TestAgents(t *testing.T) {
 			b.ticks(1)
 			b.sim.Restart(agntC)
 		}},
+		{name: "another answers and is cut off from the leader", sim: agents(3), member: agntB, evict: []string{"NoFollowerAnswers", "QuorumAtRisk"}, replace: []string{"EntriesAtRisk", "OldPodThere"}, arrange: func(_ *testing.T, b *bench) {
+			b.sim.Isolate(agntC, true)
+			b.ticks(1)
+		}},
 		{name: "47 another is behind", sim: agents(3), member: agntB, arrange: behind(agntC), replace: []string{"EntriesAtRisk", "OldPodThere"}, deleted: []string{"EntriesAtRisk"}},
 		{name: "48 the one itself is dead, the others answer", sim: agents(3), member: agntB, arrange: kill(agntB), replace: []string{"OldPodThere"}, deleted: allowed},
 		{name: "49 the only agent", sim: agents(1), member: agntA, evict: []string{"LeadsAgency", "NoFollowerAnswers", "QuorumAtRisk"}, replace: []string{"EntriesAtRisk", "OldPodThere"}},

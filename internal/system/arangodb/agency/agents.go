@@ -1,6 +1,7 @@
 package agency
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,24 +16,32 @@ type Config struct {
 	Leader string // "" if it knows none
 	// Commit is the newest entry that it knows to be on a majority.
 	Commit uint64
-	// Acked is the newest entry that each agent has on its disk; only the leader knows.
-	Acked map[string]uint64
-	Size  int               // how many agents the agency has
-	Pool  map[string]string // endpoints by id
+	// Acked is what each agent has told the leader last; only the leader knows.
+	Acked map[string]Ack
+	// Patience is for how many seconds a follower that hears nothing stays with its leader, at least.
+	Patience float64
+	Size     int               // how many agents the agency has
+	Pool     map[string]string // endpoints by id
+}
+
+// Ack is an agent's last word to its leader.
+type Ack struct {
+	Index uint64  `json:"lastAckedIndex"` // the newest entry on its disk
+	Age   float64 `json:"lastAckedTime"`  // seconds since then
 }
 
 // ParseConfig reads the answer to GET /_api/agency/config.
 func ParseConfig(data []byte) (Config, error) {
 	var answer struct {
-		LeaderID    string `json:"leaderId"`
-		CommitIndex uint64 `json:"commitIndex"`
-		LastAcked   object[struct {
-			Index uint64 `json:"lastAckedIndex"`
-		}] `json:"lastAcked"`
+		LeaderID      string      `json:"leaderId"`
+		CommitIndex   uint64      `json:"commitIndex"`
+		LastAcked     object[Ack] `json:"lastAcked"`
 		Configuration struct {
-			ID   string         `json:"id"`
-			Pool object[string] `json:"pool"`
-			Size int            `json:"agency size"`
+			ID         string         `json:"id"`
+			Pool       object[string] `json:"pool"`
+			Size       int            `json:"agency size"`
+			MinPing    float64        `json:"min ping"`
+			Multiplier float64        `json:"timeoutMult"`
 		} `json:"configuration"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
@@ -42,14 +51,10 @@ func ParseConfig(data []byte) (Config, error) {
 	if own.ID == "" || max(own.Size, len(own.Pool)) == 0 {
 		return Config{}, errors.New("understanding an agent's configuration: it says neither who it is nor how many they are")
 	}
-	config := Config{
-		ID: own.ID, Leader: answer.LeaderID, Commit: answer.CommitIndex,
-		Acked: map[string]uint64{}, Size: max(own.Size, len(own.Pool)), Pool: own.Pool,
-	}
-	for id, acked := range answer.LastAcked {
-		config.Acked[id] = acked.Index
-	}
-	return config, nil
+	return Config{
+		ID: own.ID, Leader: answer.LeaderID, Commit: answer.CommitIndex, Acked: answer.LastAcked,
+		Patience: cmp.Or(own.MinPing, 1) * cmp.Or(own.Multiplier, 1), Size: max(own.Size, len(own.Pool)), Pool: own.Pool,
+	}, nil
 }
 
 // Agents is what several agents say together.
@@ -62,7 +67,8 @@ type Agents struct {
 	Quorum int
 	// Pool is every agent that one of them named, with its endpoint.
 	Pool map[string]string
-	// Answered are those that answered, sorted; Following are those of them that name the leader, itself included.
+	// Answered are those that answered, sorted; Following are those of them that name the leader and have spoken to it, as it
+	// says, a moment ago; itself included.
 	Answered, Following []string
 	// Holding are those of Following that have every entry which the leader knows to be on a majority.
 	Holding []string
@@ -84,6 +90,10 @@ func Agree(configs []Config) Agents {
 	a.Quorum = a.Size/2 + 1
 	a.Answered = unique(a.Answered)
 	a.elect(votes)
+	a.Following = slices.DeleteFunc(a.Following, unheard(configs, a.Leader))
+	if a.Problem == "" {
+		a.Problem = a.leaderProblem()
+	}
 	a.Holding = holding(configs, a)
 	return a
 }
@@ -97,7 +107,19 @@ func (a *Agents) elect(votes map[string][]string) {
 		a.Problem = "the agents name different leaders: " + opinions(leaders, votes)
 	default:
 		a.Leader, a.Following = leaders[0], unique(votes[leaders[0]])
-		a.Problem = a.leaderProblem()
+	}
+}
+
+// unheard tells which agents the leader has not heard of for so long that they may have turned away. Without the leader's
+// word, none: then it is the leader that is missed.
+func unheard(configs []Config, leader string) func(string) bool {
+	at := slices.IndexFunc(configs, func(c Config) bool { return c.ID == leader })
+	return func(id string) bool {
+		if at < 0 || id == leader {
+			return false
+		}
+		ack, known := configs[at].Acked[id]
+		return !known || ack.Age > configs[at].Patience
 	}
 }
 
@@ -130,7 +152,7 @@ func holding(configs []Config, a Agents) []string {
 	}
 	var all []string
 	for _, c := range configs {
-		if c.Leader == a.Leader && max(c.Commit, leader.Acked[c.ID]) >= leader.Commit {
+		if slices.Contains(a.Following, c.ID) && max(c.Commit, leader.Acked[c.ID].Index) >= leader.Commit {
 			all = append(all, c.ID)
 		}
 	}

@@ -22,9 +22,17 @@ func (c *Cluster) together() []*process {
 	return slices.DeleteFunc(c.of(agent), func(p *process) bool { return !p.up || p.isolated })
 }
 
+// maxPing is after how many ticks an agent that hears nothing knows no leader any more.
+const maxPing = 5
+
 // elect makes the agent with the longest log the leader where a majority is together and has none, and tells the others.
-// An agent that nobody reaches goes on believing what it believed.
+// An agent that nobody reaches goes on believing what it believed for a while.
 func (c *Cluster) elect() {
+	for _, p := range c.of(agent) {
+		if p.unheard > maxPing {
+			p.leader = ""
+		}
+	}
 	together := c.together()
 	if len(together) < c.quorum() {
 		for _, p := range together {
@@ -99,13 +107,13 @@ func (c *Cluster) agentConfig(p *process) map[string]any {
 	for _, other := range c.of(agent) {
 		pool[other.id] = "tcp://" + other.host
 		active = append(active, other.id)
-		acked[other.id] = map[string]any{"lastAckedTime": 0.25, "lastAckedIndex": other.log}
+		acked[other.id] = map[string]any{"lastAckedTime": 0.25 + float64(other.unheard), "lastAckedIndex": other.log}
 	}
 	answer := map[string]any{
 		"term": p.term, "leaderId": p.leader, "commitIndex": p.commit, "engine": "rocksdb", "version": "3.11.14",
 		"configuration": map[string]any{
 			"id": p.id, "pool": pool, "active": active, "agency size": len(pool), "pool size": len(pool),
-			"endpoint": "tcp://" + p.host, "min ping": 1, "max ping": 5, "supervision": true,
+			"endpoint": "tcp://" + p.host, "min ping": 1, "max ping": maxPing, "timeoutMult": 1, "supervision": true,
 		},
 	}
 	if p.leader == p.id {

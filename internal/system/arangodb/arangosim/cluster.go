@@ -48,6 +48,7 @@ type process struct {
 	commit   int
 	isolated bool // no other agent reaches it
 	stalled  bool // it answers and stores nothing new
+	unheard  int  // ticks since the other agents heard of it
 }
 
 // Cluster is a simulated deployment. Its methods may be called by several goroutines at once.
@@ -187,8 +188,12 @@ func (c *Cluster) Tick() {
 	c.now = c.now.Add(time.Second)
 	for _, p := range c.processes {
 		p.down++
+		p.unheard++
 		if p.up {
 			p.down = 0
+		}
+		if p.up && !p.isolated {
+			p.unheard = 0
 		}
 	}
 	c.elect()

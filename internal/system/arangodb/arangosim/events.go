@@ -36,7 +36,8 @@ func (c *Cluster) Renew(id string) string {
 	return fresh
 }
 
-// Isolate cuts an agent off from the other agents; clients reach it, and it believes what it believed.
+// Isolate cuts an agent off from the other agents; clients reach it, and it believes what it believed for five ticks. The
+// others notice at the next tick.
 func (c *Cluster) Isolate(id string, isolated bool) {
 	c.change(id, func(p *process) { p.isolated = isolated })
 }

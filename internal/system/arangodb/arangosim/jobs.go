@@ -125,12 +125,8 @@ func (c *Cluster) available(server string) []string {
 func (c *Cluster) mostCopies() int {
 	most := 1
 	for _, at := range c.places() {
-		switch factor := c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/replicationFactor").(type) {
-		case int:
-			most = max(most, factor)
-		case float64:
-			most = max(most, int(factor))
-		}
+		copies, _ := c.copies(at)
+		most = max(most, copies)
 	}
 	return most
 }

@@ -33,6 +33,7 @@ func (c *Cluster) supervise() {
 	}
 	for _, at := range c.places() {
 		c.failOver(at)
+		c.enforce(at)
 	}
 	c.failOverSingle()
 	c.work()
@@ -72,6 +73,46 @@ func (c *Cluster) failOver(at place) {
 			return
 		}
 	}
+}
+
+// enforce repairs a plan that no job is at work on: a leader that was asked to resign for nothing leads again, and what has
+// too many copies or too few gets one less or one more.
+func (c *Cluster) enforce(at place) {
+	plan, current := c.tree.strings(at.plan()), c.tree.strings(at.current())
+	copies, counted := c.copies(at)
+	switch {
+	case len(plan) == 0 || c.tree.text("Supervision/Shards/"+at.shard) != "":
+	case bare(plan[0]) != plan[0]:
+		c.plan(at, bares(plan))
+	case !counted || len(current) == 0 || current[0] != plan[0] || c.health(plan[0]) != "GOOD":
+	case len(plan) > copies:
+		c.plan(at, slices.Delete(plan, c.dispensable(plan, current), c.dispensable(plan, current)+1))
+	case len(plan) < copies:
+		if other := c.target(at, ""); other != "" {
+			c.plan(at, append(plan, other))
+		}
+	}
+}
+
+// dispensable is the index of the follower that is missed least: one out of sync, else the last.
+func (c *Cluster) dispensable(plan, current []string) int {
+	for i, server := range plan[1:] {
+		if !slices.Contains(current, server) {
+			return i + 1
+		}
+	}
+	return len(plan) - 1
+}
+
+// copies is the replication factor; false: a satellite, which is everywhere.
+func (c *Cluster) copies(at place) (int, bool) {
+	switch factor := c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/replicationFactor").(type) {
+	case int:
+		return factor, true
+	case float64:
+		return int(factor), true
+	}
+	return 0, false
 }
 
 // first moves a server to the head of a list.
