@@ -21,8 +21,12 @@ func (j *judgement) prepare() {
 	j.pending()
 }
 
-// undoing blocks a member whose step is being taken back: what the system said of it is about to become untrue.
+// undoing blocks a member whose step is being taken back: what the system said of it is about to become untrue. That is
+// no matter to a role that asks nothing.
 func (j *judgement) undoing() {
+	if len(j.role.evict) == 0 {
+		return
+	}
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
 		if step.Member == j.verdict.Member && step.State == v1alpha1.PreparationUndoing {

@@ -124,7 +124,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		at = len(status.Preparations)
 		status.Preparations = append(status.Preparations, entry)
 	}
-	entry.UID, entry.Pod, entry.Asked = in.Pod.UID, in.Pod.Name, moment(in.Now)
+	entry.UID, entry.Pod, entry.Asked = in.Pod.UID, in.Pod.Name, nextCall(in.Now, &entry)
 	status.Preparations[at] = entry
 	step.Asked = entry.Asked.Time
 	why := step.Name + " is needed for " + j.title()

@@ -3,6 +3,8 @@ package eviction
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -44,7 +46,7 @@ func (u *undoing) undo(entry v1alpha1.PreparationStatus) {
 		if entry.State != v1alpha1.PreparationUndoing {
 			heard = Heard{} // that was an answer to Prepare
 		}
-		entry.State, entry.Asked, entry.Message = v1alpha1.PreparationUndoing, moment(u.now), heard.Error
+		entry.State, entry.Asked, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), heard.Error
 		u.changed = append(u.changed, entry.Name+" of "+entry.Member+" is being taken back")
 		u.calls = append(u.calls, u.call(&entry))
 		u.look(u.now.Add(askAgain))
@@ -84,6 +86,15 @@ func heardOf(answers []Heard, entry *v1alpha1.PreparationStatus) Heard {
 		}
 	}
 	return Heard{}
+}
+
+// nextCall is the time that tells the next call for a step from the last, even within one second.
+func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
+	at := moment(now)
+	if at.Time.Equal(entry.Asked.Time) {
+		at = metav1.NewTime(at.Add(time.Second))
+	}
+	return at
 }
 
 // due reports whether it is time to ask the system again. A time that lies in the future was written by a clock that has

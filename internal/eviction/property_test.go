@@ -1,0 +1,296 @@
+package eviction
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var roleNames = []string{"store", "router", "single"}
+
+func drawPod(t *rapid.T, label string) *snapshot.Pod {
+	pod := toyPod(fmt.Sprintf("s%d", rapid.IntRange(0, 3).Draw(t, label)), rapid.SampledFrom(roleNames).Draw(t, label+" role"))
+	if rapid.IntRange(0, 3).Draw(t, label+" terminating") == 0 {
+		terminating(pod)
+	}
+	return pod
+}
+
+func drawTime(t *rapid.T, label string) time.Time {
+	return noon.Add(time.Duration(rapid.IntRange(-200, 30).Draw(t, label)) * time.Second)
+}
+
+func drawEvidence(t *rapid.T) *Evidence {
+	if rapid.IntRange(0, 5).Draw(t, "no evidence") == 0 {
+		return nil
+	}
+	evidence := &Evidence{
+		Observed: noon.Add(time.Duration(rapid.IntRange(-15, 12).Draw(t, "observed")) * time.Second),
+		Epoch:    rapid.Int64Range(3, 5).Draw(t, "evidence's epoch"),
+		Error:    rapid.SampledFrom([]string{"", "", "", "503"}).Draw(t, "error"),
+		System:   Facts{}, Members: map[string]Facts{},
+	}
+	if rapid.Bool().Draw(t, "leader known") {
+		evidence.System["leader"] = rapid.SampledFrom([]string{"m-s0", "m-s1", "none"}).Draw(t, "leader")
+	}
+	for i := range 3 {
+		if rapid.IntRange(0, 4).Draw(t, "unknown") == 0 {
+			continue
+		}
+		facts := Facts{"shards": []string{"x"}}
+		if rapid.IntRange(0, 4).Draw(t, "not said") > 0 {
+			facts["drained"] = rapid.Bool().Draw(t, "drained")
+		}
+		evidence.Members[fmt.Sprintf("m-s%d", i)] = facts
+	}
+	return evidence
+}
+
+func drawStatus(t *rapid.T) *v1alpha1.EvictionPolicyStatus {
+	status := &v1alpha1.EvictionPolicyStatus{Epoch: rapid.Int64Range(3, 5).Draw(t, "epoch")}
+	for i := range 3 {
+		name := fmt.Sprintf("s%d", i)
+		if rapid.IntRange(0, 3).Draw(t, "permit") == 0 {
+			status.Leaving = append(status.Leaving, leaves(name, "store", drawTime(t, "since")))
+		}
+		if rapid.IntRange(0, 3).Draw(t, "step") == 0 {
+			state := rapid.SampledFrom([]v1alpha1.PreparationState{v1alpha1.PreparationBegun, v1alpha1.PreparationUndoing}).Draw(t, "state")
+			step := rapid.SampledFrom([]string{"Drain", "Resign"}).Draw(t, "step")
+			status.Preparations = append(status.Preparations, begun(step, name, state, drawTime(t, "asked")))
+		}
+	}
+	return status
+}
+
+func drawHeard(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Heard {
+	var heard []Heard
+	for _, entry := range status.Preparations {
+		answer := Heard{Step: Preparation{Name: entry.Name, UID: entry.UID, Asked: entry.Asked.Time}}
+		if rapid.IntRange(0, 3).Draw(t, "of an earlier call") == 0 {
+			answer.Step.Asked = entry.Asked.Add(-time.Minute)
+		}
+		answer.Undo = rapid.Bool().Draw(t, "undo")
+		answer.Done = answer.Undo && rapid.Bool().Draw(t, "done")
+		answer.Error = rapid.SampledFrom([]string{"", "503"}).Draw(t, "heard")
+		answer.Terminal = answer.Error != "" && rapid.Bool().Draw(t, "terminal")
+		heard = append(heard, answer)
+	}
+	return heard
+}
+
+func drawInput(t *rapid.T, policy *Policy) Input {
+	in := Input{
+		Now: noon, Pod: drawPod(t, "pod"), Evidence: drawEvidence(t), Fresh: rapid.Bool().Draw(t, "fresh"),
+		Policies: []Declared{{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: policy, Status: drawStatus(t)}},
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "peers") {
+		in.Peers = append(in.Peers, drawPod(t, fmt.Sprint("peer", i)))
+	}
+	if rapid.IntRange(0, 9).Draw(t, "claimed twice") == 0 {
+		in.Policies = append(in.Policies, in.Policies[0])
+	}
+	return in
+}
+
+// mayLeaveByHand says in other words what Judge must find.
+func mayLeaveByHand(in *Input) bool {
+	status, role := in.Policies[0].Status, in.Pod.Labels["role"]
+	if len(in.Policies) > 1 || role == "single" {
+		return false
+	}
+	if role == "router" {
+		return true
+	}
+	for _, l := range status.Leaving {
+		if l.UID != in.Pod.UID {
+			return false
+		}
+	}
+	for _, p := range in.Peers {
+		if p.Terminating() && p.UID != in.Pod.UID && p.Labels["role"] == "store" {
+			return false
+		}
+	}
+	for _, p := range status.Preparations {
+		if p.UID == in.Pod.UID && p.State == v1alpha1.PreparationUndoing {
+			return false
+		}
+	}
+	e, id := in.Evidence, "m-"+in.Pod.Name
+	if e == nil || e.Error != "" || e.Epoch != status.Epoch || e.Observed.Before(noon.Add(-10*time.Second)) || e.Observed.After(noon.Add(10*time.Second)) {
+		return false
+	}
+	leader, known := e.System["leader"]
+	return e.Members[id]["drained"] == true && known && leader != id
+}
+
+func TestPropertyJudge(t *testing.T) {
+	policy := compiled(t, toySpec())
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t, policy)
+		got := Judge(in)
+		if want := mayLeaveByHand(&in); (got.Answer == Allowed) != want {
+			t.Fatalf("%s (%v), want allowed: %v", got.Answer, reasons(got), want)
+		}
+		if (got.Answer == Allowed) != (len(got.Blockers) == 0) {
+			t.Fatalf("%s with %d blockers", got.Answer, len(got.Blockers))
+		}
+		for _, b := range got.Blockers {
+			if b.Message == "" || b.Reason == "" {
+				t.Fatalf("a blocker without words: %+v", b)
+			}
+		}
+	})
+}
+
+func drawWish(t *rapid.T, in Input) AdmissionInput {
+	wish := AdmissionInput{
+		Input: in, Verb: rapid.SampledFrom([]Verb{VerbEvict, VerbDelete}).Draw(t, "verb"),
+		User: rapid.SampledFrom([]string{
+			"alice", "usher", "system:kube-scheduler", systemAccounts + "statefulset-controller", systemAccounts + "taint-eviction-controller",
+			garbageCollector, "system:node:node-a",
+		}).Draw(t, "user"),
+		DryRun: rapid.Bool().Draw(t, "dry run"), Self: []string{"usher"},
+		Ask: rapid.SampledFrom([]string{"", "", AskEvict, AskReplace, "x"}).Draw(t, "ask"),
+	}
+	if rapid.Bool().Draw(t, "by force") {
+		wish.Grace = new(int64)
+	}
+	return wish
+}
+
+func TestPropertyAdmit(t *testing.T) {
+	policy := compiled(t, toySpec())
+	rapid.Check(t, func(t *rapid.T) {
+		wish := drawWish(t, drawInput(t, policy))
+		got := Admit(wish)
+		switch {
+		case wish.Ask != "" && (got.Allow || len(got.Actions) > 0):
+			t.Fatal("a question was allowed or has effects")
+		case wish.DryRun && len(got.Actions) > 0:
+			t.Fatal("a dry run has effects")
+		case !got.Allow && (got.Message == "" || got.Code == 0):
+			t.Fatal("a refusal without words")
+		case wish.Verb == VerbEvict && got.Allow && !wish.Pod.Terminating() && !mayLeaveByHand(&wish.Input):
+			t.Fatalf("an eviction was let through: %s", got.Note.Kind)
+		case got.Note.Kind == LetThrough && got.Verdict.Role == "store" && !wish.DryRun && !wish.Pod.Terminating() && len(got.Actions) != 1:
+			t.Fatal("let through without a permit")
+		}
+	})
+}
+
+// carryOut writes what the actions write and returns how many writes there were.
+func carryOut(policy *Declared, actions []Action) (writes int) {
+	for i := range actions {
+		if actions[i].Status != nil {
+			policy.Status = actions[i].Status
+			writes++
+		}
+	}
+	return writes
+}
+
+func calls(actions []Action) (count int) {
+	for i := range actions {
+		if actions[i].Kind == Prepare || actions[i].Kind == Undo || actions[i].Status != nil {
+			count++
+		}
+	}
+	return count
+}
+
+func TestPropertyStepOnce(t *testing.T) {
+	policy := compiled(t, toySpec())
+	rapid.Check(t, func(t *rapid.T) {
+		in := ResponderInput{Input: drawInput(t, policy), Wanted: rapid.Bool().Draw(t, "wanted"), Active: rapid.Bool().Draw(t, "active")}
+		in.Heard = drawHeard(t, in.Policies[0].Status)
+		before := statusOf(&in.Policies[0])
+		first := Step(in)
+		if diff := cmp.Diff(before, statusOf(&in.Policies[0])); diff != "" {
+			t.Fatalf("the input was changed: %s", diff)
+		}
+		for _, action := range first.Actions {
+			if action.Kind == Evict && !mayLeaveByHand(&in.Input) {
+				t.Fatal("it evicts what may not leave")
+			}
+		}
+		if carryOut(&in.Policies[0], first.Actions) > 1 {
+			t.Fatal("more than one write")
+		}
+		if evicts(first.Actions) {
+			return // a permit ends the epoch: the next verdict needs newer evidence
+		}
+		if second := Step(in); calls(second.Actions) > 0 {
+			t.Fatalf("once more: %v after %v", kinds(second.Actions), kinds(first.Actions))
+		}
+	})
+}
+
+func evicts(actions []Action) bool {
+	for i := range actions {
+		if actions[i].Kind == Evict {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPropertyTidyOnce(t *testing.T) {
+	policy := compiled(t, toySpec())
+	sights := []Sight{"", SeenGone, SeenTerminating, SeenStaying}
+	rapid.Check(t, func(t *rapid.T) {
+		in := TidyInput{
+			Now:    noon,
+			Policy: Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Policy: policy, Status: drawStatus(t)},
+			Sights: map[types.UID]Sight{}, Wanted: map[types.UID]bool{}, WantedKnown: rapid.Bool().Draw(t, "wanted known"),
+		}
+		for i := range 3 {
+			uid := types.UID(fmt.Sprintf("uid-s%d", i))
+			if sight := rapid.SampledFrom(sights).Draw(t, "sight"); sight != "" {
+				in.Sights[uid] = sight
+			}
+			in.Wanted[uid] = rapid.Bool().Draw(t, "wanted")
+			if rapid.Bool().Draw(t, "there") {
+				in.Pods = append(in.Pods, drawPod(t, "pod"))
+			}
+		}
+		in.Heard = drawHeard(t, in.Policy.Status)
+		before := statusOf(&in.Policy)
+		first := Tidy(in)
+		if diff := cmp.Diff(before, statusOf(&in.Policy)); diff != "" {
+			t.Fatalf("the input was changed: %s", diff)
+		}
+		if carryOut(&in.Policy, first.Actions) > 1 {
+			t.Fatal("more than one write")
+		}
+		checkTidied(t, &in, before)
+		if second := Tidy(in); calls(second.Actions) > 0 {
+			t.Fatalf("once more: %v after %v", kinds(second.Actions), kinds(first.Actions))
+		}
+	})
+}
+
+// checkTidied: nobody who may still be on the way is crossed out, and the epoch ends with every entry of leaving.
+func checkTidied(t *rapid.T, in *TidyInput, before *v1alpha1.EvictionPolicyStatus) {
+	out := int64(0)
+	for _, entry := range before.Leaving {
+		if permitOf(in.Policy.Status.Leaving, entry.UID) >= 0 {
+			continue
+		}
+		out++
+		sight, old := in.Sights[entry.UID], noon.Sub(entry.Since.Time) >= permitLife
+		if sight != SeenGone && (sight != SeenStaying || !old) {
+			t.Fatalf("%s was crossed out on %q", entry.Pod, sight)
+		}
+	}
+	if grown := in.Policy.Status.Epoch - before.Epoch; grown < out {
+		t.Fatalf("%d were crossed out, and the epoch grew by %d", out, grown)
+	}
+}
