@@ -16,6 +16,7 @@ import (
 // refusedWrites asks the server, whichever it is, to take writes that the API forbids. The schema of the custom
 // resources must refuse what Kubernetes' own validation refuses, except where a clock is needed.
 func refusedWrites(t *testing.T, r *rig) {
+	t.Helper()
 	stop := r.start(t)
 	pod := r.runningPod(t, "web", governed)
 	request := r.ask(t, pod, "alice")

@@ -18,6 +18,7 @@ import (
 )
 
 func respondersOfThePod(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web", governed, func(p *corev1.Pod) {
 		p.Spec.EvictionResponders = []corev1.EvictionResponder{
@@ -37,6 +38,7 @@ func respondersOfThePod(t *testing.T, r *rig) {
 }
 
 func respondersWords(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web", governed)
 	r.ask(t, pod, "alice")
@@ -63,6 +65,7 @@ func respondersWords(t *testing.T, r *rig) {
 }
 
 func daemonSet(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	r.lab.DaemonSet(t, r.ns, "agent")
 	pod := r.lab.WaitReady(t, r.ns, testlab.Labels("agent"), 1)[0]
@@ -76,6 +79,7 @@ func daemonSet(t *testing.T, r *rig) {
 }
 
 func anotherResponder(t *testing.T, r *rig) {
+	t.Helper()
 	stop := r.start(t)
 	pod := r.runningPod(t, "web", governed)
 	r.ask(t, pod, "alice")
@@ -100,6 +104,7 @@ func anotherResponder(t *testing.T, r *rig) {
 
 // anotherController plays upstream's: it writes a request's status by server-side apply under its own name.
 func anotherController(t *testing.T, r *rig) {
+	t.Helper()
 	pod := r.runningPod(t, "web")
 	request := r.ask(t, pod, "alice")
 	status := lifecycle.PlanRequest(lifecycle.Target{Now: time.Now(), Ref: refTo(pod), Pod: pod, Requests: []*api.EvictionRequest{request}}, request)

@@ -17,6 +17,7 @@ import (
 func ended(e *api.Eviction) bool { return lifecycle.Final(e) }
 
 func wholeLife(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web")
 	request := r.ask(t, pod, "alice@example.com")
@@ -41,6 +42,7 @@ func wholeLife(t *testing.T, r *rig) {
 }
 
 func withdrawnAndAskedAnew(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web", governed)
 	request := r.ask(t, pod, "alice")
@@ -60,6 +62,7 @@ func withdrawnAndAskedAnew(t *testing.T, r *rig) {
 }
 
 func twoRequesters(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web", governed)
 	alice, bob := r.ask(t, pod, "alice"), r.ask(t, pod, "bob")
@@ -81,6 +84,7 @@ func twoRequesters(t *testing.T, r *rig) {
 }
 
 func sameNameOtherPod(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	r.lab.StatefulSet(t, r.ns, "db", 1)
 	first := r.lab.WaitReady(t, r.ns, testlab.Labels("db"), 1)[0]
@@ -112,6 +116,7 @@ func sameNameOtherPod(t *testing.T, r *rig) {
 }
 
 func restartedInBetween(t *testing.T, r *rig) {
+	t.Helper()
 	stop := r.start(t)
 	pod := r.runningPod(t, "web", governed)
 	request := r.ask(t, pod, "alice")
@@ -134,6 +139,7 @@ func restartedInBetween(t *testing.T, r *rig) {
 }
 
 func refusedByABudgetFirst(t *testing.T, r *rig) {
+	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web")
 	r.lab.MinAvailable(t, r.ns, "web", "1")
