@@ -1,0 +1,223 @@
+package governed
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	lifecycle "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/lab/await"
+	"usher.sh/usher/lab/testlab"
+)
+
+// house is a lab with managers in it.
+type house struct {
+	lab      *testlab.Lab
+	managers *testlab.Managers
+	client   client.Client
+	policies rest.Interface
+}
+
+func newHouse(t *testing.T, replicas int) *house {
+	t.Helper()
+	l := testlab.Start(t)
+	scheme := runtime.NewScheme()
+	must(t, clientgoscheme.AddToScheme(scheme))
+	must(t, v1alpha1.AddToScheme(scheme))
+	c, err := client.New(l.RESTConfig(), client.Options{Scheme: scheme})
+	must(t, err)
+	config := l.RESTConfig()
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	policies, err := rest.RESTClientFor(config)
+	must(t, err)
+	return &house{lab: l, managers: l.Managers(t, replicas), client: c, policies: policies}
+}
+
+// members starts a StatefulSet of n and returns a node with one of its pods.
+func (h *house) members(t *testing.T, namespace string, n int) (node, pod string) {
+	t.Helper()
+	h.lab.StatefulSet(t, namespace, "db", int32(n))
+	pods := h.lab.WaitReady(t, namespace, testlab.Labels("db"), n)
+	return pods[0].Spec.NodeName, pods[0].Name
+}
+
+// policy makes a policy over the pods of the StatefulSet, whose members leave when they are excluded and the system is
+// safe.
+func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.System, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.EvictionPolicy {
+	t.Helper()
+	system.MaxAge, system.Timeout = metav1.Duration{Duration: 2 * time.Second}, metav1.Duration{Duration: time.Second}
+	policy := &v1alpha1.EvictionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1alpha1.EvictionPolicySpec{
+			System:  system,
+			Members: []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels("db")}}},
+			Roles: []v1alpha1.Role{{
+				Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+				Evict: v1alpha1.Evict{
+					Rules: []v1alpha1.Rule{
+						{Name: "empty", Reason: "HoldsData", Expression: "member.id in system.health.excluded", Message: "{{member.id}} still holds data"},
+						{Name: "safe", Reason: "Unsafe", Expression: "system.health.safe", Message: "the database is not safe without {{member.id}}"},
+					},
+					Prepare: []v1alpha1.Preparation{{Name: "Exclude", When: "!(member.id in system.health.excluded)", Message: "{{member.id}} is being emptied"}},
+				},
+				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+			}},
+		},
+	}
+	for _, f := range change {
+		f(policy)
+	}
+	must(t, h.client.Create(t.Context(), policy))
+	return policy
+}
+
+// waitPolicy waits until a policy is as it should be.
+func (h *house) waitPolicy(t *testing.T, namespace, name, what string, done func(*v1alpha1.EvictionPolicy) bool) *v1alpha1.EvictionPolicy {
+	t.Helper()
+	var found *v1alpha1.EvictionPolicy
+	source := await.Source[*v1alpha1.EvictionPolicy]{Client: h.policies, Resource: "evictionpolicies", Namespace: namespace}
+	defer func() {
+		if t.Failed() && found != nil {
+			t.Logf("the policy's status is %+v", found.Status)
+		}
+	}()
+	testlab.WaitFor(t, source, what, func(all []*v1alpha1.EvictionPolicy) bool {
+		for _, policy := range all {
+			if policy.Name == name {
+				found = policy
+				return done(policy)
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// waitReason waits until the policy's Ready condition has a reason, and returns its message.
+func (h *house) waitReason(t *testing.T, namespace, name, reason string) string {
+	t.Helper()
+	policy := h.waitPolicy(t, namespace, name, "policy "+name+" to be "+reason, func(p *v1alpha1.EvictionPolicy) bool {
+		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Reason == reason && ready.ObservedGeneration == p.Generation
+	})
+	return meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady).Message
+}
+
+// waitGoverned waits until a policy is at work and n pods carry its label.
+func (h *house) waitGoverned(t *testing.T, namespace, name string, n int) {
+	t.Helper()
+	h.waitReason(t, namespace, name, "Governing")
+	testlab.WaitFor(t, h.lab.Pods(namespace), "the pods to be labelled", func(all []*corev1.Pod) bool {
+		labelled := 0
+		for _, pod := range all {
+			if pod.Labels[v1alpha1.PolicyLabel] == name {
+				labelled++
+			}
+		}
+		return labelled == n
+	})
+}
+
+// waitEviction waits until the Eviction of a pod is as it should be.
+func (h *house) waitEviction(t *testing.T, namespace, what string, done func(*lifecycle.Eviction) bool) {
+	t.Helper()
+	source := await.Source[*lifecycle.Eviction]{
+		Client: h.lab.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictions", Namespace: namespace,
+	}
+	testlab.WaitFor(t, source, what, func(all []*lifecycle.Eviction) bool {
+		for _, e := range all {
+			if done(e) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// says reports whether Usher's entry in an Eviction contains a text.
+func says(e *lifecycle.Eviction, text string) bool {
+	for _, r := range e.Status.Responders {
+		if r.Name == "responder.usher.sh/governor" && r.Message != nil && strings.Contains(*r.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// command is a running program.
+type command struct {
+	cmd   *exec.Cmd
+	out   bytes.Buffer
+	ended chan error
+}
+
+// kubectl starts kubectl as the administrator.
+func (h *house) kubectl(t *testing.T, args ...string) *command {
+	t.Helper()
+	c := &command{ended: make(chan error, 1)}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	c.cmd = exec.CommandContext(ctx, h.lab.Binary(t, "kubectl"), args...)
+	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=/nonexistent", "PATH=" + os.Getenv("PATH")}
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
+	must(t, c.cmd.Start())
+	go func() {
+		defer cancel()
+		c.ended <- c.cmd.Wait()
+	}()
+	return c
+}
+
+// drain starts draining a node with kubectl.
+func (h *house) drain(t *testing.T, node string) *command {
+	t.Helper()
+	return h.kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data")
+}
+
+// succeed waits until the program has ended well, and returns what it printed.
+func (c *command) succeed(t *testing.T) string {
+	t.Helper()
+	if err := <-c.ended; err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(c.cmd.Args[1:], " "), err, c.out.String())
+	}
+	return c.out.String()
+}
+
+// fail waits until the program has ended badly, and returns what it printed.
+func (c *command) fail(t *testing.T) string {
+	t.Helper()
+	if err := <-c.ended; err == nil {
+		t.Fatalf("%s succeeded:\n%s", strings.Join(c.cmd.Args[1:], " "), c.out.String())
+	}
+	return c.out.String()
+}
+
+// interrupt ends the program as Ctrl-C would.
+func (c *command) interrupt(t *testing.T) {
+	t.Helper()
+	must(t, c.cmd.Process.Signal(os.Interrupt))
+	<-c.ended
+}
+
+// validation is the configuration by which the apiserver asks.
+func validation(t *testing.T, h *house) *admissionv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	var found admissionv1.ValidatingWebhookConfiguration
+	must(t, h.client.Get(t.Context(), client.ObjectKey{Name: "usher"}, &found))
+	return &found
+}

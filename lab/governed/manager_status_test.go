@@ -1,0 +1,147 @@
+package governed
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Everything that keeps a policy from its work is a sentence in its status, and meanwhile nobody is evicted.
+func TestManagerSaysWhatIsWrong(t *testing.T) {
+	h := newHouse(t, 1)
+	secret := &v1alpha1.SecretKey{Name: "login", Key: "token"}
+	withSecret := func(s *v1alpha1.System) {
+		s.HTTP.Headers = []v1alpha1.Header{{Name: "Authorization", Secret: secret}}
+	}
+	tests := []struct {
+		name   string
+		secret string
+		system func(*fakeSystem, *v1alpha1.System)
+		policy func(*v1alpha1.EvictionPolicy)
+		second bool
+		reason string
+		says   []string
+		refuse string // part of what kubectl drain hears
+	}{{
+		name: "wrong credentials", secret: "wrong",
+		system: func(f *fakeSystem, s *v1alpha1.System) { f.token = "right"; withSecret(s) },
+		reason: "SystemUnreachable", says: []string{"the system cannot be asked", "401"}, refuse: "401",
+	}, {
+		name:   "no Secret",
+		system: func(_ *fakeSystem, s *v1alpha1.System) { withSecret(s) },
+		reason: "SystemUnreachable", says: []string{`the Secret "login", which the policy refers to, does not exist`}, refuse: `the Secret "login"`,
+	}, {
+		name:   "unreachable",
+		system: func(f *fakeSystem, _ *v1alpha1.System) { f.server.Close() },
+		reason: "SystemUnreachable", says: []string{"connection refused"}, refuse: "connection refused",
+	}, {
+		name:   "hanging",
+		system: func(f *fakeSystem, _ *v1alpha1.System) { f.hush() },
+		reason: "SystemUnreachable", says: []string{"the system has not answered within 1s"}, refuse: "has not answered",
+	}, {
+		name:   "suspended",
+		policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend = true },
+		reason: "Suspended", says: []string{"spec.suspend is set"}, refuse: "suspend",
+	}, {
+		name: "two policies", second: true,
+		reason: "ClaimedTwice", says: []string{"3 pods claimed more than once, by db (spec.members[0]) and other (spec.members[0])"}, refuse: "other",
+	}, {
+		name:   "a fact that is not there",
+		policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Roles[0].Evict.Rules[1].Expression = "system.health.nowhere" },
+		reason: "Governing", refuse: "nowhere",
+	}}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h.lab.Nodes(t, 3)
+			namespace, system := h.lab.Namespace(t), newSystem(t)
+			node, pod := h.members(t, namespace, 3)
+			if test.secret != "" {
+				must(t, h.client.Create(t.Context(), newSecret(namespace, test.secret)))
+			}
+			spec := system.spec()
+			if test.system != nil {
+				test.system(system, &spec)
+			}
+			h.policy(t, namespace, "db", spec, func(p *v1alpha1.EvictionPolicy) {
+				if test.policy != nil {
+					test.policy(p)
+				}
+			})
+			if test.second {
+				h.policy(t, namespace, "other", spec)
+			}
+			message := h.waitReason(t, namespace, "db", test.reason)
+			for _, part := range test.says {
+				if !strings.Contains(message, part) {
+					t.Errorf("the status says %q, want %q in it", message, part)
+				}
+			}
+			uid := h.uid(t, namespace, pod)
+			out := h.kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=6s").fail(t)
+			if !strings.Contains(out, test.refuse) {
+				t.Errorf("kubectl drain said, without %q:\n%s", test.refuse, out)
+			}
+			if now := h.uid(t, namespace, pod); now != uid {
+				t.Error("the pod was evicted")
+			}
+		})
+	}
+}
+
+// A password that was wrong is put right: nobody has to restart anything.
+func TestManagerReadsAChangedSecret(t *testing.T) {
+	h := newHouse(t, 1)
+	h.lab.Nodes(t, 3)
+	namespace, system := h.lab.Namespace(t), newSystem(t)
+	system.token = "right"
+	h.members(t, namespace, 3)
+	secret := newSecret(namespace, "wrong")
+	must(t, h.client.Create(t.Context(), secret))
+	spec := system.spec()
+	spec.HTTP.Headers = []v1alpha1.Header{{Name: "Authorization", Secret: &v1alpha1.SecretKey{Name: "login", Key: "token"}}}
+	h.policy(t, namespace, "db", spec)
+	h.waitReason(t, namespace, "db", "SystemUnreachable")
+	patch := client.MergeFrom(secret.DeepCopy())
+	secret.Data["token"] = []byte("right")
+	must(t, h.client.Patch(t.Context(), secret, patch))
+	h.waitReason(t, namespace, "db", "Governing")
+}
+
+// A policy that cannot be used is refused when it is written; one that got in while nobody answered says what is wrong.
+func TestManagerSaysWhyAPolicyIsInvalid(t *testing.T) {
+	h := newHouse(t, 1)
+	namespace, system := h.lab.Namespace(t), newSystem(t)
+	broken := func(p *v1alpha1.EvictionPolicy) { p.Spec.Roles[0].Evict.Rules[1].Expression = "system.health.safe &&" }
+	create := func(ctx context.Context) error {
+		policy := &v1alpha1.EvictionPolicy{}
+		must(t, h.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "good"}, policy))
+		broken(policy)
+		policy.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: "broken"}
+		return h.client.Create(ctx, policy)
+	}
+	h.policy(t, namespace, "good", system.spec())
+	err := create(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "spec.roles[0].evict.rules[1].expression") {
+		t.Fatalf("the apiserver said %v, want the path of what is wrong", err)
+	}
+	must(t, h.client.Delete(t.Context(), validation(t, h)))
+	must(t, create(t.Context()))
+	message := h.waitReason(t, namespace, "broken", "Invalid")
+	if !strings.Contains(message, "spec.roles[0].evict.rules[1].expression") {
+		t.Errorf("the status says %q, want the path of what is wrong", message)
+	}
+}
+
+func newSecret(namespace, token string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "login"},
+		Data:       map[string][]byte{"token": []byte(token)},
+	}
+}

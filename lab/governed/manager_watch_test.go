@@ -1,0 +1,30 @@
+package governed
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// mostAway follows pods until the watch ends and returns how many were on their way at the same time at most: terminating,
+// or gone and not back.
+func mostAway(events <-chan watch.Event, away map[string]bool) int {
+	most := 0
+	for e := range events {
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		if _, known := away[pod.Name]; !known {
+			continue
+		}
+		away[pod.Name] = e.Type == watch.Deleted || pod.DeletionTimestamp != nil
+		n := 0
+		for _, gone := range away {
+			if gone {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
