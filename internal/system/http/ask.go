@@ -158,7 +158,7 @@ func excerpt(body []byte) string {
 	}, text)
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	if len(runes) > maxExcerpt {
-		return string(runes[:maxExcerpt]) + "…"
+		return strings.TrimRight(string(runes[:maxExcerpt]), " ") + "…"
 	}
 	return string(runes)
 }

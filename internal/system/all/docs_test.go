@@ -1,0 +1,68 @@
+package all_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/all"
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/systems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every policy on the page can be used as it stands there.
+func TestPoliciesOfThePage(t *testing.T) {
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, block := range strings.Split(page(t), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		var policy v1alpha1.EvictionPolicy
+		if err := yaml.UnmarshalStrict([]byte(text), &policy); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+			continue
+		}
+		seen++
+		kind, ok := all.Kind(policy.Spec.System.Kind())
+		if !ok {
+			t.Errorf("policy %s has no system", policy.Name)
+		}
+		_, problems := eviction.Compile(&policy.Spec, roles, kind.Schema, kind.Steps)
+		for _, p := range problems {
+			t.Errorf("policy %s: %s: %s", policy.Name, p.Path, p.Message)
+		}
+	}
+	if seen < 2 {
+		t.Errorf("the page has %d policies", seen)
+	}
+}
+
+func TestPageNamesEveryFactOfEtcd(t *testing.T) {
+	kind, _ := all.Kind("etcd")
+	_, section, _ := strings.Cut(page(t), "\n## etcd\n")
+	for _, table := range []struct {
+		head   string
+		fields []eviction.Field
+	}{{"| `system.` |", kind.Schema.System}, {"| `member.` |", kind.Schema.Member}} {
+		_, rows, _ := strings.Cut(section, table.head)
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for _, f := range table.fields {
+			if !strings.Contains(rows, "`"+f.Name+"`") {
+				t.Errorf("%s %s is not on the page", table.head, f.Name)
+			}
+		}
+	}
+}
