@@ -6,8 +6,9 @@ import (
 )
 
 // WouldLose tells whether the cluster would stand still if this member's process ended now and its disk stayed: too few
-// voters would reach each other. A member without a vote, or unknown, is no loss. why is a sentence.
-func (c *Cluster) WouldLose(name string) (lose bool, why string) {
+// voters would reach each other. A member without a vote, or unknown, is no loss. Those that are away count as gone,
+// although they may still run. why is a sentence.
+func (c *Cluster) WouldLose(name string, away ...string) (lose bool, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.byName(name)
@@ -15,7 +16,7 @@ func (c *Cluster) WouldLose(name string) (lose bool, why string) {
 	if m == nil || !slices.Contains(config, voter{id: m.id}) {
 		return false, ""
 	}
-	if most, quorum := c.together(config, m), quorumOf(config); most < quorum {
+	if most, quorum := c.together(config, append(slices.Clone(away), name)), quorumOf(config); most < quorum {
 		return true, fmt.Sprintf("without %s, %d voters reach each other, and a quorum is %d", name, most, quorum)
 	}
 	return false, ""
@@ -92,13 +93,13 @@ func (c *Cluster) truth() []voter {
 	return best.config
 }
 
-// together is how many voters at most run and reach each other, without one of them.
-func (c *Cluster) together(config []voter, without *member) int {
+// together is how many voters at most run and reach each other, without some of them.
+func (c *Cluster) together(config []voter, without []string) int {
 	islands := map[int]int{}
 	most := 0
 	for _, v := range config {
 		m := c.byID(v.id)
-		if v.learner || m == nil || m == without || !m.up {
+		if v.learner || m == nil || slices.Contains(without, m.name) || !m.up {
 			continue
 		}
 		islands[m.island]++
