@@ -26,9 +26,9 @@ func (c *Cluster) apiserverArgs() []string {
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.ports.APIServer),
-		// The endpoint of the service "kubernetes" may not be on loopback; nothing in a lab uses that service.
+		// The endpoint of the service "kubernetes" may not be on loopback. Package serviceproxy knows where it leads.
 		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-cluster-ip-range=" + c.Services().String(),
 		"--tls-cert-file=" + c.path("apiserver.crt"),
 		"--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),

@@ -68,7 +68,10 @@ func (c *Cluster) describe() error {
 }
 
 // URL is the address of the apiserver.
-func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.APIServer) }
+func (c *Cluster) URL() string { return "https://" + c.Address() }
+
+// Address is where the apiserver listens, as host:port.
+func (c *Cluster) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.ports.APIServer) }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }

@@ -20,7 +20,7 @@ const slots = 254
 func (s Slot) Name() string { return fmt.Sprintf("usher%d", int(s)) }
 
 // Subnet is where pods get their addresses from. It is outside what simulated pods (10.128.0.0/9) and services
-// (10.96.0.0/16) use.
+// (10.96.0.0 to 10.119.255.255) use.
 func (s Slot) Subnet() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 127, byte(s), 0}), 24)
 }
