@@ -20,8 +20,12 @@ var toySchema = Schema{
 		{Name: "leader", Type: String}, {Name: "healthy", Type: Bool}, {Name: "quorum", Type: Int},
 	},
 	Member: []Field{
-		{Name: "drained", Type: Bool}, {Name: "shards", Type: Strings}, {Name: "lag", Type: Int},
-		{Name: "load", Type: Double}, {Name: "seen", Type: Time}, {Name: "extra", Type: Dynamic},
+		{Name: "drained", Type: Bool},
+		{Name: "shards", Type: Strings},
+		{Name: "lag", Type: Int},
+		{Name: "load", Type: Double},
+		{Name: "seen", Type: Time},
+		{Name: "extra", Type: Dynamic},
 	},
 }
 
