@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,6 +72,21 @@ func (r *rig) restClient(t *testing.T, web *http.Client) rest.Interface {
 	return c
 }
 
+// agent names the requests of the controllers of one test.
+func (r *rig) agent() string { return "controllers-of-" + r.ns }
+
+// needed is all that the two controllers may do.
+var needed = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
+	{APIGroups: groups, Resources: []string{"evictionrequests", "evictions"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: groups, Resources: []string{"evictions"}, Verbs: []string{"create", "patch"}},
+	{APIGroups: groups, Resources: []string{"evictionrequests/status", "evictions/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+}
+
+var groups = []string{apilifecycle.Kubernetes.Group, apilifecycle.Usher.Group}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -81,7 +97,9 @@ func check(t *testing.T, err error) {
 // start runs the controllers in this process until stop is called or the test ends.
 func (r *rig) start(t *testing.T) (stop func()) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(r.lab.RESTConfig(), ctrl.Options{
+	access, _ := r.lab.As(t, needed)
+	access.UserAgent = r.agent()
+	mgr, err := ctrl.NewManager(access, ctrl.Options{
 		Scheme:     r.scheme,
 		Logger:     logr.FromSlogHandler(slog.NewTextHandler(t.Output(), nil)),
 		Metrics:    metricsserver.Options{BindAddress: "0"},

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,10 +17,14 @@ import (
 
 func ended(e *api.Eviction) bool { return lifecycle.Final(e) }
 
+// affordable is how many requests of the controllers one eviction of a willing pod may cost, lost races included.
+const affordable = 20
+
 func wholeLife(t *testing.T, r *rig) {
 	t.Helper()
 	r.start(t)
 	pod := r.runningPod(t, "web")
+	begun := time.Now()
 	request := r.ask(t, pod, "alice@example.com")
 
 	e := r.waitEviction(t, 1, pod, "the eviction to end and its labels", func(e *api.Eviction) bool {
@@ -36,6 +41,11 @@ func wholeLife(t *testing.T, r *rig) {
 	owners := []metav1.OwnerReference{{APIVersion: r.version.String(), Kind: "EvictionRequest", Name: request.Name, UID: request.UID}}
 	if diff := cmp.Diff(owners, e.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	sent := r.lab.Requests(t, r.agent(), begun)
+	t.Logf("requests: %v", sent)
+	if n := sent.Total(); n > affordable {
+		t.Errorf("%d requests for one eviction, more than %d", n, affordable)
 	}
 	check(t, r.client.Delete(t.Context(), request))
 	testlab.WaitFor(t, r.allEvictions(), "the eviction to be collected", func(all []*api.Eviction) bool { return len(all) == 0 })
