@@ -41,7 +41,7 @@ type Subject struct {
 // Input gathers what is known of a pod. Policies and pods come from the cache; the system is asked only where the
 // evidence is too old, and not longer than ctx lasts. A pod that no policy of its namespace claims has no evidence.
 func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error) {
-	pod := observe.PodFacts(of.Pod)
+	pod := Facts(of.Pod)
 	in := eviction.Input{Pod: pod, Fresh: of.Fresh, Deleted: of.Deleted}
 	policies, err := g.Book.Policies(ctx, pod.Namespace)
 	if err != nil {
@@ -120,7 +120,7 @@ func (g *Gatherer) peers(ctx context.Context, namespace string, policies []*v1al
 			return nil, fmt.Errorf("reading pod %s: %w", name, err)
 		}
 		if !seen[pod.UID] {
-			peers = append(peers, observe.PodFacts(&pod))
+			peers = append(peers, Facts(&pod))
 		}
 	}
 	return peers, nil

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -47,7 +46,7 @@ func (b *Book) pods(ctx context.Context, options ...client.ListOption) ([]*snaps
 	}
 	pods := make([]*snapshot.Pod, len(list.Items))
 	for i := range list.Items {
-		pods[i] = observe.PodFacts(&list.Items[i])
+		pods[i] = Facts(&list.Items[i])
 	}
 	return pods, nil
 }

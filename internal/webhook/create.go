@@ -18,8 +18,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -52,7 +52,7 @@ func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
 	pod.Namespace = namespace // it may be left out in the object
-	claims, err := h.claims(ctx, observe.PodFacts(&pod))
+	claims, err := h.claims(ctx, governed.Facts(&pod))
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}

@@ -15,6 +15,27 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
+// One lab for all: webhook configurations are the cluster's, and so are the managers behind them.
+func TestManager(t *testing.T) {
+	h := newHouse(t, 2)
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"lets one go after the other":       h.letsOneGoAfterTheOther,
+			"undoes what is withdrawn":          h.undoesWhatIsWithdrawn,
+			"undoes when the policy is deleted": h.undoesWhenThePolicyIsDeleted,
+			"reads a changed Secret":            h.readsAChangedSecret,
+			"says what is wrong":                h.saysWhatIsWrong,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	t.Run("holds a drain", h.holdsADrain)
+	t.Run("says why a policy is invalid", h.saysWhyAPolicyIsInvalid)
+}
+
 func prepared(n int, state v1alpha1.PreparationState) func(*v1alpha1.EvictionPolicy) bool {
 	return func(p *v1alpha1.EvictionPolicy) bool {
 		return len(p.Status.Preparations) == n && !slices.ContainsFunc(p.Status.Preparations, func(s v1alpha1.PreparationStatus) bool { return s.State != state })
@@ -27,8 +48,8 @@ func settled(p *v1alpha1.EvictionPolicy) bool {
 
 // A plain kubectl drain is held until the system says yes. The member is prepared once, and its exclusion is taken back
 // when it has come back elsewhere.
-func TestManagerHoldsADrain(t *testing.T) {
-	h := newHouse(t, 2)
+func (h *house) holdsADrain(t *testing.T) {
+	t.Helper()
 	h.lab.Nodes(t, 4)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)
@@ -67,8 +88,8 @@ func TestManagerHoldsADrain(t *testing.T) {
 }
 
 // Two drains at once: one member after the other, never both.
-func TestManagerLetsOneGoAfterTheOther(t *testing.T) {
-	h := newHouse(t, 2)
+func (h *house) letsOneGoAfterTheOther(t *testing.T) {
+	t.Helper()
 	h.lab.Nodes(t, 4)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	system.setSafe(true)
@@ -95,8 +116,8 @@ func TestManagerLetsOneGoAfterTheOther(t *testing.T) {
 }
 
 // Who gives up the drain and withdraws leaves nothing: what was prepared is undone, and the pod stays.
-func TestManagerUndoesWhatIsWithdrawn(t *testing.T) {
-	h := newHouse(t, 1)
+func (h *house) undoesWhatIsWithdrawn(t *testing.T) {
+	t.Helper()
 	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	_, pod := h.members(t, namespace, 3)
@@ -127,8 +148,8 @@ func TestManagerUndoesWhatIsWithdrawn(t *testing.T) {
 }
 
 // Deleting a policy takes back what was prepared, and its pods are free.
-func TestManagerUndoesWhenThePolicyIsDeleted(t *testing.T) {
-	h := newHouse(t, 1)
+func (h *house) undoesWhenThePolicyIsDeleted(t *testing.T) {
+	t.Helper()
 	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)
@@ -152,4 +173,3 @@ func (h *house) uid(t *testing.T, namespace, pod string) types.UID {
 	must(t, err)
 	return found.UID
 }
-

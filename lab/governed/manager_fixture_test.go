@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,7 +85,22 @@ func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.Sys
 		f(policy)
 	}
 	must(t, h.client.Create(t.Context(), policy))
+	t.Cleanup(func() { h.release(t, policy) })
 	return policy
+}
+
+// release lets go of a policy's pods at the end of a test, which must not wait for a system that the test has made hang.
+func (h *house) release(t *testing.T, policy *v1alpha1.EvictionPolicy) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	_ = h.client.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	_ = h.client.Delete(ctx, policy)
+	pods, err := h.lab.Client().CoreV1().Pods(policy.Namespace).List(ctx, metav1.ListOptions{})
+	must(t, err)
+	for i := range pods.Items {
+		unlabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1alpha1.PolicyLabel+`":null}}}`))
+		_ = h.client.Patch(ctx, &pods.Items[i], unlabel)
+	}
 }
 
 // waitPolicy waits until a policy is as it should be.

@@ -13,8 +13,8 @@ import (
 )
 
 // Everything that keeps a policy from its work is a sentence in its status, and meanwhile nobody is evicted.
-func TestManagerSaysWhatIsWrong(t *testing.T) {
-	h := newHouse(t, 1)
+func (h *house) saysWhatIsWrong(t *testing.T) {
+	t.Helper()
 	secret := &v1alpha1.SecretKey{Name: "login", Key: "token"}
 	withSecret := func(s *v1alpha1.System) {
 		s.HTTP.Headers = []v1alpha1.Header{{Name: "Authorization", Secret: secret}}
@@ -96,8 +96,8 @@ func TestManagerSaysWhatIsWrong(t *testing.T) {
 }
 
 // A password that was wrong is put right: nobody has to restart anything.
-func TestManagerReadsAChangedSecret(t *testing.T) {
-	h := newHouse(t, 1)
+func (h *house) readsAChangedSecret(t *testing.T) {
+	t.Helper()
 	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	system.token = "right"
@@ -115,8 +115,8 @@ func TestManagerReadsAChangedSecret(t *testing.T) {
 }
 
 // A policy that cannot be used is refused when it is written; one that got in while nobody answered says what is wrong.
-func TestManagerSaysWhyAPolicyIsInvalid(t *testing.T) {
-	h := newHouse(t, 1)
+func (h *house) saysWhyAPolicyIsInvalid(t *testing.T) {
+	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	broken := func(p *v1alpha1.EvictionPolicy) { p.Spec.Roles[0].Evict.Rules[1].Expression = "system.health.safe &&" }
 	create := func(ctx context.Context) error {

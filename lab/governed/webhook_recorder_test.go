@@ -171,4 +171,3 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-

@@ -95,12 +95,12 @@ func askedAbout(t *testing.T, r *recorder, ns, other string) {
 func askedBy(t *testing.T, r *recorder, ns string) {
 	for user, asked := range map[string]bool{
 		"system:node:n1": false,
-		"system:serviceaccount:kube-system:generic-garbage-collector":  false,
-		"system:serviceaccount:kube-system:namespace-controller":       false,
-		"system:serviceaccount:kube-system:pod-garbage-collector":      false,
-		"system:serviceaccount:kube-system:statefulset-controller":     true,
-		"system:serviceaccount:kube-system:taint-eviction-controller":  true,
-		"system:serviceaccount:other:generic-garbage-collector":        true,
+		"system:serviceaccount:kube-system:generic-garbage-collector": false,
+		"system:serviceaccount:kube-system:namespace-controller":      false,
+		"system:serviceaccount:kube-system:pod-garbage-collector":     false,
+		"system:serviceaccount:kube-system:statefulset-controller":    true,
+		"system:serviceaccount:kube-system:taint-eviction-controller": true,
+		"system:serviceaccount:other:generic-garbage-collector":       true,
 		"system:kube-scheduler":                                        true,
 		"system:kube-controller-manager":                               true,
 		"system:serviceaccount:kube-system:generic-garbage-collector2": true,
@@ -188,7 +188,7 @@ func examplePolicy(ns, name string) *v1alpha1.EvictionPolicy {
 			Members: []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels(name)}}},
 			Roles: []v1alpha1.Role{{
 				Name: "replica", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
-				Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "green", Reason: "NotGreen", Expression: "false", Message: "not green"}}},
+				Evict:   v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "green", Reason: "NotGreen", Expression: "false", Message: "not green"}}},
 				Replace: v1alpha1.Replace{By: v1alpha1.ByNobody},
 			}},
 		},
@@ -239,4 +239,3 @@ func unanswered(t *testing.T, what string, err error) {
 	}
 	t.Logf("%s: %v", what, err)
 }
-

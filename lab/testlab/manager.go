@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -52,8 +53,10 @@ func (l *Lab) Usher(tb testing.TB) string {
 		return path
 	}
 	path := filepath.Join(l.cluster.Dir, "usher")
-	// Both modules are built as one tree, so the module's name finds its folder.
-	build := exec.CommandContext(tb.Context(), "go", "build", "-o", path, "usher.sh/usher/cmd/usher")
+	root, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "usher.sh/usher").Output()
+	check(tb, "finding usher's module", err)
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", path, "./cmd/usher")
+	build.Dir = strings.TrimSpace(string(root))
 	out, err := build.CombinedOutput()
 	check(tb, "building usher: "+string(out), err)
 	if built.path == nil {

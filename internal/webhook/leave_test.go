@@ -1,0 +1,358 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var clock = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// world is what the handlers see: one policy with one rule, and pods.
+type world struct {
+	t        *testing.T
+	green    bool
+	pods     map[string]*corev1.Pod
+	broken   error // of every read
+	delay    time.Duration
+	conflict int // how many writes of the status meet a conflict
+	did      []string
+	events   []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, pods: map[string]*corev1.Pod{"db-0": testPod("db-0"), "web": {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"}}}}
+}
+
+func testPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "uid-1", Labels: map[string]string{"app": "db", v1alpha1.PolicyLabel: "db"}},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+	}
+}
+
+func testPolicy() *v1alpha1.EvictionPolicy {
+	return &v1alpha1.EvictionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "policy-uid", ResourceVersion: "7", Generation: 1},
+		Spec: v1alpha1.EvictionPolicySpec{
+			System: v1alpha1.System{
+				HTTP: &v1alpha1.HTTP{
+					Access: v1alpha1.Access{Endpoints: []string{"http://db:1"}},
+					Facts:  []v1alpha1.Get{{Name: "green", URL: "/green"}},
+				},
+				MaxAge: metav1.Duration{Duration: time.Minute}, Timeout: metav1.Duration{Duration: time.Second},
+			},
+			Members: []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, ID: "pod.name", OnDelete: v1alpha1.DeleteGuard}},
+			Roles: []v1alpha1.Role{{
+				Name: "replica", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+				Tolerations: v1alpha1.Tolerations{NotReady: &v1alpha1.Toleration{Seconds: new(int64(15))}, Unreachable: &v1alpha1.Toleration{Forever: true}},
+				Evict:       v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "green", Reason: "NotGreen", Expression: "system.green", Message: "the database is not green"}}},
+				Replace:     v1alpha1.Replace{By: v1alpha1.ByNobody},
+			}},
+		},
+	}
+}
+
+func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
+	compiled, _ := eviction.Compile(&policy.Spec, nil, eviction.Schema{}, nil)
+	return eviction.Declared{Key: client.ObjectKeyFromObject(policy), Version: policy.ResourceVersion, Policy: compiled, Status: &policy.Status}
+}
+
+// Pod implements Facts.
+func (w *world) Pod(_ context.Context, key snapshot.Key) (*corev1.Pod, bool, error) {
+	return w.pods[key.Name], false, w.broken
+}
+
+// Input implements Facts.
+func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
+	if w.delay > 0 {
+		<-time.After(w.delay)
+	}
+	if of.Pod.Name == "panic" {
+		panic("planted")
+	}
+	policy := testPolicy()
+	facts := governed.Facts(of.Pod)
+	return eviction.Input{
+		Now: clock, Pod: facts, Fresh: of.Fresh, Policies: []eviction.Declared{declare(policy)},
+		Evidence: &eviction.Evidence{
+			Observed: clock.Add(-time.Second), System: eviction.Facts{"green": w.green},
+			Members: map[string]eviction.Facts{of.Pod.Name: {}},
+		},
+	}, w.broken
+}
+
+// Refresh implements Facts.
+func (w *world) Refresh(context.Context, snapshot.Key) error {
+	w.did = append(w.did, "refresh")
+	return nil
+}
+
+// DoAll implements Writer.
+func (w *world) DoAll(_ context.Context, actions []eviction.Action) (eviction.Action, drain.Answer) {
+	for _, a := range actions {
+		if a.Kind == eviction.Permit && w.conflict > 0 {
+			w.conflict--
+			w.did = append(w.did, "conflict")
+			return a, drain.Answer{Code: drain.Conflict, Message: "another replica was faster"}
+		}
+		w.did = append(w.did, string(a.Kind))
+	}
+	return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+}
+
+// Eventf implements Recorder.
+func (w *world) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	pod, ok := regarding.(*corev1.Pod)
+	if !ok {
+		w.t.Errorf("an event about a %T", regarding)
+		return
+	}
+	w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", pod.Name, kind, reason, fmt.Sprintf(note, args...)))
+}
+
+// mux serves the handlers of this world.
+func (w *world) mux() *http.ServeMux {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		w.t.Fatal(err)
+	}
+	mux := &registrar{http.NewServeMux()}
+	Setup(mux, Options{
+		Facts: w, Writer: w, Events: w, Log: slog.New(slog.DiscardHandler), Declare: declare,
+		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(testPolicy(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}).Build(),
+		Compile: func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
+			_, problems := eviction.Compile(spec, nil, eviction.Schema{}, nil)
+			return problems
+		},
+		Self: []string{"usher"}, Namespace: "usher-system", Responder: "responder.usher.sh/governor",
+	})
+	return mux.ServeMux
+}
+
+type registrar struct{ *http.ServeMux }
+
+func (r *registrar) Register(path string, hook http.Handler) { r.Handle(path, hook) }
+
+// post sends a body and returns what is answered; nil if that is no AdmissionReview.
+func (w *world) post(path, body string) *admissionv1.AdmissionResponse {
+	request := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	w.mux().ServeHTTP(recorder, request)
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil {
+		w.t.Fatalf("the answer to %s is no AdmissionReview: %v\n%s", body, err, recorder.Body)
+	}
+	return review.Response
+}
+
+// evictionOf is the body of an eviction as an apiserver sends it; extra are more fields of the request, object of the
+// Eviction.
+func evictionOf(pod, extra, object string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","kind":{"group":"policy","version":"v1","kind":"Eviction"},` +
+		`"resource":{"group":"","version":"v1","resource":"pods"},"subResource":"eviction","name":"` + pod + `","namespace":"shop","operation":"CREATE",` +
+		`"userInfo":{"username":"jane","groups":["system:authenticated"]},` + extra +
+		`"object":{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"` + pod + `","namespace":"shop"` + object + `}}}`
+}
+
+func deletionOf(t *testing.T, pod *corev1.Pod, name, user, options string) string {
+	t.Helper()
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","kind":{"group":"","version":"v1","kind":"Pod"},` +
+		`"resource":{"group":"","version":"v1","resource":"pods"},"name":"` + name + `","namespace":"shop","operation":"DELETE",` +
+		`"userInfo":{"username":"` + user + `"},"oldObject":` + string(raw) + `,"options":{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"` + options + `}}}`
+}
+
+const noMore = `}`
+
+func TestLeave(t *testing.T) {
+	gone := metav1.NewTime(clock)
+	terminating, glass := testPod("db-0"), testPod("db-0")
+	terminating.DeletionTimestamp = &gone
+	glass.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+	cases := map[string]struct {
+		body     string
+		prepare  func(*world)
+		allowed  bool
+		says     string
+		did      []string
+		events   int
+		answered string
+	}{
+		"a member may go":           {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"a member may not go":       {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a dry run may not":         {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
+		"a dry run may":             {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
+		"a dry run in the object":   {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
+		"usher itself is refused":   {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
+		"a question":                {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
+		"a pod of nobody":           {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
+		"no pod":                    {body: evictionOf("none", "", noMore), allowed: true, answered: "NotGoverned"},
+		"another pod of that name":  {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
+		"the pod that was meant":    {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"another replica is faster": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, answered: "LetThrough"},
+		"others are always faster":  {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh"}, events: 1, answered: "Refused"},
+		"nothing can be read":       {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
+		"no kind of question":       {body: strings.Replace(evictionOf("db-0", "", noMore), `"subResource":"eviction"`, `"subResource":"status"`, 1), says: "no question"},
+		"an object that is none":    {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
+
+		"a DELETE":                    {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a DELETE that may":           {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"one of a collection":         {body: deletionOf(t, testPod("db-0"), "", "jane", ""), says: "shop/db-0", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a dry-run DELETE":            {body: deletionOf(t, testPod("db-0"), "db-0", "jane", `,"dryRun":["All"]`), says: "not green", answered: "Refused"},
+		"a DELETE of what terminates": {body: deletionOf(t, terminating, "db-0", "jane", ""), allowed: true, answered: "AlreadyLeaving"},
+		"the same by force":           {body: deletionOf(t, terminating, "db-0", "jane", `,"gracePeriodSeconds":0`), says: "not green", events: 1, answered: "Refused"},
+		"its kubelet":                 {body: strings.Replace(deletionOf(t, terminating, "db-0", "system:node:n1", `,"gracePeriodSeconds":0`), `"username":"system:node:n1"`, `"username":"system:node:n1","groups":["system:nodes"]`, 1), allowed: true, answered: "ByKubelet"},
+		"another pod was meant":       {body: deletionOf(t, testPod("db-0"), "db-0", "jane", `,"preconditions":{"uid":"old"}`), allowed: true, answered: "NotGoverned"},
+		"broken glass":                {body: deletionOf(t, glass, "db-0", "jane", ""), allowed: true, did: []string{"permit"}, events: 1, answered: "BrokenGlass"},
+		"broken glass, dry run":       {body: deletionOf(t, glass, "db-0", "jane", `,"dryRun":["All"]`), allowed: true, answered: "BrokenGlass"},
+		"no old object":               {body: strings.Replace(deletionOf(t, testPod("db-0"), "db-0", "jane", ""), `"oldObject"`, `"newObject"`, 1), says: "reading the pod"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.prepare != nil {
+				c.prepare(w)
+			}
+			got := w.post(PathLeave, c.body)
+			message := ""
+			if got.Result != nil {
+				message = got.Result.Message
+			}
+			if got.Allowed != c.allowed || !strings.Contains(message, c.says) {
+				t.Errorf("allowed: %t, message %q; want %t with %q", got.Allowed, message, c.allowed, c.says)
+			}
+			if diff := cmp.Diff(c.did, w.did); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+			if len(w.events) != c.events {
+				t.Errorf("events %q, want %d", w.events, c.events)
+			}
+			if got.UID != "r1" || got.AuditAnnotations["answer"] != c.answered {
+				t.Errorf("UID %q, audited %v, want %s", got.UID, got.AuditAnnotations, c.answered)
+			}
+		})
+	}
+}
+
+func green(w *world) { w.green = true }
+
+func TestRefusal(t *testing.T) {
+	got := newWorld(t).post(PathLeave, evictionOf("db-0", "", noMore)).Result
+	want := &metav1.Status{
+		Status: "Failure", Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: got.Message,
+		Details: &metav1.StatusDetails{Name: "db-0", Kind: "pods", UID: "uid-1", Causes: []metav1.StatusCause{
+			{Type: "NotGreen", Field: "green", Message: "the database is not green"}, got.Details.Causes[len(got.Details.Causes)-1],
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	last := got.Details.Causes[1]
+	if after, err := time.ParseDuration(last.Message); last.Type != CauseRetry || err != nil || after < time.Second {
+		t.Errorf("the last cause does not say when to ask again: %+v", last)
+	}
+}
+
+func TestBreakGlassIsAudited(t *testing.T) {
+	pod := testPod("db-0")
+	pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+	w := newWorld(t)
+	got := w.post(PathLeave, deletionOf(t, pod, "db-0", "jane", ""))
+	if got.AuditAnnotations["break-glass"] != "fire" || got.AuditAnnotations["verdict"] != "Blocked" {
+		t.Errorf("audited %v", got.AuditAnnotations)
+	}
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "not green") {
+		t.Errorf("warnings %q do not say what it would have been", got.Warnings)
+	}
+	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "db-0 Warning BrokenGlass: ") {
+		t.Errorf("events %q", w.events)
+	}
+}
+
+// TestDeadline: the answer is a refusal, given before the apiserver stops waiting.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.green, w.delay = true, 5*time.Second
+		began := time.Now()
+		got := w.post(PathLeave+"?timeout=4s", evictionOf("db-0", "", noMore))
+		if got.Allowed || got.Result.Code != 429 || !strings.Contains(got.Result.Message, "still being asked") {
+			t.Errorf("after %s: %+v", time.Since(began), got)
+		}
+		if len(w.did) > 0 {
+			t.Errorf("did %v after the time was up", w.did)
+		}
+	})
+}
+
+func TestPatience(t *testing.T) {
+	for announced, want := range map[string]time.Duration{
+		"10s": 9 * time.Second, "1s": 500 * time.Millisecond, "3s": 2 * time.Second, "30s": 29 * time.Second,
+		"": 9 * time.Second, "x": 9 * time.Second, "-1s": 9 * time.Second, "1000h": 9 * time.Second,
+	} {
+		if got := patience(announced); got != want {
+			t.Errorf("patience(%q) = %s, want %s", announced, got, want)
+		}
+	}
+}
+
+func TestPanicRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.pods["panic"] = testPod("panic")
+	if got := w.post(PathLeave, evictionOf("panic", "", noMore)); got.Allowed || got.UID != "r1" {
+		t.Errorf("after a panic: %+v", got)
+	}
+}
+
+// FuzzBodies: whatever comes, there is an answer, and nothing that could lose data is let through by an error.
+func FuzzBodies(f *testing.F) {
+	for _, path := range []string{PathLeave, PathCreate, PathPolicy} {
+		f.Add(path, evictionOf("db-0", "", noMore))
+		f.Add(path, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","operation":"CREATE","namespace":"shop","object":`+
+			`{"metadata":{"name":"a","labels":{"app":"db"}},"spec":{"tolerations":[{"key":"a"}]}}}}`)
+	}
+	f.Add(PathLeave, `{"request":null}`)
+	f.Add(PathLeave, `{}`)
+	f.Fuzz(func(t *testing.T, path, body string) {
+		if path != PathLeave && path != PathCreate && path != PathPolicy {
+			t.Skip()
+		}
+		w := newWorld(t)
+		got := w.post(path, body)
+		if got == nil {
+			t.Fatal("no answer")
+		}
+		if path == PathLeave && got.Allowed && got.AuditAnnotations["answer"] == "" {
+			t.Errorf("let through without a reason: %+v", got)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package governed
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/lab/await"
+	"usher.sh/usher/lab/testlab"
+)
+
+// truth is a system of which the test says whether its members may go.
+type truth struct {
+	server *httptest.Server
+
+	mu    sync.Mutex
+	green bool
+	hang  chan struct{} // closed: answer again
+}
+
+func newTruth(t *testing.T) *truth {
+	t.Helper()
+	s := &truth{}
+	s.server = httptest.NewUnstartedServer(s)
+	s.server.Config.BaseContext = func(net.Listener) context.Context { return t.Context() }
+	s.server.Start()
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+// ServeHTTP says whether the system is green.
+func (s *truth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	green, hang := s.green, s.hang
+	s.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	_ = json.NewEncoder(w).Encode(map[string]bool{"green": green})
+}
+
+func (s *truth) set(green bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.green = green
+}
+
+// stuck makes the system hang until the returned function is called.
+func (s *truth) stuck() (free func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hang := make(chan struct{})
+	s.hang = hang
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hang = nil
+		close(hang)
+	}
+}
+
+// stage is a lab with managers and a governed namespace whose pods app=db may go while the truth is green.
+type stage struct {
+	*testlab.Lab
+
+	managers *testlab.Managers
+	client   client.Client
+	truth    *truth
+	ns       string
+	nodes    []string
+}
+
+// newStage returns with the policy in force.
+func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
+	t.Helper()
+	l := testlab.Get(t)
+	scheme := runtime.NewScheme()
+	must(t, clientgoscheme.AddToScheme(scheme))
+	must(t, v1alpha1.AddToScheme(scheme))
+	c, err := client.New(l.RESTConfig(), client.Options{Scheme: scheme})
+	must(t, err)
+	s := &stage{Lab: l, managers: l.Managers(t, 2), client: c, truth: newTruth(t), nodes: l.Nodes(t, 2)}
+	s.ns = l.Namespace(t)
+	policy := examplePolicy(s.ns, "db")
+	policy.Spec.System.HTTP.Endpoints = []string{s.truth.server.URL}
+	policy.Spec.System.HTTP.Facts = []v1alpha1.Get{{Name: "health", URL: "/health"}}
+	policy.Spec.System.MaxAge = metav1.Duration{Duration: 500 * time.Millisecond}
+	policy.Spec.System.Timeout = metav1.Duration{Duration: 20 * time.Second} // longer than admission may take
+	policy.Spec.Members[0].Controllers = []string{simulated}
+	policy.Spec.Roles[0].Evict.Rules[0].Expression = "system.health.green"
+	policy.Spec.Roles[0].Evict.Rules[0].Message = "the database is not green"
+	policy.Spec.Roles[0].Tolerations.Unreachable = &v1alpha1.Toleration{Forever: true}
+	for _, m := range mutate {
+		m(policy)
+	}
+	must(t, c.Create(t.Context(), policy))
+	namespaces := await.Source[*corev1.Namespace]{Client: l.Client().CoreV1().RESTClient(), Resource: "namespaces"}
+	testlab.WaitFor(t, namespaces, s.ns+" to be governed", func(all []*corev1.Namespace) bool {
+		for _, n := range all {
+			if n.Name == s.ns {
+				return n.Labels[v1alpha1.GovernedLabel] == "true"
+			}
+		}
+		return false
+	})
+	return s
+}
+
+func (s *stage) policy(t *testing.T) *v1alpha1.EvictionPolicy {
+	t.Helper()
+	var policy v1alpha1.EvictionPolicy
+	must(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "db"}, &policy))
+	return &policy
+}
