@@ -21,11 +21,32 @@ type link struct {
 	mu    sync.Mutex
 	cut   map[string]bool // ids of members that get no further, in hexadecimal; "*": nobody does
 	conns map[net.Conn]string
+	ever  int           // connections that there have been
+	left  chan struct{} // gets one for each that has ended
+}
+
+// count is how many connections there have been.
+func (l *link) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ever
+}
+
+// empty returns when all connections have ended.
+func (l *link) empty(t *testing.T) {
+	t.Helper()
+	for range l.count() {
+		select {
+		case <-l.left:
+		case <-patience(t).Done():
+			t.Fatal("a connection stays open")
+		}
+	}
 }
 
 func newLink(t *testing.T, target string) *link {
 	t.Helper()
-	l := &link{target: target, cut: map[string]bool{}, conns: map[net.Conn]string{}}
+	l := &link{target: target, cut: map[string]bool{}, conns: map[net.Conn]string{}, left: make(chan struct{}, 1000)}
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +126,9 @@ func (l *link) carry(ctx context.Context, from net.Conn) {
 func (l *link) enter(conn net.Conn, by string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, known := l.conns[conn]; !known {
+		l.ever++
+	}
 	l.conns[conn] = by
 	return !l.cut[by] && !l.cut["*"]
 }
@@ -113,6 +137,10 @@ func (l *link) leave(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, conn)
+	select {
+	case l.left <- struct{}{}:
+	default: // nobody counts that many
+	}
 }
 
 // sender reads the head of the first request.

@@ -1,0 +1,104 @@
+package etcd_test
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/etcd"
+)
+
+func openReal(t *testing.T, timeout time.Duration, urls ...string) system.System {
+	t.Helper()
+	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: urls, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// closedPort is an address that refuses.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	return "http://" + l.Addr().String()
+}
+
+// silentPort accepts and never says a word.
+func silentPort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return "http://" + l.Addr().String()
+}
+
+// A refused connection is reported as such; without failing fast it would be a time-out.
+func TestNobodyListens(t *testing.T) {
+	one, two := closedPort(t), closedPort(t)
+	_, err := openReal(t, time.Hour, one, two).Observe(t.Context(), nil)
+	for _, part := range []string{
+		"no endpoint gives a list of members that a quorum confirms: ",
+		one + ": dial tcp " + strings.TrimPrefix(one, "http://") + ": connect: connection refused; ",
+		two + ": dial tcp",
+	} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, want %q", err, part)
+		}
+	}
+}
+
+func TestSilence(t *testing.T) {
+	url := silentPort(t)
+	_, err := openReal(t, 100*time.Millisecond, url).Observe(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), url+": no answer in time") {
+		t.Errorf("error %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := openReal(t, time.Hour, url).Observe(ctx, nil); err == nil || !strings.Contains(err.Error(), "no answer in time") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSecretsMustBeThere(t *testing.T) {
+	spec := &v1alpha1.System{Etcd: &v1alpha1.Etcd{Auth: &v1alpha1.SecretName{Name: "user"}}}
+	_, err := etcd.Open(spec, system.Access{Secrets: map[v1alpha1.SecretKey][]byte{{Name: "user", Key: "username"}: []byte("u")}})
+	if err == nil || !strings.Contains(err.Error(), "secret user has no password") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	s := openReal(t, time.Second, closedPort(t), silentPort(t))
+	_, _ = s.Observe(t.Context(), nil)
+	s.Close()
+	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the client is closed") {
+		t.Errorf("error %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for left := stacks(); strings.Contains(left, "google.golang.org/grpc"); left = stacks() {
+		if ctx.Err() != nil {
+			t.Fatalf("goroutines are left:\n%s", left)
+		}
+		runtime.Gosched()
+	}
+}
+
+func stacks() string {
+	buffer := make([]byte, 1<<20)
+	return string(buffer[:runtime.Stack(buffer, true)])
+}
