@@ -1,0 +1,121 @@
+package evictionrequest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/lifecycle"
+)
+
+var now = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
+func TestEndingsAreRememberedForAWhile(t *testing.T) {
+	e := newEndings()
+	first := e.since("a", now)
+	if again := e.since("a", now.Add(3*time.Second)); again != first {
+		t.Errorf("the pod ended at %s, and then at %s", first, again)
+	}
+	if e.known("b") {
+		t.Error("a pod is known that nobody saw")
+	}
+	e.since("b", now.Add(time.Minute))
+	if e.known("a") || !e.known("b") {
+		t.Errorf("after a minute: %v", e.seen)
+	}
+}
+
+func touched(manager string, at time.Time) client.Object {
+	return &api.EvictionRequest{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: manager, Subresource: "status", Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: at},
+		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"Failed\"}":{}}}}`),
+	}}}}
+}
+
+func TestStandingDownEnds(t *testing.T) {
+	o := newOthers(logr.Discard(), nil)
+	o.see(touched(lifecycle.FieldManager, now))
+	if other, left := o.running(now); left != 0 {
+		t.Errorf("our own hand is taken for %s", other.Manager)
+	}
+	o.see(touched("theirs", now))
+	o.see(touched("theirs", now.Add(-time.Hour)))
+	if other, left := o.running(now.Add(10 * time.Minute)); left != 20*time.Minute || other.Manager != "theirs" {
+		t.Errorf("%s for %s more", other.Manager, left)
+	}
+	if _, left := o.running(now.Add(30 * time.Minute)); left != 0 {
+		t.Errorf("after half an hour of silence, %s more", left)
+	}
+	o.see(touched("theirs", now.Add(time.Hour)))
+	if _, left := o.running(now.Add(time.Hour)); left != 30*time.Minute {
+		t.Errorf("back again, left to it for %s", left)
+	}
+}
+
+// reader knows one pod, or fails.
+type reader struct {
+	client.Reader
+	uid types.UID
+	err error
+}
+
+func (r reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.uid == "" {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, key.Name)
+	}
+	into.(*corev1.Pod).UID = r.uid
+	return nil
+}
+
+// cached is a client of which only the reading is used.
+type cached struct {
+	client.Client
+	reader
+}
+
+func (c cached) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	return c.reader.Get(ctx, key, into, o...)
+}
+
+func TestAPodIsGoneOnlyWhenSeenGone(t *testing.T) {
+	broken := reader{err: errors.New("no answer")}
+	cases := []struct {
+		name        string
+		cache, live reader
+		watched     bool // the watch has seen its end
+		found, fail bool
+	}{
+		{name: "in the cache", cache: reader{uid: "a"}, live: broken, found: true},
+		{name: "not in the cache yet", live: reader{uid: "a"}, found: true},
+		{name: "the cache has the one before", cache: reader{uid: "z"}, live: reader{uid: "a"}, found: true},
+		{name: "gone", cache: reader{}, live: reader{}},
+		{name: "another under the name", cache: reader{uid: "b"}, live: reader{uid: "b"}},
+		{name: "seen going by the watch", live: broken, watched: true},
+		{name: "not in the cache, server silent", live: broken, fail: true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := &shell{client: cached{reader: c.cache}, live: c.live, endings: newEndings()}
+			if c.watched {
+				s.endings.since("a", now)
+			}
+			pod, err := s.pod(t.Context(), lifecycle.Ref{Namespace: "n", Name: "p", UID: "a"})
+			if (pod != nil) != c.found || (err != nil) != c.fail {
+				t.Errorf("pod %v, error %v", pod, err)
+			}
+		})
+	}
+}
