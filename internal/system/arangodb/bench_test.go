@@ -88,30 +88,30 @@ func (b *bench) evidence(ids ...string) *eviction.Evidence {
 	return found
 }
 
-func (b *bench) input(role, id string) eviction.Input {
-	b.t.Helper()
+// input is a member that is judged by this evidence.
+func (b *bench) input(role, id string, evidence *eviction.Evidence) eviction.Input {
 	pod := &snapshot.Pod{
 		Namespace: "db", Name: "pod-" + id, UID: types.UID("uid-" + id), Node: "n1", Labels: map[string]string{"role": "arangodb-" + role, "member": id},
 	}
 	return eviction.Input{
-		Now: b.now, Pod: pod, Evidence: b.evidence(id),
+		Now: b.now, Pod: pod, Evidence: evidence,
 		Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "p"}, Policy: b.policy}},
 	}
 }
 
 func (b *bench) evict(role, id string) eviction.Verdict {
 	b.t.Helper()
-	return eviction.Judge(b.input(role, id))
+	return eviction.Judge(b.input(role, id, b.evidence(id)))
 }
 
 func (b *bench) replace(role, id string) eviction.Verdict {
 	b.t.Helper()
-	return eviction.JudgeReplace(b.input(role, id))
+	return eviction.JudgeReplace(b.input(role, id, b.evidence(id)))
 }
 
 func (b *bench) replaceDeleted(role, id string) eviction.Verdict {
 	b.t.Helper()
-	in := b.input(role, id)
+	in := b.input(role, id, b.evidence(id))
 	in.Deleted = true
 	return eviction.JudgeReplace(in)
 }

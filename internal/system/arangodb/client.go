@@ -129,7 +129,7 @@ func (r reply) said() string {
 		}
 		return ": " + r.excerpt()
 	}
-	message := cmp.Or(envelope.Message, envelope.Agent)
+	message := short(cmp.Or(envelope.Message, envelope.Agent))
 	switch {
 	case envelope.Number != 0:
 		return fmt.Sprintf(", error %d: %s", envelope.Number, message)
@@ -139,18 +139,21 @@ func (r reply) said() string {
 	return ""
 }
 
-// excerpt is the beginning of a body, on one line.
-func (r reply) excerpt() string {
-	const most = 80
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(r.body), "?")), " ")
-	if len(text) > most {
-		cut := most
-		for !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "…"
+// excerpt is the beginning of a body, quoted.
+func (r reply) excerpt() string { return fmt.Sprintf("%q", short(string(r.body))) }
+
+// short is the beginning of a text, on one line.
+func short(text string) string {
+	const most = 160
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) <= most {
+		return text
 	}
-	return fmt.Sprintf("%q", text)
+	cut := most
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
 }
 
 // unsent tells that a request has certainly not reached the server: sending it elsewhere cannot do the same thing twice.

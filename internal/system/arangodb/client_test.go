@@ -210,4 +210,3 @@ func TestTokenUsesWhatServersUse(t *testing.T) {
 		t.Errorf("tokens are %q and %q", whole, cut)
 	}
 }
-

@@ -107,17 +107,20 @@ func (d *deployment) look(ctx context.Context) (*sight, error) {
 		return nil, fmt.Errorf("no agent answers: %s", strings.Join(all.silent, "; "))
 	}
 	seen := &sight{agents: agency.Agree(all.configs), silent: all.silent}
-	if seen.agents.Problem != "" {
-		return seen, nil
+	if seen.agents.Problem == "" {
+		d.lookInside(ctx, seen, all.via)
 	}
-	state, err := d.read(ctx, seen.agents, all.via)
+	return seen, nil
+}
+
+// lookInside asks the leader. That it cannot be asked is part of what was seen.
+func (d *deployment) lookInside(ctx context.Context, seen *sight, via map[string]string) {
+	state, err := d.read(ctx, seen.agents, via)
 	if err != nil {
 		seen.agents.Problem = err.Error()
-		return seen, nil
+		return
 	}
-	seen.state = state
-	seen.availability = d.probe(ctx, state)
-	return seen, nil
+	seen.state, seen.availability = state, d.probe(ctx, state)
 }
 
 // probe asks each server of an active failover deployment whether it takes writes.

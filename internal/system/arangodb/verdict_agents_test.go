@@ -81,10 +81,7 @@ func TestActiveFailover(t *testing.T) {
 	alsoLeads := func(_ *testing.T, b *bench) {
 		b.sim.Inject(arangosim.Fault{Server: "SNGL-b", Path: "/_admin/server/availability", Status: 200, Body: `{"mode":"default"}`})
 	}
-	failed := func(_ *testing.T, b *bench) {
-		b.sim.Kill("SNGL-a")
-		b.ticks(6)
-	}
+	failed := both(kill("SNGL-a"), ticks(6))
 	run(t, []conformance{
 		{name: "54 follower", sim: pair, member: "SNGL-b"},
 		{name: "55 leader", sim: pair, member: "SNGL-a", evict: []string{"LeadsDeployment"}, replace: []string{"LeadsDeployment"}},

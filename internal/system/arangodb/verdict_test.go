@@ -119,6 +119,30 @@ func current(shard string, servers ...string) func(*testing.T, *bench) {
 	}
 }
 
+// both arranges one thing after the other.
+func both(arrangements ...func(*testing.T, *bench)) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		t.Helper()
+		for _, arrange := range arrangements {
+			arrange(t, b)
+		}
+	}
+}
+
+func ticks(n int) func(*testing.T, *bench) { return func(_ *testing.T, b *bench) { b.ticks(n) } }
+
+// resigned lets PRMR-a hand over what it can.
+func resigned(t *testing.T, b *bench) {
+	t.Helper()
+	if err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
+		t.Fatal(err)
+	}
+	b.ticks(5)
+	if got := b.evidence(prmrA).Members[prmrA]["resign"]; got != "Finished" {
+		t.Fatalf("resignation is %q, want Finished", got)
+	}
+}
+
 func list2any(all []string) []any {
 	items := []any{}
 	for _, one := range all {
@@ -151,55 +175,37 @@ func TestDBServerEviction(t *testing.T) {
 	follows := shards(2, []string{prmrB, prmrA})
 	run(t, []conformance{
 		{name: "8 cleaned out, in no shard", sim: elsewhere, arrange: set("Target/CleanedServers", []any{prmrA})},
-		{name: "8 cleaned out, still in Current", sim: elsewhere, evict: []string{"NotDrained"}, arrange: func(t *testing.T, b *bench) {
-			set("Target/CleanedServers", []any{prmrA})(t, b)
-			current("sc0", prmrB, prmrC, prmrA)(t, b)
-		}},
-		{name: "8 cleaned out, still leads in Current", sim: elsewhere, evict: []string{"LeadsShards", "NotDrained"}, arrange: func(t *testing.T, b *bench) {
-			set("Target/CleanedServers", []any{prmrA})(t, b)
-			current("sc0", prmrA, prmrB)(t, b)
-		}},
+		{name: "8 cleaned out, still in Current", sim: elsewhere, evict: []string{"NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrB, prmrC, prmrA))},
+		{name: "8 cleaned out, still leads in Current", sim: elsewhere, evict: []string{"LeadsShards", "NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrA, prmrB))},
 		{name: "8 cleaned out, still in Plan (issue 21487)", sim: follows, evict: []string{"CleanOutIncomplete", "NotDrained"}, arrange: set("Target/CleanedServers", []any{prmrA})},
 		{name: "holds nothing, not cleaned out", sim: elsewhere, evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
 		{name: "10 follower only, not cleaned", sim: follows, evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
 		{name: "11 leads, follower in sync", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}},
-		{name: "11 leads, asked to resign", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
-			arrange: set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrA, prmrB})},
+		{
+			name: "11 leads, asked to resign", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
+			arrange: set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrA, prmrB}),
+		},
 		{name: "13 job ToDo", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/ToDo/7", job("cleanOutServer", prmrA))},
 		{name: "13 job Pending", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Pending/7", job("cleanOutServer", prmrA))},
 		{name: "14 job Failed lately", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"))},
 		{name: "14 job Failed long ago", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Failed/7", failedJob("2026-01-31T23:49:00Z"))},
 		{name: "14 job Failed, nobody says when", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob(""))},
-		{name: "14 job of an older failure, new one runs", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
-			arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"), "Target/ToDo/8", job("cleanOutServer", prmrA))},
+		{
+			name: "14 job of an older failure, new one runs", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
+			arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"), "Target/ToDo/8", job("cleanOutServer", prmrA)),
+		},
 		{name: "15 job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
 		{name: "16 job unknown", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished", nil, "Target/Failed", nil, "Target/ToDo", nil, "Target/Pending", nil)},
-		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: func(_ *testing.T, b *bench) {
-			b.sim.Kill(prmrA)
-			b.ticks(2)
-		}},
+		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), ticks(2))},
 		{name: "19 never joined: unknown is unsafe", sim: led, member: "PRMR-z", evict: []string{"MemberUnknown"}},
-		{name: "25 resignation finished, still leads alone", sim: shards(1, []string{prmrA}), evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: func(t *testing.T, b *bench) {
-			if err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
-				t.Fatal(err)
-			}
-			b.ticks(5)
-			if got := b.evidence(prmrA).Members[prmrA]["resign"]; got != "Finished" {
-				t.Fatalf("resignation is %q, want Finished", got)
-			}
-		}},
+		{name: "25 resignation finished, still leads alone", sim: shards(1, []string{prmrA}), evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: resigned},
 		{name: "26 supervision in maintenance", sim: led, evict: []string{"LeadsShards", "NotDrained", "SupervisionMaintenance"}, arrange: func(_ *testing.T, b *bench) { b.sim.SetMaintenance(true) }},
 		{name: "28 three dbservers, three copies", sim: shards(3, []string{prmrA, prmrB, prmrC}), evict: []string{"LeadsShards", "NoCapacity", "NotDrained"}},
 		{name: "28 a fourth is cleaned out itself", sim: shards(2, []string{prmrA, prmrB}), evict: []string{"LeadsShards", "NoCapacity", "NotDrained"}, arrange: set("Target/CleanedServers", []any{prmrC})},
 		{name: "28 satellites need no room", sim: shards(0, []string{prmrB, prmrA, prmrC}), evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
 		{name: "an agency without collections is not an empty cluster", sim: led, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Plan/Collections", []any{}, "Target/CleanedServers", []any{prmrA})},
 		{name: "an agency without Current is not an empty cluster", sim: elsewhere, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Current/Collections", nil, "Target/CleanedServers", []any{prmrA})},
-		{name: "agency without a majority", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: func(t *testing.T, b *bench) {
-			set("Target/CleanedServers", []any{prmrA})(t, b)
-			b.sim.Kill(agntB)
-			b.sim.Kill(agntC)
-			b.ticks(1)
-		}},
+		{name: "agency without a majority", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), kill(agntB, agntC), ticks(1))},
 		{name: "nobody answers", sim: elsewhere, evict: []string{"NoEvidence"}, arrange: down},
 	}, dbserver, evictOnly)
 }
@@ -216,10 +222,7 @@ func TestDBServerReplacement(t *testing.T) {
 		{name: "35 not reported yet", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Current/Collections/_system/c/sc0", nil, "Current/Collections/_system/d", map[string]any{}), replace: []string{"NoFollowerInSync"}},
 		{name: "leads in Current only, not planned any more", sim: shards(2, []string{prmrB, prmrC}), arrange: current("sc0", prmrA), replace: []string{"NoFollowerInSync"}},
 		{name: "the last good copy, of a leader that has failed", sim: shards(2, []string{prmrB, prmrA}), arrange: set("Supervision/Health/PRMR-b/Status", "FAILED"), replace: []string{"NoFollowerInSync"}},
-		{name: "leader has resigned and nobody leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: func(t *testing.T, b *bench) {
-			set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA})(t, b)
-			current("sc0", "_"+prmrB, prmrA)(t, b)
-		}},
+		{name: "leader has resigned and nobody leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: both(set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA}), current("sc0", "_"+prmrB, prmrA))},
 		{name: "agency without Plan", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Plan/Collections", nil), replace: []string{"FactMissing"}},
 		{name: "an answer without a tree", sim: shards(2, []string{prmrB, prmrC}), replace: []string{"AgencyNotServing"}, arrange: func(_ *testing.T, b *bench) {
 			b.sim.Inject(arangosim.Fault{Path: "/_api/agency/read", Status: 200, Body: "[{}]"})

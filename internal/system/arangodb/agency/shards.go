@@ -3,6 +3,7 @@ package agency
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -20,20 +21,32 @@ type Shard struct {
 // Name is DATABASE/COLLECTION/SHARD.
 func (s Shard) Name() string { return s.Database + "/" + s.Collection + "/" + s.ID }
 
+// shardKey is a shard's place in the tree: database, id of the collection, id.
+type shardKey [3]string
+
 func (s *State) addShards(r *root) {
-	shards := map[[3]string]Shard{}
+	shards := map[shardKey]Shard{}
+	s.addPlanned(r, shards)
+	addCurrent(r, shards)
+	s.Shards = slices.SortedFunc(maps.Values(shards), func(a, b Shard) int { return strings.Compare(a.Name(), b.Name()) })
+}
+
+func (s *State) addPlanned(r *root, shards map[shardKey]Shard) {
 	for db, collections := range r.Arango.Plan.Collections {
 		for id, c := range collections {
 			s.MaxReplication = max(s.MaxReplication, int(c.ReplicationFactor))
 			for shard, servers := range c.Shards {
-				shards[[3]string{db, id, shard}] = Shard{Database: db, Collection: cmp.Or(c.Name, id), ID: shard, Plan: servers}
+				shards[shardKey{db, id, shard}] = Shard{Database: db, Collection: cmp.Or(c.Name, id), ID: shard, Plan: servers}
 			}
 		}
 	}
+}
+
+func addCurrent(r *root, shards map[shardKey]Shard) {
 	for db, collections := range r.Arango.Current.Collections {
 		for id, reported := range collections {
 			for shard, c := range reported {
-				key := [3]string{db, id, shard}
+				key := shardKey{db, id, shard}
 				known, planned := shards[key]
 				if !planned {
 					known = Shard{Database: db, Collection: id, ID: shard}
@@ -43,10 +56,6 @@ func (s *State) addShards(r *root) {
 			}
 		}
 	}
-	for _, shard := range shards {
-		s.Shards = append(s.Shards, shard)
-	}
-	slices.SortFunc(s.Shards, func(a, b Shard) int { return strings.Compare(a.Name(), b.Name()) })
 }
 
 // Usage is what a server has to do with shards, each list sorted by name.

@@ -58,9 +58,9 @@ type Cluster struct {
 	tree      tree
 	processes []*process
 	now       time.Time
-	jobs      int            // the last id given out
-	ended     map[string]int // ticks since a job ended
-	acked     map[string]int // the newest acknowledged write, by shard
+	jobs      int             // the last id given out
+	ended     map[string]int  // ticks since a job ended
+	acked     map[string]int  // the newest acknowledged write, by shard
 	gone      map[string]bool // shards whose leader went on without an acknowledged write
 	faults    []*Fault
 	forgetful bool // moves of shards that fail are forgotten
@@ -114,18 +114,17 @@ func (c *Cluster) add(k kind, count int) {
 }
 
 // join makes a process and, unless it is an agent, registers it in the agency.
-func (c *Cluster) join(k kind, id, host string) *process {
+func (c *Cluster) join(k kind, id, host string) {
 	p := &process{id: id, kind: k, host: host, up: true, disk: map[string]int{}}
 	c.enlist(p)
 	list := map[kind]string{dbserver: "DBServers", coordinator: "Coordinators", single: "Singles"}[k]
 	if list == "" {
-		return p
+		return
 	}
 	c.tree.set("Plan/"+list+"/"+id, "none")
 	c.tree.set("Current/ServersRegistered/"+id, map[string]any{"endpoint": "tcp://" + host})
 	c.tree.set("Target/MapUniqueToShortID/"+id, map[string]any{"ShortName": list + "-" + id, "TransactionID": len(c.processes)})
 	c.setHealth(p, "GOOD")
-	return p
 }
 
 func (c *Cluster) enlist(p *process) {

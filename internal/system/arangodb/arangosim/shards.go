@@ -8,9 +8,14 @@ import (
 // place is where a shard stands in the tree.
 type place struct{ db, collection, shard string }
 
-func (p place) key() string     { return shardKey(p.db, p.collection, p.shard) }
-func (p place) plan() string    { return "Plan/Collections/" + p.db + "/" + p.collection + "/shards/" + p.shard }
-func (p place) current() string { return "Current/Collections/" + p.db + "/" + p.collection + "/" + p.shard + "/servers" }
+func (p place) key() string { return shardKey(p.db, p.collection, p.shard) }
+func (p place) plan() string {
+	return "Plan/Collections/" + p.db + "/" + p.collection + "/shards/" + p.shard
+}
+
+func (p place) current() string {
+	return "Current/Collections/" + p.db + "/" + p.collection + "/" + p.shard + "/servers"
+}
 
 // places are all planned shards, in order.
 func (c *Cluster) places() []place {

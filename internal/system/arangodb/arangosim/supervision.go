@@ -59,7 +59,9 @@ func (c *Cluster) judge(p *process) {
 	c.written()
 }
 
-func (c *Cluster) health(id string) string { return c.tree.text("Supervision/Health/" + id + "/Status") }
+func (c *Cluster) health(id string) string {
+	return c.tree.text("Supervision/Health/" + id + "/Status")
+}
 
 // failOver makes a follower in sync the leader of a shard whose leader has failed.
 func (c *Cluster) failOver(at place) {

@@ -8,8 +8,8 @@ import (
 
 // WouldLose tells whether data or the agency's majority would be lost if this server went now: a dbserver or a single server
 // with its disk, which may be bound to its node, an agent without. why is a sentence. It looks at disks and processes, and
-// at nothing that the deployment says of itself.
-func (c *Cluster) WouldLose(id string) (lose bool, why string) {
+// at nothing that the deployment says of itself. Those that are away count as gone, although they may still run.
+func (c *Cluster) WouldLose(id string, away ...string) (lose bool, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.find(id)
@@ -17,9 +17,27 @@ func (c *Cluster) WouldLose(id string) (lose bool, why string) {
 		return false, ""
 	}
 	if p.kind == agent {
-		return c.wouldLoseQuorum(p)
+		return c.wouldLoseQuorum(p, away)
 	}
-	return c.wouldLoseData(p)
+	return c.wouldLoseData(p, away)
+}
+
+// CleanOuts are the servers that are cleaned out or being so; true: by a job that waits or runs.
+func (c *Cluster) CleanOuts() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[string]bool{}
+	for _, server := range slices.Concat(c.tree.strings("Target/CleanedServers"), c.tree.strings("Target/ToBeCleanedServers")) {
+		all[server] = false
+	}
+	for _, state := range []string{"ToDo", "Pending"} {
+		for _, id := range c.tree.keys("Target/" + state) {
+			if job := c.job(state, id); text(job, "type") == "cleanOutServer" {
+				all[text(job, "server")] = true
+			}
+		}
+	}
+	return all
 }
 
 // WouldLoseWithDisk is WouldLose where an agent's disk goes as well.
@@ -40,25 +58,29 @@ func (c *Cluster) WouldLoseWithDisk(id string) (lose bool, why string) {
 	return false, ""
 }
 
-func (c *Cluster) wouldLoseQuorum(p *process) (bool, string) {
-	left := len(slices.DeleteFunc(c.together(), func(other *process) bool { return other == p }))
+func (c *Cluster) wouldLoseQuorum(p *process, away []string) (bool, string) {
+	gone := append(slices.Clone(away), p.id)
+	left := len(slices.DeleteFunc(c.together(), func(other *process) bool { return slices.Contains(gone, other.id) }))
 	if left < c.quorum() {
 		return true, fmt.Sprintf("without %s, %d agents are together, and %d make a majority", p.id, left, c.quorum())
 	}
 	return false, ""
 }
 
-func (c *Cluster) wouldLoseData(p *process) (bool, string) {
+func (c *Cluster) wouldLoseData(p *process, away []string) (bool, string) {
+	gone := append(slices.Clone(away), p.id)
 	for _, shard := range slices.Sorted(maps.Keys(c.acked)) {
-		if p.disk[shard] == c.acked[shard] && !c.heldWithout(shard, p) {
+		if p.disk[shard] == c.acked[shard] && !c.heldWithout(shard, gone...) {
 			return true, fmt.Sprintf("only %s has the last acknowledged write to shard %q", p.id, shard)
 		}
 	}
 	return false, ""
 }
 
-func (c *Cluster) heldWithout(shard string, without *process) bool {
-	return slices.ContainsFunc(c.processes, func(p *process) bool { return p != without && p.disk[shard] >= c.acked[shard] })
+func (c *Cluster) heldWithout(shard string, without ...string) bool {
+	return slices.ContainsFunc(c.processes, func(p *process) bool {
+		return !slices.Contains(without, p.id) && p.disk[shard] >= c.acked[shard]
+	})
 }
 
 // Lost are the shards of which no disk has every acknowledged write any more, sorted.
@@ -67,7 +89,7 @@ func (c *Cluster) Lost() []string {
 	defer c.mu.Unlock()
 	var lost []string
 	for _, shard := range slices.Sorted(maps.Keys(c.acked)) {
-		if c.gone[shard] || !c.heldWithout(shard, nil) {
+		if c.gone[shard] || !c.heldWithout(shard) {
 			lost = append(lost, shard)
 		}
 	}

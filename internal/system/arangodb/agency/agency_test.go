@@ -1,0 +1,164 @@
+package agency
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOldShapesOfNothing(t *testing.T) {
+	for _, nothing := range []string{"[]", "{}", "null", " [ ] "} {
+		data := `[{"arango":{"Plan":{"Collections":` + nothing + `,"DBServers":` + nothing + `,"AsyncReplication":` + nothing + `},
+			"Current":{"Collections":` + nothing + `},"Supervision":{"Health":` + nothing + `,"Maintenance":null},
+			"Target":{"CleanedServers":` + nothing + `,"FailedServers":` + nothing + `,"ToDo":` + nothing + `}}}]`
+		state, err := Parse([]byte(data))
+		if err != nil {
+			t.Errorf("%s: %v", nothing, err)
+			continue
+		}
+		if state.PlanKnown || state.CurrentKnown || state.Maintenance || len(state.Shards) > 0 || len(state.Jobs) > 0 {
+			t.Errorf("%s: state is %+v", nothing, state)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, data := range map[string]string{
+		"nothing":               ``,
+		"no transaction":        `[]`,
+		"two transactions":      `[{"arango":{}},{"arango":{}}]`,
+		"no tree":               `[{}]`,
+		"servers are no list":   `[{"arango":{"Plan":{"Collections":{"d":{"c":{"shards":{"s":{"a":1}}}}}}}}]`,
+		"servers are no text":   `[{"arango":{"Plan":{"Collections":{"d":{"c":{"shards":{"s":[1]}}}}}}}]`,
+		"shards are a list":     `[{"arango":{"Plan":{"Collections":{"d":{"c":{"shards":["s"]}}}}}}]`,
+		"cleaned is an object":  `[{"arango":{"Target":{"CleanedServers":{"a":1}}}}]`,
+		"replication is a word": `[{"arango":{"Plan":{"Collections":{"d":{"c":{"replicationFactor":"many"}}}}}}]`,
+		"leader is a number":    `[{"arango":{"Plan":{"AsyncReplication":{"Leader":1}}}}]`,
+	} {
+		if _, err := Parse([]byte(data)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestJobThatCounts(t *testing.T) {
+	job := func(id, kind, server string, state JobState) Job {
+		return Job{ID: id, Type: kind, Server: server, State: state}
+	}
+	cases := []struct {
+		name string
+		jobs []Job
+		want string
+	}{
+		{"none", nil, ""},
+		{"of another server", []Job{job("1", CleanOutServer, "B", ToDo)}, ""},
+		{"of another type", []Job{job("1", ResignLeadership, "A", ToDo)}, ""},
+		{"the newest", []Job{job("9", CleanOutServer, "A", Failed), job("10", CleanOutServer, "A", Finished)}, "10"},
+		{"one that runs before a newer one that does not", []Job{job("9", CleanOutServer, "A", Pending), job("10", CleanOutServer, "A", Failed)}, "9"},
+		{"the newest of those that run", []Job{job("9", CleanOutServer, "A", Pending), job("10", CleanOutServer, "A", ToDo)}, "10"},
+	}
+	for _, c := range cases {
+		state := State{Jobs: c.jobs}
+		if got := state.Job(CleanOutServer, "A").ID; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if older(Job{ID: "9"}, Job{ID: "10"}) >= 0 || older(Job{ID: "10-2"}, Job{ID: "9"}) <= 0 {
+		t.Error("ids are not ordered as numbers")
+	}
+}
+
+func TestAgree(t *testing.T) {
+	pool := map[string]string{"a": "tcp://a:1", "b": "tcp://b:1", "c": "tcp://c:1"}
+	fresh := map[string]Ack{"a": {90, 0.2}, "b": {94, 0}, "c": {94, 0.9}}
+	config := func(id, leader string, commit uint64, acked map[string]Ack) Config {
+		return Config{ID: id, Leader: leader, Commit: commit, Acked: acked, Patience: 1, Size: 3, Pool: pool}
+	}
+	cases := []struct {
+		name      string
+		configs   []Config
+		problem   string // part of it
+		following []string
+		holding   []string
+	}{
+		{"one is behind", []Config{config("a", "b", 90, nil), config("b", "b", 94, fresh), config("c", "b", 93, nil)}, "", []string{"a", "b", "c"}, []string{"b", "c"}},
+		{"one is silent", []Config{config("b", "b", 94, fresh), config("c", "b", 94, nil)}, "", []string{"b", "c"}, []string{"b", "c"}},
+		{"only the leader", []Config{config("b", "b", 94, fresh)}, "only 1 of 3", []string{"b"}, []string{"b"}},
+		{"the leader is silent", []Config{config("a", "b", 94, nil), config("c", "b", 94, nil)}, "leader b does not answer", []string{"a", "c"}, nil},
+		{"two leaders", []Config{config("b", "b", 94, fresh), config("c", "c", 95, fresh)}, "b says b; c says c", nil, nil},
+		{"one knows none", []Config{config("a", "", 94, nil), config("b", "b", 94, fresh), config("c", "b", 94, nil)}, "", []string{"b", "c"}, []string{"b", "c"}},
+		{"nobody knows one", []Config{config("a", "", 94, nil), config("b", "", 94, fresh)}, "no agent knows a leader", nil, nil},
+		{"the leader has not heard of them", []Config{config("a", "b", 94, nil), config("b", "b", 94, map[string]Ack{"a": {94, 1.5}}), config("c", "b", 94, nil)}, "only 1 of 3", []string{"b"}, []string{"b"}},
+		{"a leader without entries", []Config{config("a", "b", 0, nil), config("b", "b", 0, fresh), config("c", "b", 0, nil)}, "", []string{"a", "b", "c"}, nil},
+		{"one answers at two addresses, differently", []Config{config("a", "b", 94, nil), config("b", "b", 94, fresh), config("a", "c", 94, nil)}, "different leaders", nil, nil},
+		{"nobody", nil, "no agent knows", nil, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			view := Agree(c.configs)
+			if (view.Problem == "") != (c.problem == "") || !strings.Contains(view.Problem, c.problem) {
+				t.Errorf("problem is %q, want it to say %q", view.Problem, c.problem)
+			}
+			if diff := cmp.Diff(c.following, view.Following); diff != "" {
+				t.Errorf("following (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.holding, view.Holding); diff != "" {
+				t.Errorf("holding (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// One agent's opinion of the size does not hide another's: the largest counts.
+func TestAgreeOnTheLargestSize(t *testing.T) {
+	acked := map[string]Ack{"b": {1, 0}}
+	view := Agree([]Config{{ID: "a", Leader: "a", Commit: 1, Size: 2, Patience: 1, Acked: acked}, {ID: "b", Leader: "a", Commit: 1, Size: 5}})
+	if view.Size != 5 || view.Quorum != 3 || view.Problem == "" {
+		t.Errorf("view is %+v", view)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`[{"arango":{"Plan":{"Collections":{"_system":{"1":{"name":"c","replicationFactor":2,"shards":{"s1":["_A","B"]}}}},"DBServers":{"A":"none","B":"none"}},
+		"Current":{"Collections":{"_system":{"1":{"s1":{"servers":["_A","B"]}}}}},"Supervision":{"Health":{"B":{"Status":"GOOD"}}},
+		"Target":{"CleanedServers":["A"],"Failed":{"7":{"type":"cleanOutServer","server":"A","timeFinished":"2026-01-01T00:00:00Z"}}}}}]`))
+	f.Add([]byte(`[{"arango":{"Plan":{"Collections":[],"AsyncReplication":{"Leader":"S"},"Singles":{"S":"none"}},"Supervision":{"Maintenance":"x"}}}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		state, err := Parse(data)
+		if err != nil {
+			return
+		}
+		for _, server := range append(state.DBServers, "", "A", "_A") {
+			use := state.Usage(server)
+			// A server that may be replaced is the only good holder of nothing, and what it leads is in one of the lists.
+			if len(use.Leads) > len(use.Planned)+len(use.Current) || len(use.Alone) > len(state.Shards) {
+				t.Errorf("%q: usage is %+v", server, use)
+			}
+			if left, needed := state.Room(server); left > len(state.DBServers) || needed < 1 {
+				t.Errorf("%q: room for %d, needed %d", server, left, needed)
+			}
+			state.Job(CleanOutServer, server)
+		}
+	})
+}
+
+func FuzzAgree(f *testing.F) {
+	f.Add([]byte(`{"leaderId":"a","commitIndex":9,"lastAcked":{"a":{"lastAckedTime":0,"lastAckedIndex":9},"b":{"lastAckedTime":0.5,"lastAckedIndex":9}},"configuration":{"id":"a","pool":{"a":"tcp://a:1","b":"tcp://b:1"},"agency size":2}}`),
+		[]byte(`{"leaderId":"a","commitIndex":9,"configuration":{"id":"b","pool":[],"agency size":2}}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var configs []Config
+		for _, data := range [][]byte{first, second} {
+			if config, err := ParseConfig(data); err == nil {
+				configs = append(configs, config)
+			}
+		}
+		view := Agree(configs)
+		if view.Problem != "" {
+			return
+		}
+		if len(view.Following) < view.Quorum || 2*view.Quorum <= view.Size || len(view.Holding) > len(view.Following) || view.Leader == "" {
+			t.Errorf("nothing is wrong with %+v", view)
+		}
+	})
+}
