@@ -12,14 +12,22 @@ import (
 
 // Compile builds the workload program to the file out. Unlike the lab's other programs it is part of this source tree
 // and small, so it is built each time and never out of date.
-func Compile(ctx context.Context, out string) error {
+func Compile(ctx context.Context, out string) error { return compile(ctx, ".", "workload", out) }
+
+// CompileUsher builds usher to the file out, as it runs in images.
+func CompileUsher(ctx context.Context, out string) error {
+	return compile(ctx, filepath.Join("..", ".."), "usher", out)
+}
+
+// compile builds a command of the module in dir, which is seen from here.
+func compile(ctx context.Context, dir, command, out string) error {
 	// The lab is always run from its source tree.
 	_, file, _, _ := runtime.Caller(0)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./cmd/workload")
-	cmd.Dir = filepath.Dir(file)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./cmd/"+command)
+	cmd.Dir = filepath.Join(filepath.Dir(file), dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the workload program: %w\n%s", err, strings.TrimSpace(string(said)))
+		return fmt.Errorf("building %s: %w\n%s", command, err, strings.TrimSpace(string(said)))
 	}
 	return nil
 }

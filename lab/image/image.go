@@ -19,7 +19,10 @@ import (
 // Name is the image's reference. Its tag is not "latest", so that pods default to imagePullPolicy IfNotPresent.
 const Name = "lab.usher.sh/workload:lab"
 
-// Program is the path of the workload program inside the image, and the image's entry point.
+// UsherName is the reference of an image of usher.
+const UsherName = "lab.usher.sh/usher:lab"
+
+// Program is the path of an image's main program, its entry point.
 const Program = "/workload"
 
 // File is a program of the host to be put into an image.
@@ -28,7 +31,7 @@ type File struct {
 	To   string // absolute path in the image
 }
 
-// Write packs the workload program and the files into an image called name, in docker-archive format.
+// Write packs the main program and the files into an image called name, in docker-archive format.
 func Write(w io.Writer, name, program string, files ...File) error {
 	layer, err := layerOf(append([]File{{From: program, To: Program}}, files...))
 	if err != nil {

@@ -32,6 +32,7 @@ type Options struct {
 	Tainted bool              // take only pods that tolerate realnode.Taint
 	Memory  resource.Quantity // for the pods of each node together; zero is all that the machine has
 	Files   []image.File      // further static programs in the image, for example etcd
+	Images  []string          // archives of further images, as package image writes them
 }
 
 // nodeGroup is the group of all kubelets; RBAC alone, without the node authorizer, gives it nothing.
@@ -55,7 +56,7 @@ func Nodes(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface,
 	if err != nil {
 		return nil, err
 	}
-	started, err := startAll(ctx, c, o, archive)
+	started, err := startAll(ctx, c, o, append([]string{archive}, o.Images...))
 	if err == nil {
 		err = awaitUsable(ctx, client, started)
 	}
@@ -78,12 +79,12 @@ func allowKubelets(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-func startAll(ctx context.Context, c *cluster.Cluster, o Options, archive string) ([]*realnode.Node, error) {
+func startAll(ctx context.Context, c *cluster.Cluster, o Options, images []string) ([]*realnode.Node, error) {
 	all := make([]*realnode.Node, o.Count)
 	errs := make([]error, o.Count)
 	var wg sync.WaitGroup
 	for i := range o.Count {
-		wg.Go(func() { all[i], errs[i] = startOne(ctx, c, o, i, archive) })
+		wg.Go(func() { all[i], errs[i] = startOne(ctx, c, o, i, images) })
 	}
 	wg.Wait()
 	var started []*realnode.Node
@@ -95,7 +96,7 @@ func startAll(ctx context.Context, c *cluster.Cluster, o Options, archive string
 	return started, errors.Join(errs...)
 }
 
-func startOne(ctx context.Context, c *cluster.Cluster, o Options, i int, archive string) (*realnode.Node, error) {
+func startOne(ctx context.Context, c *cluster.Cluster, o Options, i int, images []string) (*realnode.Node, error) {
 	name := fmt.Sprintf("%s-%d", o.Prefix, i+1)
 	dir := filepath.Join(c.RealNodes(), name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -115,7 +116,7 @@ func startOne(ctx context.Context, c *cluster.Cluster, o Options, i int, archive
 	return realnode.Start(ctx, realnode.Config{
 		Name: name, Labels: labels, Tainted: o.Tainted, Memory: o.Memory,
 		Dir: dir, Processes: c.Processes(), Kubeconfig: kubeconfig, ClientCA: c.ClientCA(),
-		Cache: c.Cache, Images: []string{archive}, EndWithParent: c.EndWithParent,
+		Cache: c.Cache, Images: images, EndWithParent: c.EndWithParent,
 	})
 }
 
