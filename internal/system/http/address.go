@@ -61,7 +61,7 @@ func check(text string) error {
 		return errors.New("no host")
 	}
 	if slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) {
-		return errors.New("a part of the path is . or ..")
+		return errors.New("a part of the path is one dot or two")
 	}
 	return nil
 }

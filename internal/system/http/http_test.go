@@ -55,7 +55,9 @@ func says(status int, body string) func(*nethttp.Request) (*nethttp.Response, er
 	}
 }
 
-func breaks(*nethttp.Request) (*nethttp.Response, error) { return nil, errors.New("connection refused") }
+func breaks(*nethttp.Request) (*nethttp.Response, error) {
+	return nil, errors.New("connection refused")
+}
 
 // hangs until it is told to stop.
 func hangs(r *nethttp.Request) (*nethttp.Response, error) {
@@ -194,7 +196,7 @@ func TestValuesAreEscaped(t *testing.T) {
 	for _, c := range []struct{ id, asked, says string }{
 		{id: "a b/c?d=e&f#g%h+i", asked: "GET http://one/n/a%20b%2Fc%3Fd%3De%26f%23g%25h%2Bi?q=a%20b%2Fc%3Fd%3De%26f%23g%25h%2Bi"},
 		{id: "x:1", asked: "GET http://one/n/x:1?q=x:1"},
-		{id: "..", says: "a part of the path is . or .."},
+		{id: "..", says: "a part of the path is one dot or two"},
 		{id: "../../admin", asked: "GET http://one/n/..%2F..%2Fadmin?q=..%2F..%2Fadmin", says: "a part of the path"},
 	} {
 		t.Run(c.id, func(t *testing.T) {
@@ -364,4 +366,6 @@ type always struct {
 	body   string
 }
 
-func (a always) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) { return says(a.status, a.body)(r) }
+func (a always) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
+	return says(a.status, a.body)(r)
+}

@@ -101,6 +101,7 @@ func (c *Cluster) Status(ctx context.Context, url string) (etcd.Status, error) {
 		}
 	case Mistaken:
 		s.Leader = c.another(s.Leader)
+	default:
 	}
 	return s, nil
 }
@@ -175,6 +176,7 @@ func (c *Cluster) at(ctx context.Context, url string) (*member, error) {
 		return nil, context.DeadlineExceeded
 	case Errs:
 		return nil, errors.New("etcdserver: request timed out")
+	default:
 	}
 	for _, m := range c.members {
 		if m.up && !m.hidden && (url == URL(m.name) || url == Service) {

@@ -18,7 +18,7 @@ import (
 type Cluster struct {
 	mu      sync.Mutex
 	members []*member
-	configs [][]voter // that were ever proposed; the first is empty
+	configs [][]voter         // that were ever proposed; the first is empty
 	gone    map[uint64]string // names of members that were removed
 	alarms  []etcd.Alarm
 	writes  []write
