@@ -82,7 +82,7 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 		return errNotServed
 	}
 	var requests api.EvictionRequestList
-	if err := g.Client.List(ctx, &requests, client.InNamespace(action.Pod.Namespace)); err != nil {
+	if err := g.Client.List(ctx, &requests, client.InNamespace(action.Pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing eviction requests: %w", err)
 	}
 	for i := range requests.Items {
@@ -91,7 +91,7 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 		if pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
 		}
-		if err := g.patchRequest(ctx, request, api.EvictionRequestIntentWithdrawn); client.IgnoreNotFound(err) != nil {
+		if err := g.patchRequest(ctx, request.DeepCopy(), api.EvictionRequestIntentWithdrawn); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -150,10 +150,10 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 	return nil
 }
 
-// Evictions returns the Evictions of exactly this pod.
+// Evictions returns the Evictions of exactly this pod. They must not be changed.
 func Evictions(ctx context.Context, reader client.Reader, pod snapshot.Key, uid types.UID) ([]*api.Eviction, error) {
 	var list api.EvictionList
-	if err := reader.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing evictions: %w", err)
 	}
 	var found []*api.Eviction

@@ -40,9 +40,11 @@ func newHouse(t *testing.T, replicas int) *house {
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, v1alpha1.AddToScheme(scheme))
-	c, err := client.New(l.RESTConfig(), client.Options{Scheme: scheme})
-	must(t, err)
 	config := l.RESTConfig()
+	config.WarningHandler = rest.NoWarnings{}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	must(t, err)
+	config = l.RESTConfig()
 	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	policies, err := rest.RESTClientFor(config)

@@ -24,7 +24,7 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 		return nil
 	}
 	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(f.policy.Namespace)); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(f.policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing eviction requests: %w", err)
 	}
 	for i := range list.Items {

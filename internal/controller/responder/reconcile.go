@@ -161,7 +161,7 @@ func holds(policy *v1alpha1.EvictionPolicy) bool {
 
 func (s *shell) requests(ctx context.Context, namespace string) ([]*api.EvictionRequest, error) {
 	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing eviction requests: %w", err)
 	}
 	requests := make([]*api.EvictionRequest, len(list.Items))
@@ -173,7 +173,7 @@ func (s *shell) requests(ctx context.Context, namespace string) ([]*api.Eviction
 
 func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
 	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing evictions: %w", err)
 	}
 	var evictions []*api.Eviction
