@@ -1,0 +1,21 @@
+// Package realetcd asks whether plain drains of real nodes, one after the other, leave a real etcd cluster on them whole
+// and serving, with Usher and without.
+package realetcd
+
+import (
+	"flag"
+	"testing"
+
+	"usher.sh/usher/lab/testlab"
+)
+
+var (
+	rounds = flag.Int("rounds", 3, "how many times every node is drained")
+	seed   = flag.Uint64("seed", 1, "seed of the moments at which managers are killed and the apiserver is restarted")
+	budget = flag.Bool("budget", false, "also compare with a PodDisruptionBudget over the members")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testlab.Main(m)
+}

@@ -1,0 +1,131 @@
+package realetcd
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"usher.sh/usher/lab/realnode"
+	"usher.sh/usher/lab/testlab"
+)
+
+// figures are what a run showed.
+type figures struct {
+	acknowledged, failed int
+	lost                 []string
+	pause                span
+	below                []span // fewer than a quorum of members served
+	none                 []span // no member served
+	slowest              time.Duration
+	leaves               int
+	leading              []leave // of members that led when their pods were deleted
+	drains, reruns       int
+	drainTime            time.Duration
+	whole                time.Duration
+}
+
+// drainAll drains every node in turn, as often as asked, while somebody writes and somebody looks. during is called at the
+// beginning of every drain.
+func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds int, during func(drain int)) figures {
+	t.Helper()
+	begin := time.Now()
+	watch, sampler, writers := e.watchLeaves(t), e.startSampler(t), e.startWriters(t)
+	kubectl := e.lab.Binary(t, "kubectl")
+	for i := range rounds * len(nodes) {
+		node := nodes[i%len(nodes)].Name
+		during(i)
+		if err := d.drain(t.Context(), node); err != nil {
+			t.Error(err)
+		}
+		if err := e.uncordon(t.Context(), kubectl, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.lab.WaitReady(t, e.namespace, testlab.Labels(name), size)
+	writers.stop()
+	sampler.stop()
+	f := figures{
+		pause: writers.pause(), below: together(size-quorum+1, sampler.down[:]...), none: together(size, sampler.down[:]...),
+		slowest: sampler.slow, drains: d.drains, reruns: d.reruns, drainTime: d.took, whole: time.Since(begin),
+	}
+	for _, n := range writers.failed {
+		f.failed += n
+	}
+	var err error
+	if f.acknowledged, f.lost, err = writers.check(t.Context(), e.client(t, e.endpoints()...)); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range watch.list() {
+		f.leaves++
+		if leader, known := sampler.leader(l.at); !known || leader == l.member {
+			f.leading = append(f.leading, l)
+		}
+	}
+	e.compareHashes(t)
+	return f
+}
+
+// compareHashes fails the test when members hold different data.
+func (e *etcd) compareHashes(t *testing.T) {
+	t.Helper()
+	client := e.client(t, e.endpoints()...)
+	answer, err := client.Put(t.Context(), "end", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first uint32
+	for i, endpoint := range e.endpoints() {
+		// The read makes sure that the member has that revision.
+		if _, err := e.client(t, endpoint).Get(t.Context(), "end"); err != nil {
+			t.Fatal(err)
+		}
+		hash, err := client.HashKV(t.Context(), endpoint, answer.Header.Revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = hash.Hash
+		}
+		if hash.Hash != first {
+			t.Errorf("%s holds other data than %s", member(i), member(0))
+		}
+	}
+}
+
+func (f figures) log(t *testing.T, who string) {
+	t.Helper()
+	t.Logf("%s: %d drains in %.1f s (%.1f s in all), run again %d times; %d writes acknowledged, %d failed, %d lost",
+		who, f.drains, f.drainTime.Seconds(), f.whole.Seconds(), f.reruns, f.acknowledged, f.failed, len(f.lost))
+	t.Logf("%s: longest write pause %d ms; slowest read %d ms; below a quorum %d times, %d ms in all; nobody served %d times, %d ms in all",
+		who, f.pause.length().Milliseconds(), f.slowest.Milliseconds(), len(f.below), sum(f.below).Milliseconds(), len(f.none), sum(f.none).Milliseconds())
+	t.Logf("%s: %d pods of members were deleted, %d of them while leading", who, f.leaves, len(f.leading))
+}
+
+// check fails the test for whatever must never be.
+func (f figures) check(t *testing.T, drains int) {
+	t.Helper()
+	for _, lost := range f.lost {
+		t.Errorf("a write was lost: %s", lost)
+	}
+	for _, s := range f.below {
+		t.Errorf("fewer than %d members served for %d ms, from %s", quorum, s.length().Milliseconds(), s.from.Format(time.TimeOnly))
+	}
+	for _, l := range f.leading {
+		t.Errorf("%s was deleted at %s while it led", member(l.member), l.at.Format(time.TimeOnly))
+	}
+	if f.drains != drains {
+		t.Errorf("%d of %d drains ended", f.drains, drains)
+	}
+	if f.leaves < drains {
+		t.Errorf("%d pods of members were deleted in %d drains, want one in each: the nodes were empty", f.leaves, drains)
+	}
+	if f.acknowledged == 0 {
+		t.Error("no write was acknowledged")
+	}
+}
+
+func nothing(int) {}
+
+func pauses(with, without figures) string {
+	return fmt.Sprintf("longest write pause: usher %d ms, without %d ms", with.pause.length().Milliseconds(), without.pause.length().Milliseconds())
+}

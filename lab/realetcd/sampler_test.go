@@ -1,0 +1,165 @@
+package realetcd
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	sampleEvery = 50 * time.Millisecond
+	// readLimit is far above what a read takes while leadership moves, and below what a member takes to come back.
+	readLimit = 2 * time.Second
+)
+
+// sampler asks the members, each by itself, whether they serve and who leads.
+type sampler struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	down  [size][]span // a linearizable read through the member failed
+	slow  time.Duration
+	votes [size]vote
+	leads []lead
+}
+
+// vote is whom a member calls leader.
+type vote struct{ leader, term uint64 }
+
+// lead is that a quorum has begun to call a member leader.
+type lead struct {
+	at     time.Time // no later than when they were asked
+	member int
+	term   uint64
+}
+
+func (e *etcd) startSampler(t *testing.T) *sampler {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &sampler{cancel: cancel}
+	ids := e.ids(t)
+	for i := range size {
+		reads, asks := e.asker(t, i), e.asker(t, i)
+		s.running.Go(func() { s.read(ctx, reads, i) })
+		s.running.Go(func() { s.ask(ctx, asks, i, ids) })
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// ids are the members' places by their ids.
+func (e *etcd) ids(t *testing.T) map[uint64]int {
+	t.Helper()
+	found := map[uint64]int{}
+	for i := range size {
+		answer, err := e.asker(t, i).Status(t.Context(), e.url(i, clientPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[answer.Header.MemberId] = i
+	}
+	return found
+}
+
+// stop returns when nobody is asked any more; then what was seen may be read.
+func (s *sampler) stop() {
+	s.cancel()
+	s.running.Wait()
+}
+
+func (s *sampler) read(ctx context.Context, client *clientv3.Client, i int) {
+	var since time.Time
+	end := func(at time.Time) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !since.IsZero() {
+			s.down[i] = append(s.down[i], span{since, at})
+		}
+		since = time.Time{}
+	}
+	each(ctx, func() {
+		begin := time.Now()
+		limited, cancel := context.WithTimeout(ctx, readLimit)
+		defer cancel()
+		_, err := client.Get(limited, "any")
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			end(begin)
+			s.took(time.Since(begin))
+		case since.IsZero():
+			since = begin
+		}
+	})
+	end(time.Now())
+}
+
+func (s *sampler) took(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = max(s.slow, d)
+}
+
+func (s *sampler) ask(ctx context.Context, client *clientv3.Client, i int, ids map[uint64]int) {
+	each(ctx, func() {
+		begin := time.Now()
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		answer, err := client.Status(limited, client.Endpoints()[0])
+		if err != nil {
+			s.hear(i, vote{}, ids, begin)
+			return
+		}
+		s.hear(i, vote{answer.Leader, answer.RaftTerm}, ids, begin)
+	})
+}
+
+// hear counts a member's vote, the last of each.
+func (s *sampler) hear(i int, v vote, ids map[uint64]int, asked time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.votes[i] = v
+	same := 0
+	for _, other := range s.votes {
+		if other == v {
+			same++
+		}
+	}
+	leader, known := ids[v.leader]
+	if same < quorum || !known {
+		return
+	}
+	if last := len(s.leads) - 1; last < 0 || s.leads[last].term < v.term {
+		s.leads = append(s.leads, lead{asked, leader, v.term})
+	}
+}
+
+// leader is who led at that time; false if nobody was known to.
+func (s *sampler) leader(at time.Time) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	member, known := 0, false
+	for _, l := range s.leads {
+		if !l.at.After(at) {
+			member, known = l.member, true
+		}
+	}
+	return member, known
+}
+
+func each(ctx context.Context, do func()) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			do()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
