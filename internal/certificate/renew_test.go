@@ -168,7 +168,7 @@ func TestRenewForYears(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := begin
 		m, next := renewed(t, Material{}, now)
-		for range 25 {
+		for range 12 {
 			before, bundle := now, m.Bundle
 			now = next.Add(time.Duration(rapid.Int64Range(0, int64(20*24*time.Hour)).Draw(t, "late")))
 			m, next = renewed(t, m, now)

@@ -17,6 +17,9 @@ on pods and namespaces. Webhooks go first, so that nothing is refused any more; 
 the policies, for which the manager undoes what it has prepared. What could not be
 undone is named.`
 
+// undoPatience is how long the manager may take to undo what it has prepared in the systems.
+const undoPatience = 2 * time.Minute
+
 // UninstallOptions is what `usher uninstall` was asked for.
 type UninstallOptions struct {
 	genericiooptions.IOStreams
@@ -54,5 +57,6 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
+	cluster.UndoPatience = undoPatience
 	return cluster.Remove(ctx, objects, namespace, o.dryRun)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,8 @@ type Cluster struct {
 	Client client.WithWatch
 	// Out gets a line for each step.
 	Out io.Writer
+	// UndoPatience is how long the manager may take to undo what it has prepared, when its policies are removed.
+	UndoPatience time.Duration
 }
 
 // LifecycleServed reports whether the cluster has the eviction request API itself.

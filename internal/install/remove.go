@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,9 +17,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/certificate"
 )
-
-// undoPatience is how long the manager may take to undo what it has prepared, when its policies are removed.
-const undoPatience = 2 * time.Minute
 
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
 // with dryRun. Webhooks go first, so that nothing is refused when nobody answers any more; the manager goes after the
@@ -101,7 +97,7 @@ func (r remover) policies(ctx context.Context) error {
 	if err := r.deleteAll(ctx, all); err != nil || r.dryRun {
 		return err
 	}
-	patient, cancel := context.WithTimeoutCause(ctx, undoPatience, fmt.Errorf("not within %s", undoPatience))
+	patient, cancel := context.WithTimeoutCause(ctx, r.UndoPatience, fmt.Errorf("not within %s", r.UndoPatience))
 	defer cancel()
 	for _, policy := range all {
 		err := r.wait(patient, policy, func(now *unstructured.Unstructured) (bool, string) {

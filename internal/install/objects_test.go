@@ -1,0 +1,117 @@
+package install
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func objects(t *testing.T, o Options) []*unstructured.Unstructured {
+	t.Helper()
+	all, err := Objects(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func text(t *testing.T, all []*unstructured.Unstructured) string {
+	t.Helper()
+	var b strings.Builder
+	for _, object := range all {
+		data, err := yaml.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("---\n")
+		b.Write(data)
+	}
+	return b.String()
+}
+
+func has(all []*unstructured.Unstructured, ref string) bool {
+	return slices.ContainsFunc(all, func(o *unstructured.Unstructured) bool { return strings.HasPrefix(Ref(o), ref) })
+}
+
+func TestObjectsInOrder(t *testing.T) {
+	var kinds []string
+	for _, object := range objects(t, Options{}) {
+		if kind := object.GetKind(); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	want := []string{
+		"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding",
+		"Service", "PodDisruptionBudget", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+	}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("kinds %v, want %v", kinds, want)
+	}
+}
+
+func TestObjectsInAnotherNamespace(t *testing.T) {
+	all := objects(t, Options{Namespace: "guards"})
+	if strings.Contains(text(t, all), DefaultNamespace) {
+		t.Errorf("%s is named in:\n%s", DefaultNamespace, text(t, all))
+	}
+	for _, object := range all {
+		if ns := object.GetNamespace(); ns != "" && ns != "guards" {
+			t.Errorf("%s", Ref(object))
+		}
+	}
+}
+
+func TestObjectsWithImage(t *testing.T) {
+	if all := text(t, objects(t, Options{Image: "registry.example/usher:v1"})); !strings.Contains(all, "image: registry.example/usher:v1\n") {
+		t.Error("the image is not there")
+	}
+}
+
+func TestObjectsByURL(t *testing.T) {
+	all := objects(t, Options{URL: "https://127.0.0.1:8443/"})
+	for _, absent := range []string{"deployment/", "service/", "poddisruptionbudget/"} {
+		if has(all, absent) {
+			t.Errorf("%s is there", absent)
+		}
+	}
+	webhooks := text(t, pick(all, isWebhook))
+	for _, url := range []string{"/leave", "/create", "/policy"} {
+		if !strings.Contains(webhooks, "url: https://127.0.0.1:8443"+url+"\n") {
+			t.Errorf("no webhook calls %s:\n%s", url, webhooks)
+		}
+	}
+	if strings.Contains(webhooks, "service:") {
+		t.Error("a webhook calls a service as well")
+	}
+}
+
+func TestLifecycleOnlyWhereItIsNotServed(t *testing.T) {
+	const ours = "customresourcedefinition/evictionrequests.lifecycle.usher.sh"
+	if !has(objects(t, Options{}), ours) || has(objects(t, Options{LifecycleServed: true}), ours) {
+		t.Error("our copy of the eviction request API belongs to clusters without it, and to no others")
+	}
+	if !has(objects(t, Options{LifecycleServed: true}), "customresourcedefinition/evictionpolicies.usher.sh") {
+		t.Error("policies belong to all")
+	}
+}
+
+// TestEveryWebhookIsScoped: a webhook that fails closed must never be asked about what is not governed.
+func TestEveryWebhookIsScoped(t *testing.T) {
+	for _, object := range pick(objects(t, Options{}), isWebhook) {
+		webhooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		for _, each := range webhooks {
+			webhook, _ := each.(map[string]any)
+			_, byNamespace := webhook["namespaceSelector"]
+			_, byObject := webhook["objectSelector"]
+			if webhook["name"] != "policy.usher.sh" && !byNamespace && !byObject {
+				t.Errorf("%s is asked about everything", webhook["name"])
+			}
+			if webhook["timeoutSeconds"] == nil || webhook["sideEffects"] == nil || webhook["failurePolicy"] == nil {
+				t.Errorf("%s leaves something to defaults", webhook["name"])
+			}
+		}
+	}
+}

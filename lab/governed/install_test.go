@@ -1,0 +1,197 @@
+package governed
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/install"
+	"usher.sh/usher/lab/testlab"
+)
+
+// TestKustomize: config/default is what usher install applies.
+func TestKustomize(t *testing.T) {
+	l := testlab.Get(t)
+	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "usher.sh/usher").Output()
+	must(t, err)
+	built := run(t, l.Binary(t, "kubectl"), "kustomize", filepath.Join(strings.TrimSpace(string(root)), "config", "default"))
+	if built.code != 0 {
+		t.Fatal(built.out)
+	}
+	got := map[string]any{}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(built.out), len(built.out))
+	for {
+		var object unstructured.Unstructured
+		if decoder.Decode(&object.Object) != nil {
+			break
+		}
+		got[install.Ref(&object)] = normal(t, object.Object)
+	}
+	want := map[string]any{}
+	objects, err := install.Objects(install.Options{})
+	must(t, err)
+	for _, object := range objects {
+		want[install.Ref(object)] = normal(t, object.Object)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-install +kustomize):\n%s", diff)
+	}
+}
+
+// normal is the object as JSON has it, so that numbers are of one type.
+func normal(t *testing.T, object map[string]any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(object)
+	must(t, err)
+	var same map[string]any
+	must(t, json.Unmarshal(text, &same))
+	return same
+}
+
+// TestInstall installs with the manager as a Deployment, on simulated nodes, and takes everything away again.
+func TestInstall(t *testing.T) {
+	for name, options := range map[string][]testlab.Option{
+		"with the eviction request API":    nil,
+		"without the eviction request API": {testlab.WithoutEvictionRequestAPI()},
+	} {
+		t.Run(name, func(t *testing.T) { installAndRemove(t, testlab.Start(t, options...), options == nil) })
+	}
+}
+
+func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
+	l.Nodes(t, 3)
+	before := everything(t, l)
+	usher := func(args ...string) result {
+		t.Helper()
+		return run(t, l.Usher(t), append(args, "--kubeconfig", l.Kubeconfig())...)
+	}
+	ok := func(r result) string {
+		t.Helper()
+		if r.code != 0 {
+			t.Fatalf("exit code %d:\n%s", r.code, r.out)
+		}
+		return r.out
+	}
+	t.Run("dry runs change nothing", func(t *testing.T) {
+		ok(usher("install", "--dry-run=client"))
+		ok(usher("install", "--dry-run=server"))
+		ok(usher("uninstall", "--dry-run"))
+		added(t, before, everything(t, l))
+	})
+	t.Run("install", func(t *testing.T) {
+		out := ok(usher("install"))
+		for _, part := range []string{"deployment/usher-manager in usher-system created", "of 2 replicas are of this version", "installed"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("no %q in:\n%s", part, out)
+			}
+		}
+		if strings.Contains(out, "lifecycle.usher.sh") == served {
+			t.Errorf("our copy of the eviction request API, where the cluster serves it (%t):\n%s", served, out)
+		}
+	})
+	t.Run("again", func(t *testing.T) {
+		for line := range strings.Lines(ok(usher("install"))) {
+			if !strings.HasSuffix(line, " unchanged\n") && !strings.HasPrefix(line, "installed") {
+				t.Error(line)
+			}
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		out := ok(usher("install", "--image", "usher:next"))
+		if !strings.Contains(out, "deployment/usher-manager in usher-system configured") {
+			t.Error(out)
+		}
+		for _, p := range l.WaitReady(t, "usher-system", nil, 2) {
+			if p.Spec.Containers[0].Image != "usher:next" {
+				t.Errorf("%s runs %s", p.Name, p.Spec.Containers[0].Image)
+			}
+		}
+	})
+	t.Run("people", func(t *testing.T) {
+		for _, role := range []string{"view", "edit", "admin"} {
+			r, err := l.Client().RbacV1().ClusterRoles().Get(t.Context(), role, metav1.GetOptions{})
+			must(t, err)
+			text, err := json.Marshal(r.Rules)
+			must(t, err)
+			if !bytes.Contains(text, []byte("evictionpolicies")) {
+				t.Errorf("role %s has no rights on policies", role)
+			}
+		}
+	})
+	t.Run("uninstall", func(t *testing.T) {
+		ns := l.Namespace(t)
+		l.Pod(t, ns, "a", member)
+		ok(usher("uninstall"))
+		now := everything(t, l)
+		maps.DeleteFunc(now, func(key string, _ bool) bool { return strings.Contains(key, ns) })
+		added(t, before, now)
+		p, err := l.Client().CoreV1().Pods(ns).Get(t.Context(), "a", metav1.GetOptions{})
+		must(t, err)
+		if label, ok := p.Labels[v1alpha1.PolicyLabel]; ok {
+			t.Errorf("the pod has the label %s of a policy", label)
+		}
+		if out := ok(usher("uninstall")); out != "" {
+			t.Errorf("removed a second time:\n%s", out)
+		}
+	})
+}
+
+// added fails if there is more than before.
+func added(t *testing.T, before, now map[string]bool) {
+	t.Helper()
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if !before[key] {
+			t.Errorf("left behind: %s", key)
+		}
+	}
+}
+
+// everything lists all objects of the cluster, but those that come and go by themselves.
+func everything(t *testing.T, l *testlab.Lab) map[string]bool {
+	t.Helper()
+	asked, err := discovery.NewDiscoveryClientForConfig(l.RESTConfig())
+	must(t, err)
+	kinds, err := asked.ServerPreferredResources()
+	must(t, err)
+	c, err := dynamic.NewForConfig(l.RESTConfig())
+	must(t, err)
+	all := map[string]bool{}
+	for _, group := range kinds {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		must(t, err)
+		for _, kind := range group.APIResources {
+			if slices.Contains(kind.Verbs, "list") && kind.Name != "events" {
+				list(t, c, version.WithResource(kind.Name), all)
+			}
+		}
+	}
+	return all
+}
+
+func list(t *testing.T, c dynamic.Interface, resource schema.GroupVersionResource, into map[string]bool) {
+	t.Helper()
+	objects, err := c.Resource(resource).List(t.Context(), metav1.ListOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		return
+	}
+	must(t, err)
+	for _, o := range objects.Items {
+		into[strings.Join([]string{resource.GroupResource().String(), o.GetNamespace(), o.GetName()}, " ")] = true
+	}
+}
+
