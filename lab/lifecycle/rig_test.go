@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,7 +33,6 @@ import (
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -141,28 +142,16 @@ func installCRDs(t *testing.T, l *testlab.Lab) {
 		check(t, yaml.UnmarshalStrict(text, &crd.Object))
 		check(t, c.Create(t.Context(), crd))
 	}
-	waitEstablished(t, l)
+	waitServed(t, l)
 }
 
-// waitEstablished watches until the apiserver has taken both definitions up.
-func waitEstablished(t *testing.T, l *testlab.Lab) {
+// waitServed asks until discovery names both kinds, which it does a moment after the definitions are established. That
+// moment cannot be watched.
+func waitServed(t *testing.T, l *testlab.Lab) {
 	t.Helper()
-	web, err := rest.HTTPClientFor(l.RESTConfig())
-	check(t, err)
-	gvk := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-	c, err := apiutil.RESTClientForGVK(gvk, true, true, l.RESTConfig(), serializer.NewCodecFactory(clientgoscheme.Scheme), web)
-	check(t, err)
-	source := await.Source[*unstructured.Unstructured]{Client: c, Resource: "customresourcedefinitions"}
-	testlab.WaitFor(t, source, "the custom resources to be served", func(all []*unstructured.Unstructured) bool {
-		served := 0
-		for _, crd := range all {
-			conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-			for _, c := range conditions {
-				if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-					served++
-				}
-			}
-		}
-		return served == 2
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		_, served, err := apilifecycle.Discover(l.Client().Discovery())
+		return served, err
 	})
+	check(t, err)
 }
