@@ -39,31 +39,40 @@ type replica struct {
 	process                  *process.Process
 }
 
+// built is the program under test, which takes longer to link than a lab to start: once for all labs of a test binary.
 var built struct {
 	sync.Mutex
-	path map[*Lab]string
+	path string
 }
 
-// Usher builds usher on first use, into the lab's state folder, and returns its path.
+// Usher builds usher on first use and returns its path.
 func (l *Lab) Usher(tb testing.TB) string {
 	tb.Helper()
 	built.Lock()
 	defer built.Unlock()
-	if path := built.path[l]; path != "" {
-		return path
+	if built.path != "" {
+		return built.path
 	}
-	path := filepath.Join(l.cluster.Dir, "usher")
 	root, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "usher.sh/usher").Output()
 	check(tb, "finding usher's module", err)
-	build := exec.CommandContext(tb.Context(), "go", "build", "-o", path, "./cmd/usher")
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+	check(tb, "building usher", err)
+	path := filepath.Join(dir, "usher")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, "./cmd/usher")
 	build.Dir = strings.TrimSpace(string(root))
 	out, err := build.CombinedOutput()
 	check(tb, "building usher: "+string(out), err)
-	if built.path == nil {
-		built.path = map[*Lab]string{}
-	}
-	built.path[l] = path
+	built.path = path
 	return path
+}
+
+// removeUsher removes what Usher built.
+func removeUsher() {
+	built.Lock()
+	defer built.Unlock()
+	if built.path != "" {
+		_ = os.RemoveAll(filepath.Dir(built.path))
+	}
 }
 
 // Managers installs usher into the lab and starts n replicas of its manager, each as the service account and with no

@@ -71,6 +71,7 @@ func Main(m *testing.M, opts ...Option) {
 		if lab != nil {
 			lab.end()
 		}
+		removeUsher()
 	})
 	shared.Unlock()
 	interrupted := make(chan os.Signal, 1)
