@@ -40,7 +40,7 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	}
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
-		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, WayOut: b.WayOut, Dead: b.Never}
+		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, WayOut: b.WayOut, Dead: verdict.Answer == eviction.Never}
 		if b.Retry > 0 {
 			at.Retry = page.Now.Add(b.Retry)
 		}

@@ -18,6 +18,12 @@ const (
 // "role/member".
 const VerdictCause = "UsherVerdict"
 
+// RetryCause is the type of the cause in a refusal that says when it is worth asking again, as a duration.
+//
+// It is no Retry-After header, because client-go obeys that in silence, up to ten times: kubectl would show the blockers
+// only after ten times as long, and a worker of the controller-manager would hang in its DELETE until then.
+const RetryCause metav1.CauseType = "UsherRetry"
+
 // answerAsk tells the verdict. It is told by a refusal, since nothing else carries words back.
 func answerAsk(in *AdmissionInput) AdmissionResult {
 	j := judgeEviction(in.Input)
@@ -50,6 +56,9 @@ func ReadAnswer(causes []metav1.StatusCause) (verdict Verdict, ok bool) {
 	verdict.Answer = Answer(causes[0].Message)
 	verdict.Role, verdict.Member, _ = strings.Cut(causes[0].Field, "/")
 	for _, cause := range causes[1:] {
+		if cause.Type == RetryCause {
+			continue
+		}
 		message, wayOut, _ := strings.Cut(cause.Message, "\n")
 		verdict.Blockers = append(verdict.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, WayOut: wayOut})
 	}

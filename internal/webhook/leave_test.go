@@ -277,7 +277,7 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	last := got.Details.Causes[1]
-	if after, err := time.ParseDuration(last.Message); last.Type != CauseRetry || err != nil || after < time.Second {
+	if after, err := time.ParseDuration(last.Message); last.Type != eviction.RetryCause || err != nil || after < time.Second {
 		t.Errorf("the last cause does not say when to ask again: %+v", last)
 	}
 }

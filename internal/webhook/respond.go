@@ -15,12 +15,6 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
-// CauseRetry is the type of the cause that says when it is worth asking again, as a duration.
-//
-// It is no Retry-After header, because client-go obeys that in silence, up to ten times: kubectl would show the blockers
-// only after ten times as long, and a worker of the controller-manager would hang in its DELETE until then.
-const CauseRetry metav1.CauseType = "UsherRetry"
-
 // respond words the answer as the API wants it.
 func respond(w *wish, pod *corev1.Pod, result eviction.AdmissionResult) admission.Response {
 	response := admissionv1.AdmissionResponse{Allowed: result.Allow, AuditAnnotations: audit(result)}
@@ -39,7 +33,7 @@ func respond(w *wish, pod *corev1.Pod, result eviction.AdmissionResult) admissio
 	message := result.Message
 	if result.RetryAfter > 0 {
 		after := max(result.RetryAfter.Round(time.Second), time.Second)
-		details.Causes = append(details.Causes, metav1.StatusCause{Type: CauseRetry, Message: after.String()})
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: eviction.RetryCause, Message: after.String()})
 	}
 	response.Result = &metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: reasonOf(code), Message: message, Details: details,
