@@ -31,7 +31,8 @@ type AdmissionInput struct {
 	Grace *int64
 	// NamespaceEnding says that the namespace is being deleted.
 	NamespaceEnding bool
-	// Self are the users that Usher's own processes are: no EvictionRequest is made in their names.
+	// Self are the users that Usher's own processes are: no EvictionRequest is made in their names, and their permits are
+	// Usher's own.
 	Self []string
 }
 
@@ -100,12 +101,20 @@ func Admit(in AdmissionInput) AdmissionResult {
 	return j.refuse(&in)
 }
 
+// by is who is written into a permit.
+func (in *AdmissionInput) by() string {
+	if slices.Contains(in.Self, in.User) {
+		return usher
+	}
+	return in.User
+}
+
 // excused lets through what is no eviction. The leave is noted all the same, so that no other member is let go on
 // evidence from before it, but a note that fails stops nobody.
 func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: excuses[kind]}}
 	if !in.DryRun {
-		result.Actions = bestEffort(j.permit(in.User))
+		result.Actions = bestEffort(j.permit(in.by()))
 	}
 	return result
 }
@@ -113,7 +122,7 @@ func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 func (j *judgement) letThrough(in *AdmissionInput) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: LetThrough, Message: j.title() + " may leave"}}
 	if !in.DryRun {
-		result.Actions = j.permit(in.User)
+		result.Actions = j.permit(in.by())
 	}
 	return result
 }
@@ -127,7 +136,7 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 		Note:     Note{Kind: BrokenGlass, Message: warning},
 	}
 	if !in.DryRun {
-		result.Actions = bestEffort(j.permit(in.User))
+		result.Actions = bestEffort(j.permit(in.by()))
 	}
 	return result
 }

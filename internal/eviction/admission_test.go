@@ -205,7 +205,7 @@ func TestPermit(t *testing.T) {
 	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
 	in.User = "bob"
 	action = Admit(in).Actions[0]
-	want.Status.Leaving[0].By, want.Status.Leaving[0].Since = "bob", metav1.NewTime(noon.Add(time.Minute))
+	want.Status.Leaving[0].By, want.Status.Leaving[0].Since = several, metav1.NewTime(noon.Add(time.Minute))
 	if diff := cmp.Diff(want.Status, action.Status); diff != "" {
 		t.Error(diff)
 	}
@@ -214,6 +214,10 @@ func TestPermit(t *testing.T) {
 func TestCrossOut(t *testing.T) {
 	in := world(t)
 	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon), leaves("s1", "store", noon)}
+	if _, ok := CrossOut(in.Policies[0], "uid-s0"); ok {
+		t.Error("somebody else's permit was crossed out")
+	}
+	in.Policies[0].Status.Leaving[0].By = usher
 	action, ok := CrossOut(in.Policies[0], "uid-s0")
 	want := &v1alpha1.EvictionPolicyStatus{Epoch: 5, Leaving: []v1alpha1.Leaving{leaves("s1", "store", noon)}}
 	if diff := cmp.Diff(want, action.Status); !ok || action.Kind != Settle || diff != "" {

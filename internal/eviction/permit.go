@@ -14,6 +14,13 @@ import (
 // ended the request that it was written for.
 const permitLife = 2 * time.Minute
 
+const (
+	// usher is who is let through where Usher evicts by itself.
+	usher = "Usher"
+	// several callers were let through for one pod, and each of their requests may still be under way.
+	several = "several"
+)
+
 // permit writes down that the pod may go. It is written anew for each request, even where one stands already: the write
 // is what proves that the status judged upon is the newest. Renewing leaves the epoch as it is.
 func (j *judgement) permit(by string) []Action {
@@ -26,6 +33,9 @@ func (j *judgement) permit(by string) []Action {
 		Since: moment(j.in.Now), By: by,
 	}
 	if at := permitOf(status.Leaving, entry.UID); at >= 0 {
+		if former := &status.Leaving[at]; former.By != by && j.in.Now.Sub(former.Since.Time) < permitLife {
+			entry.By = several
+		}
 		status.Leaving[at] = entry
 	} else {
 		status.Leaving = append(status.Leaving, entry)
@@ -39,11 +49,11 @@ func (j *judgement) permit(by string) []Action {
 func (r *role) counted() bool { return r.atOnce > 0 || len(r.prepare) > 0 }
 
 // CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of it is under way any more.
-// It returns false if there is none.
+// It returns false if there is none, or if another caller was let through as well, whose request may still succeed.
 func CrossOut(policy Declared, uid types.UID) (Action, bool) {
 	status := statusOf(&policy)
 	at := permitOf(status.Leaving, uid)
-	if at < 0 {
+	if at < 0 || status.Leaving[at].By != usher {
 		return Action{}, false
 	}
 	why := "the eviction of " + status.Leaving[at].Pod + " was refused"

@@ -78,7 +78,7 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 	if !in.Active {
 		return nil
 	}
-	permit := j.permit("Usher")
+	permit := j.permit(usher)
 	if j.verdict.Answer != Allowed {
 		permit = bestEffort(permit)
 	}
