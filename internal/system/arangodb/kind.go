@@ -62,7 +62,7 @@ var Schema = eviction.Schema{
 		{Name: "agencyLeader", Type: eviction.Bool, Doc: "agents: it leads the agency"},
 		{Name: "followersWithout", Type: eviction.Int, Doc: "agents: how many others answer and follow the leader"},
 		{Name: "agentsWithout", Type: eviction.Int, Doc: "agents: how many others answer and follow the leader or lead"},
-		{Name: "copiesWithout", Type: eviction.Int, Doc: "agents: how many of these have every entry that the leader knows to be on a majority"},
+		{Name: "copiesWithout", Type: eviction.Int, Doc: "agents: how many of these have every entry that the leader has"},
 
 		{Name: "failoverLeader", Type: eviction.Bool, Doc: "active failover: the agency says that it leads"},
 		{Name: "takesWrites", Type: eviction.String, Doc: "active failover: what it says of itself: takes writes, takes no writes, does not answer"},

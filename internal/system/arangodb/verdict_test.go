@@ -178,6 +178,7 @@ func TestDBServerEviction(t *testing.T) {
 		{name: "8 cleaned out, still in Current", sim: elsewhere, evict: []string{"NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrB, prmrC, prmrA))},
 		{name: "8 cleaned out, still leads in Current", sim: elsewhere, evict: []string{"LeadsShards", "NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrA, prmrB))},
 		{name: "8 cleaned out, still in Plan (issue 21487)", sim: follows, evict: []string{"CleanOutIncomplete", "NotDrained"}, arrange: set("Target/CleanedServers", []any{prmrA})},
+		{name: "8 cleaned out, in Plan and not yet in Current", sim: follows, evict: []string{"CleanOutIncomplete", "NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrB))},
 		{name: "holds nothing, not cleaned out", sim: elsewhere, evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
 		{name: "10 follower only, not cleaned", sim: follows, evict: []string{"NotDrained"}, needed: []string{"CleanOut"}},
 		{name: "11 leads, follower in sync", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}},

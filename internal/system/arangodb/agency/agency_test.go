@@ -87,10 +87,11 @@ func TestAgree(t *testing.T) {
 		{"only the leader", []Config{config("b", "b", 94, fresh)}, "only 1 of 3", []string{"b"}, []string{"b"}},
 		{"the leader is silent", []Config{config("a", "b", 94, nil), config("c", "b", 94, nil)}, "leader b does not answer", []string{"a", "c"}, nil},
 		{"two leaders", []Config{config("b", "b", 94, fresh), config("c", "c", 95, fresh)}, "b says b; c says c", nil, nil},
+		{"a new leader does not know yet what is on a majority", []Config{config("b", "b", 90, fresh), config("c", "b", 90, map[string]Ack{}), config("a", "b", 90, nil)}, "", []string{"a", "b", "c"}, []string{"b", "c"}},
 		{"one knows none", []Config{config("a", "", 94, nil), config("b", "b", 94, fresh), config("c", "b", 94, nil)}, "", []string{"b", "c"}, []string{"b", "c"}},
 		{"nobody knows one", []Config{config("a", "", 94, nil), config("b", "", 94, fresh)}, "no agent knows a leader", nil, nil},
 		{"the leader has not heard of them", []Config{config("a", "b", 94, nil), config("b", "b", 94, map[string]Ack{"a": {94, 1.5}}), config("c", "b", 94, nil)}, "only 1 of 3", []string{"b"}, []string{"b"}},
-		{"a leader without entries", []Config{config("a", "b", 0, nil), config("b", "b", 0, fresh), config("c", "b", 0, nil)}, "", []string{"a", "b", "c"}, nil},
+		{"a leader without entries", []Config{config("a", "b", 0, nil), config("b", "b", 0, map[string]Ack{"a": {}, "c": {}}), config("c", "b", 0, nil)}, "", []string{"a", "b", "c"}, nil},
 		{"one answers at two addresses, differently", []Config{config("a", "b", 94, nil), config("b", "b", 94, fresh), config("a", "c", 94, nil)}, "different leaders", nil, nil},
 		{"nobody", nil, "no agent knows", nil, nil},
 	}

@@ -70,7 +70,7 @@ type Agents struct {
 	// Answered are those that answered, sorted; Following are those of them that name the leader and have spoken to it, as it
 	// says, a moment ago; itself included.
 	Answered, Following []string
-	// Holding are those of Following that have every entry which the leader knows to be on a majority.
+	// Holding are those of Following that have every entry which the leader has.
 	Holding []string
 }
 
@@ -147,12 +147,15 @@ func holding(configs []Config, a Agents) []string {
 		return nil
 	}
 	leader := configs[at]
-	if leader.Commit == 0 {
+	// The end of its log, and not only what it knows to be on a majority: a new leader has entries of its predecessor of which
+	// it does not know that yet.
+	end := max(leader.Commit, leader.Acked[leader.ID].Index)
+	if end == 0 {
 		return nil // an agency with a leader has entries: this one does not say how many
 	}
 	var all []string
 	for _, c := range configs {
-		if slices.Contains(a.Following, c.ID) && max(c.Commit, leader.Acked[c.ID].Index) >= leader.Commit {
+		if slices.Contains(a.Following, c.ID) && max(c.Commit, leader.Acked[c.ID].Index) >= end {
 			all = append(all, c.ID)
 		}
 	}
