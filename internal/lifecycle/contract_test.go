@@ -92,7 +92,7 @@ func TestExpectationsAreNotBeforeTheStart(t *testing.T) {
 func TestDone(t *testing.T) {
 	e := eviction(1, states(active), spoke("x", 0))
 	entry, write, again := lifecycle.Tell(e, a, lifecycle.Report{Message: "gone", Done: true}, start.Add(time.Second))
-	if !write || again != 0 || !entry.CompletionTime.Equal(at(time.Second)) || *entry.Message != "gone" {
+	if !write || again != 0 || !entry.CompletionTime.Equal(at(time.Second)) || !entry.HeartbeatTime.Equal(at(time.Second)) || *entry.Message != "gone" {
 		t.Errorf("write %v, again %v, %+v", write, again, entry)
 	}
 }

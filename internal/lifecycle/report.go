@@ -49,7 +49,8 @@ func Tell(e *api.Eviction, responder string, report Report, now time.Time) (entr
 	entry.Message = message(report.Message)
 	entry.ExpectedCompletionTime = expected(old, report.Expected, now)
 	if report.Done {
-		entry.CompletionTime = present(old, now)
+		// With a heartbeat, for the eviction may be read from a cache that lacks the last one, and none may be taken back.
+		entry.CompletionTime, entry.HeartbeatTime = present(old, now), present(old, now)
 		return entry, true, 0
 	}
 	write = differ(old, &entry)
