@@ -16,6 +16,14 @@ import (
 // What is drawn is well for the most part, so that most verdicts hang on one thing.
 var roleNames = []string{"store", "store", "store", "store", "router", "single"}
 
+// check draws ten times as often as rapid does by default: these properties are cheap.
+func check(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	for range 10 {
+		rapid.Check(t, property)
+	}
+}
+
 func drawPod(t *rapid.T, label string) *snapshot.Pod {
 	pod := toyPod(fmt.Sprintf("s%d", rapid.IntRange(0, 3).Draw(t, label)), rapid.SampledFrom(roleNames).Draw(t, label+" role"))
 	if rapid.IntRange(0, 7).Draw(t, label+" terminating") == 0 {
@@ -134,7 +142,7 @@ func mayLeaveByHand(in *Input) bool {
 
 func TestPropertyJudge(t *testing.T) {
 	policy := compiled(t, toySpec())
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		in := drawInput(t, policy)
 		got := Judge(in)
 		if want := mayLeaveByHand(&in); (got.Answer == Allowed) != want {
@@ -169,7 +177,7 @@ func drawWish(t *rapid.T, in Input) AdmissionInput {
 
 func TestPropertyAdmit(t *testing.T) {
 	policy := compiled(t, toySpec())
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		wish := drawWish(t, drawInput(t, policy))
 		got := Admit(wish)
 		switch {
@@ -209,7 +217,7 @@ func calls(actions []Action) (count int) {
 
 func TestPropertyStepOnce(t *testing.T) {
 	policy := compiled(t, toySpec())
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		in := ResponderInput{Input: drawInput(t, policy), Wanted: rapid.Bool().Draw(t, "wanted"), Active: rapid.Bool().Draw(t, "active")}
 		in.Heard = drawHeard(t, in.Policies[0].Status)
 		before := statusOf(&in.Policies[0])
@@ -246,7 +254,7 @@ func evicts(actions []Action) bool {
 func TestPropertyTidyOnce(t *testing.T) {
 	policy := compiled(t, toySpec())
 	sights := []Sight{"", SeenGone, SeenTerminating, SeenStaying}
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		in := TidyInput{
 			Now:    noon,
 			Policy: Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Policy: policy, Status: drawStatus(t)},

@@ -22,7 +22,7 @@ type cluster struct {
 	status  *v1alpha1.EvictionPolicyStatus
 	version int
 	pods    []*snapshot.Pod
-	flight  map[types.UID]time.Time // evictions that were let through and that the apiserver has not ended
+	flight  map[request]time.Time // evictions that were let through and that the apiserver has not ended
 	serial  int
 	replica [2]view
 }
@@ -36,7 +36,7 @@ type view struct {
 }
 
 func newCluster(policy *Policy) *cluster {
-	c := &cluster{policy: policy, now: noon, status: &v1alpha1.EvictionPolicyStatus{}, flight: map[types.UID]time.Time{}}
+	c := &cluster{policy: policy, now: noon, status: &v1alpha1.EvictionPolicyStatus{}, flight: map[request]time.Time{}}
 	for i := range 3 {
 		c.pods = append(c.pods, toyPod(fmt.Sprintf("s%d", i), "store"))
 	}
@@ -46,14 +46,23 @@ func newCluster(policy *Policy) *cluster {
 	return c
 }
 
-// up are the members that run and are not about to end.
+// down counts the members that are on their way or away.
 func (c *cluster) down() (count int) {
 	for _, pod := range c.pods {
-		if _, let := c.flight[pod.UID]; let || pod.Terminating() {
+		if c.flies(pod.UID) || pod.Terminating() {
 			count++
 		}
 	}
 	return count + 3 - len(c.pods)
+}
+
+func (c *cluster) flies(uid types.UID) bool {
+	for flight := range c.flight {
+		if flight.uid == uid {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *cluster) write(actions []Action, version int) bool {
@@ -73,14 +82,34 @@ func (c *cluster) declared(v *view) Declared {
 	return Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: strconv.Itoa(v.version), Policy: c.policy, Status: v.status}
 }
 
-// ask evicts a pod by a replica, which writes on what it believes.
-func (c *cluster) ask(v *view, pod *snapshot.Pod) {
+// ask evicts a pod by a replica, which writes on what it believes. It reports whether that was let through.
+func (c *cluster) ask(v *view, pod *snapshot.Pod, user string) bool {
 	in := AdmissionInput{Input: Input{
 		Now: c.now, Pod: pod, Policies: []Declared{c.declared(v)}, Evidence: v.evidence, Peers: v.pods,
-	}, Verb: VerbEvict, User: "alice"}
+	}, Verb: VerbEvict, User: user, Self: []string{"usher"}}
 	got := Admit(in)
-	if got.Allow && c.write(got.Actions, v.version) && got.Note.Kind != AlreadyLeaving {
-		c.flight[pod.UID] = c.now
+	if !got.Allow || !c.write(got.Actions, v.version) || got.Note.Kind == AlreadyLeaving {
+		return false
+	}
+	c.flight[request{pod.UID, user}] = c.now
+	return true
+}
+
+// request is an eviction under way.
+type request struct {
+	uid  types.UID
+	user string
+}
+
+// syncStatus and syncPods let a replica see what is true now.
+func (c *cluster) syncStatus(v *view) { v.status, v.version = c.status, c.version }
+func (c *cluster) syncPods(v *view)   { v.pods = slices.Clone(c.pods) }
+
+// refused ends an eviction of Usher's own by a budget: it takes the permit back at once.
+func (c *cluster) refused(uid types.UID) {
+	delete(c.flight, request{uid, "usher"})
+	if action, ok := CrossOut(Declared{Version: strconv.Itoa(c.version), Status: c.status}, uid); ok {
+		c.write([]Action{action}, c.version)
 	}
 }
 
@@ -116,10 +145,10 @@ func (c *cluster) sight(uid types.UID) Sight {
 }
 
 // land ends an eviction in flight: the pod begins to terminate, or a budget refuses it.
-func (c *cluster) land(uid types.UID, taken bool) {
-	delete(c.flight, uid)
+func (c *cluster) land(flight request, taken bool) {
+	delete(c.flight, flight)
 	for i, pod := range c.pods {
-		if pod.UID == uid && taken {
+		if pod.UID == flight.uid && taken {
 			dying := *pod
 			dying.Deletion = c.now.Add(30 * time.Second)
 			c.pods[i] = &dying
@@ -155,26 +184,40 @@ func histories(t *rapid.T, c *cluster, let *int) {
 	one := func(label string) *view { return &c.replica[rapid.IntRange(0, 1).Draw(t, label)] }
 	t.Repeat(map[string]func(*rapid.T){
 		"ask": func(t *rapid.T) {
-			v := one("asked")
-			c.ask(v, v.pods[rapid.IntRange(0, 2).Draw(t, "pod")])
+			v, user := one("asked"), rapid.SampledFrom([]string{"alice", "usher"}).Draw(t, "user")
+			pod := v.pods[rapid.IntRange(0, 2).Draw(t, "pod")]
+			if rapid.Bool().Draw(t, "observes first") {
+				c.observe(v, v.status.Epoch)
+			}
+			if c.ask(v, pod, user) && user == "usher" && rapid.Bool().Draw(t, "refused by a budget") {
+				c.refused(pod.UID)
+			}
 			*let = max(*let, len(c.flight))
 		},
-		"status is seen": func(*rapid.T) { v := one("sees status"); v.status, v.version = c.status, c.version },
-		"pods are seen":  func(*rapid.T) { v := one("sees pods"); v.pods = slices.Clone(c.pods) },
-		"observe":        func(*rapid.T) { v := one("observes"); c.observe(v, v.status.Epoch) },
-		"tidy":           func(*rapid.T) { c.tidy(one("tidies")) },
+		"status is seen": func(*rapid.T) { c.syncStatus(one("sees status")) },
+		"pods are seen":  func(*rapid.T) { c.syncPods(one("sees pods")) },
+		"all is seen": func(*rapid.T) {
+			v := one("sees all")
+			c.syncStatus(v)
+			c.syncPods(v)
+			c.observe(v, v.status.Epoch)
+		},
+		"observe": func(*rapid.T) { v := one("observes"); c.observe(v, v.status.Epoch) },
+		"tidy":    func(*rapid.T) { c.tidy(one("tidies")) },
 		"time passes": func(t *rapid.T) {
 			c.now = c.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "seconds")) * time.Second)
-			for uid, since := range c.flight {
+			for flight, since := range c.flight {
 				if c.now.Sub(since) > time.Minute { // the apiserver has given the request up
-					c.land(uid, false)
+					c.land(flight, false)
 				}
 			}
 		},
 		"land": func(t *rapid.T) {
-			for _, pod := range c.pods {
-				if _, flying := c.flight[pod.UID]; flying {
-					c.land(pod.UID, rapid.Bool().Draw(t, "taken"))
+			for _, user := range []string{"alice", "usher"} {
+				for _, pod := range c.pods {
+					if _, flying := c.flight[request{pod.UID, user}]; flying {
+						c.land(request{pod.UID, user}, rapid.Bool().Draw(t, "taken"))
+					}
 				}
 			}
 		},
