@@ -139,6 +139,13 @@ func (r *recorder) during(namespace string, do func()) []string {
 	return slices.Compact(asked)
 }
 
+// wasAsked tells whether a path was asked since during began.
+func (r *recorder) wasAsked(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.asked, func(q question) bool { return q.Path == path })
+}
+
 // down ends the server, as if every replica had been killed.
 func (r *recorder) down(t *testing.T) {
 	t.Helper()

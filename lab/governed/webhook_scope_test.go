@@ -1,16 +1,21 @@
 package governed
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +34,7 @@ func TestScope(t *testing.T) {
 	ns, other := r.namespace(t, true), r.namespace(t, false)
 	t.Run("what is asked", func(t *testing.T) { askedAbout(t, r, ns, other) })
 	t.Run("by whom", func(t *testing.T) { askedBy(t, r, ns) })
+	t.Run("narrower", func(t *testing.T) { narrower(t, r, ns) })
 	t.Run("policies", func(t *testing.T) { policiesAsked(t, r, ns) })
 	t.Run("kube-system", func(t *testing.T) {
 		r.label(t, metav1.NamespaceSystem)
@@ -62,7 +68,9 @@ func evict(t *testing.T, c kubernetes.Interface, namespace, name string) error {
 
 func askedAbout(t *testing.T, r *recorder, ns, other string) {
 	pods := r.lab.Client().CoreV1().Pods(ns)
-	create := func(namespace, name string, mutate ...func(*corev1.Pod)) { r.lab.Pod(t, namespace, name, mutate...) }
+	create := func(namespace, name string, mutate ...func(*corev1.Pod)) {
+		r.lab.Pod(t, namespace, name, append(mutate, nowhere)...)
+	}
 	want(t, r, ns, func() { create(ns, "a", member) }, "/create CREATE pods a")
 	want(t, r, ns, func() { create(ns, "plain") }, "/create CREATE pods plain")
 	want(t, r, other, func() { create(other, "a"); create(other, "labelled", member) })
@@ -106,7 +114,7 @@ func askedBy(t *testing.T, r *recorder, ns string) {
 		"system:serviceaccount:kube-system:generic-garbage-collector2": true,
 	} {
 		t.Run(user, func(t *testing.T) {
-			r.lab.Pod(t, ns, "a", member)
+			r.lab.Pod(t, ns, "a", member, nowhere)
 			questions := []string{}
 			if asked {
 				questions = append(questions, "/leave DELETE pods a")
@@ -134,6 +142,42 @@ func askedBy(t *testing.T, r *recorder, ns string) {
 			gone(t, r.lab, going, "a")
 		})
 	})
+}
+
+// narrower tries what would let evictions of other pods in a governed namespace pass without us: neither a selector nor a
+// condition sees the pod.
+func narrower(t *testing.T, r *recorder, ns string) {
+	var ours admissionregistrationv1.ValidatingWebhookConfiguration
+	must(t, r.client.Get(t.Context(), client.ObjectKey{Name: "usher"}, &ours))
+	tried := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "narrower"}}
+	try := func(name string, mutate func(*admissionregistrationv1.ValidatingWebhook)) {
+		hook := ours.Webhooks[0].DeepCopy()
+		hook.Name = name + ".usher.sh"
+		hook.ClientConfig.URL = new(strings.Replace(*hook.ClientConfig.URL, "/leave", "/"+name, 1))
+		mutate(hook)
+		tried.Webhooks = append(tried.Webhooks, *hook)
+	}
+	try("as-it-is", func(*admissionregistrationv1.ValidatingWebhook) {})
+	try("by-label", func(h *admissionregistrationv1.ValidatingWebhook) {
+		h.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.PolicyLabel, Operator: metav1.LabelSelectorOpExists}}}
+	})
+	try("by-pod", func(h *admissionregistrationv1.ValidatingWebhook) {
+		h.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "pod", Expression: "oldObject != null || has(object.spec)"}}
+	})
+	must(t, r.client.Create(t.Context(), tried))
+	r.lab.Pod(t, ns, "n", member)
+	asked := r.during(ns, func() {
+		// Configurations take effect a moment after they were written: once the first is asked, the others are in force too.
+		must(t, wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+			err := r.lab.Client().PolicyV1().Evictions(ns).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "n"}, DeleteOptions: &dry})
+			return r.wasAsked("/as-it-is"), err
+		}))
+	})
+	if diff := cmp.Diff([]string{"/as-it-is CREATE pods/eviction n", "/leave CREATE pods/eviction n"}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	must(t, r.client.Delete(t.Context(), tried))
 }
 
 // as is a client of a user of that name and groups.
@@ -228,7 +272,7 @@ func whileDown(t *testing.T, r *recorder, ns, other string) {
 	gone(t, r.lab, ns, "created")
 }
 
-// nowhere keeps a pod from being scheduled, so that no kubelet has to end it.
+// nowhere keeps a pod from being scheduled, so that no kubelet has a hand in its end.
 func nowhere(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"no": "where"} }
 
 func unanswered(t *testing.T, what string, err error) {
