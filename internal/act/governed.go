@@ -46,6 +46,9 @@ func (g *Governed) Do(ctx context.Context, action eviction.Action) drain.Answer 
 func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer {
 	ctx, cancel := context.WithTimeout(ctx, evictionPatience)
 	defer cancel()
+	if why := g.impossible(action); why != "" {
+		return rejected(why)
+	}
 	switch action.Kind {
 	case eviction.Permit, eviction.Begin, eviction.Settle:
 		return AnswerOf(g.writeStatus(ctx, action))
@@ -78,6 +81,25 @@ func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (evicti
 		}
 	}
 	return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+}
+
+// impossible says what an action lacks: to the apiserver an empty resource version or UID is none at all.
+func (g *Governed) impossible(action eviction.Action) string {
+	switch action.Kind {
+	case eviction.Permit, eviction.Begin, eviction.Settle:
+		if action.Version == "" || action.Status == nil {
+			return fmt.Sprintf("acting: %s without a resource version or a status", action.Kind)
+		}
+	case eviction.Request, eviction.Withdraw, eviction.Tell:
+		if g.Lifecycle.Empty() {
+			return notServed
+		}
+		if action.UID == "" {
+			return fmt.Sprintf("acting: %s without the UID of a pod", action.Kind)
+		}
+	case eviction.Prepare, eviction.Undo, eviction.Evict:
+	}
+	return ""
 }
 
 func rejected(message string) drain.Answer {

@@ -3,7 +3,6 @@ package act
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,13 +24,10 @@ const AskedAnnotation = "usher.sh/asked"
 // askedRenewal is how often it is renewed at most: callers ask every few seconds.
 const askedRenewal = time.Minute
 
-var errNotServed = errors.New("the cluster serves no eviction requests: install the CustomResourceDefinitions of lifecycle.usher.sh, or turn on lifecycle.k8s.io/v1alpha1")
+const notServed = "the cluster serves no eviction requests: install the CustomResourceDefinitions of lifecycle.usher.sh, or turn on lifecycle.k8s.io/v1alpha1"
 
 // request asks for a pod's eviction in the caller's name, or says that he still wants it.
 func (g *Governed) request(ctx context.Context, action eviction.Action) error {
-	if g.Lifecycle.Empty() {
-		return errNotServed
-	}
 	wanted := g.newRequest(action)
 	existing := &api.EvictionRequest{}
 	err := g.Client.Get(ctx, client.ObjectKeyFromObject(wanted), existing)
@@ -78,9 +74,6 @@ func AskedAt(request *api.EvictionRequest) (time.Time, bool) {
 
 // withdraw takes back the request of a requester for a pod; one that is not there needs no taking back.
 func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
-	if g.Lifecycle.Empty() {
-		return errNotServed
-	}
 	var requests api.EvictionRequestList
 	if err := g.Client.List(ctx, &requests, client.InNamespace(action.Pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing eviction requests: %w", err)
@@ -125,9 +118,6 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 
 // tell writes Usher's entry in the evictions of a pod in which it is Usher's turn.
 func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
-	if g.Lifecycle.Empty() {
-		return errNotServed
-	}
 	evictions, err := Evictions(ctx, g.Client, action.Pod, action.UID)
 	if err != nil {
 		return err

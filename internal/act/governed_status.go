@@ -3,7 +3,6 @@ package act
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,9 +30,6 @@ type ledgerStatus struct {
 
 // writeStatus insists on the version that was decided upon, and shows the Book what came of it.
 func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) error {
-	if action.Version == "" || action.Status == nil {
-		return errors.New("acting: " + string(action.Kind) + " without a resource version or a status")
-	}
 	body, err := json.Marshal(ledgerPatch{
 		Metadata: patchMeta{ResourceVersion: action.Version},
 		Status: ledgerStatus{

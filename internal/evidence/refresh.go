@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,11 +46,7 @@ func (k *Keeper) refresh(ctx context.Context) time.Duration {
 func (k *Keeper) all() map[types.UID]*entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	entries := make(map[types.UID]*entry, len(k.entries))
-	for uid, e := range k.entries {
-		entries[uid] = e
-	}
-	return entries
+	return maps.Clone(k.entries)
 }
 
 func (k *Keeper) closeAll() {

@@ -1,0 +1,297 @@
+package act
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+)
+
+var (
+	policyKey = snapshot.Key{Namespace: "db", Name: "db"}
+	podKey    = snapshot.Key{Namespace: "db", Name: "db-0"}
+	present   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// governedWorld is a store with a policy and a pod in it.
+func governedWorld(t *testing.T, objects ...client.Object) *Governed {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
+	objects = append(objects,
+		&v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db", UID: "policy"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0", UID: "pod"}},
+	)
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).Build()
+	none := func(string) (system.Kind, bool) { return system.Kind{}, false }
+	return &Governed{
+		Client: store, Book: governed.NewBook(store, none, nil), Lifecycle: lifecycleapi.Usher,
+		Now: func() time.Time { return present },
+	}
+}
+
+func (g *Governed) stored(t *testing.T) *v1alpha1.EvictionPolicy {
+	t.Helper()
+	policy := &v1alpha1.EvictionPolicy{}
+	if err := g.Client.Get(t.Context(), policyKey, policy); err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
+func wantCode(t *testing.T, answer drain.Answer, code drain.Code) {
+	t.Helper()
+	if answer.Code != code {
+		t.Errorf("answer %+v, want %s", answer, code)
+	}
+}
+
+func permit(version string, epoch int64) eviction.Action {
+	return eviction.Action{
+		Kind: eviction.Permit, Policy: policyKey, Version: version,
+		Status: &v1alpha1.EvictionPolicyStatus{
+			Epoch:   epoch,
+			Leaving: []v1alpha1.Leaving{{UID: "pod", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.NewTime(present), By: "me"}},
+			Members: 99, // not its business
+		},
+	}
+}
+
+func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
+	g := governedWorld(t)
+	decided := g.stored(t)
+	wantCode(t, g.WriteSeen(t.Context(), decided, v1alpha1.EvictionPolicyStatus{
+		Members: 3, System: v1alpha1.SystemStatus{Kind: "http", Error: "down"},
+	}), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), permit(decided.ResourceVersion, 1)), drain.Conflict)
+	if n := len(g.stored(t).Status.Leaving); n != 0 {
+		t.Errorf("%d permits were written on another version", n)
+	}
+	wantCode(t, g.Do(t.Context(), permit(g.stored(t).ResourceVersion, 1)), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), permit("", 2)), drain.Rejected)
+
+	after := g.stored(t)
+	if after.Status.Epoch != 1 || len(after.Status.Leaving) != 1 || after.Status.Members != 3 {
+		t.Errorf("status %+v, want epoch 1, one permit, and what is seen untouched", after.Status)
+	}
+	known, err := g.Book.Policy(t.Context(), policyKey)
+	if err != nil || known.ResourceVersion != after.ResourceVersion {
+		t.Errorf("the book knows version %s, %v; want %s", known.ResourceVersion, err, after.ResourceVersion)
+	}
+	wantCode(t, g.WriteSeen(t.Context(), after, v1alpha1.EvictionPolicyStatus{System: v1alpha1.SystemStatus{Kind: "http"}}), drain.Accepted)
+	last := g.stored(t).Status
+	if last.System.Error != "" || last.Members != 0 || len(last.Leaving) != 1 || last.Epoch != 1 {
+		t.Errorf("status %+v, want what is seen replaced and the permit untouched", last)
+	}
+	settle := permit(g.stored(t).ResourceVersion, 2)
+	settle.Kind, settle.Status.Leaving = eviction.Settle, nil
+	wantCode(t, g.Do(t.Context(), settle), drain.Accepted)
+	if last := g.stored(t).Status; len(last.Leaving) != 0 || last.Epoch != 2 {
+		t.Errorf("status %+v, want no permit", last)
+	}
+}
+
+func TestWhatIsRefusedEndsTheRest(t *testing.T) {
+	g := governedWorld(t)
+	refused := permit("1000", 1)
+	refused.Version = "1"
+	best := refused
+	best.BestEffort = true
+	ask := eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "me"}
+	if at, answer := g.DoAll(t.Context(), []eviction.Action{refused, ask}); at.Kind != eviction.Permit || answer.Code != drain.Conflict {
+		t.Errorf("stopped at %q with %s", at.Kind, answer.Code)
+	}
+	if n := len(g.requests(t)); n != 0 {
+		t.Errorf("%d requests after a refused permit", n)
+	}
+	if _, answer := g.DoAll(t.Context(), []eviction.Action{best, ask}); answer.Code != drain.Accepted {
+		t.Errorf("answer %+v although the permit was made as best effort", answer)
+	}
+	if n := len(g.requests(t)); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+func (g *Governed) pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := g.Client.Get(t.Context(), podKey, pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func (g *Governed) requests(t *testing.T) []api.EvictionRequest {
+	t.Helper()
+	var list api.EvictionRequestList
+	if err := g.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+func TestRequests(t *testing.T) {
+	g := governedWorld(t)
+	now := present
+	g.Now = func() time.Time { return now }
+	ask := eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "system:admin"}
+	wantCode(t, g.Do(t.Context(), ask), drain.Accepted)
+	request := g.requests(t)[0]
+	want := api.EvictionRequestSpec{
+		Target:    api.EvictionRequestTarget{Pod: &api.EvictionRequestPodReference{Name: "db-0", UID: "pod"}},
+		Requester: lifecycle.Requester("system:admin"), Intent: api.EvictionRequestIntentEviction,
+	}
+	if diff := cmp.Diff(want, request.Spec); diff != "" {
+		t.Error(diff)
+	}
+	if owners := request.OwnerReferences; len(owners) != 1 || owners[0].UID != "pod" {
+		t.Errorf("owners %v: the request would outlive its pod", owners)
+	}
+	at := func(after time.Duration, want time.Duration) {
+		t.Helper()
+		now = present.Add(after)
+		wantCode(t, g.Do(t.Context(), ask), drain.Accepted)
+		all := g.requests(t)
+		if asked, ok := AskedAt(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
+			t.Errorf("after %s: %d requests, asked at %s, want at %s", after, len(all), asked, present.Add(want))
+		}
+	}
+	at(59*time.Second, 0)
+	at(61*time.Second, 61*time.Second)
+
+	other := eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "another", Requester: want.Requester}
+	wantCode(t, g.Do(t.Context(), other), drain.Accepted)
+	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentEviction {
+		t.Error("the request for another pod of the name was withdrawn")
+	}
+	other.UID = "pod"
+	wantCode(t, g.Do(t.Context(), other), drain.Accepted)
+	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentWithdrawn {
+		t.Error("the request was not withdrawn")
+	}
+	at(62*time.Second, 62*time.Second)
+	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentEviction {
+		t.Error("who asks again after a withdrawal is not heard")
+	}
+	g.Lifecycle.Group, g.Lifecycle.Version = "", ""
+	wantCode(t, g.Do(t.Context(), ask), drain.Rejected)
+}
+
+func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
+	one, started := int64(1), metav1.NewTime(present.Add(-time.Minute))
+	entry := func(name string, state api.ResponderStateType) *api.Eviction {
+		return &api.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name, UID: types.UID(name)},
+			Spec:       api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: "pod"}}},
+			Status: api.EvictionStatus{
+				ObservedGeneration: &one,
+				TargetResponders:   []api.TargetResponder{{Name: lifecycle.Responder, State: state}},
+				Responders:         []api.ResponderStatus{{Name: lifecycle.Responder, StartTime: &started}},
+			},
+		}
+	}
+	g := governedWorld(t, entry("ours", api.ResponderStateActive), entry("over", api.ResponderStateCanceled))
+	wantCode(t, g.Do(t.Context(), eviction.Action{
+		Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: eviction.Report{Message: "db-0 still holds data"},
+	}), drain.Accepted)
+	for name, want := range map[string]string{"ours": "db-0 still holds data", "over": ""} {
+		found := &api.Eviction{}
+		if err := g.Client.Get(t.Context(), snapshot.Key{Namespace: "db", Name: name}, found); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if r := lifecycle.Entry(found, lifecycle.Responder); r != nil && r.Message != nil {
+			got = *r.Message
+		}
+		if got != want {
+			t.Errorf("eviction %s says %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	g := governedWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "ns"}})
+	wantCode(t, g.LabelPod(t.Context(), podKey, "pod", "db"), drain.Accepted)
+	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != "db" {
+		t.Errorf("label %q", got)
+	}
+	wantCode(t, g.LabelPod(t.Context(), podKey, "pod", ""), drain.Accepted)
+	if _, ok := g.pod(t).Labels[v1alpha1.PolicyLabel]; ok {
+		t.Error("the label is still there")
+	}
+	for _, want := range []bool{true, false} {
+		wantCode(t, g.LabelNamespace(t.Context(), "db", "ns", want), drain.Accepted)
+		namespace := &corev1.Namespace{}
+		if err := g.Client.Get(t.Context(), snapshot.Key{Name: "db"}, namespace); err != nil {
+			t.Fatal(err)
+		}
+		if got := namespace.Labels[v1alpha1.GovernedLabel] == "true"; got != want {
+			t.Errorf("governed %t, want %t", got, want)
+		}
+	}
+	long := "a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a2.-more"
+	if got := PolicyLabelValue(long); got != long[:62] {
+		t.Errorf("label value %q", got)
+	}
+}
+
+func TestAPolicyIsHeldOnce(t *testing.T) {
+	g := governedWorld(t)
+	stale := g.stored(t)
+	wantCode(t, g.HoldPolicy(t.Context(), stale, false), drain.Accepted)
+	wantCode(t, g.HoldPolicy(t.Context(), stale, true), drain.Accepted)
+	held := g.stored(t)
+	if diff := cmp.Diff([]string{UndoFinalizer}, held.Finalizers); diff != "" {
+		t.Error(diff)
+	}
+	wantCode(t, g.HoldPolicy(t.Context(), held, true), drain.Accepted)
+	wantCode(t, g.HoldPolicy(t.Context(), stale, true), drain.Conflict)
+	wantCode(t, g.HoldPolicy(t.Context(), held, false), drain.Accepted)
+	if diff := cmp.Diff([]string{}, g.stored(t).Finalizers, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatASystemSaidIsKeptWhileItMatters(t *testing.T) {
+	g := governedWorld(t)
+	policy := g.stored(t)
+	step := eviction.Preparation{Name: "Exclude", UID: "pod", Asked: present}
+	g.hear(policy, eviction.Heard{Step: step}, system.ErrTerminal)
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Exclude", UID: "pod"}}
+	want := []eviction.Heard{{Step: step, Error: system.ErrTerminal.Error(), Terminal: true}}
+	if diff := cmp.Diff(want, g.Heard(policy)); diff != "" {
+		t.Error(diff)
+	}
+	g.hear(policy, eviction.Heard{Step: step}, nil)
+	if diff := cmp.Diff([]eviction.Heard{{Step: step}}, g.Heard(policy)); diff != "" {
+		t.Errorf("after a second call: %s", diff)
+	}
+	policy.Status.Preparations = nil
+	if heard := g.Heard(policy); len(heard) != 0 || len(g.heard) != 0 {
+		t.Errorf("heard %v of a step that is settled", heard)
+	}
+}

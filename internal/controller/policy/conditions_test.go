@@ -1,0 +1,244 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var present = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// newFacts is a policy over the pods app=db of a system that is well.
+func newFacts(t *testing.T, pods int, change ...func(*v1alpha1.EvictionPolicy)) *facts {
+	t.Helper()
+	policy := newPolicy("db", change...)
+	own := declare(policy)
+	f := &facts{
+		now: present, policy: policy, problems: own.Policy.Problems(), all: []eviction.Declared{own}, own: own,
+		evidence: &eviction.Evidence{Observed: present.Add(-20 * time.Second), System: eviction.Facts{"safe": true}, Summary: "well"},
+	}
+	f.evidence.Members = map[string]eviction.Facts{}
+	for i := range pods {
+		name := "db-" + string(rune('0'+i))
+		f.evidence.Members[name] = eviction.Facts{}
+		f.pods = append(f.pods, &snapshot.Pod{
+			Namespace: "prod", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db"}, Phase: corev1.PodRunning,
+		})
+	}
+	return f
+}
+
+func newPolicy(name string, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.EvictionPolicy {
+	policy := &v1alpha1.EvictionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name, UID: types.UID(name), Generation: 3},
+		Spec: v1alpha1.EvictionPolicySpec{
+			System: v1alpha1.System{HTTP: &v1alpha1.HTTP{
+				Access: v1alpha1.Access{Endpoints: []string{"http://db"}}, Facts: []v1alpha1.Get{{Name: "safe", URL: "/safe"}},
+			}},
+			Members: []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}},
+			Roles: []v1alpha1.Role{{
+				Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+				Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{
+					{Name: "safe", Reason: "Unsafe", Expression: "system.safe == true", Message: "not safe"},
+				}},
+				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+			}},
+		},
+	}
+	for _, f := range change {
+		f(policy)
+	}
+	return policy
+}
+
+func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
+	compiled, _ := eviction.Compile(&policy.Spec, nil, eviction.Schema{Open: true}, nil)
+	key := snapshot.Key{Namespace: policy.Namespace, Name: policy.Name}
+	return eviction.Declared{Key: key, Version: "1", Policy: compiled, Status: &policy.Status}
+}
+
+func TestConditions(t *testing.T) {
+	tests := []struct {
+		name    string
+		pods    int
+		policy  func(*v1alpha1.EvictionPolicy)
+		change  func(*facts)
+		reason  string
+		says    string
+		more    string // the condition beside Ready
+		isReady bool
+	}{
+		{name: "at work", pods: 3, reason: ReasonGoverning, says: "3 members, and the system answers", isReady: true},
+		{name: "one member", pods: 1, reason: ReasonGoverning, says: "1 member, and", isReady: true},
+		{name: "nobody", reason: ReasonNoMembers, says: "no pod of the namespace matches", isReady: true},
+		{
+			name: "not answered yet", pods: 3, change: func(f *facts) { f.evidence = nil },
+			reason: ReasonAsking, says: "asked for the first time", more: v1alpha1.ConditionReconciling,
+		},
+		{
+			name: "down", pods: 3, change: func(f *facts) { f.evidence = &eviction.Evidence{Error: "http://db: 401 Unauthorized"} },
+			reason: ReasonSystemUnreachable, says: "http://db: 401 Unauthorized", more: v1alpha1.ConditionReconciling,
+		},
+		{
+			name: "suspended", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend = true },
+			reason: ReasonSuspended, says: "spec.suspend is set",
+		},
+		{
+			name: "invalid", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Roles[0].Evict.Rules[0].Expression = "system." },
+			reason: ReasonInvalid, says: "spec.roles[0].evict.rules[0].expression: ", more: v1alpha1.ConditionStalled,
+		},
+		{
+			name: "invalid and suspended", policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend, p.Spec.Members[0].Role = true, "none" },
+			reason: ReasonInvalid, says: "spec.members[0].role", more: v1alpha1.ConditionStalled,
+		},
+		{
+			name: "claimed twice", pods: 2, change: func(f *facts) { f.all = append(f.all, declare(newPolicy("other"))) },
+			reason: ReasonClaimedTwice, says: "2 pods claimed more than once, by db (spec.members[0]) and other (spec.members[0])", more: v1alpha1.ConditionStalled,
+		},
+		{
+			name: "no id", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Members[0].ID = "pod.labels['nowhere']" },
+			reason: ReasonMemberUnknown, says: "the id of 1 pod cannot be told from spec.members[].id: db-0: ", more: v1alpha1.ConditionStalled,
+		},
+		{
+			name: "deleted", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) {
+				p.DeletionTimestamp = &metav1.Time{Time: present}
+				p.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Exclude", Member: "db-1"}}
+			},
+			reason: ReasonUndoing, says: "Exclude of db-1", more: v1alpha1.ConditionReconciling,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFacts(t, test.pods, func(p *v1alpha1.EvictionPolicy) {
+				p.Status.Conditions = []metav1.Condition{{Type: "Mine", Status: metav1.ConditionTrue}, {Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue}}
+				if test.policy != nil {
+					test.policy(p)
+				}
+			})
+			if test.change != nil {
+				test.change(f)
+			}
+			status := f.seen()
+			got := map[string]metav1.Condition{}
+			for _, c := range status.Conditions {
+				got[c.Type] = c
+			}
+			ready := got[v1alpha1.ConditionReady]
+			if ready.Reason != test.reason || !strings.Contains(ready.Message, test.says) || ready.ObservedGeneration != 3 {
+				t.Errorf("Ready is %+v, want %s with %q", ready, test.reason, test.says)
+			}
+			if (ready.Status == metav1.ConditionTrue) != test.isReady {
+				t.Errorf("Ready is %s", ready.Status)
+			}
+			for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+				if _, there := got[kind]; there != (kind == test.more) {
+					t.Errorf("condition %s is there: %t", kind, there)
+				}
+			}
+			if _, there := got["Mine"]; !there {
+				t.Error("a condition of somebody else was removed")
+			}
+			if status.ObservedGeneration != 3 || int(status.Members) != test.pods {
+				t.Errorf("generation %d, %d members", status.ObservedGeneration, status.Members)
+			}
+		})
+	}
+}
+
+func TestRolesCountWhoMayLeave(t *testing.T) {
+	f := newFacts(t, 3)
+	want := []v1alpha1.RoleStatus{{Role: "node", Members: 3, Evictable: 3}}
+	if diff := cmp.Diff(want, f.seen().Roles); diff != "" {
+		t.Errorf("evidence of 20 s ago counts for a status: %s", diff)
+	}
+	f.evidence.System["safe"] = false
+	want[0].Evictable = 0
+	if diff := cmp.Diff(want, f.seen().Roles); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAStatusIsWrittenOnlyWhenItSaysSomethingNew(t *testing.T) {
+	f := newFacts(t, 3)
+	first, members := f.seen(), f.evidence.Members
+	if same(&f.policy.Status, &first) {
+		t.Error("the first status is no news")
+	}
+	later := func(after time.Duration, change func()) bool {
+		f.policy.Status = first
+		f.now = present.Add(after)
+		f.evidence = &eviction.Evidence{Observed: first.System.Observed.Add(after), System: eviction.Facts{"safe": true}, Members: members, Summary: "well"}
+		change()
+		seen := f.seen()
+		return !same(&f.policy.Status, &seen)
+	}
+	for _, test := range []struct {
+		name   string
+		after  time.Duration
+		change func()
+		want   bool
+	}{
+		{"30 s later", 30 * time.Second, func() {}, false},
+		{"a minute later", time.Minute, func() {}, true},
+		{"another summary", time.Second, func() { f.evidence.Summary = "ill" }, true},
+		{"an error", time.Second, func() { f.evidence = &eviction.Evidence{Error: "down"} }, true},
+		{"one member fewer", time.Second, func() { f.pods = f.pods[1:] }, true},
+	} {
+		if got := later(test.after, test.change); got != test.want {
+			t.Errorf("%s: written %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
+func TestTheDeletionOfAPolicyDoesNotWaitForEver(t *testing.T) {
+	deleted := &metav1.Time{Time: present}
+	for _, test := range []struct {
+		name    string
+		deleted *metav1.Time
+		suspend bool
+		after   time.Duration
+		want    bool
+	}{
+		{name: "not deleted", after: time.Hour},
+		{name: "deleted", deleted: deleted, after: 10 * time.Minute},
+		{name: "too long", deleted: deleted, after: 10*time.Minute + time.Second, want: true},
+		{name: "suspended", deleted: deleted, suspend: true, want: true},
+	} {
+		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) { p.DeletionTimestamp, p.Spec.Suspend = test.deleted, test.suspend })
+		if got := givenUp(policy, present.Add(test.after)); got != test.want {
+			t.Errorf("%s: given up %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
+func TestGovernor(t *testing.T) {
+	f := newFacts(t, 1)
+	other := declare(newPolicy("other", func(p *v1alpha1.EvictionPolicy) { p.Spec.Members[0].Selector.MatchLabels["app"] = "web" }))
+	both := []eviction.Declared{f.own, other}
+	if got := governor(both, f.pods[0]); got != "db" {
+		t.Errorf("governed by %q, want db", got)
+	}
+	stranger := &snapshot.Pod{Namespace: "prod", Name: "x", Labels: map[string]string{"app": "cron"}}
+	if got := governor(both, stranger); got != "" {
+		t.Errorf("a pod that nobody claims is governed by %q", got)
+	}
+}
+
+func TestEnumerate(t *testing.T) {
+	many := []string{"a", "b", "c", "d", "e", "f", "g"}
+	for n, want := range map[int]string{1: "a", 5: "a, b, c, d, e", 7: "a, b, c, d, e, and 2 more"} {
+		if got := enumerate(many[:n], ", "); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

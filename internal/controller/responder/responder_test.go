@@ -1,0 +1,141 @@
+package responder
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func TestAbout(t *testing.T) {
+	request := func(uid types.UID) *api.EvictionRequest {
+		return &api.EvictionRequest{Spec: api.EvictionRequestSpec{
+			Target: api.EvictionRequestTarget{Pod: &api.EvictionRequestPodReference{Name: "db-0", UID: uid}},
+		}}
+	}
+	one, started := int64(1), metav1.Now()
+	evictionOf := func(uid types.UID, responder string, state api.ResponderStateType) *api.Eviction {
+		return &api.Eviction{
+			Spec: api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: uid}}},
+			Status: api.EvictionStatus{
+				ObservedGeneration: &one,
+				TargetResponders:   []api.TargetResponder{{Name: responder, State: state}},
+				Responders:         []api.ResponderStatus{{Name: responder, StartTime: &started}},
+			},
+		}
+	}
+	tests := []struct {
+		name      string
+		requests  []*api.EvictionRequest
+		evictions []*api.Eviction
+		want      wish
+	}{
+		{name: "nobody"},
+		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: wish{wanted: true}},
+		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: wish{wanted: true, active: true}},
+		{name: "our turn is over", evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateCanceled)}},
+		{name: "another pod of the name", requests: []*api.EvictionRequest{request("before")}, evictions: []*api.Eviction{evictionOf("before", lifecycle.Responder, api.ResponderStateActive)}},
+	}
+	for _, test := range tests {
+		if got := about(test.requests, test.evictions, "now"); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	blocked := eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{
+		{Rule: "empty", Reason: "HoldsData", Message: "db-0 still holds 3 shards"},
+		{Rule: "safe", Reason: "Unsafe", Message: "not safe"},
+	}}
+	type said struct{ Kind, Reason, Key, Text string }
+	tests := []struct {
+		name string
+		step eviction.StepResult
+		want said
+	}{
+		{"nothing", eviction.StepResult{}, said{}},
+		{"blocked", eviction.StepResult{Verdict: blocked}, said{corev1.EventTypeWarning, "EvictionBlocked", "HoldsData/empty,Unsafe/safe", "db-0 still holds 3 shards\nnot safe"}},
+		{
+			"prepared",
+			eviction.StepResult{Verdict: blocked, Actions: []eviction.Action{
+				{Kind: eviction.Tell}, {Kind: eviction.Begin}, {Kind: eviction.Prepare, Step: eviction.Preparation{Name: "CleanOut", Message: "3 shards to go"}},
+			}},
+			said{corev1.EventTypeNormal, "Preparing", "CleanOut", "CleanOut: 3 shards to go"},
+		},
+		{
+			"evicted",
+			eviction.StepResult{Verdict: eviction.Verdict{Answer: eviction.Allowed}, Actions: []eviction.Action{{Kind: eviction.Permit}, {Kind: eviction.Evict}}},
+			said{corev1.EventTypeNormal, "Evicting", "", "its system lets it go"},
+		},
+	}
+	for _, test := range tests {
+		kind, reason, _, key, text := describe(test.step)
+		if diff := cmp.Diff(test.want, said{kind, reason, key, text}); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+func TestAnEventIsNotRepeated(t *testing.T) {
+	told, pod := newTold(), snapshot.Key{Namespace: "db", Name: "db-0"}
+	for i, step := range []struct {
+		text string
+		want bool
+	}{{"a", true}, {"a", false}, {"b", true}, {"a", true}} {
+		if got := told.news(pod, step.text); got != step.want {
+			t.Errorf("step %d: news %t, want %t", i, got, step.want)
+		}
+	}
+	told.forget(pod)
+	if !told.news(pod, "a") {
+		t.Error("what was forgotten is no news")
+	}
+}
+
+func TestThePauseAfterARefusalGrows(t *testing.T) {
+	a, pod := newAttempts(), snapshot.Key{Name: "db-0"}
+	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute} {
+		if got := a.pause(pod); got != want {
+			t.Errorf("pause %s, want %s", got, want)
+		}
+	}
+	a.forget(pod)
+	if got := a.pause(pod); got != firstPause {
+		t.Errorf("pause %s after all went well, want %s", got, firstPause)
+	}
+}
+
+func TestTheNextLookIsInTimeForAHeartbeat(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := &shell{Options: Options{Gatherer: &governed.Gatherer{Now: func() time.Time { return now }}}}
+	for _, test := range []struct{ at, want time.Duration }{
+		{10 * time.Second, 10 * time.Second},
+		{time.Hour, lifecycle.Beat},
+		{-time.Second, soon},
+	} {
+		if got := s.next(eviction.StepResult{NextLook: now.Add(test.at)}); got != test.want {
+			t.Errorf("a look in %s: %s, want %s", test.at, got, test.want)
+		}
+	}
+	if got := s.next(eviction.StepResult{}); got != lifecycle.Beat {
+		t.Errorf("no look: %s, want %s", got, lifecycle.Beat)
+	}
+}
+
+func TestNothingIsBegunForAPolicyThatGoes(t *testing.T) {
+	kept := withoutSteps([]eviction.Action{{Kind: eviction.Tell}, {Kind: eviction.Begin}, {Kind: eviction.Prepare}})
+	if len(kept) != 1 || kept[0].Kind != eviction.Tell {
+		t.Errorf("kept %v", kept)
+	}
+}
