@@ -21,6 +21,11 @@ func makeBridge(name string, address netip.Prefix) error {
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return fmt.Errorf("making bridge %s: %w", name, err)
 	}
+	// A bridge without an address that was set takes the lowest of its ports': with each pod that comes or goes, all
+	// others might lose their gateway until they ask for it again.
+	if err := netlink.LinkSetHardwareAddr(bridge, hardwareAddress(address.Addr())); err != nil {
+		return fmt.Errorf("giving bridge %s its hardware address: %w", name, err)
+	}
 	ip := &netlink.Addr{IPNet: &net.IPNet{
 		IP:   address.Addr().AsSlice(),
 		Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen()),
@@ -36,6 +41,11 @@ func makeBridge(name string, address netip.Prefix) error {
 		return fmt.Errorf("letting bridge %s forward: %w", name, err)
 	}
 	return nil
+}
+
+// hardwareAddress is one of those that anybody may give, as unique as the IP address.
+func hardwareAddress(ip netip.Addr) net.HardwareAddr {
+	return append(net.HardwareAddr{2, 0}, ip.AsSlice()...)
 }
 
 func removeBridge(name string) error {
