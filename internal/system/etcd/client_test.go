@@ -48,7 +48,7 @@ func silentPort(t *testing.T) string {
 // A refused connection is reported as such; without failing fast it would be a time-out.
 func TestNobodyListens(t *testing.T) {
 	one, two := closedPort(t), closedPort(t)
-	_, err := openReal(t, time.Hour, one, two).Observe(t.Context(), nil)
+	_, err := openReal(t, 20*time.Second, one, two).Observe(t.Context(), nil)
 	for _, part := range []string{
 		"no endpoint gives a list of members that a quorum confirms: ",
 		one + ": dial tcp " + strings.TrimPrefix(one, "http://") + ": connect: connection refused; ",
@@ -88,7 +88,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the client is closed") {
 		t.Errorf("error %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for left := stacks(); strings.Contains(left, "google.golang.org/grpc"); left = stacks() {
 		if ctx.Err() != nil {

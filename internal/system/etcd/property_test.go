@@ -13,7 +13,7 @@ import (
 )
 
 var faults = []etcdsim.Fault{
-	etcdsim.Healthy, etcdsim.Refuses, etcdsim.Silent, etcdsim.Errs, etcdsim.Stale, etcdsim.Mistaken, etcdsim.Stranger,
+	etcdsim.Healthy, etcdsim.Refuses, etcdsim.Silent, etcdsim.Errs, etcdsim.Stale, etcdsim.Mistaken, etcdsim.Stranger, etcdsim.Deaf,
 }
 
 // history drives a cluster at random.

@@ -189,6 +189,24 @@ func TestEvictVerdicts(t *testing.T) {
 			return n
 		}},
 		{
+			name: "nobody gives the alarms", want: eviction.Blocked, reasons: []string{eviction.FactMissing},
+			given: func(s *etcdsim.Cluster) string {
+				for _, url := range s.Endpoints() {
+					s.Misbehave(url, etcdsim.Deaf)
+				}
+				_, n, _ := roles(s)
+				return n
+			},
+		},
+		{
+			name: "one member gives no alarms", want: eviction.Allowed,
+			given: func(s *etcdsim.Cluster) string {
+				s.Misbehave(etcdsim.URL("a"), etcdsim.Deaf)
+				_, n, _ := roles(s)
+				return n
+			},
+		},
+		{
 			name: "a voter that names another leader", want: eviction.Blocked,
 			reasons: []string{"LeaderUnknown", "QuorumAtRisk", "OtherVoterUnhealthy", "LeadsCluster"}, // he names n
 			given: func(s *etcdsim.Cluster) string {

@@ -30,6 +30,9 @@ type server struct {
 }
 
 func (s *server) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	body := ""
 	if r.Body != nil {
 		raw, err := io.ReadAll(r.Body)
@@ -368,4 +371,23 @@ type always struct {
 
 func (a always) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 	return says(a.status, a.body)(r)
+}
+
+// A redirect is an answer like any other that is not one of success: headers with credentials do not follow it.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	s := &server{answers: answers{
+		"http://one/f": func(r *nethttp.Request) (*nethttp.Response, error) {
+			there := answer(302, nil)
+			there.Header.Set("Location", "http://elsewhere/f")
+			return there, nil
+		},
+		"http://elsewhere/f": says(200, `1`),
+	}}
+	_, err := open(t, &v1alpha1.HTTP{Facts: get("f", "/f")}, s, "http://one").Observe(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "answered 302 Found") {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff([]string{"GET http://one/f"}, s.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
 }

@@ -29,6 +29,7 @@ const (
 	Stale    Fault = "stale"    // status as it was at the last Tick but one or earlier
 	Mistaken Fault = "mistaken" // status names another leader
 	Stranger Fault = "stranger" // a member of another cluster answers
+	Deaf     Fault = "deaf"     // nobody gets the alarms
 )
 
 // Misbehave makes a URL misbehave from now on.
@@ -137,6 +138,9 @@ func (c *Cluster) Alarms(ctx context.Context, url string) ([]etcd.Alarm, error) 
 	m, err := c.at(ctx, url)
 	if err != nil {
 		return nil, err
+	}
+	if c.faults[url] == Deaf {
+		return nil, errors.New("etcdserver: permission denied")
 	}
 	return slices.Clone(c.alarms), c.linearizable(m)
 }
