@@ -100,7 +100,9 @@ func drawInput(t *rapid.T, policy *Policy) Input {
 		Policies: []Declared{{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: policy, Status: drawStatus(t)}},
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "peers") {
-		in.Peers = append(in.Peers, drawPod(t, fmt.Sprint("peer", i)))
+		peer := drawPod(t, fmt.Sprint("peer", i))
+		peer.Name, peer.UID = fmt.Sprintf("s%d", i), types.UID(fmt.Sprintf("uid-s%d", i)) // one pod of a name
+		in.Peers = append(in.Peers, peer)
 	}
 	if rapid.IntRange(0, 9).Draw(t, "claimed twice") == 0 {
 		in.Policies = append(in.Policies, in.Policies[0])
