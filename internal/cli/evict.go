@@ -114,7 +114,7 @@ func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.
 	if !found {
 		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; usher evictions lists what is asked for", wish.Requester, o.pod)
 	}
-	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what was prepared for it is undone\n", o.pod, wish.Requester)
+	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what was prepared for it alone is being undone\n", o.pod, wish.Requester)
 	return nil
 }
 
@@ -142,6 +142,10 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 			fmt.Fprintf(o.Out, "%s  %s\n", conn.clock.Now().Format(time.TimeOnly), words)
 		}
 	})
+	if end.Gone {
+		// It has served its purpose; what is left of it would only be in the way of those who list what is asked for.
+		_, _ = conn.writer().Withdraw(context.WithoutCancel(ctx), wish)
+	}
 	return o.end(ctx, end, err)
 }
 
