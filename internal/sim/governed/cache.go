@@ -1,0 +1,128 @@
+package governed
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+func newObject(k kind) client.Object {
+	switch k {
+	case namespaces:
+		return &corev1.Namespace{}
+	case nodes:
+		return &corev1.Node{}
+	case pods:
+		return &corev1.Pod{}
+	case policies:
+		return &v1alpha1.EvictionPolicy{}
+	case requests:
+		return &api.EvictionRequest{}
+	default:
+		return &api.Eviction{}
+	}
+}
+
+// cache is what a replica's watches have brought so far: each kind as it was some events ago.
+type cache struct {
+	store   *store
+	seen    map[kind]int
+	objects map[kind]map[snapshot.Key]client.Object
+	indexes map[string]client.IndexerFunc
+}
+
+// newCache lists everything as it is now.
+func newCache(s *store) *cache {
+	c := &cache{store: s, seen: map[kind]int{}, objects: map[kind]map[snapshot.Key]client.Object{}, indexes: map[string]client.IndexerFunc{}}
+	for _, k := range kinds {
+		c.seen[k] = len(s.events[k])
+		c.objects[k] = maps.Clone(s.objects[k])
+	}
+	return c
+}
+
+func (c *cache) backlog(k kind) int { return len(c.store.events[k]) - c.seen[k] }
+
+// deliver brings the next event of a kind.
+func (c *cache) deliver(k kind) event {
+	e := c.store.events[k][c.seen[k]]
+	c.seen[k]++
+	key := client.ObjectKeyFromObject(e.object())
+	if e.after == nil {
+		delete(c.objects[k], key)
+	} else {
+		c.objects[k][key] = e.after
+	}
+	return e
+}
+
+// IndexField implements client.FieldIndexer.
+func (c *cache) IndexField(_ context.Context, object client.Object, name string, by client.IndexerFunc) error {
+	c.indexes[string(kindOf(object))+" "+name] = by
+	return nil
+}
+
+// Get implements client.Reader.
+func (c *cache) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	return read(c.objects, key, into)
+}
+
+func read(from map[kind]map[snapshot.Key]client.Object, key client.ObjectKey, into client.Object) error {
+	k := kindOf(into)
+	found := from[k][key]
+	if found == nil {
+		return notFound(k, key.Name)
+	}
+	fill(into, found)
+	return nil
+}
+
+func fill(into, from client.Object) {
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(duplicate(from)).Elem())
+}
+
+// List implements client.Reader.
+func (c *cache) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	k := kindOf(into)
+	var found []runtime.Object
+	for _, object := range sorted(c.objects[k]) {
+		if (o.Namespace == "" || object.GetNamespace() == o.Namespace) && c.matches(k, object, &o) {
+			found = append(found, object.DeepCopyObject())
+		}
+	}
+	return meta.SetList(into, found)
+}
+
+func (c *cache) matches(k kind, object client.Object, o *client.ListOptions) bool {
+	if o.FieldSelector == nil {
+		return true
+	}
+	for _, wanted := range o.FieldSelector.Requirements() {
+		by := c.indexes[string(k)+" "+wanted.Field]
+		if by == nil {
+			return false
+		}
+		held := false
+		for _, value := range by(object) {
+			held = held || value == wanted.Value
+		}
+		if !held {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,161 @@
+package governed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// manner says how a call can go wrong.
+type manner int
+
+const (
+	plain     manner = iota // it is lost on its way there or back
+	canBeLate               // also, it may take effect after its caller has given up
+)
+
+// fate is what becomes of a call that waits at the gate.
+type fate int
+
+const (
+	arrives fate = iota
+	slow         // it arrives, and its answer waits at the gate
+	lost         // it does not arrive
+	unheard      // it arrives, and its answer does not
+	late         // its caller is told that it is lost, and it arrives later
+	killed       // its caller is no more
+)
+
+var fates = map[fate]string{arrives: "", slow: "answer delayed", lost: "LOST", unheard: "ANSWER LOST", late: "LATE", killed: "KILLED"}
+
+var (
+	errLost   = errors.New("connection reset by peer")
+	errKilled = errors.New("the process was killed")
+)
+
+// waiting is a call at the gate.
+type waiting struct {
+	label   string
+	replica *replica // nil: not one of Usher's
+	manner  manner
+	resume  chan fate
+}
+
+// pass waits at the gate until the scheduler opens it.
+func (w *world) pass(ctx context.Context, r *replica, label string, m manner) fate {
+	call := &waiting{label: label, replica: r, manner: m, resume: make(chan fate, 1)}
+	if !w.enter(call) {
+		return killed
+	}
+	select {
+	case f := <-call.resume:
+		return f
+	case <-ctx.Done():
+		w.leave(call)
+		return lost
+	}
+}
+
+func (w *world) enter(call *waiting) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || call.replica != nil && call.replica.dead {
+		return false
+	}
+	w.gate = append(w.gate, call)
+	return true
+}
+
+func (w *world) leave(call *waiting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gate = slices.DeleteFunc(w.gate, func(other *waiting) bool { return other == call })
+}
+
+// waiters are the calls at the gate in an order that does not depend on which goroutine came first.
+func (w *world) waiters() []*waiting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortStableFunc(w.gate, func(a, b *waiting) int { return strings.Compare(a.label, b.label) })
+	return slices.Clone(w.gate)
+}
+
+// open lets a call go.
+func (w *world) open(call *waiting, f fate) {
+	w.leave(call)
+	if f != arrives || !strings.HasPrefix(call.label, "(") {
+		w.note("%s %s", call.label, fates[f])
+	}
+	call.resume <- f
+}
+
+// call is one that leaves a replica.
+func (r *replica) call(ctx context.Context, label string, m manner, effect func() error) error {
+	return r.world.call(ctx, r, r.name+" "+taskOf(ctx)+label, m, effect)
+}
+
+func (w *world) call(ctx context.Context, r *replica, label string, m manner, effect func() error) error {
+	f := w.pass(ctx, r, label, m)
+	switch f {
+	case killed:
+		return errKilled
+	case lost:
+		return orEnded(ctx, errLost)
+	case late:
+		w.postpone(label, effect)
+		return errLost
+	case arrives, slow, unheard:
+	}
+	err := effect()
+	if err != nil {
+		w.note("  answered: %v", err)
+	}
+	switch {
+	case f == unheard:
+		return errLost
+	case f == slow:
+		if back := w.pass(ctx, r, "(answer to) "+label, plain); back != arrives {
+			return orEnded(ctx, errLost)
+		}
+	}
+	return err
+}
+
+func orEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// postpone keeps an effect for later.
+func (w *world) postpone(label string, effect func() error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.belated = append(w.belated, belated{label, effect})
+}
+
+type belated struct {
+	label  string
+	effect func() error
+}
+
+type contextKey string
+
+const (
+	taskKey contextKey = "task"
+	dryKey  contextKey = "dry"
+
+	replicaKey contextKey = "replica"
+)
+
+func taskOf(ctx context.Context) string {
+	name, _ := ctx.Value(taskKey).(string)
+	return name
+}
+
+func dry(ctx context.Context) bool {
+	is, _ := ctx.Value(dryKey).(bool)
+	return is
+}

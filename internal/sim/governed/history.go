@@ -1,0 +1,256 @@
+package governed
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// epoch is when histories begin: the simulated systems date their jobs from here.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var replicaNames = []string{"a", "b", "c"}
+
+// steps is how many things happen before everything calms down.
+const steps = 400
+
+// Result is what has become of a history.
+type Result struct {
+	Seed     uint64
+	Failures []string // a line each; none: all properties hold
+	Trace    []string
+}
+
+// Run makes a history from a seed. It must be called in a testing/synctest bubble that has just begun.
+func Run(seed uint64) Result {
+	time.Sleep(time.Until(epoch))
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &world{
+		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
+		lives_: map[string]life{}, crashed: map[string]bool{}, safety: safety{needed: map[string]needed{}, let: map[string]string{}},
+	}
+	w.store = newStore(time.Now)
+	w.drawOdds()
+	w.note("seed %d: %+v", seed, w.odds)
+	if err := w.open_(); err != nil {
+		w.fail("SIMULATOR", "%v", err)
+	}
+	for range steps {
+		if w.failed() {
+			break
+		}
+		w.step()
+	}
+	if !w.failed() {
+		w.conclude()
+	}
+	w.close(cancel)
+	return Result{seed, w.failures, w.trace}
+}
+
+func (w *world) open_() error {
+	if w.dice.IntN(2) == 0 {
+		w.site = newArango(w)
+	} else {
+		w.site = newEtcd(w)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
+	if err := w.store.create(ns); err != nil {
+		return err
+	}
+	w.createPolicy(firstPolicy)
+	for _, p := range w.site.members() {
+		if err := w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + p.pod}}); err != nil {
+			return err
+		}
+		w.recreate(p)
+		delete(w.lives_, p.pod)
+	}
+	for i := range 2 + w.dice.IntN(2) {
+		r, err := w.start(replicaNames[i])
+		if err != nil {
+			return err
+		}
+		w.replicas = append(w.replicas, r)
+	}
+	w.replicas[0].lead()
+	w.safety.changed(w, accident, "it began so")
+	w.invite()
+	return nil
+}
+
+// close ends everything that still runs.
+func (w *world) close(cancel context.CancelFunc) {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	cancel()
+	for range 100 {
+		synctest.Wait()
+		waiters := w.waiters()
+		if len(waiters) == 0 {
+			break
+		}
+		for _, call := range waiters {
+			w.open(call, killed)
+		}
+	}
+	for _, r := range w.replicas {
+		r.stop()
+	}
+}
+
+// conclude lets everything calm down and asks what has become of all wishes.
+func (w *world) conclude() {
+	w.note("---- nothing goes wrong any more ----")
+	w.calm = true
+	w.site.heal()
+	w.repair()
+	w.safety.changed(w, accident, "repair")
+	for i, r := range w.replicas {
+		r.ahead = 0
+		if r.dead {
+			w.rebirth(i)
+		}
+	}
+	for len(slices.DeleteFunc(w.alive(), func(r *replica) bool { return !r.leads })) > 1 {
+		w.elect()
+		for i, r := range w.replicas {
+			if r.dead {
+				w.rebirth(i)
+			}
+		}
+	}
+	w.settle(3 * time.Minute)
+	w.checkWishes()
+	w.note("---- nobody wants anything any more ----")
+	w.mu.Lock()
+	w.quiet = true
+	w.mu.Unlock()
+	w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
+	if policy := w.policy(secondPolicy); policy != nil {
+		w.store.remove(policy)
+	}
+	w.settle(16 * time.Minute)
+	w.checkTraces()
+}
+
+// mostSteps is how much may happen until peace is made.
+const mostSteps = 5000
+
+// settle lets everything happen at once that can, for some time.
+func (w *world) settle(d time.Duration) {
+	end := time.Now().Add(d)
+	did := 0
+	for time.Now().Before(end) && !w.failed() {
+		synctest.Wait()
+		if w.settleOne() {
+			if did++; did > mostSteps {
+				w.fail("HOT", "%d things happened in %s of peace", did, d-time.Until(end))
+			}
+			time.Sleep(time.Millisecond)
+			w.tick()
+			continue
+		}
+		at := time.Now().Add(10 * time.Second)
+		for _, r := range w.replicas {
+			if r.leads {
+				at = r.soonest(at)
+			}
+		}
+		w.sleep(max(time.Until(at), 100*time.Millisecond))
+	}
+}
+
+// settleOne does one thing that can be done now; false: there is none.
+func (w *world) settleOne() bool {
+	if waiters := w.waiters(); len(waiters) > 0 {
+		w.open(waiters[0], arrives)
+		return true
+	}
+	if len(w.belated) > 0 {
+		w.catchUp()
+		return true
+	}
+	for _, r := range w.replicas {
+		for _, k := range kinds {
+			for r.cache.backlog(k) > 0 {
+				r.deliver(k)
+			}
+		}
+		if due := r.due(); r.leads && len(due) > 0 {
+			r.reconcile(due[0])
+			return true
+		}
+	}
+	for _, p := range w.site.members() {
+		if next := w.progress(p); next != nil {
+			next()
+			return true
+		}
+	}
+	return w.store.collect() > 0
+}
+
+// checkWishes: every request has ended in eviction or cancel, or says what it waits for.
+func (w *world) checkWishes() {
+	if w.policy(firstPolicy) == nil {
+		return
+	}
+	for _, request := range list[*api.EvictionRequest](w.store, requests) {
+		ref, _ := lifecycle.RequestRef(request)
+		pod := w.store.pod(ref.Name)
+		if request.Spec.Intent != api.EvictionRequestIntentEviction || request.DeletionTimestamp != nil || pod == nil || pod.UID != ref.UID {
+			continue
+		}
+		if pod.DeletionTimestamp == nil && w.blocker(ref) == "" {
+			w.fail("LIVENESS", "request %s for %s has neither ended nor a blocker with a message", request.Name, ref.Name)
+		}
+	}
+}
+
+// blocker is what the evictions of a pod say that they wait for.
+func (w *world) blocker(ref lifecycle.Ref) string {
+	var said []string
+	for _, e := range list[*api.Eviction](w.store, evictions) {
+		if target, _ := lifecycle.EvictionRef(e); target != ref {
+			continue
+		}
+		for _, entry := range e.Status.Responders {
+			if entry.Message != nil {
+				said = append(said, *entry.Message)
+			}
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// checkTraces: nothing is left of what was wanted.
+func (w *world) checkTraces() {
+	policy := w.policy(firstPolicy)
+	if policy == nil {
+		return
+	}
+	for _, entry := range policy.Status.Leaving {
+		w.fail("PERMIT", "the permit of %s (%s) since %s stands for ever", entry.Pod, entry.UID, entry.Since.UTC().Format(time.TimeOnly))
+	}
+	for _, entry := range policy.Status.Preparations {
+		w.fail("UNDO", "%s of %s (%s) is still %s: %s", entry.Name, entry.Member, entry.UID, entry.State, entry.Message)
+	}
+	if left := w.site.leftovers(); len(left) > 0 && !w.givenUp {
+		w.fail("UNDO", "the system still has %s", strings.Join(left, ", "))
+	}
+}
+
+var _ = fmt.Sprint

@@ -1,0 +1,193 @@
+package governed
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// person is somebody who wants pods gone. Each has dice of its own, since it draws when others run.
+type person struct {
+	world *world
+	name  string
+	dice  *rand.Rand
+	asked []*api.EvictionRequest
+}
+
+// invite brings the people of a history.
+func (w *world) invite() {
+	trades := []func(*person){(*person).kubectl, (*person).kubectl, (*person).request, (*person).request, (*person).deleter, (*person).tainter, (*person).asker, (*person).roller}
+	for n := range 1 + w.dice.IntN(4) {
+		p := &person{world: w, dice: rand.New(rand.NewPCG(w.seed, uint64(100+n)))}
+		trade := w.dice.IntN(len(trades))
+		if trade == len(trades)-1 && w.odds.excused == 0 {
+			trade = 0
+		}
+		p.name = fmt.Sprintf("%s%d", []string{"kubectl", "kubectl", "requester", "requester", "deleter", "tainter", "asker", "roller"}[trade], n)
+		w.spawn(func() { trades[trade](p) })
+	}
+}
+
+// rest waits; false: there is nothing more to do.
+func (p *person) rest(least, most int) bool {
+	select {
+	case <-time.After(time.Duration(least*1000+p.dice.IntN((most-least)*1000)) * time.Millisecond):
+		return !p.world.leaving()
+	case <-p.world.ctx.Done():
+		return false
+	}
+}
+
+func (p *person) some() string {
+	all := p.world.site.members()
+	return all[p.dice.IntN(len(all))].pod
+}
+
+// try sends a removal until it is accepted, as long as patience lasts.
+func (p *person) try(make func() *removal, tries int) {
+	for range tries {
+		ctx, cancel := context.WithTimeout(p.world.ctx, 34*time.Second)
+		err := p.world.remove(ctx, make())
+		cancel()
+		if err == nil || !p.rest(5, 10) {
+			return
+		}
+	}
+}
+
+// kubectl drains: one pod after the other, each until it is let go, by name.
+func (p *person) kubectl() {
+	uid := p.dice.IntN(2) == 0
+	for range 1 + p.dice.IntN(3) {
+		name := p.some()
+		p.try(func() *removal {
+			r := &removal{user: p.name, pod: name, dryRun: p.dice.IntN(8) == 0}
+			if pod := p.world.pod(name); uid && pod != nil {
+				r.uid = pod.UID
+			}
+			return r
+		}, 3+p.dice.IntN(20))
+		if !p.rest(1, 20) {
+			return
+		}
+	}
+}
+
+// deleter deletes, sometimes by force.
+func (p *person) deleter() {
+	for range 1 + p.dice.IntN(3) {
+		name := p.some()
+		var grace *int64
+		if p.dice.IntN(3) == 0 {
+			grace = new(int64(0))
+		}
+		p.try(func() *removal { return &removal{user: p.name, pod: name, delete: true, grace: grace} }, 1+p.dice.IntN(6))
+		if !p.rest(5, 30) {
+			return
+		}
+	}
+}
+
+// tainter is Kubernetes' controller that deletes the pods of a node with a taint.
+func (p *person) tainter() {
+	name := p.some()
+	p.try(func() *removal {
+		return &removal{user: "system:serviceaccount:kube-system:taint-eviction-controller", pod: name, delete: true}
+	}, 5)
+}
+
+// asker only asks.
+func (p *person) asker() {
+	for range 10 {
+		name := p.some()
+		ask := []string{"evict", "replace", ""}[p.dice.IntN(3)]
+		p.try(func() *removal { return &removal{user: p.name, pod: name, dryRun: true, ask: ask} }, 1)
+		if !p.rest(3, 20) {
+			return
+		}
+	}
+}
+
+// roller is the StatefulSet controller, which replaces one pod after the other whatever Usher thinks.
+func (p *person) roller() {
+	for _, member := range p.world.site.members() {
+		p.try(func() *removal {
+			return &removal{
+				user: "system:serviceaccount:kube-system:statefulset-controller", pod: member.pod, delete: true,
+				excuse: "its own controller deletes it",
+			}
+		}, 1)
+		if !p.rest(10, 60) {
+			return
+		}
+	}
+}
+
+// request asks by EvictionRequests, and may change its mind.
+func (p *person) request() {
+	for range 1 + p.dice.IntN(3) {
+		if name := p.some(); p.world.pod(name) != nil {
+			p.ask(name)
+		}
+		if !p.rest(1, 60) {
+			break
+		}
+		if p.dice.IntN(3) == 0 {
+			p.withdraw()
+		}
+	}
+	for p.rest(20, 40) {
+	}
+	p.withdraw()
+}
+
+func (p *person) ask(name string) {
+	pod := p.world.pod(name)
+	wanted := lifecycle.NewRequest(lifecycle.Ref{Namespace: namespace, Name: name, UID: pod.UID}, "drain.example/"+p.name)
+	err := p.world.call(p.world.ctx, nil, p.name+" requests the eviction of "+name, plain, func() error {
+		return p.world.store.create(duplicate(wanted))
+	})
+	if err == nil {
+		p.asked = append(p.asked, wanted)
+	}
+}
+
+// withdraw takes back all requests, in one of two ways.
+func (p *person) withdraw() {
+	for _, wanted := range p.asked {
+		key := client.ObjectKeyFromObject(wanted)
+		if p.dice.IntN(2) == 0 {
+			p.change("deletes its request for "+wanted.Spec.Target.Pod.Name, key, p.world.store.remove)
+			continue
+		}
+		p.change("withdraws its request for "+wanted.Spec.Target.Pod.Name, key, func(object client.Object) {
+			if request, ok := duplicate(object).(*api.EvictionRequest); ok {
+				request.Spec.Intent = api.EvictionRequestIntentWithdrawn
+				request.Generation++
+				p.world.store.put(request)
+			}
+		})
+	}
+	p.asked = nil
+}
+
+func (p *person) change(what string, key snapshot.Key, how func(client.Object)) {
+	for range 20 {
+		err := p.world.call(p.world.ctx, nil, p.name+" "+what, plain, func() error {
+			if object := p.world.store.get(requests, key); object != nil {
+				how(object)
+			}
+			return nil
+		})
+		if err == nil {
+			return
+		}
+	}
+}

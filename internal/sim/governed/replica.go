@@ -1,0 +1,189 @@
+package governed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/evictionrequest"
+	"usher.sh/usher/internal/controller/imperative"
+	"usher.sh/usher/internal/controller/policy"
+	"usher.sh/usher/internal/controller/responder"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/webhook"
+)
+
+// self is the user that Usher's processes are.
+const self = "system:serviceaccount:usher:usher-manager"
+
+// replica is one life of one process of Usher.
+type replica struct {
+	world       *world
+	name        string
+	dead        bool
+	leads       bool
+	ahead       time.Duration // of its clock
+	cache       *cache
+	gatherer    *governed.Gatherer
+	act         *act.Governed
+	hooks       map[string]http.Handler
+	controllers map[string]reconcile.Reconciler
+	queue       map[work]time.Time
+	running     map[work]bool
+	again       map[work]bool // came in while it ran
+	stop        context.CancelFunc
+	ctx         context.Context //nolint:containedctx // the life of a process
+}
+
+// start begins a life: nothing is remembered of former ones.
+func (w *world) start(name string) (*replica, error) {
+	w.lives++
+	r := &replica{
+		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
+		controllers: map[string]reconcile.Reconciler{}, queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
+	}
+	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
+	return r, r.assemble()
+}
+
+func (r *replica) now() time.Time { return time.Now().Add(r.ahead) }
+
+// assemble does what the manager's own does.
+func (r *replica) assemble() error {
+	if err := governed.SetupIndex(r.ctx, r.cache); err != nil {
+		return err
+	}
+	book := governed.NewBook(r.cache, r.kind, roles)
+	book.Compile = compile
+	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Members: book.Members, Now: r.now, Log: slog.New(alarm{r})})
+	connection := &connection{replica: r}
+	r.act = &act.Governed{
+		Client: connection, Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper,
+		Lifecycle: lifecycleapi.Usher, Now: r.now,
+	}
+	r.gatherer = &governed.Gatherer{Book: book, Keeper: keeper, Live: &liveReader{replica: r}, Now: r.now}
+	webhook.Setup(r, webhook.Options{
+		Facts: r.gatherer, Writer: r.act, Reader: connection, Events: silence{}, Log: slog.New(slog.DiscardHandler),
+		Compile: book.Check, Declare: book.Declared, Self: []string{self}, Namespace: "usher",
+	})
+	return r.addControllers(connection)
+}
+
+func (r *replica) addControllers(c *connection) error {
+	var added []manager.Runnable
+	mgr := &process{replica: r, client: c, added: &added}
+	for _, setup := range []func() error{
+		func() error {
+			return policy.Setup(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true})
+		},
+		func() error { return responder.Setup(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}) },
+		func() error {
+			return evictionrequest.Setup(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed})
+		},
+		func() error { return imperative.Setup(mgr, imperative.Options{Version: lifecycleapi.Usher}) },
+	} {
+		if err := setup(); err != nil {
+			return err
+		}
+	}
+	if len(added) != len(controllers) {
+		return fmt.Errorf("simulating: %d controllers were added, and %d are known", len(added), len(controllers))
+	}
+	for i, one := range added {
+		c, ok := one.(reconcile.Reconciler)
+		if !ok {
+			return errors.New("simulating: something that is no controller was added")
+		}
+		r.controllers[controllers[i]] = c
+	}
+	return nil
+}
+
+// Register implements webhook.Registrar.
+func (r *replica) Register(path string, hook http.Handler) { r.hooks[path] = hook }
+
+func (r *replica) secret(_ context.Context, key snapshot.Key) (*corev1.Secret, error) {
+	return &corev1.Secret{
+		ObjectMeta: ctrl.ObjectMeta{Name: key.Name, Namespace: key.Namespace, ResourceVersion: "1"},
+		Data:       map[string][]byte{"token": []byte("secret")},
+	}, nil
+}
+
+// process is the manager of a replica, as far as controllers use it to set themselves up.
+type process struct {
+	manager.Manager
+	replica *replica
+	client  client.Client
+	added   *[]manager.Runnable
+}
+
+func (p *process) Add(r manager.Runnable) error                   { *p.added = append(*p.added, r); return nil }
+func (p *process) GetClient() client.Client                       { return p.client }
+func (p *process) GetAPIReader() client.Reader                    { return &liveReader{replica: p.replica} }
+func (p *process) GetScheme() *runtime.Scheme                     { return scheme }
+func (p *process) GetCache() ctrlcache.Cache                      { return nil }
+func (p *process) GetRESTMapper() meta.RESTMapper                 { return nil }
+func (p *process) GetFieldIndexer() client.FieldIndexer           { return p.replica.cache }
+func (p *process) GetLogger() logr.Logger                         { return logr.Discard() }
+func (p *process) GetEventRecorder(string) recorder.EventRecorder { return silence{replica: p.replica} }
+func (p *process) GetConfig() *rest.Config                        { return restConfig }
+func (p *process) GetHTTPClient() *http.Client                    { return restClient }
+func (p *process) GetControllerOptions() config.Controller {
+	return config.Controller{SkipNameValidation: new(true), RecoverPanic: new(false)}
+}
+
+// silence takes events; of those that say that Usher has given up it takes note.
+type silence struct {
+	events.AnnotatedEventRecorder
+	replica *replica
+}
+
+func (s silence) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	if s.replica != nil && reason == "UndoGivenUp" {
+		s.replica.world.givenUp = true
+		s.replica.world.note("%s says: "+note, append([]any{s.replica.name}, args...)...)
+	}
+}
+
+// alarm fails the history when Usher finds a fault in itself.
+type alarm struct{ replica *replica }
+
+func (a alarm) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+func (a alarm) WithAttrs([]slog.Attr) slog.Handler               { return a }
+func (a alarm) WithGroup(string) slog.Handler                    { return a }
+func (a alarm) Handle(_ context.Context, record slog.Record) error {
+	text := record.Message
+	record.Attrs(func(attr slog.Attr) bool { text += " " + attr.String(); return true })
+	a.replica.world.fail("FAULT", "%s: %s", a.replica.name, text)
+	return nil
+}
+
+// Evictions go through one clientset for all replicas of all histories; whose they are is in the context.
+var (
+	restConfig = &rest.Config{Host: "http://apiserver", QPS: -1}
+	restClient = &http.Client{Transport: toApiserver{}}
+	clientset  = kubernetes.NewForConfigOrDie(restConfig)
+)

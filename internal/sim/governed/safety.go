@@ -1,0 +1,116 @@
+package governed
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// cause says who made a member indispensable.
+type cause int
+
+const (
+	natural  cause = iota // the system itself, in time
+	accident              // people and machines
+	ours                  // a leave that Usher has let through
+)
+
+// maxAge is how old evidence may be by the API's default.
+const maxAge = 10 * time.Second
+
+// safety knows of every member since when it cannot be missed, and why.
+type safety struct {
+	needed map[string]needed
+	// let are the members that were let go by Usher and are not back, with their roles.
+	let map[string]string
+}
+
+type needed struct {
+	since time.Time
+	cause cause
+	what  string
+}
+
+// changed looks at the truth again after something has happened.
+func (s *safety) changed(w *world, c cause, what string) {
+	for _, p := range w.site.members() {
+		why := w.wouldLose(p.pod)
+		_, known := s.needed[p.pod]
+		switch {
+		case why == "":
+			delete(s.needed, p.pod)
+		case !known:
+			s.needed[p.pod] = needed{time.Now(), c, what}
+		}
+	}
+}
+
+// wouldLose asks for the truth, with all members that are on their way counted as gone.
+func (w *world) wouldLose(pod string) string {
+	var away []string
+	for _, p := range w.site.members() {
+		object := w.store.pod(p.pod)
+		if p.pod != pod && object != nil && object.DeletionTimestamp != nil {
+			away = append(away, p.pod)
+		}
+	}
+	return w.site.wouldLose(pod, away)
+}
+
+// letGo checks the leave of a pod at the instant at which the apiserver lets it go. What became of the system after the
+// evidence may have been observed cannot be known to Usher, unless it has done it itself.
+func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
+	why, role := w.wouldLose(pod.Name), w.roleOf(pod.Name)
+	n := s.needed[pod.Name]
+	excuse := r.excuse
+	switch {
+	case excuse == "" && pod.Annotations[v1alpha1.BreakGlassAnnotation] != "":
+		excuse = "the glass is broken"
+	case excuse == "" && pod.UID != r.judged:
+		excuse = "another pod has the name by now"
+	case excuse == "" && why != "" && n.cause != ours && !n.since.Before(r.began.Add(-maxAge)) && !s.anotherOf(role, pod.Name):
+		excuse = "it happened too late to be seen: " + n.what
+	}
+	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
+	if why != "" && excuse == "" {
+		w.fail("SAFETY", "%s may take %s away, and %s (so since %.3f: %s)", r.user, pod.Name, why, n.since.Sub(w.begun).Seconds(), n.what)
+	}
+	if r.excuse == "" && excuse != "the glass is broken" {
+		s.let[pod.Name] = role
+	}
+}
+
+// anotherOf reports whether Usher has let go another member of the role that is not back.
+func (s *safety) anotherOf(role, pod string) bool {
+	for other, its := range s.let {
+		if other != pod && its == role {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) roleOf(pod string) string {
+	for _, p := range w.site.members() {
+		if p.pod == pod {
+			return p.role
+		}
+	}
+	return ""
+}
+
+func orNothing(why string) string {
+	if why == "" {
+		return "nothing is lost"
+	}
+	return why
+}
+
+func orNone(excuse string) string {
+	if excuse == "" {
+		return "none"
+	}
+	return excuse
+}

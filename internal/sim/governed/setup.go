@@ -1,0 +1,62 @@
+package governed
+
+import (
+	"encoding/json"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system/all"
+)
+
+// What all histories share never changes.
+var (
+	scheme = newScheme()
+	roles  = builtIn()
+)
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := corev1.AddToScheme(s); err != nil {
+		panic(err) // only a mistake in this file can make it
+	}
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	lifecycleapi.AddToScheme(s, lifecycleapi.Usher)
+	return s
+}
+
+func builtIn() []v1alpha1.Role {
+	found, err := all.Roles()
+	if err != nil {
+		panic(err)
+	}
+	return found
+}
+
+type compiled struct {
+	policy   *eviction.Policy
+	problems []eviction.Problem
+}
+
+var memory sync.Map // of compiled, by the policy's spec
+
+// compile remembers: histories have the same few policies.
+func compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema eviction.Schema, steps map[string]string) (*eviction.Policy, []eviction.Problem) {
+	key, err := json.Marshal(spec)
+	if err != nil {
+		return eviction.Compile(spec, roles, schema, steps)
+	}
+	if known, ok := memory.Load(string(key)); ok {
+		c, _ := known.(compiled)
+		return c.policy, c.problems
+	}
+	policy, problems := eviction.Compile(spec, roles, schema, steps)
+	memory.Store(string(key), compiled{policy, problems})
+	return policy, problems
+}

@@ -1,0 +1,47 @@
+package governed
+
+import (
+	"math/rand/v2"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/all"
+)
+
+// site is a system with its members' processes and disks, and its own truth. The kubelet starts and stops processes, and
+// nothing else of the world touches them but strike.
+type site interface {
+	spec() v1alpha1.EvictionPolicySpec
+	members() []planned
+	// kind is the real client's kind, opened through the gate.
+	kind(r *replica, real system.Kind) system.Kind
+	// tick lets a second pass.
+	tick()
+	start(pod string, wiped bool)
+	stop(pod string)
+	// wouldLose says what would be lost if the member went now, with those that are away counted as gone; "": nothing.
+	wouldLose(pod string, away []string) string
+	// strike lets something go wrong or right again, and says what.
+	strike(dice *rand.Rand) string
+	// heal ends everything that strike began.
+	heal()
+	// leftovers are preparations that are in force.
+	leftovers() []string
+}
+
+// planned is a member that ought to be there.
+type planned struct {
+	pod  string
+	role string
+	// disposable members may come back with an empty disk after their pod was deleted.
+	disposable bool
+}
+
+// kind finds a kind of system as all.Kind does.
+func (r *replica) kind(name string) (system.Kind, bool) {
+	real, ok := all.Kind(name)
+	if !ok {
+		return real, false
+	}
+	return r.world.site.kind(r, real), true
+}

@@ -1,0 +1,263 @@
+package governed
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/arangodb/arangosim"
+)
+
+// arango is a cluster or an active failover deployment of ArangoDB.
+type arango struct {
+	world   *world
+	sim     *arangosim.Cluster
+	plan    []planned
+	id      map[string]string // of the server that runs in a pod
+	down    map[string]bool   // pods whose process does not run
+	shards  []string
+	writing *rand.Rand
+}
+
+const arangoSecret = "a secret of servers"
+
+func newArango(w *world) *arango {
+	a := &arango{world: w, id: map[string]string{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
+	if w.dice.IntN(4) == 0 {
+		a.sim = arangosim.New(arangosim.Config{Agents: 3, Singles: 2 + w.dice.IntN(2), Secret: arangoSecret, KeepJobs: 600})
+		a.shards = []string{""}
+	} else {
+		servers := 2 + w.dice.IntN(3)
+		a.sim = arangosim.New(arangosim.Config{Agents: 3, DBServers: servers, Coordinators: 2, Secret: arangoSecret, KeepJobs: 600})
+		a.collections(w.dice, servers)
+	}
+	for _, id := range a.sim.Members() {
+		pod := strings.ToLower(id)
+		a.id[pod] = id
+		role := map[string]string{
+			"AGNT": "arangodb-agent", "PRMR": "arangodb-dbserver", "CRDN": "arangodb-coordinator", "SNGL": "arangodb-single-active-failover",
+		}[id[:4]]
+		a.plan = append(a.plan, planned{pod, role, id[:4] == "PRMR"})
+	}
+	return a
+}
+
+func (a *arango) collections(dice *rand.Rand, servers int) {
+	for c := range 1 + dice.IntN(2) {
+		copies := 1 + dice.IntN(min(servers, 3))
+		var shards [][]string
+		for range 1 + dice.IntN(2) {
+			var on []string
+			for _, n := range dice.Perm(servers)[:copies] {
+				on = append(on, arangosim.ID("PRMR", n))
+			}
+			shards = append(shards, on)
+		}
+		name := fmt.Sprintf("c%d", c)
+		a.sim.AddCollection(name, copies, shards...)
+		for i := range shards {
+			a.shards = append(a.shards, fmt.Sprintf("_system/%s/s%s%d", name, name, i))
+		}
+	}
+}
+
+func (a *arango) members() []planned { return a.plan }
+
+func (a *arango) spec() v1alpha1.EvictionPolicySpec {
+	own := &v1alpha1.ArangoDB{JWT: &v1alpha1.SecretKey{Name: "jwt", Key: "token"}}
+	for _, id := range a.sim.Members() {
+		switch id[:4] {
+		case "AGNT":
+			own.Agents = append(own.Agents, a.sim.Address(id))
+		case "CRDN", "SNGL":
+			own.Endpoints = append(own.Endpoints, a.sim.Address(id))
+		}
+	}
+	return v1alpha1.EvictionPolicySpec{System: v1alpha1.System{ArangoDB: own}, Members: selectors(a.plan)}
+}
+
+// selectors has an entry for each role.
+func selectors(plan []planned) []v1alpha1.MemberSelector {
+	var all []v1alpha1.MemberSelector
+	for _, p := range plan {
+		if slices.ContainsFunc(all, func(m v1alpha1.MemberSelector) bool { return m.Role == p.role }) {
+			continue
+		}
+		all = append(all, v1alpha1.MemberSelector{
+			Role: p.role, ID: "pod.name", OnDelete: v1alpha1.DeleteGuard,
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": p.role}},
+		})
+	}
+	return all
+}
+
+func (a *arango) kind(r *replica, real system.Kind) system.Kind {
+	open := real.Open
+	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
+		access.Secrets = map[v1alpha1.SecretKey][]byte{{Name: "jwt", Key: "token"}: []byte(arangoSecret)}
+		access.Transport = &line{replica: r, next: a.sim.Transport(), before: a.watch}
+		return open(spec, access)
+	}
+	return real
+}
+
+// watch looks at what is asked of the system: a clean-out must not be begun where one runs.
+func (a *arango) watch(request *http.Request, body string) {
+	if request.URL.Path != "/_admin/cluster/cleanOutServer" {
+		return
+	}
+	for server, running := range a.sim.CleanOuts() {
+		if running && strings.Contains(body, `"`+server+`"`) {
+			a.world.fail("ONCE", "a clean-out of %s is asked for while one is under way or done", server)
+		}
+	}
+}
+
+func (a *arango) tick() {
+	a.sim.Tick()
+	if a.writing.IntN(3) == 0 && len(a.shards) > 0 {
+		a.sim.Write(a.shards[a.writing.IntN(len(a.shards))])
+	}
+}
+
+func (a *arango) start(pod string, wiped bool) {
+	if wiped {
+		a.sim.Wipe(a.id[pod])
+		a.id[pod] = a.sim.Renew(a.id[pod])
+		a.world.note("the process of %s begins with an empty disk as %s", pod, a.id[pod])
+	} else {
+		a.sim.Restart(a.id[pod])
+	}
+	delete(a.down, pod)
+}
+
+func (a *arango) stop(pod string) {
+	a.sim.Kill(a.id[pod])
+	a.down[pod] = true
+}
+
+func (a *arango) wouldLose(pod string, away []string) string {
+	var gone []string
+	for _, other := range away {
+		gone = append(gone, a.id[other])
+	}
+	if lose, why := a.sim.WouldLose(a.id[pod], gone...); lose {
+		return why
+	}
+	return ""
+}
+
+func (a *arango) strike(dice *rand.Rand) string {
+	member := a.plan[dice.IntN(len(a.plan))]
+	id := a.id[member.pod]
+	switch dice.IntN(9) {
+	case 0:
+		a.sim.Inject(arangosim.Fault{Server: id, Times: 1 + dice.IntN(4), Status: http.StatusUnauthorized, Body: `{"error":true}`})
+		return id + " answers 401"
+	case 1:
+		a.sim.Inject(arangosim.Fault{Server: id, Times: 1 + dice.IntN(4), Status: http.StatusServiceUnavailable})
+		return id + " answers 503"
+	case 2:
+		a.sim.Inject(arangosim.Fault{Server: id, Times: 1, Status: http.StatusTemporaryRedirect, Location: "http://elsewhere:8529/_api/agency/read"})
+		return id + " redirects elsewhere"
+	case 3:
+		a.sim.Inject(arangosim.Fault{Server: id, Times: 1, Silent: true})
+		return id + " is silent"
+	case 4:
+		a.sim.Inject(arangosim.Fault{Server: id, Times: 1, Cut: 20 + dice.IntN(200)})
+		return id + " breaks off"
+	}
+	return a.trouble(dice)
+}
+
+// trouble is what is wrong with the deployment rather than with an answer.
+func (a *arango) trouble(dice *rand.Rand) string {
+	agent := arangosim.ID("AGNT", dice.IntN(3))
+	switch dice.IntN(6) {
+	case 0:
+		on := dice.IntN(2) == 0
+		a.sim.Isolate(agent, on)
+		return fmt.Sprintf("agent %s is isolated: %v", agent, on)
+	case 1:
+		on := dice.IntN(2) == 0
+		a.sim.Stall(agent, on)
+		return fmt.Sprintf("agent %s is stalled: %v", agent, on)
+	case 2:
+		a.sim.ForgetJobs()
+		return "the supervision forgets the jobs that have ended"
+	case 3:
+		a.sim.LoseJobs()
+		return "all jobs are lost"
+	case 4:
+		on := dice.IntN(2) == 0
+		a.sim.SetForgetful(on)
+		return fmt.Sprintf("failed moves are forgotten: %v", on)
+	}
+	on := dice.IntN(3) == 0
+	a.sim.SetMaintenance(on)
+	return fmt.Sprintf("the supervision is in maintenance: %v", on)
+}
+
+func (a *arango) heal() {
+	a.sim.Heal()
+	a.sim.SetMaintenance(false)
+	a.sim.SetForgetful(false)
+	for n := range 3 {
+		a.sim.Isolate(arangosim.ID("AGNT", n), false)
+		a.sim.Stall(arangosim.ID("AGNT", n), false)
+	}
+}
+
+func (a *arango) leftovers() []string {
+	var left []string
+	for server := range a.sim.CleanOuts() {
+		for _, current := range a.id {
+			if current == server {
+				left = append(left, "the clean-out of "+server)
+			}
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// line carries HTTP through the gate.
+type line struct {
+	replica *replica
+	next    http.RoundTripper
+	before  func(request *http.Request, body string)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l *line) RoundTrip(request *http.Request) (response *http.Response, err error) {
+	body, err := bodyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	w := l.replica.world
+	label := l.replica.name + " " + request.Method + " " + request.URL.Host + request.URL.Path + " " + short(body)
+	err = w.call(request.Context(), l.replica, label, plain, func() error {
+		if l.before != nil {
+			l.before(request, body)
+		}
+		request.Body = http.NoBody
+		if body != "" {
+			request.Body = reader(body)
+		}
+		response, err = l.next.RoundTrip(request)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+var _ context.Context
