@@ -15,7 +15,8 @@ import (
 // undoPatience is how long the deletion of a policy waits for its preparations to be undone.
 const undoPatience = 10 * time.Minute
 
-// hold keeps a policy from vanishing while there are preparations that only it remembers, but not for ever.
+// hold keeps a policy from vanishing while there are preparations that only it remembers, but not for ever. While somebody
+// wants a pod gone it lets go of nothing: the responder holds the policy before it begins a preparation.
 func (s *shell) hold(ctx context.Context, f *facts) error {
 	policy, err := s.Gatherer.Book.Policy(ctx, client.ObjectKeyFromObject(f.policy))
 	if err != nil {
@@ -25,6 +26,9 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 	if outstanding && givenUp(policy, f.now) {
 		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
 		outstanding = false
+	}
+	if f.wanted && !outstanding && policy.DeletionTimestamp == nil {
+		return nil
 	}
 	answer := s.Act.HoldPolicy(ctx, policy, outstanding)
 	if answer.Code == drain.Conflict {

@@ -36,6 +36,7 @@ type facts struct {
 	peers    []*snapshot.Pod // those of pods that are on their way, or that the status names
 	nodes    map[string]*snapshot.Node
 	evidence *eviction.Evidence // nil: the system has not answered yet
+	wanted   bool               // somebody wants a pod of the namespace gone
 }
 
 func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (result reconcile.Result, err error) {

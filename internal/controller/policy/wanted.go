@@ -33,7 +33,7 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 		if !ok || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
 			continue
 		}
-		in.Wanted[ref.UID] = true
+		in.Wanted[ref.UID], f.wanted = true, true
 		if asked, ok := act.AskedAt(request); ok {
 			in.Requests = append(in.Requests, eviction.AdmissionRequest{
 				Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: ref.UID, Requester: request.Spec.Requester, Asked: asked,
