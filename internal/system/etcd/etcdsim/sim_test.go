@@ -127,3 +127,21 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		t.Error("nothing was ever acknowledged")
 	}
 }
+
+func TestAQuorumAcknowledges(t *testing.T) {
+	sim := etcdsim.New("a", "b", "c")
+	for _, name := range []string{"a", "b", "c"} {
+		sim.Slow(name, 1)
+	}
+	for i := range 5 {
+		sim.Write(fmt.Sprint("w", i))
+	}
+	sim.Tick()
+	if !sim.Acknowledged("w0") || sim.Acknowledged("w4") {
+		t.Errorf("a quorum holds w0 and no more; acknowledged: w0 %v, w4 %v", sim.Acknowledged("w0"), sim.Acknowledged("w4"))
+	}
+	sim.Settle(5)
+	if !sim.Acknowledged("w4") {
+		t.Error("everybody holds w4, and it is not acknowledged")
+	}
+}
