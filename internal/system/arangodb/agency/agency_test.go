@@ -42,6 +42,39 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestUsage(t *testing.T) {
+	good := map[string]Server{"A": {Status: Good}, "B": {Status: Good}, "C": {Status: "BAD"}}
+	name := []string{"d/c/s"}
+	alone := func(why string) []string { return []string{"d/c/s (" + why + ")"} }
+	cases := []struct {
+		name          string
+		plan, current []string
+		want          Usage // of A
+	}{
+		{"leads, followed", []string{"A", "B"}, []string{"A", "B"}, Usage{Planned: name, Current: name, Leads: name}},
+		{"follows", []string{"B", "A"}, []string{"B", "A"}, Usage{Planned: name, Current: name}},
+		{"asked to resign", []string{"_A", "B"}, []string{"A", "B"}, Usage{Planned: name, Current: name, Leads: name}},
+		{"has resigned, nobody leads", []string{"_A", "B"}, []string{"_A", "B"}, Usage{Planned: name, Current: name, Leads: name}},
+		{"another has resigned", []string{"_B", "A"}, []string{"_B", "A"}, Usage{Planned: name, Current: name, Alone: alone("B is not in sync")}},
+		{"asked another to resign", []string{"_B", "A"}, []string{"B", "A"}, Usage{Planned: name, Current: name}},
+		{"lead not given up yet", []string{"B"}, []string{"A", "B"}, Usage{Current: name, Leads: name}},
+		{"lead not taken yet", []string{"A", "B"}, []string{"B", "A"}, Usage{Planned: name, Current: name, Leads: name}},
+		{"follower is bad", []string{"A", "C"}, []string{"A", "C"}, Usage{Planned: name, Current: name, Leads: name, Alone: alone("C is BAD")}},
+		{"follower is unknown", []string{"A", "D"}, []string{"A", "D"}, Usage{Planned: name, Current: name, Leads: name, Alone: alone("D is of unknown health")}},
+		{"one bad, one good", []string{"A", "C", "B"}, []string{"A", "C", "B"}, Usage{Planned: name, Current: name, Leads: name}},
+		{"in sync and not planned", []string{"A"}, []string{"A", "B"}, Usage{Planned: name, Current: name, Leads: name, Alone: alone("no other server is planned for it")}},
+		{"nothing", []string{"B"}, []string{"B"}, Usage{}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			state := State{Servers: good, Shards: []Shard{{Database: "d", Collection: "c", ID: "s", Plan: c.plan, Current: c.current, Reported: true}}}
+			if diff := cmp.Diff(c.want, state.Usage("A")); diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestJobThatCounts(t *testing.T) {
 	job := func(id, kind, server string, state JobState) Job {
 		return Job{ID: id, Type: kind, Server: server, State: state}

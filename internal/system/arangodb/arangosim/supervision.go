@@ -77,8 +77,8 @@ func (c *Cluster) failOver(at place) {
 	}
 }
 
-// enforce repairs a plan that no job is at work on: a leader that was asked to resign for nothing leads again, and what has
-// too many copies or too few gets one less or one more.
+// enforce repairs a plan that no job is at work on: a leader that was asked to resign for nothing leads again, what has too
+// many copies or too few gets one less or one more, and another server takes the place of a follower that has failed.
 func (c *Cluster) enforce(at place) {
 	plan, current := c.tree.strings(at.plan()), c.tree.strings(at.current())
 	copies, counted := c.copies(at)
@@ -92,6 +92,18 @@ func (c *Cluster) enforce(at place) {
 	case len(plan) < copies:
 		if other := c.target(at, ""); other != "" {
 			c.plan(at, append(plan, other))
+		}
+	default:
+		c.relieve(at, plan)
+	}
+}
+
+// relieve plans another server in the place of the first follower that has failed.
+func (c *Cluster) relieve(at place, plan []string) {
+	for i, server := range plan[1:] {
+		if other := c.target(at, ""); c.health(server) == "FAILED" && other != "" {
+			c.plan(at, append(slices.Delete(plan, i+1, i+2), other))
+			return
 		}
 	}
 }
