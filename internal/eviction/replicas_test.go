@@ -113,11 +113,13 @@ func (c *cluster) refused(uid types.UID) {
 	}
 }
 
-// observe asks the database: a member may go while all are up. The replica takes its epoch before.
+// observe asks the database: a member may go while all are up. Of evictions in flight a database knows nothing. The replica
+// takes its epoch before.
 func (c *cluster) observe(v *view, epoch int64) {
 	members := map[string]Facts{}
+	whole := !slices.ContainsFunc(c.pods, (*snapshot.Pod).Terminating)
 	for i := range 3 {
-		members[fmt.Sprintf("m-s%d", i)] = Facts{"drained": c.down() == 0, "shards": []string{}}
+		members[fmt.Sprintf("m-s%d", i)] = Facts{"drained": whole, "shards": []string{}}
 	}
 	v.evidence = &Evidence{Observed: c.now, Epoch: epoch, System: Facts{"leader": "none"}, Members: members}
 }
