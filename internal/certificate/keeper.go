@@ -39,15 +39,12 @@ type Keeper struct {
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// errNoConfigurations is not an error of ours: there is nothing to serve until they are there.
-var errNoConfigurations = errors.New("there are no webhook configurations: usher install makes them")
-
 // GetCertificate returns what is to be served, for tls.Config.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if served := k.serving.Load(); served != nil {
 		return served, nil
 	}
-	return nil, errors.New("no serving certificate yet")
+	return nil, errors.New("no serving certificate yet: it is made once the webhook configurations are there (usher install)")
 }
 
 // Ready is a health check: nil when there is a certificate to serve and the apiserver was told to trust it.

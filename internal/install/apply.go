@@ -56,13 +56,11 @@ func (c Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured
 
 // apply says what has become of the object: created, configured or unchanged.
 func (c Cluster) apply(ctx context.Context, object *unstructured.Unstructured, dryRun bool) (verb string, err error) {
-	before := &unstructured.Unstructured{}
-	before.SetGroupVersionKind(object.GroupVersionKind())
-	err = c.Client.Get(ctx, client.ObjectKeyFromObject(object), before)
-	if err != nil && !apierrors.IsNotFound(err) {
+	before, err := c.now(ctx, object)
+	if err != nil {
 		return "", err
 	}
-	created := err != nil
+	created := before == nil
 	if !created && object.GetKind() == "Namespace" && !ours(before) {
 		return "is there already and is used as it is", nil
 	}
@@ -84,6 +82,17 @@ func (c Cluster) apply(ctx context.Context, object *unstructured.Unstructured, d
 		return "configured", nil
 	}
 	return "unchanged", nil
+}
+
+// now reads an object as it is; nil if there is none.
+func (c Cluster) now(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(object.GroupVersionKind())
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return found, err
 }
 
 // nameLabel is on everything that we install but the definitions of resources.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/install"
@@ -74,6 +76,7 @@ func TestInstall(t *testing.T) {
 }
 
 func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
+	t.Helper()
 	l.Nodes(t, 3)
 	before := everything(t, l)
 	usher := func(args ...string) result {
@@ -195,3 +198,26 @@ func list(t *testing.T, c dynamic.Interface, resource schema.GroupVersionResourc
 	}
 }
 
+// TestUninstallNamesWhatIsNotUndone: nobody runs who could undo a preparation, and it is not passed over in silence.
+func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
+	r := newRecorder(t)
+	ns := r.namespace(t, true)
+	policy := examplePolicy(ns, "db")
+	policy.Finalizers = []string{"usher.sh/undo"}
+	must(t, r.client.Create(t.Context(), policy))
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "CleanOut", Member: "PRMR-1", Pod: "db-0", Since: metav1.Now(), Asked: metav1.Now(), State: v1alpha1.PreparationBegun}}
+	must(t, r.client.Status().Update(t.Context(), policy))
+	var out bytes.Buffer
+	objects, err := install.Objects(install.Options{})
+	must(t, err)
+	c := install.Cluster{Client: r.client, Out: &out, UndoPatience: time.Second}
+	must(t, c.Remove(t.Context(), objects, install.DefaultNamespace, false))
+	for _, part := range []string{"not undone: CleanOut of member PRMR-1", "label usher.sh/governed of 1 objects", "namespace/usher-system removed"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("no %q in:\n%s", part, out.String())
+		}
+	}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err == nil {
+		t.Error("the policy is still there")
+	}
+}

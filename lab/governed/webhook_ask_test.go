@@ -28,20 +28,17 @@ func (s *stage) turn(t *testing.T, green bool, pod string) {
 		want = eviction.Allowed
 	}
 	inARow := 0 // each may come from another replica
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	eventually(t, "the verdict on "+pod+" to become "+string(want), func() bool {
 		inARow++
 		if s.ask(t, pod).Answer != want {
 			inARow = 0
 		}
-		return inARow == 8, nil
+		return inARow == 8
 	})
-	if err != nil {
-		t.Fatalf("the verdict on %s does not become %s: %+v", pod, want, s.ask(t, pod))
-	}
 }
 
 // eventually asks again and again, for what nobody can watch.
-func (s *stage) eventually(t *testing.T, what string, done func() bool) {
+func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {

@@ -201,7 +201,7 @@ func (s *stage) job(t *testing.T) {
 func (s *stage) hanging(t *testing.T) {
 	free := s.truth.stuck()
 	defer free()
-	s.eventually(t, "evidence to be too old", func() bool {
+	eventually(t, "evidence to be too old", func() bool {
 		err := evict(t, s.Client(), s.ns, "db-0")
 		if !apierrors.IsTooManyRequests(err) {
 			t.Fatalf("an eviction while the system hangs: %v", err)
@@ -215,7 +215,7 @@ func (s *stage) brokenGlass(t *testing.T) {
 	uid := s.pod(t, "db-1").UID
 	_, err := pods.Patch(t.Context(), "db-1", types.MergePatchType, []byte(`{"metadata":{"annotations":{"usher.sh/break-glass":"the disk is on fire"}}}`), metav1.PatchOptions{})
 	must(t, err)
-	s.eventually(t, "db-1 to be evicted", func() bool { // once every replica has seen the annotation
+	eventually(t, "db-1 to be evicted", func() bool { // once every replica has seen the annotation
 		err := evict(t, s.Client(), s.ns, "db-1")
 		p := s.pod(t, "db-1") // whose eviction somebody else may have asked for before us
 		return err == nil || p == nil || p.UID != uid
@@ -223,7 +223,7 @@ func (s *stage) brokenGlass(t *testing.T) {
 	testlab.WaitFor(t, s.Pods(s.ns), "db-1 to come back", func(all []*corev1.Pod) bool {
 		return slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Name == "db-1" && p.UID != uid })
 	})
-	s.eventually(t, "an event that says so", func() bool { return s.hasEvent(t, "BrokenGlass", "db-1", "the disk is on fire") })
+	eventually(t, "an event that says so", func() bool { return s.hasEvent(t, "BrokenGlass", "db-1", "the disk is on fire") })
 	s.WaitReady(t, s.ns, testlab.Labels("db"), 3)
 }
 

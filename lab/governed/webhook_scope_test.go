@@ -1,12 +1,10 @@
 package governed
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -15,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,6 +64,7 @@ func evict(t *testing.T, c kubernetes.Interface, namespace, name string) error {
 }
 
 func askedAbout(t *testing.T, r *recorder, ns, other string) {
+	t.Helper()
 	pods := r.lab.Client().CoreV1().Pods(ns)
 	create := func(namespace, name string, mutate ...func(*corev1.Pod)) {
 		r.lab.Pod(t, namespace, name, append(mutate, nowhere)...)
@@ -101,6 +99,7 @@ func askedAbout(t *testing.T, r *recorder, ns, other string) {
 
 // askedBy deletes governed pods as those who clear away what has ended.
 func askedBy(t *testing.T, r *recorder, ns string) {
+	t.Helper()
 	for user, asked := range map[string]bool{
 		"system:node:n1": false,
 		"system:serviceaccount:kube-system:generic-garbage-collector": false,
@@ -147,6 +146,7 @@ func askedBy(t *testing.T, r *recorder, ns string) {
 // narrower tries what would let evictions of other pods in a governed namespace pass without us: neither a selector nor a
 // condition sees the pod.
 func narrower(t *testing.T, r *recorder, ns string) {
+	t.Helper()
 	var ours admissionregistrationv1.ValidatingWebhookConfiguration
 	must(t, r.client.Get(t.Context(), client.ObjectKey{Name: "usher"}, &ours))
 	tried := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "narrower"}}
@@ -168,11 +168,11 @@ func narrower(t *testing.T, r *recorder, ns string) {
 	r.lab.Pod(t, ns, "n", member)
 	asked := r.during(ns, func() {
 		// Configurations take effect a moment after they were written: once the first is asked, the others are in force too.
-		must(t, wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-			dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
-			err := r.lab.Client().PolicyV1().Evictions(ns).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "n"}, DeleteOptions: &dry})
-			return r.wasAsked("/as-it-is"), err
-		}))
+		dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+		eventually(t, "the first to be asked", func() bool {
+			must(t, r.lab.Client().PolicyV1().Evictions(ns).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "n"}, DeleteOptions: &dry}))
+			return r.wasAsked("/as-it-is")
+		})
 	})
 	if diff := cmp.Diff([]string{"/as-it-is CREATE pods/eviction n", "/leave CREATE pods/eviction n"}, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
@@ -206,6 +206,7 @@ func gone(t *testing.T, l *testlab.Lab, ns, name string) {
 }
 
 func policiesAsked(t *testing.T, r *recorder, ns string) {
+	t.Helper()
 	policy := examplePolicy(ns, "db")
 	want(t, r, ns, func() { must(t, r.client.Create(t.Context(), policy)) }, "/policy CREATE evictionpolicies db")
 	want(t, r, ns, func() {
@@ -241,6 +242,7 @@ func examplePolicy(ns, name string) *v1alpha1.EvictionPolicy {
 
 // whileDown: what is governed is refused, everything else goes on.
 func whileDown(t *testing.T, r *recorder, ns, other string) {
+	t.Helper()
 	policy := examplePolicy(ns, "db")
 	must(t, r.client.Create(t.Context(), policy))
 	r.lab.Pod(t, ns, "governed", member)

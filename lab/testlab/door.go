@@ -61,7 +61,7 @@ func (d *door) serve() {
 func (d *door) lead(from net.Conn) {
 	defer from.Close()
 	for _, address := range d.turn() {
-		to, err := new(net.Dialer).Dial("tcp", address) //nolint:noctx // both ends of the connection end it
+		to, err := new(net.Dialer).Dial("tcp", address)
 		if err != nil {
 			continue
 		}

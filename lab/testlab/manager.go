@@ -55,7 +55,7 @@ func (l *Lab) Usher(tb testing.TB) string {
 	}
 	root, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "usher.sh/usher").Output()
 	check(tb, "finding usher's module", err)
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid())) //nolint:usetesting // it serves all tests
 	check(tb, "building usher", err)
 	path := filepath.Join(dir, "usher")
 	build := exec.CommandContext(tb.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, "./cmd/usher")
