@@ -32,6 +32,7 @@ func TestManager(t *testing.T) {
 			})
 		}
 	})
+	t.Run("hands over", h.handsOver)
 	t.Run("holds a drain", h.holdsADrain)
 	t.Run("says why a policy is invalid", h.saysWhyAPolicyIsInvalid)
 }

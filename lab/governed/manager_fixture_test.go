@@ -34,9 +34,9 @@ type house struct {
 	policies rest.Interface
 }
 
-func newHouse(t *testing.T, replicas int) *house {
+func newHouse(t *testing.T, replicas int, options ...testlab.Option) *house {
 	t.Helper()
-	l := testlab.Start(t)
+	l := testlab.Start(t, options...)
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, v1alpha1.AddToScheme(scheme))
@@ -141,6 +141,12 @@ func (h *house) waitReason(t *testing.T, namespace, name, reason string) string 
 func (h *house) waitGoverned(t *testing.T, namespace, name string, n int) {
 	t.Helper()
 	h.waitReason(t, namespace, name, "Governing")
+	h.waitLabelled(t, namespace, name, n)
+}
+
+// waitLabelled waits until admission finds n pods of a policy. The namespace is labelled before its pods.
+func (h *house) waitLabelled(t *testing.T, namespace, name string, n int) {
+	t.Helper()
 	testlab.WaitFor(t, h.lab.Pods(namespace), "the pods to be labelled", func(all []*corev1.Pod) bool {
 		labelled := 0
 		for _, pod := range all {

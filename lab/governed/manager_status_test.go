@@ -83,6 +83,7 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 					t.Errorf("the status says %q, want %q in it", message, part)
 				}
 			}
+			h.waitLabelled(t, namespace, "db", 3)
 			uid := h.uid(t, namespace, pod)
 			out := h.kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=6s").fail(t)
 			if !strings.Contains(out, test.refuse) {

@@ -23,6 +23,7 @@ const (
 	ReasonMemberUnknown     = "MemberUnknown"
 	ReasonSystemUnreachable = "SystemUnreachable"
 	ReasonUndoing           = "Undoing"
+	ReasonLabelling         = "Labelling"
 )
 
 // verdict is what the three conditions say together.
@@ -65,7 +66,22 @@ func (f *facts) verdict(members []member) verdict {
 	if text := unknownMembers(members); text != "" {
 		return stalled(ReasonMemberUnknown, text)
 	}
+	if n := f.unguarded(members); n > 0 || !f.guarded {
+		return reconciling(ReasonLabelling, fmt.Sprintf("admission does not guard everything yet: the namespace is labelled: %t, %s without a label",
+			f.guarded, count(n, "member")))
+	}
 	return f.systemVerdict(members)
+}
+
+// unguarded counts the members whose DELETE admission does not see.
+func (f *facts) unguarded(members []member) int {
+	n := 0
+	for _, m := range members {
+		if m.pod.Labels[v1alpha1.PolicyLabel] == "" && !m.pod.Terminating() {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *facts) systemVerdict(members []member) verdict {

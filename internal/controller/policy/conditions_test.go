@@ -24,7 +24,7 @@ func newFacts(t *testing.T, pods int, change ...func(*v1alpha1.EvictionPolicy)) 
 	policy := newPolicy("db", change...)
 	own := declare(policy)
 	f := &facts{
-		now: present, policy: policy, problems: own.Policy.Problems(), all: []eviction.Declared{own}, own: own,
+		now: present, policy: policy, problems: own.Policy.Problems(), all: []eviction.Declared{own}, own: own, guarded: true,
 		evidence: &eviction.Evidence{Observed: present.Add(-20 * time.Second), System: eviction.Facts{"safe": true}, Summary: "well"},
 	}
 	f.evidence.Members = map[string]eviction.Facts{}
@@ -32,7 +32,7 @@ func newFacts(t *testing.T, pods int, change ...func(*v1alpha1.EvictionPolicy)) 
 		name := "db-" + string(rune('0'+i))
 		f.evidence.Members[name] = eviction.Facts{}
 		f.pods = append(f.pods, &snapshot.Pod{
-			Namespace: "prod", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db"}, Phase: corev1.PodRunning,
+			Namespace: "prod", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db", v1alpha1.PolicyLabel: "db"}, Phase: corev1.PodRunning,
 		})
 	}
 	return f
@@ -90,6 +90,12 @@ func TestConditions(t *testing.T) {
 			reason: ReasonSystemUnreachable, says: "http://db: 401 Unauthorized", more: v1alpha1.ConditionReconciling,
 		},
 		{
+			name: "a member is not labelled", pods: 3, change: func(f *facts) { delete(f.pods[1].Labels, v1alpha1.PolicyLabel) },
+			reason: ReasonLabelling, says: "1 member without a label", more: v1alpha1.ConditionReconciling,
+		}, {
+			name: "the namespace is not labelled", change: func(f *facts) { f.guarded = false },
+			reason: ReasonLabelling, says: "the namespace is labelled: false", more: v1alpha1.ConditionReconciling,
+		}, {
 			name: "suspended", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend = true },
 			reason: ReasonSuspended, says: "spec.suspend is set",
 		},

@@ -63,6 +63,15 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 	return nil
 }
 
+// guarded reports whether admission finds a namespace.
+func (s *shell) guarded(ctx context.Context, name string) (bool, error) {
+	var namespace corev1.Namespace
+	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, &namespace); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	return namespace.Labels[v1alpha1.GovernedLabel] == "true", nil
+}
+
 func (s *shell) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {
 	declared := make([]eviction.Declared, len(policies))
 	for i, policy := range policies {

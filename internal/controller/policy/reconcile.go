@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// idle is how often a status is renewed while nothing happens, busy while members are on their way or being prepared,
-	// firstAnswer while the system has not answered at all.
+	// idle is how often a status is renewed while nothing happens, busy while members are on their way, steps are taken
+	// back or the system cannot be asked, firstAnswer while the system has not answered at all.
 	idle        = 30 * time.Second
 	busy        = 5 * time.Second
 	firstAnswer = time.Second
@@ -36,6 +36,7 @@ type facts struct {
 	peers    []*snapshot.Pod // those of pods that are on their way, or that the status names
 	nodes    map[string]*snapshot.Node
 	evidence *eviction.Evidence // nil: the system has not answered yet
+	guarded  bool               // the namespace carries the label by which admission finds it
 	wanted   bool               // somebody wants a pod of the namespace gone
 }
 
@@ -82,6 +83,9 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(policy),
 		nodes: map[string]*snapshot.Node{},
 	}
+	if f.guarded, err = s.guarded(ctx, key.Namespace); err != nil {
+		return nil, err
+	}
 	for _, pod := range pods {
 		if pod.Terminating() || f.names(pod) {
 			f.peers = append(f.peers, pod)
@@ -104,9 +108,9 @@ func (f *facts) names(pod *snapshot.Pod) bool {
 
 func (f *facts) renewal() time.Duration {
 	switch {
-	case f.evidence == nil && len(f.problems) == 0:
+	case !f.guarded, f.evidence == nil && len(f.problems) == 0:
 		return firstAnswer
-	case len(f.policy.Status.Leaving) > 0, slices.ContainsFunc(f.policy.Status.Preparations, undoing):
+	case f.evidence != nil && f.evidence.Error != "", len(f.policy.Status.Leaving) > 0, slices.ContainsFunc(f.policy.Status.Preparations, undoing):
 		return busy
 	}
 	return idle
