@@ -38,7 +38,9 @@ func (h *house) usher(t *testing.T, args ...string) *command {
 // ends waits until the program has ended with an exit code, and returns what it printed.
 func (c *command) ends(t *testing.T, code int, texts ...string) string {
 	t.Helper()
-	_ = <-c.ended
+	if err := <-c.ended; err != nil {
+		t.Logf("%s: %v", strings.Join(c.cmd.Args[1:], " "), err)
+	}
 	if got := c.cmd.ProcessState.ExitCode(); got != code {
 		t.Fatalf("%s: exit code %d, want %d\n%s", strings.Join(c.cmd.Args[1:], " "), got, code, c.out.String())
 	}
@@ -95,7 +97,9 @@ func (h *house) whyUntil(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	for {
 		c := h.usher(t, append([]string{"why"}, args...)...)
-		_ = <-c.ended
+		if err := <-c.ended; err != nil {
+			t.Logf("%s: %v", strings.Join(c.cmd.Args[1:], " "), err)
+		}
 		if got := c.cmd.ProcessState.ExitCode(); got == code {
 			return c.out.String()
 		}
