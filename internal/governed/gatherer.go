@@ -144,16 +144,26 @@ func (g *Gatherer) Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, 
 	pod = &corev1.Pod{}
 	err = g.Book.cache.Get(ctx, key, pod)
 	if apierrors.IsNotFound(err) {
-		fresh = true
-		err = g.Live.Get(ctx, key, pod)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, true, nil
+		pod, err = g.FreshPod(ctx, key)
+		return pod, true, err
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("reading pod %s: %w", key, err)
 	}
-	return pod, fresh, nil
+	return pod, false, nil
+}
+
+// FreshPod returns a pod from the apiserver; nil if there is none.
+func (g *Gatherer) FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := g.Live.Get(ctx, key, pod)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", key, err)
+	}
+	return pod, nil
 }
 
 // Refresh reads a policy from the apiserver after a write of it has met a conflict.

@@ -107,25 +107,28 @@ func (w *wish) readOptions(options *metav1.DeleteOptions) {
 }
 
 // mostTries bounds how often everything is looked at again because another replica was faster.
-const mostTries = 4
+const mostTries = 5
 
 // answer decides, and does what has to be done before the answer is given. The pod is nil if there is none.
 func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult, *corev1.Pod, error) {
-	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == askReplace}
-	if w.old == nil {
-		var err error
-		if subject.Pod, subject.Fresh, err = h.Facts.Pod(ctx, w.pod); err != nil {
-			return eviction.AdmissionResult{}, nil, err
-		}
-	}
-	if subject.Pod == nil || w.uid != "" && w.uid != subject.Pod.UID {
-		return noSuchPod, nil, nil
+	subject, err := h.subject(ctx, w)
+	if err != nil {
+		return eviction.AdmissionResult{}, nil, err
 	}
 	var refused drain.Answer
 	for range mostTries {
+		if subject.Pod == nil || w.uid != "" && w.uid != subject.Pod.UID {
+			return noSuchPod, nil, nil
+		}
 		result, err := h.decide(ctx, w, subject)
 		if err != nil {
 			return result, subject.Pod, err
+		}
+		if result.Allow && result.Note.Kind != eviction.NotGoverned && !subject.Fresh {
+			if err := h.refresh(ctx, w, &subject); err != nil {
+				return eviction.AdmissionResult{}, subject.Pod, err
+			}
+			continue
 		}
 		var at eviction.Action
 		if at, refused = h.act(ctx, w, result.Actions); refused.Code == drain.Accepted || !result.Allow {
@@ -136,6 +139,29 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 		}
 	}
 	return eviction.AdmissionResult{}, subject.Pod, fmt.Errorf("the permit could not be written down: %s", refused.Message)
+}
+
+// subject finds the pod, in the cache if that will do. A cache that is behind shows a pod that is gone under a name that
+// another has by now, and an eviction without a UID means that other: so whatever is let through is looked at afresh.
+func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error) {
+	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == askReplace}
+	if w.old != nil {
+		return subject, nil
+	}
+	var err error
+	if subject.Pod, subject.Fresh, err = h.Facts.Pod(ctx, w.pod); err != nil {
+		return subject, err
+	}
+	if !subject.Fresh && w.uid != "" && w.uid != subject.Pod.UID {
+		err = h.refresh(ctx, w, &subject)
+	}
+	return subject, err
+}
+
+func (h *leaving) refresh(ctx context.Context, w *wish, subject *governed.Subject) (err error) {
+	subject.Pod, err = h.Facts.FreshPod(ctx, w.pod)
+	subject.Fresh = true
+	return err
 }
 
 // askReplace is the value of AskAnnotation that asks for the verdict on a replacement.

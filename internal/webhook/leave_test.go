@@ -36,7 +36,8 @@ type world struct {
 	t        *testing.T
 	green    bool
 	pods     map[string]*corev1.Pod
-	broken   error // of every read
+	fresh    map[string]*corev1.Pod // where the cache is behind
+	broken   error                  // of every read
 	delay    time.Duration
 	conflict int // how many writes of the status meet a conflict
 	did      []string
@@ -85,6 +86,14 @@ func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 // Pod implements Facts.
 func (w *world) Pod(_ context.Context, key snapshot.Key) (*corev1.Pod, bool, error) {
 	return w.pods[key.Name], false, w.broken
+}
+
+// FreshPod implements Facts.
+func (w *world) FreshPod(_ context.Context, key snapshot.Key) (*corev1.Pod, error) {
+	if fresh, ok := w.fresh[key.Name]; ok {
+		return fresh, w.broken
+	}
+	return w.pods[key.Name], w.broken
 }
 
 // Input implements Facts.
@@ -207,22 +216,24 @@ func TestLeave(t *testing.T) {
 		events   int
 		answered string
 	}{
-		"a member may go":           {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
-		"a member may not go":       {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"a dry run may not":         {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
-		"a dry run may":             {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
-		"a dry run in the object":   {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
-		"usher itself is refused":   {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
-		"a question":                {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
-		"a pod of nobody":           {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
-		"no pod":                    {body: evictionOf("none", "", noMore), allowed: true, answered: "NotGoverned"},
-		"another pod of that name":  {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
-		"the pod that was meant":    {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"another replica is faster": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, answered: "LetThrough"},
-		"others are always faster":  {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh"}, events: 1, answered: "Refused"},
-		"nothing can be read":       {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
-		"no kind of question":       {body: strings.Replace(evictionOf("db-0", "", noMore), `"subResource":"eviction"`, `"subResource":"status"`, 1), says: "no question"},
-		"an object that is none":    {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
+		"a member may go":                    {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"a member may not go":                {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a dry run may not":                  {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
+		"a dry run may":                      {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
+		"a dry run in the object":            {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
+		"usher itself is refused":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
+		"a question":                         {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
+		"a pod of nobody":                    {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
+		"no pod":                             {body: evictionOf("none", "", noMore), allowed: true, answered: "NotGoverned"},
+		"another pod of that name":           {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
+		"the pod that was meant":             {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, answered: "LetThrough"},
+		"others are always faster":           {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh"}, events: 1, answered: "Refused"},
+		"nothing can be read":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
+		"the cache shows its predecessor":    {body: evictionOf("db-0", "", noMore), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"the cache has only its predecessor": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-2"}}`), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"no kind of question":                {body: strings.Replace(evictionOf("db-0", "", noMore), `"subResource":"eviction"`, `"subResource":"status"`, 1), says: "no question"},
+		"an object that is none":             {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
 
 		"a DELETE":                    {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"a DELETE that may":           {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
@@ -264,6 +275,15 @@ func TestLeave(t *testing.T) {
 }
 
 func green(w *world) { w.green = true }
+
+// behind is a cache that still shows a pod that terminates, where its successor runs by now.
+func behind(w *world) {
+	ending := testPod("db-0")
+	ending.DeletionTimestamp = &metav1.Time{Time: clock}
+	next := testPod("db-0")
+	next.UID = "uid-2"
+	w.pods["db-0"], w.fresh = ending, map[string]*corev1.Pod{"db-0": next}
+}
 
 func TestRefusal(t *testing.T) {
 	got := newWorld(t).post(PathLeave, evictionOf("db-0", "", noMore)).Result

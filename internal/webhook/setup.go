@@ -21,6 +21,7 @@ import (
 // Facts is what is known, as governed.Gatherer gathers it.
 type Facts interface {
 	Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error)
+	FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod, error)
 	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
 	Refresh(ctx context.Context, policy snapshot.Key) error
 }
