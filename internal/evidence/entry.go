@@ -30,6 +30,7 @@ type entry struct {
 	asked   time.Time          // when somebody wanted to know last
 	flight  *flight            // the newest observation, while it is under way
 	last    *eviction.Evidence // the newest that ended
+	sent    time.Time          // when it began
 	ended   time.Time          // when it did
 }
 
@@ -70,7 +71,7 @@ func (e *entry) known(epoch int64, oldest, now time.Time) *eviction.Evidence {
 			return e.last
 		}
 		return nil
-	case e.last.Epoch < epoch || e.last.Observed.Before(oldest):
+	case e.last.Epoch < epoch || e.sent.Before(oldest):
 		return nil
 	}
 	return e.last
@@ -83,7 +84,7 @@ func (e *entry) land(f *flight, now time.Time) {
 	if e.flight != f {
 		return
 	}
-	e.flight, e.last, e.ended = nil, f.result, now
+	e.flight, e.last, e.sent, e.ended = nil, f.result, f.sent, now
 }
 
 // close ends the observation that is under way and lets go of the connection.

@@ -14,7 +14,8 @@ import (
 // flight is one observation. Its result is set before done is closed.
 type flight struct {
 	epoch     int64
-	began     time.Time
+	began     time.Time // as evidence is dated
+	sent      time.Time // the same by the process's own clock
 	patience  time.Duration
 	cancel    context.CancelFunc
 	over      <-chan struct{} // closed when its time has passed, even if the system's client does not return
@@ -42,7 +43,7 @@ func (f *flight) await(ctx context.Context, epoch int64, oldest time.Time) *evic
 }
 
 func (f *flight) fitting(epoch int64, oldest time.Time) *eviction.Evidence {
-	if f.epoch < epoch || f.began.Before(oldest) {
+	if f.epoch < epoch || f.sent.Before(oldest) {
 		return nil
 	}
 	return f.result
@@ -79,11 +80,10 @@ func (k *Keeper) join(ctx context.Context, e *entry, epoch int64) *flight {
 		f.cancel()
 	}
 	policy := e.policy
-	began := k.config.Now()
 	patience := patienceOf(policy)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	f := &flight{
-		epoch: max(epoch, policy.Status.Epoch), began: began, patience: patience,
+		epoch: max(epoch, policy.Status.Epoch), began: k.config.Now(), sent: time.Now(), patience: patience,
 		cancel: cancel, over: ctx.Done(), overtaken: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.flight = f
@@ -100,9 +100,8 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.epoch
 	f.result = evidence
-	now := k.config.Now()
-	count(policy, evidence, now)
-	e.land(f, now)
+	count(policy, evidence, k.config.Now())
+	e.land(f, time.Now())
 	close(f.done)
 }
 

@@ -23,7 +23,8 @@ type Config struct {
 	Secret func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error)
 	// Members lists the pods of a policy as its system knows them.
 	Members func(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error)
-	// Now is the time by which evidence is dated; it must be the one by which it is judged.
+	// Now is the time by which evidence is dated; it must be the one by which it is judged. It may jump: how old something
+	// is goes by the process's own clock, which does not.
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -67,13 +68,13 @@ func (k *Keeper) Forget(uid types.UID) {
 // longer than maxAge ago. It is never nil; where the system could not be asked, or not before ctx ended, Error says why.
 func (k *Keeper) Evidence(ctx context.Context, policy *v1alpha1.EvictionPolicy, epoch int64, maxAge time.Duration) *eviction.Evidence {
 	e := k.entry(policy)
-	now := k.config.Now()
-	oldest := now.Add(-maxAge)
-	if e.ask(now) {
+	asked := time.Now()
+	oldest := asked.Add(-maxAge)
+	if e.ask(asked) {
 		k.wake()
 	}
 	for {
-		if known := e.known(epoch, oldest, k.config.Now()); known != nil {
+		if known := e.known(epoch, oldest, time.Now()); known != nil {
 			return known
 		}
 		if answer := k.join(ctx, e, epoch).await(ctx, epoch, oldest); answer != nil {
@@ -118,7 +119,7 @@ func (k *Keeper) entry(policy *v1alpha1.EvictionPolicy) *entry {
 	defer k.mu.Unlock()
 	e := k.entries[policy.UID]
 	if e == nil {
-		e = &entry{policy: policy, asked: k.config.Now()}
+		e = &entry{policy: policy, asked: time.Now()}
 		k.entries[policy.UID] = e
 		return e
 	}

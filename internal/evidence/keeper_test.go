@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
 )
 
 func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
@@ -27,6 +28,26 @@ func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 		wait(time.Second)
 		if again := k.Evidence(t.Context(), p, 0, 10*time.Second); again == first {
 			t.Error("evidence that is 11 s old was given to somebody who wants 10 s")
+		}
+		if asked, _ := s.count(); asked != 2 {
+			t.Errorf("asked %d times, want 2", asked)
+		}
+	})
+}
+
+func TestAJumpingClockNeitherRenewsEvidenceNorAsksWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newStage(), &fakeSystem{takes: time.Second}
+		k, p := w.keeper(), w.policy("a", s)
+		jumped := time.Duration(0)
+		k.config.Now = func() time.Time {
+			jumped -= time.Minute
+			return time.Now().Add(jumped)
+		}
+		first := k.Evidence(t.Context(), p, 0, 10*time.Second)
+		wait(10 * time.Second)
+		if again := k.Evidence(t.Context(), p, 0, 10*time.Second); again == first {
+			t.Error("evidence that is 11 s old was given to somebody who wants 10 s, because the clock was set back")
 		}
 		if asked, _ := s.count(); asked != 2 {
 			t.Errorf("asked %d times, want 2", asked)
@@ -76,6 +97,14 @@ func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 			t.Errorf("epoch %d, want 2", later.Epoch)
 		}
 	})
+}
+
+func TestAnObservationThatWasOvertakenBringsNothing(t *testing.T) {
+	early, late := &flight{result: &eviction.Evidence{Error: "context canceled"}}, &flight{epoch: 1}
+	e := &entry{flight: late}
+	if e.land(early, time.Now()); e.last != nil || e.flight != late {
+		t.Errorf("the entry knows %+v and follows %+v", e.last, e.flight)
+	}
 }
 
 func TestASystemThatHangsHoldsUpOnlyItsOwn(t *testing.T) {

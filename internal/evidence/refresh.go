@@ -26,7 +26,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // refresh begins what is due and returns how long nothing else will be.
 func (k *Keeper) refresh(ctx context.Context) time.Duration {
-	now := k.config.Now()
+	now := time.Now()
 	wait := idleRefresh
 	for uid, e := range k.all() {
 		if e.abandoned(now) {
@@ -79,7 +79,7 @@ func (e *entry) due(now time.Time) time.Duration {
 	case e.last.Epoch < e.policy.Status.Epoch && interval < idleRefresh:
 		return 0
 	}
-	return e.last.Observed.Add(interval).Sub(now)
+	return e.sent.Add(interval).Sub(now)
 }
 
 func (e *entry) interval(now time.Time) time.Duration {
