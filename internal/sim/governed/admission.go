@@ -150,6 +150,9 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error {
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "leave.usher.sh": no endpoints available`))
 	}
 	w.admissions++
+	if len(replica.cache.objects[policies]) == 0 {
+		r.excuse = "no policy governs it"
+	}
 	task := fmt.Sprintf("#a%d %s: ", w.admissions, r)
 	w.note("apiserver asks %s: %s (#a%d)", replica.name, r, w.admissions)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -23,7 +23,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 var replicaNames = []string{"a", "b", "c"}
 
 // steps is how many things happen before everything calms down.
-const steps = 400
+const steps = 600
 
 // Result is what has become of a history.
 type Result struct {
@@ -132,7 +132,7 @@ func (w *world) conclude() {
 			}
 		}
 	}
-	w.settle(3 * time.Minute)
+	w.settle(2 * time.Minute)
 	w.checkWishes()
 	w.note("---- nobody wants anything any more ----")
 	w.mu.Lock()
@@ -142,7 +142,13 @@ func (w *world) conclude() {
 	if policy := w.policy(secondPolicy); policy != nil {
 		w.store.remove(policy)
 	}
-	w.settle(16 * time.Minute)
+	w.settle(time.Minute)
+	for range 15 {
+		if len(w.traces()) == 0 || w.failed() {
+			break
+		}
+		w.settle(time.Minute)
+	}
 	w.checkTraces()
 }
 
@@ -238,19 +244,27 @@ func (w *world) blocker(ref lifecycle.Ref) string {
 
 // checkTraces: nothing is left of what was wanted.
 func (w *world) checkTraces() {
-	policy := w.policy(firstPolicy)
-	if policy == nil {
-		return
+	for _, trace := range w.traces() {
+		w.fail("UNDO", "%s", trace)
 	}
-	for _, entry := range policy.Status.Leaving {
-		w.fail("PERMIT", "the permit of %s (%s) since %s stands for ever", entry.Pod, entry.UID, entry.Since.UTC().Format(time.TimeOnly))
-	}
-	for _, entry := range policy.Status.Preparations {
-		w.fail("UNDO", "%s of %s (%s) is still %s: %s", entry.Name, entry.Member, entry.UID, entry.State, entry.Message)
-	}
-	if left := w.site.leftovers(); len(left) > 0 && !w.givenUp {
-		w.fail("UNDO", "the system still has %s", strings.Join(left, ", "))
+	if lost := w.site.lost(); len(lost) > 0 && !w.safety.excused {
+		w.fail("DATA", "lost: %s", strings.Join(lost, ", "))
 	}
 }
 
-var _ = fmt.Sprint
+// traces is what is left of wishes: permits, preparations, and what these have made of the system.
+func (w *world) traces() []string {
+	var left []string
+	if policy := w.policy(firstPolicy); policy != nil {
+		for _, entry := range policy.Status.Leaving {
+			left = append(left, fmt.Sprintf("the permit of %s (%s) since %s stands for ever", entry.Pod, entry.UID, entry.Since.UTC().Format(time.TimeOnly)))
+		}
+		for _, entry := range policy.Status.Preparations {
+			left = append(left, fmt.Sprintf("%s of %s (%s) is still %s: %s", entry.Name, entry.Member, entry.UID, entry.State, entry.Message))
+		}
+	}
+	if !w.givenUp {
+		left = append(left, w.site.leftovers()...)
+	}
+	return left
+}

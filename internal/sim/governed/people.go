@@ -24,7 +24,7 @@ type person struct {
 // invite brings the people of a history.
 func (w *world) invite() {
 	trades := []func(*person){(*person).kubectl, (*person).kubectl, (*person).request, (*person).request, (*person).deleter, (*person).tainter, (*person).asker, (*person).roller}
-	for n := range 1 + w.dice.IntN(4) {
+	for n := range 2 + w.dice.IntN(4) {
 		p := &person{world: w, dice: rand.New(rand.NewPCG(w.seed, uint64(100+n)))}
 		trade := w.dice.IntN(len(trades))
 		if trade == len(trades)-1 && w.odds.excused == 0 {
@@ -56,7 +56,7 @@ func (p *person) try(make func() *removal, tries int) {
 		ctx, cancel := context.WithTimeout(p.world.ctx, 34*time.Second)
 		err := p.world.remove(ctx, make())
 		cancel()
-		if err == nil || !p.rest(5, 10) {
+		if err == nil || !p.rest(1, 8) {
 			return
 		}
 	}
@@ -65,7 +65,7 @@ func (p *person) try(make func() *removal, tries int) {
 // kubectl drains: one pod after the other, each until it is let go, by name.
 func (p *person) kubectl() {
 	uid := p.dice.IntN(2) == 0
-	for range 1 + p.dice.IntN(3) {
+	for range 2 + p.dice.IntN(4) {
 		name := p.some()
 		p.try(func() *removal {
 			r := &removal{user: p.name, pod: name, dryRun: p.dice.IntN(8) == 0}

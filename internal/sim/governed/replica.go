@@ -185,5 +185,13 @@ func (a alarm) Handle(_ context.Context, record slog.Record) error {
 var (
 	restConfig = &rest.Config{Host: "http://apiserver", QPS: -1}
 	restClient = &http.Client{Transport: toApiserver{}}
-	clientset  = kubernetes.NewForConfigOrDie(restConfig)
+	clientset  = newClientset()
 )
+
+func newClientset() kubernetes.Interface {
+	c, err := kubernetes.NewForConfigAndClient(restConfig, restClient)
+	if err != nil {
+		panic(err) // only a mistake in this file can make it
+	}
+	return c
+}

@@ -25,6 +25,8 @@ type safety struct {
 	needed map[string]needed
 	// let are the members that were let go by Usher and are not back, with their roles.
 	let map[string]string
+	// excused: a member was taken away that could not be missed, and not by Usher.
+	excused bool
 }
 
 type needed struct {
@@ -76,6 +78,9 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
 	if why != "" && excuse == "" {
 		w.fail("SAFETY", "%s may take %s away, and %s (so since %.3f: %s)", r.user, pod.Name, why, n.since.Sub(w.begun).Seconds(), n.what)
+	}
+	if why != "" && excuse != "" {
+		s.excused = true
 	}
 	if r.excuse == "" && excuse != "the glass is broken" {
 		s.let[pod.Name] = role

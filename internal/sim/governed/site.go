@@ -25,6 +25,8 @@ type site interface {
 	strike(dice *rand.Rand) string
 	// heal ends everything that strike began.
 	heal()
+	// lost are acknowledged writes that no disk has any more.
+	lost() []string
 	// leftovers are preparations that are in force.
 	leftovers() []string
 }

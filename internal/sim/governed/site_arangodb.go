@@ -1,7 +1,6 @@
 package governed
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -122,7 +121,7 @@ func (a *arango) watch(request *http.Request, body string) {
 
 func (a *arango) tick() {
 	a.sim.Tick()
-	if a.writing.IntN(3) == 0 && len(a.shards) > 0 {
+	if !a.world.calm && a.writing.IntN(3) == 0 && len(a.shards) > 0 {
 		a.sim.Write(a.shards[a.writing.IntN(len(a.shards))])
 	}
 }
@@ -260,4 +259,4 @@ func (l *line) RoundTrip(request *http.Request) (response *http.Response, err er
 	return response, nil
 }
 
-var _ context.Context
+func (a *arango) lost() []string { return a.sim.Lost() }

@@ -76,6 +76,7 @@ func (w *world) crash() {
 		return
 	}
 	w.note("machine: the process of %s crashes", p.pod)
+	w.safety.excused = w.safety.excused || w.wouldLose(p.pod) != ""
 	w.site.stop(p.pod)
 	w.crashed[p.pod] = true
 	w.safety.changed(w, accident, p.pod+" has crashed")
