@@ -138,7 +138,7 @@ func (e *etcd) pod(t *testing.T) corev1.PodSpec {
 	c.Name = name
 	c.Env = []corev1.EnvVar{field("NAME", "metadata.name"), field("INDEX", "metadata.labels['"+appsv1.PodIndexLabel+"']")}
 	c.Command = []string{
-		"/etcd", "--name=$(NAME)", "--data-dir=/data/etcd", "--log-level=warn",
+		"/etcd", "--name=$(NAME)", "--data-dir=/data/etcd", "--log-outputs=/data/etcd.log",
 		fmt.Sprintf("--listen-client-urls=http://0.0.0.0:%d", clientPort),
 		fmt.Sprintf("--advertise-client-urls=http://%s:%d", own, clientPort),
 		fmt.Sprintf("--listen-peer-urls=http://0.0.0.0:%d", peerPort),
@@ -149,6 +149,13 @@ func (e *etcd) pod(t *testing.T) corev1.PodSpec {
 	c.ReadinessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Port = "/readyz", intstr.FromInt32(clientPort)
 	c.ReadinessProbe.TimeoutSeconds = 2
 	return spec
+}
+
+// makeBudget lets one member be away at a time.
+func (e *etcd) makeBudget(t *testing.T) {
+	t.Helper()
+	e.lab.MaxUnavailable(t, e.namespace, name, "1")
+	e.lab.WaitBudget(t, e.namespace, name, size)
 }
 
 func field(name, path string) corev1.EnvVar {

@@ -1,6 +1,8 @@
 package realetcd
 
 import (
+	"context"
+	"os/exec"
 	"testing"
 
 	"usher.sh/usher/lab/image"
@@ -17,16 +19,74 @@ func startNodes(t *testing.T, l *testlab.Lab, images ...string) []*realnode.Node
 	return nodes
 }
 
+// TestRealEtcd drains the same nodes with kubectl alone and with Usher in its way, and prints both.
 func TestRealEtcd(t *testing.T) {
 	l := testlab.Get(t)
 	archive, program := l.UsherImage(t)
 	nodes := startNodes(t, l, archive)
-	t.Run("with", func(t *testing.T) {
-		install(t, l, program)
-		e := startEtcd(t, l, 1, apart(true))
-		e.govern(t)
-		f := e.drainAll(t, nodes, e.kubectlDrain(t), *rounds, nothing)
-		f.log(t, "usher")
-		f.check(t, *rounds*size)
-	})
+	var with, without, budgetWith, budgetWithout figures
+	t.Run("kubectl alone", func(t *testing.T) { without = alone(t, startEtcd(t, l, 0, apart(true)), nodes, "without") })
+	if *budget {
+		t.Run("kubectl alone, with a budget", func(t *testing.T) {
+			e := startEtcd(t, l, 1, apart(true))
+			e.makeBudget(t)
+			budgetWithout = alone(t, e, nodes, "without, budget")
+		})
+	}
+	u := install(t, l, program)
+	t.Run("kubectl and usher", func(t *testing.T) { with = guarded(t, startEtcd(t, l, 2, apart(true)), nodes, "usher") })
+	if *budget {
+		t.Run("kubectl and usher, with a budget", func(t *testing.T) {
+			e := startEtcd(t, l, 3, apart(true))
+			e.makeBudget(t)
+			budgetWith = guarded(t, e, nodes, "usher, budget")
+		})
+	}
+	t.Run("usher drain", func(t *testing.T) { ownDrain(t, u, startEtcd(t, l, 4, apart(false)), nodes) })
+	t.Log(pauses(with, without))
+	if *budget {
+		t.Log("with a budget: " + pauses(budgetWith, budgetWithout))
+	}
+}
+
+func alone(t *testing.T, e *etcd, nodes []*realnode.Node, who string) figures {
+	t.Helper()
+	f := e.drainAll(t, nodes, e.kubectlDrain(t), *rounds, nothing)
+	f.log(t, who)
+	f.checkData(t)
+	return f
+}
+
+// guarded has Usher answer kubectl's evictions, in trouble itself.
+func guarded(t *testing.T, e *etcd, nodes []*realnode.Node, who string) figures {
+	t.Helper()
+	e.govern(t)
+	logManagers(t, nodes)
+	drains := *rounds * size
+	x := startTrouble(t, e.lab, drains)
+	f := e.drainAll(t, nodes, e.kubectlDrain(t), *rounds, x.during)
+	x.stop()
+	x.check(t)
+	f.log(t, who)
+	f.check(t, drains)
+	e.release(t)
+	return f
+}
+
+// ownDrain drains with usher, which asks for the members' evictions instead of evicting them. Members may be on one node
+// here, so that they move at once and a drain meets two of them.
+func ownDrain(t *testing.T, u *usher, e *etcd, nodes []*realnode.Node) {
+	t.Helper()
+	e.govern(t)
+	logManagers(t, nodes)
+	d := &drainer{logf: t.Logf, command: func(ctx context.Context, node string) *exec.Cmd {
+		return u.command(ctx, "drain", node, "--timeout", "2m")
+	}}
+	f := e.drainAll(t, nodes, d, 1, nothing)
+	f.log(t, "usher drain")
+	f.check(t, size)
+	if f.reruns > 0 {
+		t.Errorf("usher drain had to be run again %d times", f.reruns)
+	}
+	e.release(t)
 }

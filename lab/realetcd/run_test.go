@@ -2,6 +2,8 @@ package realetcd
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ type figures struct {
 	slowest              time.Duration
 	leaves               int
 	leading              []leave // of members that led when their pods were deleted
+	timeline             []string
 	drains, reruns       int
 	drainTime            time.Duration
 	whole                time.Duration
@@ -61,8 +64,30 @@ func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds
 			f.leading = append(f.leading, l)
 		}
 	}
+	f.timeline = timeline(sampler.leads, watch.list(), sampler.down)
 	e.compareHashes(t)
 	return f
+}
+
+// timeline is what happened to the members, in the order in which it was seen.
+func timeline(leads []lead, leaves []leave, down [size][]span) []string {
+	var lines []string
+	add := func(at time.Time, format string, values ...any) {
+		lines = append(lines, at.Format("15:04:05.000 ")+fmt.Sprintf(format, values...))
+	}
+	for _, l := range leads {
+		add(l.at, "%s leads, term %d", member(l.member), l.term)
+	}
+	for _, l := range leaves {
+		add(l.at, "the pod of %s is being deleted", member(l.member))
+	}
+	for i, list := range down {
+		for _, s := range list {
+			add(s.from, "%s does not serve for %d ms", member(i), s.length().Milliseconds())
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // compareHashes fails the test when members hold different data.
@@ -101,12 +126,21 @@ func (f figures) log(t *testing.T, who string) {
 	t.Logf("%s: %d pods of members were deleted, %d of them while leading", who, f.leaves, len(f.leading))
 }
 
-// check fails the test for whatever must never be.
-func (f figures) check(t *testing.T, drains int) {
+// checkData fails the test for what etcd alone is answerable for.
+func (f figures) checkData(t *testing.T) {
 	t.Helper()
 	for _, lost := range f.lost {
 		t.Errorf("a write was lost: %s", lost)
 	}
+	if f.acknowledged == 0 {
+		t.Error("no write was acknowledged")
+	}
+}
+
+// check fails the test for whatever must never be.
+func (f figures) check(t *testing.T, drains int) {
+	t.Helper()
+	f.checkData(t)
 	for _, s := range f.below {
 		t.Errorf("fewer than %d members served for %d ms, from %s", quorum, s.length().Milliseconds(), s.from.Format(time.TimeOnly))
 	}
@@ -119,8 +153,8 @@ func (f figures) check(t *testing.T, drains int) {
 	if f.leaves < drains {
 		t.Errorf("%d pods of members were deleted in %d drains, want one in each: the nodes were empty", f.leaves, drains)
 	}
-	if f.acknowledged == 0 {
-		t.Error("no write was acknowledged")
+	if t.Failed() {
+		t.Logf("what happened:\n%s", strings.Join(f.timeline, "\n"))
 	}
 }
 

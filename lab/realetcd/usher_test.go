@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+	"time"
 
 	"usher.sh/usher/lab/image"
 	"usher.sh/usher/lab/testlab"
@@ -40,7 +41,9 @@ func (u *usher) must(t *testing.T, args ...string) string {
 
 func run(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
+	begin := time.Now()
 	out, err := cmd.CombinedOutput()
+	t.Logf("DEBUG %s %s: %.1f s\n%s", now(), strings.Join(cmd.Args[2:], " "), time.Since(begin).Seconds(), out)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
@@ -78,4 +81,10 @@ func (e *etcd) govern(t *testing.T) {
 	e.kubectl(t, text.String(), "apply", "-f", "-")
 	e.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=1m", "evictionpolicy/etcd")
 	t.Log(lastLine(e.kubectl(t, "", "get", "evictionpolicy", "etcd")))
+}
+
+// release ends that, and fails the test when the policy does not go.
+func (e *etcd) release(t *testing.T) {
+	t.Helper()
+	e.kubectl(t, "", "delete", "evictionpolicy", "etcd", "--timeout=1m")
 }
