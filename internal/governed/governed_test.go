@@ -113,7 +113,7 @@ func TestInput(t *testing.T) {
 	policy.Status.Leaving = []v1alpha1.Leaving{{UID: "db-1", Pod: "db-1"}}
 	policy.Status.Preparations = []v1alpha1.PreparationStatus{{UID: "old", Pod: "gone"}, {UID: "db-2", Pod: "db-2"}}
 	s := newSetting(t, node, policy, newPolicy("free", "free"),
-		newPod("db-0", "db"), newPod("db-1", "db", terminating), newPod("db-2", "db"), newPod("db-3", "db"),
+		newPod("db-0", "db"), newPod("db-1", "db", terminating), newPod("db-2", "db"), newPod("db-3", "db"), newPod("db-4", "db", terminating),
 		newPod("free-0", "free"), newPod("stranger", "cron"))
 
 	in := s.input(t, "db-0")
@@ -125,11 +125,11 @@ func TestInput(t *testing.T) {
 		peers = append(peers, peer.Name)
 	}
 	slices.Sort(peers)
-	if diff := cmp.Diff([]string{"db-1", "db-2"}, peers); diff != "" {
+	if diff := cmp.Diff([]string{"db-1", "db-2", "db-4"}, peers); diff != "" {
 		t.Errorf("peers: %s", diff)
 	}
 	want := map[string]eviction.Facts{}
-	for _, id := range []string{"db-0", "db-1", "db-2", "db-3"} {
+	for _, id := range []string{"db-0", "db-1", "db-2", "db-3", "db-4"} {
 		want[id] = eviction.Facts{"role": "node"}
 	}
 	if diff := cmp.Diff(want, in.Evidence.Members); diff != "" {

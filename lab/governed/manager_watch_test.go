@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// mostAway follows pods until the watch ends and returns how many were on their way at the same time at most: terminating,
-// or gone and not back.
+// mostAway follows pods until the watch ends and returns how many were on their way at the same time at most. A pod that is
+// gone is not on its way any more: whether the next may go while it is not back is for the system to say.
 func mostAway(events <-chan watch.Event, away map[string]bool) int {
 	most := 0
 	for e := range events {
@@ -17,7 +17,7 @@ func mostAway(events <-chan watch.Event, away map[string]bool) int {
 		if _, known := away[pod.Name]; !known {
 			continue
 		}
-		away[pod.Name] = e.Type == watch.Deleted || pod.DeletionTimestamp != nil
+		away[pod.Name] = e.Type != watch.Deleted && pod.DeletionTimestamp != nil
 		n := 0
 		for _, gone := range away {
 			if gone {

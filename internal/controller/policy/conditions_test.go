@@ -92,10 +92,12 @@ func TestConditions(t *testing.T) {
 		{
 			name: "a member is not labelled", pods: 3, change: func(f *facts) { delete(f.pods[1].Labels, v1alpha1.PolicyLabel) },
 			reason: ReasonLabelling, says: "1 member without a label", more: v1alpha1.ConditionReconciling,
-		}, {
+		},
+		{
 			name: "the namespace is not labelled", change: func(f *facts) { f.guarded = false },
 			reason: ReasonLabelling, says: "the namespace is labelled: false", more: v1alpha1.ConditionReconciling,
-		}, {
+		},
+		{
 			name: "suspended", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend = true },
 			reason: ReasonSuspended, says: "spec.suspend is set",
 		},
