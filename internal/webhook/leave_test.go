@@ -261,6 +261,9 @@ func TestLeave(t *testing.T) {
 			if got.Allowed != c.allowed || !strings.Contains(message, c.says) {
 				t.Errorf("allowed: %t, message %q; want %t with %q", got.Allowed, message, c.allowed, c.says)
 			}
+			if !got.Allowed && c.answered != "" && got.Result.Details.Name != "db-0" {
+				t.Errorf("refused about %q", got.Result.Details.Name)
+			}
 			if diff := cmp.Diff(c.did, w.did); diff != "" {
 				t.Errorf("done (-want +got):\n%s", diff)
 			}
