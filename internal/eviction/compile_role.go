@@ -47,7 +47,7 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 			passes:   c.expression(at+".expression", d.Expression, Bool),
 			message:  c.template(at+".message", d.Message),
 		}
-		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "leaving", "now")
+		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "leaving", "preparing", "now")
 		if d.WayOut != "" {
 			compiled.wayOut = c.template(at+".wayOut", d.WayOut)
 		}

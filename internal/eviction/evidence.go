@@ -17,6 +17,8 @@ type Evidence struct {
 	System Facts
 	// Members are facts about each member, by id.
 	Members map[string]Facts
+	// Shared are the ids that several pods give, with the names of those pods: whose facts they are cannot be told.
+	Shared map[string][]string
 	// Summary is a line for people.
 	Summary string
 	// Error is why the system could not be asked; then nothing else is set but the time.

@@ -39,6 +39,9 @@ func (j *judgement) weigh() {
 	if j.verdict.Member != "" && !ok {
 		j.block(notAMember(j.verdict.Member))
 	}
+	if pods := evidence.Shared[j.verdict.Member]; len(pods) > 1 {
+		j.block(sharedID(j.verdict.Member, pods))
+	}
 	if ok && facts == nil {
 		facts = Facts{}
 	}
@@ -73,7 +76,7 @@ func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
 func (j *judgement) newScope() *Scope {
 	scope := &Scope{
 		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted, Node: j.in.Node,
-		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving,
+		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Preparing: j.preparing(),
 	}
 	if j.in.Evidence != nil {
 		scope.System = j.in.Evidence.System

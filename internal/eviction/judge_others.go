@@ -73,3 +73,28 @@ func (j *judgement) hasRole(uid types.UID) bool {
 	claim, ok := j.policy.Policy.Claim(j.in.Peers[at])
 	return ok && claim.Role != nil && claim.Role.Name == j.verdict.Role
 }
+
+// preparing names the role's other members for which a step stands in the status, those whose pod is on its way included. A
+// pod that is not among the peers counts for as long as evidence from before the step may be about.
+func (j *judgement) preparing() []string {
+	var ids []string
+	for i := range j.status().Preparations {
+		step := &j.status().Preparations[i]
+		if step.UID == j.in.Pod.UID || step.Member == j.verdict.Member || slices.Contains(ids, step.Member) {
+			continue
+		}
+		if j.sameRole(step) {
+			ids = append(ids, step.Member)
+		}
+	}
+	return ids
+}
+
+func (j *judgement) sameRole(step *v1alpha1.PreparationStatus) bool {
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == step.UID })
+	if at < 0 {
+		return j.in.Now.Sub(step.Asked.Time) < permitLife
+	}
+	claim, ok := j.policy.Policy.Claim(j.in.Peers[at])
+	return ok && claim.Role != nil && claim.Role.Name == j.verdict.Role
+}

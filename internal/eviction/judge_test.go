@@ -39,6 +39,14 @@ func TestJudge(t *testing.T) {
 			given:  func(in *Input) { in.Evidence = &Evidence{Observed: noon, Error: "401"} },
 			answer: Blocked, want: []string{NoEvidence},
 		},
+		"two pods give its id": {
+			given:  func(in *Input) { in.Evidence.Shared = map[string][]string{"m-s0": {"s0", "s9"}} },
+			answer: Blocked, want: []string{MemberShared},
+		},
+		"two other pods give one id": {
+			given:  func(in *Input) { in.Evidence.Shared = map[string][]string{"m-s1": {"s1", "s9"}} },
+			answer: Allowed,
+		},
 		"evidence at its limit": {given: func(in *Input) { in.Evidence.Observed = noon.Add(-10 * time.Second) }, answer: Allowed},
 		"old evidence": {
 			given:  func(in *Input) { in.Evidence.Observed = noon.Add(-11 * time.Second) },

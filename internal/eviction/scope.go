@@ -26,6 +26,9 @@ type Scope struct {
 	System Facts
 	// Leaving is `leaving`: the ids of the policy's other members that are on their way, of whatever role.
 	Leaving []string
+	// Preparing is `preparing`: the ids of the role's other members for which a step was begun. A step may take its member
+	// away for a moment, and what the system said before does not tell.
+	Preparing []string
 }
 
 var stringMap = cel.MapType(cel.StringType, cel.StringType)
@@ -44,10 +47,11 @@ var nodeFields = map[string]*cel.Type{
 
 func (s *Scope) variables() map[string]any {
 	variables := map[string]any{
-		"pod":     s.podFacts(),
-		"node":    s.nodeFacts(),
-		"member":  s.memberFacts(),
-		"leaving": s.Leaving,
+		"pod":       s.podFacts(),
+		"node":      s.nodeFacts(),
+		"member":    s.memberFacts(),
+		"leaving":   s.Leaving,
+		"preparing": s.Preparing,
 	}
 	if s.System != nil {
 		variables["system"] = map[string]any(s.System)

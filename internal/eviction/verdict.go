@@ -53,6 +53,7 @@ const (
 	ClaimedTwice       = "ClaimedTwice"       // several policies, or several entries of one, claim the pod
 	PolicyInvalid      = "PolicyInvalid"      // the policy that claims it cannot be used
 	PolicySuspended    = "PolicySuspended"    // its owner has suspended it
+	MemberShared       = "MemberShared"       // several pods give the same member's id
 	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
 	PreparationPending = "PreparationPending" // a step was begun and is not done
 	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared

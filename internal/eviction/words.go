@@ -74,6 +74,15 @@ func notAMember(member string) Blocker {
 	}
 }
 
+func sharedID(member string, pods []string) Blocker {
+	return Blocker{
+		Reason:  MemberShared,
+		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system tells cannot be known; it waits until only one gives it", Print(pods), member),
+		WayOut:  "see whether spec.members[].id in the policy tells the pods apart",
+		Retry:   lookAgain,
+	}
+}
+
 func notAsked() Blocker {
 	return Blocker{
 		Reason:  NoEvidence,
