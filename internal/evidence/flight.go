@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
 )
 
 // flight is one observation. Its result is set before done is closed.
@@ -135,5 +138,21 @@ func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.Evictio
 		return nil, err
 	}
 	own := *said
+	own.Shared = shared(members)
 	return &own, nil
+}
+
+// shared returns the ids that several pods give which are there to stay.
+func shared(members []system.Member) map[string][]string {
+	pods := map[string][]string{}
+	for _, member := range members {
+		if !member.Pod.Terminating() && !member.Pod.Finished() {
+			pods[member.ID] = append(pods[member.ID], member.Pod.Name)
+		}
+	}
+	maps.DeleteFunc(pods, func(_ string, names []string) bool { return len(names) < 2 })
+	for _, names := range pods {
+		slices.Sort(names)
+	}
+	return pods
 }
