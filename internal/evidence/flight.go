@@ -22,6 +22,7 @@ type flight struct {
 	patience  time.Duration
 	cancel    context.CancelFunc
 	over      <-chan struct{} // closed when its time has passed, even if the system's client does not return
+	why       func() error    // why it is over
 	overtaken chan struct{}   // closed before it is cancelled for a later epoch
 	done      chan struct{}
 	result    *eviction.Evidence
@@ -40,7 +41,7 @@ func (f *flight) await(ctx context.Context, epoch int64, oldest time.Time) *evic
 	case closed(f.done):
 		return f.fitting(epoch, oldest)
 	case closed(f.over):
-		return f.unanswered(f.timedOut())
+		return f.unanswered(f.ending())
 	}
 	return f.unanswered("the system has not answered yet")
 }
@@ -61,7 +62,11 @@ func closed(ch <-chan struct{}) bool {
 	}
 }
 
-func (f *flight) timedOut() string {
+// ending says why there is no answer when it is over.
+func (f *flight) ending() string {
+	if errors.Is(f.why(), context.Canceled) {
+		return "the policy was deleted while its system was asked"
+	}
 	return fmt.Sprintf("the system has not answered within %s", f.patience)
 }
 
@@ -87,7 +92,7 @@ func (k *Keeper) join(ctx context.Context, e *entry, epoch int64) *flight {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	f := &flight{
 		epoch: max(epoch, policy.Status.Epoch), began: k.config.Now(), sent: time.Now(), patience: patience,
-		cancel: cancel, over: ctx.Done(), overtaken: make(chan struct{}), done: make(chan struct{}),
+		cancel: cancel, over: ctx.Done(), why: ctx.Err, overtaken: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.flight = f
 	go k.fly(ctx, e, f, policy)
@@ -98,7 +103,7 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 	defer f.cancel()
 	evidence, err := k.observe(ctx, e, policy)
 	if err != nil {
-		evidence = &eviction.Evidence{Error: f.sentence(ctx, err)}
+		evidence = &eviction.Evidence{Error: f.sentence(err)}
 		e.link.doubt()
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.epoch
@@ -109,9 +114,12 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 }
 
 // sentence says what went wrong in words that hold without knowing Go's.
-func (f *flight) sentence(ctx context.Context, err error) string {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return f.timedOut() + ": " + err.Error()
+func (f *flight) sentence(err error) string {
+	switch {
+	case errors.Is(f.why(), context.Canceled):
+		return f.ending()
+	case errors.Is(f.why(), context.DeadlineExceeded):
+		return f.ending() + ": " + err.Error()
 	}
 	return err.Error()
 }
