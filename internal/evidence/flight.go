@@ -102,6 +102,9 @@ func (k *Keeper) join(ctx context.Context, e *entry, epoch int64) *flight {
 func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.EvictionPolicy) {
 	defer f.cancel()
 	evidence, err := k.observe(ctx, e, policy)
+	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = ctx.Err() // it was broken off, and may have seen half
+	}
 	if err != nil {
 		evidence = &eviction.Evidence{Error: f.sentence(err)}
 		e.link.doubt()
