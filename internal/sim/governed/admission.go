@@ -87,9 +87,13 @@ func (w *world) serve(r *removal) error {
 	}
 	if !w.guarded(r, before) {
 		r.excuse = "admission is not asked"
-	} else if err := w.admit(ctx, r, before); err != nil {
-		w.note("apiserver: %s: %s", r, short(err.Error()))
-		return err
+	} else {
+		err := w.admit(ctx, r, before)
+		w.pass(w.ctx, nil, "(apiserver hears about) "+r.String(), plain) // one of those that hear at once is the first
+		if err != nil {
+			w.note("apiserver: %s: %s", r, short(err.Error()))
+			return err
+		}
 	}
 	if w.pass(ctx, nil, "apiserver carries out: "+r.String(), plain) != arrives && ctx.Err() != nil {
 		return apierrors.NewTimeoutError("the request took too long", 1)

@@ -6,34 +6,48 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var (
-	histories = flag.Int("histories", 50, "how many histories to make")
-	seed      = flag.Uint64("seed", 0, "make this one history only, and show it")
-	first     = flag.Uint64("first", 1, "the seed of the first history")
+	histories = flag.Int("histories", 60, "how many histories to make")
+	first     = flag.Uint64("first", 1, "the seed of the first")
+	seed      = flag.Uint64("seed", 0, "make the history of this seed only, and show it")
 )
 
-func run(t *testing.T, seed uint64) (result Result) {
+func play(t *testing.T, seed uint64) (result Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { result = Run(seed) })
 	return result
 }
 
-// TestHistories makes random histories. Each that fails is named by its seed and shown.
+// TestHistories makes random histories. Those that fail are named by their seeds, with their last events.
 func TestHistories(t *testing.T) {
 	if *seed != 0 {
-		result := run(t, *seed)
+		result := play(t, *seed)
 		fmt.Println(strings.Join(result.Trace, "\n"))
-		if len(result.Failures) > 0 {
-			t.Errorf("seed %d: %s", *seed, strings.Join(result.Failures, "\n"))
-		}
+		report(t, result, 0)
 		return
 	}
 	for s := *first; s < *first+uint64(*histories); s++ {
-		result := run(t, s)
-		if len(result.Failures) > 0 {
-			t.Errorf("seed %d: %s\n%s", s, strings.Join(result.Failures, "\n"), strings.Join(result.Trace[max(0, len(result.Trace)-25):], "\n"))
+		report(t, play(t, s), 25)
+	}
+}
+
+func report(t *testing.T, result Result, lines int) {
+	t.Helper()
+	if len(result.Failures) == 0 {
+		return
+	}
+	end := result.Trace[max(0, len(result.Trace)-lines):]
+	t.Errorf("seed %d: %s\n%s", result.Seed, strings.Join(result.Failures, "\n"), strings.Join(end, "\n"))
+}
+
+func TestASeedGivesOneHistory(t *testing.T) {
+	for s := uint64(1); s <= 60; s++ {
+		if diff := cmp.Diff(play(t, s).Trace, play(t, s).Trace); diff != "" {
+			t.Errorf("seed %d (-first +second):\n%s", s, diff)
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package governed
 
 import (
+	"context"
 	"math/rand/v2"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/all"
 )
@@ -45,5 +48,43 @@ func (r *replica) kind(name string) (system.Kind, bool) {
 	if !ok {
 		return real, false
 	}
-	return r.world.site.kind(r, real), true
+	kind := r.world.site.kind(r, real)
+	open := kind.Open
+	kind.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
+		opened, err := open(spec, access)
+		return hasty{opened}, err
+	}
+	return kind, true
+}
+
+// hasty is a system that gives up a moment before its caller does: of two deadlines at one instant nobody could say which
+// comes first.
+type hasty struct{ system.System }
+
+const moment = 50 * time.Millisecond
+
+func sooner(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-moment))
+}
+
+func (h hasty) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
+	ctx, cancel := sooner(ctx)
+	defer cancel()
+	return h.System.Observe(ctx, members)
+}
+
+func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) error {
+	ctx, cancel := sooner(ctx)
+	defer cancel()
+	return h.System.Prepare(ctx, step)
+}
+
+func (h hasty) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+	ctx, cancel := sooner(ctx)
+	defer cancel()
+	return h.System.Undo(ctx, step)
 }
