@@ -15,7 +15,7 @@ LAB := go run -C lab ./cmd/lab
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain fuzz properties clean
+.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain fuzz properties sim clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 
 properties: ## check the safety properties on CHECKS (20000) random clusters
 	hack/properties $(or $(CHECKS),20000)
+
+sim: ## play HISTORIES (10000) random histories of governed evictions, or show the one of SEED
+	hack/sim $(or $(HISTORIES),10000) $(SEED)
 
 clean: ## remove what was built in the tree; the caches stay
 	rm -rf bin
