@@ -42,7 +42,11 @@ func TestRealEtcd(t *testing.T) {
 			budgetWith = guarded(t, e, nodes, "usher, budget")
 		})
 	}
-	t.Run("usher drain", func(t *testing.T) { ownDrain(t, u, startEtcd(t, l, 4, apart(false)), nodes) })
+	// Here members may share a node, so that they move at once and a drain meets two of them.
+	e := startEtcd(t, l, 4, apart(false))
+	e.govern(t)
+	t.Run("evictions are answered by pods", func(t *testing.T) { testAnswers(t, e) })
+	t.Run("usher drain", func(t *testing.T) { ownDrain(t, u, e, nodes) })
 	t.Log(pauses(with, without))
 	if *budget {
 		t.Log("with a budget: " + pauses(budgetWith, budgetWithout))
@@ -73,11 +77,9 @@ func guarded(t *testing.T, e *etcd, nodes []*realnode.Node, who string) figures 
 	return f
 }
 
-// ownDrain drains with usher, which asks for the members' evictions instead of evicting them. Members may be on one node
-// here, so that they move at once and a drain meets two of them.
+// ownDrain drains with usher, which asks for the members' evictions instead of evicting them.
 func ownDrain(t *testing.T, u *usher, e *etcd, nodes []*realnode.Node) {
 	t.Helper()
-	e.govern(t)
 	logManagers(t, nodes)
 	d := &drainer{logf: t.Logf, command: func(ctx context.Context, node string) *exec.Cmd {
 		return u.command(ctx, "drain", node, "--timeout", "2m")

@@ -121,8 +121,8 @@ func (f figures) log(t *testing.T, who string) {
 	t.Helper()
 	t.Logf("%s: %d drains in %.1f s (%.1f s in all), run again %d times; %d writes acknowledged, %d failed, %d lost",
 		who, f.drains, f.drainTime.Seconds(), f.whole.Seconds(), f.reruns, f.acknowledged, f.failed, len(f.lost))
-	t.Logf("%s: longest write pause %d ms; slowest read %d ms; below a quorum %d times, %d ms in all; nobody served %d times, %d ms in all",
-		who, f.pause.length().Milliseconds(), f.slowest.Milliseconds(), len(f.below), sum(f.below).Milliseconds(), len(f.none), sum(f.none).Milliseconds())
+	t.Logf("%s: longest write pause %d ms, from %s; slowest read %d ms; below a quorum %d times, %d ms in all; nobody served %d times, %d ms in all",
+		who, f.pause.length().Milliseconds(), f.pause.from.Format(time.TimeOnly), f.slowest.Milliseconds(), len(f.below), sum(f.below).Milliseconds(), len(f.none), sum(f.none).Milliseconds())
 	t.Logf("%s: %d pods of members were deleted, %d of them while leading", who, f.leaves, len(f.leading))
 }
 

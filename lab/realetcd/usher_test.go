@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"text/template"
-	"time"
 
 	"usher.sh/usher/lab/image"
 	"usher.sh/usher/lab/testlab"
@@ -41,9 +40,7 @@ func (u *usher) must(t *testing.T, args ...string) string {
 
 func run(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	begin := time.Now()
 	out, err := cmd.CombinedOutput()
-	t.Logf("DEBUG %s %s: %.1f s\n%s", now(), strings.Join(cmd.Args[2:], " "), time.Since(begin).Seconds(), out)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

@@ -1,0 +1,53 @@
+package realetcd
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func TestAddressesEndInTheIndex(t *testing.T) {
+	for _, test := range []struct {
+		services, first string
+		nth             int
+	}{
+		{"10.96.0.0/25", "10.96.0.30", 0},
+		{"10.96.0.0/25", "10.96.0.80", 5},
+		{"10.96.0.128/25", "10.96.0.150", 0},
+		{"10.96.0.128/25", "10.96.0.200", 5},
+	} {
+		services := netip.MustParsePrefix(test.services)
+		got := addresses(services, test.nth)
+		if got[0].String() != test.first || got[1] != got[0].Next() || got[2] != got[1].Next() || !services.Contains(got[2]) {
+			t.Errorf("addresses of cluster %d in %s: got %v, want three from %s", test.nth, services, got, test.first)
+		}
+	}
+}
+
+func TestWhoLeads(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	ids := map[uint64]int{10: 0, 11: 1, 12: 2}
+	s := &sampler{}
+	if _, known := s.leader(at(99)); known {
+		t.Error("somebody leads before anybody was asked")
+	}
+	for _, heard := range []struct {
+		at, from int
+		vote     vote
+	}{
+		{1, 0, vote{10, 2}}, {2, 1, vote{10, 2}}, // a quorum
+		{3, 1, vote{11, 3}}, {4, 2, vote{11, 3}}, // moved
+		{5, 0, vote{10, 2}},                    // a member that has not heard yet
+		{6, 0, vote{0, 3}}, {7, 1, vote{0, 3}}, // nobody leads: the last one is not forgotten
+		{8, 2, vote{12, 4}}, {9, 0, vote{12, 4}}, // moved again
+		{10, 1, vote{11, 3}}, {11, 2, vote{11, 3}}, // answers that were under way
+		{12, 1, vote{}}, {13, 2, vote{}}, {14, 0, vote{}}, // no answers
+	} {
+		s.hear(heard.from, heard.vote, ids, at(heard.at))
+	}
+	for second, want := range map[int]int{2: 0, 3: 0, 4: 1, 7: 1, 8: 1, 9: 2, 99: 2} {
+		if got, known := s.leader(at(second)); !known || got != want {
+			t.Errorf("leader at second %d: got %d (%t), want %d", second, got, known, want)
+		}
+	}
+}
