@@ -15,7 +15,7 @@ LAB := go run -C lab ./cmd/lab
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain fuzz properties sim clean
+.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook fuzz properties sim clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,7 @@ lint: $(GOLANGCI_LINT) ## check both modules with the pinned linters
 generate: $(GOLANGCI_LINT) $(CONTROLLER_GEN) ## write what is generated, format, tidy; CI fails when that changes anything
 	$(CONTROLLER_GEN) object paths=./api/v1alpha1
 	$(CONTROLLER_GEN) crd paths=./api/v1alpha1 output:crd:dir=config/crd
+	$(CONTROLLER_GEN) rbac:roleName=usher-manager paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/rolesdoc > docs/roles.md
 	$(GOLANGCI_LINT) fmt ./...
 	cd lab && $(GOLANGCI_LINT) fmt ./...
@@ -58,6 +59,13 @@ bench: ## time the plan of a drain on 5,000 nodes and 150,000 pods
 
 bench-drain: lab build ## drain the same nodes with kubectl and with usher, and compare
 	go run -C lab ./bench $(CURDIR)/bin/usher
+
+bench-etcd: ## drain real nodes under a real etcd with kubectl alone and with usher, with budgets and without; needs root
+	$(LAB) build --real
+	go test -C lab ./realetcd -count 1 -timeout 30m -v -run TestRealEtcd -budget -rounds $(or $(ROUNDS),3)
+
+bench-webhook: lab build ## time the answers of admission, and weigh the manager in a cluster of 1,000 nodes
+	go run -C lab ./benchwebhook $(CURDIR)/bin/usher
 
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)

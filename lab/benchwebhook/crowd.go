@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/lab/nodes"
+)
+
+const (
+	allNodes = 1000
+	allPods  = 20000
+
+	crowdNodes      = allNodes - firstNodes
+	crowdPods       = allPods - members - routers - free
+	crowdNamespaces = 40
+	parallel        = 32
+)
+
+// crowd fills the cluster up with nodes, and with running pods that no policy governs. It binds the pods and writes their
+// status itself, with more hands than the scheduler and the simulator have.
+func (st *stage) crowd(ctx context.Context) error {
+	if err := st.lab.Nodes.Create(ctx, st.lab.Client, nodes.Objects("crowd", crowdNodes, nodes.Zones(3)...)); err != nil {
+		return err
+	}
+	owners := make([]*corev1.ConfigMap, crowdNamespaces)
+	for i := range owners {
+		namespace := fmt.Sprintf("crowd-%d", i)
+		if err := st.addNamespace(ctx, namespace); err != nil {
+			return err
+		}
+		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}
+		var err error
+		if owners[i], err = st.lab.Client.CoreV1().ConfigMaps(namespace).Create(ctx, owner, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating an owner: %w", err)
+		}
+	}
+	return inParallel(ctx, crowdPods, func(ctx context.Context, i int) error {
+		return st.addRunning(ctx, crowdPod(i, owners[i%crowdNamespaces]))
+	})
+}
+
+// inParallel does it for 0 to n-1, and ends at the first error.
+func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var hands sync.WaitGroup
+	for first := range parallel {
+		hands.Go(func() {
+			for i := first; i < n && ctx.Err() == nil; i += parallel {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	hands.Wait()
+	return context.Cause(ctx)
+}
+
+func (st *stage) addRunning(ctx context.Context, pod *corev1.Pod) error {
+	client := st.lab.Client.CoreV1().Pods(pod.Namespace)
+	made, err := client.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating a pod: %w", err)
+	}
+	made.Status = running(made)
+	if _, err := client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing a pod's status: %w", err)
+	}
+	return nil
+}
+
+// crowdPod looks like a pod of a Deployment. What owns it is nothing that would see to it.
+func crowdPod(i int, owner *corev1.ConfigMap) *corev1.Pod {
+	app := fmt.Sprintf("app-%d", i/20)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: owner.Namespace, Name: fmt.Sprintf("%s-6d5f7c9b8d-%05d", app, i),
+			Labels: map[string]string{
+				"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "crowd", "app.kubernetes.io/version": "1.2.3", "pod-template-hash": "6d5f7c9b8d",
+			},
+			Annotations: map[string]string{
+				"prometheus.io/scrape": "true", "prometheus.io/port": "9090",
+				"checksum/config":                      "5f1d2a0c9f9d1f0e4b5a6c7d8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b",
+				"pod-create.stage.kwok.x-k8s.io/delay": "24h", // its status is not the simulator's
+			},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
+		},
+		Spec: podSpec(),
+	}
+	pod.Spec.NodeName = fmt.Sprintf("crowd-%d", i%crowdNodes+1)
+	return pod
+}
+
+func running(pod *corev1.Pod) corev1.PodStatus {
+	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.Now()), PodIP: "10.128.12.34", HostIP: "192.0.2.1"}
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+	}
+	for _, c := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ImageID: c.Image + "@sha256:5f1d2a0c9f9d1f0e", Ready: true, Started: new(true),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		})
+	}
+	return status
+}

@@ -1,0 +1,81 @@
+// Command benchwebhook answers: what does an answer of Usher's admission cost, and how much memory does its manager
+// take? It asks two replicas about a thousand governed pods, then grows the cluster around them to a thousand nodes.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"usher.sh/usher/lab/throwaway"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := bench(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "benchwebhook:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context) error {
+	if len(os.Args) != 2 {
+		return errors.New("want one argument, the path of usher; run it with `make bench-webhook`")
+	}
+	usher, err := filepath.Abs(os.Args[1])
+	if err != nil {
+		return err
+	}
+	lab, err := throwaway.Start(ctx, "benchwebhook")
+	if err != nil {
+		return err
+	}
+	f, err := measureAll(ctx, lab, usher)
+	if err != nil {
+		return errors.Join(err, lab.Kill())
+	}
+	return errors.Join(finish(lab, f), lab.Kill())
+}
+
+// finish ends the apiserver before its log is read: a watch is in the log only once it has ended.
+func finish(lab *throwaway.Lab, f *figures) error {
+	if err := lab.StopAPIServer(); err != nil {
+		return err
+	}
+	if err := count(lab.AuditLog(), f.loads()); err != nil {
+		return err
+	}
+	return report(os.Stdout, f)
+}
+
+// measureAll makes the set-up and measures, what needs little first.
+func measureAll(ctx context.Context, lab *throwaway.Lab, usher string) (*figures, error) {
+	st, err := build(ctx, lab, usher)
+	if err != nil {
+		return nil, err
+	}
+	defer st.close()
+	f := &figures{}
+	for _, step := range []struct {
+		doing string
+		do    func(context.Context, *stage, *figures) error
+	}{
+		{"asking the webhook", measureWebhook},
+		{"asking through the apiserver", measureAPIServer},
+		{"asking at full speed", measureFullSpeed},
+		{"evicting", measureEvictions},
+		{"growing the cluster and starting the managers in it", measureMemory},
+	} {
+		fmt.Println(step.doing, "...")
+		if err := step.do(ctx, st, f); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.doing, err)
+		}
+	}
+	return f, nil
+}

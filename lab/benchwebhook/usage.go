@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// usage is what the replicas have used: of memory the one that has most, of everything else together.
+type usage struct {
+	resident, peak, live float64 // bytes
+	goroutines           float64
+	cpu                  float64 // seconds
+	logLines, logBytes   int
+}
+
+func (m *managers) usage(ctx context.Context) (usage, error) {
+	var u usage
+	for _, r := range m.replicas {
+		if err := r.addUsage(ctx, &u); err != nil {
+			return u, fmt.Errorf("looking at %s: %w", r.name, err)
+		}
+	}
+	return u, nil
+}
+
+func (r *replica) addUsage(ctx context.Context, u *usage) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.process.PID))
+	if err != nil {
+		return err
+	}
+	u.resident = max(u.resident, kilobytes(status, "VmRSS:"))
+	u.peak = max(u.peak, kilobytes(status, "VmHWM:"))
+	metrics, err := r.readMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	u.live = max(u.live, metrics["go_gc_heap_live_bytes"])
+	u.goroutines += metrics["go_goroutines"]
+	u.cpu += metrics["process_cpu_seconds_total"]
+	log, err := os.ReadFile(r.process.Log)
+	if err != nil {
+		return err
+	}
+	u.logLines += bytes.Count(log, []byte("\n"))
+	u.logBytes += len(log)
+	return nil
+}
+
+// kilobytes reads a line of /proc/PID/status, in bytes.
+func kilobytes(status []byte, name string) float64 {
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && fields[0] == name {
+			n, _ := strconv.ParseFloat(fields[1], 64)
+			return n * 1024
+		}
+	}
+	return 0
+}
+
+// readMetrics reads those without labels.
+func (r *replica) readMetrics(ctx context.Context) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	metrics := map[string]float64{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if name, text, ok := strings.Cut(lines.Text(), " "); ok {
+			if value, err := strconv.ParseFloat(text, 64); err == nil {
+				metrics[name] = value
+			}
+		}
+	}
+	return metrics, lines.Err()
+}

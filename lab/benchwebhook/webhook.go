@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	rate      = 200 // questions a second
+	length    = 30 * time.Second
+	workers   = 8
+	fullSpeed = 10 * time.Second
+)
+
+// exam is the questions that are asked at the webhook, in turn. Of ten, six are about members and four about routers.
+// None of them writes anything: members are asked about by dry runs, and routers may always go.
+func (st *stage) exam(ctx context.Context) ([]question, error) {
+	memberPods, err := st.listPods(ctx, governedNamespace, memberRole)
+	if err != nil {
+		return nil, err
+	}
+	routerPods, err := st.listPods(ctx, governedNamespace, routerRole)
+	if err != nil {
+		return nil, err
+	}
+	const evict, remove = admissionv1.Create, admissionv1.Delete
+	var all []question
+	for i := range memberPods {
+		m, r := &memberPods[i], &routerPods[i%len(routerPods)]
+		for _, q := range []struct {
+			asked
+			pod *corev1.Pod
+		}{
+			{asked{evict, true}, m},
+			{asked{evict, false}, r},
+			{asked{evict, true}, m},
+			{asked{remove, true}, m},
+			{asked{remove, false}, r},
+		} {
+			written, err := q.about(q.pod)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, written)
+		}
+	}
+	return all, nil
+}
+
+func measureWebhook(ctx context.Context, st *stage, f *figures) error {
+	send, err := st.examiner(ctx)
+	if err != nil {
+		return err
+	}
+	return st.watched(ctx, &f.webhook, func() (*load, error) {
+		return paced(ctx, "webhook", rate, length, send)
+	})
+}
+
+func measureFullSpeed(ctx context.Context, st *stage, f *figures) error {
+	send, err := st.examiner(ctx)
+	if err != nil {
+		return err
+	}
+	return st.watched(ctx, &f.fullSpeed, func() (*load, error) {
+		return unpaced(ctx, "webhook, full speed", workers, fullSpeed, send)
+	})
+}
+
+// examiner returns a sender of the exam. It opens the connections, so that no measured answer waits for one.
+func (st *stage) examiner(ctx context.Context) (sender, error) {
+	questions, err := st.exam(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := st.newCaller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	send := func(ctx context.Context, i int) (string, error) { return c.ask(ctx, i, questions[i%len(questions)]) }
+	_, err = unpaced(ctx, "warming up", workers, time.Second, send)
+	return send, err
+}
+
+// watched puts a load into place, with what it did to the managers and the system.
+func (st *stage) watched(ctx context.Context, place **load, do func() (*load, error)) error {
+	before, err := st.managers.usage(ctx)
+	if err != nil {
+		return err
+	}
+	calls := st.database.calls.Load()
+	l, err := do()
+	if err != nil {
+		return err
+	}
+	l.before, l.observations = before, st.database.calls.Load()-calls
+	*place = l
+	l.after, err = st.managers.usage(ctx)
+	return err
+}
