@@ -52,6 +52,7 @@ func newBench(t *testing.T, sim *arangosim.Cluster, change ...func(*v1alpha1.Ara
 	}
 	t.Cleanup(sys.Close)
 	b.sys = sys
+	b.forget()
 	b.compile()
 	return b
 }
@@ -118,6 +119,19 @@ func (b *bench) replaceDeleted(role, id string) eviction.Verdict {
 
 func (b *bench) step(name, id string) eviction.Preparation {
 	return eviction.Preparation{Name: name, Member: id}
+}
+
+// forget makes what the system remembers that of a process that has just begun.
+func (b *bench) forget() {
+	if d, ok := b.sys.(*deployment); ok {
+		d.reign = newReign(func() time.Time { return b.now })
+	}
+}
+
+// pass lets seconds pass, for the deployment and for us.
+func (b *bench) pass(seconds int) {
+	b.now = b.now.Add(time.Duration(seconds) * time.Second)
+	b.ticks(seconds)
 }
 
 func (b *bench) ticks(n int) {

@@ -27,6 +27,8 @@ type deployment struct {
 	agents    []string // as configured
 	query     []byte   // of the agency
 
+	reign *reign
+
 	mu    sync.Mutex
 	known []string // agents as they were found last
 }
@@ -39,7 +41,7 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 	}
 	d := &deployment{
 		client: &client{http: httpClient(access), timeout: cmp.Or(access.Timeout, defaultTimeout)},
-		agents: addresses(own.Agents), endpoints: addresses(access.Endpoints),
+		agents: addresses(own.Agents), endpoints: addresses(access.Endpoints), reign: newReign(time.Now),
 	}
 	if len(d.agents) < len(own.Agents) || len(d.endpoints) < len(access.Endpoints) {
 		return nil, errors.New("opening ArangoDB: every endpoint must be a URL like https://HOST:PORT")
@@ -95,6 +97,15 @@ func (d *deployment) Observe(ctx context.Context, members []system.Member) (*evi
 
 // look asks the agents, and their leader for the state, and the servers of an active failover deployment who leads.
 func (d *deployment) look(ctx context.Context) (*sight, error) {
+	seen, err := d.lookAtAgents(ctx)
+	if err == nil && !seen.single && seen.agents.Problem == "" {
+		d.lookInside(ctx, seen)
+	}
+	return seen, err
+}
+
+// lookAtAgents asks the agents alone.
+func (d *deployment) lookAtAgents(ctx context.Context) (*sight, error) {
 	addresses, err := d.findAgents(ctx)
 	if err != nil {
 		return nil, err
@@ -106,16 +117,14 @@ func (d *deployment) look(ctx context.Context) (*sight, error) {
 	if len(all.configs) == 0 {
 		return nil, fmt.Errorf("no agent answers: %s", strings.Join(all.silent, "; "))
 	}
-	seen := &sight{agents: agency.Agree(all.configs), silent: all.silent}
-	if seen.agents.Problem == "" {
-		d.lookInside(ctx, seen, all.via)
-	}
+	seen := &sight{agents: agency.Agree(all.configs), via: all.via, silent: all.silent}
+	d.reign.see(seen.agents)
 	return seen, nil
 }
 
 // lookInside asks the leader. That it cannot be asked is part of what was seen.
-func (d *deployment) lookInside(ctx context.Context, seen *sight, via map[string]string) {
-	state, err := d.read(ctx, seen.agents, via)
+func (d *deployment) lookInside(ctx context.Context, seen *sight) {
+	state, err := d.read(ctx, seen.agents, seen.via)
 	if err != nil {
 		seen.agents.Problem = err.Error()
 		return

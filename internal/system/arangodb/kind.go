@@ -18,6 +18,7 @@ const Name = "arangodb"
 const (
 	CleanOut         = "CleanOut"
 	ResignLeadership = "ResignLeadership"
+	StepDown         = "StepDown"
 )
 
 // Kind is ArangoDB.
@@ -33,6 +34,8 @@ func Kind() system.Kind {
 			CleanOut: "moves every shard of a dbserver to others; undone, the server may hold shards again, but those that were moved stay where they are",
 			ResignLeadership: "hands the lead of the dbserver's shards to followers that are in sync; shards without one are passed over in silence, " +
 				"so a role must look at member.leads and member.resign; it is not undone: any server may lead",
+			StepDown: "restarts the process of the agent that leads the agency in its place, so that another agent leads; it is done only while enough " +
+				"others follow and have every entry, and nothing is left to undo; for that moment the agent is away, so a role must look at preparing",
 		},
 		Roles: roles,
 		Open:  Open,

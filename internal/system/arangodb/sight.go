@@ -25,6 +25,7 @@ const (
 type sight struct {
 	single       bool // a single server: there is nothing else to see
 	agents       agency.Agents
+	via          map[string]string // the agents' URLs, by id
 	silent       []string
 	state        *agency.State // nil if agents.Problem is set
 	availability map[string]availability

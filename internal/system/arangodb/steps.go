@@ -23,6 +23,9 @@ var jobs = map[string]struct{ kind, path string }{
 // Prepare implements system.System. Whether the step is under way is looked up in the agency, every time: what was asked
 // for and not answered may have been begun.
 func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) error {
+	if step.Name == StepDown {
+		return d.stepDown(ctx, step.Member)
+	}
 	seen, server, err := d.find(ctx, step)
 	if err != nil {
 		return fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
@@ -52,6 +55,9 @@ func (s *sight) done(step, server string) bool {
 // Undo implements system.System. A clean-out that runs is cancelled; a server that is cleaned out may hold shards again. Each
 // call does one of these and looks at the effect when it is called again.
 func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+	if step.Name == StepDown {
+		return d.reign.settled(), nil
+	}
 	seen, server, err := d.find(ctx, step)
 	if errors.Is(err, errUnknownServer) {
 		return true, nil // it was removed from the deployment, and its jobs with it

@@ -34,7 +34,7 @@ func TestAgents(t *testing.T) {
 	allowed := []string{}
 	run(t, []conformance{
 		{name: "42 follower, the others answer", sim: agents(3), member: agntB, replace: []string{"OldPodThere"}, deleted: allowed},
-		{name: "43 leader", sim: agents(3), member: agntA, evict: []string{"LeadsAgency"}, replace: []string{"OldPodThere"}},
+		{name: "43 leader", sim: agents(3), member: agntA, evict: []string{"LeadsAgency"}, needed: []string{"StepDown"}, replace: []string{"OldPodThere"}},
 		{name: "44 leader silent, another names it", sim: agents(3), member: agntB, arrange: kill(agntA), evict: []string{"AgencyNotServing"}, replace: []string{"AgencyNotServing", "OldPodThere"}},
 		{name: "45 no other follower answers", sim: agents(3), member: agntB, arrange: kill(agntC), evict: []string{"NoFollowerAnswers", "QuorumAtRisk"}, replace: []string{"EntriesAtRisk", "OldPodThere"}, deleted: []string{"EntriesAtRisk"}},
 		{name: "46 replies disagree", sim: agents(3), member: agntB, evict: []string{"AgencyNotServing"}, replace: []string{"AgencyNotServing", "OldPodThere"}, arrange: func(_ *testing.T, b *bench) {

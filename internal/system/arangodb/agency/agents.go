@@ -14,6 +14,8 @@ import (
 type Config struct {
 	ID     string
 	Leader string // "" if it knows none
+	// Term grows with every election.
+	Term uint64
 	// Commit is the newest entry that it knows to be on a majority.
 	Commit uint64
 	// Acked is what each agent has told the leader last; only the leader knows.
@@ -34,6 +36,7 @@ type Ack struct {
 func ParseConfig(data []byte) (Config, error) {
 	var answer struct {
 		LeaderID      string      `json:"leaderId"`
+		Term          uint64      `json:"term"`
 		CommitIndex   uint64      `json:"commitIndex"`
 		LastAcked     object[Ack] `json:"lastAcked"`
 		Configuration struct {
@@ -52,7 +55,7 @@ func ParseConfig(data []byte) (Config, error) {
 		return Config{}, errors.New("understanding an agent's configuration: it says neither who it is nor how many they are")
 	}
 	return Config{
-		ID: own.ID, Leader: answer.LeaderID, Commit: answer.CommitIndex, Acked: answer.LastAcked,
+		ID: own.ID, Leader: answer.LeaderID, Term: answer.Term, Commit: answer.CommitIndex, Acked: answer.LastAcked,
 		Patience: cmp.Or(own.MinPing, 1) * cmp.Or(own.Multiplier, 1), Size: max(own.Size, len(own.Pool)), Pool: own.Pool,
 	}, nil
 }
@@ -62,7 +65,9 @@ type Agents struct {
 	// Problem says why nothing can be built on them, "" if they have one leader that answers and a majority that follows it.
 	Problem string
 	Leader  string
-	Size    int
+	// Term is the leader's: an agent that leads twice leads in two terms.
+	Term uint64
+	Size int
 	// Quorum is how many of them make a majority.
 	Quorum int
 	// Pool is every agent that one of them named, with its endpoint.
@@ -90,6 +95,9 @@ func Agree(configs []Config) Agents {
 	a.Quorum = a.Size/2 + 1
 	a.Answered = unique(a.Answered)
 	a.elect(votes)
+	if at := slices.IndexFunc(configs, func(c Config) bool { return c.ID == a.Leader }); at >= 0 {
+		a.Term = configs[at].Term
+	}
 	a.Following = slices.DeleteFunc(a.Following, unheard(configs, a.Leader))
 	if a.Problem == "" {
 		a.Problem = a.leaderProblem()

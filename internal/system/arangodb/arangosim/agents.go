@@ -25,6 +25,22 @@ func (c *Cluster) together() []*process {
 // maxPing is after how many ticks an agent that hears nothing knows no leader any more.
 const maxPing = 5
 
+// live lets a process end that was asked to, and starts it again when its time has come.
+func (c *Cluster) live(p *process) {
+	switch {
+	case p.ending:
+		p.ending, p.up, p.back = false, false, c.config.Restart
+	case !p.up && p.back == 1:
+		p.start()
+	case !p.up && p.back > 1:
+		p.back--
+	}
+}
+
+func (p *process) start() { p.up, p.leader, p.ending, p.back = true, "", false, 0 }
+
+func (p *process) end() { p.up, p.ending, p.back = false, false, 0 }
+
 // elect makes the agent with the longest log the leader where a majority is together and has none, and tells the others.
 // An agent that nobody reaches goes on believing what it believed for a while.
 func (c *Cluster) elect() {
@@ -43,17 +59,22 @@ func (c *Cluster) elect() {
 	leader := c.leader()
 	if leader == nil {
 		leader = slices.MaxFunc(together, func(a, b *process) int { return a.log - b.log })
-		term := 0
-		for _, p := range c.of(agent) {
-			term = max(term, p.term)
-		}
-		leader.term, leader.log = term+1, leader.log+1
+		c.crown(leader)
 	}
 	for _, p := range together {
 		p.leader, p.term = leader.id, leader.term
 	}
 	leader.leader = leader.id
 	c.store(leader)
+}
+
+// crown begins a leader's term, with an entry of its own.
+func (c *Cluster) crown(leader *process) {
+	for _, p := range c.of(agent) {
+		leader.term = max(leader.term, p.term)
+	}
+	leader.term++
+	leader.log++
 }
 
 // store puts the leader's newest entry on a majority, which commits it.

@@ -18,6 +18,8 @@ type Config struct {
 	Secret string
 	// KeepJobs is for how many ticks the supervision remembers a job that has ended. Default: 100.
 	KeepJobs int
+	// Restart is for how many ticks an agent is away that was asked to shut down. Default: 3.
+	Restart int
 }
 
 // kind is what a process is.
@@ -36,6 +38,10 @@ type process struct {
 	kind kind
 	host string // HOST:PORT
 	up   bool
+	// ending: it was asked to shut down and does so at the next tick; back is in how many ticks it is started again, 0: nobody
+	// starts it.
+	ending bool
+	back   int
 	// down counts the ticks since it was last seen up.
 	down int
 	// disk is the newest write that it has, by shard; a single server's data is one shard named "".
@@ -74,6 +80,7 @@ func New(config Config) *Cluster {
 		ended: map[string]int{}, acked: map[string]int{}, gone: map[string]bool{},
 	}
 	c.config.KeepJobs = cmp.Or(config.KeepJobs, 100)
+	c.config.Restart = cmp.Or(config.Restart, 3)
 	c.add(agent, config.Agents)
 	c.plant()
 	c.add(dbserver, config.DBServers)
@@ -186,6 +193,7 @@ func (c *Cluster) Tick() {
 	defer c.mu.Unlock()
 	c.now = c.now.Add(time.Second)
 	for _, p := range c.processes {
+		c.live(p)
 		p.down++
 		p.unheard++
 		if p.up {

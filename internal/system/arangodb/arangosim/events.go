@@ -1,21 +1,25 @@
 package arangosim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// Kill ends a server's process. Its disk stays.
+// Kill ends a server's process for good. Its disk stays.
 func (c *Cluster) Kill(id string) {
-	c.change(id, func(p *process) { p.up = false })
+	c.change(id, (*process).end)
 }
 
 // Restart starts a server's process again with the disk that it had.
 func (c *Cluster) Restart(id string) {
-	c.change(id, func(p *process) { p.up, p.leader = true, "" })
+	c.change(id, (*process).start)
 }
 
 // Wipe ends a server's process and loses its disk.
 func (c *Cluster) Wipe(id string) {
 	c.change(id, func(p *process) {
-		p.up, p.disk = false, map[string]int{}
+		p.end()
+		p.disk = map[string]int{}
 		p.log, p.commit, p.leader = 0, 0, ""
 	})
 }
@@ -110,6 +114,21 @@ func (c *Cluster) AgencyLeader() string {
 		return leader.id
 	}
 	return ""
+}
+
+// Elect makes an agent the leader of a new term, as an election may end. It is for an agent that has every entry.
+func (c *Cluster) Elect(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(id)
+	if p == nil || p.kind != agent || !slices.Contains(c.together(), p) {
+		return
+	}
+	for _, other := range c.together() {
+		other.leader = id
+	}
+	c.crown(p)
+	c.elect()
 }
 
 // Address is the URL of a server.

@@ -43,6 +43,9 @@ func (c *Cluster) serveAgent(w http.ResponseWriter, r *http.Request, p *process,
 		answer(w, http.StatusOK, c.agentConfig(p))
 	case "POST /_api/agency/read":
 		c.serveRead(w, r, p, body)
+	case "DELETE /_admin/shutdown":
+		p.ending = true
+		succeed(w, http.StatusOK, map[string]any{"result": "OK"})
 	default:
 		fail(w, http.StatusNotFound, 404, "unknown path '"+r.URL.Path+"'")
 	}

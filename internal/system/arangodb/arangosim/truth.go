@@ -8,7 +8,8 @@ import (
 
 // WouldLose tells whether data or the agency's majority would be lost if this server went now: a dbserver or a single server
 // with its disk, which may be bound to its node, an agent without. why is a sentence. It looks at disks and processes, and
-// at nothing that the deployment says of itself. Those that are away count as gone, although they may still run.
+// at nothing that the deployment says of itself. Those that are away count as gone, although they may still run,
+// and so does an agent that was asked to shut down.
 func (c *Cluster) WouldLose(id string, away ...string) (lose bool, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +61,7 @@ func (c *Cluster) WouldLoseWithDisk(id string) (lose bool, why string) {
 
 func (c *Cluster) wouldLoseQuorum(p *process, away []string) (bool, string) {
 	gone := append(slices.Clone(away), p.id)
-	left := len(slices.DeleteFunc(c.together(), func(other *process) bool { return slices.Contains(gone, other.id) }))
+	left := len(slices.DeleteFunc(c.together(), func(other *process) bool { return other.ending || slices.Contains(gone, other.id) }))
 	if left < c.quorum() {
 		return true, fmt.Sprintf("without %s, %d agents are together, and %d make a majority", p.id, left, c.quorum())
 	}
@@ -94,6 +95,19 @@ func (c *Cluster) Lost() []string {
 		}
 	}
 	return lost
+}
+
+// Restarting are the agents that were asked to shut down and are not back, sorted.
+func (c *Cluster) Restarting() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for _, p := range c.of(agent) {
+		if p.ending || p.back > 0 {
+			ids = append(ids, p.id)
+		}
+	}
+	return ids
 }
 
 // Quorum tells whether a majority of the agents is together.

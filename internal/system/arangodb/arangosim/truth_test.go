@@ -1,6 +1,10 @@
 package arangosim
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +16,36 @@ func deployment() *Cluster {
 	c := New(Config{Agents: 3, DBServers: 3, Coordinators: 1})
 	c.AddCollection("c", 2, []string{"PRMR-a", "PRMR-b"})
 	return c
+}
+
+func shutDown(id string) func(*Cluster) {
+	return func(c *Cluster) {
+		request := httptest.NewRequestWithContext(context.Background(), http.MethodDelete, c.Address(id)+"/_admin/shutdown", http.NoBody)
+		c.ServeHTTP(httptest.NewRecorder(), request)
+	}
+}
+
+// An agent that is asked to shut down comes back with its disk, as a follower of another.
+func TestShutdown(t *testing.T) {
+	c := deployment()
+	leader := c.AgencyLeader()
+	shutDown(leader)(c)
+	if got := c.Restarting(); c.AgencyLeader() != leader || !slices.Equal(got, []string{leader}) {
+		t.Errorf("before the next tick %q leads and %v restart", c.AgencyLeader(), got)
+	}
+	for range 4 {
+		c.Tick()
+		if next := c.AgencyLeader(); next == leader || next == "" || !c.Quorum() {
+			t.Errorf("%q leads", next)
+		}
+	}
+	if got := c.Restarting(); len(got) > 0 {
+		t.Errorf("%v restart for ever", got)
+	}
+	c.Elect(leader)
+	if got := c.AgencyLeader(); got != leader {
+		t.Errorf("%q leads, and %s was elected", got, leader)
+	}
 }
 
 func TestTruth(t *testing.T) {
@@ -36,6 +70,10 @@ func TestTruth(t *testing.T) {
 		{"the agent that is dead", []func(*Cluster){kill("AGNT-c")}, "AGNT-c", false, false},
 		{"another agent is behind", []func(*Cluster){func(c *Cluster) { c.Stall("AGNT-c", true); c.Set("x", 1) }}, "AGNT-b", false, true},
 		{"another agent is cut off", []func(*Cluster){func(c *Cluster) { c.Isolate("AGNT-c", true) }}, "AGNT-b", true, true},
+		{"an agent while another shuts down", []func(*Cluster){shutDown("AGNT-a")}, "AGNT-b", true, true},
+		{"an agent while another restarts", []func(*Cluster){shutDown("AGNT-a"), (*Cluster).Tick, (*Cluster).Tick}, "AGNT-b", true, true},
+		{"an agent when another is back", []func(*Cluster){shutDown("AGNT-a"), (*Cluster).Tick, (*Cluster).Tick, (*Cluster).Tick, (*Cluster).Tick}, "AGNT-b", false, false},
+		{"the agent that shuts down", []func(*Cluster){shutDown("AGNT-a")}, "AGNT-a", false, false},
 		{"a coordinator", nil, "CRDN-a", false, false},
 		{"nobody", nil, "x", false, false},
 	}
