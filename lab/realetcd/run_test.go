@@ -123,7 +123,7 @@ func (f figures) log(t *testing.T, who string) {
 		who, f.drains, f.drainTime.Seconds(), f.whole.Seconds(), f.reruns, f.acknowledged, f.failed, len(f.lost))
 	t.Logf("%s: longest write pause %d ms, from %s; slowest read %d ms; below a quorum %d times, %d ms in all; nobody served %d times, %d ms in all",
 		who, f.pause.length().Milliseconds(), f.pause.from.Format(time.TimeOnly), f.slowest.Milliseconds(), len(f.below), sum(f.below).Milliseconds(), len(f.none), sum(f.none).Milliseconds())
-	t.Logf("%s: %d pods of members were deleted, %d of them while leading", who, f.leaves, len(f.leading))
+	t.Logf("%s: %d pods of members were deleted, %d of them while leading:\n%s", who, f.leaves, len(f.leading), strings.Join(f.timeline, "\n"))
 }
 
 // checkData fails the test for what etcd alone is answerable for.
@@ -152,9 +152,6 @@ func (f figures) check(t *testing.T, drains int) {
 	}
 	if f.leaves < drains {
 		t.Errorf("%d pods of members were deleted in %d drains, want one in each: the nodes were empty", f.leaves, drains)
-	}
-	if t.Failed() {
-		t.Logf("what happened:\n%s", strings.Join(f.timeline, "\n"))
 	}
 }
 
