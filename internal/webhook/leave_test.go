@@ -136,12 +136,12 @@ func (w *world) DoAll(_ context.Context, actions []eviction.Action) (eviction.Ac
 
 // Eventf implements Recorder.
 func (w *world) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	pod, ok := regarding.(*corev1.Pod)
+	about, ok := regarding.(metav1.Object)
 	if !ok {
 		w.t.Errorf("an event about a %T", regarding)
 		return
 	}
-	w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", pod.Name, kind, reason, fmt.Sprintf(note, args...)))
+	w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", about.GetName(), kind, reason, fmt.Sprintf(note, args...)))
 }
 
 // mux serves the handlers of this world.
@@ -216,18 +216,19 @@ func TestLeave(t *testing.T) {
 		events   int
 		answered string
 	}{
-		"a member may go":                    {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"a member may go":                    {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a member may not go":                {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"a dry run may not":                  {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
 		"a dry run may":                      {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
 		"a dry run in the object":            {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
+		"usher itself may":                   {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
 		"usher itself is refused":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
 		"a question":                         {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
 		"a pod of nobody":                    {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
 		"no pod":                             {body: evictionOf("none", "", noMore), allowed: true, answered: "NotGoverned"},
 		"another pod of that name":           {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
 		"the pod that was meant":             {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, answered: "LetThrough"},
+		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 1, answered: "LetThrough"},
 		"others are always faster":           {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh"}, events: 1, answered: "Refused"},
 		"nothing can be read":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
 		"the cache shows its predecessor":    {body: evictionOf("db-0", "", noMore), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
@@ -236,14 +237,14 @@ func TestLeave(t *testing.T) {
 		"an object that is none":             {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
 
 		"a DELETE":                    {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"a DELETE that may":           {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"a DELETE that may":           {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"one of a collection":         {body: deletionOf(t, testPod("db-0"), "", "jane", ""), says: "shop/db-0", did: []string{"request"}, events: 1, answered: "Refused"},
 		"a dry-run DELETE":            {body: deletionOf(t, testPod("db-0"), "db-0", "jane", `,"dryRun":["All"]`), says: "not green", answered: "Refused"},
 		"a DELETE of what terminates": {body: deletionOf(t, terminating, "db-0", "jane", ""), allowed: true, answered: "AlreadyLeaving"},
 		"the same by force":           {body: deletionOf(t, terminating, "db-0", "jane", `,"gracePeriodSeconds":0`), says: "not green", events: 1, answered: "Refused"},
 		"its kubelet":                 {body: strings.Replace(deletionOf(t, terminating, "db-0", "system:node:n1", `,"gracePeriodSeconds":0`), `"username":"system:node:n1"`, `"username":"system:node:n1","groups":["system:nodes"]`, 1), allowed: true, answered: "ByKubelet"},
 		"another pod was meant":       {body: deletionOf(t, testPod("db-0"), "db-0", "jane", `,"preconditions":{"uid":"old"}`), allowed: true, answered: "NotGoverned"},
-		"broken glass":                {body: deletionOf(t, glass, "db-0", "jane", ""), allowed: true, did: []string{"permit"}, events: 1, answered: "BrokenGlass"},
+		"broken glass":                {body: deletionOf(t, glass, "db-0", "jane", ""), allowed: true, did: []string{"permit"}, events: 2, answered: "BrokenGlass"},
 		"broken glass, dry run":       {body: deletionOf(t, glass, "db-0", "jane", `,"dryRun":["All"]`), allowed: true, answered: "BrokenGlass"},
 		"no old object":               {body: strings.Replace(deletionOf(t, testPod("db-0"), "db-0", "jane", ""), `"oldObject"`, `"newObject"`, 1), says: "reading the pod"},
 	}
@@ -316,8 +317,12 @@ func TestBreakGlassIsAudited(t *testing.T) {
 	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "not green") {
 		t.Errorf("warnings %q do not say what it would have been", got.Warnings)
 	}
-	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "db-0 Warning BrokenGlass: ") {
-		t.Errorf("events %q", w.events)
+	want := []string{
+		"db-0 Warning BrokenGlass: Usher would have refused this: the database is not green",
+		"n1 Warning GovernedPodLeaves: pod shop/db-0 leaves, as jane asks: Usher would have refused this",
+	}
+	if len(w.events) != len(want) || !strings.HasPrefix(w.events[0], want[0]) || !strings.HasPrefix(w.events[1], want[1]) {
+		t.Errorf("events %q, want %q", w.events, want)
 	}
 }
 

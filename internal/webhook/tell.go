@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 )
 
 var (
@@ -37,15 +40,29 @@ func (h *leaving) tell(w *wish, pod *corev1.Pod, result eviction.AdmissionResult
 		return
 	}
 	// An event names the pod only; where it comes from is in its kind of reason.
-	about := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
+	about := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName}}
 	about.APIVersion, about.Kind = "v1", "Pod"
+	note := governed.EventNote(result.Note.Message)
 	switch result.Note.Kind {
 	case eviction.BrokenGlass:
-		h.Events.Eventf(about, nil, corev1.EventTypeWarning, "BrokenGlass", actionOf(w), "%s", clip(result.Note.Message))
+		h.Events.Eventf(about, nil, corev1.EventTypeWarning, "BrokenGlass", actionOf(w), "%s", note)
+		h.tellNode(w, about, corev1.EventTypeWarning, result.Note.Message)
 	case eviction.Refused:
-		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", actionOf(w), "%s", clip(result.Note.Message))
+		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
+	case eviction.LetThrough:
+		h.tellNode(w, about, corev1.EventTypeNormal, "its system lets it go")
 	default:
 	}
+}
+
+// tellNode says on the node that a pod leaves it. Of what Usher does itself the responder tells.
+func (h *leaving) tellNode(w *wish, pod *corev1.Pod, kind, why string) {
+	node := governed.EventNode(pod)
+	if node == nil || slices.Contains(h.Self, w.request.UserInfo.Username) {
+		return
+	}
+	note := governed.EventNote(fmt.Sprintf("pod %s leaves, as %s asks: %s", w.pod, w.request.UserInfo.Username, why))
+	h.Events.Eventf(node, pod, kind, governed.PodLeaves, actionOf(w), "%s", note)
 }
 
 func uidOf(pod *corev1.Pod) string {
@@ -60,18 +77,4 @@ func actionOf(w *wish) string {
 		return "Evict"
 	}
 	return "Delete"
-}
-
-// mostNote is what the API allows in an event's note, in bytes.
-const mostNote = 1024
-
-func clip(text string) string {
-	if len(text) <= mostNote {
-		return text
-	}
-	cut := mostNote - len("…")
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // not within a character
-		cut--
-	}
-	return text[:cut] + "…"
 }

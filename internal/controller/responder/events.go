@@ -1,6 +1,7 @@
 package responder
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -8,10 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// told remembers what the last event of a pod said, so that a step that is taken every few seconds does not make an event
+// told remembers what the last event about a pod said, so that a step that is taken every few seconds does not make an event
 // each time.
 type told struct {
 	mu   sync.Mutex
@@ -20,7 +22,7 @@ type told struct {
 
 func newTold() *told { return &told{last: map[snapshot.Key]string{}} }
 
-// news reports whether a text differs from the last one of the pod.
+// news reports whether a text differs from the last one about the pod.
 func (t *told) news(pod snapshot.Key, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +45,38 @@ func (s *shell) tell(pod *corev1.Pod, step eviction.StepResult) {
 	if reason == "" || !s.told.news(client.ObjectKeyFromObject(pod), reason+key) {
 		return
 	}
-	s.events.Eventf(pod, nil, kind, reason, action, "%s", text)
+	s.events.Eventf(pod, nil, kind, reason, governed.EventAction(action, key), "%s", governed.EventNote(text))
+}
+
+// tellNode makes an event on the pod's node when what keeps the pod there has changed, and when it leaves.
+func (s *shell) tellNode(pod *corev1.Pod, step eviction.StepResult) {
+	node := governed.EventNode(pod)
+	kind, reason, key, text := describeForNode(client.ObjectKeyFromObject(pod), step)
+	if node == nil || reason == "" || !s.toldNodes.news(client.ObjectKeyFromObject(pod), reason+key) {
+		return
+	}
+	s.events.Eventf(node, pod, kind, reason, governed.EventAction("Evict", key), "%s", governed.EventNote(text))
+}
+
+// describeForNode words a step for those who look at the node. A preparation is nothing to them: the pod stays until it is
+// done.
+func describeForNode(pod snapshot.Key, step eviction.StepResult) (kind, reason, key, text string) {
+	if slices.ContainsFunc(step.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Evict }) {
+		return corev1.EventTypeNormal, governed.PodLeaves, "", "pod " + pod.String() + " is being evicted"
+	}
+	if step.Verdict.Answer == eviction.Allowed || len(step.Verdict.Blockers) == 0 {
+		return "", "", "", ""
+	}
+	return corev1.EventTypeWarning, governed.PodStays, governed.EventWhy(step.Verdict.Blockers),
+		"pod " + pod.String() + " is wanted gone and stays: " + messages(step.Verdict.Blockers)
+}
+
+func messages(blockers []eviction.Blocker) string {
+	texts := make([]string, len(blockers))
+	for i := range blockers {
+		texts[i] = blockers[i].Message
+	}
+	return strings.Join(texts, "\n")
 }
 
 // describe words a step. The key is what makes it another one: messages count what is still to do, and so change all the
@@ -61,12 +94,7 @@ func describe(step eviction.StepResult) (kind, reason, action, key, text string)
 	if step.Verdict.Answer == eviction.Allowed || len(step.Verdict.Blockers) == 0 {
 		return "", "", "", "", ""
 	}
-	var keys, texts []string
-	for _, b := range step.Verdict.Blockers {
-		keys = append(keys, b.Reason+"/"+b.Rule)
-		texts = append(texts, b.Message)
-	}
-	return corev1.EventTypeWarning, "EvictionBlocked", "Evict", strings.Join(keys, ","), strings.Join(texts, "\n")
+	return corev1.EventTypeWarning, "EvictionBlocked", "Evict", governed.EventWhy(step.Verdict.Blockers), messages(step.Verdict.Blockers)
 }
 
 func orElse(text, other string) string {

@@ -44,6 +44,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 	if len(requests) == 0 && len(evictions) == 0 {
 		s.attempts.forget(key.NamespacedName)
 		s.told.forget(key.NamespacedName)
+		s.toldNodes.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	pod, fresh, err := s.Gatherer.Pod(ctx, key.NamespacedName)
@@ -127,6 +128,7 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 		step.Actions = withoutSteps(step.Actions) // they are being taken back, so that the policy can go
 	}
 	s.tell(pod, step)
+	s.tellNode(pod, step)
 	if policy != nil && begins(step.Actions) {
 		if answer := s.Act.HoldPolicy(ctx, policy, true); answer.Code != drain.Accepted || !holds(policy) {
 			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))

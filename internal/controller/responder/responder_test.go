@@ -1,12 +1,15 @@
 package responder
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +88,60 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%s: %s", test.name, diff)
 		}
 	}
+}
+
+func TestDescribeForNode(t *testing.T) {
+	blocked := eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{{Rule: "empty", Reason: "HoldsData", Message: "db-0 still holds 3 shards"}}}
+	type said struct{ Kind, Reason, Key, Text string }
+	stays := said{corev1.EventTypeWarning, governed.PodStays, "HoldsData/empty", "pod db/db-0 is wanted gone and stays: db-0 still holds 3 shards"}
+	tests := map[string]struct {
+		step eviction.StepResult
+		want said
+	}{
+		"nothing":      {},
+		"blocked":      {eviction.StepResult{Verdict: blocked}, stays},
+		"prepared":     {eviction.StepResult{Verdict: blocked, Actions: []eviction.Action{{Kind: eviction.Prepare}}}, stays},
+		"evicted":      {eviction.StepResult{Actions: []eviction.Action{{Kind: eviction.Permit}, {Kind: eviction.Evict}}}, said{corev1.EventTypeNormal, governed.PodLeaves, "", "pod db/db-0 is being evicted"}},
+		"not our turn": {eviction.StepResult{Verdict: eviction.Verdict{Answer: eviction.Allowed}}, said{}},
+	}
+	for name, test := range tests {
+		kind, reason, key, text := describeForNode(snapshot.Key{Namespace: "db", Name: "db-0"}, test.step)
+		if diff := cmp.Diff(test.want, said{kind, reason, key, text}); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Looks that see the same make one event on the node; another reason makes another.
+func TestANodeIsToldOfEachChangeOfReason(t *testing.T) {
+	recorder := &recorded{}
+	s := &shell{events: recorder, toldNodes: newTold()}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	look := func(reason, message string) {
+		s.tellNode(pod, eviction.StepResult{Verdict: eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{{Reason: reason, Message: message}}}})
+	}
+	look("HoldsData", "3 shards")
+	look("HoldsData", "2 shards")
+	look("Unsafe", strings.Repeat("ü", 1000))
+	pod.Spec.NodeName = ""
+	look("HoldsData", "not on a node")
+	if diff := cmp.Diff([]string{"n1 GovernedPodStays Evict:HoldsData", "n1 GovernedPodStays Evict:Unsafe"}, recorder.said); diff != "" {
+		t.Error(diff)
+	}
+	if recorder.longest > 1024 {
+		t.Errorf("a note of %d bytes, which the API refuses", recorder.longest)
+	}
+}
+
+type recorded struct {
+	said    []string
+	longest int
+}
+
+// Eventf implements events.EventRecorder.
+func (r *recorded) Eventf(regarding, _ runtime.Object, _, reason, action, note string, args ...any) {
+	r.said = append(r.said, regarding.(*corev1.Node).Name+" "+reason+" "+action)
+	r.longest = max(r.longest, len(fmt.Sprintf(note, args...)))
 }
 
 func TestAnEventIsNotRepeated(t *testing.T) {

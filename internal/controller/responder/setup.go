@@ -41,7 +41,8 @@ type shell struct {
 	live     client.Reader
 	events   events.EventRecorder
 	attempts *attempts
-	told     *told
+	// What was said on pods, and on their nodes.
+	told, toldNodes *told
 }
 
 const workers = 5
@@ -50,7 +51,7 @@ const workers = 5
 func Setup(mgr ctrl.Manager, o Options) error {
 	s := &shell{
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-responder"),
-		attempts: newAttempts(), told: newTold(),
+		attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("responder").
 		Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(podOf)).

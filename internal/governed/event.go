@@ -1,0 +1,67 @@
+package governed
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/eviction"
+)
+
+// Reasons of events on nodes.
+const (
+	PodStays  = "GovernedPodStays"  // a pod is wanted gone, and its system does not let it go
+	PodLeaves = "GovernedPodLeaves" // its eviction or deletion is let through
+)
+
+// EventNode is the pod's node for an event about it, nil if the pod has none. Its UID is its name, as in the events of
+// kubelets, among which people then find it.
+func EventNode(pod *corev1.Pod) *corev1.Node {
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	return &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName, UID: types.UID(pod.Spec.NodeName)},
+	}
+}
+
+// What the API allows in an event, in bytes.
+const (
+	mostNote   = 1024
+	mostAction = 128
+)
+
+// EventNote is text that an event may have as its note.
+func EventNote(text string) string { return clip(text, mostNote) }
+
+// EventAction is the action that failed, and what made it fail. Recorders take two events for one, and keep the older
+// note, unless reason or action differ.
+func EventAction(action, why string) string {
+	if why == "" {
+		return action
+	}
+	return clip(action+":"+why, mostAction)
+}
+
+// EventWhy names blockers for EventAction: what they say changes all the time, who they are does not.
+func EventWhy(blockers []eviction.Blocker) string {
+	names := make([]string, len(blockers))
+	for i := range blockers {
+		names[i] = strings.TrimSuffix(blockers[i].Reason+"/"+blockers[i].Rule, "/")
+	}
+	return strings.Join(names, ",")
+}
+
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	cut := most - len("…")
+	for cut > 0 && text[cut]&0xC0 == 0x80 { // not within a character
+		cut--
+	}
+	return text[:cut] + "…"
+}
