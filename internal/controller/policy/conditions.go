@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
 )
 
 // Reasons of a policy's conditions.
@@ -22,6 +23,7 @@ const (
 	ReasonClaimedTwice      = "ClaimedTwice"
 	ReasonMemberUnknown     = "MemberUnknown"
 	ReasonSystemUnreachable = "SystemUnreachable"
+	ReasonRuleFailed        = "RuleFailed"
 	ReasonUndoing           = "Undoing"
 	ReasonLabelling         = "Labelling"
 )
@@ -93,7 +95,30 @@ func (f *facts) systemVerdict(members []member) verdict {
 	case len(members) == 0:
 		return ready(ReasonNoMembers, "no pod of the namespace matches a selector in spec.members")
 	}
+	if text := failedRules(members); text != "" {
+		return stalled(ReasonRuleFailed, text)
+	}
 	return ready(ReasonGoverning, fmt.Sprintf("%s, and the system answers", count(len(members), "member")))
+}
+
+// failedRules names the rules that have no answer. Where the system has not said everything that is for it to put right.
+func failedRules(members []member) string {
+	var texts []string
+	for _, m := range members {
+		blockers := m.verdict.Blockers
+		if slices.ContainsFunc(blockers, func(b eviction.Blocker) bool { return b.Reason == eviction.FactMissing }) {
+			continue
+		}
+		for i := range blockers {
+			if blockers[i].Reason == eviction.RuleFailed {
+				texts = append(texts, m.pod.Name+": "+blockers[i].Message)
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "members stay where they are because rules of their role have no answer, and are to be corrected: " + enumerate(texts, "; ")
 }
 
 func (f *facts) problemText() string {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -67,6 +69,14 @@ func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 	return eviction.Declared{Key: key, Version: "1", Policy: compiled, Status: &policy.Status}
 }
 
+func manyShards() []any {
+	shards := make([]any, 5000)
+	for i := range shards {
+		shards[i] = strconv.Itoa(i)
+	}
+	return shards
+}
+
 func TestConditions(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -116,6 +126,17 @@ func TestConditions(t *testing.T) {
 		{
 			name: "no id", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Members[0].ID = "pod.labels['nowhere']" },
 			reason: ReasonMemberUnknown, says: "the id of 1 pod cannot be told from spec.members[].id: db-0: ", more: v1alpha1.ConditionStalled,
+		},
+		{
+			name: "a rule that takes too long", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) {
+				p.Spec.Roles[0].Evict.Rules[0].Expression = "system.safe.all(a, system.safe.exists(b, a == b))"
+			},
+			change: func(f *facts) { f.evidence.System["safe"] = manyShards() },
+			reason: ReasonRuleFailed, says: "db-0: rule safe has no answer: it takes too long", more: v1alpha1.ConditionStalled,
+		},
+		{
+			name: "a fact is missing", pods: 1, change: func(f *facts) { delete(f.evidence.System, "safe") },
+			reason: ReasonGoverning, isReady: true,
 		},
 		{
 			name: "deleted", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) {
@@ -247,6 +268,36 @@ func TestEnumerate(t *testing.T) {
 	for n, want := range map[int]string{1: "a", 5: "a, b, c, d, e", 7: "a, b, c, d, e, and 2 more"} {
 		if got := enumerate(many[:n], ", "); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// Whatever a rule or an id may ask for wakes the controllers; what only a kubelet or a scheduler cares for does not.
+func TestWhatWakes(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		wakes  bool
+	}{
+		"nothing":       {change: func(*corev1.Pod) {}},
+		"a resync":      {change: func(p *corev1.Pod) { p.ResourceVersion = "2" }},
+		"broken glass":  {change: func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"} }, wakes: true},
+		"an annotation": {change: func(p *corev1.Pod) { p.Annotations = map[string]string{"id": "7"} }, wakes: true},
+		"a label":       {change: func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} }, wakes: true},
+		"its address":   {change: func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.1" }, wakes: true},
+		"its node":      {change: func(p *corev1.Pod) { p.Spec.NodeName = "n1" }, wakes: true},
+		"ended":         {change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, wakes: true},
+		"a word of a probe": {change: func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "no"}}
+		}},
+		"ready": {change: func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		}, wakes: true},
+	} {
+		before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "db-0", UID: "u"}}
+		after := before.DeepCopy()
+		test.change(after)
+		if got := matters().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.wakes {
+			t.Errorf("%s: wakes %t, want %t", name, got, test.wakes)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/governed"
 )
 
 // undoPatience is how long the deletion of a policy waits for its preparations to be undone.
@@ -51,5 +53,5 @@ func steps(policy *v1alpha1.EvictionPolicy) string {
 }
 
 func (s *shell) warn(policy *v1alpha1.EvictionPolicy, reason, note string, args ...any) {
-	s.events.Eventf(policy, nil, corev1.EventTypeWarning, reason, "Tidy", note, args...)
+	s.events.Eventf(policy, nil, corev1.EventTypeWarning, reason, "Tidy", "%s", governed.EventNote(fmt.Sprintf(note, args...)))
 }

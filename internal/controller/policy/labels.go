@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,8 +14,6 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
-
-func sameLabels(a, b map[string]string) bool { return maps.Equal(a, b) }
 
 // reconcileLabels makes the labels of a namespace and of its pods say whether they are governed. Admission sees only what
 // is labelled, so a namespace gets its label before its pods, and loses it after them.

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -20,7 +21,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/observe"
 )
 
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
@@ -108,7 +108,8 @@ func matters() predicate.Predicate {
 }
 
 func sameForStatus(a, b *corev1.Pod) bool {
-	x, y := observe.PodFacts(a), observe.PodFacts(b)
+	x, y := governed.Facts(a), governed.Facts(b)
 	return x.UID == y.UID && x.Node == y.Node && x.Phase == y.Phase && x.Ready == y.Ready &&
-		x.Terminating() == y.Terminating() && sameLabels(x.Labels, y.Labels)
+		x.IP == y.IP && x.Terminating() == y.Terminating() &&
+		maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
 }

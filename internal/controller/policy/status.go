@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -50,7 +51,7 @@ func (s *shell) tellChange(policy *v1alpha1.EvictionPolicy, before, after []meta
 	if is.Status == metav1.ConditionTrue || is.Reason == ReasonAsking {
 		kind = corev1.EventTypeNormal
 	}
-	s.events.Eventf(policy, nil, kind, is.Reason, "Observe", "%s", is.Message)
+	s.events.Eventf(policy, nil, kind, is.Reason, "Observe", "%s", governed.EventNote(is.Message))
 }
 
 // seen is the part of the status that says what is seen.
@@ -67,11 +68,12 @@ func (f *facts) seen() v1alpha1.EvictionPolicyStatus {
 	return status
 }
 
-// member is a pod with the policy's claim on it and the claims of others.
+// member is a pod with the policy's claim on it, the claims of others, and the verdict.
 type member struct {
-	pod    *snapshot.Pod
-	claims []eviction.Claim
-	own    eviction.Claim
+	pod     *snapshot.Pod
+	claims  []eviction.Claim
+	own     eviction.Claim
+	verdict eviction.Verdict
 }
 
 func (f *facts) members() []member {
@@ -80,7 +82,7 @@ func (f *facts) members() []member {
 		claims := eviction.Claims(f.all, pod)
 		i := slices.IndexFunc(claims, func(c eviction.Claim) bool { return c.Policy == f.own.Key })
 		if i >= 0 {
-			members = append(members, member{pod, claims, claims[i]})
+			members = append(members, member{pod, claims, claims[i], f.judge(pod)})
 		}
 	}
 	return members
@@ -94,7 +96,7 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 	for _, m := range members {
 		count := counts[f.policy.Spec.Members[m.own.Entry].Role]
 		count.Members++
-		if f.judge(m).Answer == eviction.Allowed {
+		if m.verdict.Answer == eviction.Allowed {
 			count.Evictable++
 		}
 	}
@@ -107,13 +109,13 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 }
 
 // judge takes a member by itself, at the time of the evidence: in the background that is older than a decision allows.
-func (f *facts) judge(m member) eviction.Verdict {
+func (f *facts) judge(pod *snapshot.Pod) eviction.Verdict {
 	now := f.now
 	if f.evidence != nil {
 		now = f.evidence.Observed
 	}
 	return eviction.Judge(eviction.Input{
-		Now: now, Pod: m.pod, Node: f.nodes[m.pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers,
+		Now: now, Pod: pod, Node: f.nodes[pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers,
 	})
 }
 
