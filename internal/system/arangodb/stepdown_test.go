@@ -6,7 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/arangodb/arangosim"
 )
@@ -185,5 +189,33 @@ func TestUndoStepDown(t *testing.T) {
 	b.pass(30)
 	if !undo() {
 		t.Error("it is not undone half a minute later")
+	}
+}
+
+// Who leaves and who is prepared stands in the policy's status, and not in what the deployment says.
+func TestStepDownWaitsForOthers(t *testing.T) {
+	b := newBench(t, plain())
+	other := b.input("agent", agntB, nil).Pod
+	prepared := v1alpha1.EvictionPolicyStatus{Preparations: []v1alpha1.PreparationStatus{{Name: StepDown, Member: agntB, UID: other.UID}}}
+	for name, c := range map[string]struct {
+		status v1alpha1.EvictionPolicyStatus
+		member string
+		want   []string
+		needed int
+	}{
+		"nobody leaves":       {member: agntA, want: []string{"LeadsAgency"}, needed: 1},
+		"a dbserver leaves":   {v1alpha1.EvictionPolicyStatus{Leaving: []v1alpha1.Leaving{{UID: "u", Member: prmrA, Role: "arangodb-dbserver"}}}, agntA, []string{"LeadsAgency"}, 0},
+		"another is prepared": {prepared, agntA, []string{"AnotherStepsDown", "LeadsAgency"}, 0},
+		"a follower":          {prepared, agntC, []string{"AnotherStepsDown"}, 0},
+		"the prepared one":    {prepared, agntB, []string{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := b.input("agent", c.member, b.evidence(c.member))
+			in.Policies[0].Status, in.Peers = &c.status, []*snapshot.Pod{other}
+			verdict := eviction.Judge(in)
+			if diff := cmp.Diff(c.want, reasons(verdict)); diff != "" || len(verdict.Needed) != c.needed {
+				t.Errorf("needed %v, reasons (-want +got):\n%s", verdict.Needed, diff)
+			}
+		})
 	}
 }

@@ -56,7 +56,7 @@ func (s *sight) done(step, server string) bool {
 // call does one of these and looks at the effect when it is called again.
 func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
 	if step.Name == StepDown {
-		return d.reign.settled(), nil
+		return d.reign.settled(), nil // a restart leaves nothing behind, once it has happened
 	}
 	seen, server, err := d.find(ctx, step)
 	if errors.Is(err, errUnknownServer) {

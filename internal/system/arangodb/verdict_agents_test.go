@@ -35,6 +35,9 @@ func TestAgents(t *testing.T) {
 	run(t, []conformance{
 		{name: "42 follower, the others answer", sim: agents(3), member: agntB, replace: []string{"OldPodThere"}, deleted: allowed},
 		{name: "43 leader", sim: agents(3), member: agntA, evict: []string{"LeadsAgency"}, needed: []string{"StepDown"}, replace: []string{"OldPodThere"}},
+		{name: "43 leader, another is behind", sim: agents(3), member: agntA, arrange: behind(agntC), evict: []string{"LeadsAgency"}, replace: []string{"EntriesAtRisk", "OldPodThere"}},
+		{name: "43 leader, another is dead", sim: agents(3), member: agntA, arrange: kill(agntC), evict: []string{"LeadsAgency", "QuorumAtRisk"}, replace: []string{"EntriesAtRisk", "OldPodThere"}},
+		{name: "43 leader of five, one is dead", sim: agents(5), member: agntA, arrange: kill("AGNT-e"), evict: []string{"LeadsAgency"}, needed: []string{"StepDown"}, replace: []string{"OldPodThere"}},
 		{name: "44 leader silent, another names it", sim: agents(3), member: agntB, arrange: kill(agntA), evict: []string{"AgencyNotServing"}, replace: []string{"AgencyNotServing", "OldPodThere"}},
 		{name: "45 no other follower answers", sim: agents(3), member: agntB, arrange: kill(agntC), evict: []string{"NoFollowerAnswers", "QuorumAtRisk"}, replace: []string{"EntriesAtRisk", "OldPodThere"}, deleted: []string{"EntriesAtRisk"}},
 		{name: "46 replies disagree", sim: agents(3), member: agntB, evict: []string{"AgencyNotServing"}, replace: []string{"AgencyNotServing", "OldPodThere"}, arrange: func(_ *testing.T, b *bench) {
