@@ -41,6 +41,7 @@ type removal struct {
 	began  time.Time
 	judged types.UID // the pod that admission was asked about
 	excuse string    // why the truth does not matter; "": it does
+	seen   []string  // pods that the replica which was asked saw terminating
 }
 
 func (r *removal) String() string {
@@ -61,7 +62,7 @@ func (w *world) remove(ctx context.Context, r *removal) error {
 		return errLost
 	}
 	answer := make(chan error, 1)
-	w.spawn(func() { answer <- w.serve(r) })
+	w.spawn(func() { answer <- w.serve(r) }) //nolint:contextcheck // the apiserver goes on when its caller has given up
 	select {
 	case err := <-answer:
 		if f == unheard {
@@ -120,7 +121,7 @@ func (w *world) carryOut(r *removal) error {
 	case pod == nil:
 		return notFound(pods, r.pod)
 	case r.uid != "" && r.uid != pod.UID:
-		return apierrors.NewConflict(resource, r.pod, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", r.uid, pod.UID))
+		return apierrors.NewConflict(resource, r.pod, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", r.uid, pod.UID))
 	case r.delete && pod.UID != r.judged:
 		return apierrors.NewConflict(resource, r.pod, errModified)
 	case r.dryRun:
@@ -143,17 +144,22 @@ func (w *world) carryOut(r *removal) error {
 		ending.DeletionTimestamp = &at
 		w.store.put(ending)
 	}
-	w.safety.changed(w, c, r.String())
+	w.safety.changedBy(w, c, r.String(), pod.Name)
 	return nil
 }
 
 // admit asks a replica's webhook, and refuses where none can be asked.
-func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error {
+func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { //nolint:contextcheck // the replica answers in its own life
 	replica := w.anyReplica()
 	if replica == nil {
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "leave.usher.sh": no endpoints available`))
 	}
 	w.admissions++
+	for _, peer := range cached[*corev1.Pod](replica, pods) {
+		if peer.DeletionTimestamp != nil {
+			r.seen = append(r.seen, peer.Name)
+		}
+	}
 	if len(replica.cache.objects[policies]) == 0 {
 		r.excuse = "no policy governs it"
 	}

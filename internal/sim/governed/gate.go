@@ -111,13 +111,14 @@ func (w *world) call(ctx context.Context, r *replica, label string, m manner, ef
 	if err != nil {
 		w.note("  answered: %v", err)
 	}
-	switch {
-	case f == unheard:
+	switch f {
+	case unheard:
 		return errLost
-	case f == slow:
+	case slow:
 		if back := w.pass(ctx, r, "(answer to) "+label, plain); back != arrives {
 			return orEnded(ctx, errLost)
 		}
+	case arrives, lost, late, killed:
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 
@@ -64,7 +65,7 @@ func (s *store) change(before client.Object, p part, patch map[string]any, how f
 	if reflect.DeepEqual(was, tree) {
 		return before, nil
 	}
-	after, _ := reflect.New(reflect.TypeOf(before).Elem()).Interface().(client.Object)
+	after := newObject(kindOf(before))
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, after); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -94,10 +95,7 @@ func scoped(patch map[string]any, p part) map[string]any {
 }
 
 func without(object map[string]any, names ...string) map[string]any {
-	kept := map[string]any{}
-	for name, value := range object {
-		kept[name] = value
-	}
+	kept := maps.Clone(object)
 	for _, name := range names {
 		delete(kept, name)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -23,6 +24,8 @@ type person struct {
 
 // invite brings the people of a history.
 func (w *world) invite() {
+	members := w.site.members()
+	w.focus = members[w.dice.IntN(len(members))].role
 	trades := []func(*person){(*person).kubectl, (*person).kubectl, (*person).request, (*person).request, (*person).deleter, (*person).tainter, (*person).asker, (*person).roller}
 	for n := range 2 + w.dice.IntN(4) {
 		p := &person{world: w, dice: rand.New(rand.NewPCG(w.seed, uint64(100+n)))}
@@ -47,6 +50,9 @@ func (p *person) rest(least, most int) bool {
 
 func (p *person) some() string {
 	all := p.world.site.members()
+	if focus := p.world.focus; p.dice.IntN(3) > 0 {
+		all = slices.DeleteFunc(slices.Clone(all), func(m planned) bool { return m.role != focus })
+	}
 	return all[p.dice.IntN(len(all))].pod
 }
 

@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,8 @@ const (
 	accident              // people and machines
 	ours                  // a leave that Usher has let through
 )
+
+const glass = "the glass is broken"
 
 // maxAge is how old evidence may be by the API's default.
 const maxAge = 10 * time.Second
@@ -33,10 +36,13 @@ type needed struct {
 	since time.Time
 	cause cause
 	what  string
+	by    string // the pod whose leave made it so, "" if it was something else
 }
 
 // changed looks at the truth again after something has happened.
-func (s *safety) changed(w *world, c cause, what string) {
+func (s *safety) changed(w *world, c cause, what string) { s.changedBy(w, c, what, "") }
+
+func (s *safety) changedBy(w *world, c cause, what, pod string) {
 	for _, p := range w.site.members() {
 		why := w.wouldLose(p.pod)
 		_, known := s.needed[p.pod]
@@ -44,7 +50,7 @@ func (s *safety) changed(w *world, c cause, what string) {
 		case why == "":
 			delete(s.needed, p.pod)
 		case !known:
-			s.needed[p.pod] = needed{time.Now(), c, what}
+			s.needed[p.pod] = needed{time.Now(), c, what, pod}
 		}
 	}
 }
@@ -69,10 +75,10 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	excuse := r.excuse
 	switch {
 	case excuse == "" && pod.Annotations[v1alpha1.BreakGlassAnnotation] != "":
-		excuse = "the glass is broken"
+		excuse = glass
 	case excuse == "" && pod.UID != r.judged:
 		excuse = "another pod has the name by now"
-	case excuse == "" && why != "" && n.cause != ours && !n.since.Before(r.began.Add(-maxAge)) && !s.anotherOf(role, pod.Name):
+	case excuse == "" && why != "" && n.cause != ours && !n.since.Before(r.began.Add(-maxAge)) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
 		excuse = "it happened too late to be seen: " + n.what
 	}
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
@@ -82,7 +88,10 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	if why != "" && excuse != "" {
 		s.excused = true
 	}
-	if r.excuse == "" && excuse != "the glass is broken" {
+	if excuse == glass {
+		r.excuse = excuse
+	}
+	if r.excuse == "" {
 		s.let[pod.Name] = role
 	}
 }

@@ -179,7 +179,10 @@ func (a *arango) strike(dice *rand.Rand) string {
 // trouble is what is wrong with the deployment rather than with an answer.
 func (a *arango) trouble(dice *rand.Rand) string {
 	agent := arangosim.ID("AGNT", dice.IntN(3))
-	switch dice.IntN(6) {
+	switch dice.IntN(7) {
+	case 5, 6:
+		a.sim.SetForgetful(true)
+		return "failed moves are forgotten"
 	case 0:
 		on := dice.IntN(2) == 0
 		a.sim.Isolate(agent, on)
@@ -194,10 +197,6 @@ func (a *arango) trouble(dice *rand.Rand) string {
 	case 3:
 		a.sim.LoseJobs()
 		return "all jobs are lost"
-	case 4:
-		on := dice.IntN(2) == 0
-		a.sim.SetForgetful(on)
-		return fmt.Sprintf("failed moves are forgotten: %v", on)
 	}
 	on := dice.IntN(3) == 0
 	a.sim.SetMaintenance(on)

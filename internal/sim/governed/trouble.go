@@ -33,7 +33,7 @@ func (w *world) drawOdds() {
 		haste: draw(0, 0, 1, 3), long: draw(0, 1, 4), delivery: draw(1, 3, 8),
 		slow: draw(0, 50, 200, 400), lost: draw(0, 0, 10, 50), late: draw(0, 0, 10, 30),
 		accidents: draw(0, 0, 1, 1, 3), kills: draw(0, 0, 1, 2), leaders: draw(0, 0, 1), jumps: draw(0, 0, 0, 1),
-		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
+		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
 	}
 }
 

@@ -36,7 +36,8 @@ type world struct {
 	safety   safety
 	lives_   map[string]life
 	crashed  map[string]bool
-	quiet    bool // nobody wants anything any more
+	focus    string // the role that people are after
+	quiet    bool   // nobody wants anything any more
 
 	admissions int
 
