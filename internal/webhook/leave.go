@@ -107,7 +107,7 @@ func (w *wish) readOptions(options *metav1.DeleteOptions) {
 }
 
 // mostTries bounds how often everything is looked at again because another replica was faster.
-const mostTries = 5
+const mostTries = 4
 
 // answer decides, and does what has to be done before the answer is given. The pod is nil if there is none.
 func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult, *corev1.Pod, error) {
@@ -117,18 +117,9 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 	}
 	var refused drain.Answer
 	for range mostTries {
-		if subject.Pod == nil || w.uid != "" && w.uid != subject.Pod.UID {
-			return noSuchPod, nil, nil
-		}
-		result, err := h.decide(ctx, w, subject)
+		result, err := h.consider(ctx, w, &subject)
 		if err != nil {
 			return result, subject.Pod, err
-		}
-		if result.Allow && result.Note.Kind != eviction.NotGoverned && !subject.Fresh {
-			if err := h.refresh(ctx, w, &subject); err != nil {
-				return eviction.AdmissionResult{}, subject.Pod, err
-			}
-			continue
 		}
 		var at eviction.Action
 		if at, refused = h.act(ctx, w, result.Actions); refused.Code == drain.Accepted || !result.Allow {
@@ -141,8 +132,7 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 	return eviction.AdmissionResult{}, subject.Pod, fmt.Errorf("the permit could not be written down: %s", refused.Message)
 }
 
-// subject finds the pod, in the cache if that will do. A cache that is behind shows a pod that is gone under a name that
-// another has by now, and an eviction without a UID means that other: so whatever is let through is looked at afresh.
+// subject finds the pod, in the cache if that will do.
 func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error) {
 	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == askReplace}
 	if w.old != nil {
@@ -152,11 +142,30 @@ func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error
 	if subject.Pod, subject.Fresh, err = h.Facts.Pod(ctx, w.pod); err != nil {
 		return subject, err
 	}
-	if !subject.Fresh && w.uid != "" && w.uid != subject.Pod.UID {
+	if !subject.Fresh && !w.means(subject.Pod) {
 		err = h.refresh(ctx, w, &subject)
 	}
 	return subject, err
 }
+
+// consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
+// another has by now, and an eviction without a UID means that other: so whatever is let through is looked at afresh.
+func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
+	if !w.means(subject.Pod) {
+		return noSuchPod, nil
+	}
+	result, err := h.decide(ctx, w, *subject)
+	if err != nil || !result.Allow || subject.Fresh || result.Note.Kind == eviction.NotGoverned {
+		return result, err
+	}
+	if err := h.refresh(ctx, w, subject); err != nil || !w.means(subject.Pod) {
+		return noSuchPod, err
+	}
+	return h.decide(ctx, w, *subject)
+}
+
+// means reports whether the caller means this pod.
+func (w *wish) means(pod *corev1.Pod) bool { return pod != nil && (w.uid == "" || w.uid == pod.UID) }
 
 func (h *leaving) refresh(ctx context.Context, w *wish, subject *governed.Subject) (err error) {
 	subject.Pod, err = h.Facts.FreshPod(ctx, w.pod)
