@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -36,17 +35,20 @@ func measureAPIServer(ctx context.Context, st *stage, f *figures) error {
 	return nil
 }
 
-// evict asks the apiserver for a pod's eviction. A refusal is an answer.
+// accepted is the answer to an eviction that is let through.
+const accepted = "accepted"
+
+// evict asks the apiserver for a pod's eviction. Whatever it says is an answer, and also that it says nothing.
 func (st *stage) evict(ctx context.Context, pod *corev1.Pod, dryRun ...string) (string, error) {
 	err := st.lab.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{DryRun: dryRun, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 	})
-	switch {
-	case err == nil:
-		return "accepted", nil
-	case apierrors.IsTooManyRequests(err):
-		return http.StatusText(http.StatusTooManyRequests), nil
+	if err == nil {
+		return accepted, nil
 	}
-	return "", err
+	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
+		return string(reason), nil
+	}
+	return "no answer", ctx.Err()
 }

@@ -43,7 +43,7 @@ func (st *stage) measureRole(ctx context.Context, role string, place **load, set
 // evictForGood takes a refusal for an error: it would be timed like an eviction, and is none.
 func (st *stage) evictForGood(ctx context.Context, pod *corev1.Pod) (string, error) {
 	answer, err := st.evict(ctx, pod)
-	if err == nil && answer != "accepted" {
+	if err == nil && answer != accepted {
 		err = fmt.Errorf("evicting %s: %s", pod.Name, answer)
 	}
 	return answer, err

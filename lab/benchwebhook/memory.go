@@ -24,11 +24,7 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 	if f.started, err = st.managers.usage(ctx); err != nil {
 		return err
 	}
-	send, err := st.examiner(ctx)
-	if err != nil {
-		return err
-	}
-	err = st.watched(ctx, &f.crowded, func() (*load, error) {
+	err = st.measureReplicas(ctx, &f.crowded, func(send sender) (*load, error) {
 		return paced(ctx, "webhook, 20,000 pods", rate, length, send)
 	})
 	if err != nil {

@@ -25,23 +25,28 @@ type caller struct {
 	urls   []string
 }
 
-func (st *stage) newCaller(ctx context.Context) (*caller, error) {
+func newCaller(authorities *x509.CertPool, urls []string) *caller {
+	return &caller{urls: urls, client: &http.Client{Transport: &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: authorities, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12},
+		MaxIdleConnsPerHost: 25, // the apiserver's
+	}}}
+}
+
+// callReplicas returns a caller of all replicas.
+func (st *stage) callReplicas(ctx context.Context) (*caller, error) {
 	config, err := st.lab.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "usher", metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the webhooks' authority: %w", err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
 		return nil, errors.New("reading the webhooks' authority: there is no certificate in it")
 	}
-	c := &caller{client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: pool, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12},
-		MaxIdleConnsPerHost: 25, // the apiserver's
-	}}}
-	for _, r := range st.managers.replicas {
-		c.urls = append(c.urls, "https://"+r.webhook+"/leave?timeout=10s")
+	urls := make([]string, replicas)
+	for i, r := range st.managers.replicas {
+		urls[i] = "https://" + r.webhook + "/leave?timeout=10s"
 	}
-	return c, nil
+	return newCaller(authorities, urls), nil
 }
 
 // ask sends a question to the replicas in turn, and returns the answer as the audit log would have it.

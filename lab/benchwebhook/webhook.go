@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -51,32 +55,51 @@ func (st *stage) exam(ctx context.Context) ([]question, error) {
 }
 
 func measureWebhook(ctx context.Context, st *stage, f *figures) error {
-	send, err := st.examiner(ctx)
-	if err != nil {
-		return err
-	}
-	return st.watched(ctx, &f.webhook, func() (*load, error) {
+	return st.measureReplicas(ctx, &f.webhook, func(send sender) (*load, error) {
 		return paced(ctx, "webhook", rate, length, send)
 	})
 }
 
 func measureFullSpeed(ctx context.Context, st *stage, f *figures) error {
-	send, err := st.examiner(ctx)
-	if err != nil {
-		return err
-	}
-	return st.watched(ctx, &f.fullSpeed, func() (*load, error) {
+	return st.measureReplicas(ctx, &f.fullSpeed, func(send sender) (*load, error) {
 		return unpaced(ctx, "webhook, full speed", workers, fullSpeed, send)
 	})
 }
 
-// examiner returns a sender of the exam. It opens the connections, so that no measured answer waits for one.
-func (st *stage) examiner(ctx context.Context) (sender, error) {
-	questions, err := st.exam(ctx)
+func (st *stage) measureReplicas(ctx context.Context, place **load, do func(sender) (*load, error)) error {
+	c, err := st.callReplicas(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c, err := st.newCaller(ctx)
+	send, err := st.examiner(ctx, c)
+	if err != nil {
+		return err
+	}
+	return st.watched(ctx, place, func() (*load, error) { return do(send) })
+}
+
+// measureFloor asks a server that answers at once: what the connections take, and the machine with all that runs on it.
+func measureFloor(ctx context.Context, st *stage, f *figures) error {
+	server := httptest.NewTLSServer(http.HandlerFunc(answerAtOnce))
+	defer server.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(server.Certificate())
+	send, err := st.examiner(ctx, newCaller(authorities, []string{server.URL}))
+	if err != nil {
+		return err
+	}
+	return st.watched(ctx, &f.floor, func() (*load, error) { return paced(ctx, "a server that answers at once", rate, length, send) })
+}
+
+func answerAtOnce(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"1","allowed":true,"auditAnnotations":{"answer":"yes"}}}`)
+}
+
+// examiner returns a sender of the exam. It opens the connections, so that no measured answer waits for one.
+func (st *stage) examiner(ctx context.Context, c *caller) (sender, error) {
+	questions, err := st.exam(ctx)
 	if err != nil {
 		return nil, err
 	}
