@@ -2,6 +2,7 @@ package governed
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,7 @@ func TestManager(t *testing.T) {
 		}
 	})
 	t.Run("hands over", h.handsOver)
+	t.Run("is upgraded during a drain", h.isUpgradedDuringADrain)
 	t.Run("holds a drain", h.holdsADrain)
 	t.Run("says why a policy is invalid", h.saysWhyAPolicyIsInvalid)
 }
@@ -51,7 +53,6 @@ func settled(p *v1alpha1.EvictionPolicy) bool {
 // when it has come back elsewhere.
 func (h *house) holdsADrain(t *testing.T) {
 	t.Helper()
-	h.lab.Nodes(t, 4)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())
@@ -65,6 +66,7 @@ func (h *house) holdsADrain(t *testing.T) {
 	if uid := h.uid(t, namespace, pod); uid == "" {
 		t.Fatal("the pod has gone although the database is not safe")
 	}
+	h.describes(t, node, "GovernedPodStays", "pod "+namespace+"/"+pod+" is wanted gone and stays")
 	// The manager dies and comes back: what was begun is not begun again.
 	h.managers.Kill(t, 0)
 	h.managers.Kill(t, 1)
@@ -73,6 +75,7 @@ func (h *house) holdsADrain(t *testing.T) {
 	before := h.uid(t, namespace, pod)
 	system.setSafe(true)
 	drain.succeed(t)
+	h.describes(t, node, "GovernedPodLeaves", "pod "+namespace+"/"+pod)
 	testlab.WaitFor(t, h.lab.Pods(namespace), "the member to come back elsewhere", func(all []*corev1.Pod) bool {
 		return slices.ContainsFunc(all, func(p *corev1.Pod) bool {
 			return p.Name == pod && p.UID != before && p.Spec.NodeName != node && testlab.PodReady(p)
@@ -91,11 +94,9 @@ func (h *house) holdsADrain(t *testing.T) {
 // Two drains at once: one member after the other, never both.
 func (h *house) letsOneGoAfterTheOther(t *testing.T) {
 	t.Helper()
-	h.lab.Nodes(t, 4)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	system.setSafe(true)
-	h.lab.StatefulSet(t, namespace, "db", 3)
-	pods := h.lab.WaitReady(t, namespace, testlab.Labels("db"), 3)
+	pods := h.statefulSet(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())
 	h.waitGoverned(t, namespace, "db", 3)
 
@@ -119,7 +120,6 @@ func (h *house) letsOneGoAfterTheOther(t *testing.T) {
 // Who gives up the drain and withdraws leaves nothing: what was prepared is undone, and the pod stays.
 func (h *house) undoesWhatIsWithdrawn(t *testing.T) {
 	t.Helper()
-	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	_, pod := h.members(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())
@@ -151,7 +151,6 @@ func (h *house) undoesWhatIsWithdrawn(t *testing.T) {
 // Deleting a policy takes back what was prepared, and its pods are free.
 func (h *house) undoesWhenThePolicyIsDeleted(t *testing.T) {
 	t.Helper()
-	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)
 	policy := h.policy(t, namespace, "db", system.spec())
@@ -165,6 +164,19 @@ func (h *house) undoesWhenThePolicyIsDeleted(t *testing.T) {
 	}
 	testlab.WaitFor(t, h.lab.Pods(namespace), "the labels to be gone", func(all []*corev1.Pod) bool {
 		return !slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Labels[v1alpha1.PolicyLabel] != "" })
+	})
+}
+
+// describes waits until kubectl shows an event on a node. Events are written when everything else is done.
+func (h *house) describes(t *testing.T, node, reason, says string) {
+	t.Helper()
+	eventually(t, "event "+reason+" on node "+node, func() bool {
+		for line := range strings.Lines(h.kubectl(t, "describe", "node", node).succeed(t)) {
+			if strings.Contains(line, reason) && strings.Contains(line, says) {
+				return true
+			}
+		}
+		return false
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	lifecycle "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,7 +37,13 @@ type house struct {
 
 func newHouse(t *testing.T, replicas int, options ...testlab.Option) *house {
 	t.Helper()
-	l := testlab.Start(t, options...)
+	h := emptyHouse(t, testlab.Start(t, options...))
+	h.managers = h.lab.Managers(t, replicas)
+	return h
+}
+
+func emptyHouse(t *testing.T, l *testlab.Lab) *house {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, v1alpha1.AddToScheme(scheme))
@@ -49,15 +56,28 @@ func newHouse(t *testing.T, replicas int, options ...testlab.Option) *house {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	policies, err := rest.RESTClientFor(config)
 	must(t, err)
-	return &house{lab: l, managers: l.Managers(t, replicas), client: c, policies: policies}
+	return &house{lab: l, client: c, policies: policies}
 }
 
 // members starts a StatefulSet of n and returns a node with one of its pods.
 func (h *house) members(t *testing.T, namespace string, n int) (node, pod string) {
 	t.Helper()
-	h.lab.StatefulSet(t, namespace, "db", int32(n))
-	pods := h.lab.WaitReady(t, namespace, testlab.Labels("db"), n)
+	pods := h.statefulSet(t, namespace, n)
 	return pods[0].Spec.NodeName, pods[0].Name
+}
+
+// statefulSet starts n members on nodes of their own, and one more to go to: tests that run beside each other drain and
+// delete their nodes.
+func (h *house) statefulSet(t *testing.T, namespace string, n int) []*corev1.Pod {
+	t.Helper()
+	own := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: h.lab.Nodes(t, n+1)}
+	terms := []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{own}}}
+	h.lab.StatefulSet(t, namespace, "db", int32(n), func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+		}}
+	})
+	return h.lab.WaitReady(t, namespace, testlab.Labels("db"), n)
 }
 
 // policy makes a policy over the pods of the StatefulSet, whose members leave when they are excluded and the system is

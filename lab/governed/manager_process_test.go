@@ -24,7 +24,6 @@ func (h *house) handsOver(t *testing.T) {
 	if log := h.managers.Log(t, leader); strings.Contains(log, "panic") {
 		t.Errorf("the replica that was told to end has logged:\n%s", log)
 	}
-	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	h.members(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())
@@ -70,7 +69,6 @@ func (h *house) metrics(t *testing.T, replica int) string {
 // Where Kubernetes does not serve eviction requests, those that Usher brings do the same.
 func TestManagerOnAClusterWithoutEvictionRequests(t *testing.T) {
 	h := newHouse(t, 1, testlab.WithoutEvictionRequestAPI())
-	h.lab.Nodes(t, 4)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())

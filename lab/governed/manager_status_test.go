@@ -55,11 +55,17 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 		name:   "a fact that is not there",
 		policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Roles[0].Evict.Rules[1].Expression = "system.health.nowhere" },
 		reason: "Governing", refuse: "nowhere",
+	}, {
+		name: "a rule that takes too long", system: func(f *fakeSystem, _ *v1alpha1.System) { f.shards = 3000 },
+		policy: func(p *v1alpha1.EvictionPolicy) {
+			p.Spec.Roles[0].Evict.Rules[1].Expression = "system.health.shards.all(a, system.health.shards.exists(b, a == b))"
+		},
+		reason: "RuleFailed", says: []string{"db-0: rule safe has no answer: it takes too long", "to be corrected"},
+		refuse: "rule safe has no answer: it takes too long: the evaluation was stopped at its cost limit",
 	}}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			h.lab.Nodes(t, 3)
 			namespace, system := h.lab.Namespace(t), newSystem(t)
 			node, pod := h.members(t, namespace, 3)
 			if test.secret != "" {
@@ -89,6 +95,7 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 			if !strings.Contains(out, test.refuse) {
 				t.Errorf("kubectl drain said, without %q:\n%s", test.refuse, out)
 			}
+			h.usher(t, "why", "-n", namespace, pod).ends(t, 2, test.refuse)
 			if now := h.uid(t, namespace, pod); now != uid {
 				t.Error("the pod was evicted")
 			}
@@ -99,7 +106,6 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 // A password that was wrong is put right: nobody has to restart anything.
 func (h *house) readsAChangedSecret(t *testing.T) {
 	t.Helper()
-	h.lab.Nodes(t, 3)
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	system.token = "right"
 	h.members(t, namespace, 3)

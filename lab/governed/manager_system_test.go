@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 type fakeSystem struct {
 	server *httptest.Server
 	token  string // what callers must show, "" for nothing
+	shards int    // how many it has
 
 	mu       sync.Mutex
 	safe     bool
@@ -53,7 +55,15 @@ func (s *fakeSystem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.call(strings.TrimPrefix(r.URL.Path, "/"))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"safe": s.safe, "excluded": append([]string{}, s.excluded...)})
+	_ = json.NewEncoder(w).Encode(map[string]any{"safe": s.safe, "excluded": append([]string{}, s.excluded...), "shards": s.names()})
+}
+
+func (s *fakeSystem) names() []string {
+	names := make([]string, s.shards)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return names
 }
 
 func (s *fakeSystem) call(what string) {

@@ -30,6 +30,7 @@ type Managers struct {
 	lab        *Lab
 	door       *door
 	kubeconfig string
+	flags      []string
 	replicas   []*replica
 }
 
@@ -76,13 +77,14 @@ func removeUsher() {
 }
 
 // Managers installs usher into the lab and starts n replicas of its manager, each as the service account and with no
-// rights but those that usher install gives it. It returns when all answer. They end with the test.
+// rights but those that usher install gives it. Flags are further ones of `usher manager`. It returns when all answer. They
+// end with the test.
 //
 // Webhooks are the cluster's: tests that share a lab share its managers too, or run one after the other.
-func (l *Lab) Managers(tb testing.TB, n int) *Managers {
+func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 	tb.Helper()
 	usher := l.Usher(tb)
-	m := &Managers{lab: l, door: openDoor(tb)}
+	m := &Managers{lab: l, door: openDoor(tb), flags: flags}
 	install := exec.CommandContext(tb.Context(), usher, "install", "--kubeconfig", l.Kubeconfig(), "--webhook-url", m.door.url())
 	out, err := install.CombinedOutput()
 	check(tb, "installing usher: "+string(out), err)
@@ -136,10 +138,10 @@ func (m *Managers) Start(tb testing.TB, i int) {
 	var err error
 	r.process, err = process.Start(process.Spec{
 		Name: r.name, Path: m.lab.Usher(tb), Dir: m.lab.cluster.Processes(), EndWithParent: true,
-		Args: []string{
+		Args: append([]string{
 			"manager", "--kubeconfig", m.kubeconfig, "--namespace", systemNamespace,
 			"--webhook-address", local(r.webhook), "--health-address", local(r.health), "--metrics-address", local(r.metrics),
-		},
+		}, m.flags...),
 	})
 	check(tb, "starting a manager", err)
 	m.door.add(local(r.webhook))
