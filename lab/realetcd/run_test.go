@@ -51,8 +51,8 @@ func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds
 		pause: writers.pause(), below: together(size-quorum+1, sampler.down[:]...), none: together(size, sampler.down[:]...),
 		slowest: sampler.slow, drains: d.drains, reruns: d.reruns, drainTime: d.took, whole: time.Since(begin),
 	}
-	for _, n := range writers.failed {
-		f.failed += n
+	for _, list := range writers.failed {
+		f.failed += len(list)
 	}
 	var err error
 	if f.acknowledged, f.lost, err = writers.check(t.Context(), e.client(t, e.endpoints()...)); err != nil {
@@ -64,26 +64,31 @@ func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds
 			f.leading = append(f.leading, l)
 		}
 	}
-	f.timeline = timeline(sampler.leads, watch.list(), sampler.down)
+	f.timeline = timeline(sampler, watch.list(), writers)
 	e.compareHashes(t)
 	return f
 }
 
 // timeline is what happened to the members, in the order in which it was seen.
-func timeline(leads []lead, leaves []leave, down [size][]span) []string {
+func timeline(s *sampler, leaves []leave, w *writers) []string {
 	var lines []string
 	add := func(at time.Time, format string, values ...any) {
 		lines = append(lines, at.Format("15:04:05.000 ")+fmt.Sprintf(format, values...))
 	}
-	for _, l := range leads {
+	for _, l := range s.leads {
 		add(l.at, "%s leads, term %d", member(l.member), l.term)
 	}
 	for _, l := range leaves {
 		add(l.at, "the pod of %s is being deleted", member(l.member))
 	}
-	for i, list := range down {
-		for _, s := range list {
-			add(s.from, "%s does not serve for %d ms", member(i), s.length().Milliseconds())
+	for i, list := range s.down {
+		for _, d := range list {
+			add(d.from, "%s does not serve for %d ms", member(i), d.length().Milliseconds())
+		}
+	}
+	for i, list := range w.failed {
+		for _, f := range list {
+			add(f.from, "a put of writer %d fails after %d ms: %v", i, f.length().Milliseconds(), f.err)
 		}
 	}
 	slices.Sort(lines)

@@ -16,6 +16,8 @@ const (
 	// readLimit is far above what a read takes while leadership moves or a busy machine holds it up, and below what a
 	// member's pod takes to come back.
 	readLimit = 2 * time.Second
+	// backLimit is that of reads through a member that did not serve: to be seen soon when it does again.
+	backLimit = 300 * time.Millisecond
 )
 
 // sampler asks the members, each by itself, whether they serve and who leads.
@@ -86,7 +88,11 @@ func (s *sampler) read(ctx context.Context, client *clientv3.Client, i int) {
 	}
 	each(ctx, func() {
 		begin := time.Now()
-		err := readOnce(ctx, client)
+		limit := readLimit
+		if !since.IsZero() {
+			limit = backLimit
+		}
+		err := readOnce(ctx, client, limit)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
@@ -100,8 +106,8 @@ func (s *sampler) read(ctx context.Context, client *clientv3.Client, i int) {
 }
 
 // readOnce reads through a quorum. It asks again while it is told that leadership moves: the member is there.
-func readOnce(ctx context.Context, client *clientv3.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+func readOnce(ctx context.Context, client *clientv3.Client, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		_, err := client.Get(ctx, "any")

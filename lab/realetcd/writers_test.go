@@ -27,6 +27,12 @@ type write struct {
 	at         time.Time // when the acknowledgement came
 }
 
+// failure is a write that was not.
+type failure struct {
+	span
+	err error
+}
+
 // writers write keys of their own, each once, and remember what was acknowledged. A write that failed may have happened
 // or not, and nobody asks.
 type writers struct {
@@ -35,7 +41,7 @@ type writers struct {
 	began   time.Time
 	ended   time.Time
 	written [writerCount][]write
-	failed  [writerCount]int
+	failed  [writerCount][]failure
 }
 
 func (e *etcd) startWriters(t *testing.T) *writers {
@@ -69,7 +75,7 @@ func (e *etcd) clientWith(t *testing.T, config clientv3.Config) *clientv3.Client
 	config.DialKeepAliveTime, config.DialKeepAliveTimeout = 2*time.Second, time.Second
 	config.DialOptions = []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond},
-		MinConnectTimeout: time.Second,
+		MinConnectTimeout: backLimit,
 	})}
 	client, err := clientv3.New(config)
 	if err != nil {
@@ -89,11 +95,12 @@ func (w *writers) write(ctx context.Context, client *clientv3.Client, i int) {
 			return
 		}
 		key, value := fmt.Sprintf("w/%d/%06d", i, n), fmt.Sprintf("value %d of writer %d", n, i)
+		begin := time.Now()
 		limited, cancel := context.WithTimeout(ctx, writeLimit)
 		answer, err := client.Put(limited, key, value)
 		cancel()
 		if err != nil {
-			w.failed[i]++
+			w.failed[i] = append(w.failed[i], failure{span{begin, time.Now()}, err})
 			continue
 		}
 		w.written[i] = append(w.written[i], write{key, value, answer.Header.Revision, time.Now()})
