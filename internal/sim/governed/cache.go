@@ -101,10 +101,18 @@ func (c *cache) List(_ context.Context, into client.ObjectList, options ...clien
 	var found []runtime.Object
 	for _, object := range sorted(c.objects[k]) {
 		if (o.Namespace == "" || object.GetNamespace() == o.Namespace) && c.matches(k, object, &o) {
-			found = append(found, object.DeepCopyObject())
+			found = append(found, handed(object, &o))
 		}
 	}
 	return meta.SetList(into, found)
+}
+
+// handed is the cache's own object where the reader has promised to change nothing.
+func handed(object client.Object, o *client.ListOptions) runtime.Object {
+	if o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy {
+		return object
+	}
+	return object.DeepCopyObject()
 }
 
 func (c *cache) matches(k kind, object client.Object, o *client.ListOptions) bool {
