@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,14 +185,7 @@ func (h *house) waitEviction(t *testing.T, namespace, what string, done func(*li
 	source := await.Source[*lifecycle.Eviction]{
 		Client: h.lab.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictions", Namespace: namespace,
 	}
-	testlab.WaitFor(t, source, what, func(all []*lifecycle.Eviction) bool {
-		for _, e := range all {
-			if done(e) {
-				return true
-			}
-		}
-		return false
-	})
+	testlab.WaitFor(t, source, what, func(all []*lifecycle.Eviction) bool { return slices.ContainsFunc(all, done) })
 }
 
 // says reports whether Usher's entry in an Eviction contains a text.
@@ -249,13 +243,6 @@ func (c *command) fail(t *testing.T) string {
 		t.Fatalf("%s succeeded:\n%s", strings.Join(c.cmd.Args[1:], " "), c.out.String())
 	}
 	return c.out.String()
-}
-
-// interrupt ends the program as Ctrl-C would.
-func (c *command) interrupt(t *testing.T) {
-	t.Helper()
-	must(t, c.cmd.Process.Signal(os.Interrupt))
-	<-c.ended
 }
 
 // validation is the configuration by which the apiserver asks.
