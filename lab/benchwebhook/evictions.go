@@ -10,7 +10,7 @@ import (
 )
 
 // evictions is how many pods of each role are evicted for good.
-const evictions = 30
+const evictions = 20
 
 // measureEvictions evicts routers one after the other, then members, each when the one before was seen gone.
 func measureEvictions(ctx context.Context, st *stage, f *figures) error {

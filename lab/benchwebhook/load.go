@@ -55,20 +55,35 @@ func newLoad(name string) *load {
 	return &load{name: name, began: time.Now(), answers: map[string]int{}}
 }
 
+const (
+	rate = 200 // questions a second
+	// mostWaiting bounds the questions that wait for an answer, as the apiserver does: where that many wait, fewer are
+	// sent, which shows in what was reached.
+	mostWaiting = 64
+)
+
 // paced sends rate questions a second, whether or not the earlier ones are answered.
-func paced(ctx context.Context, name string, rate int, length time.Duration, send sender) (*load, error) {
+func paced(ctx context.Context, name string, length time.Duration, send sender) (*load, error) {
 	l := newLoad(name)
 	tick := time.NewTimer(0)
 	defer tick.Stop()
+	free := make(chan struct{}, mostWaiting)
 	var waiting sync.WaitGroup
-	for i := range int(length.Seconds() * float64(rate)) {
-		tick.Reset(time.Until(l.began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+	for i := range int(length.Seconds() * rate) {
+		tick.Reset(time.Until(l.began.Add(time.Duration(i) * time.Second / rate)))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		waiting.Go(func() { l.ask(ctx, send, i) })
+		if time.Since(l.began) > length {
+			break
+		}
+		free <- struct{}{}
+		waiting.Go(func() {
+			l.ask(ctx, send, i)
+			<-free
+		})
 	}
 	waiting.Wait()
 	return l, l.done()

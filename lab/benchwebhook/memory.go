@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -24,8 +25,9 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 	if f.started, err = st.managers.usage(ctx); err != nil {
 		return err
 	}
+	fmt.Printf("  just started: %s resident, at most %s\n", mb(f.started.resident), mb(f.started.peak))
 	err = st.measureReplicas(ctx, &f.crowded, func(send sender) (*load, error) {
-		return paced(ctx, "webhook, 20,000 pods", rate, length, send)
+		return paced(ctx, "webhook, 20,000 pods", length, send)
 	})
 	if err != nil {
 		return err

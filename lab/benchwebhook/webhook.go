@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,6 @@ import (
 )
 
 const (
-	rate      = 200 // questions a second
 	length    = 30 * time.Second
 	workers   = 8
 	fullSpeed = 10 * time.Second
@@ -56,7 +56,7 @@ func (st *stage) exam(ctx context.Context) ([]question, error) {
 
 func measureWebhook(ctx context.Context, st *stage, f *figures) error {
 	return st.measureReplicas(ctx, &f.webhook, func(send sender) (*load, error) {
-		return paced(ctx, "webhook", rate, length, send)
+		return paced(ctx, "webhook", length, send)
 	})
 }
 
@@ -88,7 +88,7 @@ func measureFloor(ctx context.Context, st *stage, f *figures) error {
 	if err != nil {
 		return err
 	}
-	return st.watched(ctx, &f.floor, func() (*load, error) { return paced(ctx, "a server that answers at once", rate, length, send) })
+	return st.watched(ctx, &f.floor, func() (*load, error) { return paced(ctx, "a server that answers at once", length, send) })
 }
 
 func answerAtOnce(w http.ResponseWriter, r *http.Request) {
@@ -121,6 +121,7 @@ func (st *stage) watched(ctx context.Context, place **load, do func() (*load, er
 	}
 	l.before, l.observations = before, st.database.calls.Load()-calls
 	*place = l
+	fmt.Printf("  %s: %d answers, p50 %s, p99 %s\n", l.name, len(l.times), ms(l.quantile(0.5)), ms(l.quantile(0.99)))
 	l.after, err = st.managers.usage(ctx)
 	return err
 }
