@@ -99,6 +99,9 @@ func (w *writers) write(ctx context.Context, client *clientv3.Client, i int) {
 		limited, cancel := context.WithTimeout(ctx, writeLimit)
 		answer, err := client.Put(limited, key, value)
 		cancel()
+		if err != nil && ctx.Err() != nil {
+			return // broken off by stop
+		}
 		if err != nil {
 			w.failed[i] = append(w.failed[i], failure{span{begin, time.Now()}, err})
 			continue
