@@ -132,7 +132,7 @@ func (f *fake) carryOut(c *snapshot.Cluster, a drain.Action, version string) {
 		w := *a.Workload
 		w.Replicas, w.Surge, w.ResourceVersion = a.Replicas, a.Surge, version
 		c.SetWorkload(&w)
-	case drain.LowerCost, drain.RestoreCost, drain.ScaleMin:
+	case drain.LowerCost, drain.RestoreCost, drain.ScaleMin, drain.Ask, drain.Withdraw:
 	}
 }
 

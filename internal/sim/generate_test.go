@@ -137,7 +137,7 @@ func drawConfig(t *rapid.T) sim.Config {
 		Schedule: upTo(500 * time.Millisecond), Boot: upTo(3 * time.Second), Ready: upTo(20 * time.Second), Stop: upTo(10 * time.Second),
 		Controllers: lag("controllers"), Budgets: lag("budget status"),
 		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 2 * time.Second, PodGC: 40 * time.Second,
-		Lag: sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag")},
+		Lag:     sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag")},
 		Respond: upTo(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "responders")),
 	}
 }

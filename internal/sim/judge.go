@@ -58,6 +58,12 @@ func (s *Sim) Leftovers(drainID string) []string {
 			left = append(left, "deletion cost of pod "+p.Key().String())
 		}
 	}
+	return append(left, s.requestsLeft(drainID)...)
+}
+
+// requestsLeft returns the drain's requests for pods that are still there.
+func (s *Sim) requestsLeft(drainID string) []string {
+	var left []string
 	for _, r := range s.truth.Requests() {
 		if r.DrainOf() == drainID && s.truth.Pod(r.PodUID) != nil {
 			left = append(left, "request "+r.Key().String())

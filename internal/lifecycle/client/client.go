@@ -24,9 +24,8 @@ import (
 type Client struct {
 	config *rest.Config
 
-	mu      sync.Mutex
-	rest    rest.Interface
-	version schema.GroupVersion
+	mu   sync.Mutex
+	rest rest.Interface
 }
 
 // New returns a client that has asked for nothing yet.
