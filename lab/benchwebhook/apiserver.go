@@ -26,7 +26,7 @@ func measureAPIServer(ctx context.Context, st *stage, f *figures) error {
 			return st.evict(ctx, &pods[i%len(pods)], metav1.DryRunAll)
 		}
 		err = st.watched(ctx, run.place, func() (*load, error) {
-			return paced(ctx, "apiserver, "+run.namespace+" namespace", length, send)
+			return paced(ctx, "apiserver, "+run.namespace+" namespace", send)
 		})
 		if err != nil {
 			return err

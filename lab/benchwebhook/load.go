@@ -63,7 +63,7 @@ const (
 )
 
 // paced sends rate questions a second, whether or not the earlier ones are answered.
-func paced(ctx context.Context, name string, length time.Duration, send sender) (*load, error) {
+func paced(ctx context.Context, name string, send sender) (*load, error) {
 	l := newLoad(name)
 	tick := time.NewTimer(0)
 	defer tick.Stop()

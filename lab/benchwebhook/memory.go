@@ -27,7 +27,7 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 	}
 	fmt.Printf("  just started: %s resident, at most %s\n", mb(f.started.resident), mb(f.started.peak))
 	err = st.measureReplicas(ctx, &f.crowded, func(send sender) (*load, error) {
-		return paced(ctx, "webhook, 20,000 pods", length, send)
+		return paced(ctx, "webhook, 20,000 pods", send)
 	})
 	if err != nil {
 		return err

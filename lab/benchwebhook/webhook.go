@@ -56,7 +56,7 @@ func (st *stage) exam(ctx context.Context) ([]question, error) {
 
 func measureWebhook(ctx context.Context, st *stage, f *figures) error {
 	return st.measureReplicas(ctx, &f.webhook, func(send sender) (*load, error) {
-		return paced(ctx, "webhook", length, send)
+		return paced(ctx, "webhook", send)
 	})
 }
 
@@ -88,7 +88,7 @@ func measureFloor(ctx context.Context, st *stage, f *figures) error {
 	if err != nil {
 		return err
 	}
-	return st.watched(ctx, &f.floor, func() (*load, error) { return paced(ctx, "a server that answers at once", length, send) })
+	return st.watched(ctx, &f.floor, func() (*load, error) { return paced(ctx, "a server that answers at once", send) })
 }
 
 func answerAtOnce(w http.ResponseWriter, r *http.Request) {
