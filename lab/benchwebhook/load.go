@@ -56,7 +56,8 @@ func newLoad(name string) *load {
 }
 
 const (
-	rate = 200 // questions a second
+	rate   = 200 // questions a second
+	length = 30 * time.Second
 	// mostWaiting bounds the questions that wait for an answer, as the apiserver does: where that many wait, fewer are
 	// sent, which shows in what was reached.
 	mostWaiting = 64

@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	length    = 30 * time.Second
 	workers   = 8
 	fullSpeed = 10 * time.Second
 )
