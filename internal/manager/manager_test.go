@@ -3,6 +3,7 @@ package manager
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,9 +145,20 @@ func served(version string) []*metav1.APIResourceList {
 	return []*metav1.APIResourceList{list}
 }
 
+// changing is a cluster whose API may become another's.
+type changing struct {
+	*fake.FakeDiscovery
+	now atomic.Pointer[fake.FakeDiscovery]
+}
+
+func (c *changing) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	return c.now.Load().ServerResourcesForGroupVersion(version)
+}
+
 func TestTheManagerEndsWhenEvictionRequestsAreServedInAnotherWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &fake.FakeDiscovery{Fake: &clienttesting.Fake{}}
+		client := &changing{}
+		client.now.Store(&fake.FakeDiscovery{Fake: &clienttesting.Fake{}})
 		before, err := discover(client)
 		if err != nil || before.served {
 			t.Fatalf("served %v, %v", before, err)
@@ -160,7 +172,7 @@ func TestTheManagerEndsWhenEvictionRequestsAreServedInAnotherWay(t *testing.T) {
 			t.Fatalf("ended with %v although nothing has changed", err)
 		default:
 		}
-		client.Resources = served(lifecycleapi.Usher.String())
+		client.now.Store(&fake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served(lifecycleapi.Usher.String())}})
 		<-time.After(discoveryRenewal)
 		err = <-ended
 		if !errors.Is(err, errAnotherAPI) || !strings.Contains(err.Error(), "not served, now lifecycle.usher.sh/v1alpha1") {
