@@ -90,6 +90,9 @@ func Admit(in AdmissionInput) AdmissionResult {
 		return answerAsk(&in)
 	}
 	j := judgeEviction(in.Input)
+	if forced(&in) && j.role != nil && j.role.counted() && !j.idle() && !in.Pod.Terminating() {
+		j.force()
+	}
 	switch kind := excuse(&in, j); {
 	case kind != "":
 		return j.excused(&in, kind)

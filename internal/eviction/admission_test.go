@@ -108,6 +108,13 @@ func TestAdmit(t *testing.T) {
 			given: also(undrained, func(in *AdmissionInput) { in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " "} }),
 			note:  Refused, acts: request,
 		},
+		"by force": {given: func(in *AdmissionInput) { in.Grace = &zero }, note: Refused, acts: request},
+		"delete, by force": {
+			given: func(in *AdmissionInput) { in.Verb, in.Grace = VerbDelete, &zero }, note: Refused, acts: request,
+		},
+		"a router, by force": {
+			given: func(in *AdmissionInput) { in.Pod, in.Grace = toyPod("r1", "router"), &zero }, allow: true, note: LetThrough,
+		},
 		"asked":          {given: func(in *AdmissionInput) { in.Ask, in.DryRun = AskEvict, true }, note: Asked},
 		"asked, refused": {given: also(undrained, func(in *AdmissionInput) { in.Ask = AskEvict }), note: Asked},
 		"asked nonsense": {given: func(in *AdmissionInput) { in.Ask = "dance" }, note: Asked},

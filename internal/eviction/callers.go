@@ -71,6 +71,15 @@ func excuse(in *AdmissionInput, j *judgement) NoteKind {
 	return ""
 }
 
+// force blocks what takes the pod's object away while its process still runs: it would count as gone, and the next member
+// could go, while the system still sees it serving and its controller may start it a second time.
+func (j *judgement) force() {
+	j.block(forcedRemoval())
+	if j.verdict.Answer == Allowed {
+		j.verdict.Answer = Blocked
+	}
+}
+
 func forced(in *AdmissionInput) bool { return in.Grace != nil && *in.Grace == 0 }
 
 // byMachinery recognises the parts of Kubernetes that end pods as their work.

@@ -17,13 +17,25 @@ func (j *judgement) lookAtOthers() {
 			continue
 		}
 		j.leaving = append(j.leaving, other.Member)
-		if other.Role == j.verdict.Role {
+		if j.sharesRole(&other) {
 			j.others = append(j.others, &other)
 		}
 	}
 	if j.full(len(j.others)) {
 		j.block(anotherIsLeaving(j.others, j.role))
 	}
+}
+
+// sharesRole goes by the role in the entry and by the one that the policy gives the pod now: the entry may be older than a
+// change of the policy's roles. A role that the policy has no more counts for every role.
+func (j *judgement) sharesRole(other *v1alpha1.Leaving) bool {
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == other.UID })
+	if at >= 0 {
+		if claim, ok := j.policy.Policy.Claim(j.in.Peers[at]); ok && claim.Role != nil && claim.Role.Name == j.verdict.Role {
+			return true
+		}
+	}
+	return other.Role == j.verdict.Role || !j.policy.Policy.declares(other.Role)
 }
 
 func (j *judgement) full(count int) bool { return j.role.atOnce > 0 && count >= j.role.atOnce }

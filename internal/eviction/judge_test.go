@@ -47,6 +47,18 @@ func TestJudge(t *testing.T) {
 			given:  func(in *Input) { in.Evidence.Shared = map[string][]string{"m-s1": {"s1", "s9"}} },
 			answer: Allowed,
 		},
+		"one left under a role that is called otherwise now": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "disk", noon)}
+			},
+			answer: Blocked, want: []string{AnotherIsLeaving},
+		},
+		"one left whose pod nobody sees, under a role that there is no more": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s9", "disk", noon)}
+			},
+			answer: Blocked, want: []string{AnotherIsLeaving},
+		},
 		"evidence at its limit": {given: func(in *Input) { in.Evidence.Observed = noon.Add(-10 * time.Second) }, answer: Allowed},
 		"old evidence": {
 			given:  func(in *Input) { in.Evidence.Observed = noon.Add(-11 * time.Second) },

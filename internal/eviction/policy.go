@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +19,11 @@ type Policy struct {
 	entries   []entry
 	// blind: an entry's selector cannot be read, so it is not known which pods it claims.
 	blind bool
+}
+
+// declares reports whether an entry has the role.
+func (p *Policy) declares(name string) bool {
+	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
 }
 
 // Problem is a mistake in a policy.

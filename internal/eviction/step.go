@@ -93,6 +93,7 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 	}
 	next := in.Now.Add(min(j.retryAfter(), heartbeat))
 	if j.verdict.Answer == Never {
+		report.Message = v1alpha1.NeverPrefix + report.Message
 		next = in.Now.Add(heartbeat)
 	}
 	actions := bestEffort(in.tell(report))

@@ -74,6 +74,15 @@ func notAMember(member string) Blocker {
 	}
 }
 
+func forcedRemoval() Blocker {
+	return Blocker{
+		Reason:  ForcedRemoval,
+		Message: "a grace period of 0 would take the pod away while its process still runs, and the next member could go meanwhile; it waits for an eviction that gives it time",
+		WayOut:  "leave out --grace-period=0 and --force, or break the glass",
+		Retry:   lookAgain,
+	}
+}
+
 func sharedID(member string, pods []string) Blocker {
 	return Blocker{
 		Reason:  MemberShared,

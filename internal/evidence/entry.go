@@ -30,6 +30,7 @@ type entry struct {
 	asked   time.Time          // when somebody wanted to know last
 	flight  *flight            // the newest observation, while it is under way
 	last    *eviction.Evidence // the newest that ended
+	lasts   version            // what its observer knew of the policy
 	sent    time.Time          // when it began
 	ended   time.Time          // when it did
 }
@@ -59,19 +60,31 @@ func (e *entry) ask(now time.Time) (news bool) {
 	return news
 }
 
-// known returns evidence that needs no asking, or nil. A failure permits nothing, so its epoch does not matter.
-func (e *entry) known(epoch int64, oldest, now time.Time) *eviction.Evidence {
+// version is what an observer knew of a policy before it began: the spec by which it asked, and who had been let go.
+type version struct{ generation, epoch int64 }
+
+func versionOf(policy *v1alpha1.EvictionPolicy) version {
+	return version{generation: policy.Generation, epoch: policy.Status.Epoch}
+}
+
+func (v version) covers(wanted version) bool {
+	return v.generation >= wanted.generation && v.epoch >= wanted.epoch
+}
+
+// known returns evidence that needs no asking, or nil. A failure permits nothing, so its epoch does not matter; that of
+// another spec says nothing about this one.
+func (e *entry) known(wanted version, oldest, now time.Time) *eviction.Evidence {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.last == nil:
+	case e.last == nil || e.lasts.generation < wanted.generation:
 		return nil
 	case e.last.Error != "":
 		if now.Sub(e.ended) < failureAge {
 			return e.last
 		}
 		return nil
-	case e.last.Epoch < epoch || e.sent.Before(oldest):
+	case !e.lasts.covers(wanted) || e.sent.Before(oldest):
 		return nil
 	}
 	return e.last
@@ -84,7 +97,7 @@ func (e *entry) land(f *flight, now time.Time) {
 	if e.flight != f {
 		return
 	}
-	e.flight, e.last, e.sent, e.ended = nil, f.result, f.sent, now
+	e.flight, e.last, e.lasts, e.sent, e.ended = nil, f.result, f.version, f.sent, now
 }
 
 // close ends the observation that is under way and lets go of the connection.

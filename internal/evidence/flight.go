@@ -16,7 +16,7 @@ import (
 
 // flight is one observation. Its result is set before done is closed.
 type flight struct {
-	epoch     int64
+	version   version
 	began     time.Time // as evidence is dated
 	sent      time.Time // the same by the process's own clock
 	patience  time.Duration
@@ -29,7 +29,7 @@ type flight struct {
 }
 
 // await returns the result, or nil if another observation is needed: this one was overtaken, or began too early.
-func (f *flight) await(ctx context.Context, epoch int64, oldest time.Time) *eviction.Evidence {
+func (f *flight) await(ctx context.Context, wanted version, oldest time.Time) *eviction.Evidence {
 	select {
 	case <-f.done:
 	case <-f.over:
@@ -39,15 +39,15 @@ func (f *flight) await(ctx context.Context, epoch int64, oldest time.Time) *evic
 	case closed(f.overtaken):
 		return nil
 	case closed(f.done):
-		return f.fitting(epoch, oldest)
+		return f.fitting(wanted, oldest)
 	case closed(f.over):
 		return f.unanswered(f.ending())
 	}
 	return f.unanswered("the system has not answered yet")
 }
 
-func (f *flight) fitting(epoch int64, oldest time.Time) *eviction.Evidence {
-	if f.epoch < epoch || f.sent.Before(oldest) {
+func (f *flight) fitting(wanted version, oldest time.Time) *eviction.Evidence {
+	if !f.version.covers(wanted) || f.sent.Before(oldest) {
 		return nil
 	}
 	return f.result
@@ -71,17 +71,17 @@ func (f *flight) ending() string {
 }
 
 func (f *flight) unanswered(why string) *eviction.Evidence {
-	return &eviction.Evidence{Observed: f.began, Epoch: f.epoch, Error: why}
+	return &eviction.Evidence{Observed: f.began, Epoch: f.version.epoch, Error: why}
 }
 
 // join returns the observation that is under way if it will do, and begins another if not. One that was begun for an
-// earlier epoch is cancelled: nobody may decide on it any more. One whose client does not return although its time has
+// earlier epoch or spec is cancelled: nobody may decide on it any more. One whose client does not return although its time has
 // passed is never joined by a second: hung calls would pile up.
-func (k *Keeper) join(ctx context.Context, e *entry, epoch int64) *flight {
+func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if f := e.flight; f != nil {
-		if f.epoch >= epoch {
+		if f.version.covers(wanted) {
 			return f
 		}
 		close(f.overtaken)
@@ -91,7 +91,7 @@ func (k *Keeper) join(ctx context.Context, e *entry, epoch int64) *flight {
 	patience := patienceOf(policy)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	f := &flight{
-		epoch: max(epoch, policy.Status.Epoch), began: k.config.Now(), sent: time.Now(), patience: patience,
+		version: version{generation: policy.Generation, epoch: max(wanted.epoch, policy.Status.Epoch)}, began: k.config.Now(), sent: time.Now(), patience: patience,
 		cancel: cancel, over: ctx.Done(), why: ctx.Err, overtaken: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.flight = f
@@ -109,7 +109,7 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 		evidence = &eviction.Evidence{Error: f.sentence(err)}
 		e.link.doubt()
 	}
-	evidence.Observed, evidence.Epoch = f.began, f.epoch
+	evidence.Observed, evidence.Epoch = f.began, f.version.epoch
 	f.result = evidence
 	count(policy, evidence, k.config.Now())
 	e.land(f, time.Now())

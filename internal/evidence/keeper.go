@@ -74,10 +74,11 @@ func (k *Keeper) Evidence(ctx context.Context, policy *v1alpha1.EvictionPolicy, 
 		k.wake()
 	}
 	for {
-		if known := e.known(epoch, oldest, time.Now()); known != nil {
+		wanted := version{generation: e.newest().Generation, epoch: epoch}
+		if known := e.known(wanted, oldest, time.Now()); known != nil {
 			return known
 		}
-		if answer := k.join(ctx, e, epoch).await(ctx, epoch, oldest); answer != nil {
+		if answer := k.join(ctx, e, wanted).await(ctx, wanted, oldest); answer != nil {
 			return answer
 		}
 	}

@@ -99,8 +99,24 @@ func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 	})
 }
 
+func TestEvidenceOfAnotherSpecIsNotGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, before, after := newStage(), &fakeSystem{takes: time.Second}, &fakeSystem{takes: time.Second}
+		k, policy := w.keeper(), w.policy("a", before)
+		k.Evidence(t.Context(), policy, 0, 10*time.Second)
+		changed := w.policy("b", after)
+		changed.UID, changed.Name, changed.Generation = policy.UID, policy.Name, policy.Generation+1
+		k.Track(changed)
+		k.Evidence(t.Context(), policy, 0, 10*time.Second) // by a caller whose cache is behind
+		k.Evidence(t.Context(), changed, 0, 10*time.Second)
+		if asked, _ := after.count(); asked != 1 {
+			t.Errorf("the system of the new spec was asked %d times, want once", asked)
+		}
+	})
+}
+
 func TestAnObservationThatWasOvertakenBringsNothing(t *testing.T) {
-	early, late := &flight{result: &eviction.Evidence{Error: "context canceled"}}, &flight{epoch: 1}
+	early, late := &flight{result: &eviction.Evidence{Error: "context canceled"}}, &flight{version: version{epoch: 1}}
 	e := &entry{flight: late}
 	if e.land(early, time.Now()); e.last != nil || e.flight != late {
 		t.Errorf("the entry knows %+v and follows %+v", e.last, e.flight)

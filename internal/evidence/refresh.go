@@ -35,7 +35,7 @@ func (k *Keeper) refresh(ctx context.Context) time.Duration {
 		}
 		due := e.due(now)
 		if due <= 0 {
-			k.join(ctx, e, e.newest().Status.Epoch)
+			k.join(ctx, e, versionOf(e.newest()))
 			due = e.interval(now)
 		}
 		wait = min(wait, due)

@@ -149,13 +149,14 @@ func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error
 }
 
 // consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
-// another has by now, and an eviction without a UID means that other: so whatever is let through is looked at afresh.
+// another has by now, and an eviction without a UID means that other; one whose policies are behind as well would call a
+// governed pod nobody's, and only the pod's label tells. So whatever is let through is looked at afresh.
 func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	if !w.means(subject.Pod) {
 		return noSuchPod, nil
 	}
 	result, err := h.decide(ctx, w, *subject)
-	if err != nil || !result.Allow || subject.Fresh || result.Note.Kind == eviction.NotGoverned {
+	if err != nil || !result.Allow || subject.Fresh {
 		return result, err
 	}
 	if err := h.refresh(ctx, w, subject); err != nil || !w.means(subject.Pod) {
