@@ -146,9 +146,7 @@ func (s *stage) hold(t *testing.T) *stage {
 // release makes the pods ready again that hold made unready.
 func (s *stage) release(t *testing.T) {
 	t.Helper()
-	for _, name := range s.unready {
-		s.SetReady(t, s.ns, name, true)
-	}
+	s.Recover(t, s.ns, s.unready...)
 }
 
 func (s *stage) awaitBudget(t *testing.T, name string, done func(allowed, healthy int32) bool) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/install"
+	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -78,6 +80,7 @@ func TestInstall(t *testing.T) {
 func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
 	t.Helper()
 	l.Nodes(t, 3)
+	furnished(t, l)
 	before := everything(t, l)
 	usher := func(args ...string) result {
 		t.Helper()
@@ -162,6 +165,24 @@ func added(t *testing.T, before, now map[string]bool) {
 			t.Errorf("left behind: %s", key)
 		}
 	}
+}
+
+// furnished waits until the controller-manager has put into the namespaces that every cluster begins with what it puts
+// into every namespace: nothing that comes later is from an installation.
+func furnished(t *testing.T, l *testlab.Lab) {
+	t.Helper()
+	everywhere := []string{metav1.NamespaceDefault, metav1.NamespacePublic, metav1.NamespaceSystem, corev1.NamespaceNodeLease}
+	core := l.Client().CoreV1().RESTClient()
+	testlab.WaitFor(t, await.Source[*corev1.ServiceAccount]{Client: core, Resource: "serviceaccounts"}, "the default service accounts",
+		func(all []*corev1.ServiceAccount) bool { return inAll(everywhere, "default", all) })
+	testlab.WaitFor(t, await.Source[*corev1.ConfigMap]{Client: core, Resource: "configmaps"}, "the certificates of the cluster's authority",
+		func(all []*corev1.ConfigMap) bool { return inAll(everywhere, "kube-root-ca.crt", all) })
+}
+
+func inAll[T metav1.Object](namespaces []string, name string, objects []T) bool {
+	return !slices.ContainsFunc(namespaces, func(ns string) bool {
+		return !slices.ContainsFunc(objects, func(o T) bool { return o.GetNamespace() == ns && o.GetName() == name })
+	})
 }
 
 // everything lists all objects of the cluster, but those that come and go by themselves.

@@ -1,10 +1,12 @@
 package testlab
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +25,17 @@ func (l *Lab) SetReady(tb testing.TB, ns, pod string, ready bool) {
 		}
 		return false
 	})
+}
+
+// Recover makes pods ready again that SetReady made unready, and does not wait until they are seen so: as soon as the
+// budget has its fill, a drain may evict those that are not ready yet. Pods that are gone are passed over.
+func (l *Lab) Recover(tb testing.TB, ns string, pods ...string) {
+	tb.Helper()
+	for _, pod := range pods {
+		if err := l.tryAnnotatePod(tb.Context(), ns, pod, nodes.Ready, "true"); !apierrors.IsNotFound(err) {
+			check(tb, "annotating pod "+pod, err)
+		}
+	}
 }
 
 // Stick keeps a pod Terminating once it is deleted, as when its kubelet is gone, until Unstick.
@@ -60,8 +73,12 @@ func (l *Lab) NodeLost(tb testing.TB, node string) {
 
 func (l *Lab) annotatePod(tb testing.TB, ns, pod, key, value string) {
 	tb.Helper()
-	_, err := l.client.CoreV1().Pods(ns).Patch(tb.Context(), pod, types.MergePatchType, annotation(key, value), metav1.PatchOptions{})
-	check(tb, "annotating pod "+pod, err)
+	check(tb, "annotating pod "+pod, l.tryAnnotatePod(tb.Context(), ns, pod, key, value))
+}
+
+func (l *Lab) tryAnnotatePod(ctx context.Context, ns, pod, key, value string) error {
+	_, err := l.client.CoreV1().Pods(ns).Patch(ctx, pod, types.MergePatchType, annotation(key, value), metav1.PatchOptions{})
+	return err
 }
 
 func annotation(key, value string) []byte {
