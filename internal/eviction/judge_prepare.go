@@ -30,7 +30,7 @@ func (j *judgement) undoing() {
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
 		if step.Member == j.verdict.Member && step.State == v1alpha1.PreparationUndoing {
-			j.block(beingUndone(step))
+			j.block(beingUndone(j.policy.Key, step))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // ResponderInput is what is known of somebody's wish that a governed pod goes.
@@ -11,6 +12,9 @@ type ResponderInput struct {
 	Input
 	// Wanted: an EvictionRequest with intent Eviction is there for the pod (by UID).
 	Wanted bool
+	// Requests are those of them that admission made; OnlyAdmission says that there are no others.
+	Requests      []AdmissionRequest
+	OnlyAdmission bool
 	// Active: it is Usher's turn in the Eviction. If it is not, Usher prepares, but neither evicts nor tells.
 	Active bool
 	// Heard is what the system said to the last call for each step of this pod's member, in this process.
@@ -58,7 +62,7 @@ func Step(in ResponderInput) StepResult {
 	case in.Pod.Terminating():
 		result.Actions = in.tell(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
 	case j.entry == nil && j.verdict.Answer == Allowed:
-		result.Actions = in.tell(Report{Message: "no policy governs the pod any more", Completed: true})
+		result.Actions = in.release()
 	case j.lets() && !j.halted():
 		result.Actions = in.evict(j)
 		result.NextLook = in.Now.Add(lookAgain)
@@ -66,6 +70,20 @@ func Step(in ResponderInput) StepResult {
 		result.Actions, result.NextLook = in.hold(j)
 	}
 	return result
+}
+
+// release lets go of a pod that no policy governs any more. What admission asked for was to make it safe first: the callers
+// were refused, and may have given up since, so it is withdrawn. Whoever asked himself is served without a verdict.
+func (in *ResponderInput) release() []Action {
+	const why = "no policy governs the pod any more"
+	var actions []Action
+	for i := range in.Requests {
+		actions = append(actions, in.Requests[i].withdrawal(snapshot.Key{}, why))
+	}
+	if in.OnlyAdmission {
+		return actions
+	}
+	return append(actions, in.tell(Report{Message: why, Completed: true})...)
 }
 
 // halted: glass that was broken lets callers through, but Usher does nothing for a policy whose owner has suspended it,

@@ -38,6 +38,10 @@ func TestStep(t *testing.T) {
 	}
 	passive := func(in *ResponderInput) { in.Active = false }
 	unwanted := func(in *ResponderInput) { in.Wanted = false }
+	ungoverned := func(in *ResponderInput) {
+		in.Pod.Labels = nil
+		in.Requests = []AdmissionRequest{{Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: "alice"}}
+	}
 	for name, c := range map[string]struct {
 		given func(*ResponderInput)
 		want  []ActionKind
@@ -67,18 +71,20 @@ func TestStep(t *testing.T) {
 			in.Evidence = nil
 			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
 		}, want: []ActionKind{Permit, Evict}, next: lookAgain},
-		"terminating":                   {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod) }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
-		"gone":                          {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
-		"not governed":                  {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
-		"two policies":                  {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},
-		"withdrawn, nothing begun":      {given: unwanted},
-		"withdrawn":                     {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
-		"withdrawn, being undone":       {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second)), next: 6 * time.Second},
-		"withdrawn, undo again":         {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 10*time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
-		"withdrawn, undone":             {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, 4*time.Second)), want: []ActionKind{Settle}},
-		"withdrawn, undone once before": {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, time.Hour)), next: 6 * time.Second},
-		"withdrawn, a Prepare was done": {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Done: true}, 4*time.Second)), next: 6 * time.Second},
-		"withdrawn too late":            {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second), func(in *ResponderInput) { in.Pod = terminating(in.Pod) })},
+		"terminating":                    {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod) }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
+		"gone":                           {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
+		"not governed":                   {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
+		"not governed, admission asked":  {given: also(ungoverned, func(in *ResponderInput) { in.OnlyAdmission = true }), want: []ActionKind{Withdraw}, next: heartbeat},
+		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Tell}, next: heartbeat, tells: "no policy"},
+		"two policies":                   {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},
+		"withdrawn, nothing begun":       {given: unwanted},
+		"withdrawn":                      {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
+		"withdrawn, being undone":        {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second)), next: 6 * time.Second},
+		"withdrawn, undo again":          {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 10*time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
+		"withdrawn, undone":              {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, 4*time.Second)), want: []ActionKind{Settle}},
+		"withdrawn, undone once before":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, time.Hour)), next: 6 * time.Second},
+		"withdrawn, a Prepare was done":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Done: true}, 4*time.Second)), next: 6 * time.Second},
+		"withdrawn too late":             {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second), func(in *ResponderInput) { in.Pod = terminating(in.Pod) })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := wanted(t)

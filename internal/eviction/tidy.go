@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -23,10 +24,13 @@ type TidyInput struct {
 	// then nothing is undone and nothing withdrawn.
 	Wanted      map[types.UID]bool
 	WantedKnown bool
-	// Requests are those that admission made.
+	// Requests are those that admission made in the namespace.
 	Requests []AdmissionRequest
 	// Heard is what the system said to the last Undo of each step, in this process.
 	Heard []Heard
+	// Deleted says that the policy is being deleted: all steps are taken back whoever wants the pods gone, since nobody
+	// will remember them, and what admission asked for its pods is withdrawn, or it would be carried out unjudged.
+	Deleted bool
 }
 
 // Doubt is a pod of which the cache is not believed.
@@ -143,18 +147,25 @@ func (t *tidier) doubt(uid types.UID, name string) {
 func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 	pod, sight := t.pods[entry.UID], t.in.Sights[entry.UID]
 	switch {
+	case pod == nil && sight == "":
+		t.doubt(entry.UID, entry.Pod)
+		t.keep(entry)
+	case entry.State == v1alpha1.PreparationUndoing && sight == SeenGone:
+		t.undoLeft(entry)
 	case entry.State == v1alpha1.PreparationUndoing:
 		t.undo(entry)
 	case sight == SeenGone:
 		t.left(entry)
-	case pod == nil && sight == "":
-		t.doubt(entry.UID, entry.Pod)
-		t.keep(entry)
-	case pod == nil || pod.Terminating() || t.in.Wanted[entry.UID] || !t.in.WantedKnown:
+	case pod == nil || pod.Terminating() || t.wants(entry.UID):
 		t.keep(entry)
 	default:
 		t.undo(entry)
 	}
+}
+
+// wants reports whether somebody wants the pod gone, or may.
+func (t *tidier) wants(uid types.UID) bool {
+	return !t.in.Deleted && (t.in.Wanted[uid] || !t.in.WantedKnown)
 }
 
 // left: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
@@ -163,14 +174,36 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 	back := t.back(&entry)
 	expiry := entry.Asked.Add(memory)
 	switch {
-	case back != nil && t.in.WantedKnown && !t.in.Wanted[back.UID]:
+	case t.in.Deleted, back != nil && !t.wants(back.UID):
 		t.undo(entry)
 	case back == nil && !t.in.Now.Before(expiry):
-		t.changed = append(t.changed, entry.Member+" has not come back")
+		t.forget(&entry)
 	default:
 		t.look(expiry)
 		t.keep(entry)
 	}
+}
+
+// undoLeft takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's: a system that
+// is told of the old one may know nothing of it. If nobody is, the system is asked seldom, and not for ever.
+func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
+	back := t.back(&entry)
+	if back != nil {
+		entry.UID, entry.Pod, entry.Asked = back.UID, back.Name, metav1.Time{}
+		t.undo(entry)
+		return
+	}
+	heard := heardOf(t.heard, &entry)
+	if !heard.Done && !t.in.Now.Before(entry.Since.Add(memory)) {
+		t.forget(&entry)
+		return
+	}
+	heard.Terminal = heard.Terminal || heard.Error != ""
+	t.move(entry, heard)
+}
+
+func (t *tidier) forget(entry *v1alpha1.PreparationStatus) {
+	t.changed = append(t.changed, entry.Member+" has not come back")
 }
 
 // back finds the pod that is the entry's member now.
@@ -189,7 +222,12 @@ func (t *tidier) back(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
 // withdraw ends the requests whose callers have given up.
 func (t *tidier) withdraw() []Action {
 	var actions []Action
-	for _, request := range t.in.Requests {
+	for i := range t.in.Requests {
+		request := &t.in.Requests[i]
+		if t.in.Deleted && t.governs(request.UID) {
+			actions = append(actions, request.withdrawal(t.in.Policy.Key, "the policy by which "+request.Requester+" was refused is being deleted"))
+			continue
+		}
 		if request.Held || !t.in.WantedKnown {
 			continue
 		}
@@ -197,10 +235,21 @@ func (t *tidier) withdraw() []Action {
 			t.look(end)
 			continue
 		}
-		actions = append(actions, Action{
-			Kind: Withdraw, Policy: t.in.Policy.Key, Pod: request.Pod, UID: request.UID, Requester: request.Requester,
-			Why: request.Requester + " has not asked again",
-		})
+		actions = append(actions, request.withdrawal(t.in.Policy.Key, request.Requester+" has not asked again"))
 	}
 	return actions
+}
+
+// governs reports whether the pod is the policy's, by its label too: a policy that cannot be read claims none.
+func (t *tidier) governs(uid types.UID) bool {
+	pod := t.pods[uid]
+	if pod == nil {
+		return false
+	}
+	_, claimed := t.in.Policy.Policy.Claim(pod)
+	return claimed || pod.Labels[v1alpha1.PolicyLabel] == LabelValue(t.in.Policy.Key.Name)
+}
+
+func (r *AdmissionRequest) withdrawal(policy snapshot.Key, why string) Action {
+	return Action{Kind: Withdraw, Policy: policy, Pod: r.Pod, UID: r.UID, Requester: r.Requester, Why: why}
 }

@@ -80,6 +80,7 @@ func TestTidySteps(t *testing.T) {
 		in.Pods = []*snapshot.Pod{pod}
 		in.Sights = map[types.UID]Sight{"uid-s0": SeenGone}
 	}
+	gone := func(in *TidyInput) { in.Pods, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone} }
 	for name, c := range map[string]struct {
 		state   v1alpha1.PreparationState
 		asked   time.Duration // ago
@@ -87,6 +88,7 @@ func TestTidySteps(t *testing.T) {
 		want    []ActionKind
 		left    int // entries after it
 		state2  v1alpha1.PreparationState
+		uid     types.UID // the pod's that the step is then; "": the same as before
 		confirm bool
 	}{
 		"wanted":                                 {given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
@@ -103,7 +105,19 @@ func TestTidySteps(t *testing.T) {
 		"its member is back and terminating":     {given: func(in *TidyInput) { back(in); terminating(in.Pods[0]) }, left: 1},
 		"being undone, asked just now":           {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
 		"being undone, asked again":              {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"being undone, pod gone":                 {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"being undone, not in the cache":         {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) { in.Pods = nil }, left: 1, confirm: true},
+		"being undone, pod gone":                 {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: gone, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"being undone, pod gone, in vain": {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) {
+			gone(in)
+			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
+		}, left: 1},
+		"being undone, pod gone for a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
+		"being undone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"being undone, it is back after a day": {state: v1alpha1.PreparationUndoing, asked: memory, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"the policy goes, wanted":              {given: func(in *TidyInput) { in.Deleted = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy goes, terminating":         {given: func(in *TidyInput) { in.Deleted = true; terminating(in.Pods[0]) }, left: 1},
+		"the policy goes, pod gone":            {given: func(in *TidyInput) { in.Deleted = true; gone(in) }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy goes, its member is back":  {given: func(in *TidyInput) { in.Deleted = true; back(in); in.Wanted["uid-back"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"undone": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
 			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true}}
 		}, want: []ActionKind{Settle}},
@@ -129,6 +143,9 @@ func TestTidySteps(t *testing.T) {
 			if c.state2 != "" && status.Preparations[0].State != c.state2 {
 				t.Errorf("the step is %s, want %s", status.Preparations[0].State, c.state2)
 			}
+			if c.uid != "" && (status.Preparations[0].UID != c.uid || got.Actions[1].Step.UID != c.uid) {
+				t.Errorf("the step is of pod %s and asked for %s, want %s", status.Preparations[0].UID, got.Actions[1].Step.UID, c.uid)
+			}
 			if (len(got.Confirm) > 0) != c.confirm {
 				t.Errorf("confirm %v", got.Confirm)
 			}
@@ -152,6 +169,27 @@ func TestTidyRequests(t *testing.T) {
 	in.WantedKnown = false
 	if got := Tidy(in); len(got.Actions) > 0 {
 		t.Errorf("requests cannot be listed, and yet %+v", got.Actions)
+	}
+}
+
+// A policy that goes takes the wishes with it that admission noted for its pods, however young, and no others.
+func TestTidyOfADeletedPolicy(t *testing.T) {
+	in := untidy(t)
+	in.Deleted = true
+	foreign, blind := toyPod("f0", "other"), toyPod("b0", "other")
+	foreign.Labels[v1alpha1.PolicyLabel] = "another"
+	in.Pods = append(in.Pods, foreign, blind)
+	for _, pod := range []string{"s0", "r0", "f0", "b0"} {
+		in.Requests = append(in.Requests, AdmissionRequest{
+			Pod: snapshot.Key{Namespace: "shop", Name: pod}, UID: types.UID("uid-" + pod), Requester: "alice", Asked: noon, Held: true,
+		})
+	}
+	var withdrawn []string
+	for _, action := range Tidy(in).Actions {
+		withdrawn = append(withdrawn, string(action.Kind)+" "+action.Pod.Name)
+	}
+	if diff := cmp.Diff([]string{"withdraw s0", "withdraw r0", "withdraw b0"}, withdrawn); diff != "" {
+		t.Error(diff)
 	}
 }
 

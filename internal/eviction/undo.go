@@ -33,8 +33,9 @@ func (u *undoing) keep(entry v1alpha1.PreparationStatus) {
 
 // undo moves one entry on. When it ends, the epoch ends with it: what the system said before was said of a member that
 // was prepared.
-func (u *undoing) undo(entry v1alpha1.PreparationStatus) {
-	heard := heardOf(u.heard, &entry)
+func (u *undoing) undo(entry v1alpha1.PreparationStatus) { u.move(entry, heardOf(u.heard, &entry)) }
+
+func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 	switch {
 	case entry.State == v1alpha1.PreparationUndoing && heard.Done:
 		u.status.Epoch++

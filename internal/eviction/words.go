@@ -202,16 +202,19 @@ func isPending(step *v1alpha1.PreparationStatus, message string) Blocker {
 	}
 }
 
-func beingUndone(step *v1alpha1.PreparationStatus) Blocker {
+func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker {
 	message := fmt.Sprintf("%s is being taken back, since nobody wanted the member gone any more; it waits until that is done", step.Name)
+	wayOut := "wait until it is taken back, then ask again"
 	if step.Message != "" {
 		message += ": " + step.Message
+		wayOut = fmt.Sprintf("see that the system can take it back; if it never will, see to it there and take the entry out of status.preparations: "+
+			"kubectl edit evictionpolicy -n %s %s --subresource=status", policy.Namespace, policy.Name)
 	}
 	return Blocker{
 		Rule:    step.Name,
 		Reason:  PreparationPending,
 		Message: message,
-		WayOut:  "wait until it is taken back, then ask again",
+		WayOut:  wayOut,
 		Retry:   lookAgain,
 	}
 }
