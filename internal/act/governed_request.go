@@ -18,9 +18,6 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// AskedAnnotation is on requests that admission made in a caller's name: when the caller asked last, in RFC 3339.
-const AskedAnnotation = "usher.sh/asked"
-
 // askedRenewal is how often it is renewed at most: callers ask every few seconds.
 const askedRenewal = time.Minute
 
@@ -41,9 +38,9 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 	if err != nil {
 		return fmt.Errorf("reading the request for pod %s: %w", action.Pod.Name, err)
 	}
-	asked, _ := AskedAt(existing)
-	if existing.Spec.Intent == api.EvictionRequestIntentEviction && g.Now().Sub(asked) < askedRenewal {
-		return nil
+	asked, refused := lifecycle.AskedAt(existing)
+	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked) < askedRenewal) {
+		return nil // one that the caller made by hand does not end when he stops asking
 	}
 	return g.patchRequest(ctx, existing, api.EvictionRequestIntentEviction)
 }
@@ -52,27 +49,15 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
 	ref := lifecycle.Ref{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID}
 	wanted := lifecycle.NewRequest(ref, lifecycle.Requester(action.Requester))
-	wanted.Annotations = map[string]string{AskedAnnotation: g.Now().UTC().Format(time.RFC3339)}
+	wanted.Annotations = map[string]string{lifecycle.AskedAnnotation: g.Now().UTC().Format(time.RFC3339)}
 	wanted.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: action.Pod.Name, UID: action.UID,
 	}}
 	return wanted
 }
 
-// AskedAt says when the caller asked last in whose name admission made the request; false if it did not make it.
-func AskedAt(request *api.EvictionRequest) (time.Time, bool) {
-	text, ok := request.Annotations[AskedAnnotation]
-	if !ok {
-		return time.Time{}, false
-	}
-	asked, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return request.CreationTimestamp.Time, true
-	}
-	return asked, true
-}
-
-// withdraw takes back the request of a requester for a pod; one that is not there needs no taking back.
+// withdraw takes back what admission asked for a pod in a requester's name; what is not there needs no taking back, and what
+// the requester asked for himself is his.
 func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 	var requests api.EvictionRequestList
 	if err := g.Client.List(ctx, &requests, client.InNamespace(action.Pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -81,7 +66,7 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 	for i := range requests.Items {
 		request := &requests.Items[i]
 		pod := request.Spec.Target.Pod
-		if pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
+		if _, refused := lifecycle.AskedAt(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
 		}
 		if err := g.patchRequest(ctx, request.DeepCopy(), api.EvictionRequestIntentWithdrawn); client.IgnoreNotFound(err) != nil {
@@ -105,7 +90,7 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 	patch.Spec.Intent = intent
 	if intent == api.EvictionRequestIntentEviction {
 		asked := g.Now().UTC().Format(time.RFC3339)
-		patch.Metadata.Annotations = map[string]*string{AskedAnnotation: &asked}
+		patch.Metadata.Annotations = map[string]*string{lifecycle.AskedAnnotation: &asked}
 	} else {
 		patch.Metadata.ResourceVersion = request.ResourceVersion
 	}

@@ -176,7 +176,7 @@ func TestRequests(t *testing.T) {
 		now = present.Add(after)
 		wantCode(t, g.Do(t.Context(), ask), drain.Accepted)
 		all := g.requests(t)
-		if asked, ok := AskedAt(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
+		if asked, ok := lifecycle.AskedAt(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
 			t.Errorf("after %s: %d requests, asked at %s, want at %s", after, len(all), asked, present.Add(want))
 		}
 	}
@@ -199,6 +199,20 @@ func TestRequests(t *testing.T) {
 	}
 	g.Lifecycle.Group, g.Lifecycle.Version = "", ""
 	wantCode(t, g.Do(t.Context(), ask), drain.Rejected)
+}
+
+// Who asked by hand still wants the pod gone when he is refused elsewhere and does not ask again.
+func TestARequestByHandIsNotAdmissions(t *testing.T) {
+	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "pod"}
+	g := governedWorld(t, lifecycle.NewRequest(ref, lifecycle.Requester("jane")))
+	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "jane"}), drain.Accepted)
+	if request := g.requests(t)[0]; request.Annotations[lifecycle.AskedAnnotation] != "" {
+		t.Error("the request by hand ends with what admission asked for")
+	}
+	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: lifecycle.Requester("jane")}), drain.Accepted)
+	if request := g.requests(t)[0]; request.Spec.Intent != api.EvictionRequestIntentEviction {
+		t.Error("the request by hand was withdrawn")
+	}
 }
 
 func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {

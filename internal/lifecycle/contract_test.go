@@ -250,45 +250,59 @@ func managed(manager, subresource string, operation metav1.ManagedFieldsOperatio
 func TestFindOther(t *testing.T) {
 	const (
 		apply, update = metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate
-		conditions    = `{"f:status":{"f:conditions":{"k:{\"type\":\"Failed\"}":{}}}}`
-		others        = `{"f:status":{"f:conditions":{"k:{\"type\":\"Noticed\"}":{}}}}`
-		targets       = `{"f:status":{"f:targetResponders":{}}}`
-		words         = `{"f:status":{"f:responders":{"k:{\"name\":\"example.com/a\"}":{"f:message":{}}}}}`
+		failed        = `"f:conditions":{"k:{\"type\":\"Failed\"}":{}}`
+		chosen        = `"f:targetResponders":{}`
+		started       = `"f:responders":{"k:{\"name\":\"example.com/a\"}":{"f:name":{},"f:startTime":{}}}`
+		said          = `"f:responders":{"k:{\"name\":\"example.com/a\"}":{"f:heartbeatTime":{}}}`
+		conditions    = `{"f:status":{` + failed + `}}`
+		others        = `{"f:status":{"f:conditions":{"k:{\"type\":\"Noticed\"}":{}},` + chosen + `}}`
+		controllers   = `{"f:status":{` + failed + `,` + chosen + `,` + started + `}}`
+		whole         = `{"f:status":{` + failed + `,` + chosen + `,` + said + `,"f:observedGeneration":{},"f:requesters":{}}}`
 		upstream      = "evictionrequest-controller"
 	)
+	request := func(m metav1.ManagedFieldsEntry) metav1.Object {
+		return asked("alice", func(r *api.EvictionRequest) { r.ManagedFields = []metav1.ManagedFieldsEntry{m} })
+	}
+	of := func(m ...metav1.ManagedFieldsEntry) metav1.Object {
+		return eviction(1, func(e *api.Eviction) { e.ManagedFields = m })
+	}
 	cases := []struct {
-		name  string
-		entry metav1.ManagedFieldsEntry
-		found bool
+		name   string
+		object metav1.Object
+		found  bool
 	}{
-		{"upstream's controller", managed(upstream, "status", apply, 0, targets), true},
-		{"a request's conditions", managed(upstream, "status", apply, 0, conditions), true},
-		{"somebody's controller", managed("x", "status", apply, 0, conditions), true},
-		{"upstream's, without apply", managed("kube-controller-manager", "status", update, 0, conditions), true},
-		{"ours", managed(lifecycle.FieldManager, "status", apply, 0, targets), false},
-		{"a person", managed("kubectl-edit", "status", update, 0, conditions), false},
-		{"a responder", managed("x", "status", apply, 0, words), false},
-		{"somebody's own condition", managed("x", "status", apply, 0, others), false},
-		{"not the status", managed("x", "", apply, 0, targets), false},
-		{"nonsense", managed("x", "status", apply, 0, `[`), false},
+		{"upstream's controller", of(managed(upstream, "status", apply, 0, controllers)), true},
+		{"a request's conditions", request(managed(upstream, "status", apply, 0, conditions)), true},
+		{"somebody's controller", of(managed("x", "status", apply, 0, controllers)), true},
+		{"upstream's, without apply", request(managed("kube-controller-manager", "status", update, 0, conditions)), true},
+		{"ours", of(managed(lifecycle.FieldManager, "status", apply, 0, controllers)), false},
+		{"a person", request(managed("kubectl-edit", "status", update, 0, conditions)), false},
+		{"a responder", of(managed("x", "status", apply, 0, `{"f:status":{`+said+`}}`)), false},
+		{"a responder that applies a status as a whole", of(managed("x", "status", apply, 0, whole)), false},
+		{"a generation and requesters", of(managed("x", "status", apply, 0, `{"f:status":{"f:observedGeneration":{},"f:requesters":{}}}`)), false},
+		{"target responders alone", of(managed("x", "status", apply, 0, `{"f:status":{`+chosen+`}}`)), false},
+		{"an eviction's conditions alone", of(managed("x", "status", apply, 0, conditions)), false},
+		{"somebody's own condition", of(managed("x", "status", apply, 0, others)), false},
+		{"not the status", of(managed("x", "", apply, 0, controllers)), false},
+		{"nonsense", of(managed("x", "status", apply, 0, `[`)), false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			other, found := lifecycle.FindOther([]metav1.ManagedFieldsEntry{c.entry})
-			if found != c.found || found && other.Manager != c.entry.Manager {
+			other, found := lifecycle.FindOther(c.object)
+			if found != c.found || found && other.Manager != c.object.GetManagedFields()[0].Manager {
 				t.Errorf("found %v: %+v", found, other)
 			}
 		})
 	}
-	last, _ := lifecycle.FindOther([]metav1.ManagedFieldsEntry{
-		managed("new", "status", apply, time.Minute, targets), managed("old", "status", apply, 0, targets),
-	})
+	last, _ := lifecycle.FindOther(of(
+		managed("new", "status", apply, time.Minute, controllers), managed("old", "status", apply, 0, controllers),
+	))
 	same(t, "last sign", lifecycle.Other{Manager: "new", Seen: start.Add(time.Minute)}, last)
 
 	e := eviction(1)
 	e.ManagedFields = []metav1.ManagedFieldsEntry{
-		managed("me", "status", apply, 0, words),
-		managed("controller", "status", apply, 0, `{"f:status":{"f:responders":{"k:{\"name\":\"example.com/a\"}":{"f:name":{},"f:startTime":{}}}}}`),
+		managed("me", "status", apply, 0, `{"f:status":{`+said+`}}`),
+		managed("controller", "status", apply, 0, controllers),
 	}
 	if other, found := lifecycle.ServedByOther(e, a, "me"); found {
 		t.Errorf("%s is taken for another responder", other)

@@ -21,19 +21,20 @@ type Other struct {
 	Seen    time.Time
 }
 
-// FindOther returns the last sign that another controller wrote the part of a request's or an eviction's status that
-// only a controller writes: conditions, requesters, target responders.
+// FindOther returns the last sign that another controller wrote what only a controller writes: of an Eviction both its
+// conditions and its target responders, of a request its conditions.
 //
 // What can be observed of another controller? Nothing announces it. It has no Lease of its own: upstream's would run
 // inside kube-controller-manager, whose Lease exists with and without it, and so would its ClusterRole. Every write,
 // though, leaves its field manager and the time in metadata.managedFields. Only server-side apply counts, which a
 // controller of this API uses, and plain updates by the names that upstream may write under: a person's kubectl edit
-// must not stop all evictions.
-func FindOther(managed []metav1.ManagedFieldsEntry) (Other, bool) {
+// must not stop all evictions, and neither must a responder that applies a status as a whole.
+func FindOther(o metav1.Object) (Other, bool) {
+	_, eviction := o.(*api.Eviction)
 	var last Other
-	for _, m := range managed {
+	for _, m := range o.GetManagedFields() {
 		if m.Subresource == "status" && m.Manager != FieldManager && m.Time != nil && m.Time.After(last.Seen) &&
-			likeController(m) && ownsControllerFields(m) {
+			likeController(m) && ownsControllerFields(m, eviction) {
 			last = Other{Manager: m.Manager, Seen: m.Time.Time}
 		}
 	}
@@ -76,11 +77,26 @@ func statusFields(m metav1.ManagedFieldsEntry) fieldTree {
 	return all.child("f:status")
 }
 
-func ownsControllerFields(m metav1.ManagedFieldsEntry) bool {
+func ownsControllerFields(m metav1.ManagedFieldsEntry, eviction bool) bool {
 	status := statusFields(m)
-	return status.has("f:targetResponders", "f:requesters", "f:observedGeneration") ||
-		status.child("f:conditions").has(`k:{"type":"Failed"}`, `k:{"type":"TargetEvicted"}`)
+	if !status.child("f:conditions").has(`k:{"type":"Failed"}`, `k:{"type":"TargetEvicted"}`) {
+		return false
+	}
+	return !eviction || status.has("f:targetResponders") && !speaks(status.child("f:responders"))
 }
+
+// speaks says whether one of the entries is a responder's word.
+func speaks(entries fieldTree) bool {
+	for name := range entries {
+		if entries.child(name).isWord() {
+			return true
+		}
+	}
+	return false
+}
+
+// isWord says whether an entry has what only its responder writes.
+func (t fieldTree) isWord() bool { return t.has("f:heartbeatTime", "f:message", "f:completionTime") }
 
 // ServedByOther returns the field manager of another process that reports as the given responder; false if there is
 // none but own. Two that serve one entry would overwrite each other's words.
@@ -89,8 +105,7 @@ func ServedByOther(e *api.Eviction, responder, own string) (string, bool) {
 		if m.Subresource != "status" || m.Manager == own {
 			continue
 		}
-		entry := statusFields(m).child("f:responders").child(`k:{"name":"` + responder + `"}`)
-		if entry.has("f:heartbeatTime", "f:message", "f:completionTime") {
+		if statusFields(m).child("f:responders").child(`k:{"name":"` + responder + `"}`).isWord() {
 			return m.Manager, true
 		}
 	}

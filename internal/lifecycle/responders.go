@@ -19,11 +19,12 @@ func (t Target) choose(s *api.EvictionStatus) {
 }
 
 // responders returns those that the pod names, Usher's for a governed pod, and the one that every pod has, in the order
-// in which they are asked. A pod may name so many that Usher's would be one too many; then the last of the pod's own
+// in which they are asked. A request that admission made comes before Usher's even where the pod is not governed any more:
+// its caller was refused, and the last responder would evict what nobody looks after. A pod may name so many that Usher's would be one too many; then the last of the pod's own
 // goes, because a governed pod must not be left to the others.
 func (t Target) responders() []api.TargetResponder {
 	own := t.named()
-	if t.governs() && !slices.ContainsFunc(own, named(Responder)) {
+	if (t.governs() || t.refused()) && !slices.ContainsFunc(own, named(Responder)) {
 		own = append(own[:min(len(own), maxTargetResponders-2)], responder(Responder, ResponderPriority))
 		sortResponders(own)
 	}

@@ -56,6 +56,17 @@ func EvictionRef(e *api.Eviction) (Ref, bool) {
 	return Ref{Namespace: e.Namespace, Name: e.Spec.Target.Pod.Name, UID: e.Spec.Target.Pod.UID}, true
 }
 
+// RefOf returns the pod that a request or an eviction names; false when it names none, or is neither.
+func RefOf(o metav1.Object) (Ref, bool) {
+	switch o := o.(type) {
+	case *api.EvictionRequest:
+		return RequestRef(o)
+	case *api.Eviction:
+		return EvictionRef(o)
+	}
+	return Ref{}, false
+}
+
 // Failed says whether an eviction or a request has failed for good.
 func Failed(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, string(api.EvictionConditionFailed))

@@ -15,16 +15,6 @@ import (
 	"usher.sh/usher/internal/lifecycle"
 )
 
-func refOf(o client.Object) (lifecycle.Ref, bool) {
-	switch o := o.(type) {
-	case *api.EvictionRequest:
-		return lifecycle.RequestRef(o)
-	case *api.Eviction:
-		return lifecycle.EvictionRef(o)
-	}
-	return lifecycle.Ref{}, false
-}
-
 // facts gathers what is known of a target. One that names no pod has no facts but the time.
 func (s *shell) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
 	t := lifecycle.Target{Now: time.Now().Truncate(time.Second), Ref: ref, Version: s.options.Version, Governed: s.options.Governed}

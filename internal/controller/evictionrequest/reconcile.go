@@ -45,6 +45,9 @@ func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (re
 		}
 	}
 	if plan.Create != nil {
+		if wait := s.others.first(request, time.Now()); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil
+		}
 		patch, err := lifecycle.CreationPatch(s.options.Version, plan.Create)
 		if err := s.apply(ctx, patch, err); err != nil {
 			return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))

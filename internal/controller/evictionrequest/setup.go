@@ -22,6 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/lifecycle"
 )
 
 // Options says what the controller works with.
@@ -46,9 +49,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := index(mgr); err != nil {
 		return err
 	}
+	alone := o.Version == lifecycleapi.Usher // an API of our own, which nobody else serves
 	s := &shell{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
-		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName)),
+		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName), alone),
 	}
 	for _, add := range []func(ctrl.Manager, *shell) error{addRequests, addEvictions, addMetadata} {
 		if err := add(mgr, s); err != nil {
@@ -60,7 +64,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 func index(mgr ctrl.Manager) error {
 	byPod := func(o client.Object) []string {
-		if ref, ok := refOf(o); ok {
+		if ref, ok := lifecycle.RefOf(o); ok {
 			return []string{ref.Name}
 		}
 		return nil
@@ -109,7 +113,7 @@ func (s *shell) witness() predicate.Predicate {
 // samePod enqueues what targets the same pod as the object of an event.
 func (s *shell) samePod(keys func(context.Context, string, string) []reconcile.Request) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		ref, ok := refOf(o)
+		ref, ok := lifecycle.RefOf(o)
 		if !ok {
 			return nil
 		}

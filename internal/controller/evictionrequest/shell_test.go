@@ -43,7 +43,7 @@ func touched(manager string, at time.Time) client.Object {
 }
 
 func TestStandingDownEnds(t *testing.T) {
-	o := newOthers(logr.Discard(), nil)
+	o := newOthers(logr.Discard(), nil, true)
 	o.see(touched(lifecycle.FieldManager, now))
 	if other, left := o.running(now); left != 0 {
 		t.Errorf("our own hand is taken for %s", other.Manager)
@@ -59,6 +59,37 @@ func TestStandingDownEnds(t *testing.T) {
 	o.see(touched("theirs", now.Add(time.Hour)))
 	if _, left := o.running(now.Add(time.Hour)); left != 30*time.Minute {
 		t.Errorf("back again, left to it for %s", left)
+	}
+}
+
+// Who begins first is not known until somebody has written; the API of Usher's own has no others.
+func TestAnotherHasAHeadStart(t *testing.T) {
+	request := &api.EvictionRequest{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
+	served := func(manager string) client.Object {
+		return &api.Eviction{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: manager, Subresource: "status"}}}}
+	}
+	o := newOthers(logr.Discard(), nil, false)
+	for _, step := range []struct {
+		saw   client.Object
+		after time.Duration
+		wait  time.Duration
+	}{
+		{nil, -time.Hour, headStart},
+		{nil, time.Second, time.Second},
+		{touched(lifecycle.FieldManager, now), time.Second, time.Second},
+		{served("x"), time.Second, time.Second},
+		{nil, 3 * time.Second, -time.Second},
+		{served(lifecycle.FieldManager), 0, 0},
+	} {
+		if step.saw != nil {
+			o.see(step.saw)
+		}
+		if wait := o.first(request, now.Add(step.after)); wait != step.wait {
+			t.Errorf("after %s: %s, want %s", step.after, wait, step.wait)
+		}
+	}
+	if wait := newOthers(logr.Discard(), nil, true).first(request, now); wait != 0 {
+		t.Errorf("alone: %s", wait)
 	}
 }
 

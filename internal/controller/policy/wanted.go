@@ -10,17 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// wanted fills in who is wanted gone. Where the cluster serves no requests there are none, and nobody is wanted gone of a
-// policy that is being deleted.
+// wanted fills in who is wanted gone. Where the cluster serves no requests there are none.
 func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) error {
-	in.Wanted, in.WantedKnown = map[types.UID]bool{}, true
-	if !s.Requests || f.policy.DeletionTimestamp != nil {
+	in.Wanted, in.WantedKnown, in.Deleted = map[types.UID]bool{}, true, f.policy.DeletionTimestamp != nil
+	if !s.Requests {
 		return nil
 	}
 	var list api.EvictionRequestList
@@ -34,7 +32,7 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 			continue
 		}
 		in.Wanted[ref.UID], f.wanted = true, true
-		if asked, ok := act.AskedAt(request); ok {
+		if asked, ok := lifecycle.AskedAt(request); ok {
 			in.Requests = append(in.Requests, eviction.AdmissionRequest{
 				Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: ref.UID, Requester: request.Spec.Requester, Asked: asked,
 				Held: f.driven(ref.UID),

@@ -67,16 +67,28 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 
 // wish is who wants a pod gone, and whether it is Usher's turn.
 type wish struct {
-	wanted bool
-	active bool
+	wanted      bool
+	active      bool
+	byAdmission []eviction.AdmissionRequest
+	byOthers    bool
 }
 
 func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) wish {
 	var w wish
 	for _, request := range requests {
-		if ref, ok := lifecycle.RequestRef(request); ok && ref.UID == uid {
-			w.wanted = true
+		ref, ok := lifecycle.RequestRef(request)
+		if !ok || ref.UID != uid {
+			continue
 		}
+		w.wanted = true
+		asked, admission := lifecycle.AskedAt(request)
+		if !admission {
+			w.byOthers = true
+			continue
+		}
+		w.byAdmission = append(w.byAdmission, eviction.AdmissionRequest{
+			Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: uid, Requester: request.Spec.Requester, Asked: asked,
+		})
 	}
 	for _, e := range evictions {
 		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid && lifecycle.Active(e, lifecycle.Responder) {
@@ -119,7 +131,10 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	if err != nil {
 		return 0, err
 	}
-	in := eviction.ResponderInput{Input: input, Wanted: w.wanted, Active: w.active}
+	in := eviction.ResponderInput{
+		Input: input, Wanted: w.wanted, Active: w.active,
+		Requests: w.byAdmission, OnlyAdmission: len(w.byAdmission) > 0 && !w.byOthers,
+	}
 	if policy != nil {
 		in.Heard = s.Act.Heard(policy)
 	}

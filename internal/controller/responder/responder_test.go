@@ -26,6 +26,12 @@ func TestAbout(t *testing.T) {
 			Target: api.EvictionRequestTarget{Pod: &api.EvictionRequestPodReference{Name: "db-0", UID: uid}},
 		}}
 	}
+	asked := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	refused := func(uid types.UID) *api.EvictionRequest {
+		r := request(uid)
+		r.Annotations, r.Spec.Requester = map[string]string{lifecycle.AskedAnnotation: asked.Format(time.RFC3339)}, "requester.usher.sh/jane"
+		return r
+	}
 	one, started := int64(1), metav1.Now()
 	evictionOf := func(uid types.UID, responder string, state api.ResponderStateType) *api.Eviction {
 		return &api.Eviction{
@@ -44,14 +50,17 @@ func TestAbout(t *testing.T) {
 		want      wish
 	}{
 		{name: "nobody"},
-		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: wish{wanted: true}},
-		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: wish{wanted: true, active: true}},
+		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: wish{wanted: true, byOthers: true}},
+		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: wish{wanted: true, byOthers: true, active: true}},
+		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: wish{wanted: true, byAdmission: []eviction.AdmissionRequest{{
+			Pod: snapshot.Key{Name: "db-0"}, UID: "now", Requester: "requester.usher.sh/jane", Asked: asked,
+		}}}},
 		{name: "our turn is over", evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateCanceled)}},
 		{name: "another pod of the name", requests: []*api.EvictionRequest{request("before")}, evictions: []*api.Eviction{evictionOf("before", lifecycle.Responder, api.ResponderStateActive)}},
 	}
 	for _, test := range tests {
-		if got := about(test.requests, test.evictions, "now"); got != test.want {
-			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		if diff := cmp.Diff(test.want, about(test.requests, test.evictions, "now"), cmp.AllowUnexported(wish{})); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
 		}
 	}
 }

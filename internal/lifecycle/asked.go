@@ -1,0 +1,33 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+)
+
+// AskedAnnotation is on requests that admission made in a caller's name: when the caller asked last, in RFC 3339.
+const AskedAnnotation = "usher.sh/asked"
+
+// AskedAt says when the caller asked last in whose name admission made the request; false if it did not make it. A time
+// that cannot be read is that of the request's creation.
+func AskedAt(r *api.EvictionRequest) (time.Time, bool) {
+	text, ok := r.Annotations[AskedAnnotation]
+	if !ok {
+		return time.Time{}, false
+	}
+	asked, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return r.CreationTimestamp.Time, true
+	}
+	return asked, true
+}
+
+// refused says whether somebody who wants the pod gone was refused by admission.
+func (t Target) refused() bool {
+	return slices.ContainsFunc(t.requests(), func(r *api.EvictionRequest) bool {
+		_, made := AskedAt(r)
+		return made && wants(r)
+	})
+}
