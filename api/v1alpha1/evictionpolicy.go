@@ -87,6 +87,13 @@ type MemberSelector struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=set
 	Controllers []string `json:"controllers,omitempty"`
+
+	// OnNodePressure says what becomes of the pod when its node has run short of something past a hard threshold and no
+	// other pod can help: it stays unless its verdict is Allowed (WhenAllowed), or it goes although it is blocked, with
+	// the reason written on it (LastResort).
+	// +optional
+	// +kubebuilder:default=WhenAllowed
+	OnNodePressure PressureMode `json:"onNodePressure,omitempty"`
 }
 
 // DeleteMeaning says what a caller's DELETE of a governed pod means.
@@ -98,6 +105,17 @@ type DeleteMeaning string
 const (
 	DeleteGuard DeleteMeaning = "Guard"
 	DeleteAllow DeleteMeaning = "Allow"
+)
+
+// PressureMode says whether a governed pod may be sacrificed when its node runs short.
+//
+// +kubebuilder:validation:Enum=WhenAllowed;LastResort
+type PressureMode string
+
+// The modes.
+const (
+	PressureWhenAllowed PressureMode = "WhenAllowed"
+	PressureLastResort  PressureMode = "LastResort"
 )
 
 // EvictionPolicyStatus is what Usher saw and did.
@@ -170,6 +188,10 @@ type Leaving struct {
 	Since metav1.Time `json:"since"`
 	// By is who was let through.
 	By string `json:"by"`
+	// LingerSeconds is how long after Since the member counts although its pod was seen gone: it was removed without
+	// waiting for its process to end.
+	// +optional
+	LingerSeconds int64 `json:"lingerSeconds,omitempty"`
 }
 
 // PreparationStatus is a step that makes a member safe to leave.
