@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"reflect"
 	"sync"
 	"time"
 
@@ -90,14 +91,24 @@ func (e *entry) known(wanted version, oldest, now time.Time) *eviction.Evidence 
 	return e.last
 }
 
-// land takes in what an observation has brought. One that was overtaken by another is dropped.
-func (e *entry) land(f *flight, now time.Time) {
+// land takes in what an observation has brought, and reports whether that is news. One that was overtaken by another is
+// dropped.
+func (e *entry) land(f *flight, now time.Time) (news bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.flight != f {
-		return
+		return false
 	}
+	news = e.last == nil || !sameWord(e.last, f.result)
 	e.flight, e.last, e.lasts, e.sent, e.ended = nil, f.result, f.version, f.sent, now
+	return news
+}
+
+// sameWord reports whether two observations say the same. The epoch counts: what was true before a member left decides
+// nothing after.
+func sameWord(a, b *eviction.Evidence) bool {
+	return a.Epoch == b.Epoch && a.Error == b.Error && a.Summary == b.Summary && reflect.DeepEqual(a.System, b.System) &&
+		reflect.DeepEqual(a.Members, b.Members) && reflect.DeepEqual(a.Shared, b.Shared)
 }
 
 // close ends the observation that is under way and lets go of the connection.

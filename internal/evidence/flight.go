@@ -112,8 +112,11 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 	evidence.Observed, evidence.Epoch = f.began, f.version.epoch
 	f.result = evidence
 	count(policy, evidence, k.config.Now())
-	e.land(f, time.Now())
+	news := e.land(f, time.Now())
 	close(f.done)
+	if news && k.config.Changed != nil {
+		k.config.Changed(policy)
+	}
 }
 
 // sentence says what went wrong in words that hold without knowing Go's.

@@ -27,6 +27,8 @@ type Config struct {
 	// is goes by the process's own clock, which does not.
 	Now func() time.Time
 	Log *slog.Logger
+	// Changed hears of a policy whose system says something new, if anybody cares. It must not block.
+	Changed func(policy *v1alpha1.EvictionPolicy)
 }
 
 // Keeper keeps the evidence of all policies. Its methods may be called by several goroutines at once.

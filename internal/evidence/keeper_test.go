@@ -99,6 +99,34 @@ func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 	})
 }
 
+func TestWhatASystemSaysAnewIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newStage(), &fakeSystem{}
+		k, p := w.keeper(), w.policy("a", s)
+		heard := 0
+		k.config.Changed = func(policy *v1alpha1.EvictionPolicy) {
+			if policy.UID == p.UID {
+				heard++
+			}
+		}
+		look := func(epoch int64, want int) {
+			t.Helper()
+			wait(2 * time.Second)
+			k.Evidence(t.Context(), p, epoch, time.Second)
+			synctest.Wait()
+			if heard != want {
+				t.Errorf("heard %d times, want %d", heard, want)
+			}
+		}
+		look(0, 1)
+		look(0, 1)
+		look(1, 2) // the same of another epoch
+		s.fails = errDown
+		look(1, 3)
+		look(1, 3)
+	})
+}
+
 func TestEvidenceOfAnotherSpecIsNotGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, before, after := newStage(), &fakeSystem{takes: time.Second}, &fakeSystem{takes: time.Second}
