@@ -57,10 +57,14 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer 
 	case eviction.Undo:
 		return g.undo(ctx, action)
 	case eviction.Evict:
-		return g.Writer.Do(ctx, drain.Action{
+		evict := drain.Action{
 			Kind: drain.Evict,
 			Pod:  &snapshot.Pod{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID},
-		})
+		}
+		if action.Grace > 0 {
+			evict.Grace = &action.Grace
+		}
+		return g.Writer.Do(ctx, evict)
 	case eviction.Request:
 		return AnswerOf(g.request(ctx, action))
 	case eviction.Withdraw:

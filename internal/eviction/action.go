@@ -21,9 +21,11 @@ type Action struct {
 	Status *v1alpha1.EvictionPolicyStatus
 	// Step is what Prepare and Undo ask the system for.
 	Step Preparation
-	// Pod and UID are whom Evict, Request, Withdraw and Report are about.
+	// Pod and UID are whom Evict, Request, Withdraw and Tell are about.
 	Pod snapshot.Key
 	UID types.UID
+	// Grace is the grace period that Evict asks for, 0 for the pod's own.
+	Grace time.Duration
 	// Requester is who asks, for Request and Withdraw.
 	Requester string
 	// Report is what a responder says.

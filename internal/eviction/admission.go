@@ -90,8 +90,8 @@ func Admit(in AdmissionInput) AdmissionResult {
 		return answerAsk(&in)
 	}
 	j := judgeEviction(in.Input)
-	if forced(&in) && j.role != nil && j.role.counted() && !j.idle() && !in.Pod.Terminating() {
-		j.force()
+	if in.forced() && j.role != nil && j.role.counted() && !j.idle() {
+		j.force(&in)
 	}
 	switch kind := excuse(&in, j); {
 	case kind != "":
@@ -116,8 +116,12 @@ func (in *AdmissionInput) by() string {
 // evidence from before it, but a note that fails stops nobody.
 func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: excuses[kind]}}
+	linger := in.linger()
+	if kind == ByKubelet {
+		linger = 0 // it has seen the process end
+	}
 	if !in.DryRun {
-		result.Actions = bestEffort(j.permit(in.by()))
+		result.Actions = bestEffort(j.permit(in.by(), linger))
 	}
 	return result
 }
@@ -125,7 +129,7 @@ func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 func (j *judgement) letThrough(in *AdmissionInput) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: LetThrough, Message: j.title() + " may leave"}}
 	if !in.DryRun {
-		result.Actions = j.permit(in.by())
+		result.Actions = j.permit(in.by(), 0)
 	}
 	return result
 }
@@ -139,7 +143,7 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 		Note:     Note{Kind: BrokenGlass, Message: warning},
 	}
 	if !in.DryRun {
-		result.Actions = bestEffort(j.permit(in.by()))
+		result.Actions = bestEffort(j.permit(in.by(), in.linger()))
 	}
 	return result
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -115,6 +116,17 @@ func TestAdmit(t *testing.T) {
 		"a router, by force": {
 			given: func(in *AdmissionInput) { in.Pod, in.Grace = toyPod("r1", "router"), &zero }, allow: true, note: LetThrough,
 		},
+		"its spec gives it no time": {given: func(in *AdmissionInput) { in.Pod.Grace = 0 }, note: Refused, acts: request},
+		"its spec gives it no time, the caller does": {
+			given: func(in *AdmissionInput) { in.Pod.Grace, in.Grace = 0, &short }, allow: true, note: LetThrough, acts: permit,
+		},
+		"its spec gives it no time, it is leaving": {
+			given: also(leaving, func(in *AdmissionInput) { in.Pod.Grace = 0 }), note: Refused,
+		},
+		"it may go and is leaving, by force": {given: also(leaving, func(in *AdmissionInput) { in.Grace = &zero }), note: Refused},
+		"it has ended, by force": {
+			given: func(in *AdmissionInput) { in.Pod.Phase, in.Grace = corev1.PodFailed, &zero }, allow: true, note: LetThrough,
+		},
 		"asked":          {given: func(in *AdmissionInput) { in.Ask, in.DryRun = AskEvict, true }, note: Asked},
 		"asked, refused": {given: also(undrained, func(in *AdmissionInput) { in.Ask = AskEvict }), note: Asked},
 		"asked nonsense": {given: func(in *AdmissionInput) { in.Ask = "dance" }, note: Asked},
@@ -215,6 +227,58 @@ func TestPermit(t *testing.T) {
 	want.Status.Leaving[0].By, want.Status.Leaving[0].Since = several, metav1.NewTime(noon.Add(time.Minute))
 	if diff := cmp.Diff(want.Status, action.Status); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Whoever removes a pod by force and may: the member counts for as long as its process may run.
+func TestPermitOfForcedRemoval(t *testing.T) {
+	const sa = "system:serviceaccount:kube-system:"
+	zero := int64(0)
+	glass := func(in *AdmissionInput) {
+		in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+	}
+	for name, c := range map[string]struct {
+		given func(*AdmissionInput)
+		want  time.Duration // 0: no permit
+	}{
+		"broken glass": {glass, permitLife + 30*time.Second},
+		"broken glass, it is leaving": {func(in *AdmissionInput) {
+			glass(in)
+			in.Pod = terminating(in.Pod)
+		}, permitLife + 30*time.Second},
+		"its controller": {func(in *AdmissionInput) { in.User = sa + "statefulset-controller" }, permitLife + 30*time.Second},
+		"its controller, by the pod's spec": {func(in *AdmissionInput) {
+			in.User, in.Grace, in.Pod.Grace = sa+"statefulset-controller", nil, 0
+		}, permitLife},
+		"its controller, it has ended": {func(in *AdmissionInput) {
+			in.User, in.Pod.Phase = sa+"statefulset-controller", corev1.PodSucceeded
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wish(t)
+			in.Verb, in.Grace = VerbDelete, &zero
+			c.given(&in)
+			got := Admit(in)
+			if !got.Allow || (len(got.Actions) > 0) != (c.want > 0) {
+				t.Fatalf("%+v", got)
+			}
+			if len(got.Actions) == 0 {
+				return
+			}
+			if entry := got.Actions[0].Status.Leaving[0]; entry.LingerSeconds != int64(c.want.Seconds()) {
+				t.Errorf("it lingers %d s, want %s", entry.LingerSeconds, c.want)
+			}
+		})
+	}
+	in := wish(t)
+	in.Verb, in.User, in.Groups, in.Grace = VerbDelete, "system:node:node-a", []string{"system:nodes"}, &zero
+	if entry := Admit(in).Actions[0].Status.Leaving[0]; entry.LingerSeconds != 0 {
+		t.Errorf("its kubelet has seen it end, and it lingers %d s", entry.LingerSeconds)
+	}
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon)}
+	in.Policies[0].Status.Leaving[0].LingerSeconds = 7
+	if entry := Admit(in).Actions[0].Status.Leaving[0]; entry.LingerSeconds != 7 {
+		t.Errorf("renewed, it lingers %d s", entry.LingerSeconds)
 	}
 }
 

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"slices"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
@@ -59,7 +60,7 @@ func excuse(in *AdmissionInput, j *judgement) NoteKind {
 		return NotGoverned
 	case in.Verb == VerbDelete && byMachinery(in) != "":
 		return byMachinery(in)
-	case in.Pod.Terminating() && !forced(in):
+	case in.Pod.Terminating() && !in.forced():
 		return AlreadyLeaving
 	case in.Verb != VerbDelete || j.entry == nil || slices.Contains(evictors, in.User):
 		return ""
@@ -73,14 +74,30 @@ func excuse(in *AdmissionInput, j *judgement) NoteKind {
 
 // force blocks what takes the pod's object away while its process still runs: it would count as gone, and the next member
 // could go, while the system still sees it serving and its controller may start it a second time.
-func (j *judgement) force() {
-	j.block(forcedRemoval())
+func (j *judgement) force(in *AdmissionInput) {
+	j.block(forcedRemoval(in.Grace == nil))
 	if j.verdict.Answer == Allowed {
 		j.verdict.Answer = Blocked
 	}
 }
 
-func forced(in *AdmissionInput) bool { return in.Grace != nil && *in.Grace == 0 }
+// forced reports whether the pod's object would go at once. Where the caller says nothing, the pod's own grace period
+// counts.
+func (in *AdmissionInput) forced() bool {
+	if in.Grace != nil {
+		return *in.Grace == 0
+	}
+	return in.Pod.Grace == 0
+}
+
+// linger is how long the member may go on after its pod was removed by force: the kubelet gives its process the pod's own
+// time once it has seen that the object is gone.
+func (in *AdmissionInput) linger() time.Duration {
+	if !in.forced() {
+		return 0
+	}
+	return in.Pod.Grace + permitLife
+}
 
 // byMachinery recognises the parts of Kubernetes that end pods as their work.
 func byMachinery(in *AdmissionInput) NoteKind {

@@ -76,7 +76,7 @@ func compiled(t testing.TB, spec *v1alpha1.EvictionPolicySpec) *Policy {
 func toyPod(name, role string) *snapshot.Pod {
 	return &snapshot.Pod{
 		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Node: "node-a", Phase: corev1.PodRunning, Ready: true,
-		Labels: map[string]string{"role": role, v1alpha1.PolicyLabel: "db"}, Created: noon.Add(-time.Hour),
+		Labels: map[string]string{"role": role, v1alpha1.PolicyLabel: "db"}, Created: noon.Add(-time.Hour), Grace: 30 * time.Second,
 		Owner: snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"},
 	}
 }

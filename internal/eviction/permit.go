@@ -22,20 +22,24 @@ const (
 )
 
 // permit writes down that the pod may go. It is written anew for each request, even where one stands already: the write
-// is what proves that the status judged upon is the newest. Renewing leaves the epoch as it is.
-func (j *judgement) permit(by string) []Action {
-	if j.entry == nil || j.entry.role == nil || j.in.Pod.Terminating() || !j.entry.role.counted() || j.idle() {
+// is what proves that the status judged upon is the newest. Renewing leaves the epoch as it is. A member that lingers was
+// removed without waiting for its end; that is written down even of one that is terminating, which counts only as long as
+// its pod is there.
+func (j *judgement) permit(by string, linger time.Duration) []Action {
+	if j.entry == nil || j.entry.role == nil || !j.entry.role.counted() || j.idle() || (j.in.Pod.Terminating() && linger == 0) {
 		return nil
 	}
 	status := statusOf(j.policy)
 	entry := v1alpha1.Leaving{
 		UID: j.in.Pod.UID, Pod: j.in.Pod.Name, Member: j.verdict.Member, Role: j.entry.role.declared.Name,
-		Since: moment(j.in.Now), By: by,
+		Since: moment(j.in.Now), By: by, LingerSeconds: int64(linger / time.Second),
 	}
 	if at := permitOf(status.Leaving, entry.UID); at >= 0 {
-		if former := &status.Leaving[at]; former.By != by && j.in.Now.Sub(former.Since.Time) < permitLife {
+		former := &status.Leaving[at]
+		if former.By != by && j.in.Now.Sub(former.Since.Time) < permitLife {
 			entry.By = several
 		}
+		entry.LingerSeconds = max(entry.LingerSeconds, former.LingerSeconds)
 		status.Leaving[at] = entry
 	} else {
 		status.Leaving = append(status.Leaving, entry)

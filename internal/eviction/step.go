@@ -43,6 +43,8 @@ const (
 	askAgain = 10 * time.Second
 	// askRefused is the same for a system that has said that asking again will not help.
 	askRefused = 5 * time.Minute
+	// leastGrace is what a pod gets whose spec gives it no time: so that its object stays until its process was seen to end.
+	leastGrace = time.Second
 	// heartbeat keeps the responder's entry alive while nothing changes.
 	heartbeat = 3 * time.Minute
 )
@@ -96,11 +98,15 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 	if !in.Active {
 		return nil
 	}
-	permit := j.permit(usher)
+	permit := j.permit(usher, 0)
 	if j.verdict.Answer != Allowed {
 		permit = bestEffort(permit)
 	}
-	return append(permit, Action{Kind: Evict, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " may leave"})
+	evict := Action{Kind: Evict, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " may leave"}
+	if in.Pod.Grace == 0 {
+		evict.Grace = leastGrace
+	}
+	return append(permit, evict)
 }
 
 // hold tells what keeps the pod and has its member prepared.

@@ -109,6 +109,18 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// A pod whose spec gives it no time would be gone before its process has ended.
+func TestStepGivesTime(t *testing.T) {
+	for own, want := range map[time.Duration]time.Duration{0: time.Second, 30 * time.Second: 0} {
+		in := wanted(t)
+		in.Pod.Grace = own
+		actions := Step(in).Actions
+		if last := actions[len(actions)-1]; last.Kind != Evict || last.Grace != want {
+			t.Errorf("a pod with %s: %s with a grace period of %s, want %s", own, last.Kind, last.Grace, want)
+		}
+	}
+}
+
 func TestBegin(t *testing.T) {
 	in := wanted(t)
 	in.Evidence.Members["m-s0"]["drained"] = false

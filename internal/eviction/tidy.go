@@ -109,10 +109,11 @@ type tidier struct {
 // that is on its way.
 func (t *tidier) permit(entry v1alpha1.Leaving) {
 	age := t.in.Now.Sub(entry.Since.Time)
+	linger := time.Duration(entry.LingerSeconds) * time.Second
 	sight := t.in.Sights[entry.UID]
 	pod := t.pods[entry.UID]
 	switch {
-	case sight == SeenGone:
+	case sight == SeenGone && (linger == 0 || age >= linger):
 		t.crossOut(entry.Pod + " is gone")
 		return
 	case sight == SeenStaying && age >= permitLife:
@@ -123,6 +124,8 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 		entry.Since = moment(t.in.Now)
 		t.changed = append(t.changed, "the permit of "+entry.Pod+" is from the future")
 		t.look(t.in.Now.Add(permitLife))
+	case sight == SeenGone:
+		t.look(entry.Since.Add(linger))
 	case sight == "" && (pod == nil || (!pod.Terminating() && age >= permitLife)):
 		t.doubt(entry.UID, entry.Pod)
 	case age < permitLife:

@@ -17,6 +17,13 @@ func untidy(t testing.TB) TidyInput {
 	return TidyInput{Now: noon, Policy: in.Policies[0], Pods: in.Peers, Wanted: map[types.UID]bool{}, WantedKnown: true}
 }
 
+// lingers is a permit whose pod was removed by force.
+func lingers(since time.Time) v1alpha1.Leaving {
+	entry := leaves("s1", "store", since)
+	entry.LingerSeconds = 180
+	return entry
+}
+
 func TestTidyPermits(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry   v1alpha1.Leaving
@@ -36,6 +43,10 @@ func TestTidyPermits(t *testing.T) {
 		"young, gone":                           {entry: leaves("s1", "store", noon), sight: SeenGone, out: true},
 		"young, gone, and the cache is behind":  {entry: leaves("s1", "store", noon), pod: func(*snapshot.Pod) {}, sight: SeenGone, out: true},
 		"young, it stays":                       {entry: leaves("s1", "store", noon), sight: SeenStaying, next: permitLife},
+		"gone by force":                         {entry: lingers(noon), sight: SeenGone, next: 3 * time.Minute},
+		"gone by force, over":                   {entry: lingers(noon.Add(-3 * time.Minute)), sight: SeenGone, out: true},
+		"gone by force, in the future":          {entry: lingers(noon.Add(time.Hour)), sight: SeenGone, renewed: true, next: permitLife},
+		"by force, it stays":                    {entry: lingers(noon.Add(-permitLife)), sight: SeenStaying, out: true},
 		"from the future":                       {entry: leaves("s1", "store", noon.Add(time.Hour)), pod: func(*snapshot.Pod) {}, renewed: true, next: permitLife},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,13 +74,19 @@ func notAMember(member string) Blocker {
 	}
 }
 
-func forcedRemoval() Blocker {
-	return Blocker{
+// forcedRemoval: byItself says that nobody asked for it but the pod's own spec.
+func forcedRemoval(byItself bool) Blocker {
+	b := Blocker{
 		Reason:  ForcedRemoval,
 		Message: "a grace period of 0 would take the pod away while its process still runs, and the next member could go meanwhile; it waits for an eviction that gives it time",
 		WayOut:  "leave out --grace-period=0 and --force, or break the glass",
 		Retry:   lookAgain,
 	}
+	if byItself {
+		b.Message = "its spec has terminationGracePeriodSeconds 0: " + b.Message
+		b.WayOut = "give it time, as with --grace-period=30, or let Usher evict it: usher evict"
+	}
+	return b
 }
 
 func sharedID(member string, pods []string) Blocker {
