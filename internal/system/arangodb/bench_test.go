@@ -2,6 +2,7 @@ package arangodb
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,9 +64,10 @@ func (b *bench) compile() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, role := range roles {
+	b.spec.Roles = pageRoles(b.t)
+	for _, role := range slices.Concat(roles, b.spec.Roles) {
 		b.spec.Members = append(b.spec.Members, v1alpha1.MemberSelector{
-			Role: role.Name, ID: "pod.labels.member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role.Name}},
+			Role: role.Name, ID: "pod.labels.member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": strings.TrimPrefix(role.Name, "arangodb-")}},
 		})
 	}
 	policy, problems := eviction.Compile(&b.spec, roles, Kind().Schema, Kind().Steps)
@@ -92,7 +94,7 @@ func (b *bench) evidence(ids ...string) *eviction.Evidence {
 // input is a member that is judged by this evidence.
 func (b *bench) input(role, id string, evidence *eviction.Evidence) eviction.Input {
 	pod := &snapshot.Pod{
-		Namespace: "db", Name: "pod-" + id, UID: types.UID("uid-" + id), Node: "n1", Labels: map[string]string{"role": "arangodb-" + role, "member": id},
+		Namespace: "db", Name: "pod-" + id, UID: types.UID("uid-" + id), Node: "n1", Labels: map[string]string{"role": role, "member": id},
 	}
 	return eviction.Input{
 		Now: b.now, Pod: pod, Evidence: evidence,
@@ -108,13 +110,6 @@ func (b *bench) evict(role, id string) eviction.Verdict {
 func (b *bench) replace(role, id string) eviction.Verdict {
 	b.t.Helper()
 	return eviction.JudgeReplace(b.input(role, id, b.evidence(id)))
-}
-
-func (b *bench) replaceDeleted(role, id string) eviction.Verdict {
-	b.t.Helper()
-	in := b.input(role, id, b.evidence(id))
-	in.Deleted = true
-	return eviction.JudgeReplace(in)
 }
 
 func (b *bench) step(name, id string) eviction.Preparation {

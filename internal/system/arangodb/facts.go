@@ -68,6 +68,7 @@ func (s *sight) addShards(facts eviction.Facts, id string) {
 	use := s.state.Usage(id)
 	facts["shards"], facts["shardsHeld"] = list(use.Planned), list(use.Current)
 	facts["leads"], facts["onlyHere"] = list(use.Leads), list(use.Alone)
+	facts["neededForWrites"] = list(s.state.NeededForWrites(id))
 	facts["drained"] = cleaned && len(use.Planned) == 0 && len(use.Current) == 0
 }
 

@@ -74,6 +74,7 @@ var Schema = eviction.Schema{
 		{Name: "shardsHeld", Type: eviction.Strings, Doc: "dbservers: shards that it holds in sync"},
 		{Name: "leads", Type: eviction.Strings, Doc: "dbservers: shards that it leads, by plan or in fact"},
 		{Name: "onlyHere", Type: eviction.Strings, Doc: "dbservers: shards that it leads or holds in sync and no other server could take over at once, each with the reason"},
+		{Name: "neededForWrites", Type: eviction.Strings, Doc: "dbservers: shards that could take no writes while it is away"},
 		{Name: "cleaned", Type: eviction.Bool, Doc: "dbservers: it counts as cleaned out and gets no shards"},
 		{Name: "drained", Type: eviction.Bool, Doc: "dbservers: it is cleaned out, and no shard is on it by plan or in fact"},
 		{Name: "room", Type: eviction.Int, Doc: "dbservers: how many others may hold shards"},

@@ -2,84 +2,14 @@ package arangodb
 
 import (
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/arangodb/arangosim"
 )
-
-// conformance cases have the numbers of the specification that this follows.
-type conformance struct {
-	name    string
-	sim     func() *arangosim.Cluster
-	role    string
-	member  string
-	arrange func(*testing.T, *bench)
-	evict   []string // reasons of the blockers; nil: allowed
-	replace []string
-	// deleted: what replace says once the pod is known to be gone; only where it differs.
-	deleted []string
-	never   bool
-	needed  []string
-	// evictOnly: the case says nothing on replacement.
-	evictOnly, replaceOnly bool
-}
-
-func (c conformance) check(t *testing.T) {
-	t.Helper()
-	b := newBench(t, c.sim())
-	if c.arrange != nil {
-		c.arrange(t, b)
-	}
-	if !c.replaceOnly {
-		verdict := b.evict(c.role, c.member)
-		c.compare(t, "evict", verdict, c.evict)
-		var needed []string
-		for _, step := range verdict.Needed {
-			needed = append(needed, step.Name)
-		}
-		if diff := cmp.Diff(c.needed, needed); diff != "" {
-			t.Errorf("steps needed (-want +got):\n%s", diff)
-		}
-	}
-	if !c.evictOnly {
-		c.compare(t, "replace", b.replace(c.role, c.member), c.replace)
-		if c.deleted != nil {
-			c.compare(t, "replace once deleted", b.replaceDeleted(c.role, c.member), c.deleted)
-		}
-	}
-}
-
-func (c conformance) compare(t *testing.T, what string, verdict eviction.Verdict, want []string) {
-	t.Helper()
-	answer := eviction.Allowed
-	switch {
-	case len(want) > 0 && c.never:
-		answer = eviction.Never
-	case len(want) > 0:
-		answer = eviction.Blocked
-	}
-	if want == nil {
-		want = []string{}
-	}
-	if diff := cmp.Diff(want, reasons(verdict)); diff != "" || verdict.Answer != answer {
-		t.Errorf("%s: answer %s, want %s; reasons (-want +got):\n%s", what, verdict.Answer, answer, diff)
-	}
-	for _, blocker := range verdict.Blockers {
-		t.Logf("%s: %s: %s [%s]", what, blocker.Reason, blocker.Message, blocker.WayOut)
-	}
-}
-
-func run(t *testing.T, cases []conformance, each ...func(*conformance)) {
-	t.Helper()
-	for _, c := range cases {
-		for _, change := range each {
-			change(&c)
-		}
-		t.Run(c.name, c.check)
-	}
-}
 
 func down(t *testing.T, b *bench) {
 	t.Helper()
@@ -88,19 +18,40 @@ func down(t *testing.T, b *bench) {
 	}
 }
 
-func TestStateless(t *testing.T) {
-	run(t, []conformance{
+func statelessCases() []numbered {
+	return cases([]conformance{
 		{name: "1 image-ID pod, API down", sim: plain, role: "image-id", member: "whatever", arrange: down},
 		{name: "2 coordinator, agency down", sim: plain, role: "coordinator", member: "CRDN-a", arrange: down},
+		{name: "1 image-ID pod, another one leaves", sim: plain, role: "image-id", member: "whatever", given: othersLeave},
 		{name: "4 syncmaster", sim: plain, role: "syncmaster", member: "x"},
 		{name: "5 syncworker", sim: plain, role: "syncworker", member: "x", arrange: down},
 	})
+}
+
+// othersLeave lets two more pods of the role be on their way.
+func othersLeave(in *eviction.Input) {
+	for _, name := range []string{"first", "second"} {
+		pod := *in.Pod
+		pod.Name, pod.UID, pod.Deletion = name, types.UID(name), in.Now
+		in.Peers = append(in.Peers, &pod)
+	}
 }
 
 // plain is a cluster whose three dbservers each lead a shard with one follower in sync.
 func plain() *arangosim.Cluster {
 	c := cluster(3)
 	c.AddCollection("c", 2, []string{prmrA, prmrB}, []string{prmrB, prmrC}, []string{prmrC, prmrA})
+	return c
+}
+
+// alike is a cluster with two collections of one shard that are distributed alike, where PRMR-b has the one and PRMR-c the other.
+func alike() *arangosim.Cluster {
+	c := cluster(3)
+	c.AddCollection("c", 3, []string{prmrA, prmrB, prmrC})
+	c.AddCollection("d", 3, []string{prmrA, prmrB, prmrC})
+	c.Set("Plan/Collections/_system/d/distributeShardsLike", "c")
+	c.Set("Current/Collections/_system/c/sc0/servers", []any{prmrA, prmrB})
+	c.Set("Current/Collections/_system/d/sd0/servers", []any{prmrA, prmrC})
 	return c
 }
 
@@ -126,6 +77,18 @@ func both(arrangements ...func(*testing.T, *bench)) func(*testing.T, *bench) {
 		for _, arrange := range arrangements {
 			arrange(t, b)
 		}
+	}
+}
+
+// now makes it so late for us.
+func now(text string) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		t.Helper()
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.now = at
 	}
 }
 
@@ -169,11 +132,11 @@ func failedJob(at string) map[string]any {
 	return failed
 }
 
-func TestDBServerEviction(t *testing.T) {
+func dbserverEvictions() []numbered {
 	elsewhere := shards(2, []string{prmrB, prmrC})
 	led := shards(2, []string{prmrA, prmrB})
 	follows := shards(2, []string{prmrB, prmrA})
-	run(t, []conformance{
+	return cases([]conformance{
 		{name: "8 cleaned out, in no shard", sim: elsewhere, arrange: set("Target/CleanedServers", []any{prmrA})},
 		{name: "8 cleaned out, still in Current", sim: elsewhere, evict: []string{"NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrB, prmrC, prmrA))},
 		{name: "8 cleaned out, still leads in Current", sim: elsewhere, evict: []string{"LeadsShards", "NotDrained"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), current("sc0", prmrA, prmrB))},
@@ -195,10 +158,13 @@ func TestDBServerEviction(t *testing.T) {
 			name: "14 job of an older failure, new one runs", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
 			arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"), "Target/ToDo/8", job("cleanOutServer", prmrA)),
 		},
-		{name: "15 job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
+		{name: "job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
 		{name: "16 job unknown", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished", nil, "Target/Failed", nil, "Target/ToDo", nil, "Target/Pending", nil)},
 		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), ticks(2))},
 		{name: "19 never joined: unknown is unsafe", sim: led, member: "PRMR-z", evict: []string{"MemberUnknown"}},
+		{name: "22 its node is cordoned: cleaned out all the same", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, given: func(in *eviction.Input) {
+			in.Node = &snapshot.Node{Name: "n1", Unschedulable: true}
+		}},
 		{name: "25 resignation finished, still leads alone", sim: shards(1, []string{prmrA}), evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: resigned},
 		{name: "26 supervision in maintenance", sim: led, evict: []string{"LeadsShards", "NotDrained", "SupervisionMaintenance"}, arrange: func(_ *testing.T, b *bench) { b.sim.SetMaintenance(true) }},
 		{name: "28 three dbservers, three copies", sim: shards(3, []string{prmrA, prmrB, prmrC}), evict: []string{"LeadsShards", "NoCapacity", "NotDrained"}},
@@ -211,16 +177,28 @@ func TestDBServerEviction(t *testing.T) {
 	}, dbserver, evictOnly)
 }
 
-func TestDBServerReplacement(t *testing.T) {
-	run(t, []conformance{
+func dbserverReplacements() []numbered {
+	return cases([]conformance{
 		{name: "29 leads nothing, follower out of sync", sim: shards(2, []string{prmrB, prmrA}), arrange: current("sc0", prmrB)},
-		{name: "30 leads, follower in sync", sim: shards(2, []string{prmrA, prmrB})},
+		{name: "leads, follower in sync", sim: shards(2, []string{prmrA, prmrB})},
 		{name: "31 leads, follower not in Current", sim: shards(2, []string{prmrA, prmrB}), arrange: current("sc0", prmrA), replace: []string{"NoFollowerInSync"}},
 		{name: "32 one shard is fine, another has one copy", sim: shards(2, []string{prmrA, prmrB}, []string{prmrA}), replace: []string{"NoFollowerInSync"}},
 		{name: "34 follower in sync and FAILED", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b/Status", "FAILED"), replace: []string{"NoFollowerInSync"}},
 		{name: "34 follower in sync and BAD", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b/Status", "BAD"), replace: []string{"NoFollowerInSync"}},
 		{name: "34 follower of unknown health", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b", nil), replace: []string{"NoFollowerInSync"}},
 		{name: "35 not reported yet", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Current/Collections/_system/c/sc0", nil, "Current/Collections/_system/d", map[string]any{}), replace: []string{"NoFollowerInSync"}},
+		{name: "37 dead, in no shard", sim: shards(2, []string{prmrB, prmrC}), arrange: both(kill(prmrA), ticks(6))},
+		{name: "38 dead, leads the only copy", sim: shards(1, []string{prmrA}), arrange: both(kill(prmrA), ticks(6)), replace: []string{"NoFollowerInSync"}},
+		{name: "38 dead, led what another leads by now", sim: shards(2, []string{prmrA, prmrB}), arrange: both(kill(prmrA), ticks(6))},
+		{name: "dead, still planned to lead, a follower could", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-a/Status", "FAILED")},
+		{name: "dead, follows a healthy leader", sim: shards(2, []string{prmrB, prmrA}), arrange: both(kill(prmrA), ticks(6))},
+		{name: "41 cleaned out", sim: shards(2, []string{prmrB, prmrC}), arrange: set("Target/CleanedServers", []any{prmrA})},
+		{name: "leads, and the follower in sync is not planned", sim: shards(2, []string{prmrA, prmrB}), arrange: current("sc0", prmrA, prmrC), replace: []string{"NoFollowerInSync"}},
+		{name: "leads a satellite that is everywhere", sim: shards(0, []string{prmrA, prmrB, prmrC})},
+		{name: "leads, the follower in sync is not among the candidates", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Current/Collections/_system/c/sc0/failoverCandidates", []any{prmrA}), replace: []string{"NoFollowerInSync"}},
+		{name: "leads, the follower is in maintenance", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Current/MaintenanceDBServers/PRMR-b/Mode", "maintenance"), replace: []string{"NoFollowerInSync"}},
+		{name: "leads, a job holds the follower", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/DBServers/PRMR-b", "955430"), replace: []string{"NoFollowerInSync"}},
+		{name: "leads two that are distributed alike, and each has another follower", sim: alike, replace: []string{"NoFollowerInSync"}},
 		{name: "leads in Current only, not planned any more", sim: shards(2, []string{prmrB, prmrC}), arrange: current("sc0", prmrA), replace: []string{"NoFollowerInSync"}},
 		{name: "the last good copy, of a leader that has failed", sim: shards(2, []string{prmrB, prmrA}), arrange: set("Supervision/Health/PRMR-b/Status", "FAILED"), replace: []string{"NoFollowerInSync"}},
 		{name: "leader has resigned and nobody leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: both(set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA}), current("sc0", "_"+prmrB, prmrA))},

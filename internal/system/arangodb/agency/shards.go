@@ -16,10 +16,24 @@ type Shard struct {
 	// Current are the servers that hold all of it, the leader first, as the leader reports; Reported: it has.
 	Current  []string
 	Reported bool
+	// Candidates are those of Current that may take over, where the leader says so; nil: it does not, and all may.
+	Candidates []string
+	// WriteConcern is how many servers a write must reach, as its collection says; Copies is the replication factor, 0: not
+	// said, or one on every server.
+	WriteConcern, Copies int
+
+	// kin are the shards at the same place in collections that are distributed alike: they change their leader together.
+	kin kinship
 }
 
 // Name is DATABASE/COLLECTION/SHARD.
-func (s Shard) Name() string { return s.Database + "/" + s.Collection + "/" + s.ID }
+func (s *Shard) Name() string { return s.Database + "/" + s.Collection + "/" + s.ID }
+
+// kinship is a database, the collection that others are distributed like, and a shard's place in it.
+type kinship struct {
+	database, like string
+	place          int
+}
 
 // shardKey is a shard's place in the tree: database, id of the collection, id.
 type shardKey [3]string
@@ -35,11 +49,23 @@ func (s *State) addPlanned(r *root, shards map[shardKey]Shard) {
 	for db, collections := range r.Arango.Plan.Collections {
 		for id, c := range collections {
 			s.MaxReplication = max(s.MaxReplication, int(c.ReplicationFactor))
-			for shard, servers := range c.Shards {
-				shards[shardKey{db, id, shard}] = Shard{Database: db, Collection: cmp.Or(c.Name, id), ID: shard, Plan: servers}
+			for place, shard := range c.inOrder() {
+				shards[shardKey{db, id, shard}] = Shard{
+					Database: db, Collection: cmp.Or(c.Name, id), ID: shard, Plan: c.Shards[shard],
+					WriteConcern: cmp.Or(c.WriteConcern, c.MinReplication, 1), Copies: int(c.ReplicationFactor),
+					kin: kinship{db, cmp.Or(c.Like, id), place},
+				}
 			}
 		}
 	}
+}
+
+// inOrder are a collection's shards by the number in their ids, which is how ArangoDB finds those of other collections that
+// belong to them.
+func (c *collection) inOrder() []string {
+	return slices.SortedFunc(maps.Keys(c.Shards), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(strings.TrimPrefix(a, "s")), number(strings.TrimPrefix(b, "s"))), strings.Compare(a, b))
+	})
 }
 
 func addCurrent(r *root, shards map[shardKey]Shard) {
@@ -52,6 +78,9 @@ func addCurrent(r *root, shards map[shardKey]Shard) {
 					known = Shard{Database: db, Collection: id, ID: shard}
 				}
 				known.Current, known.Reported = c.Servers, true
+				if c.Candidates != nil {
+					known.Candidates = *c.Candidates
+				}
 				shards[key] = known
 			}
 		}
@@ -70,7 +99,9 @@ type Usage struct {
 // Usage returns what a server has to do with shards.
 func (s *State) Usage(server string) Usage {
 	var u Usage
-	for _, shard := range s.Shards {
+	kin := s.families()
+	for i := range s.Shards {
+		shard := &s.Shards[i]
 		holds := slices.ContainsFunc(shard.Current, is(server))
 		leading := leads(shard.Plan, server) || leads(shard.Current, server)
 		if slices.ContainsFunc(shard.Plan, is(server)) {
@@ -82,7 +113,10 @@ func (s *State) Usage(server string) Usage {
 		if leading {
 			u.Leads = append(u.Leads, shard.Name())
 		}
-		if why := s.alone(shard, server); why != "" && (holds || leading) {
+		if !holds && !leading {
+			continue
+		}
+		if why := s.alone(shard, kin[shard.kin], server); why != "" {
 			u.Alone = append(u.Alone, fmt.Sprintf("%s (%s)", shard.Name(), why))
 		}
 	}
@@ -95,31 +129,6 @@ func leads(servers []string, server string) bool {
 
 func is(server string) func(string) bool {
 	return func(other string) bool { return bare(other) == server }
-}
-
-// alone says why no other server could take the shard over at once, "" if one could: it is planned, in sync, and the
-// supervision finds it good.
-func (s *State) alone(shard Shard, server string) string {
-	if !shard.Reported {
-		return "its state is not reported yet"
-	}
-	why := "no other server is planned for it"
-	for _, planned := range shard.Plan {
-		other := bare(planned)
-		if other == server {
-			continue
-		}
-		// One that has resigned stands in Current with an underscore and does not count: it takes no writes.
-		switch inSync, status := slices.Contains(shard.Current, other), s.Servers[other].Status; {
-		case !inSync:
-			why = other + " is not in sync"
-		case status == Good:
-			return ""
-		default:
-			why = fmt.Sprintf("%s is %s", other, cmp.Or(status, "of unknown health"))
-		}
-	}
-	return why
 }
 
 // Room returns how many servers could hold shards if this one may not, and how many the collections need at least.

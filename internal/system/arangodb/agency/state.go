@@ -13,9 +13,9 @@ import (
 // Paths are what Parse needs of the agency, for one transaction of one read.
 var Paths = []string{
 	"/arango/Plan/Collections", "/arango/Plan/DBServers", "/arango/Plan/Coordinators",
-	"/arango/Plan/Singles", "/arango/Plan/AsyncReplication",
-	"/arango/Current/Collections", "/arango/Current/ServersRegistered",
-	"/arango/Supervision/Health", "/arango/Supervision/Maintenance",
+	"/arango/Plan/Singles", "/arango/Plan/AsyncReplication", "/arango/Plan/Databases",
+	"/arango/Current/Collections", "/arango/Current/ServersRegistered", "/arango/Current/MaintenanceDBServers",
+	"/arango/Supervision/Health", "/arango/Supervision/Maintenance", "/arango/Supervision/DBServers",
 	"/arango/Target/CleanedServers", "/arango/Target/ToBeCleanedServers", "/arango/Target/FailedServers",
 	"/arango/Target/MapUniqueToShortID",
 	"/arango/Target/ToDo", "/arango/Target/Pending", "/arango/Target/Finished", "/arango/Target/Failed",
@@ -27,6 +27,11 @@ type State struct {
 	DBServers, Coordinators, Singles []string
 	// Cleaned, ToBeCleaned and Failed are ids of servers that get no shards.
 	Cleaned, ToBeCleaned, Failed []string
+	// InMaintenance and Held are ids of servers that take over no shard for now: their owner has said so, or a job is at work
+	// on them.
+	InMaintenance, Held []string
+	// Databases are the names of those that are planned.
+	Databases []string
 	// Servers is what is known of each server, by id.
 	Servers map[string]Server
 	// Shards are all of Plan and Current, sorted by name.
@@ -66,14 +71,17 @@ type root struct {
 			Coordinators     object[json.RawMessage]
 			Singles          object[json.RawMessage]
 			AsyncReplication object[json.RawMessage]
+			Databases        object[json.RawMessage]
 		}
 		Current struct {
-			Collections       object[object[object[current]]]
-			ServersRegistered object[json.RawMessage]
+			Collections          object[object[object[current]]]
+			ServersRegistered    object[json.RawMessage]
+			MaintenanceDBServers object[json.RawMessage]
 		}
 		Supervision struct {
 			Health      object[health]
 			Maintenance json.RawMessage
+			DBServers   object[json.RawMessage]
 		}
 		Target struct {
 			CleanedServers, ToBeCleanedServers list
@@ -87,11 +95,15 @@ type root struct {
 type collection struct {
 	Name              string       `json:"name"`
 	ReplicationFactor factor       `json:"replicationFactor"`
+	WriteConcern      int          `json:"writeConcern"`
+	MinReplication    int          `json:"minReplicationFactor"` // what versions before 3.6 call writeConcern
+	Like              string       `json:"distributeShardsLike"`
 	Shards            object[list] `json:"shards"`
 }
 
 type current struct {
-	Servers list `json:"servers"`
+	Servers    list  `json:"servers"`
+	Candidates *list `json:"failoverCandidates"`
 }
 
 type health struct {
@@ -119,6 +131,7 @@ func (r *root) state() (*State, error) {
 	s := &State{
 		DBServers: ids(plan.DBServers), Coordinators: ids(plan.Coordinators), Singles: ids(plan.Singles),
 		Cleaned: sorted(target.CleanedServers), ToBeCleaned: sorted(target.ToBeCleanedServers), Failed: ids(target.FailedServers),
+		InMaintenance: ids(r.Arango.Current.MaintenanceDBServers), Held: ids(r.Arango.Supervision.DBServers), Databases: ids(plan.Databases),
 		Servers:     map[string]Server{},
 		PlanKnown:   len(plan.Collections) > 0,
 		Maintenance: present(r.Arango.Supervision.Maintenance),

@@ -157,7 +157,7 @@ func (c *Cluster) AddCollection(name string, replication int, shards ...[]string
 	for i, servers := range shards {
 		id := fmt.Sprintf("s%s%d", name, i)
 		planned[id] = anys(servers)
-		reported[id] = map[string]any{"servers": anys(servers), "error": false}
+		reported[id] = map[string]any{"servers": anys(servers), "failoverCandidates": anys(servers), "error": false}
 		key := shardKey("_system", name, id)
 		c.acked[key] = 1
 		for _, server := range servers {

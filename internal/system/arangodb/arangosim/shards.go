@@ -17,6 +17,10 @@ func (p place) current() string {
 	return "Current/Collections/" + p.db + "/" + p.collection + "/" + p.shard + "/servers"
 }
 
+func (p place) candidates() string {
+	return strings.TrimSuffix(p.current(), "servers") + "failoverCandidates"
+}
+
 // places are all planned shards, in order.
 func (c *Cluster) places() []place {
 	var all []place
@@ -45,11 +49,17 @@ func (c *Cluster) maintain() {
 	for _, at := range c.places() {
 		plan, current := c.tree.strings(at.plan()), c.tree.strings(at.current())
 		if next := c.step(at.key(), plan, slices.Clone(current)); !slices.Equal(next, current) {
-			c.tree.set(at.current(), anys(next))
-			c.written()
+			c.report(at, next)
 		}
 		c.drop(at.key(), plan)
 	}
+}
+
+// report lets a shard's leader say who has everything, and who may take over: the same, but for one that has resigned.
+func (c *Cluster) report(at place, servers []string) {
+	c.tree.set(at.current(), anys(servers))
+	c.tree.set(at.candidates(), anys(bares(servers)))
+	c.written()
 }
 
 // step returns who holds a shard after one step.
@@ -128,12 +138,15 @@ func (c *Cluster) Write(shard string) bool {
 		return false
 	}
 	reached := slices.DeleteFunc(slices.Clone(current), func(server string) bool { return !c.isUp(server) })
+	concern, _ := c.tree.get("Plan/Collections/" + at.db + "/" + at.collection + "/writeConcern").(int)
+	if len(reached) < concern {
+		return false
+	}
 	if len(reached) < len(current) {
 		if !c.agencyWorks() {
 			return false
 		}
-		c.tree.set(at.current(), anys(reached))
-		c.written()
+		c.report(at, reached)
 	}
 	c.acknowledge(shard, plan[0])
 	for _, server := range reached {
