@@ -1,6 +1,89 @@
 package pressure
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Why a pod is never evicted.
+const (
+	ExemptStatic   = "static pod"
+	ExemptMirror   = "mirror pod"
+	ExemptCritical = "critical priority"
+)
+
+const (
+	sourceAnnotation  = "kubernetes.io/config.source"
+	sourceAPI         = "api"
+	criticalPriority  = 2_000_000_000
+	nodeCriticalClass = "system-node-critical"
+	defaultGrace      = 30 * time.Second // the apiserver's default
+)
 
 // PodOf returns all that an API object says of a pod; Usage is left to those who measure.
-func PodOf(p *corev1.Pod) Pod { return Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID} }
+func PodOf(p *corev1.Pod) Pod {
+	out := Pod{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID,
+		QoS: QoSOf(p), Exempt: exempt(p), Requests: requestsOf(p), Containers: containersOf(p),
+		Grace: defaultGrace, DaemonSet: ofDaemonSet(p),
+	}
+	if p.Spec.Priority != nil {
+		out.Priority = *p.Spec.Priority
+	}
+	out.NodeCritical = out.Exempt != "" && p.Spec.PriorityClassName == nodeCriticalClass
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
+		out.Grace = time.Duration(*s) * time.Second
+	}
+	out.Policy, out.Governed = p.Labels[v1alpha1.PolicyLabel]
+	if p.DeletionTimestamp != nil {
+		out.Terminating = true
+		if s := p.DeletionGracePeriodSeconds; s != nil {
+			out.Grace = time.Duration(*s) * time.Second
+		}
+		// The timestamp is when the pod has to be gone.
+		out.DeletedAt = p.DeletionTimestamp.Add(-out.Grace)
+	}
+	return out
+}
+
+func exempt(p *corev1.Pod) string {
+	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+	source, known := p.Annotations[sourceAnnotation]
+	switch {
+	case mirror:
+		return ExemptMirror
+	case known && source != sourceAPI:
+		return ExemptStatic
+	case p.Spec.Priority != nil && *p.Spec.Priority >= criticalPriority:
+		return ExemptCritical
+	}
+	return ""
+}
+
+func ofDaemonSet(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(p)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+func containersOf(p *corev1.Pod) []Container {
+	var out []Container
+	add := func(c *corev1.Container, init bool) {
+		requests := c.Resources.Requests
+		out = append(out, Container{
+			Name: c.Name, Init: init, Sidecar: init && restartable(c),
+			MemoryRequest: requests.Memory().Value(), DiskRequest: requests.StorageEphemeral().Value(),
+			OOMRequest: oomRequest(p, c), Usage: -1,
+		})
+	}
+	for i := range p.Spec.InitContainers {
+		add(&p.Spec.InitContainers[i], true)
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i], false)
+	}
+	return out
+}

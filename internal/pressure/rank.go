@@ -1,5 +1,11 @@
 package pressure
 
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
 // Order is the name of a way to put pods in order.
 type Order string
 
@@ -29,22 +35,67 @@ type Ranked struct {
 	Why string `json:"why"`
 }
 
-// Rule names what puts a pod before the next one.
-type Rule string
-
-// The rules.
-const (
-	RuleNoStats     Rule = "NoStats"     // nothing is known of what it uses
-	RuleClass       Rule = "Class"       // its QoS class is lower
-	RuleOverRequest Rule = "OverRequest" // it uses more than it requested, the next does not
-	RulePriority    Rule = "Priority"    // its priority is lower
-	RuleOverage     Rule = "Overage"     // it is further over its request
-	RuleConsumption Rule = "Consumption" // it uses more
-	RuleDaemonSet   Rule = "DaemonSet"   // the next would be back on the node at once
-	RuleName        Rule = "Name"        // all else is equal
-	RuleLast        Rule = "Last"        // there is no next
-)
+// ExemptGuaranteed says why Guaranteed pods are passed over in order qos.
+const ExemptGuaranteed = "guaranteed, and others are left"
 
 // Rank returns all pods in the order in which they would go when a signal is short, first goes first. The order is total
-// and does not depend on that of pods.
-func Rank(o Order, s Signal, node Node, pods []Pod) []Ranked { return nil }
+// and does not depend on that of pods. Pods that are passed over keep their place and say why.
+func Rank(o Order, s Signal, node Node, pods []Pod) []Ranked { return rank(o, s, node, pods, nil) }
+
+// rank is Rank where some pods are passed over for reasons of their own, by UID.
+func rank(o Order, s Signal, node Node, pods []Pod, passed map[types.UID]string) []Ranked {
+	entries := make([]entry, len(pods))
+	for i := range pods {
+		entries[i] = entry{pod: &pods[i], standing: measure(s, node.Layout, &pods[i])}
+		entries[i].passed = passed[pods[i].UID]
+		if pods[i].Exempt != "" {
+			entries[i].passed = pods[i].Exempt
+		}
+	}
+	alone := onlyGuaranteed(entries)
+	keys := keysOf(o, s, alone)
+	slices.SortFunc(entries, func(a, b entry) int {
+		c, _ := compare(keys, a, b)
+		return c
+	})
+	if o != OrderKubelet && s.Resource() == resourceMemory && !alone && !node.Daemons.over() {
+		protect(entries)
+	}
+	return describe(s, keys, entries)
+}
+
+// entry is a pod on its way to its place.
+type entry struct {
+	standing
+
+	pod    *Pod
+	passed string
+}
+
+// onlyGuaranteed reports whether no pod of a lower class is left that could go instead.
+func onlyGuaranteed(entries []entry) bool {
+	return !slices.ContainsFunc(entries, func(e entry) bool { return e.passed == "" && !e.pod.guaranteed() })
+}
+
+// protect passes over Guaranteed pods that stay within their request: it is not their consumption.
+func protect(entries []entry) {
+	for i := range entries {
+		if e := &entries[i]; e.passed == "" && e.pod.guaranteed() && !e.exceeds() {
+			e.passed = ExemptGuaranteed
+		}
+	}
+}
+
+func describe(s Signal, keys []key, entries []entry) []Ranked {
+	out := make([]Ranked, len(entries))
+	for i, e := range entries {
+		r := Ranked{Pod: *e.pod, Usage: e.usage, Request: e.request, Over: e.over(), Exempt: e.passed, Rule: RuleLast, Why: "no pod is after it"}
+		if i+1 < len(entries) {
+			next := entries[i+1]
+			_, r.Rule = compare(keys, e, next)
+			r.Why = why(s, r.Rule, e, next)
+		}
+		out[i] = r
+	}
+	return out
+}

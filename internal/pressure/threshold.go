@@ -67,13 +67,8 @@ func (t Threshold) MetWithReclaim(r Reading) bool {
 	return limit.CmpInt64(r.Available) > 0
 }
 
-// key tells thresholds of one configuration apart.
-func (t Threshold) key() string {
-	if t.Hard() {
-		return string(t.Signal) + " hard"
-	}
-	return string(t.Signal) + " soft"
-}
+// key tells the thresholds of one configuration apart.
+func (t Threshold) key() string { return string(t.Signal) + " " + t.Kind() + " " + t.Below.String() }
 
 // Kind returns "hard" or "soft".
 func (t Threshold) Kind() string {

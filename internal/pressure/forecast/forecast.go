@@ -1,0 +1,140 @@
+// Package forecast answers: who goes first on a node, whatever it runs short of, and what is due as things stand?
+//
+// It decides nothing of its own: each answer is what pressure.Step does once the signal in question has fallen.
+package forecast
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/internal/pressure"
+)
+
+// Input is one look at a node.
+type Input struct {
+	Now    time.Time
+	Node   pressure.Node
+	Pods   []pressure.Pod
+	Config pressure.Config
+	Order  pressure.Order
+}
+
+// Forecast is who goes first.
+type Forecast struct {
+	Order pressure.Order
+	// Signals are those that were measured or have a threshold, memory first.
+	Signals []Signal
+	// Focus is the signal that is furthest below a threshold or nearest to one; nil where nothing was measured.
+	Focus *Signal
+	// Ranking is the order in which pods go when Focus is short.
+	Ranking []pressure.Ranked
+	// Conditions and Taints are those that the readings bring, whatever the node itself reports.
+	Conditions []corev1.NodeConditionType
+	Taints     []corev1.Taint
+	// Skipped are signals with a threshold on which nothing can be decided.
+	Skipped []pressure.Skipped
+	// OOM is whom the kernel would take, first goes first.
+	OOM []pressure.OOM
+}
+
+// Signal is how a node stands with something it can run short of.
+type Signal struct {
+	Name pressure.Signal
+	// Reading is nil where it was not measured.
+	Reading *pressure.Reading
+	// Levels are its thresholds, the hard one first.
+	Levels []Level
+}
+
+// Level is how a signal stands with one of its thresholds.
+type Level struct {
+	Threshold pressure.Threshold
+	// Limit is the threshold in the signal's unit.
+	Limit int64
+	// Headroom is by how much the signal is above it; below 0, the threshold is met.
+	Headroom int64
+	// First is who goes once the threshold is met and its grace has passed; nil: nobody, and Skipped says why if
+	// anything but a lack of pods does.
+	First   *pressure.Victim
+	Reclaim []pressure.Reclaim
+}
+
+// Met reports whether the signal is below the threshold now.
+func (l Level) Met() bool { return l.Headroom < 0 }
+
+// Of makes the forecast. The error is that of the thresholds.
+func Of(in Input) (Forecast, error) {
+	thresholds, err := in.Config.Thresholds()
+	if err != nil {
+		return Forecast{}, fmt.Errorf("reading the thresholds: %w", err)
+	}
+	thresholds = pressure.ForLayout(thresholds, in.Node.Layout)
+	_, now := pressure.State{}.Step(in.step(in.Now, in.Node, thresholds))
+	f := Forecast{
+		Order: in.Order, Signals: in.signals(thresholds), Conditions: now.Conditions, Taints: now.Taints,
+		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, in.Pods),
+	}
+	if f.Focus = focus(f.Signals); f.Focus != nil {
+		f.Ranking = pressure.Rank(in.Order, f.Focus.Name, in.Node, in.Pods)
+	}
+	return f, nil
+}
+
+func (in Input) step(now time.Time, node pressure.Node, thresholds []pressure.Threshold) pressure.Input {
+	return pressure.Input{Now: now, Node: node, Pods: in.Pods, Thresholds: thresholds, Config: in.Config, Order: in.Order}
+}
+
+func (in Input) signals(thresholds []pressure.Threshold) []Signal {
+	var found []Signal
+	for _, name := range pressure.Signals() {
+		s := Signal{Name: name}
+		if reading, measured := in.Node.Readings[name]; measured {
+			s.Reading = &reading
+		}
+		for _, t := range thresholds {
+			if t.Signal == name {
+				s.Levels = append(s.Levels, in.level(t, s.Reading))
+			}
+		}
+		if s.Reading != nil || len(s.Levels) > 0 {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (in Input) level(t pressure.Threshold, r *pressure.Reading) Level {
+	l := Level{Threshold: t}
+	if r == nil {
+		return l
+	}
+	l.Limit = t.Below.Of(r.Capacity)
+	l.Headroom = r.Available - l.Limit
+	out := in.fallen(t, pressure.Reading{Available: min(r.Available, l.Limit-1), Capacity: r.Capacity})
+	l.First, l.Reclaim = out.Victim, out.Reclaim
+	return l
+}
+
+// fallen is what is done about one threshold when its signal reads so from now until its grace has passed.
+func (in Input) fallen(t pressure.Threshold, r pressure.Reading) pressure.Output {
+	var state pressure.State
+	var out pressure.Output
+	for _, after := range moments(t) {
+		now := in.Now.Add(after)
+		r.At = now
+		node := in.Node
+		node.Readings = map[pressure.Signal]pressure.Reading{t.Signal: r}
+		state, out = state.Step(in.step(now, node, []pressure.Threshold{t}))
+	}
+	return out
+}
+
+// moments are when to look for a threshold to be met and then due.
+func moments(t pressure.Threshold) []time.Duration {
+	if t.Hard() {
+		return []time.Duration{0}
+	}
+	return []time.Duration{0, t.Grace}
+}
