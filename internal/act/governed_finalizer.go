@@ -51,5 +51,8 @@ func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 		return err
 	}
 	g.Book.Learn(changed)
+	if hold && !slices.Contains(changed.Finalizers, UndoFinalizer) {
+		return fmt.Errorf("the apiserver took the finalizer %s and did not keep it: somebody's admission webhook takes it off", UndoFinalizer)
+	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 	case answer.Code == drain.Conflict:
 		return soon, s.Gatherer.Refresh(ctx, refused.Policy)
 	case refused.Kind == eviction.Evict && answer.Code == drain.Gone:
-		return soon, nil
+		return lostRace, nil
 	case refused.Kind == eviction.Evict:
 		return s.refused(ctx, input, step, answer)
 	}
@@ -31,7 +31,21 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 	if refused.Kind == eviction.Prepare || refused.Kind == eviction.Undo {
 		return s.next(step), nil // what the system said is heard by the next step
 	}
-	return 0, fmt.Errorf("%s for pod %s: %s: %s", refused.Kind, key, answer.Code, answer.Message)
+	return s.stuck(ctx, input, refused, answer)
+}
+
+// afterRefusal is when a write is tried again that was refused: whoever refuses it will hardly think better of it sooner.
+const afterRefusal = 10 * time.Second
+
+// stuck says that nothing goes on, and why: without a word the eviction would look forgotten, and be taken from Usher.
+func (s *shell) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer drain.Answer) (time.Duration, error) {
+	message := fmt.Sprintf("Usher cannot write down that %s, so nothing goes on; tried again in %s: %s: %s",
+		refused.Why, afterRefusal, answer.Code, answer.Message)
+	told := s.Act.Do(ctx, eviction.Action{Kind: eviction.Tell, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
+	if told.Code != drain.Accepted {
+		return 0, fmt.Errorf("%s for pod %s: %s: %s", refused.Kind, input.Pod.Key(), answer.Code, answer.Message)
+	}
+	return afterRefusal, nil
 }
 
 // next is when to look again if nothing happens: when the decision says so, and in time for the next heartbeat.

@@ -2,6 +2,7 @@ package responder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
@@ -24,6 +24,8 @@ import (
 const (
 	// soon is when to look again after somebody else has written the policy in between.
 	soon = 50 * time.Millisecond
+	// lostRace is how long the watch gets to deliver that a pod is gone.
+	lostRace = time.Second
 	// patience is how long a system may keep a worker waiting for evidence.
 	patience = 5 * time.Second
 )
@@ -55,51 +57,18 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 	if pod != nil {
 		uid = pod.UID
 	}
-	if err := s.farewell(ctx, key.NamespacedName, uid, evictions); err != nil {
-		return reconcile.Result{}, err
-	}
+	unsaid := s.farewell(ctx, key.NamespacedName, uid, evictions)
 	if pod == nil {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, unsaid
 	}
 	after, err := s.serve(ctx, pod, fresh, about(requests, evictions, uid))
-	return reconcile.Result{RequeueAfter: after}, err
+	return reconcile.Result{RequeueAfter: after}, errors.Join(unsaid, err)
 }
 
-// wish is who wants a pod gone, and whether it is Usher's turn.
-type wish struct {
-	wanted      bool
-	active      bool
-	byAdmission []eviction.AdmissionRequest
-	byOthers    bool
-}
-
-func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) wish {
-	var w wish
-	for _, request := range requests {
-		ref, ok := lifecycle.RequestRef(request)
-		if !ok || ref.UID != uid {
-			continue
-		}
-		w.wanted = true
-		asked, admission := lifecycle.AskedAt(request)
-		if !admission {
-			w.byOthers = true
-			continue
-		}
-		w.byAdmission = append(w.byAdmission, eviction.AdmissionRequest{
-			Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: uid, Requester: request.Spec.Requester, Asked: asked,
-		})
-	}
-	for _, e := range evictions {
-		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid && lifecycle.Active(e, lifecycle.Responder) {
-			w.active = true
-		}
-	}
-	return w
-}
-
-// farewell completes Usher's entry in the evictions of pods that are gone: another has the name now, or none.
+// farewell completes Usher's entry in the evictions of pods that are gone: another has the name now, or none. An entry that
+// cannot be completed keeps nobody else waiting.
 func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, evictions []*api.Eviction) error {
+	var failed []error
 	for _, e := range evictions {
 		ref, ok := lifecycle.EvictionRef(e)
 		if !ok || ref.UID == now || !lifecycle.Active(e, lifecycle.Responder) {
@@ -110,10 +79,10 @@ func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, e
 			Report: eviction.Report{Message: "the pod is gone", Completed: true},
 		})
 		if answer.Code != drain.Accepted {
-			return fmt.Errorf("completing eviction %s: %s: %s", e.Name, answer.Code, answer.Message)
+			failed = append(failed, fmt.Errorf("completing eviction %s: %s: %s", e.Name, answer.Code, answer.Message))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // serve does the next step for a pod, and returns when to look again.
@@ -142,13 +111,12 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	if policy != nil && policy.DeletionTimestamp != nil {
 		step.Actions = withoutSteps(step.Actions) // they are being taken back, so that the policy can go
 	}
+	step, ready, err := s.hold(ctx, policy, step)
+	if err != nil || !ready {
+		return soon, err
+	}
 	s.tell(pod, step)
 	s.tellNode(pod, step)
-	if policy != nil && begins(step.Actions) {
-		if answer := s.Act.HoldPolicy(ctx, policy, true); answer.Code != drain.Accepted || !holds(policy) {
-			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))
-		}
-	}
 	return s.carryOut(ctx, input, step)
 }
 
@@ -160,20 +128,6 @@ func (s *shell) policy(ctx context.Context, input eviction.Input) (*v1alpha1.Evi
 	}
 	policy, err := s.Gatherer.Book.Policy(ctx, claims[0].Policy)
 	return policy, client.IgnoreNotFound(err)
-}
-
-func begins(actions []eviction.Action) bool {
-	return slices.ContainsFunc(actions, func(a eviction.Action) bool { return a.Kind == eviction.Begin })
-}
-
-func withoutSteps(actions []eviction.Action) []eviction.Action {
-	return slices.DeleteFunc(actions, func(a eviction.Action) bool {
-		return a.Kind == eviction.Begin || a.Kind == eviction.Prepare
-	})
-}
-
-func holds(policy *v1alpha1.EvictionPolicy) bool {
-	return slices.Contains(policy.Finalizers, act.UndoFinalizer)
 }
 
 func (s *shell) requests(ctx context.Context, namespace string) ([]*api.EvictionRequest, error) {

@@ -38,7 +38,6 @@ type Options struct {
 type shell struct {
 	Options
 	client   client.Client
-	live     client.Reader
 	events   events.EventRecorder
 	attempts *attempts
 	// What was said on pods, and on their nodes.
@@ -50,7 +49,7 @@ const workers = 5
 // Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of pods.
 func Setup(mgr ctrl.Manager, o Options) error {
 	s := &shell{
-		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-responder"),
+		Options: o, client: mgr.GetClient(), events: mgr.GetEventRecorder("usher-responder"),
 		attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("responder").
@@ -67,20 +66,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 func podOf(_ context.Context, o client.Object) []reconcile.Request {
-	if ref, ok := refOf(o); ok {
+	if ref, ok := lifecycle.RefOf(o); ok {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}}
 	}
 	return nil
-}
-
-func refOf(o client.Object) (lifecycle.Ref, bool) {
-	switch o := o.(type) {
-	case *api.EvictionRequest:
-		return lifecycle.RequestRef(o)
-	case *api.Eviction:
-		return lifecycle.EvictionRef(o)
-	}
-	return lifecycle.Ref{}, false
 }
 
 // onlyGoverned leaves out the pods of namespaces that have nothing to do with Usher, which are most.

@@ -1,0 +1,108 @@
+package responder
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"usher.sh/usher/internal/act"
+)
+
+func TestAPreparationBeginsOnceThePolicyIsHeld(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{})
+	for range 3 {
+		if _, err := r.look(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy := r.policy(t)
+	if !holds(policy) || len(policy.Status.Preparations) != 1 || r.database.prepared != 1 {
+		t.Errorf("finalizers %v, preparations %v, the system was asked %d times", policy.Finalizers, policy.Status.Preparations, r.database.prepared)
+	}
+	if said := r.told(t, "pod-9-db-0"); !strings.Contains(said, "it holds data") {
+		t.Errorf("the eviction says %q", said)
+	}
+}
+
+// A policy engine or a schema may refuse the finalizer, or take it off without a word. Nothing is prepared then, people read
+// why, and nobody is asked twenty times a second.
+func TestAPolicyThatCannotBeHeld(t *testing.T) {
+	for name, patched := range map[string]func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error{
+		"refused": func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return forbidden("no finalizers here")
+		},
+		"taken off": func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+			if err := c.Patch(ctx, o, p); err != nil {
+				return err
+			}
+			o.SetFinalizers(nil)
+			return c.Update(ctx, o)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			patches := 0
+			r := newRig(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+				patches++
+				return patched(ctx, c, o, p, options...)
+			}})
+			for range 3 {
+				result, err := r.look(t)
+				if err != nil || result.RequeueAfter < afterRefusal-time.Second || result.RequeueAfter > afterRefusal {
+					t.Errorf("looks again in %s, %v", result.RequeueAfter, err)
+				}
+			}
+			said := r.told(t, "pod-9-db-0")
+			for _, part := range []string{"it holds data", "cannot be held", act.UndoFinalizer} {
+				if !strings.Contains(said, part) {
+					t.Errorf("the eviction says %q, without %q", said, part)
+				}
+			}
+			if policy := r.policy(t); len(policy.Status.Preparations) > 0 || r.database.prepared > 0 {
+				t.Errorf("prepared %d times, %v", r.database.prepared, policy.Status.Preparations)
+			}
+			if patches != 3 {
+				t.Errorf("asked for the finalizer %d times in 3 looks", patches)
+			}
+		})
+	}
+}
+
+func TestAPermitThatCannotBeWrittenIsTold(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		return forbidden("the status is ours")
+	}})
+	r.database.empty = true
+	result, err := r.look(t)
+	if err != nil || result.RequeueAfter != afterRefusal {
+		t.Errorf("looks again in %s, %v", result.RequeueAfter, err)
+	}
+	if said := r.told(t, "pod-9-db-0"); !strings.Contains(said, "the status is ours") {
+		t.Errorf("the eviction says %q", said)
+	}
+}
+
+// The entry of a pod that is gone may not be writable any more; the one that has its name now is served all the same.
+func TestAFarewellKeepsNobodyWaiting(t *testing.T) {
+	refused := interceptor.Funcs{SubResourceApply: func(ctx context.Context, c client.Client, resource string, o runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+		if named, ok := o.(interface{ GetName() string }); ok && named.GetName() == "pod-1-db-0" {
+			return forbidden("the entry is closed")
+		}
+		return c.SubResource(resource).Apply(ctx, o, options...)
+	}}
+	r := newRig(t, refused, servedEviction("pod-1-db-0", "before"), servedEviction("pod-2-db-0", "earlier"))
+	_, err := r.look(t)
+	if err == nil || !strings.Contains(err.Error(), "the entry is closed") {
+		t.Errorf("error %v, want the refusal, so that it is tried again", err)
+	}
+	if said := r.told(t, "pod-2-db-0"); said != "the pod is gone" {
+		t.Errorf("the next of the dead is told %q", said)
+	}
+	if policy := r.policy(t); !holds(policy) {
+		t.Error("the pod that has the name now is not served")
+	}
+}

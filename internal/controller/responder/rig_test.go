@@ -1,0 +1,153 @@
+package responder
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/system"
+)
+
+// database says of each member whether it is empty, and empties it when it is asked to.
+type database struct {
+	empty    bool
+	prepared int
+}
+
+func (d *database) Observe(_ context.Context, members []system.Member) (*eviction.Evidence, error) {
+	said := &eviction.Evidence{Members: map[string]eviction.Facts{}}
+	for _, m := range members {
+		said.Members[m.ID] = eviction.Facts{"empty": d.empty}
+	}
+	return said, nil
+}
+
+func (d *database) Prepare(context.Context, eviction.Preparation) error      { d.prepared++; return nil }
+func (d *database) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
+func (d *database) Close()                                                   {}
+
+// rig is the responder over a store in which db-0 is wanted gone and it is Usher's turn.
+type rig struct {
+	store    client.Client
+	database *database
+	shell    *shell
+}
+
+func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *rig {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0", UID: "now", Labels: map[string]string{"app": "db", v1alpha1.PolicyLabel: "db"}},
+		Spec:       corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(30))},
+	}
+	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "now"}
+	objects = append(objects, pod, newPolicy(), lifecycle.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
+		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).Build()
+	r := &rig{store: store, database: &database{}}
+	kind := system.Kind{
+		Name: "etcd", Schema: eviction.Schema{Member: []eviction.Field{{Name: "empty", Type: eviction.Bool}}}, Steps: map[string]string{"Drain": "empty it"},
+		Open: func(*v1alpha1.System, system.Access) (system.System, error) { return r.database, nil },
+	}
+	kinds := func(string) (system.Kind, bool) { return kind, true }
+	book := governed.NewBook(store, kinds, nil)
+	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	r.shell = &shell{
+		Options: Options{
+			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
+			Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
+		},
+		client: store, events: events.NewFakeRecorder(100), attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
+	}
+	return r
+}
+
+func newPolicy() *v1alpha1.EvictionPolicy {
+	return &v1alpha1.EvictionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db", UID: "policy", Generation: 1},
+		Spec: v1alpha1.EvictionPolicySpec{
+			System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: []string{"http://db"}}}},
+			Members: []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}},
+			Roles: []v1alpha1.Role{{
+				Name: "node", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+				Evict: v1alpha1.Evict{
+					Rules:   []v1alpha1.Rule{{Name: "empty", Reason: "HoldsData", Expression: "member.empty == true", Message: "it holds data"}},
+					Prepare: []v1alpha1.Preparation{{Name: "Drain", When: "member.empty != true", Message: "it is being emptied"}},
+				},
+				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+			}},
+		},
+	}
+}
+
+// servedEviction is an Eviction of db-0 in which it is Usher's turn.
+func servedEviction(name string, uid types.UID) *api.Eviction {
+	return &api.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name, UID: types.UID(name)},
+		Spec:       api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: uid}}},
+		Status: api.EvictionStatus{
+			ObservedGeneration: new(int64(1)),
+			TargetResponders:   []api.TargetResponder{{Name: lifecycle.Responder, State: api.ResponderStateActive}},
+			Responders:         []api.ResponderStatus{{Name: lifecycle.Responder, StartTime: &metav1.Time{Time: time.Now().Add(-time.Minute)}}},
+		},
+	}
+}
+
+func (r *rig) look(t *testing.T) (reconcile.Result, error) {
+	t.Helper()
+	return r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "db", Name: "db-0"}})
+}
+
+// told is what Usher's entry in an Eviction says.
+func (r *rig) told(t *testing.T, name string) string {
+	t.Helper()
+	var e api.Eviction
+	if err := r.store.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: name}, &e); err != nil {
+		t.Fatal(err)
+	}
+	if entry := lifecycle.Entry(&e, lifecycle.Responder); entry != nil && entry.Message != nil {
+		return *entry.Message
+	}
+	return ""
+}
+
+func (r *rig) policy(t *testing.T) *v1alpha1.EvictionPolicy {
+	t.Helper()
+	var policy v1alpha1.EvictionPolicy
+	if err := r.store.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: "db"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	return &policy
+}
+
+func forbidden(what string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Group: "usher.sh", Resource: "evictionpolicies"}, "db", apierrors.NewBadRequest(what))
+}
