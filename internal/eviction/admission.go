@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,8 +43,10 @@ type AdmissionResult struct {
 	Allow bool
 	// Code is the HTTP status of a refusal: 429, or 400 for a question that cannot be understood.
 	Code int32
-	// Message, Causes and RetryAfter go into the refusal's status.
+	// Message, Causes and RetryAfter go into the refusal's status; Done is to be added to Message once the actions were
+	// carried out.
 	Message    string
+	Done       string
 	Causes     []metav1.StatusCause
 	RetryAfter time.Duration
 	// Warnings go to the caller of what is allowed.
@@ -66,6 +69,7 @@ type NoteKind string
 // The kinds.
 const (
 	NotGoverned    NoteKind = "NotGoverned"    // no policy claims the pod
+	NoSuchPod      NoteKind = "NoSuchPod"      // there is none of the name
 	Asked          NoteKind = "Asked"          // the verdict was asked for
 	LetThrough     NoteKind = "LetThrough"     // the verdict allows it
 	Refused        NoteKind = "Refused"        // the verdict does not
@@ -156,6 +160,8 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 			Kind: Request, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: in.User,
 			Why: in.User + " was refused and may ask again",
 		}}
+		result.Done = fmt.Sprintf("the wish is noted: Usher evicts the pod itself once it may go, unless %s does not ask again within %d minutes "+
+			"(usher evictions lists it, kubectl delete evictionrequest takes it back)", in.User, int(requestLife.Minutes()))
 	}
 	return result
 }

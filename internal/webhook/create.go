@@ -16,7 +16,6 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -82,7 +81,7 @@ func (h *creation) claims(ctx context.Context, pod *snapshot.Pod) ([]eviction.Cl
 
 // mark sets the label by which admission of a DELETE finds the pod.
 func mark(pod *corev1.Pod, policy string) []jsonpatch.Operation {
-	value := act.PolicyLabelValue(policy)
+	value := eviction.LabelValue(policy)
 	switch {
 	case pod.Labels[v1alpha1.PolicyLabel] == value:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -115,26 +116,63 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 	if err != nil {
 		return eviction.AdmissionResult{}, nil, err
 	}
+	var excused *eviction.AdmissionResult
 	var refused drain.Answer
 	for range mostTries {
 		result, err := h.consider(ctx, w, &subject)
 		if err != nil {
-			return result, subject.Pod, err
+			return settled(excused, subject.Pod, err)
 		}
 		var at eviction.Action
-		if at, refused = h.act(ctx, w, result.Actions); refused.Code == drain.Accepted || !result.Allow {
-			return result, subject.Pod, nil
+		if at, refused = h.act(ctx, w, insistent(result.Actions)); refused.Code == drain.Accepted || !result.Allow {
+			return confirmed(result, refused), subject.Pod, nil
+		}
+		if excuses(&result) {
+			excused = &result
+		}
+		if excused != nil && refused.Code != drain.Conflict {
+			return *excused, subject.Pod, nil
 		}
 		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
-			return result, subject.Pod, err
+			return settled(excused, subject.Pod, err)
 		}
 	}
-	return eviction.AdmissionResult{}, subject.Pod, fmt.Errorf("the permit could not be written down: %s", refused.Message)
+	return settled(excused, subject.Pod, fmt.Errorf("the permit could not be written down: %s", refused.Message))
+}
+
+// excuses reports whether it is let through whatever becomes of its actions. They are tried again all the same while they
+// only meet others' writes: a leave that is not written down does not keep the next member.
+func excuses(result *eviction.AdmissionResult) bool {
+	return result.Allow && !slices.ContainsFunc(result.Actions, func(a eviction.Action) bool { return !a.BestEffort })
+}
+
+func insistent(actions []eviction.Action) []eviction.Action {
+	all := slices.Clone(actions)
+	for i := range all {
+		all[i].BestEffort = false
+	}
+	return all
+}
+
+// settled is the end where not everything could be done: what is excused goes all the same.
+func settled(excused *eviction.AdmissionResult, pod *corev1.Pod, err error) (eviction.AdmissionResult, *corev1.Pod, error) {
+	if excused != nil {
+		return *excused, pod, nil
+	}
+	return eviction.AdmissionResult{}, pod, err
+}
+
+// confirmed adds to a refusal what was done about it.
+func confirmed(result eviction.AdmissionResult, answer drain.Answer) eviction.AdmissionResult {
+	if !result.Allow && answer.Code == drain.Accepted && result.Done != "" {
+		result.Message += "; " + result.Done
+	}
+	return result
 }
 
 // subject finds the pod, in the cache if that will do.
 func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error) {
-	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == askReplace}
+	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == eviction.AskReplace}
 	if w.old != nil {
 		return subject, nil
 	}
@@ -150,17 +188,22 @@ func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error
 
 // consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
 // another has by now, and an eviction without a UID means that other; one whose policies are behind as well would call a
-// governed pod nobody's, and only the pod's label tells. So whatever is let through is looked at afresh.
+// governed pod nobody's, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
+// breaks the glass, may be others by now under the same UID. So whatever is let through is looked at afresh, but for a dry
+// run, which lets nothing go.
 func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	if !w.means(subject.Pod) {
-		return noSuchPod, nil
+		return w.misses(subject.Pod), nil
 	}
 	result, err := h.decide(ctx, w, *subject)
-	if err != nil || !result.Allow || subject.Fresh {
+	if err != nil || !result.Allow || subject.Fresh || w.dryRun {
 		return result, err
 	}
-	if err := h.refresh(ctx, w, subject); err != nil || !w.means(subject.Pod) {
-		return noSuchPod, err
+	if err := h.refresh(ctx, w, subject); err != nil {
+		return eviction.AdmissionResult{}, err
+	}
+	if !w.means(subject.Pod) {
+		return w.misses(subject.Pod), nil
 	}
 	return h.decide(ctx, w, *subject)
 }
@@ -168,17 +211,24 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 // means reports whether the caller means this pod.
 func (w *wish) means(pod *corev1.Pod) bool { return pod != nil && (w.uid == "" || w.uid == pod.UID) }
 
+// misses answers a wish about a pod that is not the one of that name. A UID is checked by the server, which has better
+// words. Where there is no pod at all the server must not look again: it may find one that was created this moment, and
+// evict it unjudged.
+func (w *wish) misses(pod *corev1.Pod) eviction.AdmissionResult {
+	if pod != nil {
+		return eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NotGoverned, Message: "another pod was meant"}}
+	}
+	message := fmt.Sprintf("pods %q not found", w.pod.Name)
+	return eviction.AdmissionResult{
+		Code: http.StatusNotFound, Message: message, Note: eviction.Note{Kind: eviction.NoSuchPod, Message: message},
+	}
+}
+
 func (h *leaving) refresh(ctx context.Context, w *wish, subject *governed.Subject) (err error) {
 	subject.Pod, err = h.Facts.FreshPod(ctx, w.pod)
 	subject.Fresh = true
 	return err
 }
-
-// askReplace is the value of AskAnnotation that asks for the verdict on a replacement.
-const askReplace = "replace"
-
-// noSuchPod leaves it to the server to say so, which it does in better words.
-var noSuchPod = eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NotGoverned, Message: "there is no such pod"}}
 
 func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
 	input, err := h.Facts.Input(ctx, subject)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,8 +41,10 @@ type world struct {
 	broken   error                  // of every read
 	delay    time.Duration
 	conflict int // how many writes of the status meet a conflict
-	did      []string
-	events   []string
+	// Nothing of a policy can be written, or read again.
+	unwritable, unreadable bool
+	did                    []string
+	events                 []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -118,20 +121,34 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 // Refresh implements Facts.
 func (w *world) Refresh(context.Context, snapshot.Key) error {
 	w.did = append(w.did, "refresh")
+	if w.unreadable {
+		return errors.New("no answer")
+	}
 	return nil
 }
 
-// DoAll implements Writer.
+// DoAll implements Writer, as act.Governed does.
 func (w *world) DoAll(_ context.Context, actions []eviction.Action) (eviction.Action, drain.Answer) {
 	for _, a := range actions {
-		if a.Kind == eviction.Permit && w.conflict > 0 {
-			w.conflict--
-			w.did = append(w.did, "conflict")
-			return a, drain.Answer{Code: drain.Conflict, Message: "another replica was faster"}
+		if answer := w.do(a); answer.Code != drain.Accepted && !a.BestEffort {
+			return a, answer
 		}
-		w.did = append(w.did, string(a.Kind))
 	}
 	return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+}
+
+func (w *world) do(a eviction.Action) drain.Answer {
+	switch {
+	case a.Kind == eviction.Permit && w.conflict > 0:
+		w.conflict--
+		w.did = append(w.did, "conflict")
+		return drain.Answer{Code: drain.Conflict, Message: "another replica was faster"}
+	case w.unwritable:
+		w.did = append(w.did, string(a.Kind)+" refused")
+		return drain.Answer{Code: drain.Unavailable, Message: "no answer"}
+	}
+	w.did = append(w.did, string(a.Kind))
+	return drain.Answer{Code: drain.Accepted}
 }
 
 // Eventf implements Recorder.
@@ -216,16 +233,32 @@ func TestLeave(t *testing.T) {
 		events   int
 		answered string
 	}{
-		"a member may go":                    {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
-		"a member may not go":                {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"a dry run may not":                  {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
-		"a dry run may":                      {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
-		"a dry run in the object":            {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
-		"usher itself may":                   {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
-		"usher itself is refused":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
-		"a question":                         {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
-		"a pod of nobody":                    {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
-		"no pod":                             {body: evictionOf("none", "", noMore), allowed: true, answered: "NotGoverned"},
+		"a member may go":             {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
+		"a wish that cannot be noted": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.unwritable = true }, says: "not green", did: []string{"request refused"}, events: 1, answered: "Refused"},
+		"a member may not go":         {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a dry run may not":           {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
+		"a dry run may":               {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
+		"a dry run in the object":     {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
+		"usher itself may":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"usher itself is refused":     {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
+		"a question":                  {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
+		"a pod of nobody":             {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
+		"no pod":                      {body: evictionOf("none", "", noMore), says: `pods "none" not found`, answered: "NoSuchPod"},
+		"no pod, a question":          {body: evictionOf("none", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), says: "not found", answered: "NoSuchPod"},
+		"no pod any more": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) {
+			w.green, w.fresh = true, map[string]*corev1.Pod{"db-0": nil}
+		}, says: `pods "db-0" not found`, answered: "NoSuchPod"},
+		"a label that the cache has not seen": {body: evictionOf("web", "", noMore), prepare: func(w *world) {
+			labelled := w.pods["web"].DeepCopy()
+			labelled.Labels = map[string]string{v1alpha1.PolicyLabel: "new"}
+			w.fresh = map[string]*corev1.Pod{"web": labelled}
+		}, says: "policy \"new\", which is not there", events: 1, answered: "Refused"},
+		"glass that the cache shows broken still": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) {
+			w.pods["db-0"], w.fresh = glass, map[string]*corev1.Pod{"db-0": testPod("db-0")}
+		}, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a dry run reads nothing afresh": {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: func(w *world) {
+			w.green, w.fresh = true, map[string]*corev1.Pod{"db-0": nil}
+		}, allowed: true, answered: "LetThrough"},
 		"another pod of that name":           {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
 		"the pod that was meant":             {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 1, answered: "LetThrough"},
@@ -245,8 +278,25 @@ func TestLeave(t *testing.T) {
 		"its kubelet":                 {body: strings.Replace(deletionOf(t, terminating, "db-0", "system:node:n1", `,"gracePeriodSeconds":0`), `"username":"system:node:n1"`, `"username":"system:node:n1","groups":["system:nodes"]`, 1), allowed: true, answered: "ByKubelet"},
 		"another pod was meant":       {body: deletionOf(t, testPod("db-0"), "db-0", "jane", `,"preconditions":{"uid":"old"}`), allowed: true, answered: "NotGoverned"},
 		"broken glass":                {body: deletionOf(t, glass, "db-0", "jane", ""), allowed: true, did: []string{"permit"}, events: 2, answered: "BrokenGlass"},
-		"broken glass, dry run":       {body: deletionOf(t, glass, "db-0", "jane", `,"dryRun":["All"]`), allowed: true, answered: "BrokenGlass"},
-		"no old object":               {body: strings.Replace(deletionOf(t, testPod("db-0"), "db-0", "jane", ""), `"oldObject"`, `"newObject"`, 1), says: "reading the pod"},
+		"broken glass, another replica is faster": {
+			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.conflict = 2 }, allowed: true,
+			did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 2, answered: "BrokenGlass",
+		},
+		"broken glass, others are always faster": {
+			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.conflict = 99 }, allowed: true,
+			did:    []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh"},
+			events: 2, answered: "BrokenGlass",
+		},
+		"broken glass, nothing can be written": {
+			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.unwritable = true }, allowed: true,
+			did: []string{"permit refused"}, events: 2, answered: "BrokenGlass",
+		},
+		"broken glass, the policy cannot be read again": {
+			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.conflict, w.unreadable = 1, true }, allowed: true,
+			did: []string{"conflict", "refresh"}, events: 2, answered: "BrokenGlass",
+		},
+		"broken glass, dry run": {body: deletionOf(t, glass, "db-0", "jane", `,"dryRun":["All"]`), allowed: true, answered: "BrokenGlass"},
+		"no old object":         {body: strings.Replace(deletionOf(t, testPod("db-0"), "db-0", "jane", ""), `"oldObject"`, `"newObject"`, 1), says: "reading the pod"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -262,8 +312,11 @@ func TestLeave(t *testing.T) {
 			if got.Allowed != c.allowed || !strings.Contains(message, c.says) {
 				t.Errorf("allowed: %t, message %q; want %t with %q", got.Allowed, message, c.allowed, c.says)
 			}
-			if !got.Allowed && c.answered != "" && got.Result.Details.Name != "db-0" {
+			if !got.Allowed && c.answered != "" && !strings.Contains(c.body, `"name":"`+got.Result.Details.Name+`"`) {
 				t.Errorf("refused about %q", got.Result.Details.Name)
+			}
+			if noted := strings.Contains(message, "the wish is noted"); noted != slices.Contains(c.did, "request") {
+				t.Errorf("the refusal says that the wish is noted: %t; done: %v", noted, c.did)
 			}
 			if diff := cmp.Diff(c.did, w.did); diff != "" {
 				t.Errorf("done (-want +got):\n%s", diff)

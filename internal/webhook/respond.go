@@ -42,8 +42,11 @@ func respond(w *wish, pod *corev1.Pod, result eviction.AdmissionResult) admissio
 }
 
 func reasonOf(code int32) metav1.StatusReason {
-	if code == http.StatusTooManyRequests {
+	switch code {
+	case http.StatusTooManyRequests:
 		return metav1.StatusReasonTooManyRequests
+	case http.StatusNotFound:
+		return metav1.StatusReasonNotFound
 	}
 	return metav1.StatusReasonForbidden
 }
