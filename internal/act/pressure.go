@@ -1,0 +1,104 @@
+package act
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// PressureRequester is the name under which the agent asks for evictions.
+const PressureRequester = pressure.Requester + "/agent"
+
+// DisruptedByAgent is the reason of the condition DisruptionTarget on pods that the agent removed or killed itself; those
+// that it evicts get the eviction API's own.
+const DisruptedByAgent = "TerminationByUsherAgent"
+
+// Pressure carries out what the agent of one node has decided. It may be used by several goroutines at once.
+type Pressure struct {
+	Writer *Writer
+	Node   string
+}
+
+// Evict asks the eviction API. Grace is how long the pod gets; 0: its own.
+func (p *Pressure) Evict(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+	return p.Writer.Do(ctx, drain.Action{Kind: drain.Evict, Pod: pod, Grace: graceOf(grace)})
+}
+
+// Remove deletes the pod past its budgets. Grace is at least a second: 0 would take it out of the API while it still runs.
+func (p *Pressure) Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+	grace = max(grace, time.Second)
+	return p.Writer.Do(ctx, drain.Action{Kind: drain.Delete, Pod: pod, Grace: &grace})
+}
+
+func graceOf(grace time.Duration) *time.Duration {
+	if grace == 0 {
+		return nil
+	}
+	return &grace
+}
+
+// Ask makes an EvictionRequest, so that the pod is prepared to leave.
+func (p *Pressure) Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+	return AnswerOf(p.Writer.Ask(ctx, Wish{Pod: pod, Requester: PressureRequester}))
+}
+
+// Withdraw takes the EvictionRequest back; where none is, that is as good.
+func (p *Pressure) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+	_, err := p.Writer.Withdraw(ctx, Wish{Pod: pod, Requester: PressureRequester})
+	return AnswerOf(err)
+}
+
+// BreakGlass writes on a pod why it goes although its policy does not let it; "" takes that back.
+func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, reason string) drain.Answer {
+	set := &reason
+	if reason == "" {
+		set = nil
+	}
+	to := target{client: p.Writer.Client.CoreV1().RESTClient(), resource: "pods", namespace: pod.Namespace, name: pod.Name}
+	request, err := p.Writer.patch(to, patch{Metadata: patchMeta{
+		UID:         pod.UID,
+		Annotations: map[string]*string{v1alpha1.BreakGlassAnnotation: set},
+	}})
+	if err != nil {
+		return unsent(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return AnswerOf(once(ctx, request))
+}
+
+type podStatusPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Status   struct {
+		Conditions []corev1.PodCondition `json:"conditions"`
+	} `json:"status"`
+}
+
+// Disrupted writes on a pod that it is disrupted by the agent, and why; those who retry failed pods read that.
+func (p *Pressure) Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) drain.Answer {
+	what := podStatusPatch{Metadata: patchMeta{UID: pod.UID}}
+	what.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: DisruptedByAgent, Message: why, LastTransitionTime: metav1.NewTime(at),
+	}}
+	body, err := json.Marshal(what)
+	if err != nil {
+		return unsent(fmt.Errorf("writing a condition: %w", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return AnswerOf(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").
+		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(body)))
+}

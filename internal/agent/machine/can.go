@@ -1,0 +1,54 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CanKill says why pods cannot be killed here; nil if they can.
+func (m *Machine) CanKill() error {
+	cgroup, err := m.ownCgroup()
+	if err != nil {
+		return fmt.Errorf("finding this process's own cgroup: %w", err)
+	}
+	if _, err := os.Stat(m.tree.memoryFolder(cgroup)); err != nil || strings.HasPrefix(cgroup, "/..") {
+		return errors.New("this process has cgroups of its own view, and cannot tell whom it would kill: run it in the host's cgroup namespace (in a pod: privileged)")
+	}
+	if _, err := os.Stat(m.proc("self/cgroup")); err != nil {
+		return err
+	}
+	if m.tree.unified {
+		if err := unix.Access(filepath.Join(m.PodsFolder(), "cgroup.procs"), unix.W_OK); err != nil {
+			return fmt.Errorf("writing to %s: %w", m.PodsFolder(), err)
+		}
+	}
+	pids, err := m.processes(m.pods.root)
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if pid <= 0 {
+			return errors.New("processes of the host have no numbers here: in a pod, set hostPID")
+		}
+	}
+	return nil
+}
+
+func (m *Machine) ownCgroup() (string, error) {
+	data, err := os.ReadFile(m.proc("self/cgroup"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) == 3 && m.ofMemory(fields[1]) {
+			return fields[2], nil
+		}
+	}
+	return "", errors.New("it is in none of the hierarchy of memory")
+}

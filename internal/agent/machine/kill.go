@@ -1,0 +1,173 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// killRounds bounds how often a cgroup is looked through: its processes may start others while it is.
+const killRounds = 20
+
+// killPause lets processes that were killed end.
+const killPause = 5 * time.Millisecond
+
+// ErrOwnPod says that the pod is the one that this process runs in.
+var ErrOwnPod = errors.New("this process runs in that pod")
+
+// Kill ends all processes of a pod at once with SIGKILL and returns how many it met; with cgroup v2 the kernel does not
+// count them, and it is how many there were before. Containers are restarted afterwards by whoever restarts them.
+func (m *Machine) Kill(uid types.UID) (int, error) {
+	cgroup, err := m.Cgroup(uid)
+	if err != nil {
+		return 0, err
+	}
+	own, err := m.holds(cgroup, os.Getpid())
+	if err != nil {
+		return 0, fmt.Errorf("looking for this process's own cgroup: %w", err)
+	}
+	if own {
+		return 0, ErrOwnPod
+	}
+	if m.tree.unified {
+		return m.killUnified(cgroup)
+	}
+	return m.killEach(cgroup)
+}
+
+func (m *Machine) killUnified(cgroup string) (int, error) {
+	before, err := m.processes(cgroup)
+	if err != nil {
+		return 0, err
+	}
+	name := filepath.Join(m.tree.memoryFolder(cgroup), "cgroup.kill")
+	err = os.WriteFile(name, []byte("1"), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.killEach(cgroup) // older than Linux 5.14, or gone
+	}
+	if err != nil {
+		return 0, fmt.Errorf("killing by %s: %w", name, err)
+	}
+	return len(before), nil
+}
+
+// killEach kills one process after the other until none is met any more.
+func (m *Machine) killEach(cgroup string) (int, error) {
+	killed := map[int]bool{}
+	for range killRounds {
+		left, err := m.processes(cgroup)
+		if err != nil || len(left) == 0 {
+			return len(killed), err
+		}
+		for _, pid := range left {
+			hit, err := m.killOne(cgroup, pid)
+			if err != nil {
+				return len(killed), err
+			}
+			if hit {
+				killed[pid] = true
+			}
+		}
+		<-time.After(killPause)
+	}
+	left, err := m.processes(cgroup)
+	if err != nil || len(left) == 0 {
+		return len(killed), err
+	}
+	return len(killed), fmt.Errorf("%d processes of %s do not end although they were killed", len(left), cgroup)
+}
+
+// killOne takes hold of a process before it looks where it is: its number may meanwhile be that of another.
+func (m *Machine) killOne(cgroup string, pid int) (bool, error) {
+	if pid <= 0 {
+		return false, errors.New("processes of the host have no numbers here: in a pod, set hostPID")
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("taking hold of process %d: %w", pid, err)
+	}
+	defer unix.Close(handle)
+	inside, err := m.holds(cgroup, pid)
+	if err != nil || !inside {
+		return false, err
+	}
+	err = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return false, fmt.Errorf("killing process %d: %w", pid, err)
+	}
+	return true, nil
+}
+
+// processes lists the processes of a cgroup and all below it; one that is gone has none.
+func (m *Machine) processes(cgroup string) ([]int, error) {
+	var all []int
+	err := filepath.WalkDir(m.tree.memoryFolder(cgroup), func(folder string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return ignoreGone(err)
+		}
+		data, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+		for field := range strings.FieldsSeq(string(data)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				return fmt.Errorf("reading the processes of %s: %w", folder, err)
+			}
+			all = append(all, pid)
+		}
+		return ignoreGone(err)
+	})
+	return all, err
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// holds reports whether a process is in a cgroup or below it; one that is gone is not.
+func (m *Machine) holds(cgroup string, pid int) (bool, error) {
+	data, err := os.ReadFile(m.proc(path.Join(strconv.Itoa(pid), "cgroup")))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) == 3 && m.ofMemory(fields[1]) && within(fields[2], cgroup) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ofMemory reports whether a line of /proc/PID/cgroup is about the hierarchy that is read here.
+func (m *Machine) ofMemory(controllers string) bool {
+	if m.tree.unified {
+		return controllers == ""
+	}
+	for name := range strings.SplitSeq(controllers, ",") {
+		if name == "memory" {
+			return true
+		}
+	}
+	return false
+}
+
+func within(path, cgroup string) bool {
+	return path == cgroup || strings.HasPrefix(path, cgroup+"/")
+}
