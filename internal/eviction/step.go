@@ -66,6 +66,10 @@ func Step(in ResponderInput) StepResult {
 	case j.entry == nil && j.verdict.Answer == Allowed:
 		result.Actions = in.release()
 	case j.lets() && !j.halted():
+		if who, until := in.awaited(); who != "" {
+			result.Actions, result.NextLook = in.await(who, until), until
+			break
+		}
 		result.Actions = in.evict(j)
 		result.NextLook = in.Now.Add(lookAgain)
 	default:

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,16 @@ func TestStep(t *testing.T) {
 		in.Pod.Labels = nil
 		in.Requests = []AdmissionRequest{{Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: "alice"}}
 	}
+	refused := func(held bool, ago ...time.Duration) func(*ResponderInput) {
+		return func(in *ResponderInput) {
+			in.OnlyAdmission = true
+			for i, d := range ago {
+				in.Requests = append(in.Requests, AdmissionRequest{
+					Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: "alice" + strconv.Itoa(i), Asked: noon.Add(-d), Held: held,
+				})
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		given func(*ResponderInput)
 		want  []ActionKind
@@ -50,6 +61,11 @@ func TestStep(t *testing.T) {
 	}{
 		"it may go":                          {given: func(*ResponderInput) {}, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"it may go, not our turn":            {given: passive, next: lookAgain},
+		"its caller asks again":              {given: refused(false, 90*time.Second, time.Minute), want: []ActionKind{Tell}, next: 15 * time.Second, tells: "alice1 was refused before"},
+		"its caller has given up":            {given: refused(false, courtesy), want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"its caller asks only once":          {given: refused(true, 0), want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"its caller asked in the future":     {given: refused(false, -time.Hour), want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"others want it gone as well":        {given: also(refused(false, 0), func(in *ResponderInput) { in.OnlyAdmission = false }), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"a step begins":                      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain, tells: "m-s0 still holds"},
 		"a step begins, not our turn":        {given: also(passive, func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }), want: []ActionKind{Begin, Prepare}, next: lookAgain},
 		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Tell}, next: lookAgain, tells: "Drain was begun"},

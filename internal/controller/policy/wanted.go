@@ -3,14 +3,13 @@ package policy
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -32,24 +31,18 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 			continue
 		}
 		in.Wanted[ref.UID], f.wanted = true, true
-		if asked, ok := lifecycle.AskedAt(request); ok {
-			in.Requests = append(in.Requests, eviction.AdmissionRequest{
-				Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: ref.UID, Requester: request.Spec.Requester, Asked: asked,
-				Held: f.driven(ref.UID),
-			})
+		if admitted, ok := governed.AdmissionRequest(request, f.nodeOf(ref.UID)); ok {
+			in.Requests = append(in.Requests, admitted)
 		}
 	}
 	return nil
 }
 
-// driven reports whether the pod's node has a taint that drives pods away. The taint eviction controller asks once and
-// not again.
-func (f *facts) driven(uid types.UID) bool {
-	for _, pod := range f.pods {
-		if pod.UID != uid || f.nodes[pod.Node] == nil {
-			continue
+func (f *facts) nodeOf(pod types.UID) *snapshot.Node {
+	for _, p := range f.pods {
+		if p.UID == pod {
+			return f.nodes[p.Node]
 		}
-		return slices.ContainsFunc(f.nodes[pod.Node].Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
 	}
-	return false
+	return nil
 }

@@ -100,10 +100,7 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	if err != nil {
 		return 0, err
 	}
-	in := eviction.ResponderInput{
-		Input: input, Wanted: w.wanted, Active: w.active,
-		Requests: w.byAdmission, OnlyAdmission: len(w.byAdmission) > 0 && !w.byOthers,
-	}
+	in := w.input(input)
 	if policy != nil {
 		in.Heard = s.Act.Heard(policy)
 	}

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/lifecycle"
 )
 
 func TestAPreparationBeginsOnceThePolicyIsHeld(t *testing.T) {
@@ -104,5 +106,27 @@ func TestAFarewellKeepsNobodyWaiting(t *testing.T) {
 	}
 	if policy := r.policy(t); !holds(policy) {
 		t.Error("the pod that has the name now is not served")
+	}
+}
+
+// A caller that was refused a moment ago takes the pod away himself: he asks by name, and would hit the pod's successor.
+func TestACallerIsLeftHisPod(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{})
+	r.database.empty = true
+	var requests api.EvictionRequestList
+	if err := r.store.List(t.Context(), &requests); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now().Add(-30 * time.Second).Truncate(time.Second)
+	requests.Items[0].Annotations = map[string]string{lifecycle.AskedAnnotation: asked.Format(time.RFC3339)}
+	if err := r.store.Update(t.Context(), &requests.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	result, err := r.look(t)
+	if said := r.told(t, "pod-9-db-0"); err != nil || !strings.Contains(said, "test.example.com/jane was refused before") {
+		t.Errorf("the eviction says %q, %v", said, err)
+	}
+	if policy := r.policy(t); len(policy.Status.Leaving) > 0 || result.RequeueAfter > 45*time.Second {
+		t.Errorf("permits %v, looks again in %s", policy.Status.Leaving, result.RequeueAfter)
 	}
 }

@@ -52,9 +52,7 @@ func TestAbout(t *testing.T) {
 		{name: "nobody"},
 		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: wish{wanted: true, byOthers: true}},
 		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: wish{wanted: true, byOthers: true, active: true}},
-		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: wish{wanted: true, byAdmission: []eviction.AdmissionRequest{{
-			Pod: snapshot.Key{Name: "db-0"}, UID: "now", Requester: "requester.usher.sh/jane", Asked: asked,
-		}}}},
+		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: wish{wanted: true, admitted: []*api.EvictionRequest{refused("now")}}},
 		{name: "our turn is over", evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateCanceled)}},
 		{name: "another pod of the name", requests: []*api.EvictionRequest{request("before")}, evictions: []*api.Eviction{evictionOf("before", lifecycle.Responder, api.ResponderStateActive)}},
 	}

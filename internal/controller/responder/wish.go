@@ -5,16 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/snapshot"
 )
 
 // wish is who wants a pod gone, and whether it is Usher's turn.
 type wish struct {
-	wanted      bool
-	active      bool
-	byAdmission []eviction.AdmissionRequest
-	byOthers    bool
+	wanted   bool
+	active   bool
+	admitted []*api.EvictionRequest // made by admission
+	byOthers bool
 }
 
 func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) wish {
@@ -25,14 +25,11 @@ func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types
 			continue
 		}
 		w.wanted = true
-		asked, admission := lifecycle.AskedAt(request)
-		if !admission {
+		if _, made := lifecycle.AskedAt(request); made {
+			w.admitted = append(w.admitted, request)
+		} else {
 			w.byOthers = true
-			continue
 		}
-		w.byAdmission = append(w.byAdmission, eviction.AdmissionRequest{
-			Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: uid, Requester: request.Spec.Requester, Asked: asked,
-		})
 	}
 	for _, e := range evictions {
 		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid && lifecycle.Active(e, lifecycle.Responder) {
@@ -40,4 +37,15 @@ func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types
 		}
 	}
 	return w
+}
+
+// input is what is to be decided about.
+func (w *wish) input(facts eviction.Input) eviction.ResponderInput {
+	in := eviction.ResponderInput{Input: facts, Wanted: w.wanted, Active: w.active, OnlyAdmission: len(w.admitted) > 0 && !w.byOthers}
+	for _, request := range w.admitted {
+		if made, ok := governed.AdmissionRequest(request, facts.Node); ok {
+			in.Requests = append(in.Requests, made)
+		}
+	}
+	return in
 }
