@@ -93,7 +93,7 @@ func Admit(in AdmissionInput) AdmissionResult {
 	if in.Ask != "" {
 		return answerAsk(&in)
 	}
-	j := judgeEviction(in.Input)
+	j := judgeFor(&in)
 	if in.forced() && j.role != nil && j.role.counted() && !j.idle() {
 		j.force(&in)
 	}
@@ -106,6 +106,14 @@ func Admit(in AdmissionInput) AdmissionResult {
 		return j.breakGlass(&in)
 	}
 	return j.refuse(&in)
+}
+
+// judgeFor: whoever deletes a pod may want it back where it is.
+func judgeFor(in *AdmissionInput) *judgement {
+	if in.Verb == VerbDelete {
+		return judgeDeletion(in.Input)
+	}
+	return judgeEviction(in.Input)
 }
 
 // by is who is written into a permit.

@@ -109,6 +109,10 @@ func TestAdmit(t *testing.T) {
 			given: also(undrained, func(in *AdmissionInput) { in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " "} }),
 			note:  Refused, acts: request,
 		},
+		"a pod of a DaemonSet": {given: owner("DaemonSet"), note: Refused},
+		"delete of a pod of a DaemonSet": {
+			given: also(owner("DaemonSet"), func(in *AdmissionInput) { in.Verb = VerbDelete }), allow: true, note: LetThrough, acts: permit,
+		},
 		"by force": {given: func(in *AdmissionInput) { in.Grace = &zero }, note: Refused, acts: request},
 		"delete, by force": {
 			given: func(in *AdmissionInput) { in.Verb, in.Grace = VerbDelete, &zero }, note: Refused, acts: request,

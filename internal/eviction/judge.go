@@ -45,6 +45,16 @@ func JudgeReplace(in Input) Verdict {
 
 func judgeEviction(in Input) *judgement {
 	j := claimed(in)
+	if j.role != nil && !j.idle() {
+		j.unmovable()
+	}
+	return j.judge()
+}
+
+// judgeDeletion is about a pod that may come back on its node.
+func judgeDeletion(in Input) *judgement { return claimed(in).judge() }
+
+func (j *judgement) judge() *judgement {
 	if j.role == nil || j.idle() {
 		return j.conclude()
 	}
@@ -107,6 +117,17 @@ func (j *judgement) take(found claimant) {
 	}
 	if problem != "" && len(j.role.evict)+len(j.role.replace) > 0 {
 		j.block(idUnknown(problem))
+	}
+}
+
+// unmovable blocks what would not take the member off its node: the pod would be back there at once, or only its image in
+// the API would go.
+func (j *judgement) unmovable() {
+	switch owner := j.in.Pod.Owner; {
+	case j.in.Pod.Mirror:
+		j.block(staticPod())
+	case owner.Kind == "DaemonSet":
+		j.block(daemonPod(owner.Name))
 	}
 }
 

@@ -193,6 +193,17 @@ func TestJudge(t *testing.T) {
 			given:  func(in *Input) { in.Pod = toyPod("x0", "single"); in.Evidence = nil },
 			answer: Never, want: []string{NoEvidence, "Single"},
 		},
+		"a static pod": {given: func(in *Input) { in.Pod.Mirror = true }, answer: Never, want: []string{Unmovable}},
+		"a pod of a DaemonSet": {
+			given:  func(in *Input) { in.Pod.Owner.Kind = "DaemonSet"; in.Evidence.Members["m-s0"]["drained"] = false },
+			answer: Never, want: []string{Unmovable, "NotDrained"},
+		},
+		"a pod of a DaemonSet that has ended": {
+			given: func(in *Input) { in.Pod.Owner.Kind, in.Pod.Phase = "DaemonSet", corev1.PodFailed }, answer: Allowed,
+		},
+		"a pod of a DaemonSet that nobody governs": {
+			given: func(in *Input) { in.Pod.Owner.Kind, in.Pod.Labels = "DaemonSet", nil }, answer: Allowed,
+		},
 		"a pod that has ended": {given: func(in *Input) { in.Pod.Phase = corev1.PodFailed; in.Evidence = nil }, answer: Allowed},
 		"a pod without a node, freshly read": {
 			given:  func(in *Input) { in.Pod.Node, in.Fresh, in.Evidence = "", true, nil },

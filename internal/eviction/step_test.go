@@ -78,6 +78,7 @@ func TestStep(t *testing.T) {
 		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), heard(Heard{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"stale evidence begins nothing":      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Tell}, next: 5 * time.Second},
 		"never":                              {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Tell}, next: heartbeat, tells: "may never leave"},
+		"a static pod":                       {given: func(in *ResponderInput) { in.Pod.Mirror = true }, want: []ActionKind{Tell}, next: heartbeat, tells: "Never: pod shop/s0"},
 		"suspended":                          {given: func(in *ResponderInput) { in.Policies[0].Policy.suspended = true }, want: []ActionKind{Tell}, next: time.Minute, tells: "suspended"},
 		"suspended, broken glass": {given: func(in *ResponderInput) {
 			in.Policies[0].Policy.suspended = true

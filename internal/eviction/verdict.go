@@ -55,6 +55,7 @@ const (
 	PolicySuspended    = "PolicySuspended"    // its owner has suspended it
 	MemberShared       = "MemberShared"       // several pods give the same member's id
 	ForcedRemoval      = "ForcedRemoval"      // the caller gives it no time to end
+	Unmovable          = "Unmovable"          // an eviction would not take it off its node
 	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
 	PreparationPending = "PreparationPending" // a step was begun and is not done
 	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared

@@ -89,6 +89,24 @@ func forcedRemoval(byItself bool) Blocker {
 	return b
 }
 
+func staticPod() Blocker {
+	return Blocker{
+		Reason:  Unmovable,
+		Message: "a static pod cannot be evicted: its node's kubelet runs it from a file, and goes on when its image in the API is taken away",
+		WayOut:  "remove the file on the node",
+		Never:   true,
+	}
+}
+
+func daemonPod(owner string) Blocker {
+	return Blocker{
+		Reason:  Unmovable,
+		Message: fmt.Sprintf("a pod of a DaemonSet cannot be evicted: %s would start it again on the same node at once", owner),
+		WayOut:  "change the DaemonSet, or delete the pod to have it restarted where it is",
+		Never:   true,
+	}
+}
+
 func sharedID(member string, pods []string) Blocker {
 	return Blocker{
 		Reason:  MemberShared,
