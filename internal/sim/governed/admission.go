@@ -20,133 +20,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/webhook"
 )
-
-// removal is what somebody wants of the apiserver: an eviction of a pod, or its DELETE.
-type removal struct {
-	user   string
-	groups []string
-	delete bool
-	pod    string
-	uid    types.UID // precondition
-	dryRun bool
-	ask    string
-	grace  *int64
-
-	began  time.Time
-	judged types.UID // the pod that admission was asked about
-	excuse string    // why the truth does not matter; "": it does
-	seen   []string  // pods that the replica which was asked saw terminating
-}
-
-func (r *removal) String() string {
-	verb := "evict"
-	if r.delete {
-		verb = "delete"
-	}
-	if r.dryRun {
-		verb += " (dry run)"
-	}
-	return fmt.Sprintf("%s %s %s", r.user, verb, r.pod)
-}
-
-// remove sends a removal, waits for the answer and gives up when ctx ends.
-func (w *world) remove(ctx context.Context, r *removal) error {
-	f := w.pass(ctx, replicaOf(ctx), taskOf(ctx)+r.String(), plain)
-	if f == lost || f == killed {
-		return errLost
-	}
-	answer := make(chan error, 1)
-	w.spawn(func() { answer <- w.serve(r) }) //nolint:contextcheck // the apiserver goes on when its caller has given up
-	select {
-	case err := <-answer:
-		if f == unheard {
-			return errLost
-		}
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// serve is the apiserver's part: admission, then the act. Between the two anything may happen.
-func (w *world) serve(r *removal) error {
-	r.began = time.Now()
-	ctx, cancel := context.WithTimeout(w.ctx, 34*time.Second)
-	defer cancel()
-	before := w.store.pod(r.pod)
-	if before != nil {
-		r.judged = before.UID
-	}
-	if r.delete && before == nil {
-		return notFound(pods, r.pod)
-	}
-	if !w.guarded(r, before) {
-		r.excuse = "admission is not asked"
-	} else {
-		err := w.admit(ctx, r, before)
-		w.pass(w.ctx, nil, "(apiserver hears about) "+r.String(), plain) // one of those that hear at once is the first
-		if err != nil {
-			w.note("apiserver: %s: %s", r, short(err.Error()))
-			return err
-		}
-	}
-	if w.pass(ctx, nil, "apiserver carries out: "+r.String(), plain) != arrives && ctx.Err() != nil {
-		return apierrors.NewTimeoutError("the request took too long", 1)
-	}
-	return w.carryOut(r)
-}
-
-// guarded is the webhook's scope: evictions by the namespace's label, deletions by the pod's.
-func (w *world) guarded(r *removal, pod *corev1.Pod) bool {
-	if r.delete {
-		_, labelled := pod.Labels[v1alpha1.PolicyLabel]
-		return labelled
-	}
-	for _, ns := range list[*corev1.Namespace](w.store, namespaces) {
-		return ns.Labels[v1alpha1.GovernedLabel] == "true"
-	}
-	return false
-}
-
-func (w *world) carryOut(r *removal) error {
-	pod := w.store.pod(r.pod)
-	resource := schema.GroupResource{Resource: "pods"}
-	switch {
-	case pod == nil:
-		return notFound(pods, r.pod)
-	case r.uid != "" && r.uid != pod.UID:
-		return apierrors.NewConflict(resource, r.pod, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", r.uid, pod.UID))
-	case r.delete && pod.UID != r.judged:
-		return apierrors.NewConflict(resource, r.pod, errModified)
-	case r.dryRun:
-		return nil
-	}
-	forced := r.delete && r.grace != nil && *r.grace == 0
-	if pod.DeletionTimestamp == nil || forced {
-		w.safety.letGo(w, r, pod)
-	}
-	c := ours
-	if r.excuse != "" {
-		c = accident
-	}
-	if forced {
-		w.site.stop(pod.Name)
-		w.store.drop(pods, keyOf(pod))
-	} else if pod.DeletionTimestamp == nil {
-		ending := duplicate(pod)
-		at := metav1.NewTime(time.Now().Add(30 * time.Second))
-		ending.DeletionTimestamp = &at
-		w.store.put(ending)
-	}
-	w.safety.changedBy(w, c, r.String(), pod.Name)
-	return nil
-}
 
 // admit asks a replica's webhook, and refuses where none can be asked.
 func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { //nolint:contextcheck // the replica answers in its own life
@@ -159,9 +37,6 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 		if peer.DeletionTimestamp != nil {
 			r.seen = append(r.seen, peer.Name)
 		}
-	}
-	if len(replica.cache.objects[policies]) == 0 {
-		r.excuse = "no policy governs it"
 	}
 	task := fmt.Sprintf("#a%d %s: ", w.admissions, r)
 	w.note("apiserver asks %s: %s (#a%d)", replica.name, r, w.admissions)
@@ -283,7 +158,7 @@ func (toApiserver) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	r := &removal{user: self, pod: name}
 	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil && o.Preconditions.UID != nil {
-		r.uid = *o.Preconditions.UID
+		r.uid, r.grace = *o.Preconditions.UID, o.GracePeriodSeconds
 	}
 	if r.uid == "" {
 		replica.world.fail("PRECONDITION", "%s evicts %s without its UID", replica.name, name)

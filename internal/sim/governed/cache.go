@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -38,34 +39,92 @@ func newObject(k kind) client.Object {
 // cache is what a replica's watches have brought so far: each kind as it was some events ago.
 type cache struct {
 	store   *store
-	seen    map[kind]int
+	taken   map[kind]int     // of the store's events
+	coming  map[kind][]event // that were taken and not delivered
+	hung    map[kind]time.Time
 	objects map[kind]map[snapshot.Key]client.Object
 	indexes map[string]client.IndexerFunc
 }
 
 // newCache lists everything as it is now.
 func newCache(s *store) *cache {
-	c := &cache{store: s, seen: map[kind]int{}, objects: map[kind]map[snapshot.Key]client.Object{}, indexes: map[string]client.IndexerFunc{}}
+	c := &cache{
+		store: s, taken: map[kind]int{}, coming: map[kind][]event{}, hung: map[kind]time.Time{},
+		objects: map[kind]map[snapshot.Key]client.Object{}, indexes: map[string]client.IndexerFunc{},
+	}
 	for _, k := range kinds {
-		c.seen[k] = len(s.events[k])
+		c.taken[k] = len(s.events[k])
 		c.objects[k] = maps.Clone(s.objects[k])
 	}
 	return c
 }
 
-func (c *cache) backlog(k kind) int { return len(c.store.events[k]) - c.seen[k] }
+// backlog is how many events of a kind may be delivered now.
+func (c *cache) backlog(k kind) int {
+	if time.Now().Before(c.hung[k]) {
+		return 0
+	}
+	return len(c.coming[k]) + len(c.store.events[k]) - c.taken[k]
+}
+
+// hang stops the watch of a kind.
+func (c *cache) hang(k kind, until time.Time) { c.hung[k] = until }
+
+// take fetches what the watch brings.
+func (c *cache) take(k kind) {
+	c.coming[k] = append(c.coming[k], c.store.events[k][c.taken[k]:]...)
+	c.taken[k] = len(c.store.events[k])
+}
 
 // deliver brings the next event of a kind.
 func (c *cache) deliver(k kind) event {
-	e := c.store.events[k][c.seen[k]]
-	c.seen[k]++
+	c.take(k)
+	e := c.coming[k][0]
+	c.coming[k] = c.coming[k][1:]
+	return c.accept(k, e)
+}
+
+func (c *cache) accept(k kind, e event) event {
 	key := client.ObjectKeyFromObject(e.object())
+	e.before = c.objects[k][key]
 	if e.after == nil {
 		delete(c.objects[k], key)
 	} else {
 		c.objects[k][key] = e.after
 	}
 	return e
+}
+
+// overtake has the next event of another object come first, where there is one.
+func (c *cache) overtake(k kind) {
+	c.take(k)
+	name := c.coming[k][0].object().GetName()
+	for i, e := range c.coming[k] {
+		if e.object().GetName() != name {
+			copy(c.coming[k][1:i+1], c.coming[k][:i])
+			c.coming[k][0] = e
+			return
+		}
+	}
+}
+
+// relist replaces everything of a kind by what is there now: what was between is never seen, and a name may have come to
+// mean another object.
+func (c *cache) relist(k kind) []event {
+	c.take(k)
+	c.coming[k] = nil
+	var all []event
+	for _, object := range sorted(c.objects[k]) {
+		if c.store.objects[k][client.ObjectKeyFromObject(object)] == nil {
+			all = append(all, c.accept(k, event{before: object}))
+		}
+	}
+	for _, object := range sorted(c.store.objects[k]) {
+		if known := c.objects[k][client.ObjectKeyFromObject(object)]; known == nil || known.GetResourceVersion() != object.GetResourceVersion() {
+			all = append(all, c.accept(k, event{after: object}))
+		}
+	}
+	return all
 }
 
 // IndexField implements client.FieldIndexer.

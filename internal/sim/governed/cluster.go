@@ -1,7 +1,6 @@
 package governed
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,9 @@ const (
 	created life = "created" // the pod is there, and its process has not begun
 )
 
+// ghost is a process whose pod was taken away by force: the kubelet has not ended it.
+type ghost struct{ ends time.Time }
+
 // cluster is what kubelets, the StatefulSet and the garbage collector may do next.
 func (w *world) cluster() []option {
 	var all []option
@@ -38,40 +40,61 @@ func (w *world) cluster() []option {
 // progress is the next thing that happens to a member's pod by itself, nil if that is nothing.
 func (w *world) progress(p planned) func() {
 	pod := w.store.pod(p.pod)
+	ghost, haunted := w.ghosts[p.pod]
 	switch {
+	case haunted && !time.Now().Before(ghost.ends):
+		return func() { w.exorcise(p) }
 	case pod == nil:
 		return func() { w.recreate(p) }
-	case pod.DeletionTimestamp != nil && w.lives_[p.pod] != stopped:
-		return func() {
-			w.note("kubelet: the process of %s ends", p.pod)
-			w.site.stop(p.pod)
-			w.lives_[p.pod] = stopped
-			w.safety.changed(w, natural, p.pod+" has ended")
-		}
-	case pod.DeletionTimestamp != nil:
+	case pod.DeletionTimestamp != nil && w.lives_[p.pod] == stopped:
 		return func() {
 			w.note("kubelet: pod %s (%s) is gone", p.pod, pod.UID)
 			w.store.drop(pods, keyOf(pod))
 			w.lives_[p.pod] = missing
 		}
-	case w.lives_[p.pod] == created:
+	case pod.DeletionTimestamp != nil && !haunted && !time.Now().Before(w.ends[pod.UID]):
+		return func() { w.terminate(p) }
+	case w.lives_[p.pod] == created && !haunted && pod.DeletionTimestamp == nil:
 		return func() { w.run(p) }
 	}
 	return nil
 }
 
+// terminate ends the process of a pod that terminates.
+func (w *world) terminate(p planned) {
+	w.note("kubelet: the process of %s ends", p.pod)
+	w.site.stop(p.pod)
+	w.lives_[p.pod] = stopped
+	w.safety.changed(w, natural, p.pod+" has ended")
+}
+
+// exorcise ends a process that has outlived its pod.
+func (w *world) exorcise(p planned) {
+	w.note("kubelet: the process that %s has left behind ends", p.pod)
+	delete(w.ghosts, p.pod)
+	w.site.stop(p.pod)
+	w.safety.changed(w, natural, "what was left of "+p.pod+" has ended")
+}
+
 // recreate is the StatefulSet's work.
 func (w *world) recreate(p planned) {
+	grace := int64(30)
+	if w.odds.abrupt > 0 {
+		grace = 0
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role},
+			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role, "pod": p.pod},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "sts", Controller: new(true)}},
 		},
-		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod},
+		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	if len(w.store.objects[policies]) > 0 && w.odds.unlabelled <= w.dice.IntN(100) {
-		pod.Labels[v1alpha1.PolicyLabel] = firstPolicy
+	for _, policy := range w.standing() {
+		if w.claims(policy, p.pod) && w.odds.unlabelled <= w.dice.IntN(100) {
+			pod.Labels[v1alpha1.PolicyLabel] = policy
+			break
+		}
 	}
 	if err := w.store.create(pod); err != nil {
 		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)
@@ -90,37 +113,42 @@ func (w *world) run(p planned) {
 	w.safety.changed(w, natural, p.pod+" is back")
 }
 
-// firstPolicy governs the members; secondPolicy claims them too where it is there.
-const (
-	firstPolicy  = "p"
-	secondPolicy = "q"
-)
-
-func (w *world) createPolicy(name string) {
-	spec := w.site.spec()
-	spec.System.MaxAge = metav1.Duration{Duration: maxAge}
-	spec.System.Timeout = metav1.Duration{Duration: 5 * time.Second}
-	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
-	if err := w.store.create(policy); err != nil {
-		w.note("  answered: %v", err)
-	}
+// begins has a pod terminate: its process may take its time.
+func (w *world) begins(pod *corev1.Pod) {
+	ending := duplicate(pod)
+	at := metav1.NewTime(time.Now().Add(time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second))
+	ending.DeletionTimestamp = &at
+	w.ends[pod.UID] = time.Now().Add(w.within(time.Duration(w.odds.linger) * time.Second))
+	w.store.put(ending)
 }
 
-func (w *world) policy(name string) *v1alpha1.EvictionPolicy {
-	policy, _ := w.store.get(policies, snapshot.Key{Namespace: namespace, Name: name}).(*v1alpha1.EvictionPolicy)
-	return policy
-}
-
-// editPolicy changes a policy's spec, as its owner does.
-func (w *world) editPolicy(name string, edit func(*v1alpha1.EvictionPolicySpec)) {
-	policy := w.policy(name)
-	if policy == nil {
+// haunt takes a pod away by force: its process outlives it, unless it has ended already.
+func (w *world) haunt(pod *corev1.Pod) {
+	w.store.drop(pods, keyOf(pod))
+	state := w.lives_[pod.Name]
+	w.lives_[pod.Name] = missing
+	if _, haunted := w.ghosts[pod.Name]; haunted || state == stopped || state == created || w.crashed[pod.Name] {
 		return
 	}
-	policy = duplicate(policy)
-	edit(&policy.Spec)
-	policy.Generation++
-	w.store.put(policy)
+	ends := w.ends[pod.UID]
+	if ends.IsZero() {
+		ends = time.Now().Add(w.within(longestGhost))
+	}
+	w.ghosts[pod.Name] = ghost{ends}
 }
 
-var _ = fmt.Sprint
+// longestGhost is how long a kubelet may take to end what has no pod any more.
+const longestGhost = time.Minute
+
+// within draws a time where the scheduler's dice may not be used.
+func (w *world) within(most time.Duration) time.Duration {
+	w.draws++
+	return time.Duration(mix(w.seed+1, w.draws)%uint64(most/time.Second+1)) * time.Second
+}
+
+// lingers reports whether a process of the pod runs that is about to end.
+func (w *world) lingers(pod string) bool {
+	object := w.store.pod(pod)
+	_, haunted := w.ghosts[pod]
+	return haunted || object != nil && object.DeletionTimestamp != nil
+}

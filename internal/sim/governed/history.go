@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/lifecycle"
@@ -38,7 +39,8 @@ func Run(seed uint64) Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		lives_: map[string]life{}, crashed: map[string]bool{}, safety: safety{needed: map[string]needed{}, let: map[string]string{}},
+		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{},
+		regime: newRegime(), safety: safety{needed: map[string]needed{}, let: map[string]string{}},
 	}
 	w.store = newStore(time.Now)
 	w.drawOdds()
@@ -60,11 +62,7 @@ func Run(seed uint64) Result {
 }
 
 func (w *world) open_() error {
-	if w.dice.IntN(2) == 0 {
-		w.site = newArango(w)
-	} else {
-		w.site = newEtcd(w)
-	}
+	w.site = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newDepot}[w.dice.IntN(5)](w)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
 	if err := w.store.create(ns); err != nil {
 		return err
@@ -114,12 +112,13 @@ func (w *world) close(cancel context.CancelFunc) {
 // conclude lets everything calm down and asks what has become of all wishes.
 func (w *world) conclude() {
 	w.note("---- nothing goes wrong any more ----")
-	w.calm = true
+	w.calm, w.tight = true, false
 	w.site.heal()
 	w.repair()
 	w.safety.changed(w, accident, "repair")
 	for i, r := range w.replicas {
 		r.ahead = 0
+		clear(r.cache.hung)
 		if r.dead {
 			w.rebirth(i)
 		}
@@ -138,10 +137,9 @@ func (w *world) conclude() {
 	w.mu.Lock()
 	w.quiet = true
 	w.mu.Unlock()
+	w.reform(func(r *regime) { r.staging, r.without = false, "" })
 	w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
-	if policy := w.policy(secondPolicy); policy != nil {
-		w.store.remove(policy)
-	}
+	w.deletePolicy(secondPolicy)
 	w.settle(time.Minute)
 	for range 15 {
 		if len(w.traces()) == 0 || w.failed() {

@@ -74,7 +74,7 @@ func (p *person) kubectl() {
 	for range 2 + p.dice.IntN(4) {
 		name := p.some()
 		p.try(func() *removal {
-			r := &removal{user: p.name, pod: name, dryRun: p.dice.IntN(8) == 0}
+			r := &removal{user: p.name, pod: name, dryRun: p.dice.IntN(8) == 0, grace: p.force()}
 			if pod := p.world.pod(name); uid && pod != nil {
 				r.uid = pod.UID
 			}
@@ -90,15 +90,20 @@ func (p *person) kubectl() {
 func (p *person) deleter() {
 	for range 1 + p.dice.IntN(3) {
 		name := p.some()
-		var grace *int64
-		if p.dice.IntN(3) == 0 {
-			grace = new(int64(0))
-		}
+		grace := p.force()
 		p.try(func() *removal { return &removal{user: p.name, pod: name, delete: true, grace: grace} }, 1+p.dice.IntN(6))
 		if !p.rest(5, 30) {
 			return
 		}
 	}
+}
+
+// force is the grace period that is asked for: none, or that of the pod.
+func (p *person) force() *int64 {
+	if p.dice.IntN(100) < p.world.odds.force {
+		return new(int64(0))
+	}
+	return nil
 }
 
 // tainter is Kubernetes' controller that deletes the pods of a node with a taint.

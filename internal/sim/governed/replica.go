@@ -53,7 +53,8 @@ type replica struct {
 	controllers map[string]reconcile.Reconciler
 	queue       map[work]time.Time
 	running     map[work]bool
-	again       map[work]bool // came in while it ran
+	again       map[work]bool      // came in while it ran
+	origins     map[uintptr]string // of evidence: whose word it is
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
 }
@@ -64,6 +65,7 @@ func (w *world) start(name string) (*replica, error) {
 	r := &replica{
 		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
 		controllers: map[string]reconcile.Reconciler{}, queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
+		origins: map[uintptr]string{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
 	return r, r.assemble()
@@ -86,7 +88,7 @@ func (r *replica) assemble() error {
 	}
 	r.gatherer = &governed.Gatherer{Book: book, Keeper: keeper, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{
-		Facts: r.gatherer, Writer: r.act, Reader: connection, Events: silence{}, Log: slog.New(slog.DiscardHandler),
+		Facts: careful{r.gatherer, r}, Writer: r.act, Reader: connection, Events: silence{}, Log: slog.New(slog.DiscardHandler),
 		Compile: book.Check, Declare: book.Declared, Self: []string{self}, Namespace: "usher",
 	})
 	return r.addControllers(connection)

@@ -18,7 +18,10 @@ const (
 	ours                  // a leave that Usher has let through
 )
 
-const glass = "the glass is broken"
+const (
+	glass    = "the glass is broken"
+	unjudged = "its owner did not have it judged"
+)
 
 // maxAge is how old evidence may be by the API's default.
 const maxAge = 10 * time.Second
@@ -59,8 +62,7 @@ func (s *safety) changedBy(w *world, c cause, what, pod string) {
 func (w *world) wouldLose(pod string) string {
 	var away []string
 	for _, p := range w.site.members() {
-		object := w.store.pod(p.pod)
-		if p.pod != pod && object != nil && object.DeletionTimestamp != nil {
+		if p.pod != pod && w.lingers(p.pod) {
 			away = append(away, p.pod)
 		}
 	}
@@ -78,14 +80,20 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 		excuse = glass
 	case excuse == "" && pod.UID != r.judged:
 		excuse = "another pod has the name by now"
-	case excuse == "" && why != "" && n.cause != ours && !n.since.Before(r.began.Add(-maxAge)) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
+	case excuse == "" && w.ungoverned(pod.Name, r.began):
+		r.excuse = unjudged
+		excuse = r.excuse
+	case excuse == "" && w.strays(r) != "":
+		excuse = "no policy claims " + w.strays(r) + ", which is on its way"
+	case excuse == "" && why != "" && n.cause != ours && !n.since.Before(r.horizon) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
 		excuse = "it happened too late to be seen: " + n.what
 	}
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
 	if why != "" && excuse == "" {
 		w.fail("SAFETY", "%s may take %s away, and %s (so since %.3f: %s)", r.user, pod.Name, why, n.since.Sub(w.begun).Seconds(), n.what)
 	}
-	if why != "" && excuse != "" {
+	w.checkFires(r, pod)
+	if excuse != "" && (why != "" || r.excuse != "") {
 		s.excused = true
 	}
 	if excuse == glass {
@@ -94,6 +102,16 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	if r.excuse == "" {
 		s.let[pod.Name] = role
 	}
+}
+
+// strays names another member that is on its way and that no policy claimed: its owner says that it does not count.
+func (w *world) strays(r *removal) string {
+	for _, p := range w.site.members() {
+		if p.pod != r.pod && w.lingers(p.pod) && w.unclaimed(p.pod, r.horizon) {
+			return p.pod
+		}
+	}
+	return ""
 }
 
 // anotherOf reports whether Usher has let go another member of the role that is not back.

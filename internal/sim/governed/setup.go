@@ -57,6 +57,7 @@ func compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema ev
 		return c.policy, c.problems
 	}
 	policy, problems := eviction.Compile(spec, roles, schema, steps)
+	addressees.Store(policy, addressee(&spec.System))
 	memory.Store(string(key), compiled{policy, problems})
 	return policy, problems
 }

@@ -14,7 +14,8 @@ import (
 // site is a system with its members' processes and disks, and its own truth. The kubelet starts and stops processes, and
 // nothing else of the world touches them but strike.
 type site interface {
-	spec() v1alpha1.EvictionPolicySpec
+	// spec declares the system, or another of the same kind and with the same names, where all is well.
+	spec(staging bool) v1alpha1.EvictionPolicySpec
 	members() []planned
 	// kind is the real client's kind, opened through the gate.
 	kind(r *replica, real system.Kind) system.Kind
@@ -26,6 +27,8 @@ type site interface {
 	wouldLose(pod string, away []string) string
 	// strike lets something go wrong or right again, and says what.
 	strike(dice *rand.Rand) string
+	// fail lets a preparation that is under way go wrong, and says what; "": there is none.
+	fail(dice *rand.Rand) string
 	// heal ends everything that strike began.
 	heal()
 	// lost are acknowledged writes that no disk has any more.
@@ -52,14 +55,18 @@ func (r *replica) kind(name string) (system.Kind, bool) {
 	open := kind.Open
 	kind.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
 		opened, err := open(spec, access)
-		return hasty{opened}, err
+		return hasty{opened, r, addressee(spec)}, err
 	}
 	return kind, true
 }
 
 // hasty is a system that gives up a moment before its caller does: of two deadlines at one instant nobody could say which
 // comes first.
-type hasty struct{ system.System }
+type hasty struct {
+	system.System
+	replica *replica
+	name    string
+}
 
 const moment = 50 * time.Millisecond
 
@@ -74,7 +81,11 @@ func sooner(ctx context.Context) (context.Context, context.CancelFunc) {
 func (h hasty) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
-	return h.System.Observe(ctx, members)
+	said, err := h.System.Observe(ctx, members)
+	if err == nil {
+		h.replica.remember(said, h.name)
+	}
+	return said, err
 }
 
 func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) error {

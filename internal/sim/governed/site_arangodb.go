@@ -18,24 +18,33 @@ import (
 type arango struct {
 	world   *world
 	sim     *arangosim.Cluster
+	staging *arangosim.Cluster
 	plan    []planned
 	id      map[string]string // of the server that runs in a pod
 	down    map[string]bool   // pods whose process does not run
 	shards  []string
 	writing *rand.Rand
+	agents  int
 }
 
-const arangoSecret = "a secret of servers"
+const (
+	arangoSecret  = "a secret of servers"
+	stagingSecret = "staging"
+)
 
-func newArango(w *world) *arango {
+func newArango(w *world) site {
 	a := &arango{world: w, id: map[string]string{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
+	config := arangosim.Config{Agents: []int{3, 3, 5}[w.dice.IntN(3)], Secret: arangoSecret, KeepJobs: 600}
 	if w.dice.IntN(4) == 0 {
-		a.sim = arangosim.New(arangosim.Config{Agents: 3, Singles: 2 + w.dice.IntN(2), Secret: arangoSecret, KeepJobs: 600})
+		config.Singles = 2 + w.dice.IntN(2)
+	} else {
+		config.DBServers, config.Coordinators = 2+w.dice.IntN(3), 2
+	}
+	a.sim, a.staging, a.agents = arangosim.New(config), arangosim.New(config), config.Agents
+	if config.Singles > 0 {
 		a.shards = []string{""}
 	} else {
-		servers := 2 + w.dice.IntN(3)
-		a.sim = arangosim.New(arangosim.Config{Agents: 3, DBServers: servers, Coordinators: 2, Secret: arangoSecret, KeepJobs: 600})
-		a.collections(w.dice, servers)
+		a.collections(w.dice, config.DBServers)
 	}
 	for _, id := range a.sim.Members() {
 		pod := strings.ToLower(id)
@@ -69,7 +78,7 @@ func (a *arango) collections(dice *rand.Rand, servers int) {
 
 func (a *arango) members() []planned { return a.plan }
 
-func (a *arango) spec() v1alpha1.EvictionPolicySpec {
+func (a *arango) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	own := &v1alpha1.ArangoDB{JWT: &v1alpha1.SecretKey{Name: "jwt", Key: "token"}}
 	for _, id := range a.sim.Members() {
 		switch id[:4] {
@@ -78,6 +87,9 @@ func (a *arango) spec() v1alpha1.EvictionPolicySpec {
 		case "CRDN", "SNGL":
 			own.Endpoints = append(own.Endpoints, a.sim.Address(id))
 		}
+	}
+	if staging {
+		own.JWT.Name = stagingSecret // of this simulator, both have the same addresses
 	}
 	return v1alpha1.EvictionPolicySpec{System: v1alpha1.System{ArangoDB: own}, Members: selectors(a.plan)}
 }
@@ -100,8 +112,10 @@ func selectors(plan []planned) []v1alpha1.MemberSelector {
 func (a *arango) kind(r *replica, real system.Kind) system.Kind {
 	open := real.Open
 	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
-		access.Secrets = map[v1alpha1.SecretKey][]byte{{Name: "jwt", Key: "token"}: []byte(arangoSecret)}
-		access.Transport = &line{replica: r, next: a.sim.Transport(), before: a.watch}
+		access.Secrets = map[v1alpha1.SecretKey][]byte{*spec.ArangoDB.JWT: []byte(arangoSecret)}
+		if access.Transport = (&line{replica: r, next: a.sim.Transport(), before: a.watch}); spec.ArangoDB.JWT.Name == stagingSecret {
+			access.Transport = &line{replica: r, next: a.staging.Transport()}
+		}
 		return open(spec, access)
 	}
 	return real
@@ -121,6 +135,9 @@ func (a *arango) watch(request *http.Request, body string) {
 
 func (a *arango) tick() {
 	a.sim.Tick()
+	if a.world.regime.staging {
+		a.staging.Tick()
+	}
 	if !a.world.calm && a.writing.IntN(3) == 0 && len(a.shards) > 0 {
 		a.sim.Write(a.shards[a.writing.IntN(len(a.shards))])
 	}
@@ -178,7 +195,7 @@ func (a *arango) strike(dice *rand.Rand) string {
 
 // trouble is what is wrong with the deployment rather than with an answer.
 func (a *arango) trouble(dice *rand.Rand) string {
-	agent := arangosim.ID("AGNT", dice.IntN(3))
+	agent := arangosim.ID("AGNT", dice.IntN(a.agents))
 	switch dice.IntN(7) {
 	case 5, 6:
 		a.sim.SetForgetful(true)
@@ -203,11 +220,23 @@ func (a *arango) trouble(dice *rand.Rand) string {
 	return fmt.Sprintf("the supervision is in maintenance: %v", on)
 }
 
+func (a *arango) fail(dice *rand.Rand) string {
+	if len(a.sim.CleanOuts()) == 0 {
+		return ""
+	}
+	forgotten := dice.IntN(2) == 0
+	a.sim.SetForgetful(forgotten)
+	if !a.sim.FailMoves() {
+		return ""
+	}
+	return fmt.Sprintf("the moves of shards under way fail (and are forgotten: %v)", forgotten)
+}
+
 func (a *arango) heal() {
 	a.sim.Heal()
 	a.sim.SetMaintenance(false)
 	a.sim.SetForgetful(false)
-	for n := range 3 {
+	for n := range a.agents {
 		a.sim.Isolate(arangosim.ID("AGNT", n), false)
 		a.sim.Stall(arangosim.ID("AGNT", n), false)
 	}

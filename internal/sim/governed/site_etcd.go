@@ -15,34 +15,43 @@ import (
 type etcdSite struct {
 	world   *world
 	sim     *etcdsim.Cluster
+	staging *etcdsim.Cluster
 	plan    []planned
 	writing *rand.Rand
 	written int
 }
 
-func newEtcd(w *world) *etcdSite {
+func newEtcd(w *world) site {
 	e := &etcdSite{world: w, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	var names []string
 	for n := range []int{2, 3, 3, 3, 5}[w.dice.IntN(5)] {
 		names = append(names, fmt.Sprintf("etcd-%d", n))
 		e.plan = append(e.plan, planned{names[n], "etcd-member", false})
 	}
-	e.sim = etcdsim.New(names...)
+	e.sim, e.staging = etcdsim.New(names...), etcdsim.New(names...)
 	return e
 }
 
 func (e *etcdSite) members() []planned { return e.plan }
 
-func (e *etcdSite) spec() v1alpha1.EvictionPolicySpec {
+func (e *etcdSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
+	endpoints := e.sim.Endpoints()
+	if staging {
+		endpoints = []string{stagingURL}
+	}
 	return v1alpha1.EvictionPolicySpec{
-		System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: e.sim.Endpoints()}, MaxLag: 2}},
+		System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: endpoints}, MaxLag: 2}},
 		Members: selectors(e.plan),
 	}
 }
 
 func (e *etcdSite) kind(r *replica, real system.Kind) system.Kind {
 	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
-		return etcd.Over(&etcdLine{r, e.sim}, spec.Etcd.MaxLag, spec.Etcd.Endpoints, access.Timeout), nil
+		sim := e.sim
+		if spec.Etcd.Endpoints[0] == stagingURL {
+			sim = e.staging
+		}
+		return etcd.Over(&etcdLine{r, sim}, spec.Etcd.MaxLag, sim.Endpoints(), access.Timeout), nil
 	}
 	return real
 }
@@ -91,6 +100,8 @@ func (e *etcdSite) strike(dice *rand.Rand) string {
 	return fmt.Sprintf("%s misbehaves: %q", name, fault)
 }
 
+func (e *etcdSite) fail(*rand.Rand) string { return "" }
+
 func (e *etcdSite) heal() {
 	e.sim.Heal()
 	for _, p := range e.plan {
@@ -98,6 +109,9 @@ func (e *etcdSite) heal() {
 		e.sim.Misbehave(etcdsim.URL(p.pod), etcdsim.Healthy)
 	}
 }
+
+// stagingURL is where the other system is.
+const stagingURL = "http://staging:1"
 
 func (e *etcdSite) leftovers() []string { return nil }
 

@@ -3,10 +3,6 @@ package governed
 import (
 	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"usher.sh/usher/api/v1alpha1"
 )
 
 // odds are drawn once for a history, so that some are quiet in a respect and others are not.
@@ -25,6 +21,14 @@ type odds struct {
 	excused    int // how often pods are deleted that Usher does not keep
 	unlabelled int // of a hundred pods that come back, those that the webhook has missed
 	wiped      int // of a hundred disposable members, those whose disk stays behind
+	linger     int // seconds that a process may take to end
+	abrupt     int // 1: pods are given no time to end
+	force      int // of a hundred removals, those with a grace period of 0
+	budgets    int // how often a budget refuses what Usher let through
+	hangs      int // how often watches hang, for minutes
+	reorder    int // of a hundred deliveries, those that come twice or before their turn
+	edits      int // how often policies are made to speak of something else
+	failing    int // how often moves of data fail
 }
 
 func (w *world) drawOdds() {
@@ -34,6 +38,8 @@ func (w *world) drawOdds() {
 		slow: draw(0, 50, 200, 400), lost: draw(0, 0, 10, 50), late: draw(0, 0, 10, 30),
 		accidents: draw(0, 0, 1, 1, 3), kills: draw(0, 0, 1, 2), leaders: draw(0, 0, 1), jumps: draw(0, 0, 0, 1),
 		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
+		linger: draw(0, 0, 20, 60), abrupt: draw(0, 0, 0, 0, 0, 0, 0, 1), force: draw(0, 0, 20, 60), budgets: draw(0, 0, 0, 1, 2),
+		hangs: draw(0, 0, 0, 1), reorder: draw(0, 0, 10), edits: draw(0, 0, 0, 1, 2), failing: draw(0, 0, 1, 3),
 	}
 }
 
@@ -60,7 +66,16 @@ func (w *world) trouble() []option {
 	add(3*w.odds.leaders, w.elect)
 	add(3*w.odds.jumps, w.jump)
 	add(4*w.odds.owners, w.own)
+	add(4*w.odds.edits, w.edit)
 	add(2*w.odds.excused, w.breakGlass)
+	add(4*w.odds.budgets, w.tighten)
+	add(3*w.odds.hangs, w.hang)
+	add(4*w.odds.failing, func() {
+		if what := w.site.fail(w.dice); what != "" {
+			w.note("system: %s", what)
+			w.safety.changed(w, accident, what)
+		}
+	})
 	return all
 }
 
@@ -181,43 +196,20 @@ func (w *world) jump() {
 	w.note("the clock of %s is %s ahead", r.name, r.ahead)
 }
 
-// own is what an owner does to policies.
-func (w *world) own() {
-	switch w.dice.IntN(8) {
-	case 0, 1:
-		on := w.dice.IntN(3) == 0
-		w.note("owner: suspends %s: %v", firstPolicy, on)
-		w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = on })
-	case 2:
-		w.note("owner: changes the age of evidence")
-		age := []time.Duration{maxAge, maxAge / 2}[w.dice.IntN(2)]
-		w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.System.MaxAge.Duration = age })
-	case 3:
-		if policy := w.policy(firstPolicy); policy != nil {
-			w.note("owner: deletes %s", firstPolicy)
-			w.store.remove(policy)
-		}
-	case 4, 5:
-		w.note("owner: creates %s", firstPolicy)
-		w.createPolicy(firstPolicy)
-	case 6:
-		w.note("owner: creates %s", secondPolicy)
-		w.createPolicy(secondPolicy)
-	case 7:
-		if policy := w.policy(secondPolicy); policy != nil {
-			w.note("owner: deletes %s", secondPolicy)
-			w.store.remove(policy)
-		}
-	}
+// tighten has a budget allow no disruption, or some again.
+func (w *world) tighten() {
+	w.tight = !w.tight
+	w.note("budget: no pod may be evicted: %v", w.tight)
 }
 
-func (w *world) breakGlass() {
-	pod := w.store.pod(w.somePod().pod)
-	if pod == nil || pod.DeletionTimestamp != nil {
+// hang stops one watch of a replica for a while, as a connection does whose end nobody has noticed.
+func (w *world) hang() {
+	alive := w.alive()
+	if len(alive) == 0 {
 		return
 	}
-	w.note("owner: breaks the glass of %s", pod.Name)
-	pod = duplicate(pod)
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.BreakGlassAnnotation, "it burns")
-	w.store.put(pod)
+	r, k := alive[w.dice.IntN(len(alive))], []kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]
+	until := time.Now().Add(time.Duration(20+w.dice.IntN(280)) * time.Second)
+	r.cache.hang(k, until)
+	w.note("%s sees no %s before %.0f", r.name, k, until.Sub(w.begun).Seconds())
 }

@@ -31,11 +31,38 @@ func compareWork(a, b work) int {
 	return cmp.Or(cmp.Compare(a.controller, b.controller), cmp.Compare(a.key.Name, b.key.Name))
 }
 
-// deliver brings a replica the next event of a kind, and has those look who watch it.
+// deliver brings a replica the next event of a kind, and has those look who watch it. Now and then the watch begins anew
+// with a list, brings an event before its turn, or twice.
 func (r *replica) deliver(k kind) {
-	e := r.cache.deliver(k)
-	if policy, ok := e.object().(*v1alpha1.EvictionPolicy); ok {
-		r.track(policy, e.after == nil)
+	w := r.world
+	if w.calm || w.odds.reorder == 0 || w.dice.IntN(100) >= w.odds.reorder {
+		r.hear(r.cache.deliver(k))
+		return
+	}
+	switch w.dice.IntN(3) {
+	case 0:
+		for _, e := range r.cache.relist(k) {
+			r.hear(e)
+		}
+	case 1:
+		r.cache.overtake(k)
+		r.hear(r.cache.deliver(k))
+	default:
+		e := r.cache.deliver(k)
+		r.hear(e)
+		r.hear(event{before: e.after, after: e.after})
+	}
+}
+
+func (r *replica) hear(e event) {
+	if e.object() == nil {
+		return // a deletion that comes twice
+	}
+	if before, ok := e.before.(*v1alpha1.EvictionPolicy); ok && e.after == nil {
+		r.track(before, true)
+	}
+	if after, ok := e.after.(*v1alpha1.EvictionPolicy); ok {
+		r.track(after, false)
 	}
 	if r.leads {
 		r.wake(e)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // namespace is where everything happens.
@@ -36,6 +37,11 @@ type world struct {
 	safety   safety
 	lives_   map[string]life
 	crashed  map[string]bool
+	ghosts   map[string]ghost
+	ends     map[types.UID]time.Time // when the process of a terminating pod ends
+	draws    uint64
+	tight    bool // a budget allows no disruption
+	regime   regime
 	focus    string // the role that people are after
 	quiet    bool   // nobody wants anything any more
 

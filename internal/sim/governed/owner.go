@@ -1,0 +1,72 @@
+package governed
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// own is what an owner does to policies.
+func (w *world) own() {
+	switch w.dice.IntN(16) {
+	case 0, 1:
+		on := w.dice.IntN(3) == 0
+		w.note("owner: suspends %s: %v", firstPolicy, on)
+		w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = on })
+	case 2:
+		age := []time.Duration{maxAge, maxAge / 2}[w.dice.IntN(2)]
+		w.note("owner: changes the age of evidence to %s", age)
+		w.reform(func(r *regime) { r.maxAge = age })
+	case 3:
+		w.note("owner: deletes %s", firstPolicy)
+		w.deletePolicy(firstPolicy)
+	case 4:
+		w.note("owner: replaces %s by force", firstPolicy)
+		w.deletePolicy(firstPolicy)
+		w.createPolicy(firstPolicy)
+	case 5, 6:
+		w.note("owner: creates %s", firstPolicy)
+		w.createPolicy(firstPolicy)
+	case 7:
+		w.note("owner: creates %s", secondPolicy)
+		w.createPolicy(secondPolicy)
+	case 8:
+		w.note("owner: deletes %s", secondPolicy)
+		w.deletePolicy(secondPolicy)
+	default:
+		w.edit()
+	}
+}
+
+// edit changes what firstPolicy is about. What was changed is soon changed back.
+func (w *world) edit() {
+	now := w.regime
+	switch drawn := w.dice.IntN(6); {
+	case now.staging || drawn < 2:
+		w.note("owner: %s is about staging: %v", firstPolicy, !now.staging)
+		w.reform(func(r *regime) { r.staging = !r.staging })
+	case now.without != "" || drawn == 2:
+		pod := ""
+		if now.without == "" {
+			pod = w.site.members()[0].pod
+		}
+		w.note("owner: %s selects all but %q", firstPolicy, pod)
+		w.reform(func(r *regime) { r.without = pod })
+	default:
+		w.note("owner: the roles of %s have names of their own: %v", firstPolicy, !now.renamed)
+		w.reform(func(r *regime) { r.renamed = !r.renamed })
+	}
+}
+
+func (w *world) breakGlass() {
+	pod := w.store.pod(w.somePod().pod)
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return
+	}
+	w.note("owner: breaks the glass of %s", pod.Name)
+	pod = duplicate(pod)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.BreakGlassAnnotation, "it burns")
+	w.store.put(pod)
+}

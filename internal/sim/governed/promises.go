@@ -1,0 +1,98 @@
+package governed
+
+import (
+	"context"
+	"reflect"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// checkFires: what was asked for only in the name of callers whom admission refused must not be done when nothing judges
+// it any more.
+func (w *world) checkFires(r *removal, pod *corev1.Pod) {
+	w.relax()
+	if gone := w.regime.gone; r.user != self || gone.IsZero() || gone.After(r.began) {
+		return
+	}
+	refused := 0
+	for _, request := range list[*api.EvictionRequest](w.store, requests) {
+		ref, _ := lifecycle.RequestRef(request)
+		if ref.UID != pod.UID || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
+			continue
+		}
+		if _, made := lifecycle.AskedAt(request); !made {
+			return
+		}
+		refused++
+	}
+	if refused > 0 {
+		w.fail("FIRES", "%s is evicted although all who asked for it were refused, and the policy that refused them is gone", pod.Name)
+	}
+}
+
+// careful hands facts to a replica's webhook, and looks whether the evidence among them is of the system that the policy
+// names.
+type careful struct {
+	*governed.Gatherer
+	replica *replica
+}
+
+// Input implements webhook.Facts.
+func (c careful) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
+	in, err := c.Gatherer.Input(ctx, of)
+	if err != nil || in.Evidence == nil || in.Evidence.Error != "" {
+		return in, err
+	}
+	claims := eviction.Claims(in.Policies, in.Pod)
+	for i := range in.Policies {
+		if len(claims) != 1 || in.Policies[i].Key != claims[0].Policy {
+			continue
+		}
+		policy := c.replica.world.policy(in.Policies[i].Key.Name)
+		if policy == nil || policy.ResourceVersion != in.Policies[i].Version {
+			continue // whoever decides upon that will find that it is not the newest
+		}
+		meant, _ := addressees.Load(in.Policies[i].Policy)
+		if asked, known := c.replica.origin(in.Evidence); known && asked != meant {
+			c.replica.world.fail("SPEC", "%s judges %s by what another system said than the one that its policy names", c.replica.name, in.Pod.Name)
+		}
+	}
+	return in, nil
+}
+
+// addressees are the systems that compiled policies are about.
+var addressees sync.Map
+
+// addressee names the system that a spec is about.
+func addressee(spec *v1alpha1.System) string {
+	switch {
+	case spec.HTTP != nil:
+		return spec.HTTP.Endpoints[0]
+	case spec.Etcd != nil:
+		return spec.Etcd.Endpoints[0]
+	case spec.ArangoDB != nil:
+		return spec.ArangoDB.JWT.Name
+	}
+	return ""
+}
+
+// note remembers who said what. Evidence is copied on its way, but not the facts in it.
+func (r *replica) remember(said *eviction.Evidence, by string) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	r.origins[reflect.ValueOf(said.Members).Pointer()] = by
+}
+
+func (r *replica) origin(of *eviction.Evidence) (string, bool) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	by, known := r.origins[reflect.ValueOf(of.Members).Pointer()]
+	return by, known
+}

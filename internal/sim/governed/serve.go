@@ -1,0 +1,165 @@
+package governed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// removal is what somebody wants of the apiserver: an eviction of a pod, or its DELETE.
+type removal struct {
+	user   string
+	groups []string
+	delete bool
+	pod    string
+	uid    types.UID // precondition
+	dryRun bool
+	ask    string
+	grace  *int64
+
+	began  time.Time
+	judged types.UID // the pod that admission was asked about
+	excuse string    // why the truth does not matter; "": it does
+	seen   []string  // pods that the replica which was asked saw terminating
+
+	// horizon is from when on the replica need not have seen what happened.
+	horizon time.Time
+}
+
+func (r *removal) String() string {
+	verb := "evict"
+	if r.delete {
+		verb = "delete"
+	}
+	if r.dryRun {
+		verb += " (dry run)"
+	}
+	if r.grace != nil && *r.grace == 0 {
+		verb += " by force"
+	}
+	return fmt.Sprintf("%s %s %s", r.user, verb, r.pod)
+}
+
+// remove sends a removal, waits for the answer and gives up when ctx ends.
+func (w *world) remove(ctx context.Context, r *removal) error {
+	f := w.pass(ctx, replicaOf(ctx), taskOf(ctx)+r.String(), plain)
+	if f == lost || f == killed {
+		return errLost
+	}
+	answer := make(chan error, 1)
+	w.spawn(func() { answer <- w.serve(r) }) //nolint:contextcheck // the apiserver goes on when its caller has given up
+	select {
+	case err := <-answer:
+		if f == unheard {
+			return errLost
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// serve is the apiserver's part: admission, then the act. Between the two anything may happen.
+func (w *world) serve(r *removal) error {
+	r.began = time.Now()
+	r.horizon = r.began.Add(-maxAge)
+	ctx, cancel := context.WithTimeout(w.ctx, 34*time.Second)
+	defer cancel()
+	before := w.store.pod(r.pod)
+	if before != nil {
+		r.judged = before.UID
+	}
+	if r.delete && before == nil {
+		return notFound(pods, r.pod)
+	}
+	if !w.guarded(r, before) {
+		r.excuse = "admission is not asked"
+	} else {
+		err := w.admit(ctx, r, before)
+		w.pass(w.ctx, nil, "(apiserver hears about) "+r.String(), plain) // one of those that hear at once is the first
+		if err != nil {
+			w.note("apiserver: %s: %s", r, short(err.Error()))
+			return err
+		}
+	}
+	if w.pass(ctx, nil, "apiserver carries out: "+r.String(), plain) != arrives && ctx.Err() != nil {
+		return apierrors.NewTimeoutError("the request took too long", 1)
+	}
+	return w.carryOut(r)
+}
+
+// guarded is the webhook's scope: evictions by the namespace's label, deletions by the pod's.
+func (w *world) guarded(r *removal, pod *corev1.Pod) bool {
+	if r.delete {
+		_, labelled := pod.Labels[v1alpha1.PolicyLabel]
+		return labelled
+	}
+	for _, ns := range list[*corev1.Namespace](w.store, namespaces) {
+		return ns.Labels[v1alpha1.GovernedLabel] == "true"
+	}
+	return false
+}
+
+func (w *world) carryOut(r *removal) error {
+	pod := w.store.pod(r.pod)
+	resource := schema.GroupResource{Resource: "pods"}
+	switch {
+	case pod == nil:
+		return notFound(pods, r.pod)
+	case r.uid != "" && r.uid != pod.UID:
+		return apierrors.NewConflict(resource, r.pod, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", r.uid, pod.UID))
+	case r.delete && pod.UID != r.judged:
+		return apierrors.NewConflict(resource, r.pod, errModified)
+	case !r.delete && w.tight && pod.DeletionTimestamp == nil:
+		return overBudget(r.pod)
+	case r.dryRun:
+		return nil
+	}
+	w.takeAway(r, pod)
+	return nil
+}
+
+// takeAway has a pod terminate, or takes it away at once where it is given no time.
+func (w *world) takeAway(r *removal, pod *corev1.Pod) {
+	grace := *pod.Spec.TerminationGracePeriodSeconds
+	if r.grace != nil {
+		grace = *r.grace
+	}
+	if pod.DeletionTimestamp != nil && grace > 0 {
+		return
+	}
+	w.safety.letGo(w, r, pod)
+	c := ours
+	if r.excuse != "" {
+		c = accident
+	}
+	switch {
+	case grace > 0:
+		w.begins(pod)
+	case r.excuse != "":
+		w.lives_[pod.Name] = missing
+		w.site.stop(pod.Name)
+		w.store.drop(pods, keyOf(pod))
+	default:
+		w.haunt(pod)
+	}
+	w.safety.changedBy(w, c, r.String(), pod.Name)
+}
+
+// overBudget is what the eviction API answers where a budget allows no disruption, after admission has let it through.
+func overBudget(pod string) error {
+	refused := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+	refused.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget of " + pod + " needs all pods that are there",
+	}}
+	return refused
+}

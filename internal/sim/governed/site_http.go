@@ -1,0 +1,170 @@
+package governed
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+)
+
+// depot is a service that Usher has no driver for: keepers hold parts of its data, each on two of them, and routers lead to
+// them. Its policy says all there is to know in roles of its own.
+type depot struct {
+	world   *world
+	plan    []planned
+	here    *shelves
+	staging *shelves
+	writing *rand.Rand
+	faulty  map[string]int // answers that go wrong, by how
+}
+
+// troubles are what may be wrong with an answer.
+var troubles = []string{"401", "503", "garbage", "empty", "cut", "silence"}
+
+func newDepot(w *world) site {
+	d := &depot{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
+	keepers := 3 + w.dice.IntN(3)
+	for n := range keepers {
+		d.plan = append(d.plan, planned{fmt.Sprintf("keeper-%d", n), "keeper", true})
+	}
+	for n := range 3 {
+		d.plan = append(d.plan, planned{fmt.Sprintf("router-%d", n), "router", false})
+	}
+	d.here, d.staging = newShelves(d.plan, keepers), newShelves(d.plan, keepers)
+	return d
+}
+
+func (d *depot) members() []planned { return d.plan }
+
+func (d *depot) spec(staging bool) v1alpha1.EvictionPolicySpec {
+	endpoint := "http://depot:80"
+	if staging {
+		endpoint = stagingURL
+	}
+	return v1alpha1.EvictionPolicySpec{
+		System: v1alpha1.System{HTTP: &v1alpha1.HTTP{
+			Access:      v1alpha1.Access{Endpoints: []string{endpoint}},
+			Facts:       []v1alpha1.Get{{Name: "status", URL: "/status"}},
+			MemberFacts: []v1alpha1.Get{{Name: "shelf", URL: "/shelves/{{member.id}}"}},
+			Steps: []v1alpha1.Step{{
+				Name: "Empty",
+				Do:   v1alpha1.Call{Method: http.MethodPut, URL: "/closed/{{member.id}}"},
+				Undo: &v1alpha1.Call{Method: http.MethodDelete, URL: "/closed/{{member.id}}"},
+			}},
+		}},
+		Members: selectors(d.plan), Roles: depotRoles(),
+	}
+}
+
+func depotRoles() []v1alpha1.Role {
+	return []v1alpha1.Role{
+		{
+			Name: "keeper", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Evict: v1alpha1.Evict{
+				AtOnce: new(int32(1)),
+				Rules: []v1alpha1.Rule{
+					{Name: "others-up", Reason: "AnotherIsDown", Expression: "system.status.down.all(name, name == member.id)", Message: "down: {{system.status.down}}"},
+					{Name: "closed", Reason: "StillOpen", Expression: "member.shelf.closed", Message: "parts may still be put on {{member.id}}"},
+					{Name: "empty", Reason: "HoldsParts", Expression: "member.shelf.parts == 0", Message: "{{member.shelf.parts}} parts are on {{member.id}}"},
+				},
+				Prepare: []v1alpha1.Preparation{{
+					Name: "Empty", When: "!member.shelf.closed && system.status.closed.size() == 0", Message: "closing {{member.id}}",
+				}},
+			},
+		},
+		{
+			Name: "router", System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
+			Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{
+				Name: "another-routes", Reason: "LastRouters",
+				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",
+				Message:    "{{system.status.routers}} routers serve; leaving: {{leaving}}",
+			}}},
+		},
+	}
+}
+
+func (d *depot) kind(r *replica, real system.Kind) system.Kind {
+	open := real.Open
+	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
+		access.Transport = &line{replica: r, next: clerk{d}}
+		return open(spec, access)
+	}
+	return real
+}
+
+func (d *depot) tick() {
+	d.here.tick()
+	if d.world.regime.staging {
+		d.staging.tick()
+	}
+}
+
+func (d *depot) start(pod string, wiped bool) {
+	if wiped {
+		d.here.wipe(pod)
+	}
+	d.here.up[pod] = true
+}
+
+func (d *depot) stop(pod string) { delete(d.here.up, pod) }
+
+func (d *depot) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
+
+func (d *depot) strike(dice *rand.Rand) string {
+	how := troubles[dice.IntN(len(troubles))]
+	d.faulty[how] += 1 + dice.IntN(4)
+	return "answers go wrong: " + how
+}
+
+// fail lets parts come back to a keeper that was emptied, as somebody's script does that opens it again.
+func (d *depot) fail(dice *rand.Rand) string {
+	for _, p := range d.plan {
+		if d.here.closed[p.pod] && dice.IntN(4) == 0 {
+			delete(d.here.closed, p.pod)
+			return p.pod + " was opened again by somebody else"
+		}
+	}
+	return ""
+}
+
+func (d *depot) heal() { clear(d.faulty) }
+
+func (d *depot) lost() []string { return d.here.lost() }
+
+func (d *depot) leftovers() []string {
+	var left []string
+	for _, p := range d.plan {
+		if d.here.closed[p.pod] {
+			left = append(left, p.pod+" is still closed")
+		}
+	}
+	return left
+}
+
+// strikes takes the next fault of a kind.
+func (d *depot) next() string {
+	for _, how := range troubles {
+		if d.faulty[how] > 0 {
+			d.faulty[how]--
+			return how
+		}
+	}
+	return ""
+}
+
+// clerk answers for both depots.
+type clerk struct{ depot *depot }
+
+// RoundTrip implements http.RoundTripper.
+func (c clerk) RoundTrip(request *http.Request) (*http.Response, error) {
+	shelves := c.depot.here
+	if request.URL.Host == strings.TrimPrefix(stagingURL, "http://") {
+		shelves = c.depot.staging
+	} else if how := c.depot.next(); how != "" {
+		return wrong(request, how)
+	}
+	return shelves.answer(request), nil
+}
