@@ -37,6 +37,7 @@ type compiler struct {
 	kind     string
 	steps    []string
 	language *Language
+	text     int // of expressions, as textLimit counts it
 	problems []Problem
 	builtIn  map[string]*role
 }
@@ -98,7 +99,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	if role == nil {
 		c.report(path+".role", "there is no role %q: `usher roles` lists the built-in ones, spec.roles holds the policy's own", declared.Role)
 	}
-	id := c.expression(path+".id", cmp.Or(declared.ID, defaultID), String)
+	id := c.expression(path+".id", cmp.Or(declared.ID, defaultID), String, idLimit)
 	if id != nil && !id.speaksOnlyOf("pod") {
 		c.report(path+".id", "it may speak of pod only")
 	}
@@ -117,11 +118,11 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	})
 }
 
-func (c *compiler) expression(path, text string, want Type) *Expression {
-	if c.language == nil {
+func (c *compiler) expression(path, text string, want Type, limit uint64) *Expression {
+	if !c.compilable(path, text, 1) {
 		return nil
 	}
-	expression, err := c.language.Expression(text, want)
+	expression, err := c.language.expression(text, want, limit)
 	if err != nil {
 		c.report(path, "%s", err)
 	}
@@ -129,7 +130,7 @@ func (c *compiler) expression(path, text string, want Type) *Expression {
 }
 
 func (c *compiler) template(path, text string) *Template {
-	if c.language == nil {
+	if !c.compilable(path, text, strings.Count(text, "{{")) {
 		return nil
 	}
 	if strings.TrimSpace(text) == "" {
@@ -140,4 +141,16 @@ func (c *compiler) template(path, text string) *Template {
 		c.report(path, "%s", err)
 	}
 	return template
+}
+
+// compilable ends before a policy of megabytes keeps everybody waiting who writes one.
+func (c *compiler) compilable(path, text string, expressions int) bool {
+	if c.language == nil || c.text > textLimit {
+		return false
+	}
+	c.text += len(text) + expressions*textOverhead
+	if c.text > textLimit {
+		c.report(path, "the policy's expressions are too long altogether: from here on they are not read; use fewer rules, or several policies")
+	}
+	return c.text <= textLimit
 }

@@ -48,7 +48,7 @@ func (c *compiler) checkHTTP(http *v1alpha1.HTTP) {
 		}
 	}
 	if http.Summary != "" {
-		summary := c.expression("spec.system.http.summary", http.Summary, Dynamic)
+		summary := c.expression("spec.system.http.summary", http.Summary, Dynamic, costLimit)
 		if summary != nil && !summary.speaksOnlyOf("system") {
 			c.report("spec.system.http.summary", "it may speak of system only")
 		}

@@ -15,13 +15,16 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	if declared.Replace.By == "" {
 		c.report(path+".replace.by", "it must say who takes the member's place")
 	}
-	return &role{
+	compiled := &role{
 		declared: declared,
 		evict:    c.rules(path+".evict.rules", declared.Evict.Rules),
 		prepare:  c.preparations(path+".evict.prepare", declared.Evict.Prepare),
 		replace:  c.rules(path+".replace.rules", declared.Replace.Rules),
 		atOnce:   atOnce(declared),
 	}
+	c.together(path+".evict", compiled.evict, compiled.prepare)
+	c.together(path+".replace", compiled.replace, nil)
+	return compiled
 }
 
 // atOnce: members that hold nothing may leave together.
@@ -44,7 +47,7 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 		}
 		compiled := rule{
 			declared: d,
-			passes:   c.expression(at+".expression", d.Expression, Bool),
+			passes:   c.expression(at+".expression", d.Expression, Bool, costLimit),
 			message:  c.template(at+".message", d.Message),
 		}
 		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "leaving", "preparing", "now")
@@ -65,7 +68,7 @@ func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []
 		}
 		steps = append(steps, preparation{
 			name:    d.Name,
-			when:    c.expression(at+".when", d.When, Bool),
+			when:    c.expression(at+".when", d.When, Bool, costLimit),
 			message: c.template(at+".message", d.Message),
 		})
 	}

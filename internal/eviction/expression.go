@@ -13,6 +13,8 @@ import (
 type Expression struct {
 	Text      string
 	want      Type
+	limit     uint64 // of its cost
+	estimate  uint64 // of its cost, where every list has assumedItems
 	program   cel.Program
 	facts     []string
 	variables []string
@@ -24,18 +26,25 @@ type MissingError struct{ Fact string }
 func (e *MissingError) Error() string { return fmt.Sprintf("%q is not known", e.Fact) }
 
 // Eval returns the value as Go has it: bool, int64, uint64, float64, string, time.Time, time.Duration, []any,
-// map[string]any or nil. It ends within a cost limit. A *MissingError says that a fact is not known; other errors are
-// sentences as well.
+// map[string]any or nil. It ends within a cost limit, and is charged to the scope's Effort. A *MissingError says that a
+// fact is not known; other errors are sentences as well.
 func (e *Expression) Eval(scope *Scope) (any, error) {
-	return e.eval(scope.variables())
+	return e.eval(scope.variables(), scope.Effort)
 }
 
-func (e *Expression) eval(variables map[string]any) (any, error) {
-	value, _, err := e.program.Eval(variables)
+func (e *Expression) eval(variables map[string]any, effort *Effort) (any, error) {
+	if effort.spent() {
+		return nil, errSpent
+	}
+	value, details, err := e.program.Eval(variables)
+	cost := costOf(details)
+	effort.charge(cost)
 	if err != nil {
 		return nil, e.explain(err)
 	}
-	result, err := native(value, maxDepth)
+	reading := &conversion{left: e.limit - min(e.limit, cost)}
+	result, err := reading.native(value, maxDepth)
+	effort.charge(e.limit - min(e.limit, cost) - reading.left)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +54,12 @@ func (e *Expression) eval(variables map[string]any) (any, error) {
 	return result, nil
 }
 
+var errTooLong = errors.New("it takes too long: the evaluation was stopped at its cost limit")
+
 // explain makes a sentence of what the evaluator says. It has no type for a missing key, only words.
 func (e *Expression) explain(err error) error {
 	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
-		return errors.New("it takes too long: the evaluation was stopped at its cost limit")
+		return errTooLong
 	}
 	text := err.Error()
 	for _, prefix := range []string{"no such key: ", "no such attribute(s): "} {

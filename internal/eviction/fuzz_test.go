@@ -92,7 +92,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if words := template.say(variables); words == "" && text != "" && !strings.Contains(text, "{{") {
+		if words := template.say(variables, nil); words == "" && text != "" && !strings.Contains(text, "{{") {
 			t.Fatalf("%q: no words", text)
 		}
 		if value, err := template.ExpandJSON(toyScope()); err == nil && strings.Contains(text, "{{") && value == text {

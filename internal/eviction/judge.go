@@ -25,6 +25,8 @@ type Input struct {
 	// Peers are pods of the namespace: at least those that are terminating and those that the policy's status names. Pod
 	// itself may be among them.
 	Peers []*snapshot.Pod
+	// Effort is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
+	Effort *Effort
 }
 
 // Judge says whether the pod may leave its node. A pod that no policy governs may, with Role "".
@@ -76,6 +78,8 @@ type judgement struct {
 	valid bool
 	facts Facts // of the member; nil: not known
 	scope map[string]any
+	// effort is for rules and steps, words for what is said about them.
+	effort, words *Effort
 	// others are the role's other members that are on their way.
 	others  []*v1alpha1.Leaving
 	leaving []string // ids of members of all roles
@@ -85,7 +89,11 @@ func (j *judgement) block(b Blocker) { j.verdict.Blockers = append(j.verdict.Blo
 
 // claimed finds the policy, the entry and the role.
 func claimed(in Input) *judgement {
-	j := &judgement{in: in}
+	j := &judgement{
+		in:     in,
+		effort: &Effort{left: verdictEffort, within: in.Effort},
+		words:  &Effort{left: wordsEffort, within: in.Effort},
+	}
 	j.verdict.BreakGlass = strings.TrimSpace(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
 	found := claimants(in.Policies, in.Pod)
 	switch {

@@ -90,7 +90,7 @@ func (j *judgement) ask(r *rule) {
 	if r.factual && j.facts == nil {
 		return
 	}
-	value, err := r.passes.eval(j.scope)
+	value, err := r.passes.eval(j.scope, j.effort)
 	if missing, ok := errors.AsType[*MissingError](err); ok {
 		j.block(factMissing(r, missing))
 		return
@@ -109,13 +109,13 @@ func (j *judgement) failed(r *rule) Blocker {
 	blocker := Blocker{
 		Rule:    r.declared.Name,
 		Reason:  r.declared.Reason,
-		Message: r.message.say(j.scope),
+		Message: r.message.say(j.scope, j.words),
 		Retry:   lookAgain,
 		// What stale facts say may change with the next ones.
 		Never: r.declared.Never && (j.valid || !r.factual),
 	}
 	if r.wayOut != nil {
-		blocker.WayOut = r.wayOut.say(j.scope)
+		blocker.WayOut = r.wayOut.say(j.scope, j.words)
 	}
 	if blocker.Never {
 		blocker.Retry = 0

@@ -36,14 +36,14 @@ func (j *judgement) undoing() {
 }
 
 func (j *judgement) askFor(step *preparation) {
-	value, err := step.when.eval(j.scope)
+	value, err := step.when.eval(j.scope, j.effort)
 	if err != nil {
 		j.block(stepFailed(step, err))
 		return
 	}
 	if needed, _ := value.(bool); needed {
 		j.verdict.Needed = append(j.verdict.Needed, Preparation{
-			Name: step.name, Member: j.verdict.Member, Pod: j.in.Pod.Key(), UID: j.in.Pod.UID, Message: step.message.say(j.scope),
+			Name: step.name, Member: j.verdict.Member, Pod: j.in.Pod.Key(), UID: j.in.Pod.UID, Message: step.message.say(j.scope, j.words),
 		})
 	}
 }

@@ -27,12 +27,23 @@ func NewLanguage(schema Schema) (*Language, error) {
 }
 
 // Limits of one expression. An expression over a list of ten thousand entries stays below costLimit, and what reaches it
-// has kept a processor busy for about a tenth of a second.
+// has kept a processor busy for about a tenth of a second. A message has a tenth of that for each of its values; an id is
+// asked of every pod that is looked at, and has enough to take a name to pieces.
 const (
-	costLimit     = 1_000_000
-	estimateLimit = 1_000_000_000
-	nodeLimit     = 10_000
-	regexLimit    = 1_000
+	costLimit  = 1_000_000
+	wordsLimit = costLimit / 10
+	idLimit    = costLimit / 200
+	nodeLimit  = 10_000
+	regexLimit = 1_000
+)
+
+// Limits of what is compiled: the checker writes types out, and lists that lie within lists have long ones.
+const (
+	depthLimit = 64
+	loopLimit  = 16
+	// textLimit is for all expressions of a policy, of which each counts for textOverhead more than it has bytes.
+	textLimit    = 128 << 10
+	textOverhead = 64
 )
 
 func languageOptions() []cel.EnvOption {
@@ -40,6 +51,7 @@ func languageOptions() []cel.EnvOption {
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.ExpressionNodeLimit(nodeLimit),
+		cel.ParserRecursionLimit(depthLimit),
 		cel.RegexProgramSizeLimit(regexLimit),
 		ext.Math(),
 		ext.Lists(ext.ListsVersion(1)),
@@ -58,19 +70,33 @@ func without(function, overload string, args ...*cel.Type) cel.EnvOption {
 // Expression compiles and type-checks text. The value must be of type want; Dynamic: of any. Errors are sentences for the
 // author.
 func (l *Language) Expression(text string, want Type) (*Expression, error) {
-	tree, issues := l.env.Compile(text)
+	return l.expression(text, want, costLimit)
+}
+
+func (l *Language) expression(text string, want Type, limit uint64) (*Expression, error) {
+	tree, issues := l.env.Parse(text)
+	if issues.Err() != nil {
+		return nil, errors.New(issueText(issues))
+	}
+	if loops := loopsOf(tree); loops > loopLimit {
+		return nil, fmt.Errorf("the expression has %d loops (map, filter, all, exists and the like), and %d are allowed", loops, loopLimit)
+	}
+	tree, issues = l.env.Check(tree)
 	if issues.Err() != nil {
 		return nil, errors.New(issueText(issues))
 	}
 	if want != Dynamic && !want.admits(tree.OutputType()) {
 		return nil, fmt.Errorf("the value is of type %s and must be of type %s", tree.OutputType(), want)
 	}
-	if err := l.affordable(tree); err != nil {
+	estimate, err := l.affordable(tree, limit)
+	if err != nil {
 		return nil, err
 	}
-	program, err := l.env.Program(tree, cel.CostLimit(costLimit), cel.EvalOptions(cel.OptOptimize))
+	program, err := l.env.Program(tree, append(weighed(), cel.CostLimit(limit), cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		return nil, fmt.Errorf("the expression cannot be used: %w", err)
 	}
-	return &Expression{Text: text, want: want, program: program, facts: factsOf(tree), variables: variablesOf(tree)}, nil
+	return &Expression{
+		Text: text, want: want, limit: limit, estimate: estimate, program: program, facts: factsOf(tree), variables: variablesOf(tree),
+	}, nil
 }

@@ -14,17 +14,65 @@ const (
 	assumedRunes = 100
 )
 
-// affordable refuses an expression whose cost grows beyond measure with the facts: three loops within each other, say.
-func (l *Language) affordable(tree *cel.Ast) error {
+// estimated is how many times its limit an expression may cost by estimate: most lists have far less than assumedItems
+// entries, and loops end early.
+const estimated = 1_000
+
+// affordable returns an expression's cost by estimate. It refuses one whose cost grows beyond measure with the facts (three
+// loops within each other, say), and one that costs too much whatever the facts are.
+func (l *Language) affordable(tree *cel.Ast, limit uint64) (uint64, error) {
 	estimate, err := l.env.EstimateCost(tree, assumedSizes{})
 	if err != nil {
-		return fmt.Errorf("the cost of the expression cannot be estimated: %w", err)
+		return 0, fmt.Errorf("the cost of the expression cannot be estimated: %w", err)
 	}
-	if estimate.Max > estimateLimit {
-		return fmt.Errorf("the expression may take too long: with %d entries in every list its cost is more than %d; use fewer loops within each other",
-			assumedItems, uint64(estimateLimit))
+	if estimate.Min > limit {
+		return 0, fmt.Errorf("the expression takes too long: its cost is %d at least, and %d is allowed", estimate.Min, limit)
 	}
-	return nil
+	// One expression may be as dear as all of its kind together.
+	if estimate.Max > costLimit*estimated {
+		return 0, fmt.Errorf("the expression may take too long: with %d entries in every list its cost is more than %d; use fewer loops within each other",
+			assumedItems, uint64(costLimit*estimated))
+	}
+	return estimate.Max, nil
+}
+
+// together refuses what each for itself is affordable and all of which would be evaluated for one verdict.
+func (c *compiler) together(path string, rules []rule, steps []preparation) {
+	var asked, said uint64
+	for i := range rules {
+		asked += rules[i].passes.dearness()
+		said += rules[i].message.dearness() + rules[i].wayOut.dearness()
+	}
+	for i := range steps {
+		asked += steps[i].when.dearness()
+		said += steps[i].message.dearness()
+	}
+	if asked > verdictEffort*estimated {
+		c.report(path, "its expressions may take too long together: with %d entries in every list their cost is more than %d; use fewer loops within each other",
+			assumedItems, uint64(verdictEffort*estimated))
+	}
+	if said > wordsEffort*estimated {
+		c.report(path, "its messages may take too long together: with %d entries in every list their cost is more than %d; let them say less",
+			assumedItems, uint64(wordsEffort*estimated))
+	}
+}
+
+func (e *Expression) dearness() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.estimate
+}
+
+func (t *Template) dearness() uint64 {
+	if t == nil {
+		return 0
+	}
+	var total uint64
+	for _, part := range t.parts {
+		total += part.expression.dearness()
+	}
+	return total
 }
 
 type assumedSizes struct{}

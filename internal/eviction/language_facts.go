@@ -28,6 +28,10 @@ func variablesOf(tree *cel.Ast) []string {
 	return names
 }
 
+func loopsOf(tree *cel.Ast) int {
+	return len(ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.KindMatcher(ast.ComprehensionKind)))
+}
+
 // speaksOnlyOf reports whether the expression names no other variable of the language.
 func (e *Expression) speaksOnlyOf(allowed ...string) bool {
 	return !slices.ContainsFunc(e.variables, func(name string) bool {

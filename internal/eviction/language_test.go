@@ -160,7 +160,9 @@ func TestMistakesInExpressions(t *testing.T) {
 		`"a".replace("", "a")`: "there is no 'replace'",
 		`"%s".format([1])`:     "there is no 'format'",
 		`member.extra.all(a, member.extra.all(b, member.extra.all(c, a == b && b == c)))`: "the expression may take too long",
-		`pod{name: "x"}.name == "x"`: "",
+		`pod{name: "x"}.name == "x"`:                                 "",
+		`[1]` + strings.Repeat(".map(x, [x, x])", 17) + ` == []`:     "the expression has 17 loops",
+		strings.Repeat("[", 80) + strings.Repeat("]", 80) + ` == []`: "recursion",
 	} {
 		_, err := toyLanguage(t, toySchema).Expression(text, Bool)
 		if text == `pod{name: "x"}.name == "x"` {
@@ -191,7 +193,7 @@ func BenchmarkEval(b *testing.B) {
 	}
 	variables := toyScope().variables()
 	for b.Loop() {
-		if _, err := expression.eval(variables); err != nil {
+		if _, err := expression.eval(variables, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,11 +13,20 @@ import (
 // maxDepth is how deep lists and objects may lie within each other.
 const maxDepth = 32
 
+// conversion reads an evaluated value. Lists that are joined to each other cost nothing until they are read.
+type conversion struct {
+	left uint64 // how many entries may still be read
+}
+
 // native returns an evaluated value as Go has it.
-func native(value ref.Val, depth int) (any, error) {
+func (c *conversion) native(value ref.Val, depth int) (any, error) {
 	if depth == 0 {
 		return nil, errors.New("the value has too many levels")
 	}
+	if c.left == 0 {
+		return nil, errTooLong
+	}
+	c.left--
 	switch v := value.(type) {
 	case types.Bool, types.Int, types.Uint, types.Double, types.String:
 		return v.Value(), nil
@@ -30,17 +39,17 @@ func native(value ref.Val, depth int) (any, error) {
 	case types.Null:
 		return nil, nil
 	case traits.Lister:
-		return nativeList(v, depth)
+		return c.list(v, depth)
 	case traits.Mapper:
-		return nativeMap(v, depth)
+		return c.object(v, depth)
 	}
 	return nil, fmt.Errorf("the value is of type %s, which cannot be used", value.Type().TypeName())
 }
 
-func nativeList(list traits.Lister, depth int) (any, error) {
+func (c *conversion) list(list traits.Lister, depth int) (any, error) {
 	result := []any{}
 	for at := list.Iterator(); at.HasNext() == types.True; {
-		item, err := native(at.Next(), depth-1)
+		item, err := c.native(at.Next(), depth-1)
 		if err != nil {
 			return nil, err
 		}
@@ -49,11 +58,11 @@ func nativeList(list traits.Lister, depth int) (any, error) {
 	return result, nil
 }
 
-func nativeMap(mapper traits.Mapper, depth int) (any, error) {
+func (c *conversion) object(mapper traits.Mapper, depth int) (any, error) {
 	result := map[string]any{}
 	for at := mapper.Iterator(); at.HasNext() == types.True; {
 		key := at.Next()
-		item, err := native(mapper.Get(key), depth-1)
+		item, err := c.native(mapper.Get(key), depth-1)
 		if err != nil {
 			return nil, err
 		}

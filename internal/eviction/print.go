@@ -7,10 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// printed is how many entries of a list are printed before the rest is only counted.
-const printed = 3
+const (
+	// printed is how many entries of a list are printed before the rest is only counted.
+	printed = 3
+	// maxEntry, maxValue and maxMessage are how many bytes of an entry, of a value and of a message are shown.
+	maxEntry, maxValue, maxMessage = 200, 1_000, 4_000
+)
 
 // Print prints a value of an expression for people: lists as "a, b, c and 3 more", times in RFC 3339.
 func Print(value any) string {
@@ -24,7 +29,7 @@ func Print(value any) string {
 	case time.Time:
 		return v.UTC().Format(time.RFC3339)
 	case []any:
-		return enumerate(v)
+		return enumerate(len(v), func(i int) string { return Print(v[i]) })
 	case map[string]any:
 		return printMap(v)
 	}
@@ -32,31 +37,39 @@ func Print(value any) string {
 }
 
 func printMap(object map[string]any) string {
-	var pairs []any
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		pairs = append(pairs, key+": "+Print(object[key]))
-	}
-	return enumerate(pairs)
+	keys := slices.Sorted(maps.Keys(object))
+	return enumerate(len(keys), func(i int) string { return keys[i] + ": " + Print(object[keys[i]]) })
 }
 
 // enumerate leaves one entry more standing rather than say "and 1 more".
-func enumerate(items []any) string {
-	if len(items) == 0 {
+func enumerate(count int, item func(i int) string) string {
+	if count == 0 {
 		return "none"
 	}
-	shown := items
-	if len(items) > printed+1 {
-		shown = items[:printed]
+	shown := count
+	if count > printed+1 {
+		shown = printed
 	}
-	words := make([]string, len(shown))
-	for i, item := range shown {
-		words[i] = Print(item)
+	words := make([]string, shown)
+	for i := range words {
+		words[i] = brief(item(i), maxEntry)
 	}
 	text := strings.Join(words, ", ")
-	if rest := len(items) - len(shown); rest > 0 {
+	if rest := count - shown; rest > 0 {
 		text += fmt.Sprintf(" and %d more", rest)
 	}
 	return text
+}
+
+// brief cuts a text that is longer than most bytes.
+func brief(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
 }
 
 // listed puts all names into a sentence.

@@ -32,7 +32,7 @@ func (l *Language) Template(text string) (*Template, error) {
 			template.parts = append(template.parts, part{text: piece.text})
 			continue
 		}
-		expression, err := l.Expression(piece.text, Dynamic)
+		expression, err := l.expression(piece.text, Dynamic, wordsLimit)
 		if err != nil {
 			return nil, fmt.Errorf("in {{%s}}: %w", piece.text, err)
 		}
@@ -44,7 +44,7 @@ func (l *Language) Template(text string) (*Template, error) {
 // Expand prints the values: lists as "a, b, c and 3 more", times in RFC 3339. Every value passes through escape, unless
 // that is nil. It fails like Eval.
 func (t *Template) Expand(scope *Scope, escape func(string) string) (string, error) {
-	return t.expand(scope.variables(), func(value any) (string, error) {
+	return t.expand(scope, func(value any) (string, error) {
 		if escape == nil {
 			return Print(value), nil
 		}
@@ -54,7 +54,7 @@ func (t *Template) Expand(scope *Scope, escape func(string) string) (string, err
 
 // ExpandJSON puts every value in as JSON. It fails like Eval.
 func (t *Template) ExpandJSON(scope *Scope) (string, error) {
-	return t.expand(scope.variables(), func(value any) (string, error) {
+	return t.expand(scope, func(value any) (string, error) {
 		if d, ok := value.(time.Duration); ok {
 			value = d.String()
 		}
@@ -66,14 +66,15 @@ func (t *Template) ExpandJSON(scope *Scope) (string, error) {
 	})
 }
 
-func (t *Template) expand(variables map[string]any, render func(any) (string, error)) (string, error) {
+func (t *Template) expand(scope *Scope, render func(any) (string, error)) (string, error) {
+	variables := scope.variables()
 	var text strings.Builder
 	for _, part := range t.parts {
 		if part.expression == nil {
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.expression.eval(variables)
+		value, err := part.expression.eval(variables, scope.Effort)
 		if err != nil {
 			return "", fmt.Errorf("{{%s}}: %w", part.expression.Text, err)
 		}
@@ -86,22 +87,22 @@ func (t *Template) expand(variables map[string]any, render func(any) (string, er
 	return text.String(), nil
 }
 
-// say expands the template for a blocker, which must have words whatever is missing.
-func (t *Template) say(variables map[string]any) string {
+// say expands the template for a blocker, which must have words whatever is missing or takes too long.
+func (t *Template) say(variables map[string]any, effort *Effort) string {
 	var text strings.Builder
 	for _, part := range t.parts {
 		if part.expression == nil {
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.expression.eval(variables)
+		value, err := part.expression.eval(variables, effort)
 		if err != nil {
 			text.WriteString("(not known)")
 			continue
 		}
-		text.WriteString(Print(value))
+		text.WriteString(brief(Print(value), maxValue))
 	}
-	return text.String()
+	return brief(text.String(), maxMessage)
 }
 
 type piece struct {

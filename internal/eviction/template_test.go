@@ -94,7 +94,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := template.say(toyScope().variables()), "quorum is (not known) of db-0"; got != want {
+	if got, want := template.say(toyScope().variables(), nil), "quorum is (not known) of db-0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if _, err := template.Expand(toyScope(), nil); err == nil {
