@@ -20,7 +20,7 @@ type Config struct {
 	// EvictionMinimumReclaim maps signals to how far above its threshold a signal has to come before relief ends.
 	EvictionMinimumReclaim map[string]string `json:"evictionMinimumReclaim,omitempty"`
 	// EvictionPressureTransitionPeriod is how long a node keeps its condition after the last breach. 0: 5 minutes.
-	EvictionPressureTransitionPeriod metav1.Duration `json:"evictionPressureTransitionPeriod,omitempty"`
+	EvictionPressureTransitionPeriod metav1.Duration `json:"evictionPressureTransitionPeriod,omitzero"`
 	// EvictionMaxPodGracePeriod is the longest grace, in seconds, that a pod gets at a soft threshold; below 0: the pod's own.
 	EvictionMaxPodGracePeriod int32 `json:"evictionMaxPodGracePeriod,omitempty"`
 	// MergeDefaultEvictionSettings fills signals that EvictionHard does not name from the defaults.

@@ -3,9 +3,9 @@ package pressure
 // ForLayout returns the thresholds with those of containerfs, which nobody sets: they are those of the file system that
 // holds the writable layers. Thresholds that were set for containerfs by hand are left out.
 func ForLayout(thresholds []Threshold, layout Layout) []Threshold {
-	bytes, inodes := NodeFsAvailable, NodeFsInodesFree
+	containerfs := map[Signal]Signal{NodeFsAvailable: ContainerFsAvailable, NodeFsInodesFree: ContainerFsInodesFree}
 	if layout == DedicatedImages {
-		bytes, inodes = ImageFsAvailable, ImageFsInodesFree
+		containerfs = map[Signal]Signal{ImageFsAvailable: ContainerFsAvailable, ImageFsInodesFree: ContainerFsInodesFree}
 	}
 	var out []Threshold
 	for _, t := range thresholds {
@@ -13,12 +13,8 @@ func ForLayout(thresholds []Threshold, layout Layout) []Threshold {
 			continue
 		}
 		out = append(out, t)
-		switch t.Signal {
-		case bytes:
-			t.Signal = ContainerFsAvailable
-			out = append(out, t)
-		case inodes:
-			t.Signal = ContainerFsInodesFree
+		if derived, found := containerfs[t.Signal]; found {
+			t.Signal = derived
 			out = append(out, t)
 		}
 	}

@@ -1,6 +1,8 @@
 package pressure
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,92 +14,89 @@ const Requester = "pressure.usher.sh"
 
 // Relief is what the agent remembers from one look at its node to the next. The zero value is an agent that has just
 // started. It is changed by Next alone and can be kept as JSON.
-type Relief struct{}
-
-// ReliefInput is one look at a node.
-type ReliefInput struct {
-	Now        time.Time
-	Node       Node
-	Pods       []Pod
-	Thresholds []Threshold
-	Config     Config
-	Order      Order
-	// Refused holds the answer to the latest attempt at a pod, until it is tried again.
-	Refused map[types.UID]Refusal
-	// Leaving are pods that were asked to go and are not gone; pods that are Terminating count as well.
-	Leaving []Leaving
-	// Reachable: the apiserver answers.
-	Reachable bool
-	// Rates is how fast what is available changes, in units per second; below 0: it shrinks. No entry: not known.
-	Rates map[Signal]float64
-	// Self is the agent's own pod, "" if it is not one.
-	Self types.UID
+//
+// It has a clock of its own, which all its times are told by: it runs with Now, but never backwards and never by more than
+// 15 seconds from one look to the next. A clock that jumps, or an agent that was stopped, therefore ends no grace period,
+// no pause and no refusal early.
+type Relief struct {
+	Clock time.Duration `json:"clock"`
+	Last  time.Time     `json:"last,omitzero"`
+	// Breaches are the thresholds that are met.
+	Breaches map[string]Breach `json:"breaches,omitempty"`
+	// Conditions is when each condition was last true; Said are those that were said last.
+	Conditions map[corev1.NodeConditionType]time.Duration `json:"conditions,omitempty"`
+	Said       []corev1.NodeConditionType                 `json:"said,omitempty"`
+	// Acts are what was done to pods and has not shown its effect.
+	Acts []Act `json:"acts,omitempty"`
+	// Departures is since when a pod is seen leaving.
+	Departures map[types.UID]time.Duration `json:"departures,omitempty"`
+	// Holds are refusals that stand.
+	Holds map[types.UID]Hold `json:"holds,omitempty"`
+	// Requested is the governed pod that is being prepared on account of pressure.
+	Requested *Requested `json:"requested,omitempty"`
+	// Pause is until when nothing is done after a kill.
+	Pause time.Duration `json:"pause,omitempty"`
 }
 
-// Refusal is why a pod could not be evicted.
-type Refusal struct {
-	At        time.Time
-	Reason    string
-	Message   string
-	LookAgain time.Time
-	// Never: no waiting and no preparation will change it.
-	Never bool
+// Breach is a threshold that is met.
+type Breach struct {
+	// Held is how long it is met, as far as that was seen; Seen is when the latest reading was, At that reading's own time.
+	Held time.Duration `json:"held"`
+	Seen time.Duration `json:"seen"`
+	At   time.Time     `json:"at"`
+	// Due: its grace had passed, so its minimum reclaim counts.
+	Due bool `json:"due,omitempty"`
 }
 
-// Leaving is a pod on its way.
-type Leaving struct {
-	UID   types.UID
-	Since time.Time
-	Grace time.Duration
-	// Local: its processes were killed on the node.
-	Local bool
+// Act is something that was done to a pod.
+type Act struct {
+	UID       types.UID  `json:"uid"`
+	Namespace string     `json:"namespace"`
+	Name      string     `json:"name"`
+	Signal    Signal     `json:"signal"`
+	Kind      ActionKind `json:"kind"`
+	// Asked is when, AskedAt the same on the clock of readings.
+	Asked   time.Duration `json:"asked"`
+	AskedAt time.Time     `json:"askedAt"`
+	Grace   time.Duration `json:"grace"`
+	// Used is what the pod used, Available what was available.
+	Used      int64 `json:"used"`
+	Available int64 `json:"available"`
+	// Gone: it was seen gone, at that time.
+	Gone   bool          `json:"gone,omitempty"`
+	Ended  time.Duration `json:"ended,omitempty"`
+	GoneAt time.Time     `json:"goneAt,omitzero"`
 }
 
-// ActionKind says what is to be done.
-type ActionKind string
+func (a *Act) local() bool { return a.Kind == KillLocally }
+func (a *Act) key() string { return a.Namespace + "/" + a.Name }
 
-// The kinds.
-const (
-	// Evict: ask the eviction API, with the UID as precondition, and with Grace where it is not 0.
-	Evict ActionKind = "Evict"
-	// Request: make an EvictionRequest in the name of Requester, so that the pod is prepared to leave.
-	Request ActionKind = "Request"
-	// Withdraw: take the EvictionRequest back.
-	Withdraw ActionKind = "Withdraw"
-	// Remove: delete the pod, with the UID as precondition and Grace, past budgets.
-	Remove ActionKind = "Remove"
-	// KillLocally: kill the processes in the pod's cgroup; then, where the apiserver answers, delete the pod.
-	KillLocally ActionKind = "KillLocally"
-	// Wait: nothing is to be done now; Message says for what it is waited.
-	Wait ActionKind = "Wait"
-	// Say: make the node's conditions and taints of Usher those in Conditions.
-	Say ActionKind = "Say"
-)
-
-// Action is something to be done, in the order in which they are returned.
-type Action struct {
-	Kind ActionKind `json:"kind"`
-	// Pod is set for Evict, Request, Withdraw, Remove and KillLocally.
-	Pod *Pod `json:"pod,omitempty"`
-	// Grace is how long the pod gets; 0: its own.
-	Grace time.Duration `json:"grace,omitempty"`
-	// BreakGlass: the pod goes although its policy blocks it; the annotation is to be written first, with Message as reason.
-	BreakGlass bool `json:"breakGlass,omitempty"`
-	// Threshold is why.
-	Threshold *Threshold `json:"threshold,omitempty"`
-	// Reason is for machines, Message for people.
-	Reason  ReliefReason `json:"reason"`
-	Message string       `json:"message"`
-	// Conditions are the node's conditions that are true now, all of them; set for Say.
-	Conditions []corev1.NodeConditionType `json:"conditions,omitempty"`
-	// For is when to look again at the latest; set for Wait.
-	For time.Duration `json:"for,omitempty"`
-	// Ranking is the order at that moment; set where a pod is to go.
-	Ranking []Ranked `json:"ranking,omitempty"`
+// Hold is a refusal that stands until a time.
+type Hold struct {
+	At      time.Time     `json:"at"`
+	Until   time.Duration `json:"until"`
+	Message string        `json:"message"`
 }
 
-// ReliefReason says for machines why something is done or waited for.
-type ReliefReason string
+// Requested is a pod for which an EvictionRequest was made.
+type Requested struct {
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+}
 
-// Next is one look of the agent: what it remembers then, and what is to be done. The Relief given is not changed.
-func (r Relief) Next(in ReliefInput) (Relief, []Action) { return r, nil }
+func (r Relief) clone() Relief {
+	r.Breaches = cloneMap(r.Breaches)
+	r.Conditions = cloneMap(r.Conditions)
+	r.Departures = cloneMap(r.Departures)
+	r.Holds = cloneMap(r.Holds)
+	r.Acts = slices.Clone(r.Acts)
+	r.Said = slices.Clone(r.Said)
+	return r
+}
+
+func cloneMap[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	maps.Copy(out, m)
+	return out
+}

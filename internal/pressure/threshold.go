@@ -12,7 +12,7 @@ import (
 // Value is an amount: a quantity, or, where Fraction is not 0, a share of the capacity.
 type Value struct {
 	Quantity resource.Quantity `json:"quantity,omitzero"`
-	Fraction float32           `json:"fraction,omitempty"` // above 0, below 1; a minimum reclaim may be above 1
+	Fraction float32           `json:"fraction,omitempty"` // above 0, up to 1
 }
 
 // Of returns the amount for a capacity, in the signal's unit, rounded up.

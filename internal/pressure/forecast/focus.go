@@ -1,14 +1,20 @@
 package forecast
 
+import (
+	"slices"
+
+	"usher.sh/usher/internal/pressure"
+)
+
 // focus picks the signal to speak of: one below a hard threshold before one below a soft one before the one that is
 // nearest to any, as a share of its capacity; the first of equals.
-func focus(signals []Signal) *Signal {
+func focus(signals []Signal, about []pressure.Signal) *Signal {
 	var best *Signal
 	var bestRank int
 	var bestShare float64
 	for i := range signals {
 		s := &signals[i]
-		if s.Reading == nil {
+		if s.Reading == nil || (len(about) > 0 && !slices.Contains(about, s.Name)) {
 			continue
 		}
 		rank, share := s.urgency()

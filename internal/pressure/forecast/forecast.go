@@ -19,6 +19,8 @@ type Input struct {
 	Pods   []pressure.Pod
 	Config pressure.Config
 	Order  pressure.Order
+	// About are the signals that the question is about, of which one becomes the focus; none: all.
+	About []pressure.Signal
 }
 
 // Forecast is who goes first.
@@ -55,10 +57,19 @@ type Level struct {
 	Limit int64
 	// Headroom is by how much the signal is above it; below 0, the threshold is met.
 	Headroom int64
-	// First is who goes once the threshold is met and its grace has passed; nil: nobody, and Skipped says why if
-	// anything but a lack of pods does.
-	First   *pressure.Victim
+	// First is who goes once the threshold is met and its grace has passed; nil: no pod may be evicted.
+	First *First
+	// Reclaim is what the kubelet clears away before, which may make the eviction needless.
 	Reclaim []pressure.Reclaim
+}
+
+// First is the pod that goes first.
+type First struct {
+	Pod pressure.Pod
+	// Grace is how long it gets to shut down, at least 1 s.
+	Grace time.Duration
+	// Why is what puts it before the next one, a clause for people.
+	Why string
 }
 
 // Met reports whether the signal is below the threshold now.
@@ -70,13 +81,12 @@ func Of(in Input) (Forecast, error) {
 	if err != nil {
 		return Forecast{}, fmt.Errorf("reading the thresholds: %w", err)
 	}
-	thresholds = pressure.ForLayout(thresholds, in.Node.Layout)
 	_, now := pressure.State{}.Step(in.step(in.Now, in.Node, thresholds))
 	f := Forecast{
 		Order: in.Order, Signals: in.signals(thresholds), Conditions: now.Conditions, Taints: now.Taints,
-		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, in.Pods),
+		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, scored(in.Pods)),
 	}
-	if f.Focus = focus(f.Signals); f.Focus != nil {
+	if f.Focus = focus(f.Signals, in.About); f.Focus != nil {
 		f.Ranking = pressure.Rank(in.Order, f.Focus.Name, in.Node, in.Pods)
 	}
 	return f, nil
@@ -93,9 +103,9 @@ func (in Input) signals(thresholds []pressure.Threshold) []Signal {
 		if reading, measured := in.Node.Readings[name]; measured {
 			s.Reading = &reading
 		}
-		for _, t := range thresholds {
+		for _, t := range pressure.ForLayout(thresholds, in.Node.Layout) {
 			if t.Signal == name {
-				s.Levels = append(s.Levels, in.level(t, s.Reading))
+				s.Levels = append(s.Levels, in.level(thresholds, t, s.Reading))
 			}
 		}
 		if s.Reading != nil || len(s.Levels) > 0 {
@@ -105,20 +115,34 @@ func (in Input) signals(thresholds []pressure.Threshold) []Signal {
 	return found
 }
 
-func (in Input) level(t pressure.Threshold, r *pressure.Reading) Level {
+func (in Input) level(all []pressure.Threshold, t pressure.Threshold, r *pressure.Reading) Level {
 	l := Level{Threshold: t}
 	if r == nil {
 		return l
 	}
 	l.Limit = t.Below.Of(r.Capacity)
 	l.Headroom = r.Available - l.Limit
-	out := in.fallen(t, pressure.Reading{Available: min(r.Available, l.Limit-1), Capacity: r.Capacity})
-	l.First, l.Reclaim = out.Victim, out.Reclaim
+	out := in.fallen(all, t, pressure.Reading{Available: min(r.Available, l.Limit-1), Capacity: r.Capacity})
+	l.Reclaim = out.Reclaim
+	if out.Victim != nil {
+		l.First = &First{Pod: out.Victim.Pod, Grace: out.Victim.Grace, Why: reason(out)}
+	}
 	return l
 }
 
-// fallen is what is done about one threshold when its signal reads so from now until its grace has passed.
-func (in Input) fallen(t pressure.Threshold, r pressure.Reading) pressure.Output {
+// reason is what puts the victim before the next pod.
+func reason(out pressure.Output) string {
+	for i := range out.Ranking {
+		if out.Ranking[i].Pod.UID == out.Victim.Pod.UID {
+			return out.Ranking[i].Why
+		}
+	}
+	return ""
+}
+
+// fallen is what is done when one signal reads so from now until the grace of a threshold has passed, and nothing is
+// known of the others.
+func (in Input) fallen(all []pressure.Threshold, t pressure.Threshold, r pressure.Reading) pressure.Output {
 	var state pressure.State
 	var out pressure.Output
 	for _, after := range moments(t) {
@@ -126,7 +150,7 @@ func (in Input) fallen(t pressure.Threshold, r pressure.Reading) pressure.Output
 		r.At = now
 		node := in.Node
 		node.Readings = map[pressure.Signal]pressure.Reading{t.Signal: r}
-		state, out = state.Step(in.step(now, node, []pressure.Threshold{t}))
+		state, out = state.Step(in.step(now, node, all))
 	}
 	return out
 }
@@ -137,4 +161,15 @@ func moments(t pressure.Threshold) []time.Duration {
 		return []time.Duration{0}
 	}
 	return []time.Duration{0, t.Grace}
+}
+
+// scored leaves out pods of which only the use is known: without requests there is no score.
+func scored(pods []pressure.Pod) []pressure.Pod {
+	var found []pressure.Pod
+	for i := range pods {
+		if pods[i].QoS != "" {
+			found = append(found, pods[i])
+		}
+	}
+	return found
 }

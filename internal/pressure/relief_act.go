@@ -1,0 +1,103 @@
+package pressure
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// act lets the chosen pod go and remembers it.
+func (l *look) act(t Threshold, c *choice, ranking []Ranked) {
+	message := l.sentence(t, c)
+	if c.pod.Governed && c.kind == Evict && l.Requested == nil {
+		l.Requested = &Requested{UID: c.pod.UID, Namespace: c.pod.Namespace, Name: c.pod.Name}
+		l.actions = append(l.actions, Action{Kind: Request, Pod: c.pod, Threshold: &t, Reason: c.reason, Message: message})
+	}
+	l.actions = append(l.actions, Action{
+		Kind: c.kind, Pod: c.pod, Grace: c.grace, BreakGlass: c.glass, Threshold: &t,
+		Reason: c.reason, Message: message, Ranking: ranking,
+	})
+	l.Acts = slices.DeleteFunc(l.Acts, func(a Act) bool { return a.UID == c.pod.UID })
+	grace := c.grace
+	if c.kind == Evict && grace == 0 {
+		grace = c.pod.Grace
+	}
+	l.Acts = append(l.Acts, Act{
+		UID: c.pod.UID, Namespace: c.pod.Namespace, Name: c.pod.Name, Signal: t.Signal, Kind: c.kind,
+		Asked: l.Clock, AskedAt: l.in.Now, Grace: grace, Used: c.used, Available: l.in.Node.Readings[t.Signal].Available,
+	})
+}
+
+// hasten waits for what is under way or, below a hard threshold, speeds it up: a pod that was asked to go gets less time,
+// and what is slower than the exhaustion gets one kill more.
+func (l *look) hasten(t Threshold, u *underWay) {
+	reason := ReasonLeaving
+	if u.pod == nil {
+		reason = ReasonSettling
+	}
+	killing := slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
+	if t.Hard() && !killing && killable(t.Signal) && l.exhaustedWithin(t, u.left+askTime) {
+		ranking := l.rank(t)
+		if c := l.kill(t, u, ranking); c != nil {
+			l.act(t, c, ranking)
+			return
+		}
+	}
+	if t.Hard() && l.in.Reachable && u.left > leastGrace+askTime && l.ours(u) {
+		used := measure(t.Signal, l.in.Node.Layout, u.pod).usage
+		l.act(t, &choice{pod: u.pod, used: used, kind: Remove, grace: leastGrace, reason: ReasonHard}, l.rank(t))
+		return
+	}
+	l.wait(t, reason, u.left, u.what)
+}
+
+// ours reports whether what is under way is an ungoverned pod that was asked to go on account of pressure.
+func (l *look) ours(u *underWay) bool {
+	return u.act != nil && u.pod != nil && !u.pod.Governed && u.pod.Exempt == "" && u.act.Kind == Evict
+}
+
+// kill chooses whom to kill beside what is under way: the pod that is leaving anyway or else the next in order.
+func (l *look) kill(t Threshold, u *underWay, ranking []Ranked) *choice {
+	c := &choice{kind: KillLocally, reason: ReasonExhaustion}
+	if u.act != nil && u.pod != nil && (!u.pod.Governed || u.act.Kind == Remove) && u.pod.Usage != nil && l.wouldHelp(t, u.pod) {
+		c.pod, c.used = u.pod, measure(t.Signal, l.in.Node.Layout, u.pod).usage
+		return c
+	}
+	r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" && !r.Pod.Governed })
+	if r == nil {
+		return nil
+	}
+	c.pod, c.used = &r.Pod, r.Usage
+	return c
+}
+
+// withdraw takes back the request for a pod when nothing is short any more, or when it will never be allowed to go.
+func (l *look) withdraw() {
+	q := l.Requested
+	if q == nil {
+		return
+	}
+	if l.pods[q.UID] == nil {
+		l.Requested = nil
+		return
+	}
+	_, refused := l.refused(q.UID)
+	never := refused && l.in.Refused[q.UID].Never
+	if !l.in.Reachable || len(l.due) > 0 && !never {
+		return
+	}
+	a := Action{
+		Kind: Withdraw, Pod: &Pod{Namespace: q.Namespace, Name: q.Name, UID: q.UID},
+		Reason: ReasonRelieved, Message: "the node is not short of anything any more",
+	}
+	if never {
+		a.Reason, a.Message = ReasonRefused, l.in.Refused[q.UID].Message
+	}
+	l.actions = append(l.actions, a)
+	l.Requested = nil
+}
+
+// wait says why nothing is done about a threshold.
+func (l *look) wait(t Threshold, reason ReliefReason, d time.Duration, message string) {
+	l.waits = append(l.waits, Action{Kind: Wait, Reason: reason, For: max(d, 0), Threshold: &t, Message: fmt.Sprintf("%s; %s", l.breach(t), message)})
+}

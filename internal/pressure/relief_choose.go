@@ -1,0 +1,188 @@
+package pressure
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Why a pod is passed over.
+const (
+	passedSelf    = "it is usher's own agent"
+	passedLeaving = "it is leaving already"
+	passedUnknown = "nothing is known of what it uses"
+)
+
+// rank puts the pods in order for a threshold and says of each why it is passed over.
+func (l *look) rank(t Threshold) []Ranked {
+	passed, blocked := map[types.UID]string{}, map[types.UID]string{}
+	for uid, p := range l.pods {
+		if reason := l.useless(t, p); reason != "" {
+			passed[uid] = reason
+		} else if reason := l.blocked(t, p); reason != "" {
+			blocked[uid] = reason
+		}
+	}
+	if t.Hard() {
+		// Who may not go cannot spare Guaranteed pods any more.
+		maps.Copy(passed, blocked)
+	}
+	out := rank(l.in.Order, t.Signal, l.in.Node, l.in.Pods, passed)
+	for i := range out {
+		if reason := blocked[out[i].Pod.UID]; reason != "" && out[i].Pod.Exempt == "" {
+			out[i].Exempt = reason
+		}
+	}
+	return out
+}
+
+// useless says why a pod is never chosen for a threshold, "" if it may be.
+func (l *look) useless(t Threshold, p *Pod) string {
+	_, leaving := l.leaving[p.UID]
+	switch {
+	case p.Exempt != "":
+		return p.Exempt
+	case l.in.Self != "" && p.UID == l.in.Self:
+		return passedSelf
+	case leaving || l.acted(p.UID) != nil:
+		return passedLeaving
+	case p.Usage == nil:
+		return passedUnknown
+	}
+	at, limit := p.Usage.At, maxAge
+	if r := t.Signal.Resource(); r == resourceDisk || r == resourceInodes {
+		limit = maxDiskAge
+		if !p.Usage.DiskAt.IsZero() {
+			at = p.Usage.DiskAt
+		}
+	}
+	if age := l.in.Now.Sub(at); age > limit || age < -maxAhead {
+		return fmt.Sprintf("what it uses was measured %s ago", short(age))
+	}
+	if !l.wouldHelp(t, p) {
+		return fmt.Sprintf("it uses too little to help: %s", uses(t.Signal, entry{standing: measure(t.Signal, l.in.Node.Layout, p)}))
+	}
+	return ""
+}
+
+// blocked says why a pod that would help may not go now, "" if it may.
+func (l *look) blocked(t Threshold, p *Pod) string {
+	if h, refused := l.refused(p.UID); refused {
+		return "refused: " + h.Message
+	}
+	requested := l.Requested
+	switch {
+	case p.Governed && !l.in.Reachable:
+		return "its policy's verdict cannot be asked: the apiserver does not answer"
+	case p.Governed && !t.Hard() && requested != nil && requested.UID != p.UID:
+		return fmt.Sprintf("%s/%s is being prepared to leave first", requested.Namespace, requested.Name)
+	case p.DaemonSet && !t.Hard() && !measure(t.Signal, l.in.Node.Layout, p).exceeds():
+		return "its DaemonSet would start it again here, and it stays within its request"
+	}
+	return ""
+}
+
+// wouldHelp reports whether a pod uses enough of what is short to make a difference, or may do so for all that is known.
+func (l *look) wouldHelp(t Threshold, p *Pod) bool {
+	m := measure(t.Signal, l.in.Node.Layout, p)
+	if !m.known {
+		return true
+	}
+	reading := l.in.Node.Readings[t.Signal]
+	missing := t.Below.Of(reading.Capacity) + t.MinReclaim.Of(reading.Capacity) - reading.Available
+	return m.usage >= max(leastHelp(t.Signal), missing/100)
+}
+
+// leastHelp is what is next to nothing.
+func leastHelp(s Signal) int64 {
+	switch s.Resource() {
+	case resourceMemory:
+		return 4 << 20
+	case resourceDisk:
+		return 1 << 20
+	case resourceInodes:
+		return 64
+	default:
+		return 4
+	}
+}
+
+// choice is who goes and how.
+type choice struct {
+	pod    *Pod
+	used   int64
+	kind   ActionKind
+	grace  time.Duration
+	reason ReliefReason
+	glass  bool
+}
+
+// choose returns who goes for a threshold and how, nil if nobody does.
+func (l *look) choose(t Threshold, ranking []Ranked) *choice {
+	if !t.Hard() {
+		if !l.in.Reachable {
+			return nil
+		}
+		if r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" }); r != nil {
+			return &choice{pod: &r.Pod, used: r.Usage, kind: Evict, grace: l.softGrace(&r.Pod), reason: ReasonSoft}
+		}
+		return nil
+	}
+	if r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" && !r.Pod.Governed }); r != nil {
+		return l.remove(t, r)
+	}
+	if r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" }); r != nil {
+		return &choice{pod: &r.Pod, used: r.Usage, kind: Evict, grace: l.softGrace(&r.Pod), reason: ReasonHard}
+	}
+	r := firstOf(ranking, func(r *Ranked) bool { return r.Pod.lastResort() && l.useless(t, &r.Pod) == "" })
+	if r == nil {
+		return nil
+	}
+	c := l.remove(t, r)
+	if c != nil {
+		c.glass, c.reason = true, ReasonLastResort
+	}
+	return c
+}
+
+func (p *Pod) lastResort() bool { return p.Governed && p.OnPressure == v1alpha1.PressureLastResort }
+
+// remove returns how a pod goes below a hard threshold: deleted with a short grace or, if that takes too long or the
+// apiserver does not answer, killed. Killing gives back no disk.
+func (l *look) remove(t Threshold, r *Ranked) *choice {
+	c := &choice{pod: &r.Pod, used: r.Usage, kind: Remove, grace: leastGrace, reason: ReasonHard}
+	switch kills := killable(t.Signal); {
+	case !l.in.Reachable && !kills:
+		return nil
+	case !l.in.Reachable:
+		c.kind, c.grace, c.reason = KillLocally, 0, ReasonAlone
+	case kills && l.exhaustedWithin(t, leastGrace+askTime):
+		c.kind, c.grace, c.reason = KillLocally, 0, ReasonExhaustion
+	}
+	return c
+}
+
+// killable reports whether killing a pod's processes gives back what is short.
+func killable(s Signal) bool { return s.Resource() == resourceMemory || s.Resource() == resourcePIDs }
+
+// softGrace is 0 where a pod gets the grace of its own.
+func (l *look) softGrace(p *Pod) time.Duration {
+	longest := time.Duration(l.in.Config.EvictionMaxPodGracePeriod) * time.Second
+	if longest <= 0 || p.Grace <= longest {
+		return 0
+	}
+	return longest
+}
+
+func firstOf(ranking []Ranked, match func(*Ranked) bool) *Ranked {
+	for i := range ranking {
+		if match(&ranking[i]) {
+			return &ranking[i]
+		}
+	}
+	return nil
+}
