@@ -70,6 +70,16 @@ type preparation struct {
 // Problems returns what Compile found.
 func (p *Policy) Problems() []Problem { return p.problems }
 
+// With returns the policy with one more problem, which is not in what it declares: it cannot be used.
+func (p *Policy) With(problem Problem) *Policy {
+	with := *p
+	with.problems = append(slices.Clone(p.problems), problem)
+	return &with
+}
+
+// Blind reports whether a selector cannot be read, so that it is not known which pods the policy claims.
+func (p *Policy) Blind() bool { return p.blind }
+
 // MaxAge is how old evidence may be when it decides.
 func (p *Policy) MaxAge() time.Duration { return p.maxAge }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,8 @@ type Book struct {
 	cache client.Reader
 	kind  func(name string) (system.Kind, bool)
 	roles []v1alpha1.Role
+	// Own is Usher's namespace, "" for none: nothing in it can be governed, since Usher itself needs it.
+	Own string
 	// Compile compiles a policy; NewBook sets eviction.Compile. Simulations, which open the same few policies thousands
 	// of times, put a memory in front of it.
 	Compile func(*v1alpha1.EvictionPolicySpec, []v1alpha1.Role, eviction.Schema, map[string]string) (*eviction.Policy, []eviction.Problem)
@@ -116,12 +119,23 @@ func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 		return known.policy
 	}
 	compiled, _ := b.compile(&policy.Spec)
+	if b.Reserved(policy.Namespace) {
+		compiled = compiled.With(eviction.Problem{
+			Path:    "metadata.namespace",
+			Message: "pods of this namespace cannot be governed, because Usher itself needs them: admission leaves it out; delete the policy",
+		})
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, ok := b.compiled[policy.UID]; !ok || known.generation < policy.Generation {
 		b.compiled[policy.UID] = page{policy.Generation, compiled}
 	}
 	return compiled
+}
+
+// Reserved reports whether nothing in a namespace can be governed.
+func (b *Book) Reserved(namespace string) bool {
+	return namespace == metav1.NamespaceSystem || b.Own != "" && namespace == b.Own
 }
 
 // Declared returns the policy as verdicts see it.

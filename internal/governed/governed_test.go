@@ -191,6 +191,20 @@ func TestAPolicyIsCompiledOncePerGeneration(t *testing.T) {
 	}
 }
 
+// One may have got in while no webhook answered.
+func TestAPolicyWhereNothingCanBeGoverned(t *testing.T) {
+	s := newSetting(t)
+	s.gatherer.Book.Own = "usher-system"
+	for namespace, reserved := range map[string]bool{"kube-system": true, "usher-system": true, "db": false} {
+		policy := newPolicy("db", "db", rule)
+		policy.Namespace, policy.UID = namespace, types.UID(namespace)
+		problems := s.gatherer.Book.Compiled(policy).Problems()
+		if got := len(problems) == 1 && problems[0].Path == "metadata.namespace"; got != reserved {
+			t.Errorf("%s: problems %v", namespace, problems)
+		}
+	}
+}
+
 func TestAPodThatIsGone(t *testing.T) {
 	s := newSetting(t)
 	pod, fresh, err := s.gatherer.Pod(t.Context(), snapshot.Key{Namespace: "db", Name: "x"})

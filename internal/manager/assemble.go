@@ -71,6 +71,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		return nil, err
 	}
 	book := governed.NewBook(mgr.GetCache(), all.Kind, roles)
+	book.Own = o.Namespace
 	keeper := evidence.New(evidence.Config{
 		Kind: all.Kind,
 		Secret: func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error) {
