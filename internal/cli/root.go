@@ -66,6 +66,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newWhyCommand(config, streams),
 		newEvictCommand(name, config, streams),
 		newEvictionsCommand(config, streams),
+		newPressureCommand(config, streams),
 		newRolesCommand(streams),
 		newUncordonCommand(config, streams),
 		newInstallCommand(config, streams),

@@ -56,13 +56,18 @@ var userInMessage = regexp.MustCompile(`User "([^"]+)" cannot`)
 
 // howToGetAccess is what to type, by somebody who may.
 func howToGetAccess(err error) string {
-	subject := "--user=NAME"
-	if found := userInMessage.FindStringSubmatch(err.Error()); found != nil {
-		subject = "--user=" + found[1]
-		if account, ok := strings.CutPrefix(found[1], "system:serviceaccount:"); ok {
-			subject = "--serviceaccount=" + account
-		}
-	}
 	return "ask an administrator for: kubectl create clusterrole usher-read --verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy" +
-		" && kubectl create clusterrolebinding usher-read --clusterrole=usher-read " + subject
+		" && kubectl create clusterrolebinding usher-read --clusterrole=usher-read " + subjectIn(err)
+}
+
+// subjectIn is the flag that names to kubectl create clusterrolebinding whom the server refused.
+func subjectIn(err error) string {
+	found := userInMessage.FindStringSubmatch(err.Error())
+	if found == nil {
+		return "--user=NAME"
+	}
+	if account, ok := strings.CutPrefix(found[1], "system:serviceaccount:"); ok {
+		return "--serviceaccount=" + account
+	}
+	return "--user=" + found[1]
 }

@@ -3,11 +3,14 @@ package forecast
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/internal/pressure"
 )
 
-// focus picks the signal to speak of: one below a hard threshold before one below a soft one before the one that is
-// nearest to any, as a share of its capacity; the first of equals.
+// focus picks the signal to speak of: one below a hard threshold, else one below a soft one, else one that is near a
+// threshold, else memory, which can run short within seconds while disks take hours. Of several the one that is nearest
+// as a share of its capacity, and the first of equals.
 func focus(signals []Signal, about []pressure.Signal) *Signal {
 	var best *Signal
 	var bestRank int
@@ -29,23 +32,32 @@ func focus(signals []Signal, about []pressure.Signal) *Signal {
 const (
 	belowHard = iota
 	belowSoft
-	above
+	near
+	farMemory
+	far
 	unlimited // there is no threshold
 )
+
+// nearShare is how much of its capacity a signal is above a threshold that it is near.
+const nearShare = 0.1
 
 // urgency is how soon a signal has to be spoken of, and within a rank how much of its capacity is left above its
 // nearest threshold.
 func (s *Signal) urgency() (rank int, share float64) {
 	rank = unlimited
 	for _, l := range s.Levels {
-		levelRank := above
+		left := float64(l.Headroom) / float64(max(1, s.Reading.Capacity))
+		levelRank := far
 		switch {
 		case l.Met() && l.Threshold.Hard():
 			levelRank = belowHard
 		case l.Met():
 			levelRank = belowSoft
+		case left < nearShare:
+			levelRank = near
+		case s.Name.Condition() == corev1.NodeMemoryPressure:
+			levelRank = farMemory
 		}
-		left := float64(l.Headroom) / float64(max(1, s.Reading.Capacity))
 		if levelRank < rank || (levelRank == rank && left < share) {
 			rank, share = levelRank, left
 		}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/cli/show"
+)
+
+// pressurePause is how long -w waits between looks. The kubelet measures every 10 to 15 seconds, so more would show
+// nothing new; half of that shows it soon.
+const pressurePause = 5 * time.Second
+
+// follow looks again and again until it is interrupted, which is how it is meant to end.
+func (o *PressureOptions) follow(parent context.Context) error {
+	ctx, stop := interruptible(parent, func() {}, func() { os.Exit(exitInterrupted) })
+	defer stop()
+	conn, err := connect(o.config)
+	if err != nil {
+		return err
+	}
+	limits := askThresholds(ctx, conn, o.node)
+	view := newPressureView(o)
+	ticker := time.NewTicker(pressurePause)
+	defer ticker.Stop()
+	for looks := 0; ; looks++ {
+		seen, err := readNode(ctx, conn, o.node, limits)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && looks == 0:
+			return err // what is wrong from the start is not waited for
+		case err != nil:
+			view.trouble(fmt.Sprintf("%s  %v; asking again", conn.clock.Now().Format(time.TimeOnly), err))
+		default:
+			page, err := o.page(seen)
+			if err != nil {
+				return err
+			}
+			if err := view.show(page); err != nil {
+				return fmt.Errorf("writing the page: %w", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// pressureView shows one look after the other: redrawn on a terminal, a line for each look elsewhere.
+type pressureView struct {
+	options *PressureOptions
+	voice   *voice
+	screen  *show.Screen
+	last    *show.Pressure
+	said    string
+}
+
+func newPressureView(o *PressureOptions) *pressureView {
+	v := newVoice(o.IOStreams, o.output)
+	return &pressureView{options: o, voice: v, screen: show.NewScreen(o.Out)}
+}
+
+// show prints a look. The error is that nobody reads any more.
+func (v *pressureView) show(page show.Pressure) error {
+	v.last = &page
+	switch {
+	case v.voice.json != nil:
+		line, err := page.Line()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(v.options.Out, "%s\n", line)
+		return err
+	case v.voice.term.live:
+		v.draw("")
+		return nil
+	}
+	answer := page.Answer()
+	if answer == v.said {
+		return nil
+	}
+	v.said = answer
+	_, err := fmt.Fprintf(v.options.Out, "%s  %s\n", page.Record.At.UTC().Format(time.RFC3339), answer)
+	return err
+}
+
+// trouble tells of a look that failed; the last one stays.
+func (v *pressureView) trouble(text string) {
+	if v.voice.term.live && v.last != nil {
+		v.draw(text)
+		return
+	}
+	fmt.Fprintln(v.options.ErrOut, strings.TrimSpace(text))
+}
+
+func (v *pressureView) draw(banner string) {
+	width, height := v.voice.term.size()
+	v.screen.Draw(v.last.Screenful(width, height, banner, v.voice.paint()), width)
+}

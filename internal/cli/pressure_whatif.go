@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"usher.sh/usher/internal/pressure"
+)
+
+// supposed is how much --what-if says is available.
+type supposed struct {
+	text     string
+	amount   int64
+	fraction float64 // of the capacity, where share
+	share    bool
+}
+
+// readSuppositions reads the values of --what-if.
+func readSuppositions(texts []string) (map[pressure.Signal]supposed, error) {
+	found := map[pressure.Signal]supposed{}
+	for _, text := range texts {
+		name, value, whole := strings.Cut(text, "=")
+		s := pressure.Signal(name)
+		switch {
+		case !whole:
+			return nil, fmt.Errorf("--what-if %s: give SIGNAL=QUANTITY, as in memory.available=80Mi", text)
+		case s.Resource() == "":
+			return nil, fmt.Errorf("--what-if %s: there is no signal %q; there are %s", text, name, signalNames())
+		}
+		if _, twice := found[s]; twice {
+			return nil, fmt.Errorf("--what-if %s: %s is supposed twice", text, name)
+		}
+		amount, err := readAmount(value)
+		if err != nil {
+			return nil, fmt.Errorf("--what-if %s: %w", text, err)
+		}
+		found[s] = amount
+	}
+	return found, nil
+}
+
+func readAmount(text string) (supposed, error) {
+	if percent, ok := strings.CutSuffix(text, "%"); ok {
+		number, err := strconv.ParseFloat(percent, 64)
+		if err != nil || math.IsNaN(number) || number < 0 || number > 100 {
+			return supposed{}, fmt.Errorf("%q is no share: give 0%% to 100%%", text)
+		}
+		return supposed{text: text, fraction: number / 100, share: true}, nil
+	}
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil || quantity.Sign() < 0 {
+		return supposed{}, fmt.Errorf("%q is no quantity: give bytes, inodes or pids, as 80Mi or 5%%", text)
+	}
+	return supposed{text: text, amount: quantity.Value()}, nil
+}
+
+func signalNames() string {
+	var names []string
+	for _, s := range pressure.Signals() {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// suppose returns the node with other readings, taken at a moment.
+func suppose(node pressure.Node, at time.Time, what map[pressure.Signal]supposed) (pressure.Node, error) {
+	node.Readings = maps.Clone(node.Readings)
+	for _, s := range pressure.Signals() {
+		asked, ok := what[s]
+		if !ok {
+			continue
+		}
+		reading, measured := node.Readings[s]
+		if !measured {
+			return node, fmt.Errorf("--what-if %s=%s: nothing measured %s on node %s, so how much there is of it is not known", s, asked.text, s, node.Name)
+		}
+		available := asked.amount
+		if asked.share {
+			available = int64(asked.fraction * float64(reading.Capacity))
+		}
+		if available > reading.Capacity {
+			return node, fmt.Errorf("--what-if %s=%s: node %s has %d in all", s, asked.text, node.Name, reading.Capacity)
+		}
+		node.Readings[s] = pressure.Reading{Available: available, Capacity: reading.Capacity, At: at}
+	}
+	return node, nil
+}

@@ -1,0 +1,147 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/pressure/forecast"
+	"usher.sh/usher/internal/pressure/record"
+)
+
+// Pressure is how a node stands and who goes first on it, on one page.
+type Pressure struct {
+	Record   record.Record
+	Forecast forecast.Forecast
+	// Supposed are the signals whose readings were made up.
+	Supposed []pressure.Signal
+}
+
+// How many pods and containers people get on a terminal; a pipe and JSON have all.
+const (
+	mostRanked = 15
+	mostScored = 5
+)
+
+// Lines is the page for people, the answer first. A width of 0 means no limit, and all pods.
+func (p Pressure) Lines(width int, paint Paint) []string {
+	if width == 0 {
+		return p.lines(0, len(p.Forecast.Ranking), len(p.Forecast.OOM), paint)
+	}
+	return p.lines(width, mostRanked, mostScored, paint)
+}
+
+func (p Pressure) lines(width, ranked, scored int, paint Paint) []string {
+	lines := p.headLines(width, paint)
+	part := func(title string, body []string) {
+		if len(body) > 0 {
+			lines = append(append(lines, "", paint.strong(title)), body...)
+		}
+	}
+	part("Signals"+p.measured(), p.signalLines(width, paint))
+	if f := p.Forecast.Focus; f != nil {
+		part(fmt.Sprintf("Order %s when %s runs short", p.Forecast.Order, f.Name), p.rankLines(width, ranked, paint))
+	}
+	part("When something else runs short", p.otherLines(width))
+	part("The kernel's OOM killer, if the whole node is out of memory", p.oomLines(width, scored, paint))
+	part("To know", bullets(p.notes(), width))
+	return lines
+}
+
+// headLines is the answer and the node's conditions.
+func (p Pressure) headLines(width int, paint Paint) []string {
+	lines := wrap(p.Answer(), width)
+	for i := range lines {
+		lines[i] = paint.strong(lines[i])
+	}
+	return append(lines, wrap(p.conditions(), width)...)
+}
+
+// measured says when what is spoken of was measured.
+func (p Pressure) measured() string {
+	f := p.Forecast.Focus
+	if f == nil || f.Reading.At.IsZero() {
+		return ""
+	}
+	if slices.Contains(p.Supposed, f.Name) {
+		return ", some of them supposed"
+	}
+	return ", measured at " + f.Reading.At.UTC().Format(time.TimeOnly) + " UTC"
+}
+
+func (p Pressure) conditions() string {
+	text := "These readings bring no condition."
+	if len(p.Forecast.Conditions) > 0 {
+		var words []string
+		for i, c := range p.Forecast.Conditions {
+			taint := p.Forecast.Taints[i]
+			words = append(words, fmt.Sprintf("%s (taint %s:%s)", c, taint.Key, taint.Effect))
+		}
+		text = "These readings bring " + strings.Join(words, " and ") + "."
+	}
+	var own []string
+	for _, c := range p.Record.Reported {
+		own = append(own, fmt.Sprintf("%s for %s", c.Type, Span(p.Record.At.Sub(c.Since))))
+	}
+	if len(own) == 0 {
+		return text
+	}
+	return text + " The node itself has reported " + strings.Join(own, " and ") + "."
+}
+
+// otherLines says who goes first for signals that the table is not about; those with one answer share a line.
+func (p Pressure) otherLines(width int) []string {
+	type answer struct{ uid, why string }
+	var order []answer
+	names, pods := map[answer][]string{}, map[answer]string{}
+	for _, s := range p.Forecast.Signals {
+		l := s.Nearest()
+		if l == nil || l.First == nil || p.Forecast.Focus == nil || s.Name.Resource() == p.Forecast.Focus.Name.Resource() {
+			continue
+		}
+		a := answer{string(l.First.Pod.UID), l.First.Why}
+		if names[a] == nil {
+			order = append(order, a)
+		}
+		names[a], pods[a] = append(names[a], string(s.Name)), l.First.Pod.Key()
+	}
+	var lines []string
+	for _, a := range order {
+		text := fmt.Sprintf("%s: %s would go first, %s", strings.Join(names[a], ", "), pods[a], because(a.why))
+		lines = append(lines, indented(clean(text), "  ", width)...)
+	}
+	return lines
+}
+
+// notes are what else somebody has to know who relies on the page.
+func (p Pressure) notes() []string {
+	notes := slices.Clone(p.Record.Notes)
+	for _, s := range p.Forecast.Skipped {
+		notes = append(notes, s.Message)
+	}
+	unmeasured := 0
+	for i := range p.Record.Pods {
+		if p.Record.Pods[i].Usage == nil {
+			unmeasured++
+		}
+	}
+	if unmeasured > 0 {
+		notes = append(notes, fmt.Sprintf("of %s nothing was measured yet: the kubelet evicts such pods first, whatever they use", Count(unmeasured, "pod")))
+	}
+	if f := p.Forecast.Focus; f != nil {
+		if l := f.Nearest(); l != nil && len(l.Reclaim) > 0 {
+			notes = append(notes, fmt.Sprintf("before it evicts for %s, the kubelet clears away %s; nobody goes if that is enough", f.Name, reclaims(l.Reclaim)))
+		}
+	}
+	return notes
+}
+
+func reclaims(all []pressure.Reclaim) string {
+	words := make([]string, len(all))
+	for i, r := range all {
+		words[i] = string(r)
+	}
+	return strings.Join(words, " and ")
+}

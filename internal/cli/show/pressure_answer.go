@@ -1,0 +1,126 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/pressure/forecast"
+)
+
+// Answer says in one sentence how the node stands with what it is nearest to running short of, and who goes first.
+func (p Pressure) Answer() string {
+	s := p.Forecast.Focus
+	if s == nil {
+		return fmt.Sprintf("Nothing was measured on node %s that it can run short of.", p.Record.Node.Name)
+	}
+	text := ""
+	if len(p.Supposed) > 0 {
+		text = "Supposing so: "
+	}
+	text += fmt.Sprintf("%s of node %s is %s", s.Name, p.Record.Node.Name, s.Name.Amount(s.Reading.Available))
+	l := s.Nearest()
+	if l == nil {
+		return text + fmt.Sprintf(" of %s, and no threshold is set for it: nobody is evicted on its account.", s.Name.Amount(s.Reading.Capacity))
+	}
+	return clean(text + ", " + standing(s.Name, l) + p.consequence(l) + ".")
+}
+
+// standing says where a signal is relative to a threshold.
+func standing(s pressure.Signal, l *forecast.Level) string {
+	t := fmt.Sprintf("its %s threshold of %s", l.Threshold.Kind(), below(s, l))
+	switch {
+	case l.Headroom == 0:
+		return "exactly at " + t
+	case l.Headroom < 0:
+		return s.Amount(-l.Headroom) + " below " + t
+	}
+	return s.Amount(l.Headroom) + " above " + t
+}
+
+// below is a threshold as it was configured, and what a percentage comes to.
+func below(s pressure.Signal, l *forecast.Level) string {
+	if l.Threshold.Below.Fraction == 0 {
+		return s.Amount(l.Limit)
+	}
+	return fmt.Sprintf("%s (%s)", s.Amount(l.Limit), l.Threshold.Below.String())
+}
+
+// consequence says who goes, when and why.
+func (p Pressure) consequence(l *forecast.Level) string {
+	stays := ""
+	if !l.Threshold.Hard() {
+		stays = " for " + Span(l.Threshold.Grace)
+	}
+	if l.First == nil {
+		return ". " + p.nobody(l.Met())
+	}
+	var when, verb string
+	switch {
+	case l.Met() && stays == "":
+		when, verb = ": ", "goes now"
+	case l.Met():
+		when, verb = ": if it stays there"+stays+", ", "goes first"
+	case stays == "":
+		when, verb = "; if it fell below, ", "would go first"
+	default:
+		when, verb = "; if it stayed below"+stays+", ", "would go first"
+	}
+	return fmt.Sprintf("%s%s %s (order %s), with %s to shut down, %s%s",
+		when, l.First.Pod.Key(), verb, p.Forecast.Order, Span(l.First.Grace), because(l.First.Why), p.governance(l))
+}
+
+func because(why string) string {
+	if why == "" {
+		return "it is the only one"
+	}
+	return "because " + why
+}
+
+// nobody says why no pod goes.
+func (p Pressure) nobody(now bool) string {
+	if len(p.Record.Pods) == 0 {
+		return "There is no pod on the node that could be evicted"
+	}
+	verb := "would"
+	if now {
+		verb = "does"
+	}
+	var reasons []string
+	for _, r := range p.Forecast.Ranking {
+		if r.Exempt != "" && !slices.Contains(reasons, r.Exempt) {
+			reasons = append(reasons, r.Exempt)
+		}
+	}
+	if len(reasons) == 0 {
+		return fmt.Sprintf("Nobody %s go: no threshold can be acted upon", verb)
+	}
+	return fmt.Sprintf("Nobody %s go: all of the %s are passed over (%s)", verb, Count(len(p.Record.Pods), "pod"), strings.Join(reasons, "; "))
+}
+
+// governance says what a policy has to do with it that the first pod goes first.
+func (p Pressure) governance(l *forecast.Level) string {
+	pod := &l.First.Pod
+	switch {
+	case !pod.Governed:
+		return ""
+	case p.Forecast.Order == pressure.OrderKubelet:
+		return fmt.Sprintf("; policy %s governs it, and the kubelet does not ask", pod.Policy)
+	}
+	text := fmt.Sprintf("; policy %s governs it and is asked first", pod.Policy)
+	if next := p.ungoverned(); next != "" && l.Threshold.Hard() {
+		text += ", so usher agent takes " + next + " before it"
+	}
+	return text
+}
+
+// ungoverned is the first pod that may be evicted without asking.
+func (p Pressure) ungoverned() string {
+	for _, r := range p.Forecast.Ranking {
+		if r.Exempt == "" && !r.Pod.Governed {
+			return r.Pod.Key()
+		}
+	}
+	return ""
+}

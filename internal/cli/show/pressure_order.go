@@ -1,0 +1,118 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+
+	"usher.sh/usher/internal/pressure"
+)
+
+// rankLines is the eviction order as a table of at most that many pods.
+func (p Pressure) rankLines(width, most int, paint Paint) []string {
+	all := p.Forecast.Ranking
+	shown := all[:cut(len(all), most)]
+	table := grid{
+		head:  []string{"#", "", "POD", "QOS", "PRIORITY", "REQUEST", "USAGE", "OVER", "RULE"},
+		right: []bool{true, false, false, false, true, true, true, true, false},
+		flex:  2,
+	}
+	signal, first, governed := p.Forecast.Focus.Name, true, false
+	for i, r := range shown {
+		look := func(s string) string { return s }
+		switch {
+		case r.Exempt != "":
+			look = paint.dim
+		case first:
+			look, first = paint.strong, false
+		}
+		governed = governed || r.Pod.Governed
+		table.add(look, strconv.Itoa(i+1), mark(r.Pod), r.Pod.Key(), class(r.Pod), strconv.Itoa(int(r.Pod.Priority)),
+			signal.Amount(r.Request), usage(signal, r), over(signal, r), ruleWords(r))
+	}
+	lines := table.lines(width)
+	if rest := len(all) - len(shown); rest > 0 {
+		lines = append(lines, paint.dim(fmt.Sprintf("  … and %d more; -o json has all, and so has a pipe", rest)))
+	}
+	if governed {
+		lines = append(lines, indented(governedLegend, "  ", width)...)
+	}
+	return lines
+}
+
+const governedLegend = "* A policy governs the pod. usher agent asks it and takes other pods first; the kubelet does not. usher why says what it says."
+
+// cut leaves no remainder of one or two lines, which would save nothing.
+func cut(n, most int) int {
+	if n <= most+2 {
+		return n
+	}
+	return most
+}
+
+func mark(p pressure.Pod) string {
+	if p.Governed {
+		return "*"
+	}
+	return ""
+}
+
+func class(p pressure.Pod) string {
+	if p.QoS == "" {
+		return "unknown"
+	}
+	return string(p.QoS)
+}
+
+func usage(s pressure.Signal, r pressure.Ranked) string {
+	if r.Pod.Usage == nil {
+		return "unknown"
+	}
+	return s.Amount(r.Usage)
+}
+
+func over(s pressure.Signal, r pressure.Ranked) string {
+	switch {
+	case r.Pod.Usage == nil:
+		return "unknown"
+	case r.Over > 0:
+		return "+" + s.Amount(r.Over)
+	}
+	return s.Amount(r.Over)
+}
+
+func ruleWords(r pressure.Ranked) string {
+	if r.Exempt != "" {
+		return "stays: " + r.Exempt
+	}
+	return string(r.Rule)
+}
+
+// oomLines is the kernel's order as a table of at most that many containers.
+func (p Pressure) oomLines(width, most int, paint Paint) []string {
+	all := p.Forecast.OOM
+	if len(all) == 0 {
+		return nil
+	}
+	shown := all[:cut(len(all), most)]
+	table := grid{
+		head:  []string{"#", "POD", "CONTAINER", "QOS", "SCORE", "ADJ", "USAGE"},
+		right: []bool{true, false, false, false, true, true, true},
+		flex:  1,
+	}
+	for i, o := range shown {
+		look := func(s string) string { return s }
+		if i == 0 {
+			look = paint.strong
+		}
+		used := "unknown"
+		if o.Usage >= 0 {
+			used = pressure.MemoryAvailable.Amount(o.Usage)
+		}
+		table.add(look, strconv.Itoa(i+1), o.Pod.Key(), o.Container, class(o.Pod), strconv.Itoa(o.Score), strconv.Itoa(o.Adj), used)
+	}
+	lines := table.lines(width)
+	if rest := len(all) - len(shown); rest > 0 {
+		lines = append(lines, paint.dim(fmt.Sprintf("  … and %d more; -o json has all, and so has a pipe", rest)))
+	}
+	return lines
+}

@@ -1,0 +1,92 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/pressure/summary"
+)
+
+// kubeletPatience is how long a kubelet's answer is waited for: on a node that is short of something it takes seconds.
+const kubeletPatience = 20 * time.Second
+
+// NodeUse is one look at what a node has and at who uses it.
+type NodeUse struct {
+	Node    *corev1.Node
+	Pods    []corev1.Pod // bound to the node and not ended
+	Summary *summary.Summary
+}
+
+// ReadNodeUse asks the apiserver for a node and its pods, and the node's kubelet, through the apiserver, for its
+// statistics: three requests. The rights to get nodes and nodes/proxy and to list pods of all namespaces are needed;
+// an error names the one that is missing.
+func ReadNodeUse(ctx context.Context, client kubernetes.Interface, name string) (NodeUse, error) {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return NodeUse{}, nodeRefusal(name, err)
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String(),
+	})
+	if err != nil {
+		return NodeUse{}, podsRefusal(name, err)
+	}
+	use := NodeUse{Node: node, Pods: running(pods.Items)}
+	text, err := askKubelet(ctx, client, name, "stats", "summary")
+	if err != nil {
+		return NodeUse{}, kubeletRefusal(node, err)
+	}
+	if use.Summary, err = summary.Parse(text); err != nil {
+		return NodeUse{}, fmt.Errorf("reading what the kubelet of node %s measured: %w", name, err)
+	}
+	return use, nil
+}
+
+// running leaves out pods that have ended: they hold nothing that an eviction would give back.
+func running(all []corev1.Pod) []corev1.Pod {
+	var found []corev1.Pod
+	for i := range all {
+		if phase := all[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			found = append(found, all[i])
+		}
+	}
+	return found
+}
+
+// ReadThresholds asks a node's kubelet, through the apiserver, for its own eviction configuration: one request, with the
+// right to get nodes/proxy.
+func ReadThresholds(ctx context.Context, client kubernetes.Interface, name string) (pressure.Config, error) {
+	text, err := askKubelet(ctx, client, name, "configz")
+	if err != nil {
+		return pressure.Config{}, err
+	}
+	var answer struct {
+		Config *pressure.Config `json:"kubeletconfig"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return pressure.Config{}, fmt.Errorf("reading the kubelet's configuration: %w", err)
+	}
+	if answer.Config == nil {
+		return pressure.Config{}, fmt.Errorf("reading the kubelet's configuration: the answer has no kubeletconfig")
+	}
+	if wrong := answer.Config.Validate(); len(wrong) > 0 {
+		return pressure.Config{}, fmt.Errorf("reading the kubelet's configuration: %w", wrong.ToAggregate())
+	}
+	return *answer.Config, nil
+}
+
+func askKubelet(ctx context.Context, client kubernetes.Interface, node string, path ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, kubeletPatience)
+	defer cancel()
+	return client.CoreV1().RESTClient().Get().MaxRetries(0).
+		Resource("nodes").Name(node).SubResource("proxy").Suffix(path...).
+		SetHeader("Accept", "application/json").Do(ctx).Raw()
+}
