@@ -1,8 +1,10 @@
 package arangodb
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +18,9 @@ import (
 	"usher.sh/usher/internal/system/arangodb/arangosim"
 )
 
+// maxAge is how old evidence may be.
+const maxAge = 10 * time.Second
+
 const testSecret = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefBEYOND"
 
 // bench is a simulated deployment with a policy over it.
@@ -23,7 +28,6 @@ type bench struct {
 	t      *testing.T
 	sim    *arangosim.Cluster
 	sys    system.System
-	spec   v1alpha1.EvictionPolicySpec
 	policy *eviction.Policy
 	now    time.Time
 }
@@ -45,37 +49,45 @@ func newBench(t *testing.T, sim *arangosim.Cluster, change ...func(*v1alpha1.Ara
 	for _, c := range change {
 		c(own, &access)
 	}
-	b.spec.System.ArangoDB = own
-	b.spec.System.MaxAge = metav1.Duration{Duration: 10 * time.Second}
-	sys, err := Open(&b.spec.System, access)
+	sys, err := Open(&v1alpha1.System{ArangoDB: own}, access)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if b.policy, err = compiled(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(sys.Close)
 	b.sys = sys
 	b.forget()
-	b.compile()
 	return b
 }
 
-func (b *bench) compile() {
-	b.t.Helper()
-	roles, err := eviction.ParseRoles(Kind().Roles)
+// compiled is a policy with all roles, those of the page included.
+var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
+	builtIn, err := eviction.ParseRoles(Kind().Roles)
 	if err != nil {
-		b.t.Fatal(err)
+		return nil, err
 	}
-	b.spec.Roles = pageRoles(b.t)
-	for _, role := range slices.Concat(roles, b.spec.Roles) {
-		b.spec.Members = append(b.spec.Members, v1alpha1.MemberSelector{
-			Role: role.Name, ID: "pod.labels.member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": strings.TrimPrefix(role.Name, "arangodb-")}},
+	own, err := readPolicy()
+	if err != nil {
+		return nil, err
+	}
+	spec := v1alpha1.EvictionPolicySpec{
+		System: v1alpha1.System{MaxAge: metav1.Duration{Duration: maxAge}, ArangoDB: &v1alpha1.ArangoDB{}},
+		Roles:  own.Spec.Roles,
+	}
+	for _, role := range slices.Concat(builtIn, spec.Roles) {
+		spec.Members = append(spec.Members, v1alpha1.MemberSelector{
+			Role: role.Name, ID: "pod.labels.member",
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": strings.TrimPrefix(role.Name, "arangodb-")}},
 		})
 	}
-	policy, problems := eviction.Compile(&b.spec, roles, Kind().Schema, Kind().Steps)
+	policy, problems := eviction.Compile(&spec, builtIn, Kind().Schema, Kind().Steps)
 	if len(problems) > 0 {
-		b.t.Fatalf("the built-in roles have problems: %v", problems)
+		return nil, fmt.Errorf("the roles have problems: %v", problems)
 	}
-	b.policy = policy
-}
+	return policy, nil
+})
 
 func (b *bench) evidence(ids ...string) *eviction.Evidence {
 	b.t.Helper()

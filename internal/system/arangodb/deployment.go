@@ -59,14 +59,8 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 }
 
 func httpClient(access system.Access) *http.Client {
-	transport := access.Transport
-	if transport == nil {
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.TLSClientConfig, own.Proxy = access.TLS, nil
-		transport = own
-	}
 	return &http.Client{
-		Transport: transport,
+		Transport: access.HTTP(),
 		// The standard client would follow without our token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -80,16 +80,6 @@ var readPolicy = sync.OnceValues(func() (*v1alpha1.EvictionPolicy, error) {
 	return &policy, yaml.UnmarshalStrict([]byte(text), &policy)
 })
 
-// pageRoles are those of the page's policy.
-func pageRoles(t *testing.T) []v1alpha1.Role {
-	t.Helper()
-	policy, err := readPolicy()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy.Spec.Roles
-}
-
 func TestPolicyOfThePage(t *testing.T) {
 	policy, err := readPolicy()
 	if err != nil {

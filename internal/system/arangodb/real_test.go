@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system/arangodb/agency"
@@ -28,44 +29,169 @@ func realData(t *testing.T, name string) []byte {
 	return data
 }
 
-// What the dumps hold was counted by hand: 12 or 14 shards with two copies each, on three dbservers.
-func TestRealAgencies(t *testing.T) {
-	cases := []struct {
-		file   string
-		shards int
-		// planned, led and onlyHere by server.
-		use map[string][3]int
-	}{
-		{"agency_dump.3.7.json", 14, map[string][3]int{"PRMR-z1pnzdqg": {0, 0, 0}, "PRMR-0ycgpshs": {14, 0, 0}, "PRMR-jp58fywx": {14, 14, 0}}},
-		{"agency_dump.3.9.json", 12, map[string][3]int{"PRMR-rg51yv2h": {0, 0, 0}, "PRMR-n92yizyp": {12, 0, 0}, "PRMR-a24adubi": {12, 12, 0}}},
-		{"agency_dump.3.9.satellite.json", 12, map[string][3]int{"PRMR-rg51yv2h": {0, 0, 0}, "PRMR-n92yizyp": {12, 0, 0}, "PRMR-a24adubi": {12, 12, 0}}},
-		{"agency_dump.3.9.jobs.json", 12, map[string][3]int{"PRMR-rg51yv2h": {0, 0, 0}, "PRMR-n92yizyp": {12, 0, 0}, "PRMR-a24adubi": {12, 12, 0}}},
-		{"agency_dump.3.10.json", 12, map[string][3]int{"PRMR-nm2hk9oh": {0, 0, 0}, "PRMR-bdoiz1zq": {12, 0, 0}, "PRMR-txsd4acm": {12, 12, 0}}},
+// dump is a real cluster as it was read by hand: three coordinators, and three dbservers of which one leads every shard, one
+// follows in all of them and is in sync, and one has none. Every server is GOOD.
+type dump struct {
+	file                 string
+	leads, follows, idle string
+	host                 string // first label of the leader's host name
+	shards               int
+	coordinators         []string
+	prototype            string // the shard of _users, which all other collections are distributed like
+}
+
+var dumps = []dump{
+	{
+		"agency_dump.3.7.json", "PRMR-jp58fywx", "PRMR-0ycgpshs", "PRMR-z1pnzdqg", "cluster-nlqetu-dbserver-jp58fywx", 14,
+		[]string{"CRDN-ja1awkps", "CRDN-lrbs0n4f", "CRDN-yyouk5qx"},
+		"4010001/s4010002",
+	},
+	{
+		"agency_dump.3.9.json", "PRMR-a24adubi", "PRMR-n92yizyp", "PRMR-rg51yv2h", "cluster-uexabr-dbserver-a24adubi", 12,
+		[]string{"CRDN-cg5kjymo", "CRDN-ssc2yc0x", "CRDN-g6s8btds"},
+		"10001/s10002",
+	},
+	// One collection is a satellite here, and has two copies all the same.
+	{
+		"agency_dump.3.9.satellite.json", "PRMR-a24adubi", "PRMR-n92yizyp", "PRMR-rg51yv2h", "cluster-uexabr-dbserver-a24adubi", 12,
+		[]string{"CRDN-cg5kjymo", "CRDN-ssc2yc0x", "CRDN-g6s8btds"},
+		"10001/s10002",
+	},
+	// There are jobs in every state here, which say of no server that they are about it.
+	{
+		"agency_dump.3.9.jobs.json", "PRMR-a24adubi", "PRMR-n92yizyp", "PRMR-rg51yv2h", "cluster-uexabr-dbserver-a24adubi", 12,
+		[]string{"CRDN-cg5kjymo", "CRDN-ssc2yc0x", "CRDN-g6s8btds"},
+		"10001/s10002",
+	},
+	// The one that follows has resigned its leadership a while ago.
+	{
+		"agency_dump.3.10.json", "PRMR-txsd4acm", "PRMR-bdoiz1zq", "PRMR-nm2hk9oh", "cluster-ivikxa-dbserver-txsd4acm", 12,
+		[]string{"CRDN-pkf5bz5s", "CRDN-ztbhomgn", "CRDN-tl9xhyyw"},
+		"10001/s10002",
+	},
+}
+
+func (d *dump) load(t *testing.T) *bench {
+	t.Helper()
+	sim, err := arangosim.Load(realData(t, d.file))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, c := range cases {
-		t.Run(c.file, func(t *testing.T) {
-			sim, err := arangosim.Load(realData(t, c.file))
-			if err != nil {
-				t.Fatal(err)
+	return newBench(t, sim)
+}
+
+func TestWhoMayLeaveRealClusters(t *testing.T) {
+	for _, d := range dumps {
+		t.Run(d.file, func(t *testing.T) {
+			b := d.load(t)
+			if state := parsed(t, realData(t, d.file)); len(state.Shards) != d.shards {
+				t.Errorf("%d shards, want %d", len(state.Shards), d.shards)
 			}
-			b := newBench(t, sim)
-			if state := parsed(t, realData(t, c.file)); len(state.Shards) != c.shards {
-				t.Errorf("%d shards, want %d", len(state.Shards), c.shards)
-			}
-			for server, want := range c.use {
-				facts := b.evidence(server).Members[server]
-				got := [3]int{len(facts["shards"].([]string)), len(facts["leads"].([]string)), len(facts["onlyHere"].([]string))}
-				if got != want {
-					t.Errorf("%s is planned for, leads, has alone %v shards, want %v", server, got, want)
-				}
-				if verdict := b.evict("dbserver", server); verdict.Answer != eviction.Blocked || len(verdict.Needed) != 1 {
-					t.Errorf("%s: evict is %s, needed %v: %s", server, verdict.Answer, verdict.Needed, said(verdict))
-				}
-				if verdict := b.replace("dbserver", server); verdict.Answer != eviction.Allowed {
-					t.Errorf("%s: replace is %s: %s", server, verdict.Answer, said(verdict))
+			// It has data, and leads: all of it must be moved first. Where its disk follows it, the lead only.
+			b.want(d.leads, verdicts{evict: []string{"LeadsShards", "NotDrained"}, steps: []string{CleanOut}, withDisk: []string{"LeadsShards"}, first: []string{ResignLeadership}})
+			// It has data. Each shard's leader can write without it: one server is what a write must reach.
+			b.want(d.follows, verdicts{evict: []string{"NotDrained"}, steps: []string{CleanOut}})
+			// It has nothing and may be given a shard at any moment: it is not on the list of those that are cleaned out.
+			b.want(d.idle, verdicts{evict: []string{"NotDrained"}, steps: []string{CleanOut}})
+			for _, id := range d.coordinators {
+				if evict, replace := b.evict("coordinator", id), b.replace("coordinator", id); evict.Answer != eviction.Allowed || replace.Answer != eviction.Allowed {
+					t.Errorf("%s has no data: evict is %s, replace is %s", id, evict.Answer, replace.Answer)
 				}
 			}
+			// However a policy calls it, it is the same server.
+			b.want("DBServer0001", b.said(map[bool]string{true: d.follows, false: d.leads}[d.file == "agency_dump.3.10.json"]))
+			b.want(d.host, b.said(d.leads))
 		})
+	}
+}
+
+// verdicts are the reasons why a dbserver may not leave, not be replaced, and not leave with its disk; and the steps that are
+// needed before it leaves, without its disk and with it. nil: it may.
+type verdicts struct {
+	evict, steps, replace, withDisk, first []string
+}
+
+func (b *bench) said(member string) verdicts {
+	b.t.Helper()
+	evict, withDisk := b.evict("dbserver", member), b.evict(diskFollows, member)
+	return verdicts{
+		evict: reasons(evict), steps: names(evict), replace: reasons(b.replace("dbserver", member)),
+		withDisk: reasons(withDisk), first: names(withDisk),
+	}
+}
+
+func names(v eviction.Verdict) []string {
+	var all []string
+	for _, step := range v.Needed {
+		all = append(all, step.Name)
+	}
+	return all
+}
+
+func (b *bench) want(member string, want verdicts) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.said(member), cmp.AllowUnexported(verdicts{}), cmpopts.EquateEmpty()); diff != "" {
+		b.t.Errorf("%s (-want +got):\n%s", member, diff)
+	}
+}
+
+// What would be said if one thing were otherwise. The follower in sync is what the leader's data rests on, and the other way
+// round; nobody rests on the one that has nothing.
+func TestWhoMayLeaveRealClustersInTrouble(t *testing.T) {
+	const health = "Supervision/Health/"
+	cleanOut, resign := []string{CleanOut}, []string{ResignLeadership}
+	for _, d := range dumps {
+		cases := []struct {
+			name                 string
+			set                  string
+			value                any
+			leads, follows, idle verdicts
+		}{
+			{
+				"the one that has nothing is cleaned out: it may go, and then there is no room for two copies", "Target/CleanedServers",
+				[]any{d.idle},
+				verdicts{evict: []string{"LeadsShards", "NoCapacity", "NotDrained"}, withDisk: []string{"LeadsShards"}, first: resign},
+				verdicts{evict: []string{"NoCapacity", "NotDrained"}},
+				verdicts{},
+			},
+			{
+				"the follower has failed: the leader has the last copies", health + d.follows + "/Status", "FAILED",
+				verdicts{evict: []string{"LeadsShards", "NotDrained"}, steps: cleanOut, replace: []string{"NoFollowerInSync"}, withDisk: []string{"LeadsShards", "WritesNeedIt"}},
+				verdicts{evict: []string{"NotDrained", "NotGood"}},
+				verdicts{evict: []string{"NotDrained"}, steps: cleanOut},
+			},
+			{
+				"the leader has failed, and nobody has taken over yet: the follower has the last copies", health + d.leads + "/Status", "FAILED",
+				verdicts{evict: []string{"LeadsShards", "NotDrained", "NotGood"}, withDisk: []string{"LeadsShards"}},
+				verdicts{evict: []string{"NotDrained"}, steps: cleanOut, replace: []string{"NoFollowerInSync"}, withDisk: []string{"WritesNeedIt"}},
+				verdicts{evict: []string{"NotDrained"}, steps: cleanOut},
+			},
+			{
+				"the follower may not take over one shard, which all others go with", "Current/Collections/_system/" + d.prototype + "/failoverCandidates",
+				[]any{d.leads},
+				verdicts{evict: []string{"LeadsShards", "NotDrained"}, steps: cleanOut, replace: []string{"NoFollowerInSync"}, withDisk: []string{"LeadsShards"}, first: resign},
+				verdicts{evict: []string{"NotDrained"}, steps: cleanOut},
+				verdicts{evict: []string{"NotDrained"}, steps: cleanOut},
+			},
+			{
+				"the supervision is in maintenance: nothing is moved", "Supervision/Maintenance", "2026-01-01T00:00:00Z",
+				verdicts{evict: []string{"LeadsShards", "NotDrained", "SupervisionMaintenance"}, withDisk: []string{"LeadsShards", "SupervisionMaintenance"}},
+				verdicts{evict: []string{"NotDrained", "SupervisionMaintenance"}, withDisk: []string{"SupervisionMaintenance"}},
+				verdicts{evict: []string{"NotDrained", "SupervisionMaintenance"}, withDisk: []string{"SupervisionMaintenance"}},
+			},
+		}
+		for _, c := range cases {
+			t.Run(d.file+": "+c.name, func(t *testing.T) {
+				b := d.load(t)
+				b.sim.Set(c.set, c.value)
+				b.want(d.leads, c.leads)
+				b.want(d.follows, c.follows)
+				b.want(d.idle, c.idle)
+				if only := b.evidence(d.leads).Members[d.leads]["onlyHere"].([]string); c.leads.replace != nil && len(only) != d.shards {
+					t.Errorf("it has %d shards alone, want all %d: %v", len(only), d.shards, only)
+				}
+			})
+		}
 	}
 }
 
@@ -84,36 +210,20 @@ func parsed(t *testing.T, dump []byte) *agency.State {
 	return state
 }
 
-// A real cluster's state goes on living in the simulator: its leader is cleaned out and may go.
-func TestRealAgencyIsDrained(t *testing.T) {
-	for _, file := range []string{"agency_dump.3.7.json", "agency_dump.3.9.satellite.json", "agency_dump.3.10.json"} {
-		t.Run(file, func(t *testing.T) {
-			sim, err := arangosim.Load(realData(t, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := newBench(t, sim)
-			for server := range b.leaders(t) {
+// A real cluster's state goes on living in the simulator: whichever dbserver is cleaned out may go with its disk.
+func TestRealClustersAreDrained(t *testing.T) {
+	for _, d := range dumps {
+		for _, server := range []string{d.leads, d.follows, d.idle} {
+			t.Run(d.file+" "+server, func(t *testing.T) {
+				b := d.load(t)
 				b.leave(server)
-				sim.Wipe(server)
-			}
-			if lost := sim.Lost(); len(lost) > 0 {
-				t.Errorf("lost %v", lost)
-			}
-		})
-	}
-}
-
-// leaders are the dbservers that lead shards.
-func (b *bench) leaders(t *testing.T) map[string]bool {
-	t.Helper()
-	all := map[string]bool{}
-	for _, id := range b.sim.Members() {
-		if leads, _ := b.evidence(id).Members[id]["leads"].([]string); len(leads) > 0 {
-			all[id] = true
+				b.sim.Wipe(server)
+				if lost := b.sim.Lost(); len(lost) > 0 {
+					t.Errorf("lost %v", lost)
+				}
+			})
 		}
 	}
-	return all
 }
 
 func TestRealJobs(t *testing.T) {
@@ -132,6 +242,21 @@ func TestRealJobs(t *testing.T) {
 	}
 }
 
+// Jobs that name no server are nobody's, and the simulator ends them at once.
+func TestRealJobsThatNameNoServer(t *testing.T) {
+	b := dumps[3].load(t)
+	for _, member := range []string{dumps[3].leads, dumps[3].follows, dumps[3].idle} {
+		if facts := b.evidence(member).Members[member]; facts["resign"] != "" || facts["cleanOut"] != "" {
+			t.Errorf("%s has jobs: %v", member, facts)
+		}
+	}
+	b.ticks(2)
+	if jobs := b.sim.CleanOuts(); len(jobs) > 0 {
+		t.Errorf("%v are cleaned out", jobs)
+	}
+	b.leave(dumps[3].idle)
+}
+
 func TestRealConfig(t *testing.T) {
 	config, err := agency.ParseConfig(realData(t, "config.json"))
 	if err != nil {
@@ -142,5 +267,12 @@ func TestRealConfig(t *testing.T) {
 	}
 	if view := agency.Agree([]agency.Config{config}); view.Problem != "" || view.Quorum != 1 || len(view.Holding) != 1 {
 		t.Errorf("view is %+v", view)
+	}
+	// It leads, nobody follows it, and nobody has what it has.
+	b := newBench(t, agents(1)())
+	b.sim.Inject(arangosim.Fault{Path: "/_api/agency/config", Status: 200, Body: string(realData(t, "config.json"))})
+	verdict := b.evict("agent", config.ID)
+	if diff := cmp.Diff([]string{"LeadsAgency", "NoFollowerAnswers", "QuorumAtRisk"}, reasons(verdict)); diff != "" || len(verdict.Needed) > 0 {
+		t.Errorf("needed %v, reasons (-want +got):\n%s", verdict.Needed, diff)
 	}
 }

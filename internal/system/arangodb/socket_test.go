@@ -25,7 +25,7 @@ func TestOverTLS(t *testing.T) {
 	key := v1alpha1.SecretKey{Name: "jwt", Key: "token"}
 	observe := func(config *tls.Config) (string, error) {
 		sys, err := Open(&v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{JWT: &key}}, system.Access{
-			Endpoints: []string{server.URL}, TLS: config, Secrets: map[v1alpha1.SecretKey][]byte{key: []byte("secret")},
+			Endpoints: []string{server.URL}, TLS: config, Loopback: true, Secrets: map[v1alpha1.SecretKey][]byte{key: []byte("secret")},
 		})
 		if err != nil {
 			t.Fatal(err)

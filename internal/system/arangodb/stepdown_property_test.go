@@ -134,8 +134,7 @@ func (r *rotation) act(disturbed bool) {
 
 // look observes where what is known must not decide any more, and now and then before.
 func (r *rotation) look() {
-	limit := r.spec.System.MaxAge.Duration
-	if r.evidence == nil || r.evidence.Epoch != r.status.Epoch || r.now.Sub(r.evidence.Observed) > limit || rapid.IntRange(0, 5).Draw(r.rt, "look") == 0 {
+	if r.evidence == nil || r.evidence.Epoch != r.status.Epoch || r.now.Sub(r.evidence.Observed) > maxAge || rapid.IntRange(0, 5).Draw(r.rt, "look") == 0 {
 		r.evidence = r.bench.evidence(r.sim.Members()...)
 		r.evidence.Epoch = r.status.Epoch
 	}

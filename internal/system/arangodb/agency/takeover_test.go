@@ -79,6 +79,7 @@ func TestWhoIsHeld(t *testing.T) {
 }
 
 func TestNeededForWrites(t *testing.T) {
+	good := map[string]Server{"A": {Status: Good}, "B": {Status: Good}, "C": {Status: Good}, "D": {Status: "BAD"}}
 	cases := []struct {
 		name          string
 		concern       int
@@ -95,13 +96,14 @@ func TestNeededForWrites(t *testing.T) {
 		{"nobody is there", 1, []string{"A", "B"}, nil, []string{"A", "B"}},
 		{"one that is not planned does not count", 1, []string{"A", "B"}, []string{"A", "C"}, []string{"A"}},
 		{"one that has resigned does not count", 1, []string{"_A", "B"}, []string{"_A", "B"}, []string{"B"}},
+		{"the other is bad", 1, []string{"A", "D"}, []string{"A", "D"}, []string{"A"}},
 		{"asked to resign", 1, []string{"_A", "B"}, []string{"A", "B"}, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			state := State{Shards: []Shard{{Database: "d", Collection: "c", ID: "s", Plan: c.plan, Current: c.current, Reported: true, WriteConcern: c.concern, Copies: len(c.plan)}}}
+			state := State{Servers: good, Shards: []Shard{{Database: "d", Collection: "c", ID: "s", Plan: c.plan, Current: c.current, Reported: true, WriteConcern: c.concern, Copies: len(c.plan)}}}
 			var needed []string
-			for _, server := range []string{"A", "B", "C"} {
+			for _, server := range []string{"A", "B", "C", "D"} {
 				if len(state.NeededForWrites(server)) > 0 {
 					needed = append(needed, server)
 				}
@@ -118,6 +120,7 @@ func TestWriteConcernOfAnswers(t *testing.T) {
 	parse := func(properties, databases string) *State {
 		t.Helper()
 		state, err := Parse([]byte(`[{"arango":{"Plan":{` + databases + `"Collections":{"d":{"1":{` + properties + `"shards":{"s1":["A","B","C"]}}}}},
+			"Supervision":{"Health":{"B":{"Status":"GOOD"}}},
 			"Current":{"Collections":{"d":{"1":{"s1":{"servers":["A","B"]}}}}}}}]`))
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ func (s *State) NeededForWrites(server string) []string {
 		if s.dropped(shard.Database) || !slices.ContainsFunc(shard.Plan, is(server)) {
 			continue
 		}
-		if !shard.writableWithout(server) {
+		if !s.writableWithout(shard, server) {
 			needed = append(needed, shard.Name())
 		}
 	}
@@ -24,22 +24,21 @@ func (s *State) dropped(database string) bool {
 	return len(s.Databases) > 0 && !slices.Contains(s.Databases, database)
 }
 
-// writableWithout: a write concern as high as the number of copies is taken for one less, since otherwise no server could
-// ever be away.
-func (s *Shard) writableWithout(server string) bool {
-	var inSync []string
-	for _, planned := range s.Plan {
-		if slices.Contains(s.Current, bare(planned)) {
-			inSync = append(inSync, bare(planned))
+// writableWithout: the others must be good, since one that has failed stands in sync until the next write. A write concern as
+// high as the number of copies is taken for one less, since otherwise no server could ever be away.
+func (s *State) writableWithout(shard *Shard, server string) bool {
+	holds, others := false, 0
+	for _, planned := range shard.Plan {
+		switch other := bare(planned); {
+		case !slices.Contains(shard.Current, other):
+		case other == server:
+			holds = true
+		case s.Servers[other].Status == Good:
+			others++
 		}
 	}
-	holds := slices.Contains(inSync, server)
-	if len(s.Plan) == 1 {
+	if len(shard.Plan) == 1 {
 		return holds
 	}
-	concern := min(s.WriteConcern, max(s.Copies, len(s.Plan))-1)
-	if holds {
-		return len(inSync) > concern
-	}
-	return len(inSync) >= concern
+	return others >= min(shard.WriteConcern, max(shard.Copies, len(shard.Plan))-1)
 }

@@ -136,11 +136,14 @@ func (c *Cluster) moves(kind, server string) []map[string]any {
 	moves := []map[string]any{}
 	for _, at := range c.places() {
 		plan := c.tree.strings(at.plan())
-		if !slices.Contains(bares(plan), server) {
+		if !slices.Contains(bares(plan), server) || c.like(at) != "" {
 			continue
 		}
 		leads := bare(plan[0]) == server
-		to := c.follower(at, server)
+		to := ""
+		if heirs := c.heirs(at, server); len(heirs) > 0 {
+			to = heirs[0]
+		}
 		if kind == "cleanOutServer" {
 			if to = c.target(at, server); to == "" {
 				return nil

@@ -8,7 +8,8 @@ import (
 )
 
 // Load makes a deployment whose agency holds a dump of a real one (GET /_api/agency/state: {"agency": {"arango": {…}}}). Its
-// servers are up and hold what the dump says that they hold; three agents are made for it.
+// servers are up, and those in sync have every write; others have nothing. A dump does not say who the agents are: three are
+// made for it. Jobs that name no server end at the first tick.
 func Load(dump []byte) (*Cluster, error) {
 	var state struct {
 		Agency struct {

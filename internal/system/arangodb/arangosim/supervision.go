@@ -63,59 +63,76 @@ func (c *Cluster) health(id string) string {
 	return c.tree.text("Supervision/Health/" + id + "/Status")
 }
 
-// failOver makes a follower in sync the leader of a shard whose leader has failed.
+// failOver makes a follower that could lead all of a family the leader of what a server has led that has failed.
 func (c *Cluster) failOver(at place) {
-	plan, current := c.tree.strings(at.plan()), c.tree.strings(at.current())
-	if len(plan) == 0 || c.health(bare(plan[0])) != "FAILED" {
+	plan := c.tree.strings(at.plan())
+	if c.like(at) != "" || len(plan) == 0 || c.health(bare(plan[0])) != "FAILED" {
 		return
 	}
-	for _, server := range bares(plan[1:]) {
-		if slices.Contains(current, server) && c.health(server) == "GOOD" {
-			c.plan(at, first(server, bares(plan)))
-			return
+	heirs := c.heirs(at, bare(plan[0]))
+	if len(heirs) == 0 {
+		return
+	}
+	c.replan(c.family(at), func(plan []string) []string { return first(heirs[0], bares(plan)) })
+}
+
+// enforce repairs the plan of a family that no job is at work on: a leader that was asked to resign for nothing leads again,
+// what has too many copies or too few gets one less or one more, and another server takes the place of a follower that has
+// failed.
+func (c *Cluster) enforce(at place) {
+	if c.like(at) != "" {
+		return
+	}
+	plan, all := c.tree.strings(at.plan()), c.family(at)
+	copies, counted := c.copies(at)
+	switch {
+	case len(plan) == 0 || slices.ContainsFunc(all, func(at place) bool { return c.tree.text("Supervision/Shards/"+at.shard) != "" }):
+	case bare(plan[0]) != plan[0]:
+		c.replan(all, bares)
+	case !counted || c.health(plan[0]) != "GOOD" || slices.ContainsFunc(all, c.unled):
+	case len(plan) > copies:
+		server := c.dispensable(all, plan)
+		c.replan(all, func(plan []string) []string { return without(server, plan) })
+	case len(plan) < copies:
+		if other := c.target(at, ""); other != "" {
+			c.replan(all, func(plan []string) []string { return append(plan, other) })
 		}
+	default:
+		c.relieve(all, plan)
 	}
 }
 
-// enforce repairs a plan that no job is at work on: a leader that was asked to resign for nothing leads again, what has too
-// many copies or too few gets one less or one more, and another server takes the place of a follower that has failed.
-func (c *Cluster) enforce(at place) {
+// unled tells whether another server leads a shard than the one that is planned to.
+func (c *Cluster) unled(at place) bool {
 	plan, current := c.tree.strings(at.plan()), c.tree.strings(at.current())
-	copies, counted := c.copies(at)
-	switch {
-	case len(plan) == 0 || c.tree.text("Supervision/Shards/"+at.shard) != "":
-	case bare(plan[0]) != plan[0]:
-		c.plan(at, bares(plan))
-	case !counted || len(current) == 0 || current[0] != plan[0] || c.health(plan[0]) != "GOOD":
-	case len(plan) > copies:
-		c.plan(at, slices.Delete(plan, c.dispensable(plan, current), c.dispensable(plan, current)+1))
-	case len(plan) < copies:
-		if other := c.target(at, ""); other != "" {
-			c.plan(at, append(plan, other))
-		}
-	default:
-		c.relieve(at, plan)
-	}
+	return len(current) == 0 || len(plan) == 0 || current[0] != plan[0]
 }
 
 // relieve plans another server in the place of the first follower that has failed.
-func (c *Cluster) relieve(at place, plan []string) {
-	for i, server := range plan[1:] {
-		if other := c.target(at, ""); c.health(server) == "FAILED" && other != "" {
-			c.plan(at, append(slices.Delete(plan, i+1, i+2), other))
+func (c *Cluster) relieve(all []place, plan []string) {
+	for _, server := range plan[1:] {
+		if other := c.target(all[0], ""); c.health(server) == "FAILED" && other != "" {
+			c.replan(all, func(plan []string) []string { return append(without(server, plan), other) })
 			return
 		}
 	}
 }
 
-// dispensable is the index of the follower that is missed least: one out of sync, else the last.
-func (c *Cluster) dispensable(plan, current []string) int {
-	for i, server := range plan[1:] {
-		if !slices.Contains(current, server) {
-			return i + 1
+// dispensable is the follower that is missed least: one out of sync, else the last.
+func (c *Cluster) dispensable(all []place, plan []string) string {
+	for _, server := range plan[1:] {
+		if slices.ContainsFunc(all, func(at place) bool { return !slices.Contains(c.tree.strings(at.current()), server) }) {
+			return server
 		}
 	}
-	return len(plan) - 1
+	return plan[len(plan)-1]
+}
+
+// replan changes the plan of each shard.
+func (c *Cluster) replan(all []place, change func([]string) []string) {
+	for _, at := range all {
+		c.plan(at, change(c.tree.strings(at.plan())))
+	}
 }
 
 // copies is the replication factor; false: a satellite, which is everywhere.
@@ -131,8 +148,11 @@ func (c *Cluster) copies(at place) (int, bool) {
 
 // first moves a server to the head of a list.
 func first(server string, servers []string) []string {
-	rest := slices.DeleteFunc(slices.Clone(servers), func(other string) bool { return other == server })
-	return append([]string{server}, rest...)
+	return append([]string{server}, without(server, servers)...)
+}
+
+func without(server string, servers []string) []string {
+	return slices.DeleteFunc(slices.Clone(servers), func(other string) bool { return other == server })
 }
 
 func (c *Cluster) plan(at place, servers []string) {
