@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// EvictionHard maps signals to quantities or percentages of capacity: below them it is acted at once. Absent: the
 	// defaults; given but empty: none.
-	EvictionHard map[string]string `json:"evictionHard,omitempty"`
+	EvictionHard map[string]string `json:"evictionHard,omitzero"`
 	// EvictionSoft maps signals to quantities or percentages: it is acted after being below them for the grace period.
 	EvictionSoft map[string]string `json:"evictionSoft,omitempty"`
 	// EvictionSoftGracePeriod maps the signals of EvictionSoft to durations ("90s"), longer than 0.
@@ -27,7 +27,7 @@ type Config struct {
 	MergeDefaultEvictionSettings *bool `json:"mergeDefaultEvictionSettings,omitempty"`
 	// EnforceNodeAllocatable lists what the node enforces its reservations on; "pods" (the default) lets hard memory
 	// thresholds count for allocatable memory as well.
-	EnforceNodeAllocatable []string `json:"enforceNodeAllocatable,omitempty"`
+	EnforceNodeAllocatable []string `json:"enforceNodeAllocatable,omitzero"`
 }
 
 const defaultTransition = 5 * time.Minute
