@@ -47,3 +47,14 @@ func TestOverTLS(t *testing.T) {
 		t.Errorf("error is %v, want one that speaks of the certificate", err)
 	}
 }
+
+func TestItselfIsNotAsked(t *testing.T) {
+	sys, err := Open(&v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{}}, system.Access{Endpoints: []string{"http://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sys.Close()
+	if _, err := sys.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "127.0.0.1 is the manager's own pod") {
+		t.Errorf("error %v", err)
+	}
+}
