@@ -46,8 +46,7 @@ func restConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	inCluster := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	if len(raw.Clusters) == 0 && *flags.APIServer == "" && !inCluster {
+	if len(raw.Clusters) == 0 && *flags.APIServer == "" && !inPod() {
 		return nil, errors.New("no cluster is configured: name a kubeconfig with --kubeconfig or $KUBECONFIG, or an apiserver with --server")
 	}
 	config, err := flags.ToRESTConfig()
@@ -63,3 +62,6 @@ func restConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil
 }
+
+// inPod goes by what every kubelet sets in every container, whatever kubeconfig is named there.
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }

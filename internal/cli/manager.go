@@ -70,6 +70,7 @@ func (o *ManagerOptions) Complete() error {
 	// Custom resources have no protobuf; the manager's client chooses for each kind.
 	config.ContentType, config.AcceptContentTypes = "", ""
 	o.manager.Config, o.manager.Clock, o.manager.Namespace = config, clock, namespace
+	o.manager.Loopback = !inPod()
 	o.manager.Log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
 	return nil
 }

@@ -39,6 +39,7 @@ func (k *Keeper) access(ctx context.Context, policy *v1alpha1.EvictionPolicy) (a
 		TLS:       config,
 		Secrets:   values,
 		Timeout:   patienceOf(policy),
+		Loopback:  k.config.Loopback,
 	}, versions, nil
 }
 

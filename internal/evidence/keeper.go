@@ -26,7 +26,9 @@ type Config struct {
 	// Now is the time by which evidence is dated; it must be the one by which it is judged. It may jump: how old something
 	// is goes by the process's own clock, which does not.
 	Now func() time.Time
-	Log *slog.Logger
+	// Loopback lets policies name addresses of the machine itself, which in a pod are Usher's own.
+	Loopback bool
+	Log      *slog.Logger
 	// Changed hears of a policy whose system says something new, if anybody cares. It must not block.
 	Changed func(policy *v1alpha1.EvictionPolicy)
 }

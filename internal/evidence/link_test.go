@@ -144,3 +144,15 @@ func TestEverySecretOfASystemIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestSystemsAreOnTheMachineOnlyWhereTheyMayBe(t *testing.T) {
+	for _, loopback := range []bool{false, true} {
+		w := newStage()
+		k := w.keeper()
+		k.config.Loopback = loopback
+		k.Evidence(t.Context(), w.policy("a", &fakeSystem{}), 0, 0)
+		if w.opened[0].Loopback != loopback {
+			t.Errorf("opened with %t, want %t", w.opened[0].Loopback, loopback)
+		}
+	}
+}

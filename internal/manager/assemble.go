@@ -30,6 +30,7 @@ import (
 type parts struct {
 	gatherer *governed.Gatherer
 	act      *act.Governed
+	news     *governed.News
 	self     string
 }
 
@@ -72,14 +73,16 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	}
 	book := governed.NewBook(mgr.GetCache(), all.Kind, roles)
 	book.Own = o.Namespace
+	news := &governed.News{}
 	keeper := evidence.New(evidence.Config{
 		Kind: all.Kind,
 		Secret: func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error) {
 			return clientset.CoreV1().Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		},
-		Members: book.Members,
-		Now:     o.Clock.Now,
-		Log:     o.Log,
+		Members:  book.Members,
+		Now:      o.Clock.Now,
+		Loopback: o.Loopback,
+		Log:      o.Log,
 	})
 	writer := &act.Governed{
 		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper, Now: o.Clock.Now,
@@ -88,7 +91,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		writer.Lifecycle = requests.version
 	}
 	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: mgr.GetAPIReader(), Now: o.Clock.Now}
-	return &parts{gatherer, writer, self}, nil
+	return &parts{gatherer, writer, news, self}, nil
 }
 
 // whoAmI asks under which name the apiserver knows this process: what it does itself needs no request in its name.
@@ -101,11 +104,11 @@ func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 }
 
 func addControllers(mgr ctrl.Manager, p *parts, requests requests) error {
-	err := policy.Setup(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served})
+	err := policy.Setup(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served, News: p.news})
 	if err != nil || !requests.served {
 		return err
 	}
-	if err := responder.Setup(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}); err != nil {
+	if err := responder.Setup(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act, News: p.news}); err != nil {
 		return err
 	}
 	if err := evictionrequest.Setup(mgr, evictionrequest.Options{Version: requests.version, Governed: lifecycle.Governed}); err != nil {

@@ -43,7 +43,9 @@ type Options struct {
 	WebhookAddress string
 	// Certificates is CertificatesFromSecret, or a directory with tls.crt and tls.key.
 	Certificates string
-	Log          *slog.Logger
+	// Loopback lets policies name addresses of the machine that the manager runs on; in a pod these are its own.
+	Loopback bool
+	Log      *slog.Logger
 }
 
 // Run runs the manager until ctx ends, which is nil, or until it cannot go on. It also ends, without an error, when the

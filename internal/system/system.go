@@ -68,6 +68,8 @@ type Access struct {
 	Secrets map[v1alpha1.SecretKey][]byte
 	// Timeout is how long one call may take.
 	Timeout time.Duration
-	// Transport carries HTTP, nil for one made from TLS. Simulators and fault injection stand behind it.
+	// Loopback lets connections go to the machine itself. Beside a cluster systems may listen there; in a pod it is Usher.
+	Loopback bool
+	// Transport carries HTTP, nil for one that is made of the rest. Simulators and fault injection stand behind it.
 	Transport http.RoundTripper
 }

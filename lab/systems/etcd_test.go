@@ -32,7 +32,7 @@ func (c *etcd) endpoints() []string {
 func (c *etcd) open(t *testing.T, change ...func(*v1alpha1.Etcd, *system.Access)) system.System {
 	t.Helper()
 	spec := &v1alpha1.System{Etcd: &v1alpha1.Etcd{MaxLag: 10}}
-	access := system.Access{Endpoints: c.endpoints(), TLS: c.tls, Timeout: timeout}
+	access := system.Access{Endpoints: c.endpoints(), TLS: c.tls, Timeout: timeout, Loopback: true}
 	for _, f := range change {
 		f(spec.Etcd, &access)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -23,12 +24,16 @@ import (
 // maxConns is far above what a cluster needs. A pool that outgrows it holds URLs of members that are long gone.
 const maxConns = 128
 
+// maxMessage is how many bytes an answer may have.
+const maxMessage = 4 << 20
+
 // client speaks to real members. It keeps one connection for each endpoint, and dials anew once an answer has failed to
 // come: so neither a dead connection nor a long back-off outlives one look.
 type client struct {
 	tls                *tls.Config
 	username, password string
 	timeout            time.Duration
+	dialer             *net.Dialer
 
 	mu     sync.Mutex
 	conns  map[string]*conn
@@ -43,7 +48,7 @@ type conn struct {
 }
 
 func newClient(spec *v1alpha1.Etcd, access system.Access) (*client, error) {
-	c := &client{tls: access.TLS, timeout: access.Timeout, conns: map[string]*conn{}}
+	c := &client{tls: access.TLS, timeout: access.Timeout, dialer: access.Dialer(), conns: map[string]*conn{}}
 	if spec.Auth == nil {
 		return c, nil
 	}
@@ -157,11 +162,21 @@ func (c *client) dial(ctx context.Context, endpoint string) (*clientv3.Client, e
 		Username:    c.username,
 		Password:    c.password,
 		DialTimeout: timeout,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(failFast)},
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(failFast), grpc.WithContextDialer(c.connect), grpc.WithNoProxy(),
+		},
+		// What is asked for is a list of members at most.
+		MaxCallSendMsgSize: maxMessage,
+		MaxCallRecvMsgSize: maxMessage,
 		// Twice: the second time with a new token, where the first has run out.
 		MaxUnaryRetries: 2,
 		Logger:          zap.NewNop(),
 	})
+}
+
+// connect never opens a socket of the machine's own file system, which a member's URL may name as well.
+func (c *client) connect(ctx context.Context, address string) (net.Conn, error) {
+	return c.dialer.DialContext(ctx, "tcp", address)
 }
 
 // failFast reports a refused connection at once. The client would wait for it until its time is up.

@@ -15,7 +15,7 @@ import (
 
 func openReal(t *testing.T, timeout time.Duration, urls ...string) system.System {
 	t.Helper()
-	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: urls, Timeout: timeout})
+	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: urls, Timeout: timeout, Loopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,4 +101,17 @@ func TestCloseEndsEverything(t *testing.T) {
 func stacks() string {
 	buffer := make([]byte, 1<<20)
 	return string(buffer[:runtime.Stack(buffer, true)])
+}
+
+// Members say at which URLs they listen; nobody makes Usher connect to its own pod by that.
+func TestItselfIsNotAsked(t *testing.T) {
+	url := closedPort(t)
+	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: []string{url}, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "127.0.0.1 is the manager's own pod") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -84,25 +84,10 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 func (w *web) Close() { w.client.CloseIdleConnections() }
 
 func newClient(access system.Access) *nethttp.Client {
-	transport := access.Transport
-	if transport == nil {
-		transport = newTransport(access)
-	}
 	return &nethttp.Client{
-		Transport:     transport,
+		Transport:     access.HTTP(),
 		CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error { return nethttp.ErrUseLastResponse },
 	}
-}
-
-func newTransport(access system.Access) nethttp.RoundTripper {
-	t, ok := nethttp.DefaultTransport.(*nethttp.Transport)
-	if !ok {
-		return nethttp.DefaultTransport
-	}
-	t = t.Clone()
-	t.TLSClientConfig = access.TLS
-	t.MaxIdleConnsPerHost = parallel
-	return t
 }
 
 func headers(spec []v1alpha1.Header, access system.Access) (nethttp.Header, error) {

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// In a pod the machine's own addresses are the manager's, whatever kubeconfig it is given there.
+func TestManagerInAPodKeepsPoliciesOffItself(t *testing.T) {
+	for name, test := range map[string]struct {
+		host     string
+		loopback bool
+	}{
+		"in a pod":         {host: "10.96.0.1", loopback: false},
+		"beside a cluster": {host: "", loopback: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBERNETES_SERVICE_HOST", test.host)
+			config := genericclioptions.NewConfigFlags(false)
+			*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
+			o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
+			o.manager.Certificates = "secret"
+			if err := o.Complete(); err != nil {
+				t.Fatal(err)
+			}
+			if o.manager.Loopback != test.loopback {
+				t.Errorf("policies may name the machine: %t, want %t", o.manager.Loopback, test.loopback)
+			}
+		})
+	}
+}

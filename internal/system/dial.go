@@ -1,0 +1,60 @@
+package system
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Whoever writes a policy says where its system listens, and the manager goes there: it must not lend him its place in the
+// network. What is refused is refused when a connection is made, to the address that is really dialled. So neither a name
+// that leads elsewhere the second time, nor a redirect, nor what a system says of its members gets round it.
+
+// maxHeader is how many bytes of headers an answer may have.
+const maxHeader = 64 << 10
+
+// metadata are the addresses at which clouds tell a machine its credentials, beside the link-local ones.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("192.0.0.192"),
+}
+
+// Dialer makes connections to the system, except to addresses at which no system listens that others may ask for.
+func (a Access) Dialer() *net.Dialer {
+	return &net.Dialer{
+		Timeout: a.Timeout, KeepAlive: 30 * time.Second,
+		Control: func(_, address string, _ syscall.RawConn) error { return a.admit(address) },
+	}
+}
+
+// HTTP carries requests to the system: Transport, or one that dials with Dialer and knows no proxy.
+func (a Access) HTTP() http.RoundTripper {
+	if a.Transport != nil {
+		return a.Transport
+	}
+	return &http.Transport{
+		DialContext: a.Dialer().DialContext, TLSClientConfig: a.TLS, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: a.Timeout,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+}
+
+// admit refuses an address. What cannot be read is no address.
+func (a Access) admit(address string) error {
+	parsed, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not an address of the network", address)
+	}
+	ip := parsed.Addr().WithZone("").Unmap()
+	switch {
+	case ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast(), slices.Contains(metadata, ip):
+		return fmt.Errorf("%s is an address of the machine's surroundings (link-local, or a cloud's metadata): Usher does not connect to it", ip)
+	case (ip.IsLoopback() || ip.IsUnspecified()) && !a.Loopback:
+		return fmt.Errorf("%s is the manager's own pod: Usher does not connect to it; name the system's Service or a pod", ip)
+	}
+	return nil
+}
