@@ -129,8 +129,8 @@ func (in *AdmissionInput) by() string {
 func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: excuses[kind]}}
 	linger := in.linger()
-	if kind == ByKubelet {
-		linger = 0 // it has seen the process end
+	if kind == ByKubelet || (kind == ByOwner && in.Pod.Terminating()) {
+		linger = 0 // they clear away what has ended
 	}
 	if !in.DryRun {
 		result.Actions = bestEffort(j.permit(in.by(), linger))

@@ -254,6 +254,9 @@ func TestPermitOfForcedRemoval(t *testing.T) {
 		"its controller, by the pod's spec": {func(in *AdmissionInput) {
 			in.User, in.Grace, in.Pod.Grace = sa+"statefulset-controller", nil, 0
 		}, permitLife},
+		"its controller, it is leaving": {func(in *AdmissionInput) {
+			in.User, in.Pod = sa+"statefulset-controller", terminating(in.Pod)
+		}, 0},
 		"its controller, it has ended": {func(in *AdmissionInput) {
 			in.User, in.Pod.Phase = sa+"statefulset-controller", corev1.PodSucceeded
 		}, 0},

@@ -108,21 +108,22 @@ func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.Sys
 		f(policy)
 	}
 	must(t, h.client.Create(t.Context(), policy))
-	t.Cleanup(func() { h.release(t, policy) })
+	t.Cleanup(func() { release(t, h.lab, h.client, policy) })
 	return policy
 }
 
-// release lets go of a policy's pods at the end of a test, which must not wait for a system that the test has made hang.
-func (h *house) release(t *testing.T, policy *v1alpha1.EvictionPolicy) {
+// release lets go of a policy's pods at the end of a test, which must not wait for a system that the test has made hang,
+// and ends them by force.
+func release(t *testing.T, l *testlab.Lab, c client.Client, policy *v1alpha1.EvictionPolicy) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	_ = h.client.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-	_ = h.client.Delete(ctx, policy)
-	pods, err := h.lab.Client().CoreV1().Pods(policy.Namespace).List(ctx, metav1.ListOptions{})
+	_ = c.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	_ = c.Delete(ctx, policy)
+	pods, err := l.Client().CoreV1().Pods(policy.Namespace).List(ctx, metav1.ListOptions{})
 	must(t, err)
 	for i := range pods.Items {
 		unlabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1alpha1.PolicyLabel+`":null}}}`))
-		_ = h.client.Patch(ctx, &pods.Items[i], unlabel)
+		_ = c.Patch(ctx, &pods.Items[i], unlabel)
 	}
 }
 

@@ -143,6 +143,7 @@ func (s *stage) tainted(t *testing.T) {
 	if now := s.pod(t, "db-2"); now == nil || now.UID != p.UID || now.DeletionTimestamp != nil {
 		t.Fatal("db-2 was deleted while the database was not green")
 	}
+	s.withdrawOthers(t, p.UID)
 	s.truth.set(true)
 	testlab.WaitFor(t, s.Pods(s.ns), "db-2 to be evicted once the database is green", func(all []*corev1.Pod) bool {
 		return slices.ContainsFunc(all, func(now *corev1.Pod) bool {
@@ -152,6 +153,26 @@ func (s *stage) tainted(t *testing.T) {
 	s.kubectl(t, "taint", "node", p.Spec.NodeName, "broken-").says(t, "untainted")
 	s.WaitReady(t, s.ns, testlab.Labels("db"), 3)
 	s.turn(t, false, "db-0")
+}
+
+// withdrawOthers takes back what was asked for before, but for one pod, and waits until nobody works on it: the others
+// would be evicted too once the database is green.
+func (s *stage) withdrawOthers(t *testing.T, but types.UID) {
+	t.Helper()
+	api := s.Client().LifecycleV1alpha1()
+	requests, err := api.EvictionRequests(s.ns).List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	for _, r := range requests.Items {
+		if r.Spec.Target.Pod.UID != but {
+			must(t, api.EvictionRequests(s.ns).Delete(t.Context(), r.Name, metav1.DeleteOptions{}))
+		}
+	}
+	evictions := await.Source[*lifecyclev1alpha1.Eviction]{Client: api.RESTClient(), Resource: "evictions", Namespace: s.ns}
+	testlab.WaitFor(t, evictions, "the others' evictions to end", func(all []*lifecyclev1alpha1.Eviction) bool {
+		return !slices.ContainsFunc(all, func(e *lifecyclev1alpha1.Eviction) bool {
+			return e.Spec.Target.Pod.UID != but && !lifecycle.Final(e)
+		})
+	})
 }
 
 // ownController: a rollout, scaling down and up pass at once, although nothing may be evicted.

@@ -58,9 +58,7 @@ func want(t *testing.T, r *recorder, namespace string, do func(), asked ...strin
 
 func evict(t *testing.T, c kubernetes.Interface, namespace, name string) error {
 	t.Helper()
-	return c.PolicyV1().Evictions(namespace).Evict(t.Context(), &policyv1.Eviction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &now,
-	})
+	return c.PolicyV1().Evictions(namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 }
 
 func askedAbout(t *testing.T, r *recorder, ns, other string) {

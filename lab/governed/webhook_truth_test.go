@@ -110,6 +110,7 @@ func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
 		m(policy)
 	}
 	must(t, c.Create(t.Context(), policy))
+	t.Cleanup(func() { release(t, l, c, policy) })
 	namespaces := await.Source[*corev1.Namespace]{Client: l.Client().CoreV1().RESTClient(), Resource: "namespaces"}
 	testlab.WaitFor(t, namespaces, s.ns+" to be governed", func(all []*corev1.Namespace) bool {
 		for _, n := range all {
