@@ -72,6 +72,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newInstallCommand(config, streams),
 		newUninstallCommand(config, streams),
 		newManagerCommand(config, streams),
+		newAgentCommand(config, streams),
 		newVersionCommand(streams),
 	)
 	return root

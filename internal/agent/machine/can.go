@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // CanKill says why pods cannot be killed here; nil if they can.
@@ -51,4 +52,23 @@ func (m *Machine) ownCgroup() (string, error) {
 		}
 	}
 	return "", errors.New("it is in none of the hierarchy of memory")
+}
+
+// Own returns the UID of the pod that this process runs in, "" if it is in none or cannot tell.
+func (m *Machine) Own() types.UID {
+	cgroup, err := m.ownCgroup()
+	if err != nil || !within(cgroup, m.pods.root) {
+		return ""
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(cgroup, m.pods.root), "/")
+	for element := range strings.SplitSeq(rest, "/") {
+		if m.pods.systemd {
+			if _, uid, ok := strings.Cut(strings.TrimSuffix(element, ".slice"), "-pod"); ok {
+				return types.UID(strings.ReplaceAll(uid, "_", "-"))
+			}
+		} else if uid, ok := strings.CutPrefix(element, "pod"); ok {
+			return types.UID(uid)
+		}
+	}
+	return ""
 }

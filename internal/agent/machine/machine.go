@@ -88,3 +88,8 @@ func (m *Machine) RootFolder() string { return m.tree.memoryFolder("/") }
 
 // ProcFolder is where /proc is seen.
 func (m *Machine) ProcFolder() string { return m.proc("") }
+
+// KubeletConfigFile is where kubeadm, and many others, put the kubelet's configuration.
+func (m *Machine) KubeletConfigFile() string {
+	return m.hostPath(filepath.Join(m.options.KubeletDir, "config.yaml"))
+}

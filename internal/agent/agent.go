@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/agent/wake"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/pressure"
+)
+
+// Options are what an agent is started with.
+type Options struct {
+	// Node is the name of this node.
+	Node string
+	// Config is checked already.
+	Config Config
+	// CgroupRoot is the kubelet's cgroupRoot.
+	CgroupRoot string
+	// StateDir is where records are kept; "": nowhere.
+	StateDir string
+	// MetricsAddress is where metrics are served; "0": nowhere.
+	MetricsAddress string
+	// Client reads; Cluster writes.
+	Client  kubernetes.Interface
+	Cluster Cluster
+	// Self is the agent's own pod; "": found out from its cgroup.
+	Self types.UID
+	// Out gets what the agent sees at start, in sentences; Log what happens then.
+	Out io.Writer
+	Log *slog.Logger
+}
+
+// Run looks after the node until ctx ends. Then it takes its conditions and taints back.
+func Run(ctx context.Context, o Options) error {
+	m, err := machine.Open(machine.Options{CgroupRoot: o.CgroupRoot, HostRoot: o.Config.HostRoot, KubeletDir: o.Config.KubeletDirectory})
+	if err != nil {
+		return err
+	}
+	thresholds, err := o.Config.Thresholds()
+	if err != nil {
+		return fmt.Errorf("the agent's configuration: %w", err)
+	}
+	if o.Self == "" {
+		o.Self = m.Own()
+	}
+	watcher, offers, err := wake.Open(wake.Options{Proc: m.ProcFolder(), Unified: m.CgroupVersion() == 2, Pods: m.PodsFolder()})
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	g := greeting{
+		out: o.Out, node: o.Node, machine: m, config: o.Config, thresholds: thresholds, self: o.Self,
+		offers: offers, protections: protect(),
+	}
+	if err := g.say(); err != nil {
+		return err
+	}
+	a, err := newAgent(o, m, watcher, thresholds)
+	if err != nil {
+		return err
+	}
+	a.records, err = openRecords(o.StateDir)
+	if err != nil {
+		return err
+	}
+	a.kubelet = func(ctx context.Context) { g.compare(ctx, o.Client) }
+	return a.run(ctx)
+}
+
+// agent is everything around the loop.
+type agent struct {
+	Options
+
+	machine   *machine.Machine
+	watcher   *wake.Watcher
+	residents *residents
+	policies  *policies
+	surveyor  *surveyor
+	reach     *reach
+	carrier   *carrier
+	shower    *shower
+	records   *records
+	metrics   *metrics
+	kubelet   func(context.Context) // compares thresholds with the kubelet's
+	loop      *loop
+	announced bool // the node has a condition; the loop's alone
+}
+
+func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []pressure.Threshold) (*agent, error) {
+	a := &agent{Options: o, machine: m, watcher: w, residents: newResidents(), metrics: newMetrics()}
+	a.policies = newPolicies(func(ctx context.Context, namespace string) ([]v1alpha1.EvictionPolicy, error) {
+		return observe.ReadPolicies(ctx, o.Client, namespace)
+	})
+	a.surveyor = newSurveyor(m, a.residents)
+	a.reach = &reach{probe: a.probe, changed: a.reached}
+	a.carrier = &carrier{cluster: o.Cluster, machine: m, cgroup: a.residents.cgroup, reach: a.reach, outcomes: make(chan outcome, 8)}
+	a.shower = newShower(o.Cluster, o.Log)
+	see, err := newEyes(o.Node, m)
+	if err != nil {
+		return nil, err
+	}
+	a.loop = &loop{
+		agent: a, eyes: see, thresholds: thresholds, ledger: newLedger(m),
+		census: &census{machine: m, residents: a.residents, modes: a.policies.mode, disk: a.surveyor.of},
+	}
+	return a, nil
+}
+
+func (a *agent) probe(ctx context.Context) error {
+	_, err := a.Client.CoreV1().RESTClient().Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Raw()
+	return err
+}
+
+func (a *agent) reached(reachable bool) {
+	a.metrics.reachable(reachable)
+	if reachable {
+		a.Log.Info("the apiserver answers again")
+		return
+	}
+	a.Log.Warn("the apiserver does not answer: below a hard threshold, pods are killed on the node until it does")
+}
+
+// run starts everything, and ends it in order: first nothing new is decided, then the node is told.
+func (a *agent) run(ctx context.Context) error {
+	var running sync.WaitGroup
+	within, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, err := a.metrics.serve(within, a.MetricsAddress)
+	if err != nil {
+		return err
+	}
+	running.Go(func() { a.residents.watch(within, a.Client, a.Node, a.reach.heard) })
+	running.Go(func() { a.surveyor.run(within) })
+	running.Go(func() { a.reach.run(within) })
+	running.Go(func() { a.shower.run(within) })
+	running.Go(func() { a.kubelet(within) })
+	err = a.loop.run(within)
+	stop()
+	running.Wait()
+	a.sayGoodbye(context.WithoutCancel(ctx))
+	return errors.Join(err, <-serving)
+}
+
+// goodbyePatience is how long the apiserver may take to hear that the agent stops.
+const goodbyePatience = 5 * time.Second
+
+func (a *agent) sayGoodbye(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, goodbyePatience)
+	defer cancel()
+	answer := a.Cluster.Show(ctx, act.NodeSays{At: time.Now(), Over: true})
+	a.Log.Info("stopped", "condition", string(answer.Code))
+}

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/pressure"
+)
+
+// outcome is what became of an action.
+type outcome struct {
+	action pressure.Action
+	began  time.Time
+	took   time.Duration
+	answer drain.Answer
+	// killed counts processes, and local says why they could not be killed.
+	killed int
+	local  error
+}
+
+// carrier carries actions out, each in a goroutine of its own, so that nothing that is slow keeps the agent from looking.
+type carrier struct {
+	cluster  Cluster
+	machine  *machine.Machine
+	cgroup   func(types.UID) types.UID // the UID in the name of a pod's cgroup
+	reach    *reach
+	outcomes chan outcome
+}
+
+// carry begins an action; what becomes of it arrives among the outcomes.
+func (c *carrier) carry(ctx context.Context, a pressure.Action) {
+	go func() {
+		began := time.Now()
+		o := outcome{action: a, began: began}
+		patient, cancel := context.WithTimeout(ctx, patienceFor(&a))
+		defer cancel()
+		c.do(patient, &o)
+		o.took = time.Since(began)
+		select {
+		case c.outcomes <- o:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+func (c *carrier) do(ctx context.Context, o *outcome) {
+	pod := refOf(o.action.Pod)
+	switch o.action.Kind {
+	case pressure.Evict:
+		o.answer = c.heard(c.cluster.Evict(ctx, pod, o.action.Grace))
+	case pressure.Request:
+		o.answer = c.heard(c.cluster.Ask(ctx, pod))
+	case pressure.Withdraw:
+		o.answer = c.heard(c.cluster.Withdraw(ctx, pod))
+	case pressure.Remove:
+		o.answer = c.remove(ctx, &o.action)
+	case pressure.KillLocally:
+		c.kill(ctx, o)
+	case pressure.Wait, pressure.Say:
+	}
+}
+
+// remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
+// help is taken back: it would let everybody through.
+func (c *carrier) remove(ctx context.Context, a *pressure.Action) drain.Answer {
+	pod := refOf(a.Pod)
+	if a.BreakGlass {
+		if answer := c.heard(c.cluster.BreakGlass(ctx, pod, a.Message)); answer.Code != drain.Accepted {
+			return answer
+		}
+	}
+	answer := c.heard(c.cluster.Remove(ctx, pod, a.Grace))
+	if a.BreakGlass && answer.Code != drain.Accepted && answer.Code != drain.Gone {
+		c.cluster.BreakGlass(context.WithoutCancel(ctx), pod, "")
+	}
+	if answer.Code == drain.Accepted {
+		c.cluster.Disrupted(ctx, pod, time.Now(), a.Message)
+	}
+	return answer
+}
+
+// kill ends the pod's processes, and then the pod, so that they are not started again.
+func (c *carrier) kill(ctx context.Context, o *outcome) {
+	a := &o.action
+	o.killed, o.local = c.machine.Kill(c.cgroup(a.Pod.UID))
+	if errors.Is(o.local, machine.ErrNoCgroup) {
+		o.local = nil // it has ended by itself
+	}
+	if !c.reach.reachable() {
+		o.answer = drain.Answer{Code: drain.Unavailable, Message: "the apiserver does not answer"}
+		return
+	}
+	o.answer = c.remove(ctx, a)
+}
+
+// errUnanswered stands for whatever kept an answer away.
+var errUnanswered = errors.New("no answer")
+
+// heard notes whether the apiserver answered.
+func (c *carrier) heard(answer drain.Answer) drain.Answer {
+	if answer.Code == drain.Unavailable {
+		c.reach.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
+	} else {
+		c.reach.heard(nil)
+	}
+	return answer
+}
+
+// newEvent words an outcome for those who look at the pod.
+func newEvent(o *outcome) (act.Event, bool) {
+	e := act.Event{At: o.began, Pod: refOf(o.action.Pod), Action: string(o.action.Kind), Note: o.action.Message}
+	switch accepted := o.answer.Code == drain.Accepted; {
+	case o.action.Kind == pressure.KillLocally && o.local == nil:
+		e.Reason = "KilledForPressure"
+	case o.action.Kind == pressure.Remove && accepted:
+		e.Reason = "RemovedForPressure"
+	case o.action.Kind == pressure.Evict && accepted:
+		e.Reason = "EvictedForPressure"
+	case o.action.Kind == pressure.Request && accepted:
+		e.Reason, e.Normal = "PreparedForPressure", true
+	default:
+		return act.Event{}, false
+	}
+	return e, true
+}

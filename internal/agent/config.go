@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"usher.sh/usher/internal/pressure"
+)
+
+// Config is what the file of --config holds: the eviction fields of KubeletConfiguration, under their own names, and
+// little else.
+type Config struct {
+	pressure.Config `json:",inline"`
+
+	// Order is the one in which pods go: qos (the default) or kubelet.
+	Order pressure.Order `json:"order,omitempty"`
+	// HostRoot is where the host's files are seen. Default "/".
+	HostRoot string `json:"hostRoot,omitempty"`
+	// KubeletDirectory is the kubelet's --root-dir on the host. Default /var/lib/kubelet.
+	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
+}
+
+// DefaultConfig lies above what a kubelet does by default, so that the agent is the first to act.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
+func (c Config) withDefaults() Config {
+	if c.EvictionHard == nil {
+		c.EvictionHard = map[string]string{
+			string(pressure.MemoryAvailable):   "250Mi",
+			string(pressure.NodeFsAvailable):   "12%",
+			string(pressure.NodeFsInodesFree):  "6%",
+			string(pressure.ImageFsAvailable):  "17%",
+			string(pressure.ImageFsInodesFree): "6%",
+			string(pressure.PIDAvailable):      "5%",
+		}
+	}
+	if c.EvictionSoft == nil {
+		c.EvictionSoft = map[string]string{
+			string(pressure.MemoryAvailable):            "500Mi",
+			string(pressure.AllocatableMemoryAvailable): "500Mi",
+			string(pressure.NodeFsAvailable):            "14%",
+			string(pressure.ImageFsAvailable):           "19%",
+			string(pressure.PIDAvailable):               "10%",
+		}
+		c.EvictionSoftGracePeriod = map[string]string{}
+		for signal := range c.EvictionSoft {
+			c.EvictionSoftGracePeriod[signal] = "30s"
+		}
+	}
+	if c.EvictionMaxPodGracePeriod == 0 {
+		c.EvictionMaxPodGracePeriod = -1 // whoever leaves early leaves in good order
+	}
+	if c.Order == "" {
+		c.Order = pressure.OrderQoS
+	}
+	return c
+}
+
+// LoadConfig reads a file; "": the defaults. What it does not name is as in DefaultConfig; a name that is not known is an
+// error.
+func LoadConfig(name string) (Config, error) {
+	var c Config
+	if name != "" {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return Config{}, fmt.Errorf("reading the agent's configuration: %w", err)
+		}
+		if err := yaml.UnmarshalStrict(data, &c); err != nil {
+			return Config{}, fmt.Errorf("reading the agent's configuration %s: %w", name, err)
+		}
+	}
+	c = c.withDefaults()
+	if wrong := c.Validate(); len(wrong) > 0 {
+		return Config{}, fmt.Errorf("the agent's configuration: %w", wrong.ToAggregate())
+	}
+	if !slices.Contains(pressure.Orders(), c.Order) {
+		return Config{}, fmt.Errorf("the agent's configuration: order is %q; it can be %s", c.Order, orders())
+	}
+	return c, nil
+}
+
+func orders() string {
+	names := make([]string, 0, len(pressure.Orders()))
+	for _, o := range pressure.Orders() {
+		names = append(names, string(o))
+	}
+	return strings.Join(names, " or ")
+}
+
+// sortedSignals lists the signals of thresholds once each, in their order.
+func sortedSignals(thresholds []pressure.Threshold) []pressure.Signal {
+	has := map[pressure.Signal]bool{}
+	for _, t := range thresholds {
+		has[t.Signal] = true
+	}
+	return slices.DeleteFunc(pressure.Signals(), func(s pressure.Signal) bool { return !has[s] })
+}

@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/pressure"
+)
+
+// diskEvery is how often disks are looked through while one is short, counted from the end of the last time.
+const diskEvery = 5 * time.Second
+
+// surveyor finds out what pods have written, in the background, and only when it is told to: looking through files is slow,
+// and slower for everybody else.
+type surveyor struct {
+	machine   *machine.Machine
+	residents *residents
+	wanted    chan struct{} // has room for one
+	done      chan struct{} // has room for one
+
+	mu    sync.Mutex
+	found map[types.UID]pressure.Usage
+}
+
+func newSurveyor(m *machine.Machine, r *residents) *surveyor {
+	return &surveyor{
+		machine: m, residents: r,
+		wanted: make(chan struct{}, 1), done: make(chan struct{}, 1), found: map[types.UID]pressure.Usage{},
+	}
+}
+
+// want makes it look through the disks soon.
+func (s *surveyor) want() {
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// of returns what is known of a pod: Disk and DiskAt.
+func (s *surveyor) of(uid types.UID) (pressure.Usage, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.found[uid]
+	return found, ok
+}
+
+func (s *surveyor) run(ctx context.Context) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wanted:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		s.survey(ctx)
+		pause.Reset(diskEvery)
+	}
+}
+
+// survey looks through all pods. What is found of each counts at once; a pod whose files cannot all be read keeps what was
+// known of it.
+func (s *surveyor) survey(ctx context.Context) {
+	all, _, _ := s.residents.list()
+	here := map[types.UID]bool{}
+	for _, r := range all {
+		here[r.pod.UID] = true
+		at := time.Now()
+		disk, err := s.machine.Disk(ctx, r.pod.Namespace, r.pod.Name, r.cgroup)
+		if err != nil {
+			continue
+		}
+		s.mu.Lock()
+		s.found[r.pod.UID] = pressure.Usage{DiskAt: at, Disk: map[pressure.FsPart]pressure.FsUse{
+			pressure.Logs:           pressure.FsUse(disk.Logs),
+			pressure.Volumes:        pressure.FsUse(disk.Volumes),
+			pressure.WritableLayers: pressure.FsUse(disk.Layers),
+		}}
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	for uid := range s.found {
+		if !here[uid] {
+			delete(s.found, uid)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case s.done <- struct{}{}:
+	default:
+	}
+}

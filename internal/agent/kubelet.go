@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/pressure"
+)
+
+// kubeletThresholds finds out at what the kubelet acts, and says where that is from.
+func kubeletThresholds(ctx context.Context, client kubernetes.Interface, m *machine.Machine, node string) (thresholds []pressure.Threshold, from string) {
+	config, from := kubeletConfig(ctx, client, m.KubeletConfigFile(), node)
+	thresholds, err := config.Thresholds()
+	if err != nil {
+		thresholds, _ = pressure.Default().Thresholds() // the defaults are right
+		return thresholds, fmt.Sprintf("taken to be the defaults: %s are not understood: %v", from, err)
+	}
+	return thresholds, from
+}
+
+// kubeletConfig looks into the usual file first: asking the kubelet through the apiserver takes the right to proxy to nodes,
+// which lets whoever has it do far more.
+func kubeletConfig(ctx context.Context, client kubernetes.Interface, file, node string) (pressure.Config, string) {
+	config, err := readKubeletConfig(file)
+	if err == nil {
+		return config, "those of " + file
+	}
+	config, askErr := observe.ReadThresholds(ctx, client, node)
+	if askErr == nil {
+		return config, "those that it names itself"
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		askErr = errors.Join(err, askErr)
+	}
+	return pressure.Default(), fmt.Sprintf("taken to be the defaults: there is no %s, and the kubelet could not be asked (%v)", file, askErr)
+}
+
+func readKubeletConfig(file string) (pressure.Config, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return pressure.Config{}, err
+	}
+	var config pressure.Config
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return pressure.Config{}, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return config, nil
+}
+
+// fights says for which signals the kubelet, who asks nobody, acts before the agent or as soon.
+func fights(node pressure.Node, ours, theirs []pressure.Threshold) []string {
+	var all []string
+	for _, t := range theirs {
+		reading, ok := node.Readings[t.Signal]
+		own := first(ours, t.Signal)
+		if !ok || own == nil || t.Below.Of(reading.Capacity) < own.Below.Of(reading.Capacity) {
+			continue
+		}
+		all = append(all, fmt.Sprintf("the kubelet evicts at %s<%s (%s), the agent at %s<%s (%s); raise the agent's threshold above the kubelet's, or lower the kubelet's.",
+			t.Signal, t.Below, t.Kind(), own.Signal, own.Below, own.Kind()))
+	}
+	return all
+}
+
+// first returns the threshold of a signal that the agent keeps to whatever budgets say: the hard one, or its only one.
+func first(thresholds []pressure.Threshold, signal pressure.Signal) *pressure.Threshold {
+	var found *pressure.Threshold
+	for i := range thresholds {
+		if t := &thresholds[i]; t.Signal == signal && (found == nil || t.Hard()) {
+			found = t
+		}
+	}
+	return found
+}

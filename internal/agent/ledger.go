@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/pressure"
+)
+
+// ledger is what was asked of pods and not yet seen done. It belongs to the loop; losing it loses nothing that the API does
+// not say as well.
+type ledger struct {
+	machine *machine.Machine
+	refused map[types.UID]pressure.Refusal
+	leaving map[types.UID]pressure.Leaving
+}
+
+func newLedger(m *machine.Machine) *ledger {
+	return &ledger{machine: m, refused: map[types.UID]pressure.Refusal{}, leaving: map[types.UID]pressure.Leaving{}}
+}
+
+// begin notes a pod that is being asked to go: until it is answered, that counts as leaving.
+func (l *ledger) begin(a *pressure.Action, now time.Time) {
+	switch a.Kind {
+	case pressure.Evict, pressure.Remove, pressure.KillLocally:
+		grace := a.Grace
+		if grace == 0 && a.Kind == pressure.Evict {
+			grace = a.Pod.Grace
+		}
+		delete(l.refused, a.Pod.UID)
+		l.leaving[a.Pod.UID] = pressure.Leaving{UID: a.Pod.UID, Since: now, Grace: grace, Local: a.Kind == pressure.KillLocally}
+	case pressure.Request, pressure.Withdraw, pressure.Wait, pressure.Say:
+	}
+}
+
+// How long a refusal stands where the answer does not say.
+const (
+	refusalStands   = 10 * time.Second
+	forbiddenStands = time.Minute
+)
+
+// end enters an answer.
+func (l *ledger) end(o *outcome, now time.Time) {
+	if k := o.action.Kind; k != pressure.Evict && k != pressure.Remove && k != pressure.KillLocally {
+		return
+	}
+	uid := o.action.Pod.UID
+	stands := refusalStands
+	switch o.answer.Code {
+	case drain.Accepted, drain.Gone:
+		return
+	case drain.Forbidden, drain.Rejected:
+		stands = forbiddenStands
+	case drain.Conflict, drain.RefusedByBudget, drain.RefusedForNow, drain.SeveralBudgets, drain.Denied,
+		drain.NamespaceTerminating, drain.Unavailable:
+	}
+	delete(l.leaving, uid)
+	if o.action.Kind == pressure.KillLocally && o.local == nil {
+		return // its containers may be started again, and are then like any other's
+	}
+	l.refused[uid] = pressure.Refusal{
+		At: now, Reason: string(o.answer.Code), Message: o.answer.Message,
+		LookAgain: now.Add(max(stands, o.answer.RetryAfter)),
+	}
+}
+
+// settle forgets pods that are gone. While the apiserver does not answer, its silence says nothing: then the pods' cgroups
+// do.
+func (l *ledger) settle(here map[types.UID]*resident, reachable bool) {
+	for uid := range l.leaving {
+		r, known := here[uid]
+		if !known || !reachable && l.ended(r) {
+			delete(l.leaving, uid)
+		}
+	}
+	for uid := range l.refused {
+		if _, known := here[uid]; !known {
+			delete(l.refused, uid)
+		}
+	}
+}
+
+func (l *ledger) ended(r *resident) bool {
+	_, err := l.machine.Cgroup(r.cgroup)
+	return errors.Is(err, machine.ErrNoCgroup)
+}
+
+func (l *ledger) list() []pressure.Leaving {
+	var all []pressure.Leaving
+	for _, leaving := range l.leaving {
+		all = append(all, leaving)
+	}
+	return all
+}

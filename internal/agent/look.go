@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/pressure"
+)
+
+// eyes look at the machine. They belong to the loop.
+type eyes struct {
+	name    string
+	machine *machine.Machine
+	layout  pressure.Layout
+	memory  int64 // of the machine, in bytes
+	swap    int64
+}
+
+func newEyes(name string, m *machine.Machine) (*eyes, error) {
+	e := &eyes{name: name, machine: m, layout: pressure.Single}
+	var err error
+	if e.memory, e.swap, err = m.Total(); err != nil {
+		return nil, err
+	}
+	dedicated, err := m.DedicatedImages()
+	if dedicated {
+		e.layout = pressure.DedicatedImages
+	}
+	return e, err
+}
+
+// sight is what one look at the machine showed.
+type sight struct {
+	node pressure.Node
+	// absent are signals that this machine does not have; they are not merely unread.
+	absent map[pressure.Signal]bool
+	// all and pods are the memory of the machine and of all pods together.
+	all, pods machine.Memory
+	// errs say what could not be read.
+	errs []error
+}
+
+// look reads everything but the pods: some files of the kernel, and no round trip to anybody.
+func (e *eyes) look(now time.Time) sight {
+	s := sight{
+		node: pressure.Node{
+			Name: e.name, Memory: e.memory, Swap: e.swap, Layout: e.layout,
+			Readings: map[pressure.Signal]pressure.Reading{},
+		},
+		absent: map[pressure.Signal]bool{},
+	}
+	e.lookAtMemory(&s, now)
+	pids, err := e.machine.PIDs()
+	s.add(pressure.PIDAvailable, pids, now, err)
+	e.lookAtDisks(&s, now)
+	return s
+}
+
+func (e *eyes) lookAtMemory(s *sight, now time.Time) {
+	all, used, err := e.machine.Memory()
+	s.add(pressure.MemoryAvailable, all, now, err)
+	s.all = used
+	pods, used, podsErr := e.machine.PodsMemory()
+	s.pods = used
+	if podsErr == nil && pods.Capacity == 0 {
+		s.absent[pressure.AllocatableMemoryAvailable] = true
+		return
+	}
+	s.add(pressure.AllocatableMemoryAvailable, pods, now, podsErr)
+	if err == nil && podsErr == nil {
+		s.node.Daemons = pressure.Daemons{
+			Known:          true,
+			MemoryUsage:    max(s.all.WorkingSet-s.pods.WorkingSet, 0),
+			MemoryReserved: max(e.memory-s.pods.Limit, 0),
+		}
+	}
+}
+
+func (e *eyes) lookAtDisks(s *sight, now time.Time) {
+	node, err := e.machine.NodeFS()
+	s.add(pressure.NodeFsAvailable, node.Bytes, now, err)
+	s.add(pressure.NodeFsInodesFree, node.Inodes, now, err)
+	layers, found := node, true
+	if e.layout == pressure.DedicatedImages {
+		layers, found, err = e.machine.ImageFS()
+	}
+	for signal, amount := range map[pressure.Signal]machine.Amount{
+		pressure.ImageFsAvailable: layers.Bytes, pressure.ContainerFsAvailable: layers.Bytes,
+		pressure.ImageFsInodesFree: layers.Inodes, pressure.ContainerFsInodesFree: layers.Inodes,
+	} {
+		if found {
+			s.add(signal, amount, now, err)
+		} else {
+			s.absent[signal] = true
+		}
+	}
+}
+
+// add enters a reading. A file system that does not count inodes has none to run short of.
+func (s *sight) add(signal pressure.Signal, amount machine.Amount, now time.Time, err error) {
+	switch {
+	case err != nil:
+		s.errs = append(s.errs, err)
+	case amount.Capacity == 0:
+		s.absent[signal] = true
+	default:
+		s.node.Readings[signal] = pressure.Reading{Available: amount.Available, Capacity: amount.Capacity, At: now}
+	}
+}
+
+// present leaves out thresholds of signals that the machine does not have.
+func (s *sight) present(thresholds []pressure.Threshold) []pressure.Threshold {
+	if len(s.absent) == 0 {
+		return thresholds
+	}
+	return slices.DeleteFunc(slices.Clone(thresholds), func(t pressure.Threshold) bool { return s.absent[t.Signal] })
+}
+
+// levels are the uses of memory, as the kernel counts them, at which thresholds are met.
+func (s *sight) levels(thresholds []pressure.Threshold, signal pressure.Signal, used machine.Memory) []int64 {
+	reading, ok := s.node.Readings[signal]
+	if !ok {
+		return nil
+	}
+	var all []int64
+	for _, t := range thresholds {
+		if t.Signal == signal {
+			all = append(all, reading.Capacity-t.Below.Of(reading.Capacity)+used.Usage-used.WorkingSet)
+		}
+	}
+	slices.SortFunc(all, cmp.Compare[int64])
+	return all
+}

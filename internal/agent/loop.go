@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/agent/wake"
+	"usher.sh/usher/internal/pressure"
+)
+
+// loop looks, lets decide, and hands over what is to be done. One goroutine runs it, and all that is here belongs to it.
+type loop struct {
+	agent *agent
+
+	eyes       *eyes
+	thresholds []pressure.Threshold
+	census     *census
+	ledger     *ledger
+	trend      trend
+
+	relief pressure.Relief
+	idle   int // looks at a hard breach since something was done
+	tidied bool
+	waits  waits
+	errors spoken
+}
+
+// run looks until ctx ends.
+func (l *loop) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	reason := "start"
+	for {
+		timer.Reset(l.look(ctx, reason))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			reason = "tick"
+		case woken := <-l.agent.woken():
+			reason, l.idle = string(woken), 0
+		case o := <-l.agent.carrier.outcomes:
+			reason, l.idle = "outcome", 0
+			l.settle(ctx, &o)
+		case <-l.agent.residents.changed:
+			reason, l.idle = "pods", 0
+		case <-l.agent.surveyor.done:
+			reason, l.idle = "disks", 0
+		}
+	}
+}
+
+func (a *agent) woken() <-chan wake.Reason {
+	if a.watcher == nil {
+		return nil
+	}
+	return a.watcher.C()
+}
+
+// look is one look at the machine and all that follows from it. It returns when to look again.
+func (l *loop) look(ctx context.Context, why string) time.Duration {
+	now := time.Now()
+	all, _, synced := l.agent.residents.list()
+	sight := l.eyes.look(now)
+	l.errors.report(l.agent.Log, sight.errs)
+	thresholds := sight.present(l.thresholds)
+	rates := l.trend.add(sight.node.Readings)
+	at := stand(sight.node, thresholds, rates)
+	pressed := at.hard || at.soft || len(l.relief.Breaches) > 0
+	l.agent.metrics.look(why, sight.node, thresholds)
+	l.arm(&sight, thresholds)
+	if !synced {
+		return min(at.tick(0), notSynced)
+	}
+	l.prepare(ctx, all, sight.node, thresholds, pressed, now)
+	l.ledger.settle(byUID(all), l.agent.reach.reachable())
+	return l.decide(ctx, pressure.ReliefInput{
+		Now: now, Node: sight.node, Pods: l.count(now, pressed), Thresholds: thresholds,
+		Config: l.agent.Config.Config, Order: l.agent.Config.Order,
+		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.reach.reachable(),
+		Rates: rates, Self: l.agent.Self,
+	}, at)
+}
+
+// notSynced is how long a look may wait for the first list of pods.
+const notSynced = time.Second
+
+func byUID(all []*resident) map[types.UID]*resident {
+	found := make(map[types.UID]*resident, len(all))
+	for _, r := range all {
+		found[r.pod.UID] = r
+	}
+	return found
+}
+
+func (l *loop) count(now time.Time, pressed bool) []pressure.Pod {
+	age := useAtRest
+	if pressed {
+		age = useWhenPressed
+	}
+	return l.census.count(now, age)
+}
+
+// arm sets the levels of memory at which the kernel is to wake us.
+func (l *loop) arm(s *sight, thresholds []pressure.Threshold) {
+	if l.agent.watcher == nil {
+		return
+	}
+	m := l.agent.machine
+	l.errors.report(l.agent.Log, []error{
+		l.agent.watcher.Levels(m.RootFolder(), s.levels(thresholds, pressure.MemoryAvailable, s.all)),
+		l.agent.watcher.Levels(m.PodsFolder(), s.levels(thresholds, pressure.AllocatableMemoryAvailable, s.pods)),
+	})
+}
+
+// prepare sees to what is slow to find out and may soon be needed.
+func (l *loop) prepare(ctx context.Context, all []*resident, node pressure.Node, thresholds []pressure.Threshold, pressed bool, now time.Time) {
+	if !pressed {
+		l.agent.policies.refresh(ctx, all, now, time.Hour)
+		l.tidy(ctx, all)
+		return
+	}
+	l.agent.policies.refresh(ctx, all, now, policiesFor)
+	for _, t := range thresholds {
+		reading, ok := node.Readings[t.Signal]
+		if ok && t.Signal.Condition() == corev1.NodeDiskPressure && t.MetWithReclaim(reading) {
+			l.agent.surveyor.want()
+		}
+	}
+}
+
+// tidy takes back, once, what an agent before this one may have asked for: nothing is short, so nobody wants it.
+func (l *loop) tidy(ctx context.Context, all []*resident) {
+	if l.tidied {
+		return
+	}
+	l.tidied = true
+	for _, r := range all {
+		if r.pod.Governed && !r.pod.Terminating {
+			pod := r.pod
+			l.agent.carrier.carry(ctx, pressure.Action{Kind: pressure.Withdraw, Pod: &pod, Message: "the agent has started anew"})
+		}
+	}
+}
+
+// decide asks the pure core and begins what it says. It returns when to look again.
+func (l *loop) decide(ctx context.Context, in pressure.ReliefInput, at standing) time.Duration {
+	relief, actions := l.relief.Next(in)
+	l.relief = relief
+	next := at.tick(l.idle)
+	l.idle++
+	var waits []pressure.Action
+	for i := range actions {
+		a := &actions[i]
+		switch a.Kind {
+		case pressure.Say:
+			l.agent.announce(ctx, a)
+		case pressure.Wait:
+			waits = append(waits, *a)
+			if a.For > 0 {
+				next = min(next, max(a.For, pressedShortest))
+			}
+		case pressure.Evict, pressure.Request, pressure.Withdraw, pressure.Remove, pressure.KillLocally:
+			l.begin(ctx, a, &in)
+			next = min(next, pressedShortest)
+		}
+	}
+	l.waits.report(l.agent.Log, waits)
+	return next
+}
+
+// begin has an action carried out, and keeps what it was decided on.
+func (l *loop) begin(ctx context.Context, a *pressure.Action, in *pressure.ReliefInput) {
+	l.idle = 0
+	l.ledger.begin(a, in.Now)
+	l.agent.carrier.carry(ctx, *a)
+	took := time.Since(in.Now)
+	l.agent.metrics.decided(a, took)
+	l.agent.Log.Warn(a.Message, "action", string(a.Kind), "pod", a.Pod.Key(), "uid", string(a.Pod.UID), "reason", string(a.Reason), "decidedAfter", took)
+	if len(a.Ranking) > 0 {
+		all, _, _ := l.agent.residents.list()
+		l.agent.records.keep(l.agent.Log, l.agent.machine, newRecord(a, in), all)
+	}
+}
+
+// settle enters what became of an action.
+func (l *loop) settle(ctx context.Context, o *outcome) {
+	l.ledger.end(o, time.Now())
+	l.agent.metrics.ended(o)
+	log := l.agent.Log.With("action", string(o.action.Kind), "pod", o.action.Pod.Key(), "took", o.took, "answer", string(o.answer.Code))
+	if o.action.Kind == pressure.KillLocally {
+		log = log.With("killed", o.killed)
+	}
+	if o.local != nil {
+		log = log.With("error", o.local.Error())
+	}
+	log.Info("answered", "message", o.answer.Message)
+	if e, ok := newEvent(o); ok {
+		go l.agent.Cluster.Tell(ctx, e)
+	}
+}

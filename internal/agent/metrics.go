@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/internal/pressure"
+)
+
+// metrics are what the agent tells Prometheus; docs/metrics.md describes each.
+type metrics struct {
+	registry  *prometheus.Registry
+	available *prometheus.GaugeVec
+	capacity  *prometheus.GaugeVec
+	threshold *prometheus.GaugeVec
+	condition *prometheus.GaugeVec
+	reached   prometheus.Gauge
+	looks     *prometheus.CounterVec
+	actions   *prometheus.CounterVec
+	answers   *prometheus.CounterVec
+	decision  prometheus.Histogram
+	killed    prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "usher_agent_" + name, Help: help}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "usher_agent_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		registry:  prometheus.NewRegistry(),
+		available: gauge("available", "What is left, in bytes, inodes or threads.", "signal"),
+		capacity:  gauge("capacity", "What there is, in bytes, inodes or threads.", "signal"),
+		threshold: gauge("threshold", "Below what the agent acts, in bytes, inodes or threads.", "signal", "kind"),
+		condition: gauge("pressure", "1 while the node has the condition.", "condition"),
+		reached:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_agent_apiserver_reachable", Help: "1 while the apiserver answers."}),
+		looks:     counter("looks_total", "Looks at the machine, by what made the agent look.", "reason"),
+		actions:   counter("actions_total", "What was decided.", "kind", "reason"),
+		answers:   counter("answers_total", "What became of it.", "kind", "answer"),
+		decision: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "usher_agent_decision_seconds", Help: "From the reading that was too low to the order to act.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
+		}),
+		killed: prometheus.NewCounter(prometheus.CounterOpts{Name: "usher_agent_killed_processes_total", Help: "Processes killed on the node."}),
+	}
+	m.registry.MustRegister(m.available, m.capacity, m.threshold, m.condition, m.reached, m.looks, m.actions, m.answers, m.decision, m.killed,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.reached.Set(1)
+	return m
+}
+
+func (m *metrics) look(why string, node pressure.Node, thresholds []pressure.Threshold) {
+	m.looks.WithLabelValues(why).Inc()
+	for signal, reading := range node.Readings {
+		m.available.WithLabelValues(string(signal)).Set(float64(reading.Available))
+		m.capacity.WithLabelValues(string(signal)).Set(float64(reading.Capacity))
+	}
+	for _, t := range thresholds {
+		if reading, ok := node.Readings[t.Signal]; ok {
+			m.threshold.WithLabelValues(string(t.Signal), t.Kind()).Set(float64(t.Below.Of(reading.Capacity)))
+		}
+	}
+}
+
+func (m *metrics) conditions(all []corev1.NodeConditionType) {
+	m.condition.Reset()
+	for _, one := range all {
+		m.condition.WithLabelValues(string(one)).Set(1)
+	}
+}
+
+func (m *metrics) reachable(yes bool) {
+	if yes {
+		m.reached.Set(1)
+	} else {
+		m.reached.Set(0)
+	}
+}
+
+func (m *metrics) decided(a *pressure.Action, took time.Duration) {
+	m.actions.WithLabelValues(string(a.Kind), string(a.Reason)).Inc()
+	m.decision.Observe(took.Seconds())
+}
+
+func (m *metrics) ended(o *outcome) {
+	m.answers.WithLabelValues(string(o.action.Kind), string(o.answer.Code)).Inc()
+	m.killed.Add(float64(o.killed))
+}
+
+// nowhere is the address at which nothing is served.
+const nowhere = "0"
+
+// serve answers at address until ctx ends; what it ended with, if anything, is sent when it has.
+func (m *metrics) serve(ctx context.Context, address string) (<-chan error, error) {
+	ended := make(chan error, 1)
+	if address == nowhere {
+		ended <- nil
+		return ended, nil
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serving metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	go func() {
+		err := server.Serve(listener)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		ended <- err
+	}()
+	return ended, nil
+}

@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"usher.sh/usher/internal/pressure"
+)
+
+// resident is what is kept of a pod of this node.
+type resident struct {
+	pod pressure.Pod
+	// labels are kept of governed pods only: their policies select by them.
+	labels map[string]string
+	// cgroup is the UID under which the kubelet made the pod's cgroup; a static pod's is not that of its mirror.
+	cgroup types.UID
+	// containers are IDs by name, as the runtime knows them.
+	containers map[string]string
+}
+
+// residents are the pods of this node as the apiserver tells. Of what it sends only what is used is kept.
+type residents struct {
+	mu      sync.Mutex
+	byUID   map[types.UID]*resident
+	version int // changes when they do
+	synced  bool
+	changed chan struct{} // has room for one
+}
+
+func newResidents() *residents {
+	return &residents{byUID: map[types.UID]*resident{}, changed: make(chan struct{}, 1)}
+}
+
+// configHash is the annotation of a mirror pod that names the static pod's own UID.
+const configHash = "kubernetes.io/config.hash"
+
+// residentOf returns nil for a pod that has ended: it holds nothing that an eviction would give back.
+func residentOf(p *corev1.Pod) *resident {
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	r := &resident{pod: pressure.PodOf(p), cgroup: p.UID, containers: map[string]string{}}
+	if r.pod.Governed {
+		r.labels = p.Labels
+	}
+	if hash := p.Annotations[configHash]; hash != "" {
+		r.cgroup = types.UID(hash)
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range statuses {
+			if s := &statuses[i]; s.ContainerID != "" {
+				r.containers[s.Name] = s.ContainerID
+			}
+		}
+	}
+	return r
+}
+
+func (r *residents) set(object any) error {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("watching pods: got a %T", object)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kept := residentOf(pod); kept != nil {
+		r.byUID[pod.UID] = kept
+	} else {
+		delete(r.byUID, pod.UID)
+	}
+	r.stir()
+	return nil
+}
+
+// Add, Update, Delete, Replace and Resync make it a store that a watch fills.
+func (r *residents) Add(object any) error { return r.set(object) }
+
+// Update is like Add.
+func (r *residents) Update(object any) error { return r.set(object) }
+
+// Delete forgets a pod that is gone.
+func (r *residents) Delete(object any) error {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("watching pods: got a %T", object)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byUID, pod.UID)
+	r.stir()
+	return nil
+}
+
+// Replace takes what a list brought for all there is.
+func (r *residents) Replace(objects []any, _ string) error {
+	all := map[types.UID]*resident{}
+	for _, object := range objects {
+		pod, ok := object.(*corev1.Pod)
+		if !ok {
+			return fmt.Errorf("listing pods: got a %T", object)
+		}
+		if kept := residentOf(pod); kept != nil {
+			all[pod.UID] = kept
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byUID, r.synced = all, true
+	r.stir()
+	return nil
+}
+
+// Resync does nothing: nothing is missed.
+func (r *residents) Resync() error { return nil }
+
+// stir tells the loop; the lock is held.
+func (r *residents) stir() {
+	r.version++
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// list returns all of them in a fixed order, and a number that changes when they do. They must not be changed.
+func (r *residents) list() ([]*resident, int, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*resident, 0, len(r.byUID))
+	for _, one := range r.byUID {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *resident) int {
+		return cmp.Or(cmp.Compare(a.pod.Key(), b.pod.Key()), cmp.Compare(a.pod.UID, b.pod.UID))
+	})
+	return all, r.version, r.synced
+}
+
+// watch follows the pods of a node until ctx ends. It calls heard with the end of every request: nil for one that was
+// answered.
+func (r *residents) watch(ctx context.Context, client kubernetes.Interface, node string, heard func(error)) {
+	silent := logr.Discard()
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	only := fields.OneTermEqualSelector("spec.nodeName", node).String()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = only
+			list, err := pods.List(ctx, o)
+			heard(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = only
+			events, err := pods.Watch(ctx, o)
+			heard(err)
+			return events, err
+		},
+	}
+	reflector := cache.NewReflectorWithOptions(source, &corev1.Pod{}, r, cache.ReflectorOptions{
+		Name: "pods", Logger: &silent,
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Cap: 5 * time.Second, Steps: 8, Factor: 2, Jitter: 0.5},
+	})
+	reflector.RunWithContext(klog.NewContext(ctx, silent))
+}
+
+// cgroup returns the UID under which a pod's cgroup was made.
+func (r *residents) cgroup(uid types.UID) types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byUID[uid]; known != nil {
+		return known.cgroup
+	}
+	return uid
+}

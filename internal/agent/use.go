@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/pressure"
+)
+
+// How old what is known of pods may be: when somebody may have to go, and otherwise. Reading a hundred pods costs some
+// milliseconds.
+const (
+	useWhenPressed = 100 * time.Millisecond
+	useAtRest      = time.Minute
+)
+
+// census is what is known of the pods of this node. It belongs to the loop.
+type census struct {
+	machine   *machine.Machine
+	residents *residents
+	modes     func(*resident) v1alpha1.PressureMode
+	disk      func(types.UID) (pressure.Usage, bool)
+
+	version int
+	at      time.Time // of the use
+	pods    []pressure.Pod
+	errs    []error
+}
+
+// count returns the pods with what they use, known not longer ago than age. The slice is not changed later.
+func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
+	_, version, _ := c.residents.list()
+	if version == c.version && now.Sub(c.at) <= age && !c.at.IsZero() {
+		return c.pods
+	}
+	all, version, _ := c.residents.list()
+	c.version, c.at, c.errs = version, now, nil
+	c.pods = make([]pressure.Pod, 0, len(all))
+	for _, r := range all {
+		pod := r.pod
+		pod.Usage = c.use(r, now)
+		if pod.Governed {
+			pod.OnPressure = c.modes(r)
+		}
+		c.pods = append(c.pods, pod)
+	}
+	return c.pods
+}
+
+// use returns nil where nothing is known. A pod without a cgroup is known to use nothing here.
+func (c *census) use(r *resident, now time.Time) *pressure.Usage {
+	used, err := c.machine.Pod(r.cgroup)
+	if err != nil && !errors.Is(err, machine.ErrNoCgroup) {
+		c.errs = append(c.errs, err)
+		return nil
+	}
+	usage := &pressure.Usage{At: now, Memory: used.Memory.WorkingSet, PIDs: max(used.PIDs, 0)}
+	if measured, ok := c.disk(r.pod.UID); ok {
+		usage.Disk, usage.DiskAt = measured.Disk, measured.DiskAt
+	}
+	return usage
+}
+
+// withContainers fills in what each container uses. It reads a file or two for each, which only a record is worth.
+func withContainers(m *machine.Machine, all []*resident, pods []pressure.Pod) []pressure.Pod {
+	known := map[types.UID]*resident{}
+	for _, r := range all {
+		known[r.pod.UID] = r
+	}
+	filled := make([]pressure.Pod, len(pods))
+	for i, pod := range pods {
+		filled[i] = pod
+		r := known[pod.UID]
+		if r == nil {
+			continue
+		}
+		filled[i].Containers = make([]pressure.Container, len(pod.Containers))
+		for j, container := range pod.Containers {
+			if used, err := m.Container(r.cgroup, r.containers[container.Name]); err == nil {
+				container.Usage, container.WorkingSet = used.Resident, used.WorkingSet
+			}
+			filled[i].Containers[j] = container
+		}
+	}
+	return filled
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/agent"
+	"usher.sh/usher/internal/lifecycle/client"
+)
+
+const agentLong = `Run the agent: look after this node, and when it runs short of memory, disk, inodes or
+pids, let pods go one at a time, in the right order, before the kubelet or the kernel
+takes whom they meet. usher install --agent runs one on every node.
+
+At a soft threshold it asks the eviction API: budgets and verdicts are respected. At a
+hard one it removes pods that no policy governs, then those that may go, and the others
+only if their policy says LastResort. Where the apiserver does not answer, or not in
+time, it kills the pod's processes on the node.
+
+It says first what it sees of this machine and what this machine does not offer; then
+it logs to stderr, as JSON. It needs to be root.`
+
+// podUID is the variable from which the agent learns which pod it runs in, where its cgroup does not tell.
+const podUID = "POD_UID"
+
+// AgentOptions is what `usher agent` was asked for.
+type AgentOptions struct {
+	genericiooptions.IOStreams
+
+	flags  *genericclioptions.ConfigFlags
+	config string
+	agent  agent.Options
+}
+
+func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &AgentOptions{IOStreams: streams, flags: flags}
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Look after the node that it runs on when that runs short",
+		Long:  agentLong,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Complete(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&o.agent.Node, "node", os.Getenv("NODE_NAME"), "This node's name; default: $NODE_NAME, or the host's name.")
+	set.StringVar(&o.config, "config", "", "A file with thresholds, named as in KubeletConfiguration, and the order; default: above the kubelet's defaults.")
+	set.StringVar(&o.agent.CgroupRoot, "cgroup-root", "/", "The kubelet's cgroupRoot.")
+	set.StringVar(&o.agent.StateDir, "state-dir", "", "Where to keep the last 20 records of what was decided, for usher pressure -f; default: nowhere.")
+	set.StringVar(&o.agent.MetricsAddress, "metrics-address", ":9754", "Where to serve /metrics and /healthz; 0: nowhere.")
+	return cmd
+}
+
+// Complete reads the configuration and makes clients.
+func (o *AgentOptions) Complete() error {
+	var err error
+	if o.agent.Config, err = agent.LoadConfig(o.config); err != nil {
+		return err
+	}
+	if o.agent.Node == "" {
+		if o.agent.Node, err = os.Hostname(); err != nil {
+			return errors.Join(errors.New("--node is needed: the host does not tell its name"), err)
+		}
+	}
+	config, err := restConfig(o.flags)
+	if err != nil {
+		return err
+	}
+	config.UserAgent = "usher-agent/" + Version()
+	if o.agent.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	o.agent.Cluster = &act.Pressure{
+		Writer: &act.Writer{Client: o.agent.Client, Evictions: client.New(config)},
+		Node:   o.agent.Node,
+	}
+	o.agent.Self = types.UID(os.Getenv(podUID))
+	o.agent.Out = o.Out
+	o.agent.Log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
+	return nil
+}
+
+// Run runs until it is told to end.
+func (o *AgentOptions) Run(ctx context.Context) error {
+	ctx, stop := interruptible(ctx, func() { o.agent.Log.Info("told to end") }, func() {})
+	defer stop()
+	return agent.Run(ctx, o.agent)
+}
