@@ -55,7 +55,7 @@ const never = -1000
 // badness is the kernel's score, in pages: what would be freed, moved by Adj thousandths of the total.
 func (o *OOM) badness(node Node) int64 {
 	if o.Adj == never {
-		return never * total(node)
+		return never * total(node) / 1000
 	}
 	return max(o.Usage, 0)/page + int64(o.Adj)*(total(node)/1000)
 }

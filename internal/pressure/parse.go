@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -168,10 +169,19 @@ func reclaimValue(s string) (Value, error) {
 	return Value{Quantity: q}, err
 }
 
+// immense is a number that takes seconds to compute with: no machine has that much of anything.
+var immense = regexp.MustCompile(`[eE][+-]?[0-9]{3}|.{64}`)
+
 func quantity(s string) (resource.Quantity, error) {
+	if immense.MatchString(s) {
+		return resource.Quantity{}, errors.New("must be a number that fits a machine")
+	}
 	q, err := resource.ParseQuantity(s)
-	if err != nil {
+	switch {
+	case err != nil:
 		return q, errors.New(`must be a quantity such as "100Mi" or a percentage such as "10%"`)
+	case q.CmpInt64(math.MaxInt64) > 0:
+		return q, errors.New("must be a number that fits a machine")
 	}
 	return q, nil
 }

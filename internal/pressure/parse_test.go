@@ -111,6 +111,9 @@ func TestThresholdsRefused(t *testing.T) {
 		"differs: hexadecimal":         {hard("0x1p3%"), []string{"percentage such as"}},
 		"differs: minus nothing":       {hard("-0%"), []string{"percentage such as"}},
 		"differs: soft without grace":  {soft("150Mi", "0s"), []string{"longer than 0", "evictionHard"}},
+		"differs: endless":             {hard("1e10000000"), []string{"fits a machine"}},
+		"differs: endlessly small":     {hard("1e-100000"), []string{"fits a machine"}},
+		"differs: beyond 63 bits":      {hard("1e19"), []string{"fits a machine"}},
 		"differs: reclaim beyond 100%": {reclaim("500%"), []string{"not be above 100%"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +169,7 @@ func TestConfigSurvivesJSON(t *testing.T) {
 }
 
 func FuzzThresholds(f *testing.F) {
-	for _, seed := range []string{"100Mi", "10%", "NaN%", "10%%", "0x1p3%", "-1", "1e400%", "1m", "9e99", "%", "", "0", "١%"} {
+	for _, seed := range []string{"100Mi", "10%", "NaN%", "10%%", "0x1p3%", "-1", "1e400%", "1m", "9e99", "1e10000000", "9223372036854775808", "%", "", "0", "١%"} {
 		f.Add(seed, seed, "30s", seed)
 	}
 	f.Fuzz(func(t *testing.T, hard, soft, grace, reclaim string) {

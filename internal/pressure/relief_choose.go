@@ -93,8 +93,8 @@ func (l *look) wouldHelp(t Threshold, p *Pod) bool {
 		return true
 	}
 	reading := l.in.Node.Readings[t.Signal]
-	missing := t.Below.Of(reading.Capacity) + t.MinReclaim.Of(reading.Capacity) - reading.Available
-	return m.usage >= max(leastHelp(t.Signal), missing/100)
+	missing := (t.Below.Of(reading.Capacity) - reading.Available) / 100
+	return m.usage >= max(leastHelp(t.Signal), missing)
 }
 
 // leastHelp is what is next to nothing.

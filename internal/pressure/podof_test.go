@@ -1,0 +1,65 @@
+package pressure
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+func TestPodOf(t *testing.T) {
+	p := apiPod(container("a", list("1", "1Gi", "1Mi"), nil))
+	p.Spec.Priority = new(int32(7))
+	p.Spec.TerminationGracePeriodSeconds = new(int64(90))
+	p.Labels = map[string]string{v1alpha1.PolicyLabel: "db"}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
+	want := Pod{
+		Namespace: "default", Name: "pod", UID: "uid", Priority: 7, QoS: corev1.PodQOSBurstable,
+		Requests: Requests{Memory: gi, Disk: mi}, Grace: 90 * time.Second, Governed: true, Policy: "db", DaemonSet: true,
+		Containers: []Container{{Name: "a", MemoryRequest: gi, DiskRequest: mi, OOMRequest: gi, Usage: -1}},
+	}
+	if diff := cmp.Diff(want, PodOf(p)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestPodOfTerminating(t *testing.T) {
+	p := apiPod()
+	p.Spec.TerminationGracePeriodSeconds = new(int64(90))
+	p.DeletionTimestamp = &metav1.Time{Time: noon.Add(20 * time.Second)}
+	p.DeletionGracePeriodSeconds = new(int64(20))
+	if got := PodOf(p); !got.Terminating || got.Grace != 20*time.Second || !got.DeletedAt.Equal(noon) {
+		t.Errorf("got terminating %v, grace %v, deleted at %v", got.Terminating, got.Grace, got.DeletedAt)
+	}
+}
+
+// 116: static and critical pods are not evicted.
+func TestExempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		priority    *int32
+		want        string
+	}{
+		"ordinary":         {nil, nil, ""},
+		"from the API":     {map[string]string{"kubernetes.io/config.source": "api"}, nil, ""},
+		"from a file":      {map[string]string{"kubernetes.io/config.source": "file"}, nil, ExemptStatic},
+		"mirror":           {map[string]string{"kubernetes.io/config.mirror": "x"}, nil, ExemptMirror},
+		"critical":         {nil, new(int32(2_000_000_000)), ExemptCritical},
+		"nearly critical":  {nil, new(int32(1_999_999_999)), ""},
+		"static, critical": {map[string]string{"kubernetes.io/config.source": "http"}, new(int32(2_000_001_000)), ExemptStatic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := apiPod()
+			p.Annotations, p.Spec.Priority = test.annotations, test.priority
+			p.Spec.PriorityClassName = "system-node-critical"
+			got := PodOf(p)
+			if got.Exempt != test.want || got.NodeCritical != (test.want != "") {
+				t.Errorf("exempt %q, node critical %v; want %q", got.Exempt, got.NodeCritical, test.want)
+			}
+		})
+	}
+}
