@@ -47,9 +47,10 @@ var (
 		}
 		return cmp.Compare(b.over(), a.over())
 	}}
-	// Where neither is over its request, what is below it does not count.
-	byExcess = key{RuleOverage, func(a, b entry) int {
-		if !a.exceeds() || !b.exceeds() {
+	// Where neither is over its request, what is below it does not count; BestEffort pods have none to be over.
+	byExceeding = key{RuleOverRequest, func(a, b entry) int { return first(a.exceeds() && a.pod.class() > 0, b.exceeds() && b.pod.class() > 0) }}
+	byExcess    = key{RuleOverage, func(a, b entry) int {
+		if !a.exceeds() || !b.exceeds() || a.pod.class() == 0 {
 			return 0
 		}
 		return cmp.Compare(b.over(), a.over())
@@ -75,7 +76,7 @@ func keysOf(o Order, s Signal, alone bool) []key {
 	if s.Resource() != resourceMemory {
 		return []key{byClass, byStats, byConsumption, byName}
 	}
-	keys := []key{byClass, byStats, byOverRequest, byExcess}
+	keys := []key{byClass, byStats, byExceeding, byExcess}
 	if alone {
 		keys = append(keys, byDaemonSet, byPriority)
 	}

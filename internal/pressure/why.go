@@ -13,11 +13,11 @@ func why(s Signal, r Rule, a, b entry) string {
 	case RuleClass:
 		return fmt.Sprintf("it is %s, %s is %s", a.pod.QoS, next, b.pod.QoS)
 	case RuleOverRequest:
-		return fmt.Sprintf("it uses %s, %s over its request, and %s stays within its own", uses(s, a), s.Amount(a.over()), next)
+		return fmt.Sprintf("it uses %s, %s, and %s stays within its request", uses(s, a), against(s, a), next)
 	case RulePriority:
 		return fmt.Sprintf("its priority is %d, that of %s is %d", a.pod.Priority, next, b.pod.Priority)
 	case RuleOverage:
-		return fmt.Sprintf("it uses %s, %s; %s is %s", uses(s, a), against(s, a), next, against(s, b))
+		return fmt.Sprintf("it uses %s, %s; %s uses %s, %s", uses(s, a), against(s, a), next, s.Amount(b.usage), against(s, b))
 	case RuleConsumption:
 		return fmt.Sprintf("it uses %s, %s uses %s", uses(s, a), next, s.Amount(b.usage))
 	case RuleDaemonSet:
@@ -30,7 +30,10 @@ func why(s Signal, r Rule, a, b entry) string {
 func uses(s Signal, e entry) string { return s.Amount(e.usage) + " " + s.noun() }
 
 func against(s Signal, e entry) string {
-	if e.over() < 0 {
+	switch {
+	case e.request == 0:
+		return "and requested nothing"
+	case e.over() < 0:
 		return s.Amount(-e.over()) + " below its request"
 	}
 	return s.Amount(e.over()) + " over its request"
