@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/pressure"
 	"usher.sh/usher/internal/pressure/forecast"
 	"usher.sh/usher/internal/pressure/record"
@@ -129,8 +130,8 @@ func (o *PressureOptions) look(ctx context.Context) (record.Record, error) {
 	if err != nil {
 		return record.Record{}, err
 	}
-	thresholds := askThresholds(ctx, conn, o.node)
-	return readNode(ctx, conn, o.node, thresholds)
+	once := func(ctx context.Context) (observe.NodeUse, error) { return observe.ReadNodeUse(ctx, conn.client, o.node) }
+	return readNode(ctx, conn, o.node, askThresholds(ctx, conn, o.node), once)
 }
 
 // page works out what follows from a look.

@@ -39,16 +39,18 @@ func askThresholds(ctx context.Context, conn *connection, node string) threshold
 	return thresholds{config: config, from: record.FromKubelet}
 }
 
+// reader reads what a node has and who uses it.
+type reader func(context.Context) (observe.NodeUse, error)
+
 // readNode looks at a node.
-func readNode(ctx context.Context, conn *connection, name string, limits thresholds) (record.Record, error) {
-	use, err := observe.ReadNodeUse(ctx, conn.client, name)
-	if err != nil {
-		if ctx.Err() != nil {
-			return record.Record{}, exitWith(exitInterrupted)
-		}
-		if apierrors.IsNotFound(err) {
-			return record.Record{}, noSuchNode(ctx, conn.client, name, err)
-		}
+func readNode(ctx context.Context, conn *connection, name string, limits thresholds, read reader) (record.Record, error) {
+	use, err := read(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return record.Record{}, exitWith(exitInterrupted)
+	case apierrors.IsNotFound(err):
+		return record.Record{}, noSuchNode(ctx, conn.client, name, err)
+	case err != nil:
 		return record.Record{}, err
 	}
 	seen := record.New(conn.clock.Now(), use.Summary.Node(use.Node), use.Summary.Pods(use.Pods))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
 )
 
 // pressurePause is how long -w waits between looks. The kubelet measures every 10 to 15 seconds, so more would show
@@ -23,11 +24,12 @@ func (o *PressureOptions) follow(parent context.Context) error {
 		return err
 	}
 	limits := askThresholds(ctx, conn, o.node)
+	node := observe.FollowNodeUse(ctx, conn.client, o.node)
 	view := newPressureView(o)
 	ticker := time.NewTicker(pressurePause)
 	defer ticker.Stop()
 	for looks := 0; ; looks++ {
-		seen, err := readNode(ctx, conn, o.node, limits)
+		seen, err := readNode(ctx, conn, o.node, limits, node.Look)
 		switch {
 		case ctx.Err() != nil:
 			return nil

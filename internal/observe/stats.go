@@ -33,19 +33,25 @@ func ReadNodeUse(ctx context.Context, client kubernetes.Interface, name string) 
 	if err != nil {
 		return NodeUse{}, nodeRefusal(name, err)
 	}
-	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String(),
-	})
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: podsOf(name)})
 	if err != nil {
 		return NodeUse{}, podsRefusal(name, err)
 	}
-	use := NodeUse{Node: node, Pods: running(pods.Items)}
-	text, err := askKubelet(ctx, client, name, "stats", "summary")
+	return measure(ctx, client, node, pods.Items)
+}
+
+// podsOf selects the pods of a node.
+func podsOf(node string) string { return fields.OneTermEqualSelector("spec.nodeName", node).String() }
+
+// measure adds what the kubelet says.
+func measure(ctx context.Context, client kubernetes.Interface, node *corev1.Node, pods []corev1.Pod) (NodeUse, error) {
+	use := NodeUse{Node: node, Pods: running(pods)}
+	text, err := askKubelet(ctx, client, node.Name, "stats", "summary")
 	if err != nil {
 		return NodeUse{}, kubeletRefusal(node, err)
 	}
 	if use.Summary, err = summary.Parse(text); err != nil {
-		return NodeUse{}, fmt.Errorf("reading what the kubelet of node %s measured: %w", name, err)
+		return NodeUse{}, fmt.Errorf("reading what the kubelet of node %s measured: %w", node.Name, err)
 	}
 	return use, nil
 }
@@ -86,7 +92,11 @@ func ReadThresholds(ctx context.Context, client kubernetes.Interface, name strin
 func askKubelet(ctx context.Context, client kubernetes.Interface, node string, path ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeletPatience)
 	defer cancel()
-	return client.CoreV1().RESTClient().Get().MaxRetries(0).
+	result := client.CoreV1().RESTClient().Get().MaxRetries(0).
 		Resource("nodes").Name(node).SubResource("proxy").Suffix(path...).
-		SetHeader("Accept", "application/json").Do(ctx).Raw()
+		SetHeader("Accept", "application/json").Do(ctx)
+	if err := result.Error(); err != nil { // it reads what an apiserver says of a refusal, which Raw does not
+		return nil, err
+	}
+	return result.Raw()
 }

@@ -41,7 +41,8 @@ func kubeletRefusal(node *corev1.Node, err error) error {
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return fmt.Errorf("%s: it does not let the apiserver read nodes/stats: give the apiserver's own user the cluster role system:kubelet-api-admin: %w", about, said(err))
 	case code == http.StatusNotFound:
-		return fmt.Errorf("%s: nothing serves /stats/summary there: is it a real kubelet? %w", about, said(err))
+		// Not wrapped: it is not the node that was not found.
+		return fmt.Errorf("%s: nothing serves /stats/summary there, so it is no real kubelet: %s", about, said(err).Error())
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
 		return fmt.Errorf("%s: the apiserver cannot reach it%s: %w", about, readiness(node), said(err))
 	case errors.Is(err, context.DeadlineExceeded):

@@ -25,28 +25,35 @@ const (
 	mostScored = 5
 )
 
-// Lines is the page for people, the answer first. A width of 0 means no limit, and all pods.
-func (p Pressure) Lines(width int, paint Paint) []string {
-	if width == 0 {
-		return p.lines(0, len(p.Forecast.Ranking), len(p.Forecast.OOM), paint)
-	}
-	return p.lines(width, mostRanked, mostScored, paint)
+// extent is how much of the page there is room for.
+type extent struct {
+	ranked, scored int  // pods and containers; 0: not even the title
+	others, notes  bool // the signals that the page is not about, and what else to know
 }
 
-func (p Pressure) lines(width, ranked, scored int, paint Paint) []string {
+// Lines is the page for people, the answer first. A width of 0 means no limit, and all pods.
+func (p Pressure) Lines(width int, paint Paint) []string {
+	all := extent{len(p.Forecast.Ranking), len(p.Forecast.OOM), true, true}
+	if width > 0 {
+		all.ranked, all.scored = cut(all.ranked, mostRanked), cut(all.scored, mostScored)
+	}
+	return p.lines(width, all, paint)
+}
+
+func (p Pressure) lines(width int, e extent, paint Paint) []string {
 	lines := p.headLines(width, paint)
-	part := func(title string, body []string) {
-		if len(body) > 0 {
+	part := func(wanted bool, title string, body []string) {
+		if wanted && len(body) > 0 {
 			lines = append(append(lines, "", paint.strong(title)), body...)
 		}
 	}
-	part("Signals"+p.measured(), p.signalLines(width, paint))
+	part(true, "Signals"+p.measured(), p.signalLines(width, paint))
 	if f := p.Forecast.Focus; f != nil {
-		part(fmt.Sprintf("Order %s when %s runs short", p.Forecast.Order, f.Name), p.rankLines(width, ranked, paint))
+		part(e.ranked > 0, fmt.Sprintf("Order %s when %s runs short", p.Forecast.Order, f.Name), p.rankLines(width, e.ranked, paint))
 	}
-	part("When something else runs short", p.otherLines(width))
-	part("The kernel's OOM killer, if the whole node is out of memory", p.oomLines(width, scored, paint))
-	part("To know", bullets(p.notes(), width))
+	part(e.others, "When something else runs short", p.otherLines(width))
+	part(e.scored > 0, "The kernel's OOM killer, if the whole node is out of memory", p.oomLines(width, e.scored, paint))
+	part(e.notes, "To know", bullets(p.notes(), width))
 	return lines
 }
 
@@ -72,14 +79,14 @@ func (p Pressure) measured() string {
 }
 
 func (p Pressure) conditions() string {
-	text := "These readings bring no condition."
+	text := "These readings raise no condition."
 	if len(p.Forecast.Conditions) > 0 {
 		var words []string
 		for i, c := range p.Forecast.Conditions {
 			taint := p.Forecast.Taints[i]
 			words = append(words, fmt.Sprintf("%s (taint %s:%s)", c, taint.Key, taint.Effect))
 		}
-		text = "These readings bring " + strings.Join(words, " and ") + "."
+		text = "These readings raise " + strings.Join(words, " and ") + "."
 	}
 	var own []string
 	for _, c := range p.Record.Reported {

@@ -17,7 +17,7 @@ func (p Pressure) Answer() string {
 	}
 	text := ""
 	if len(p.Supposed) > 0 {
-		text = "Supposing so: "
+		text = "Supposed: "
 	}
 	text += fmt.Sprintf("%s of node %s is %s", s.Name, p.Record.Node.Name, s.Name.Amount(s.Reading.Available))
 	l := s.Nearest()

@@ -1,7 +1,7 @@
 package show
 
 // Screenful is the page for a terminal of that size, with a line below it that says what became of the last look; "":
-// nothing to say. What does not fit is left out from the end, pods first.
+// nothing to say. What does not fit is left out, what matters least first.
 func (p Pressure) Screenful(width, height int, banner string, paint Paint) []string {
 	room := height - 1 // the cursor's own line
 	var below []string
@@ -9,22 +9,11 @@ func (p Pressure) Screenful(width, height int, banner string, paint Paint) []str
 		below = wrap(clean(banner), width)
 		room -= len(below)
 	}
-	ranked, scored := len(p.Forecast.Ranking), len(p.Forecast.OOM)
-	lines := p.lines(width, ranked, scored, paint)
-	for len(lines) > room && (ranked > 1 || scored > 1) {
-		// Two lines of the scores are worth less than one of the order: they go first.
-		over := len(lines) - room
-		switch {
-		case scored > mostScored:
-			scored = max(mostScored, scored-over-3)
-		case ranked > mostRanked:
-			ranked = max(mostRanked, ranked-over-3)
-		case scored > 1:
-			scored--
-		default:
-			ranked--
+	var lines []string
+	for _, e := range p.extents() {
+		if lines = p.lines(width, e, paint); len(lines) <= room {
+			break
 		}
-		lines = p.lines(width, ranked, scored, paint)
 	}
 	lines = lines[:min(len(lines), max(0, room))]
 	for i := range lines {
@@ -34,4 +23,26 @@ func (p Pressure) Screenful(width, height int, banner string, paint Paint) []str
 		below[i] = paint.wait(fit(below[i], width))
 	}
 	return append(lines, below...)
+}
+
+// extents are the ways to show the page, from all of it to the least.
+func (p Pressure) extents() []extent {
+	e := extent{cut(len(p.Forecast.Ranking), mostRanked), cut(len(p.Forecast.OOM), mostScored), true, true}
+	all := []extent{{len(p.Forecast.Ranking), len(p.Forecast.OOM), true, true}, e}
+	shrink := func(number *int, least int) {
+		for *number > least {
+			*number--
+			all = append(all, e)
+		}
+	}
+	const few = 3
+	shrink(&e.scored, few)
+	shrink(&e.ranked, 2*few)
+	e.notes = false
+	all = append(all, e)
+	shrink(&e.scored, 0)
+	e.others = false
+	all = append(all, e)
+	shrink(&e.ranked, 0)
+	return all
 }

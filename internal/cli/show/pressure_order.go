@@ -10,7 +10,7 @@ import (
 // rankLines is the eviction order as a table of at most that many pods.
 func (p Pressure) rankLines(width, most int, paint Paint) []string {
 	all := p.Forecast.Ranking
-	shown := all[:cut(len(all), most)]
+	shown := all[:min(len(all), most)]
 	table := grid{
 		head:  []string{"#", "", "POD", "QOS", "PRIORITY", "REQUEST", "USAGE", "OVER", "RULE"},
 		right: []bool{true, false, false, false, true, true, true, true, false},
@@ -93,7 +93,7 @@ func (p Pressure) oomLines(width, most int, paint Paint) []string {
 	if len(all) == 0 {
 		return nil
 	}
-	shown := all[:cut(len(all), most)]
+	shown := all[:min(len(all), most)]
 	table := grid{
 		head:  []string{"#", "POD", "CONTAINER", "QOS", "SCORE", "ADJ", "USAGE"},
 		right: []bool{true, false, false, false, true, true, true},

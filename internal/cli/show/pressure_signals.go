@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"usher.sh/usher/internal/pressure/forecast"
@@ -92,8 +93,7 @@ func gauge(s forecast.Signal, cells int, paint Paint) string {
 	}
 	full := paint.good
 	marks := map[int]string{}
-	for i := len(s.Levels) - 1; i >= 0; i-- {
-		l := s.Levels[i]
+	for _, l := range slices.Backward(s.Levels) { // the hard one last: it shows where marks meet
 		mark := "│"
 		if !l.Threshold.Hard() {
 			mark = "┊"
