@@ -158,6 +158,10 @@ func FuzzParse(f *testing.F) {
 		"Current":{"Collections":{"_system":{"1":{"s1":{"servers":["_A","B"]}}}}},"Supervision":{"Health":{"B":{"Status":"GOOD"}}},
 		"Target":{"CleanedServers":["A"],"Failed":{"7":{"type":"cleanOutServer","server":"A","timeFinished":"2026-01-01T00:00:00Z"}}}}}]`))
 	f.Add([]byte(`[{"arango":{"Plan":{"Collections":[],"AsyncReplication":{"Leader":"S"},"Singles":{"S":"none"}},"Supervision":{"Maintenance":"x"}}}]`))
+	f.Add([]byte(`[{"arango":{"Plan":{"Databases":{"d":{}},"Collections":{"d":{"1":{"writeConcern":2,"shards":{"s9":["A","B"],"s10":["_A",""]}},
+		"2":{"distributeShardsLike":"1","minReplicationFactor":1,"replicationFactor":"satellite","shards":{"s11":["A","B"],"":["_"]}}}}},
+		"Current":{"Collections":{"d":{"1":{"s9":{"servers":["A","B"],"failoverCandidates":[]},"s10":{"servers":["_A",""],"failoverCandidates":null}},"3":{"s":{"servers":["A"]}}}},
+		"MaintenanceDBServers":{"B":{}}},"Supervision":{"DBServers":{"A":["7"]},"Health":{"A":{"Status":"GOOD"},"B":{"Status":"GOOD"}}}}}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		state, err := Parse(data)
 		if err != nil {
@@ -165,9 +169,12 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, server := range append(state.DBServers, "", "A", "_A") {
 			use := state.Usage(server)
-			// A server that may be replaced is the only good holder of nothing, and what it leads is in one of the lists.
+			// What it leads is in one of the lists, and it is alone with nothing that it does not hold or lead.
 			if len(use.Leads) > len(use.Planned)+len(use.Current) || len(use.Alone) > len(state.Shards) {
 				t.Errorf("%q: usage is %+v", server, use)
+			}
+			if needed := state.NeededForWrites(server); len(needed) > len(use.Planned) {
+				t.Errorf("%q: writes need it for %v, and planned are %v", server, needed, use.Planned)
 			}
 			if left, needed := state.Room(server); left > len(state.DBServers) || needed < 1 {
 				t.Errorf("%q: room for %d, needed %d", server, left, needed)
