@@ -28,6 +28,7 @@ type entry struct {
 	mu      sync.Mutex
 	policy  *v1alpha1.EvictionPolicy // the newest that was shown
 	tracked bool
+	gone    bool               // forgotten: what still comes in is nobody's
 	asked   time.Time          // when somebody wanted to know last
 	flight  *flight            // the newest observation, while it is under way
 	last    *eviction.Evidence // the newest that ended
@@ -111,14 +112,25 @@ func sameWord(a, b *eviction.Evidence) bool {
 		reflect.DeepEqual(a.Members, b.Members) && reflect.DeepEqual(a.Shared, b.Shared)
 }
 
-// close ends the observation that is under way and lets go of the connection.
+// close ends the observation that is under way and lets go of the connection. It waits for nobody: an informer calls it,
+// and whoever holds the link may be waiting for a Secret or for a system.
 func (e *entry) close() {
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = true
 	if e.flight != nil {
 		e.flight.cancel()
 	}
-	e.mu.Unlock()
-	e.link.close()
+	go e.link.close()
+}
+
+// count counts an observation, unless its policy is gone: nobody would take the figures away again.
+func (e *entry) count(f *flight, policy *v1alpha1.EvictionPolicy, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.gone {
+		count(policy, f.result, now)
+	}
 }
 
 func patienceOf(policy *v1alpha1.EvictionPolicy) time.Duration {

@@ -111,7 +111,7 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.version.epoch
 	f.result = evidence
-	count(policy, evidence, k.config.Now())
+	e.count(f, policy, k.config.Now())
 	news := e.land(f, time.Now())
 	close(f.done)
 	if news && k.config.Changed != nil {

@@ -88,11 +88,14 @@ func (k *Keeper) Evidence(ctx context.Context, policy *v1alpha1.EvictionPolicy, 
 	}
 }
 
-// Known returns the newest evidence, however old, without asking for it; nil if there never was any.
+// Known returns the newest evidence of the policy's spec, however old, without asking for it; nil if there never was any.
 func (k *Keeper) Known(policy *v1alpha1.EvictionPolicy) *eviction.Evidence {
 	e := k.entry(policy)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.lasts.generation < e.policy.Generation {
+		return nil
+	}
 	return e.last
 }
 

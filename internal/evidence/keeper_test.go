@@ -245,9 +245,9 @@ func TestBackground(t *testing.T) {
 			t.Errorf("epoch %d a second after a member has left, want 7", known.Epoch)
 		}
 		k.Forget(p.UID)
-		before, closed := s.count()
+		before, _ := s.count()
 		wait(time.Hour)
-		if after, _ := s.count(); after != before || closed != 1 {
+		if after, closed := s.count(); after != before || closed != 1 {
 			t.Errorf("asked %d times after it was forgotten; closed %d times", after-before, closed)
 		}
 	})

@@ -63,20 +63,20 @@ func (e *entry) abandoned(now time.Time) bool {
 	return !e.tracked && now.Sub(e.asked) > interest
 }
 
-// due returns how long it is until the system is asked again; 0 or less: now. While somebody is interested, what was
-// observed before the last member left is as good as nothing.
+// due returns how long it is until the system is asked again; 0 or less: now. What was observed by another spec is as good
+// as nothing, and so is, while somebody is interested, what was observed before the last member left.
 func (e *entry) due(now time.Time) time.Duration {
 	interval := e.interval(now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.flight != nil:
+	case e.flight != nil && e.flight.version.generation >= e.policy.Generation:
 		return interval
-	case e.last == nil:
+	case e.flight != nil, e.last == nil, e.lasts.generation < e.policy.Generation:
 		return 0
 	case e.last.Error != "":
 		return e.ended.Add(min(interval, defaultPatience)).Sub(now)
-	case e.last.Epoch < e.policy.Status.Epoch && interval < idleRefresh:
+	case e.lasts.epoch < e.policy.Status.Epoch && interval < idleRefresh:
 		return 0
 	}
 	return e.sent.Add(interval).Sub(now)
