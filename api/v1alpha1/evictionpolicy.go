@@ -210,6 +210,9 @@ type PreparationStatus struct {
 	// Message is the system's word on it.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Left is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
+	// +optional
+	Left int64 `json:"left,omitempty"`
 }
 
 // PreparationState is where a preparation stands.

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // Role says of one kind of member what state it holds, when it may leave its node, what has to be done first, and what
 // may take its place. Built-in roles are YAML files of this type.
 type Role struct {
@@ -129,6 +131,14 @@ type Preparation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
+	// Takes is how long the step takes as a rule. With it, or with Left, Usher says when it expects it to be done.
+	// +optional
+	Takes metav1.Duration `json:"takes,omitzero"`
+	// Left is CEL of type int: how much is still to be done, in whatever is counted (shards, say). When the step will be
+	// done is estimated from the pace since it was begun.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Left string `json:"left,omitempty"`
 }
 
 // Replace says when another member may take over.

@@ -54,9 +54,7 @@ const (
 
 // Report is what Usher as a responder says about an Eviction.
 type Report struct {
-	Message    string
-	Expected   time.Time // when it is expected to be done; zero: not known
-	Completed  bool      // Usher's work is done, or it has none
-	Retry      time.Duration
-	Preparable bool // a preparation is under way: blockers are expected to clear
+	Message   string
+	Expected  time.Time // when it is expected to be done; zero: not known
+	Completed bool      // Usher's work is done, or it has none
 }

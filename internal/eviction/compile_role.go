@@ -66,11 +66,16 @@ func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []
 		if !slices.Contains(c.steps, d.Name) {
 			c.report(at+".name", "the system has no step %q: %s", d.Name, c.knownSteps())
 		}
-		steps = append(steps, preparation{
+		step := preparation{
 			name:    d.Name,
 			when:    c.expression(at+".when", d.When, Bool, costLimit),
 			message: c.template(at+".message", d.Message),
-		})
+			takes:   d.Takes.Duration,
+		}
+		if d.Left != "" {
+			step.left = c.expression(at+".left", d.Left, Int, costLimit)
+		}
+		steps = append(steps, step)
 	}
 	return steps
 }

@@ -51,6 +51,10 @@ func TestCompileProblems(t *testing.T) {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Prepare[0].Name = "Dance" }),
 			want:  []Problem{{"spec.roles[0].evict.prepare[0].name", `the system has no step "Dance": it has Drain, Resign`}},
 		},
+		"what is left is no number": {
+			given: own(func(r *v1alpha1.Role) { r.Evict.Prepare[1].Left = "member.shards" }),
+			want:  []Problem{{"spec.roles[0].evict.prepare[1].left", "the value is of type list(string) and must be of type int"}},
+		},
 		"two rules of one name": {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Rules[1].Name = "drained" }),
 			want:  []Problem{{"spec.roles[0].evict.rules[1].name", `another rule has the name "drained"`}},

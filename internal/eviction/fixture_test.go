@@ -28,8 +28,8 @@ func toyRoles() []v1alpha1.Role {
 					{Name: "no-leader", Reason: "IsLeader", Expression: "system.leader != member.id", Message: "{{member.id}} leads"},
 				},
 				Prepare: []v1alpha1.Preparation{
-					{Name: "Resign", When: "system.leader == member.id", Message: "{{member.id}} hands its leadership over"},
-					{Name: "Drain", When: "!member.drained", Message: "{{size(member.shards)}} shards are to be moved"},
+					{Name: "Resign", When: "system.leader == member.id", Message: "{{member.id}} hands its leadership over", Takes: metav1.Duration{Duration: 5 * time.Second}},
+					{Name: "Drain", When: "!member.drained", Message: "{{size(member.shards)}} shards are to be moved", Left: "size(member.shards)"},
 				},
 			},
 			Replace: v1alpha1.Replace{

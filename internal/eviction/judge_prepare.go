@@ -44,6 +44,7 @@ func (j *judgement) askFor(step *preparation) {
 	if needed, _ := value.(bool); needed {
 		j.verdict.Needed = append(j.verdict.Needed, Preparation{
 			Name: step.name, Member: j.verdict.Member, Pod: j.in.Pod.Key(), UID: j.in.Pod.UID, Message: step.message.say(j.scope, j.words),
+			Takes: step.takes, Left: j.countLeft(step),
 		})
 	}
 }

@@ -65,6 +65,8 @@ type preparation struct {
 	name    string
 	when    *Expression
 	message *Template
+	takes   time.Duration
+	left    *Expression // nil where the role counts nothing
 }
 
 // Problems returns what Compile found.

@@ -115,7 +115,7 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 
 // hold tells what keeps the pod and has its member prepared.
 func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
-	report := Report{Message: j.title() + " " + j.mayNot() + ": " + j.summary(), Retry: j.retryAfter(), Preparable: len(j.verdict.Needed) > 0}
+	report := Report{Message: j.title() + " " + j.mayNot() + ": " + j.summary(), Expected: j.expected()}
 	if said := in.lastError(j); said != "" {
 		report.Message += "; the system's last answer: " + said
 	}
@@ -134,7 +134,9 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 // begin asks for a step, having written it down.
 func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	status := statusOf(j.policy)
-	entry := v1alpha1.PreparationStatus{Name: step.Name, Member: step.Member, Since: moment(in.Now), State: v1alpha1.PreparationBegun}
+	entry := v1alpha1.PreparationStatus{
+		Name: step.Name, Member: step.Member, Since: moment(in.Now), State: v1alpha1.PreparationBegun, Left: step.Left,
+	}
 	at := stepOf(status.Preparations, step.Name, step.Member)
 	if at >= 0 {
 		entry = status.Preparations[at]
@@ -143,7 +145,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		case entry.State == v1alpha1.PreparationUndoing && !heard.Terminal:
 			return nil // it is taken back first, or the two would race
 		case entry.State == v1alpha1.PreparationUndoing:
-			entry.State, entry.Since = v1alpha1.PreparationBegun, moment(in.Now)
+			entry.State, entry.Since, entry.Left = v1alpha1.PreparationBegun, moment(in.Now), step.Left
 			status.Epoch++
 		case !due(in.Now, &entry, heard):
 			return nil

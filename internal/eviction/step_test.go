@@ -126,6 +126,74 @@ func TestStep(t *testing.T) {
 	}
 }
 
+func TestExpected(t *testing.T) {
+	drains := func(left int, entries ...v1alpha1.PreparationStatus) func(*ResponderInput) {
+		return func(in *ResponderInput) {
+			in.Evidence.Members["m-s0"] = Facts{"drained": false, "shards": make([]string, left)}
+			in.Policies[0].Status.Preparations = entries
+		}
+	}
+	resigns := func(entries ...v1alpha1.PreparationStatus) func(*ResponderInput) {
+		return func(in *ResponderInput) {
+			in.Evidence.System["leader"] = "m-s0"
+			in.Policies[0].Status.Preparations = entries
+		}
+	}
+	since := func(entry v1alpha1.PreparationStatus, ago time.Duration, left int64) v1alpha1.PreparationStatus {
+		entry.Since, entry.Left = moment(noon.Add(-ago)), left
+		return entry
+	}
+	drain, resign := begun("Drain", "s0", v1alpha1.PreparationBegun, noon), begun("Resign", "s0", v1alpha1.PreparationBegun, noon)
+	for name, c := range map[string]struct {
+		given func(*ResponderInput)
+		want  time.Duration // from now; 0: not known
+	}{
+		"what takes its time, not begun":    {resigns(), 5 * time.Second},
+		"what takes its time":               {resigns(since(resign, 3*time.Second, 0)), 2 * time.Second},
+		"what took longer":                  {resigns(since(resign, 8*time.Second, 0)), -3 * time.Second},
+		"what is counted, not begun":        {drains(8), 0},
+		"a quarter is done in a minute":     {drains(6, since(drain, time.Minute, 8)), 3 * time.Minute},
+		"nothing is done yet":               {drains(8, since(drain, time.Minute, 8)), 0},
+		"more is left than there was":       {drains(9, since(drain, time.Minute, 8)), 0},
+		"it was not counted when it began":  {drains(8, since(drain, time.Minute, 0)), 0},
+		"nothing is left, and it is needed": {drains(0, since(drain, time.Minute, 8)), 0},
+		"it would take ages":                {drains(1_000_000, since(drain, 100*time.Hour, 1_000_001)), 0},
+		"it was begun in the future":        {drains(6, since(drain, -time.Minute, 8)), 0},
+		"it is being taken back":            {drains(6, since(begun("Drain", "s0", v1alpha1.PreparationUndoing, noon), time.Minute, 8)), 0},
+		"another step comes after it":       {func(in *ResponderInput) { drains(6)(in); resigns(since(resign, time.Second, 0))(in) }, 0},
+		"what is left cannot be counted now": {func(in *ResponderInput) {
+			drains(6, since(drain, time.Minute, 8))(in)
+			delete(in.Evidence.Members["m-s0"], "shards")
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wanted(t)
+			c.given(&in)
+			want := time.Time{}
+			if c.want != 0 {
+				want = noon.Add(c.want)
+			}
+			told := Step(in).Actions[0]
+			if told.Kind != Tell || !told.Report.Expected.Equal(want) {
+				t.Errorf("%s: expected at %s, want %s", told.Kind, told.Report.Expected, want)
+			}
+		})
+	}
+}
+
+// What there is to do is counted when a step begins, and when it begins anew.
+func TestBeginCounts(t *testing.T) {
+	for _, entries := range [][]v1alpha1.PreparationStatus{nil, {begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))}} {
+		in := wanted(t)
+		in.Evidence.Members["m-s0"] = Facts{"drained": false, "shards": []string{"a", "b", "c"}}
+		in.Policies[0].Status.Preparations = entries
+		in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
+		if got := Step(in).Actions[1]; got.Kind != Begin || got.Status.Preparations[0].Left != 3 {
+			t.Errorf("%s with %+v", got.Kind, got.Status.Preparations)
+		}
+	}
+}
+
 // A pod whose spec gives it no time would be gone before its process has ended.
 func TestStepGivesTime(t *testing.T) {
 	for own, want := range map[time.Duration]time.Duration{0: time.Second, 30 * time.Second: 0} {

@@ -70,6 +70,9 @@ type Preparation struct {
 	Pod     snapshot.Key
 	UID     types.UID
 	Message string // for people
+	// Takes is how long it takes as a rule, Left how much is still to be done; 0: not known.
+	Takes time.Duration
+	Left  int64
 	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
 	Asked time.Time
 }

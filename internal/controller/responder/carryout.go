@@ -69,7 +69,7 @@ func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction
 		}
 	}
 	told := s.Act.Do(ctx, eviction.Action{
-		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message, Retry: wait},
+		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message},
 	})
 	if told.Code != drain.Accepted {
 		return 0, fmt.Errorf("telling of pod %s: %s: %s", key, told.Code, told.Message)

@@ -1,0 +1,53 @@
+package eviction
+
+import (
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// countLeft returns how much of a step is still to be done. Nothing is decided by it, so that what cannot be counted is
+// only not told.
+func (j *judgement) countLeft(step *preparation) int64 {
+	if step.left == nil {
+		return 0
+	}
+	value, err := step.left.eval(j.scope, j.words)
+	if err != nil {
+		return 0
+	}
+	left, _ := value.(int64)
+	return max(left, 0)
+}
+
+// expected is when the last step that is needed will probably be done; zero where nothing tells.
+func (j *judgement) expected() time.Time {
+	if len(j.verdict.Needed) != 1 {
+		return time.Time{}
+	}
+	step := &j.verdict.Needed[0]
+	at := stepOf(j.status().Preparations, step.Name, step.Member)
+	switch {
+	case at < 0 && step.Takes > 0:
+		return j.in.Now.Add(step.Takes)
+	case at < 0 || j.status().Preparations[at].State != v1alpha1.PreparationBegun:
+		return time.Time{}
+	case step.Takes > 0:
+		return j.status().Preparations[at].Since.Add(step.Takes)
+	}
+	return j.atPace(step.Left, &j.status().Preparations[at])
+}
+
+// atPace assumes that what is left takes as long for each piece as what was done since the step was begun.
+func (j *judgement) atPace(left int64, entry *v1alpha1.PreparationStatus) time.Time {
+	const furthest = 365 * 24 * time.Hour
+	done, elapsed := entry.Left-left, j.in.Now.Sub(entry.Since.Time)
+	if left <= 0 || done <= 0 || elapsed <= 0 {
+		return time.Time{}
+	}
+	needed := elapsed.Seconds() / float64(done) * float64(left)
+	if needed > furthest.Seconds() {
+		return time.Time{}
+	}
+	return j.in.Now.Add(time.Duration(needed * float64(time.Second)))
+}
