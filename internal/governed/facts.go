@@ -2,8 +2,10 @@ package governed
 
 import (
 	"cmp"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
@@ -17,4 +19,17 @@ func Facts(pod *corev1.Pod) *snapshot.Pod {
 	facts.IP = pod.Status.PodIP
 	facts.Hostname = cmp.Or(pod.Spec.Hostname, pod.Name)
 	return facts
+}
+
+// SamePod reports whether two states of a pod are the same to policies: in all that a rule or an id may ask for.
+func SamePod(before, after client.Object) bool {
+	a, known := before.(*corev1.Pod)
+	b, ok := after.(*corev1.Pod)
+	if !known || !ok {
+		return false
+	}
+	x, y := Facts(a), Facts(b)
+	return x.UID == y.UID && x.Node == y.Node && x.Phase == y.Phase && x.Ready == y.Ready &&
+		x.IP == y.IP && x.Terminating() == y.Terminating() &&
+		maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
 }

@@ -69,10 +69,18 @@ func (f *facts) verdict(members []member) verdict {
 		return stalled(ReasonMemberUnknown, text)
 	}
 	if n := f.unguarded(members); n > 0 || !f.guarded {
-		return reconciling(ReasonLabelling, fmt.Sprintf("admission does not guard everything yet: the namespace is labelled: %t, %s without a label",
-			f.guarded, count(n, "member")))
+		return reconciling(ReasonLabelling, f.labelling(n))
 	}
 	return f.systemVerdict(members)
+}
+
+func (f *facts) labelling(unguarded int) string {
+	text := fmt.Sprintf("admission does not guard everything yet: the namespace is labelled: %t, %s without a label",
+		f.guarded, count(unguarded, "member"))
+	if f.refusal != "" {
+		text += "; the last attempt: " + strings.ReplaceAll(f.refusal, "\n", "; ")
+	}
+	return text
 }
 
 // unguarded counts the members whose DELETE admission does not see.

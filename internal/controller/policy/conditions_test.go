@@ -235,6 +235,7 @@ func TestTheDeletionOfAPolicyDoesNotWaitForEver(t *testing.T) {
 		name    string
 		deleted *metav1.Time
 		suspend bool
+		ending  bool
 		after   time.Duration
 		want    bool
 	}{
@@ -242,9 +243,12 @@ func TestTheDeletionOfAPolicyDoesNotWaitForEver(t *testing.T) {
 		{name: "deleted", deleted: deleted, after: 10 * time.Minute},
 		{name: "too long", deleted: deleted, after: 10*time.Minute + time.Second, want: true},
 		{name: "suspended", deleted: deleted, suspend: true, want: true},
+		{name: "its namespace goes", deleted: deleted, ending: true, want: true},
+		{name: "its namespace is about to go", ending: true},
 	} {
 		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) { p.DeletionTimestamp, p.Spec.Suspend = test.deleted, test.suspend })
-		if got := givenUp(policy, present.Add(test.after)); got != test.want {
+		f := &facts{now: present.Add(test.after), ending: test.ending}
+		if got := f.givenUp(policy); got != test.want {
 			t.Errorf("%s: given up %t, want %t", test.name, got, test.want)
 		}
 	}

@@ -25,7 +25,7 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 		return client.IgnoreNotFound(err)
 	}
 	outstanding := len(policy.Status.Preparations) > 0
-	if outstanding && givenUp(policy, f.now) {
+	if outstanding && f.givenUp(policy) {
 		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
 		outstanding = false
 	}
@@ -39,9 +39,10 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 	return accepted(answer, "holding policy", policy.Name)
 }
 
-func givenUp(policy *v1alpha1.EvictionPolicy, now time.Time) bool {
+// givenUp: a namespace that is being deleted takes the members' system with it, or at least its pods.
+func (f *facts) givenUp(policy *v1alpha1.EvictionPolicy) bool {
 	deleted := policy.DeletionTimestamp
-	return deleted != nil && (policy.Spec.Suspend || now.Sub(deleted.Time) > undoPatience)
+	return deleted != nil && (f.ending || policy.Spec.Suspend || f.now.Sub(deleted.Time) > undoPatience)
 }
 
 func steps(policy *v1alpha1.EvictionPolicy) string {

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,51 +24,84 @@ func (s *shell) reconcileLabels(ctx context.Context, key reconcile.Request) (rec
 	if err := s.client.Get(ctx, key.NamespacedName, &namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	policies, err := s.Gatherer.Book.Policies(ctx, namespace.Name)
+	policies, err := s.governing(ctx, namespace.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	next, err := s.label(ctx, &namespace, policies)
+	s.refusals.note(namespace.Name, err)
+	return reconcile.Result{RequeueAfter: next}, err
+}
+
+// governing returns the policies of a namespace that can govern its pods.
+func (s *shell) governing(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+	if s.Gatherer.Book.Reserved(namespace) {
+		return nil, nil
+	}
+	return s.Gatherer.Book.Policies(ctx, namespace)
+}
+
+func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies []*v1alpha1.EvictionPolicy) (next time.Duration, err error) {
 	wanted := len(policies) > 0
 	_, labelled := namespace.Labels[v1alpha1.GovernedLabel]
 	if wanted && namespace.Labels[v1alpha1.GovernedLabel] != "true" {
 		if err := accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, true), "labelling namespace", namespace.Name); err != nil {
-			return reconcile.Result{}, err
+			return 0, err
 		}
 	}
-	if err := s.labelPods(ctx, namespace.Name, policies); err != nil {
-		return reconcile.Result{}, err
+	next, err = s.labelPods(ctx, namespace.Name, policies)
+	if err != nil || next > 0 || wanted || !labelled {
+		return next, err
 	}
-	if labelled && !wanted {
-		err = accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, false), "labelling namespace", namespace.Name)
-	}
-	return reconcile.Result{}, err
+	return 0, accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, false), "labelling namespace", namespace.Name)
 }
 
-func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1alpha1.EvictionPolicy) error {
+// labelPods labels what it can: one pod that somebody refuses to have labelled leaves no other unguarded. It returns when to
+// look again at pods whose label stays for a moment, 0 if there are none.
+func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1alpha1.EvictionPolicy) (next time.Duration, err error) {
 	pods, err := s.Gatherer.Book.Pods(ctx, namespace)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	declared := s.declared(policies)
+	var failed []error
+	missing := map[string]bool{}
 	for _, pod := range pods {
-		policy := governor(declared, pod)
-		if pod.Labels[v1alpha1.PolicyLabel] == act.PolicyLabelValue(policy) {
-			continue
+		if label := pod.Labels[v1alpha1.PolicyLabel]; label != "" && named(declared, label) == nil {
+			missing[label] = true
 		}
-		if err := accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, policy), "labelling pod", pod.Name); err != nil {
-			return err
+		wait, err := s.labelPod(ctx, pod, declared)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		if wait > 0 && (next == 0 || wait < next) {
+			next = wait
 		}
 	}
-	return nil
+	s.absences.forget(namespace, missing)
+	return next, errors.Join(failed...)
 }
 
-// guarded reports whether admission finds a namespace.
-func (s *shell) guarded(ctx context.Context, name string) (bool, error) {
+func (s *shell) labelPod(ctx context.Context, pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, err error) {
+	policy := governor(policies, pod)
+	if pod.Labels[v1alpha1.PolicyLabel] == act.PolicyLabelValue(policy) {
+		return 0, nil
+	}
+	if policy == "" {
+		if wait, keep, err := s.release(ctx, pod, policies); keep || err != nil {
+			return wait, err
+		}
+	}
+	return 0, accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, policy), "labelling pod", pod.Name)
+}
+
+// namespace reports whether admission finds a namespace, and whether it is being deleted.
+func (s *shell) namespace(ctx context.Context, name string) (guarded, ending bool, err error) {
 	var namespace corev1.Namespace
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, &namespace); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading namespace %s: %w", name, err)
+		return false, false, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	return namespace.Labels[v1alpha1.GovernedLabel] == "true", nil
+	return namespace.Labels[v1alpha1.GovernedLabel] == "true", namespace.DeletionTimestamp != nil, nil
 }
 
 func (s *shell) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -37,30 +38,37 @@ type facts struct {
 	nodes    map[string]*snapshot.Node
 	evidence *eviction.Evidence // nil: the system has not answered yet
 	guarded  bool               // the namespace carries the label by which admission finds it
+	ending   bool               // the namespace is being deleted
+	refusal  string             // why labels could not be written, "" if they could
 	wanted   bool               // somebody wants a pod of the namespace gone
 }
 
-func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (result reconcile.Result, err error) {
+func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	f, err := s.gather(ctx, key.NamespacedName)
 	if apierrors.IsNotFound(err) {
+		s.pace.forget(key)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	defer func() {
-		if writeErr := s.writeStatus(ctx, f); err == nil {
-			err = writeErr
-		}
-	}()
-	next, err := s.tidy(ctx, f)
+	next, err := s.settle(ctx, f)
+	again := s.pace.wait(key, time.Now())
+	if again == 0 {
+		again, err = f.renewal(), errors.Join(err, s.writeStatus(ctx, f))
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := s.hold(ctx, f); err != nil {
-		return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: min(next, again)}, nil
+}
+
+// settle does what is no matter of judgement, at every event, since the next member may be waiting for it.
+func (s *shell) settle(ctx context.Context, f *facts) (next time.Duration, err error) {
+	if next, err = s.tidy(ctx, f); err != nil {
+		return 0, err
 	}
-	return reconcile.Result{RequeueAfter: min(next, f.renewal())}, nil
+	return next, s.hold(ctx, f)
 }
 
 func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
@@ -81,9 +89,9 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 	f := &facts{
 		now: s.Gatherer.Now(), policy: policy, problems: own.Policy.Problems(),
 		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(policy),
-		nodes: map[string]*snapshot.Node{},
+		nodes: map[string]*snapshot.Node{}, refusal: s.refusals.of(key.Namespace),
 	}
-	if f.guarded, err = s.guarded(ctx, key.Namespace); err != nil {
+	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace); err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {
@@ -110,7 +118,7 @@ func (f *facts) renewal() time.Duration {
 	switch {
 	case !f.guarded, f.evidence == nil && len(f.problems) == 0:
 		return firstAnswer
-	case f.evidence != nil && f.evidence.Error != "", len(f.policy.Status.Leaving) > 0, slices.ContainsFunc(f.policy.Status.Preparations, undoing):
+	case f.evidence != nil && f.evidence.Error != "", f.refusal != "", len(f.policy.Status.Leaving) > 0, slices.ContainsFunc(f.policy.Status.Preparations, undoing):
 		return busy
 	}
 	return idle

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -38,6 +37,8 @@ type Options struct {
 	Act      *act.Governed
 	// Requests says that the cluster serves eviction requests.
 	Requests bool
+	// News are what systems say anew; nil where only the clock tells.
+	News *governed.News
 }
 
 type shell struct {
@@ -46,19 +47,29 @@ type shell struct {
 	live   client.Reader
 	events events.EventRecorder
 	graves *graves
+	// What the two controllers remember.
+	absences *absences
+	refusals *refusals
+	pace     *pace
 }
 
 const workers = 4
 
 // Setup adds the controllers of policies and of labels to a manager.
 func Setup(mgr ctrl.Manager, o Options) error {
-	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"), graves: newGraves()}
+	s := &shell{
+		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
+		graves: newGraves(), absences: newAbsences(), refusals: newRefusals(), pace: newPace(),
+	}
 	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
 		For(&v1alpha1.EvictionPolicy{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf), builder.WithPredicates(matters())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if o.Requests {
 		policies = policies.Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf))
+	}
+	if o.News != nil {
+		policies = policies.WatchesRawSource(o.News.Source(itself))
 	}
 	if err := policies.Complete(reconcile.Func(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the policy controller: %w", err)
@@ -87,6 +98,10 @@ func (s *shell) policiesOf(ctx context.Context, o client.Object) []reconcile.Req
 	return requests
 }
 
+func itself(_ context.Context, policy client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(policy)}}
+}
+
 func namespaceOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
 }
@@ -102,14 +117,6 @@ func (s *shell) namespaceOfPod(ctx context.Context, pod client.Object) []reconci
 // matters drops updates of pods that change nothing a status or a label rests on.
 func matters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-		return !sameForStatus(before, after)
+		return !governed.SamePod(e.ObjectOld, e.ObjectNew)
 	}}
-}
-
-func sameForStatus(a, b *corev1.Pod) bool {
-	x, y := governed.Facts(a), governed.Facts(b)
-	return x.UID == y.UID && x.Node == y.Node && x.Phase == y.Phase && x.Ready == y.Ready &&
-		x.IP == y.IP && x.Terminating() == y.Terminating() &&
-		maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
 }

@@ -33,6 +33,8 @@ import (
 type Options struct {
 	Gatherer *governed.Gatherer
 	Act      *act.Governed
+	// News are what systems say anew; nil where only the clock tells.
+	News *governed.News
 }
 
 type shell struct {
@@ -52,13 +54,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Options: o, client: mgr.GetClient(), events: mgr.GetEventRecorder("usher-responder"),
 		attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
 	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("responder").
+	all := ctrl.NewControllerManagedBy(mgr).Named("responder").
 		Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(podOf)).
 		Watches(&api.Eviction{}, handler.EnqueueRequestsFromMapFunc(podOf)).
-		Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(onlyGoverned(), ends())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.itselfAndWanted), builder.WithPredicates(onlyGoverned(), matters())).
 		Watches(&v1alpha1.EvictionPolicy{}, handler.EnqueueRequestsFromMapFunc(s.wantedOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(reconcile.Func(s.reconcile))
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if o.News != nil {
+		all = all.WatchesRawSource(o.News.Source(s.wantedOf))
+	}
+	err := all.Complete(reconcile.Func(s.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the responder: %w", err)
 	}
@@ -80,20 +85,20 @@ func onlyGoverned() predicate.Predicate {
 	})
 }
 
-// ends lets through what an eviction waits for: a pod that begins to end, or is gone. Everything else that matters of a
-// pod shows in evidence, and is looked at by the clock.
-func ends() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-		},
-	}
+// matters drops updates of pods that change nothing a verdict rests on.
+func matters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !governed.SamePod(e.ObjectOld, e.ObjectNew) }}
 }
 
-// wantedOf enqueues the pods of a policy's namespace that somebody wants gone: one member's leave lets the next one go.
-func (s *shell) wantedOf(ctx context.Context, policy client.Object) []reconcile.Request {
-	requests, err := s.requests(ctx, policy.GetNamespace())
+// itselfAndWanted: an eviction waits for the end of its pod, and for the members beside it.
+func (s *shell) itselfAndWanted(ctx context.Context, pod client.Object) []reconcile.Request {
+	return append(s.wantedOf(ctx, pod), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+}
+
+// wantedOf enqueues the pods of an object's namespace that somebody wants gone: what is new of a policy, its system or a
+// member, one member's leave above all, may let another go.
+func (s *shell) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
+	requests, err := s.requests(ctx, o.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event is lost")
 	}

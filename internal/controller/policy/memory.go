@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// absences remembers since when a policy is missing that labels still name. A process that was restarted begins anew.
+type absences struct {
+	mu    sync.Mutex
+	since map[absence]time.Time
+}
+
+type absence struct{ namespace, label string }
+
+func newAbsences() *absences { return &absences{since: map[absence]time.Time{}} }
+
+// wait returns how long the pods of a missing policy stay labelled yet.
+func (a *absences) wait(namespace, label string, now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := absence{namespace, label}
+	if _, known := a.since[key]; !known {
+		a.since[key] = now
+	}
+	return a.since[key].Add(replaceGrace).Sub(now)
+}
+
+// forget ends the absence of what is there, or names nobody any more.
+func (a *absences) forget(namespace string, missing map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.since {
+		if key.namespace == namespace && !missing[key.label] {
+			delete(a.since, key)
+		}
+	}
+}
+
+// refusals remembers by namespace why labels could not be written, for the status of its policies.
+type refusals struct {
+	mu   sync.Mutex
+	last map[string]string
+}
+
+func newRefusals() *refusals { return &refusals{last: map[string]string{}} }
+
+func (r *refusals) note(namespace string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.last, namespace)
+	if err != nil {
+		r.last[namespace] = err.Error()
+	}
+}
+
+func (r *refusals) of(namespace string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[namespace]
+}
+
+// judging is how often all members of a policy are judged at most: a storm of events says no more than its last one.
+const judging = time.Second
+
+// pace spaces the judgements of each policy.
+type pace struct {
+	mu   sync.Mutex
+	last map[reconcile.Request]time.Time
+}
+
+func newPace() *pace { return &pace{last: map[reconcile.Request]time.Time{}} }
+
+// wait returns how long the next judgement has to wait; 0 is taken for one that begins now. Whoever waits has to ask again.
+func (p *pace) wait(policy reconcile.Request, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last, ok := p.last[policy]; ok && now.Sub(last) < judging {
+		return judging - now.Sub(last)
+	}
+	p.last[policy] = now
+	return 0
+}
+
+func (p *pace) forget(policy reconcile.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, policy)
+}

@@ -1,0 +1,65 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// A storm of pods: all members are judged once a second at most, and the last judgement has seen the last pod.
+func TestAStormIsJudgedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var judged []time.Time
+		r := newRig(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, resource string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			judged = append(judged, time.Now())
+			return c.SubResource(resource).Patch(ctx, o, p, options...)
+		}}, newPolicy("db"))
+		key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}}
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		go func() {
+			for next, over := queue.Get(); !over; next, over = queue.Get() {
+				result, err := r.shell.reconcile(t.Context(), next)
+				if err != nil {
+					t.Error(err)
+				}
+				queue.Done(next)
+				queue.AddAfter(next, result.RequeueAfter)
+			}
+		}()
+		const pods, apart = 100, 30 * time.Millisecond
+		for i := range pods {
+			if err := r.Create(t.Context(), newMember(fmt.Sprintf("db-%d", i), "db")); err != nil {
+				t.Fatal(err)
+			}
+			queue.Add(key)
+			pass(apart)
+		}
+		pass(judging)
+		synctest.Wait()
+		var policy v1alpha1.EvictionPolicy
+		if err := r.Get(t.Context(), key.NamespacedName, &policy); err != nil {
+			t.Fatal(err)
+		}
+		if policy.Status.Members != pods {
+			t.Errorf("the last judgement saw %d of %d pods", policy.Status.Members, pods)
+		}
+		if most := int(pods*apart/judging) + 2; len(judged) > most {
+			t.Errorf("judged %d times in %s", len(judged), pods*apart)
+		}
+		for i := 1; i < len(judged); i++ {
+			if d := judged[i].Sub(judged[i-1]); d < judging {
+				t.Errorf("judged again after %s", d)
+			}
+		}
+		queue.ShutDown()
+	})
+}

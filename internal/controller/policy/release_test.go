@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// A policy vanishes: what admission asked for is withdrawn before the labels go by which callers are still refused, and what
+// was asked for by hand stands.
+func TestPodsAreReleasedAfterTheirRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		byHand := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: "db-1", UID: "db-1"}, lifecycle.Requester("joe"))
+		r := newRig(t, interceptor.Funcs{}, newMember("db-0", "db"), newMember("db-1", "db"), refusedCaller("db-0"), byHand)
+		for _, step := range []struct {
+			labels   map[string]string
+			standing []string
+			guarded  bool
+			next     time.Duration
+		}{
+			{map[string]string{"db-0": "db", "db-1": "db"}, []string{"db-0", "db-1"}, true, replaceGrace},
+			{map[string]string{"db-0": "db", "db-1": ""}, []string{"db-1"}, true, cancelGrace},
+			{map[string]string{"db-0": "", "db-1": ""}, []string{"db-1"}, false, 0},
+		} {
+			next, err := r.label(t)
+			if err != nil || next != step.next || r.guarded(t) != step.guarded {
+				t.Errorf("looks again in %s, the namespace is guarded: %t, %v; want %s, %t", next, r.guarded(t), err, step.next, step.guarded)
+			}
+			if diff := cmp.Diff(step.labels, r.labels(t)); diff != "" {
+				t.Errorf("labels: %s", diff)
+			}
+			if diff := cmp.Diff(step.standing, r.standing(t)); diff != "" {
+				t.Errorf("wanted gone: %s", diff)
+			}
+			pass(next)
+		}
+	})
+}
+
+func pass(d time.Duration) { <-time.After(d) }
+
+// Who replaces a policy by deleting it and creating it anew opens no gap.
+func TestAPolicyThatIsReplacedKeepsItsPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, interceptor.Funcs{}, newMember("db-0", "db"), refusedCaller("db-0"))
+		if _, err := r.label(t); err != nil {
+			t.Fatal(err)
+		}
+		pass(replaceGrace - time.Second)
+		if err := r.Create(t.Context(), newPolicy("db")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if next, err := r.label(t); err != nil || next != 0 {
+				t.Errorf("looks again in %s, %v", next, err)
+			}
+			pass(replaceGrace)
+		}
+		if got := r.labels(t)["db-0"]; got != "db" || len(r.standing(t)) != 1 {
+			t.Errorf("label %q, wanted gone: %v", got, r.standing(t))
+		}
+		// Another absence has its own time.
+		if err := r.Delete(t.Context(), newPolicy("db")); err != nil {
+			t.Fatal(err)
+		}
+		if next, err := r.label(t); err != nil || next != replaceGrace {
+			t.Errorf("looks again in %s, %v", next, err)
+		}
+	})
+}
+
+// A withdrawal that is refused keeps the label: without it the request would be carried out unjudged.
+func TestALabelStaysWhileItsRequestDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, refusing("EvictionRequest", ""), newMember("db-0", "db"), refusedCaller("db-0"))
+		_, _ = r.label(t)
+		pass(replaceGrace)
+		if _, err := r.label(t); err == nil || r.labels(t)["db-0"] != "db" {
+			t.Errorf("label %q, error %v", r.labels(t)["db-0"], err)
+		}
+	})
+}
+
+// A selector that cannot be read may select the pod.
+func TestTheLabelsOfABlindPolicyStay(t *testing.T) {
+	blind := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+		p.Spec.Members[0].Selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near", Values: []string{"db"}}}}
+	})
+	r := newRig(t, interceptor.Funcs{}, blind, newMember("db-0", "db"), newMember("db-1", ""), refusedCaller("db-0"))
+	next, err := r.label(t)
+	if err != nil || next != 0 {
+		t.Errorf("looks again in %s, %v", next, err)
+	}
+	if diff := cmp.Diff(map[string]string{"db-0": "db", "db-1": ""}, r.labels(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// One pod that somebody refuses to have labelled leaves no other unguarded, and the status says who refuses.
+func TestOnePodThatCannotBeLabelled(t *testing.T) {
+	r := newRig(t, refusing("Pod", "db-0"), newPolicy("db"), newMember("db-0", ""), newMember("db-1", ""), newMember("db-2", ""))
+	if _, err := r.label(t); err == nil || !strings.Contains(err.Error(), "labelling pod db-0") {
+		t.Errorf("error %v, want the refusal", err)
+	}
+	if diff := cmp.Diff(map[string]string{"db-0": "", "db-1": "db", "db-2": "db"}, r.labels(t)); diff != "" {
+		t.Error(diff)
+	}
+	key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}}
+	if _, err := r.shell.reconcile(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	var policy v1alpha1.EvictionPolicy
+	if err := r.Get(t.Context(), key.NamespacedName, &policy); err != nil {
+		t.Fatal(err)
+	}
+	ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Reason != ReasonLabelling {
+		t.Fatalf("the condition is %+v", ready)
+	}
+	for _, part := range []string{"1 member without a label", "labelling pod db-0", "policy engine"} {
+		if !strings.Contains(ready.Message, part) {
+			t.Errorf("the condition says %q, without %q", ready.Message, part)
+		}
+	}
+}
+
+// refusing is an apiserver that refuses patches of one kind, of one name if it is given.
+func refusing(kind, name string) interceptor.Funcs {
+	return interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		gvk, err := c.GroupVersionKindFor(o)
+		if err != nil {
+			return err
+		}
+		if gvk.Kind == kind && (name == "" || o.GetName() == name) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, o.GetName(), apierrors.NewBadRequest("a policy engine says no"))
+		}
+		return c.Patch(ctx, o, p, options...)
+	}}
+}
+
+// A policy may have got into a namespace where nothing can be governed, while no webhook answered.
+func TestNothingIsLabelledWhereNothingCanBeGoverned(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, newPolicy("db"), newMember("db-0", ""))
+	r.shell.Gatherer.Book.Own = "prod"
+	if _, err := r.label(t); err != nil {
+		t.Fatal(err)
+	}
+	if r.labels(t)["db-0"] != "" || r.guarded(t) {
+		t.Errorf("labels %v, the namespace is guarded: %t", r.labels(t), r.guarded(t))
+	}
+}

@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/system"
+)
+
+// rig is the controllers over a store with the namespace prod.
+type rig struct {
+	client.Client
+	shell *shell
+}
+
+func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *rig {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod", UID: "ns", Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}})
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).Build()
+	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
+	book := governed.NewBook(store, kinds, nil)
+	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return &rig{store, &shell{
+		Options: Options{
+			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
+			Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
+			Requests: true,
+		},
+		client: store, live: store, events: events.NewFakeRecorder(1000),
+		graves: newGraves(), absences: newAbsences(), refusals: newRefusals(), pace: newPace(),
+	}}
+}
+
+// member is a pod of the policies of these tests that carries the label, "" for none.
+func newMember(name, label string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db"}}}
+	if label != "" {
+		pod.Labels[v1alpha1.PolicyLabel] = label
+	}
+	return pod
+}
+
+// refusedCaller is what admission asked for in a caller's name.
+func refusedCaller(pod string) *api.EvictionRequest {
+	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: pod, UID: types.UID(pod)}, lifecycle.Requester("jane"))
+	request.Annotations = map[string]string{lifecycle.AskedAnnotation: time.Now().Format(time.RFC3339)}
+	return request
+}
+
+// label lets the controller of labels look once.
+func (r *rig) label(t *testing.T) (time.Duration, error) {
+	t.Helper()
+	result, err := r.shell.reconcileLabels(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "prod"}})
+	return result.RequeueAfter, err
+}
+
+func (r *rig) labels(t *testing.T) map[string]string {
+	t.Helper()
+	var pods corev1.PodList
+	if err := r.List(t.Context(), &pods); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for i := range pods.Items {
+		found[pods.Items[i].Name] = pods.Items[i].Labels[v1alpha1.PolicyLabel]
+	}
+	return found
+}
+
+func (r *rig) guarded(t *testing.T) bool {
+	t.Helper()
+	var namespace corev1.Namespace
+	if err := r.Get(t.Context(), client.ObjectKey{Name: "prod"}, &namespace); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Labels[v1alpha1.GovernedLabel] != ""
+}
+
+// standing names the pods that somebody still wants gone.
+func (r *rig) standing(t *testing.T) []string {
+	t.Helper()
+	var requests api.EvictionRequestList
+	if err := r.List(t.Context(), &requests); err != nil {
+		t.Fatal(err)
+	}
+	var pods []string
+	for i := range requests.Items {
+		if requests.Items[i].Spec.Intent == api.EvictionRequestIntentEviction {
+			pods = append(pods, requests.Items[i].Spec.Target.Pod.Name)
+		}
+	}
+	return pods
+}
