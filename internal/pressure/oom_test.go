@@ -1,6 +1,7 @@
 package pressure
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,7 +48,7 @@ func TestOOMScoreAdj(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, memory := test.give()
-			all := append(p.Spec.InitContainers[:len(p.Spec.InitContainers):len(p.Spec.InitContainers)], p.Spec.Containers...)
+			all := append(slices.Clip(p.Spec.InitContainers), p.Spec.Containers...)
 			c := &all[test.container]
 			if got := OOMScoreAdj(p, c, memory); got != test.want {
 				t.Errorf("now: %d, want %d", got, test.want)

@@ -60,8 +60,11 @@ func (l *look) useless(t Threshold, p *Pod) string {
 			at = p.Usage.DiskAt
 		}
 	}
-	if age := l.in.Now.Sub(at); age > limit || age < -maxAhead {
+	switch age := l.in.Now.Sub(at); {
+	case age > limit:
 		return fmt.Sprintf("what it uses was measured %s ago", short(age))
+	case age < -maxAhead:
+		return fmt.Sprintf("what it uses was measured %s in the future: the clock was set back", short(-age))
 	}
 	if !l.wouldHelp(t, p) {
 		return fmt.Sprintf("it uses too little to help: %s", uses(t.Signal, entry{standing: measure(t.Signal, l.in.Node.Layout, p)}))

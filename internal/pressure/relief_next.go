@@ -102,7 +102,7 @@ func (l *look) deal(t Threshold) bool {
 
 // harder reports whether a soft threshold's signal is below its hard threshold as well, which then decides.
 func (l *look) harder(t Threshold) bool {
-	return !t.Hard() && slices.ContainsFunc(l.due, func(o Threshold) bool { return o.Signal == t.Signal && o.Hard() })
+	return !t.Hard() && slices.ContainsFunc(l.met, func(o Threshold) bool { return o.Signal == t.Signal && o.Hard() })
 }
 
 // exhaustedWithin reports whether a hard threshold's signal is at nothing within d if it goes on like this.

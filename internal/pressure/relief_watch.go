@@ -18,6 +18,13 @@ func (l *look) watch(thresholds []Threshold) {
 	}
 	maps.DeleteFunc(l.Breaches, func(key string, _ Breach) bool { return !keys[key] })
 	sortUrgent(l.due)
+	for _, t := range l.met {
+		_, problem := l.reading(t.Signal)
+		if b := l.Breaches[t.key()]; problem == "" && !b.Due && !l.harder(t) {
+			left := t.Grace - b.Held
+			l.wait(t, ReasonGrace, left, fmt.Sprintf("its grace period of %s ends in %s", t.Grace, short(left)))
+		}
+	}
 	l.waitForReadings(thresholds)
 }
 
@@ -47,10 +54,7 @@ func (l *look) compare(t Threshold) {
 	l.met = append(l.met, t)
 	if b.Due {
 		l.due = append(l.due, t)
-		return
 	}
-	left := t.Grace - b.Held
-	l.wait(t, ReasonGrace, left, fmt.Sprintf("its grace period of %s ends in %s", t.Grace, short(left)))
 }
 
 // reading returns what was read of a signal, or what is wrong with it.

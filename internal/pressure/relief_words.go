@@ -21,7 +21,9 @@ func (l *look) breach(t Threshold) string {
 func (l *look) pressures() string {
 	var out []string
 	for _, t := range l.met {
-		out = append(out, l.breach(t))
+		if !l.harder(t) {
+			out = append(out, l.breach(t))
+		}
 	}
 	if len(out) == 0 {
 		return "thresholds were met within the transition period"

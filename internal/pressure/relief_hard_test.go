@@ -1,0 +1,183 @@
+package pressure
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+func TestReliefHardRemovesUngovernedFirst(t *testing.T) {
+	burstable := memoryPod("web", corev1.PodQOSBurstable, 0, 300*mi)
+	s := newScene(t, 50*mi, governed(hog("db", 500), ""), burstable)
+	s.want(0, "Remove web 1s", sayMemory)
+	s.says("memory.available is 50Mi, below its hard threshold of 100Mi; default/web uses 300Mi of memory; it gets 1s to shut down")
+}
+
+func TestReliefHardAsksGovernedNext(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("db-0", 500), ""), governed(hog("db-1", 400), ""))
+	s.want(0, "Request db-0", "Evict db-0", sayMemory)
+	s.refuse("db-0", time.Minute)
+	s.want(time.Second, "Evict db-1") // one is prepared at a time, all are asked
+	s.refuse("db-1", time.Minute)
+	s.want(time.Second, "Wait Nobody")
+	s.says("default/db-0 (refused: its budget allows nothing)")
+}
+
+func TestReliefHardLastResort(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("db", 500), v1alpha1.PressureWhenAllowed), governed(hog("cache", 400), v1alpha1.PressureLastResort))
+	s.want(0, "Request db", "Evict db", sayMemory)
+	s.refuse("db", time.Minute)
+	s.want(time.Second, "Evict cache")
+	s.refuse("cache", time.Minute)
+	s.want(time.Second, "Remove cache 1s glass")
+	s.says("no other pod can help, and its policy gives it up as a last resort")
+}
+
+// Where others may not go, Guaranteed pods do before governed ones are sacrificed.
+func TestReliefHardGuaranteed(t *testing.T) {
+	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
+	s := newScene(t, 50*mi, governed(hog("cache", 400), v1alpha1.PressureLastResort), guaranteed)
+	s.want(0, "Request cache", "Evict cache", sayMemory)
+	s.refuse("cache", time.Minute)
+	s.want(time.Second, "Remove guaranteed 1s")
+}
+
+func TestReliefHardHastensWhatItAsked(t *testing.T) {
+	s := newScene(t, 150*mi, hog("a", 500), hog("b", 400))
+	s.look(0)
+	s.look(15 * time.Second)
+	s.want(15*time.Second, "Evict a")
+	s.terminating("a", 30*time.Second)
+	s.want(time.Second, "Wait Leaving")
+	s.available(50 * mi)
+	s.want(time.Second, "Remove a 1s")
+	s.terminating("a", time.Second)
+	s.want(time.Second, "Wait Leaving")
+}
+
+// Somebody else's deletion is waited for, but not for ever.
+func TestReliefHardPatience(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("tiny", 1))
+	s.terminating("tiny", time.Hour) // cannot help
+	s.terminating("a", time.Hour)
+	s.want(0, sayMemory, "Wait Leaving")
+	s.want(9*time.Second, "Wait Leaving")
+	s.want(time.Second, "Remove b 1s")
+}
+
+func TestReliefSoftWaitsForLongGraces(t *testing.T) {
+	s := newScene(t, 150*mi, hog("a", 500), hog("b", 400))
+	s.look(0)
+	s.look(15 * time.Second)
+	s.terminating("a", time.Minute)
+	s.want(15*time.Second, "Wait Leaving")
+	for range 8 {
+		s.want(10*time.Second, "Wait Leaving")
+	}
+	s.want(10*time.Second, "Evict b") // a is overdue
+}
+
+func TestReliefKillsBeforeExhaustion(t *testing.T) {
+	s := newScene(t, 90*mi, hog("a", 500), hog("b", 400))
+	s.in.Rates[MemoryAvailable] = -float64(300 * mi)
+	s.want(0, "KillLocally a", sayMemory)
+	s.says("nothing is left in 300ms if it goes on like this, so it is killed")
+	s.want(10*time.Millisecond, "Wait Leaving")
+	s.pod("a").Usage = &Usage{Memory: 1}
+	s.want(10*time.Millisecond, "Wait Settling")
+	s.available(600 * mi)
+	s.want(10 * time.Millisecond)
+}
+
+// What is slower than the exhaustion gets one kill more, the leaving pod's own first, and not a second one.
+func TestReliefKillsWhatLeavesTooSlowly(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.terminating("a", time.Second)
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(100*time.Millisecond, "KillLocally a")
+	s.want(100*time.Millisecond, "Wait Leaving")
+}
+
+func TestReliefKillsTheNextBesideSomebodyElses(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("c", 300))
+	s.terminating("a", time.Minute)
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(0, "KillLocally b", sayMemory)
+	s.want(100*time.Millisecond, "Wait Leaving")
+}
+
+// A governed pod that may leave is not killed on its way, and never killed without a verdict.
+func TestReliefNeverKillsGoverned(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("db", 500), ""))
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(0, "Request db", "Evict db", sayMemory)
+	s.terminating("db", time.Minute)
+	s.want(100*time.Millisecond, "Wait Leaving")
+}
+
+func TestReliefAlone(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("db", 500), ""), hog("web", 300), governed(hog("cache", 200), v1alpha1.PressureLastResort))
+	s.in.Reachable = false
+	s.want(0, "KillLocally web", sayMemory)
+	s.says("the apiserver does not answer, so it is killed on the node")
+	s.gone("web")
+	s.look(time.Second)
+	for range 4 { // what it used goes to others; then there is the pause
+		s.look(3 * time.Second)
+	}
+	s.want(3*time.Second, "KillLocally cache glass")
+	s.gone("cache")
+	s.look(time.Second)
+	for range 4 {
+		s.look(3 * time.Second)
+	}
+	s.want(3*time.Second, "Wait Nobody")
+	s.says("default/db (its policy's verdict cannot be asked: the apiserver does not answer)")
+}
+
+func TestReliefAloneWithoutDisk(t *testing.T) {
+	s := newScene(t, gi, hog("a", 500))
+	s.in.Pods[0].Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}
+	s.in.Thresholds = []Threshold{hard(NodeFsAvailable, "1Gi")}
+	s.set(NodeFsAvailable, 100*mi, 10*gi)
+	s.in.Rates[NodeFsAvailable] = -float64(gi) // killing gives back no disk, however near the end is
+	s.in.Reachable = false
+	s.want(0, "Say [DiskPressure]", "Wait Unreachable")
+	s.says("killing a pod on the node gives back no disk")
+	s.in.Reachable = true
+	s.want(time.Second, "Remove a 1s")
+}
+
+// After a kill there is a pause, unless nothing would be left by its end.
+func TestReliefPauses(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("c", 300))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.gone("a")
+	s.want(time.Second, "Wait Settling")
+	s.available(80 * mi) // somebody else has taken most of it
+	s.want(9*time.Second, "Wait Settling")
+	s.want(time.Second, "Wait Pausing")
+	s.want(2*time.Second, "Wait Pausing")
+	s.want(time.Second, "Remove b 1s")
+	s.gone("b")
+	s.look(time.Second)
+	s.available(600 * mi)
+	s.want(time.Second)
+	s.available(50 * mi)
+	s.want(time.Second, "Wait Pausing")
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(100*time.Millisecond, "KillLocally c")
+}
+
+// Where others take what comes back as fast as it comes, nobody waits until nothing is left.
+func TestReliefSettlingIsCutShort(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.gone("a")
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(time.Second, "KillLocally b")
+}
