@@ -139,7 +139,8 @@ func (j *judgement) unmovable() {
 	}
 }
 
-// unclaimed: a label without its policy blocks, since what governed the pod may come back or cannot be read.
+// unclaimed: a label whose policy does not claim the pod blocks. What governed the pod may come back, cannot be read, or
+// selects it by a version that has not come here yet; where the policy has let go, the label is soon taken off.
 func (j *judgement) unclaimed() {
 	name, labelled := j.in.Pod.Labels[v1alpha1.PolicyLabel]
 	if !labelled {
@@ -152,6 +153,8 @@ func (j *judgement) unclaimed() {
 		}
 		if policy.Policy.blind {
 			j.block(policyInvalid(policy.Key, policy.Policy.problems))
+		} else {
+			j.block(policyDisagrees(policy.Key))
 		}
 		return
 	}

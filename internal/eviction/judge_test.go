@@ -164,8 +164,11 @@ func TestJudge(t *testing.T) {
 			},
 			answer: Allowed,
 		},
-		"a label without its policy":      {given: func(in *Input) { in.Policies = nil }, answer: Blocked, want: []string{PolicyUnknown}},
-		"a label whose policy has let go": {given: func(in *Input) { in.Pod.Labels["role"] = "none" }, answer: Allowed},
+		"a label without its policy": {given: func(in *Input) { in.Policies = nil }, answer: Blocked, want: []string{PolicyUnknown}},
+		// The policy's newest version may select the pod, and not have come here yet (seed 274 of the simulation at e41d1e2).
+		"a label whose policy does not select the pod": {
+			given: func(in *Input) { in.Pod.Labels["role"] = "none" }, answer: Blocked, want: []string{PolicyUnknown},
+		},
 		"a policy of another namespace": {
 			given:  func(in *Input) { in.Policies[0].Key.Namespace = "else"; delete(in.Pod.Labels, v1alpha1.PolicyLabel) },
 			answer: Allowed,
