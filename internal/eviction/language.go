@@ -39,8 +39,9 @@ const (
 
 // Limits of what is compiled: the checker writes types out, and lists that lie within lists have long ones.
 const (
-	depthLimit = 64
-	loopLimit  = 16
+	depthLimit     = 64
+	loopLimit      = 16
+	separatorLimit = 16
 	// textLimit is for all expressions of a policy, of which each counts for textOverhead more than it has bytes.
 	textLimit    = 128 << 10
 	textOverhead = 64
@@ -80,6 +81,9 @@ func (l *Language) expression(text string, want Type, limit uint64) (*Expression
 	}
 	if loops := loopsOf(tree); loops > loopLimit {
 		return nil, fmt.Errorf("the expression has %d loops (map, filter, all, exists and the like), and %d are allowed", loops, loopLimit)
+	}
+	if separatesAtLength(tree) {
+		return nil, fmt.Errorf("what join puts between entries must be written out, in %d characters at most", separatorLimit)
 	}
 	tree, issues = l.env.Check(tree)
 	if issues.Err() != nil {

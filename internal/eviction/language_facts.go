@@ -32,6 +32,23 @@ func loopsOf(tree *cel.Ast) int {
 	return len(ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.KindMatcher(ast.ComprehensionKind)))
 }
 
+// separatesAtLength reports whether entries are joined by more than a few characters: as many times as there are entries,
+// which may be more than memory holds.
+func separatesAtLength(tree *cel.Ast) bool {
+	return slices.ContainsFunc(ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.FunctionMatcher("join")), func(call ast.NavigableExpr) bool {
+		args := call.AsCall().Args()
+		if len(args) == 0 {
+			return false
+		}
+		separator := args[len(args)-1]
+		if separator.Kind() != ast.LiteralKind {
+			return true
+		}
+		text, ok := separator.AsLiteral().Value().(string)
+		return !ok || len(text) > separatorLimit
+	})
+}
+
 // speaksOnlyOf reports whether the expression names no other variable of the language.
 func (e *Expression) speaksOnlyOf(allowed ...string) bool {
 	return !slices.ContainsFunc(e.variables, func(name string) bool {

@@ -162,6 +162,8 @@ func TestMistakesInExpressions(t *testing.T) {
 		`member.extra.all(a, member.extra.all(b, member.extra.all(c, a == b && b == c)))`: "the expression may take too long",
 		`pod{name: "x"}.name == "x"`:                                 "",
 		`[1]` + strings.Repeat(".map(x, [x, x])", 17) + ` == []`:     "the expression has 17 loops",
+		`["a", "b"].join(pod.name) == ""`:                            "what join puts between entries must be written out",
+		`["a", "b"].join("` + strings.Repeat("-", 17) + `") == ""`:   "in 16 characters at most",
 		strings.Repeat("[", 80) + strings.Repeat("]", 80) + ` == []`: "recursion",
 	} {
 		_, err := toyLanguage(t, toySchema).Expression(text, Bool)

@@ -14,6 +14,9 @@ type Template struct {
 	parts []part
 }
 
+// maxExpanded is how many bytes a URL or a body may have.
+const maxExpanded = 1 << 20
+
 // part is either text or an expression.
 type part struct {
 	text       string
@@ -83,6 +86,9 @@ func (t *Template) expand(scope *Scope, render func(any) (string, error)) (strin
 			return "", fmt.Errorf("{{%s}}: %w", part.expression.Text, err)
 		}
 		text.WriteString(rendered)
+		if text.Len() > maxExpanded {
+			return "", fmt.Errorf("its values are longer than %d KiB together", maxExpanded>>10)
+		}
 	}
 	return text.String(), nil
 }

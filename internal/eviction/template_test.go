@@ -101,3 +101,18 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 		t.Error("a template for a machine must fail where a value is missing")
 	}
 }
+
+func TestTemplatesDoNotGrowWithoutLimit(t *testing.T) {
+	template, err := toyLanguage(t, toySchema).Template(strings.Repeat("{{member.id}}", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := toyScope()
+	scope.Member = strings.Repeat("x", 100<<10)
+	if _, err := template.Expand(scope, nil); err == nil || !strings.Contains(err.Error(), "longer than 1024 KiB") {
+		t.Errorf("error %v", err)
+	}
+	if said := template.say(scope.variables(), nil); len(said) > 5_000 {
+		t.Errorf("a message of %d bytes", len(said))
+	}
+}

@@ -1,11 +1,13 @@
 package system
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -57,4 +59,13 @@ func (a Access) admit(address string) error {
 		return fmt.Errorf("%s is the manager's own pod: Usher does not connect to it; name the system's Service or a pod", ip)
 	}
 	return nil
+}
+
+// Unquoted is an error of a request without the words of the other side, which may be no HTTP at all and must not be read
+// through the manager: the banner of a mail server, a line of some other protocol.
+func Unquoted(err error) error {
+	if err != nil && strings.Contains(err.Error(), "malformed") {
+		return errors.New("what listens there does not speak HTTP")
+	}
+	return err
 }

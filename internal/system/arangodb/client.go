@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"usher.sh/usher/internal/system"
 )
 
 // Limits of what is read. An agency of a hundred thousand shards says about fifty megabytes.
@@ -72,7 +74,7 @@ func (c *client) unanswered(ctx context.Context, err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	return fmt.Errorf("it cannot be reached: %w", err)
+	return fmt.Errorf("it cannot be reached: %w", system.Unquoted(err))
 }
 
 // get asks for JSON.
@@ -98,7 +100,7 @@ func (r reply) json() ([]byte, error) {
 		return nil, &refusal{r.status, r.sentence()}
 	}
 	if !json.Valid(r.body) {
-		return nil, &refusal{r.status, fmt.Sprintf("it answered %d with something that is not JSON (%s): is it an ArangoDB server?", r.status, r.excerpt())}
+		return nil, &refusal{r.status, fmt.Sprintf("it answered %d with %d bytes that are not JSON: is it an ArangoDB server?", r.status, len(r.body))}
 	}
 	return r.body, nil
 }
@@ -116,7 +118,7 @@ func (r reply) sentence() string {
 	return fmt.Sprintf("it answered %d%s", r.status, said)
 }
 
-// said is the server's own word on an error.
+// said is the server's own word on an error, if it is an ArangoDB server: whatever else answers is not read out.
 func (r reply) said() string {
 	var envelope struct {
 		Number  int    `json:"errorNum"`
@@ -127,7 +129,7 @@ func (r reply) said() string {
 		if len(r.body) == 0 {
 			return ""
 		}
-		return ": " + r.excerpt()
+		return fmt.Sprintf(", with %d bytes that are not JSON", len(r.body))
 	}
 	message := short(cmp.Or(envelope.Message, envelope.Agent))
 	switch {
@@ -138,9 +140,6 @@ func (r reply) said() string {
 	}
 	return ""
 }
-
-// excerpt is the beginning of a body, quoted.
-func (r reply) excerpt() string { return fmt.Sprintf("%q", short(string(r.body))) }
 
 // short is the beginning of a text, on one line.
 func short(text string) string {

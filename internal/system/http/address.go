@@ -10,6 +10,9 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
+// maxURL is how many characters a URL may have once its values are in it.
+const maxURL = 8 << 10
+
 // address is a URL with expressions in it: a path below an endpoint, or a whole URL.
 type address struct {
 	text *eviction.Template
@@ -53,6 +56,9 @@ func escape(value string) string {
 
 // check refuses what a value may have made of a URL.
 func check(text string) error {
+	if len(text) > maxURL {
+		return fmt.Errorf("it has more than %d characters", maxURL)
+	}
 	u, err := neturl.Parse(text)
 	if err != nil {
 		return err

@@ -2,10 +2,8 @@ package http
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	nethttp "net/http"
 	neturl "net/url"
 	"strings"
@@ -15,10 +13,8 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-const (
-	maxBody    = 8 << 20 // bytes of an answer
-	maxExcerpt = 200     // characters of an answer that is shown
-)
+// maxExcerpt is how many characters of an answer are shown.
+const maxExcerpt = 200
 
 type request struct {
 	method string
@@ -27,16 +23,12 @@ type request struct {
 
 // statusError is an answer whose status is not one of success.
 type statusError struct {
-	code    int
-	excerpt string
+	code int
+	said string // with what leads to it
 }
 
 func (e *statusError) Error() string {
-	text := fmt.Sprintf("answered %d %s", e.code, nethttp.StatusText(e.code))
-	if e.excerpt != "" {
-		text += ": " + e.excerpt
-	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(fmt.Sprintf("answered %d %s", e.code, nethttp.StatusText(e.code))) + e.said
 }
 
 // final tells whether the system has refused for good. It has not when it is busy, broken, or in conflict with something
@@ -52,14 +44,14 @@ func (e *statusError) final() bool {
 
 // get asks the URLs in their order, each with its share of the time that is left, until one gives a good answer. The error
 // names every URL that was tried and what it answered.
-func (w *web) get(ctx context.Context, urls []string) (any, error) {
+func (w *web) get(ctx context.Context, in *intake, urls []string) (any, error) {
 	var failures lines
 	for i, url := range urls {
 		r := request{method: nethttp.MethodGet}
-		body, err := w.sendTo(ctx, r, url, len(urls)-i)
+		body, err := w.sendTo(ctx, in, r, url, len(urls)-i)
 		var value any
 		if err == nil {
-			value, err = decode(body)
+			value, err = in.decode(body)
 		}
 		if err == nil {
 			return value, nil
@@ -74,7 +66,7 @@ func (w *web) get(ctx context.Context, urls []string) (any, error) {
 func (w *web) do(ctx context.Context, r request, urls []string) error {
 	var failures lines
 	for i, url := range urls {
-		_, err := w.sendTo(ctx, r, url, len(urls)-i)
+		_, err := w.sendTo(ctx, newIntake(maxBody), r, url, len(urls)-i)
 		if err == nil {
 			return nil
 		}
@@ -98,7 +90,7 @@ func (r request) failed(url string, err error) error {
 	return fmt.Errorf("%s %s: %w", r.method, redacted(url), err)
 }
 
-func (w *web) sendTo(ctx context.Context, r request, url string, left int) ([]byte, error) {
+func (w *web) sendTo(ctx context.Context, in *intake, r request, url string, left int) ([]byte, error) {
 	timeout := w.timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)/time.Duration(left))
@@ -118,33 +110,7 @@ func (w *web) sendTo(ctx context.Context, r request, url string, left int) ([]by
 		return nil, plain(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	return read(answer)
-}
-
-func read(answer *nethttp.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
-	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return nil, &statusError{code: answer.StatusCode, excerpt: excerpt(body)}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the answer was cut off: %w", plain(err))
-	}
-	if len(body) > maxBody {
-		return nil, fmt.Errorf("the answer is larger than %d MiB", maxBody>>20)
-	}
-	return body, nil
-}
-
-// decode makes a fact of an answer.
-func decode(body []byte) (any, error) {
-	if len(strings.TrimSpace(string(body))) == 0 {
-		return nil, errors.New("the answer is empty")
-	}
-	var value any
-	if err := json.Unmarshal(body, &value); err != nil {
-		return nil, fmt.Errorf("the answer is not JSON (%w): %s", err, excerpt(body))
-	}
-	return value, nil
+	return in.read(answer)
 }
 
 // excerpt is the beginning of an answer in one line.
@@ -171,7 +137,7 @@ func plain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer in time (%w)", err)
 	}
-	return err
+	return system.Unquoted(err)
 }
 
 // redacted hides a password in a URL.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	nethttp "net/http"
 	"strings"
 	"sync"
@@ -123,16 +124,19 @@ func TestSystemFacts(t *testing.T) {
 		{name: "first forbids", first: says(403, "no"), second: says(200, `1`), want: 1.0},
 		{name: "first is not JSON", first: says(200, "<html>"), second: says(200, `1`), want: 1.0},
 		{
-			name: "both fail", first: breaks, second: says(503, "  try\n later\x00 "),
-			says: []string{"fact f: GET http://one/f: connection refused; GET http://two/f: answered 503 Service Unavailable: try later"},
+			name: "both fail", first: breaks, second: says(503, "  {\n\"later\": true} "),
+			says: []string{`fact f: GET http://one/f: connection refused; GET http://two/f: answered 503 Service Unavailable: { "later": true}`},
 		},
 		{name: "redirect", first: says(302, ""), second: breaks, says: []string{"answered 302 Found"}},
 		{name: "cut off", first: cut, second: breaks, says: []string{"the answer was cut off"}},
 		{name: "hang", first: hangs, second: hangs, says: []string{"GET http://one/f: no answer in time", "GET http://two/f: no answer in time"}},
-		{name: "two values", first: says(200, `1 2`), second: breaks, says: []string{"the answer is not JSON", ": 1 2"}},
+		{name: "two values", first: says(200, `1 2`), second: breaks, says: []string{"the answer is not JSON"}},
 		{name: "a number that is too large", first: says(200, `1e999`), second: breaks, says: []string{"the answer is not JSON"}},
 		{name: "too large", first: says(200, huge), second: breaks, says: []string{"larger than 8 MiB"}},
-		{name: "a long page", first: says(500, strings.Repeat("word ", 200)), second: breaks, says: []string{"word word…", "connection refused"}},
+		{name: "a long story", first: says(500, `"`+strings.Repeat("word ", 200)+`"`), second: breaks, says: []string{"word word…", "connection refused"}},
+		{name: "a page", first: says(500, "<html>secret</html>"), second: breaks, says: []string{"answered 500 Internal Server Error (19 bytes that are not JSON); "}},
+		{name: "a long text", first: says(200, `{"a": "`+strings.Repeat("x", 300<<10)+`"}`), second: breaks, says: []string{"a text of more than 256 KiB"}},
+		{name: "many values", first: says(200, "[0"+strings.Repeat(",0", maxValues)+"]"), second: breaks, says: []string{"more than 500000 values together"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,6 +161,79 @@ func TestSystemFacts(t *testing.T) {
 	}
 }
 
+const maxValues = 500_000
+
+// Answers that are small each for itself may be many.
+func TestAnswersOfOneObservationShareALimit(t *testing.T) {
+	for name, body := range map[string]string{
+		"bytes":  `{"a": 1` + strings.Repeat(" ", 1<<20) + `}`,
+		"values": "[0" + strings.Repeat(",0", maxValues/15) + "]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var members []system.Member
+			for i := range 20 {
+				members = append(members, member(fmt.Sprint("m", i)))
+			}
+			w, err := http.Open(&v1alpha1.System{HTTP: &v1alpha1.HTTP{MemberFacts: get("f", "/{{member.id}}")}}, system.Access{
+				Endpoints: []string{"http://one"}, Timeout: time.Minute, Transport: always{200, body},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the limit is that of one observation
+				e, err := w.Observe(t.Context(), members)
+				if err != nil {
+					t.Fatal(err)
+				}
+				known := 0
+				for _, facts := range e.Members {
+					known += len(facts)
+				}
+				if known < 10 || known > 16 || !strings.Contains(e.Summary, "together: ask for less") {
+					t.Errorf("%d of 20 answers were taken, and the summary is %q", known, e.Summary)
+				}
+			}
+		})
+	}
+}
+
+func TestWordsOfWhatIsNotHTTPAreNotShown(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Write([]byte("220 mail.example secret banner\r\n"))
+			_ = connection.Close()
+		}
+	}()
+	w, err := http.Open(&v1alpha1.System{HTTP: &v1alpha1.HTTP{Facts: get("f", "/")}}, system.Access{
+		Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: time.Minute, Loopback: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "does not speak HTTP") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestURLsHaveALimit(t *testing.T) {
+	s, long := &server{}, member("a")
+	long.Pod.Annotations = map[string]string{"x": strings.Repeat("y", 10_000)}
+	e, err := open(t, &v1alpha1.HTTP{MemberFacts: get("f", `/{{pod.annotations["x"]}}`)}, s, "http://one").Observe(t.Context(), []system.Member{long})
+	if err != nil || len(s.asked) > 0 || !strings.Contains(e.Summary, "more than 8192 characters") {
+		t.Errorf("asked %v, summary %q, error %v", s.asked, e.Summary, err)
+	}
+}
+
 func TestMemberFacts(t *testing.T) {
 	s := &server{answers: answers{
 		"http://one/nodes/a": says(200, `{"shards": 0}`),
@@ -176,7 +253,7 @@ func TestMemberFacts(t *testing.T) {
 	if diff := cmp.Diff(want, e.Members); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := "b has no node: GET http://one/nodes/b: answered 404 Not Found: nothing here"; e.Summary != want {
+	if want := "b has no node: GET http://one/nodes/b: answered 404 Not Found (12 bytes that are not JSON)"; e.Summary != want {
 		t.Errorf("summary %q, want %q", e.Summary, want)
 	}
 }
@@ -287,7 +364,7 @@ func TestSteps(t *testing.T) {
 		},
 		{
 			name: "refused for good", step: "Flush", answers: answers{"http://one/flush": says(400, "no such thing")}, terminal: true,
-			says: "Flush of a\"b: POST http://one/flush: answered 400 Bad Request: no such thing", asked: []string{"POST http://one/flush"},
+			says: "Flush of a\"b: POST http://one/flush: answered 400 Bad Request (13 bytes that are not JSON)", asked: []string{"POST http://one/flush"},
 		},
 		{
 			name: "busy", step: "Flush", answers: answers{"http://one/flush": says(429, ""), "http://two/flush": says(409, "")},

@@ -22,14 +22,15 @@ const (
 type asked struct {
 	question
 	member string // "" for the system
-	scope  *eviction.Scope
+	urls   []string
 	answer any
 	err    error
 }
 
 func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
 	w.remember(members)
-	all := w.questions(members)
+	effort := eviction.NewEffort()
+	all := w.questions(members, effort)
 	w.askAll(ctx, all)
 	e := &eviction.Evidence{System: eviction.Facts{}, Members: map[string]eviction.Facts{}}
 	for _, m := range members {
@@ -51,19 +52,22 @@ func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.E
 	if len(failures) > 0 {
 		return nil, failures
 	}
-	e.Summary = w.line(e.System, silent)
+	e.Summary = w.line(&eviction.Scope{System: e.System, Effort: effort}, silent)
 	return e, nil
 }
 
-func (w *web) questions(members []system.Member) []*asked {
+func (w *web) questions(members []system.Member, effort *eviction.Effort) []*asked {
 	var all []*asked
+	add := func(q question, member string, scope *eviction.Scope) {
+		urls, err := q.url.at(w.endpoints, scope)
+		all = append(all, &asked{question: q, member: member, urls: urls, err: err})
+	}
 	for _, q := range w.facts {
-		all = append(all, &asked{question: q, scope: &eviction.Scope{}})
+		add(q, "", &eviction.Scope{Effort: effort})
 	}
 	for _, m := range members {
 		for _, q := range w.memberFacts {
-			scope := &eviction.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod}
-			all = append(all, &asked{question: q, member: m.ID, scope: scope})
+			add(q, m.ID, &eviction.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod, Effort: effort})
 		}
 	}
 	return all
@@ -71,34 +75,29 @@ func (w *web) questions(members []system.Member) []*asked {
 
 func (w *web) askAll(ctx context.Context, all []*asked) {
 	var wait sync.WaitGroup
-	slots := make(chan struct{}, parallel)
+	in, slots := newIntake(maxAll), make(chan struct{}, parallel)
 	for _, q := range all {
+		if q.err != nil {
+			continue
+		}
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			q.answer, q.err = w.answer(ctx, q)
+			q.answer, q.err = w.get(ctx, in, q.urls)
 		})
 	}
 	wait.Wait()
 }
 
-func (w *web) answer(ctx context.Context, q *asked) (any, error) {
-	urls, err := q.url.at(w.endpoints, q.scope)
-	if err != nil {
-		return nil, err
-	}
-	return w.get(ctx, urls)
-}
-
 // line is the policy's summary, and after it who is silent.
-func (w *web) line(facts eviction.Facts, silent lines) string {
+func (w *web) line(scope *eviction.Scope, silent lines) string {
 	var parts []string
 	if w.summary != nil {
-		value, err := w.summary.Eval(&eviction.Scope{System: facts})
+		value, err := w.summary.Eval(scope)
 		if err != nil {
 			parts = append(parts, "no summary: "+err.Error())
 		} else {
-			parts = append(parts, eviction.Print(value))
+			parts = append(parts, excerpt([]byte(eviction.Print(value))))
 		}
 	}
 	for i, err := range silent {

@@ -79,7 +79,7 @@ func (w *web) Undo(ctx context.Context, p eviction.Preparation) (bool, error) {
 }
 
 func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
-	scope := &eviction.Scope{Member: p.Member, Pod: w.pod(p)}
+	scope := &eviction.Scope{Member: p.Member, Pod: w.pod(p), Effort: eviction.NewEffort()}
 	urls, err := c.url.at(w.endpoints, scope)
 	if err != nil {
 		return err
