@@ -117,7 +117,7 @@ func (c *carrier) heard(answer drain.Answer) drain.Answer {
 func newEvent(o *outcome) (act.Event, bool) {
 	e := act.Event{At: o.began, Pod: refOf(o.action.Pod), Action: string(o.action.Kind), Note: o.action.Message}
 	switch accepted := o.answer.Code == drain.Accepted; {
-	case o.action.Kind == pressure.KillLocally && o.local == nil:
+	case o.action.Kind == pressure.KillLocally && (o.local == nil || accepted):
 		e.Reason = "KilledForPressure"
 	case o.action.Kind == pressure.Remove && accepted:
 		e.Reason = "RemovedForPressure"

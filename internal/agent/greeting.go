@@ -33,7 +33,7 @@ func (g *greeting) say() error {
 	if err != nil {
 		return err
 	}
-	s := see.look(time.Now())
+	s := see.look(time.Now(), true)
 	present := s.present(g.thresholds)
 	if len(present) == 0 {
 		return errors.New("there is nothing to do: no threshold is of anything that this machine has")
@@ -95,7 +95,7 @@ func (g *greeting) compare(ctx context.Context, client kubernetes.Interface) {
 	if err != nil {
 		return
 	}
-	s := see.look(time.Now())
+	s := see.look(time.Now(), true)
 	theirs, from := kubeletThresholds(ctx, client, g.machine, g.node)
 	g.line("The kubelet's thresholds are %s.", from)
 	fights := fights(s.node, s.present(g.thresholds), s.present(theirs))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/agent/wake"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -16,6 +17,35 @@ type eyes struct {
 	layout  pressure.Layout
 	memory  int64 // of the machine, in bytes
 	swap    int64
+
+	last  sight
+	read  [senses]time.Time
+	until [senses]time.Duration // how old each may become
+}
+
+// sense is a part of the machine that is looked at as often as it may be used up, whatever the others are.
+type sense int
+
+const (
+	senseMachine sense = iota // its memory
+	sensePods                 // the memory of all pods
+	sensePIDs
+	senseDisks
+	senses
+)
+
+// senseOf says what a signal is read with.
+func senseOf(signal pressure.Signal) sense {
+	switch signal {
+	case pressure.MemoryAvailable:
+		return senseMachine
+	case pressure.AllocatableMemoryAvailable:
+		return sensePods
+	case pressure.PIDAvailable:
+		return sensePIDs
+	default:
+		return senseDisks
+	}
 }
 
 func newEyes(name string, m *machine.Machine) (*eyes, error) {
@@ -42,39 +72,79 @@ type sight struct {
 	errs []error
 }
 
-// look reads everything but the pods: some files of the kernel, and no round trip to anybody.
-func (e *eyes) look(now time.Time) sight {
+// look reads what it is time for, which is everything with all: some files of the kernel, and no round trip to anybody. The
+// rest is as it was, with the time at which it was read.
+func (e *eyes) look(now time.Time, all bool) sight {
 	s := sight{
 		node: pressure.Node{
 			Name: e.name, Memory: e.memory, Swap: e.swap, Layout: e.layout,
 			Readings: map[pressure.Signal]pressure.Reading{},
 		},
-		absent: map[pressure.Signal]bool{},
+		absent: map[pressure.Signal]bool{}, all: e.last.all, pods: e.last.pods,
 	}
-	e.lookAtMemory(&s, now)
-	pids, err := e.machine.PIDs()
-	s.add(pressure.PIDAvailable, pids, now, err)
-	e.lookAtDisks(&s, now)
+	var due [senses]bool
+	for one := range senses {
+		if due[one] = all || now.Sub(e.read[one]) >= e.until[one]; due[one] {
+			e.read[one] = now
+		}
+	}
+	e.keep(&s, &due)
+	if due[senseMachine] {
+		available, used, err := e.machine.Memory()
+		s.add(pressure.MemoryAvailable, available, now, err)
+		s.all = used
+	}
+	if due[sensePods] {
+		available, used, err := e.machine.PodsMemory()
+		s.add(pressure.AllocatableMemoryAvailable, available, now, err)
+		s.pods = used
+	}
+	if due[sensePIDs] {
+		available, err := e.machine.PIDs()
+		s.add(pressure.PIDAvailable, available, now, err)
+	}
+	if due[senseDisks] {
+		e.lookAtDisks(&s, now)
+	}
+	s.node.Daemons = e.daemons(&s)
+	e.last = s
 	return s
 }
 
-func (e *eyes) lookAtMemory(s *sight, now time.Time) {
-	all, used, err := e.machine.Memory()
-	s.add(pressure.MemoryAvailable, all, now, err)
-	s.all = used
-	pods, used, podsErr := e.machine.PodsMemory()
-	s.pods = used
-	if podsErr == nil && pods.Capacity == 0 {
-		s.absent[pressure.AllocatableMemoryAvailable] = true
-		return
-	}
-	s.add(pressure.AllocatableMemoryAvailable, pods, now, podsErr)
-	if err == nil && podsErr == nil {
-		s.node.Daemons = pressure.Daemons{
-			Known:          true,
-			MemoryUsage:    max(s.all.WorkingSet-s.pods.WorkingSet, 0),
-			MemoryReserved: max(e.memory-s.pods.Limit, 0),
+// keep takes over what is not read anew.
+func (e *eyes) keep(s *sight, due *[senses]bool) {
+	for signal, reading := range e.last.node.Readings {
+		if !due[senseOf(signal)] {
+			s.node.Readings[signal] = reading
 		}
+	}
+	for signal := range e.last.absent {
+		if !due[senseOf(signal)] {
+			s.absent[signal] = true
+		}
+	}
+}
+
+// due returns how long it takes until something is to be read again.
+func (e *eyes) due(now time.Time) time.Duration {
+	next := wake.Longest
+	for one := range senses {
+		next = min(next, e.until[one]-now.Sub(e.read[one]))
+	}
+	return max(next, 0)
+}
+
+// daemons are known where the limit of all pods tells what is reserved for the rest.
+func (e *eyes) daemons(s *sight) pressure.Daemons {
+	_, all := s.node.Readings[pressure.MemoryAvailable]
+	_, pods := s.node.Readings[pressure.AllocatableMemoryAvailable]
+	if !all || !pods {
+		return pressure.Daemons{}
+	}
+	return pressure.Daemons{
+		Known:          true,
+		MemoryUsage:    max(s.all.WorkingSet-s.pods.WorkingSet, 0),
+		MemoryReserved: max(e.memory-s.pods.Limit, 0),
 	}
 }
 

@@ -28,6 +28,9 @@ type loop struct {
 	errors spoken
 }
 
+// tick is the reason of a look that nothing but time called for.
+const tick = "tick"
+
 // run looks until ctx ends.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
@@ -39,7 +42,7 @@ func (l *loop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-			reason = "tick"
+			reason = tick
 		case woken := <-l.agent.woken():
 			reason, l.idle = string(woken), 0
 		case o := <-l.agent.carrier.outcomes:
@@ -64,16 +67,17 @@ func (a *agent) woken() <-chan wake.Reason {
 func (l *loop) look(ctx context.Context, why string) time.Duration {
 	now := time.Now()
 	all, _, synced := l.agent.residents.list()
-	sight := l.eyes.look(now)
+	sight := l.eyes.look(now, why != tick)
 	l.errors.report(l.agent.Log, sight.errs)
 	thresholds := sight.present(l.thresholds)
 	rates := l.trend.add(sight.node.Readings)
-	at := stand(sight.node, thresholds, rates)
+	at := stand(sight.node, thresholds, rates, l.idle)
+	l.eyes.until = at.until
 	pressed := at.hard || at.soft || len(l.relief.Breaches) > 0
-	l.agent.metrics.look(why, sight.node, thresholds)
+	l.agent.metrics.look(why, &sight, thresholds)
 	l.arm(&sight, thresholds)
 	if !synced {
-		return min(at.tick(0), notSynced)
+		return min(l.eyes.due(now), notSynced)
 	}
 	l.prepare(ctx, all, sight.node, thresholds, pressed, now)
 	l.ledger.settle(byUID(all), l.agent.reach.reachable())
@@ -82,7 +86,7 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 		Config: l.agent.Config.Config, Order: l.agent.Config.Order,
 		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.reach.reachable(),
 		Rates: rates, Self: l.agent.Self,
-	}, at)
+	})
 }
 
 // notSynced is how long a look may wait for the first list of pods.
@@ -147,10 +151,10 @@ func (l *loop) tidy(ctx context.Context, all []*resident) {
 }
 
 // decide asks the pure core and begins what it says. It returns when to look again.
-func (l *loop) decide(ctx context.Context, in pressure.ReliefInput, at standing) time.Duration {
+func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duration {
 	relief, actions := l.relief.Next(in)
 	l.relief = relief
-	next := at.tick(l.idle)
+	next := l.eyes.due(in.Now)
 	l.idle++
 	var waits []pressure.Action
 	for i := range actions {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,9 +20,6 @@ import (
 // metrics are what the agent tells Prometheus; docs/metrics.md describes each.
 type metrics struct {
 	registry  *prometheus.Registry
-	available *prometheus.GaugeVec
-	capacity  *prometheus.GaugeVec
-	threshold *prometheus.GaugeVec
 	condition *prometheus.GaugeVec
 	reached   prometheus.Gauge
 	looks     *prometheus.CounterVec
@@ -29,21 +27,16 @@ type metrics struct {
 	answers   *prometheus.CounterVec
 	decision  prometheus.Histogram
 	killed    prometheus.Counter
+	readings  readings
 }
 
 func newMetrics() *metrics {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "usher_agent_" + name, Help: help}, labels)
-	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "usher_agent_" + name, Help: help}, labels)
 	}
 	m := &metrics{
 		registry:  prometheus.NewRegistry(),
-		available: gauge("available", "What is left, in bytes, inodes or threads.", "signal"),
-		capacity:  gauge("capacity", "What there is, in bytes, inodes or threads.", "signal"),
-		threshold: gauge("threshold", "Below what the agent acts, in bytes, inodes or threads.", "signal", "kind"),
-		condition: gauge("pressure", "1 while the node has the condition.", "condition"),
+		condition: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "usher_agent_pressure", Help: "1 while the node has the condition."}, []string{"condition"}),
 		reached:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "usher_agent_apiserver_reachable", Help: "1 while the apiserver answers."}),
 		looks:     counter("looks_total", "Looks at the machine, by what made the agent look.", "reason"),
 		actions:   counter("actions_total", "What was decided.", "kind", "reason"),
@@ -54,23 +47,58 @@ func newMetrics() *metrics {
 		}),
 		killed: prometheus.NewCounter(prometheus.CounterOpts{Name: "usher_agent_killed_processes_total", Help: "Processes killed on the node."}),
 	}
-	m.registry.MustRegister(m.available, m.capacity, m.threshold, m.condition, m.reached, m.looks, m.actions, m.answers, m.decision, m.killed,
+	m.registry.MustRegister(&m.readings, m.condition, m.reached, m.looks, m.actions, m.answers, m.decision, m.killed,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.reached.Set(1)
 	return m
 }
 
-func (m *metrics) look(why string, node pressure.Node, thresholds []pressure.Threshold) {
-	m.looks.WithLabelValues(why).Inc()
-	for signal, reading := range node.Readings {
-		m.available.WithLabelValues(string(signal)).Set(float64(reading.Available))
-		m.capacity.WithLabelValues(string(signal)).Set(float64(reading.Capacity))
+// readings are the latest; what they say is put together only when somebody asks.
+type readings struct {
+	latest atomic.Pointer[latest]
+}
+
+type latest struct {
+	readings   map[pressure.Signal]pressure.Reading // not changed any more
+	thresholds []pressure.Threshold
+}
+
+var (
+	availableDesc = prometheus.NewDesc("usher_agent_available", "What is left, in bytes, inodes or threads.", []string{"signal"}, nil)
+	capacityDesc  = prometheus.NewDesc("usher_agent_capacity", "What there is, in bytes, inodes or threads.", []string{"signal"}, nil)
+	thresholdDesc = prometheus.NewDesc("usher_agent_threshold", "Below what the agent acts, in bytes, inodes or threads.", []string{"signal", "kind"}, nil)
+)
+
+// Describe is for Prometheus.
+func (r *readings) Describe(into chan<- *prometheus.Desc) {
+	into <- availableDesc
+	into <- capacityDesc
+	into <- thresholdDesc
+}
+
+// Collect is for Prometheus.
+func (r *readings) Collect(into chan<- prometheus.Metric) {
+	now := r.latest.Load()
+	if now == nil {
+		return
 	}
-	for _, t := range thresholds {
-		if reading, ok := node.Readings[t.Signal]; ok {
-			m.threshold.WithLabelValues(string(t.Signal), t.Kind()).Set(float64(t.Below.Of(reading.Capacity)))
+	gauge := func(desc *prometheus.Desc, value int64, labels ...string) {
+		into <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	}
+	for signal, reading := range now.readings {
+		gauge(availableDesc, reading.Available, string(signal))
+		gauge(capacityDesc, reading.Capacity, string(signal))
+	}
+	for _, t := range now.thresholds {
+		if reading, ok := now.readings[t.Signal]; ok {
+			gauge(thresholdDesc, t.Below.Of(reading.Capacity), string(t.Signal), t.Kind())
 		}
 	}
+}
+
+func (m *metrics) look(why string, s *sight, thresholds []pressure.Threshold) {
+	m.looks.WithLabelValues(why).Inc()
+	m.readings.latest.Store(&latest{s.node.Readings, thresholds})
 }
 
 func (m *metrics) conditions(all []corev1.NodeConditionType) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,8 +34,12 @@ func protect() []protection {
 	}
 }
 
-// lock holds what is used, and not all that could be: most of a program is never touched.
+// lock holds what is used, and not all that could be: most of a program is never touched again after it has started, so
+// that is let go first.
 func lock() error {
+	if err := letGo(); err != nil {
+		return err
+	}
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		return fmt.Errorf("mlockall: %w", err)
 	}
@@ -43,4 +48,33 @@ func lock() error {
 
 func spare() error {
 	return os.WriteFile("/proc/self/oom_score_adj", []byte(oomScore), 0)
+}
+
+// letGo drops the pages of the program's own file that cannot have been changed. They come back when they are needed.
+func letGo() error {
+	self, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return fmt.Errorf("finding the program's own file: %w", err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return fmt.Errorf("finding the program's own pages: %w", err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[5] != self || strings.Contains(fields[1], "w") {
+			continue
+		}
+		var from, to uintptr
+		if _, err := fmt.Sscanf(fields[0], "%x-%x", &from, &to); err != nil {
+			return fmt.Errorf("reading /proc/self/maps: %w", err)
+		}
+		// Huge ones would come back whole.
+		for _, advice := range []uintptr{unix.MADV_NOHUGEPAGE, unix.MADV_DONTNEED} {
+			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 && advice == unix.MADV_DONTNEED {
+				return fmt.Errorf("letting go of the program's own pages: %w", errno)
+			}
+		}
+	}
+	return nil
 }

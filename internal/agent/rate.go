@@ -16,22 +16,31 @@ const (
 
 // trend is how fast what is available changed lately.
 type trend struct {
-	past map[pressure.Signal][]pressure.Reading
+	past  map[pressure.Signal][]pressure.Reading
+	rates map[pressure.Signal]float64
 }
 
 // add enters the readings of a look and returns the rates in units per second, below 0 where less is left. A signal that
-// was not seen lately has none.
+// was not seen lately has none; one that was not read anew keeps its own.
 func (t *trend) add(readings map[pressure.Signal]pressure.Reading) map[pressure.Signal]float64 {
 	rates := map[pressure.Signal]float64{}
 	next := map[pressure.Signal][]pressure.Reading{}
 	for signal, now := range readings {
-		past := recent(t.past[signal], now.At)
+		past := t.past[signal]
+		if len(past) > 0 && past[len(past)-1].At.Equal(now.At) {
+			next[signal] = past
+			if rate, known := t.rates[signal]; known {
+				rates[signal] = rate
+			}
+			continue
+		}
+		past = recent(past, now.At)
 		if len(past) > 0 && now.At.Sub(past[0].At) >= rateLeast {
 			rates[signal] = float64(now.Available-past[0].Available) / now.At.Sub(past[0].At).Seconds()
 		}
 		next[signal] = append(past, now)
 	}
-	t.past = next
+	t.past, t.rates = next, rates
 	return rates
 }
 

@@ -24,35 +24,32 @@ const (
 
 // standing says where the readings are among the thresholds.
 type standing struct {
-	soft, hard bool          // one of these is met
-	until      time.Duration // how long the next look may wait for those that are not
+	soft, hard bool // one of these is met
+	// until is how long the next look at each part may wait.
+	until [senses]time.Duration
 }
 
-func stand(node pressure.Node, thresholds []pressure.Threshold, rates map[pressure.Signal]float64) standing {
-	s := standing{until: wake.Longest}
+// stand compares. idle is the number of looks at a hard breach since something was done or happened.
+func stand(node pressure.Node, thresholds []pressure.Threshold, rates map[pressure.Signal]float64, idle int) standing {
+	var s standing
+	for i := range s.until {
+		s.until[i] = wake.Longest
+	}
 	for _, t := range thresholds {
 		reading, ok := node.Readings[t.Signal]
-		switch {
-		case !ok:
-		case t.Met(reading) && t.Hard():
-			s.hard = true
-		case t.Met(reading):
-			s.soft = true
-		default:
-			headroom := reading.Available - t.Below.Of(reading.Capacity)
-			s.until = min(s.until, wake.Next(headroom, -rates[t.Signal], fastest[t.Signal.Resource()]))
+		if !ok {
+			continue
 		}
+		wait := wake.Next(reading.Available-t.Below.Of(reading.Capacity), -rates[t.Signal], fastest[t.Signal.Resource()])
+		switch met := t.Met(reading); {
+		case met && t.Hard():
+			s.hard = true
+			wait = min(pressedShortest<<min(idle/8, 10), pressedLongest)
+		case met:
+			s.soft = true
+			wait = pressedLongest
+		}
+		s.until[senseOf(t.Signal)] = min(s.until[senseOf(t.Signal)], wait)
 	}
 	return s
-}
-
-// tick returns how long to wait for the next look, after so many looks at a hard breach without anything being done.
-func (s standing) tick(idle int) time.Duration {
-	switch {
-	case s.hard:
-		return min(pressedShortest<<min(idle/8, 10), pressedLongest)
-	case s.soft:
-		return min(s.until, pressedLongest)
-	}
-	return s.until
 }

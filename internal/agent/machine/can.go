@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,31 +15,37 @@ import (
 
 // CanKill says why pods cannot be killed here; nil if they can.
 func (m *Machine) CanKill() error {
-	cgroup, err := m.ownCgroup()
-	if err != nil {
-		return fmt.Errorf("finding this process's own cgroup: %w", err)
-	}
-	if _, err := os.Stat(m.tree.memoryFolder(cgroup)); err != nil || strings.HasPrefix(cgroup, "/..") {
-		return errors.New("this process has cgroups of its own view, and cannot tell whom it would kill: run it in the host's cgroup namespace (in a pod: privileged)")
-	}
-	if _, err := os.Stat(m.proc("self/cgroup")); err != nil {
+	if _, err := m.surelyOwn(); err != nil {
 		return err
 	}
 	if m.tree.unified {
-		if err := unix.Access(filepath.Join(m.PodsFolder(), "cgroup.procs"), unix.W_OK); err != nil {
+		if err := unix.Access(m.PodsFolder(), unix.W_OK); err != nil {
 			return fmt.Errorf("writing to %s: %w", m.PodsFolder(), err)
 		}
 	}
 	pids, err := m.processes(m.pods.root)
+	if err == nil && slices.Min(append(pids, 1)) <= 0 {
+		err = errNoNumbers
+	}
+	return err
+}
+
+var (
+	errNoNumbers = errors.New("processes of the host have no numbers here: in a pod, set hostPID")
+	errOwnView   = errors.New("this process has cgroups or processes of its own view, and could not tell whom it kills: run it in the host's namespaces (in a pod: privileged, with hostPID)")
+)
+
+// surelyOwn returns this process's own cgroup, if that is seen to have it.
+func (m *Machine) surelyOwn() (string, error) {
+	cgroup, err := m.ownCgroup()
 	if err != nil {
-		return err
+		return "", fmt.Errorf("finding this process's own cgroup: %w", err)
 	}
-	for _, pid := range pids {
-		if pid <= 0 {
-			return errors.New("processes of the host have no numbers here: in a pod, set hostPID")
-		}
+	data, err := os.ReadFile(filepath.Join(m.tree.memoryFolder(cgroup), "cgroup.procs"))
+	if err != nil || !slices.Contains(strings.Fields(string(data)), strconv.Itoa(os.Getpid())) {
+		return "", errOwnView
 	}
-	return nil
+	return cgroup, nil
 }
 
 func (m *Machine) ownCgroup() (string, error) {

@@ -9,17 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // killRounds bounds how often a cgroup is looked through: its processes may start others while it is.
-const killRounds = 20
-
-// killPause lets processes that were killed end.
-const killPause = 5 * time.Millisecond
+const killRounds = 100
 
 // ErrOwnPod says that the pod is the one that this process runs in.
 var ErrOwnPod = errors.New("this process runs in that pod")
@@ -31,11 +27,11 @@ func (m *Machine) Kill(uid types.UID) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	own, err := m.holds(cgroup, os.Getpid())
+	own, err := m.surelyOwn()
 	if err != nil {
-		return 0, fmt.Errorf("looking for this process's own cgroup: %w", err)
+		return 0, err
 	}
-	if own {
+	if within(own, cgroup) {
 		return 0, ErrOwnPod
 	}
 	if m.tree.unified {
@@ -60,15 +56,20 @@ func (m *Machine) killUnified(cgroup string) (int, error) {
 	return len(before), nil
 }
 
-// killEach kills one process after the other until none is met any more.
+// killEach kills one process after the other until none is met that was not killed yet. It does not wait until they have
+// ended: giving back what they held takes the kernel a while.
 func (m *Machine) killEach(cgroup string) (int, error) {
 	killed := map[int]bool{}
 	for range killRounds {
-		left, err := m.processes(cgroup)
-		if err != nil || len(left) == 0 {
+		all, err := m.processes(cgroup)
+		if err != nil {
 			return len(killed), err
 		}
-		for _, pid := range left {
+		before := len(killed)
+		for _, pid := range all {
+			if killed[pid] {
+				continue
+			}
 			hit, err := m.killOne(cgroup, pid)
 			if err != nil {
 				return len(killed), err
@@ -77,19 +78,17 @@ func (m *Machine) killEach(cgroup string) (int, error) {
 				killed[pid] = true
 			}
 		}
-		<-time.After(killPause)
+		if len(killed) == before {
+			return len(killed), nil
+		}
 	}
-	left, err := m.processes(cgroup)
-	if err != nil || len(left) == 0 {
-		return len(killed), err
-	}
-	return len(killed), fmt.Errorf("%d processes of %s do not end although they were killed", len(left), cgroup)
+	return len(killed), fmt.Errorf("processes of %s are started faster than they can be killed: %d were", cgroup, len(killed))
 }
 
 // killOne takes hold of a process before it looks where it is: its number may meanwhile be that of another.
 func (m *Machine) killOne(cgroup string, pid int) (bool, error) {
 	if pid <= 0 {
-		return false, errors.New("processes of the host have no numbers here: in a pod, set hostPID")
+		return false, errNoNumbers
 	}
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {

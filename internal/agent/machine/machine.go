@@ -16,8 +16,8 @@ type Options struct {
 	// KubeletDir is the kubelet's root directory on the host. Default DefaultKubeletDir.
 	KubeletDir string
 
-	// root is put before the paths of the kernel's files; tests read from recorded ones.
-	root string
+	// Root is where the kernel's files are seen: /proc and what is mounted. Default "/"; tests read recorded ones.
+	Root string
 }
 
 // DefaultKubeletDir is where a kubelet keeps its files unless it is told otherwise.
@@ -44,7 +44,7 @@ func Open(o Options) (*Machine, error) {
 	o.KubeletDir = cmp.Or(o.KubeletDir, DefaultKubeletDir)
 	m := &Machine{options: o}
 	var err error
-	if m.tree, err = findTree(o.root); err != nil {
+	if m.tree, err = findTree(o.Root); err != nil {
 		return nil, fmt.Errorf("finding cgroups: %w", err)
 	}
 	if m.pods, err = findPods(m.tree, o.CgroupRoot); err != nil {
@@ -69,7 +69,7 @@ func (m *Machine) hostPath(path string) string {
 }
 
 func (m *Machine) proc(name string) string {
-	return filepath.Join(cmp.Or(m.options.root, "/"), "proc", name)
+	return filepath.Join(cmp.Or(m.options.Root, "/"), "proc", name)
 }
 
 // CgroupVersion is 1 or 2.
