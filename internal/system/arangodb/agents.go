@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"usher.sh/usher/internal/system/arangodb/agency"
 )
@@ -61,11 +60,7 @@ func (a *answers) unheard() []string {
 func (d *deployment) askAll(ctx context.Context, addresses []string, all *answers) {
 	configs := make([]agency.Config, len(addresses))
 	errs := make([]error, len(addresses))
-	var wait sync.WaitGroup
-	for i, address := range addresses {
-		wait.Go(func() { configs[i], errs[i] = d.config(ctx, address) })
-	}
-	wait.Wait()
+	each(len(addresses), func(i int) { configs[i], errs[i] = d.config(ctx, addresses[i]) })
 	for i, address := range addresses {
 		if errs[i] != nil {
 			all.silent = append(all.silent, fmt.Sprintf("agent %s: %v", address, errs[i]))
@@ -98,7 +93,7 @@ func (d *deployment) read(ctx context.Context, view agency.Agents, via map[strin
 			return parse(got, address)
 		}
 		if !slices.ContainsFunc(known, func(origin string) bool { return sameOrigin(origin, got.location) }) {
-			return nil, fmt.Errorf("%s was the leader and now hands us on to %q: the leadership is moving", view.Leader, got.location)
+			return nil, fmt.Errorf("%s was the leader and now hands us on to %q: the leadership is moving", view.Leader, short(got.location))
 		}
 		address = got.location
 	}

@@ -12,16 +12,19 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"usher.sh/usher/internal/system"
 )
 
-// Limits of what is read. An agency of a hundred thousand shards says about fifty megabytes.
+// Limits of what is read. An agency of a hundred thousand shards says about fifty megabytes, and is asked once in an
+// observation; all other answers are small, and thrown away before so many others are asked for.
 const (
 	answerLimit = 1 << 20
-	agencyLimit = 128 << 20
+	agencyLimit = 64 << 20
+	parallel    = 16
 )
 
 // client sends requests to servers. It is net/http and no driver: the driver has no agency, follows redirects without our
@@ -30,6 +33,21 @@ type client struct {
 	http    *http.Client
 	bearer  string // "" where authentication is off
 	timeout time.Duration
+}
+
+// each does the same for every number below count, and for so many at a time that their answers fit into memory: how many
+// servers there are is for these to say.
+func each(count int, do func(i int)) {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i := range count {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wait.Wait()
 }
 
 // reply is what a server answered.

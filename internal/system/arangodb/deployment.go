@@ -129,11 +129,7 @@ func (d *deployment) lookInside(ctx context.Context, seen *sight) {
 // probe asks each server of an active failover deployment whether it takes writes.
 func (d *deployment) probe(ctx context.Context, state *agency.State) map[string]availability {
 	results := make([]availability, len(state.Singles))
-	var wait sync.WaitGroup
-	for i, id := range state.Singles {
-		wait.Go(func() { results[i] = d.available(ctx, webURL(state.Servers[id].Endpoint)) })
-	}
-	wait.Wait()
+	each(len(state.Singles), func(i int) { results[i] = d.available(ctx, webURL(state.Servers[state.Singles[i]].Endpoint)) })
 	all := map[string]availability{}
 	for i, id := range state.Singles {
 		all[id] = results[i]

@@ -95,6 +95,9 @@ func (c *cluster) share(ctx context.Context, rounds int) time.Duration {
 	return min(c.timeout, time.Until(deadline)/time.Duration(rounds))
 }
 
+// maxURLs is far above what a cluster has. Members beyond it are not asked, and do not count as healthy.
+const maxURLs = maxConns / 2
+
 // urlsOf are the client URLs of the members, sorted. Where the policy's endpoints are all encrypted, those that are not
 // are left out: credentials do not leave in the clear because a member says so.
 func (c *cluster) urlsOf(list Membership) []string {
@@ -107,7 +110,8 @@ func (c *cluster) urlsOf(list Membership) []string {
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(urls))
+	all := slices.Sorted(maps.Keys(urls))
+	return all[:min(len(all), maxURLs)]
 }
 
 // known are the policy's endpoints, and the client URLs of the members at the last look: with them, one round is enough.
