@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,21 +11,15 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
-
-const maxLabel = 63
-
-// PolicyLabelValue is what PolicyLabel says of the pods of a policy.
-func PolicyLabelValue(policy string) string {
-	return strings.TrimRight(policy[:min(len(policy), maxLabel)], "-.")
-}
 
 // LabelPod writes on a pod which policy governs it, "" for none.
 func (g *Governed) LabelPod(ctx context.Context, pod snapshot.Key, uid types.UID, policy string) drain.Answer {
 	object := &corev1.Pod{}
 	object.Namespace, object.Name = pod.Namespace, pod.Name
-	return AnswerOf(g.label(ctx, object, uid, v1alpha1.PolicyLabel, PolicyLabelValue(policy)))
+	return AnswerOf(g.label(ctx, object, uid, v1alpha1.PolicyLabel, eviction.LabelValue(policy)))
 }
 
 // LabelNamespace writes on a namespace whether it has a policy.

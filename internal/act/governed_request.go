@@ -2,7 +2,6 @@ package act
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -42,7 +41,8 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked) < askedRenewal) {
 		return nil // one that the caller made by hand does not end when he stops asking
 	}
-	return g.patchRequest(ctx, existing, api.EvictionRequestIntentEviction)
+	body, err := lifecycle.AskedPatch(existing, g.Now())
+	return g.patchRequest(ctx, existing, body, err)
 }
 
 // newRequest returns a request that ends with its pod: nobody who reads it would miss it.
@@ -69,34 +69,18 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 		if _, refused := lifecycle.AskedAt(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
 		}
-		if err := g.patchRequest(ctx, request.DeepCopy(), api.EvictionRequestIntentWithdrawn); client.IgnoreNotFound(err) != nil {
+		body, err := lifecycle.GivenUpPatch(request)
+		if err = g.patchRequest(ctx, request.DeepCopy(), body, err); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-type requestPatch struct {
-	Metadata patchMeta `json:"metadata"`
-	Spec     struct {
-		Intent api.EvictionRequestIntent `json:"intent"`
-	} `json:"spec"`
-}
-
-// patchRequest sets the intent. A withdrawal insists on the version that it was decided upon: the caller may just have
-// asked again.
-func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionRequest, intent api.EvictionRequestIntent) error {
-	patch := requestPatch{Metadata: patchMeta{UID: request.UID}}
-	patch.Spec.Intent = intent
-	if intent == api.EvictionRequestIntentEviction {
-		asked := g.Now().UTC().Format(time.RFC3339)
-		patch.Metadata.Annotations = map[string]*string{lifecycle.AskedAnnotation: &asked}
-	} else {
-		patch.Metadata.ResourceVersion = request.ResourceVersion
-	}
-	body, err := json.Marshal(patch)
+// patchRequest takes what lifecycle makes of the request.
+func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionRequest, body []byte, err error) error {
 	if err != nil {
-		return fmt.Errorf("writing the intent of request %s: %w", request.Name, err)
+		return err
 	}
 	return g.Client.Patch(ctx, request, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
 }

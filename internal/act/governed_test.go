@@ -268,7 +268,8 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	long := "a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a2.-more"
-	if got := PolicyLabelValue(long); got != long[:62] {
+	wantCode(t, g.LabelPod(t.Context(), podKey, "pod", long), drain.Accepted)
+	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != long[:62] {
 		t.Errorf("label value %q", got)
 	}
 }

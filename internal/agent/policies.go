@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/eviction"
 )
 
 // policiesFor is how long what policies say is taken for true while the node is short of something. They are not watched: a
@@ -104,7 +104,7 @@ func rulesOf(all []v1alpha1.EvictionPolicy) []rule {
 			if policy.Spec.Suspend {
 				mode = v1alpha1.PressureWhenAllowed
 			}
-			rules = append(rules, rule{policy: act.PolicyLabelValue(policy.Name), selector: selector, mode: mode})
+			rules = append(rules, rule{policy: eviction.LabelValue(policy.Name), selector: selector, mode: mode})
 		}
 	}
 	return slices.Clip(rules)

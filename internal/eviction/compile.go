@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	defaultMaxAge = 10 * time.Second
+	// DefaultMaxAge is the API's default, for policies that were made without it.
+	DefaultMaxAge = 10 * time.Second
 	defaultID     = "pod.name"
 )
 
@@ -23,7 +24,7 @@ const (
 func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema Schema, steps map[string]string) (*Policy, []Problem) {
 	c := &compiler{kind: spec.System.Kind(), steps: slices.Sorted(maps.Keys(steps))}
 	schema = c.declareHTTP(spec.System.HTTP, schema)
-	policy := &Policy{maxAge: cmp.Or(spec.System.MaxAge.Duration, defaultMaxAge), suspended: spec.Suspend}
+	policy := &Policy{maxAge: cmp.Or(spec.System.MaxAge.Duration, DefaultMaxAge), suspended: spec.Suspend}
 	c.system(spec, schema)
 	own := c.ownRoles(spec.Roles)
 	for i := range spec.Members {

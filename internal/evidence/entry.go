@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	// defaultPatience and defaultMaxAge are the API's defaults, for policies that were made without them.
+	// defaultPatience is the API's default, for policies that were made without it.
 	defaultPatience = 5 * time.Second
-	defaultMaxAge   = 10 * time.Second
 	// failureAge is how long a failure is believed: a system that refuses at once is not asked in a hot loop.
 	failureAge = time.Second
 	// idleRefresh and the policy's maxAge/2 are how often a system is asked in the background, the latter for as long as
@@ -145,5 +144,5 @@ func MaxAge(policy *v1alpha1.EvictionPolicy) time.Duration {
 	if d := policy.Spec.System.MaxAge.Duration; d > 0 {
 		return d
 	}
-	return defaultMaxAge
+	return eviction.DefaultMaxAge
 }

@@ -53,16 +53,23 @@ func NewRequest(pod Ref, requester string) *api.EvictionRequest {
 // IntentPatch returns a JSON merge patch that sets a request's intent: withdraws it, or asks anew. The UID in it makes
 // the server refuse another request of the same name.
 func IntentPatch(r *api.EvictionRequest, intent api.EvictionRequestIntent) ([]byte, error) {
-	type metadata struct {
-		UID types.UID `json:"uid"`
-	}
+	return intentPatch(r, patchMetadata{UID: r.UID}, intent)
+}
+
+type patchMetadata struct {
+	UID             types.UID         `json:"uid"`
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Annotations     map[string]string `json:"annotations,omitempty"`
+}
+
+func intentPatch(r *api.EvictionRequest, metadata patchMetadata, intent api.EvictionRequestIntent) ([]byte, error) {
 	type spec struct {
 		Intent api.EvictionRequestIntent `json:"intent"`
 	}
 	patch, err := json.Marshal(struct {
-		Metadata metadata `json:"metadata"`
-		Spec     spec     `json:"spec"`
-	}{metadata{r.UID}, spec{intent}})
+		Metadata patchMetadata `json:"metadata"`
+		Spec     spec          `json:"spec"`
+	}{metadata, spec{intent}})
 	if err != nil {
 		return nil, fmt.Errorf("writing the intent of request %s: %w", r.Name, err)
 	}

@@ -24,6 +24,18 @@ func AskedAt(r *api.EvictionRequest) (time.Time, bool) {
 	return asked, true
 }
 
+// AskedPatch is an IntentPatch for a request that admission makes: its caller has asked again.
+func AskedPatch(r *api.EvictionRequest, now time.Time) ([]byte, error) {
+	asked := map[string]string{AskedAnnotation: now.UTC().Format(time.RFC3339)}
+	return intentPatch(r, patchMetadata{UID: r.UID, Annotations: asked}, api.EvictionRequestIntentEviction)
+}
+
+// GivenUpPatch is an IntentPatch that withdraws a request that admission made. It insists on the version that this was
+// decided upon: the caller may just have asked again.
+func GivenUpPatch(r *api.EvictionRequest) ([]byte, error) {
+	return intentPatch(r, patchMetadata{UID: r.UID, ResourceVersion: r.ResourceVersion}, api.EvictionRequestIntentWithdrawn)
+}
+
 // refused says whether somebody who wants the pod gone was refused by admission.
 func (t Target) refused() bool {
 	return slices.ContainsFunc(t.requests(), func(r *api.EvictionRequest) bool {

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
@@ -84,7 +83,7 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 
 func (s *shell) labelPod(ctx context.Context, pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, err error) {
 	policy := governor(policies, pod)
-	if pod.Labels[v1alpha1.PolicyLabel] == act.PolicyLabelValue(policy) {
+	if pod.Labels[v1alpha1.PolicyLabel] == eviction.LabelValue(policy) {
 		return 0, nil
 	}
 	if policy == "" {

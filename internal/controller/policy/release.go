@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
@@ -49,7 +48,7 @@ func (s *shell) release(ctx context.Context, pod *snapshot.Pod, policies []evict
 // named returns the policy that a label names, nil if it is not there.
 func named(policies []eviction.Declared, label string) *eviction.Declared {
 	for i := range policies {
-		if act.PolicyLabelValue(policies[i].Key.Name) == label {
+		if eviction.LabelValue(policies[i].Key.Name) == label {
 			return &policies[i]
 		}
 	}
