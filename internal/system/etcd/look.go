@@ -45,10 +45,14 @@ func (c *cluster) look(ctx context.Context) (*look, error) {
 func (c *cluster) list(all []said) (Membership, error) {
 	var causes []error
 	for _, s := range all {
-		if s.listErr == nil {
+		switch {
+		case s.listErr != nil:
+			causes = append(causes, fmt.Errorf("%s: %s", s.url, words(s.listErr)))
+		case len(s.list.Members) > maxMembers:
+			causes = append(causes, fmt.Errorf("%s: it names %d members, and %d are believed at most", s.url, len(s.list.Members), maxMembers))
+		default:
 			return s.list, nil
 		}
-		causes = append(causes, fmt.Errorf("%s: %s", s.url, words(s.listErr)))
 	}
 	return Membership{}, fmt.Errorf("no endpoint gives a list of members that a quorum confirms: %w", joined(causes))
 }
@@ -95,8 +99,11 @@ func (c *cluster) share(ctx context.Context, rounds int) time.Duration {
 	return min(c.timeout, time.Until(deadline)/time.Duration(rounds))
 }
 
-// maxURLs is far above what a cluster has. Members beyond it are not asked, and do not count as healthy.
-const maxURLs = maxConns / 2
+// Limits far above what a cluster has. Members whose URLs are beyond maxURLs are not asked, and do not count as healthy.
+const (
+	maxMembers = 64
+	maxURLs    = maxConns / 2
+)
 
 // urlsOf are the client URLs of the members, sorted. Where the policy's endpoints are all encrypted, those that are not
 // are left out: credentials do not leave in the clear because a member says so.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// boastful names a thousand members.
+// boastful names many members with many URLs.
 type boastful struct {
+	members int
+
 	mu    sync.Mutex
 	asked map[string]bool
 }
@@ -20,8 +23,12 @@ func (b *boastful) Members(_ context.Context, endpoint string) (Membership, erro
 	defer b.mu.Unlock()
 	b.asked[endpoint] = true
 	list := Membership{Cluster: 1, By: 1}
-	for i := range 1_000 {
-		list.Members = append(list.Members, Member{ID: uint64(i + 1), ClientURLs: []string{fmt.Sprintf("http://m%d:2379", i)}})
+	for i := range b.members {
+		member := Member{ID: uint64(i + 1)}
+		for port := range 100 {
+			member.ClientURLs = append(member.ClientURLs, fmt.Sprintf("http://m%d:%d", i, port+1))
+		}
+		list.Members = append(list.Members, member)
 	}
 	return list, nil
 }
@@ -32,7 +39,7 @@ func (*boastful) MoveLeader(context.Context, string, uint64) error { return nil 
 func (*boastful) Close()                                           {}
 
 func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
-	api := &boastful{asked: map[string]bool{}}
+	api := &boastful{members: 5, asked: map[string]bool{}}
 	s := Over(api, 0, []string{"http://one:2379"}, time.Second)
 	for range 3 {
 		if _, err := s.Observe(t.Context(), nil); err != nil {
@@ -41,5 +48,9 @@ func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
 	}
 	if len(api.asked) > maxURLs+1 {
 		t.Errorf("%d URLs were asked", len(api.asked))
+	}
+	api.members = 1_000
+	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it names 1000 members, and 64 are believed at most") {
+		t.Errorf("error %v", err)
 	}
 }
