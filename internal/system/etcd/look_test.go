@@ -25,7 +25,7 @@ func (b *boastful) Members(_ context.Context, endpoint string) (Membership, erro
 	list := Membership{Cluster: 1, By: 1}
 	for i := range b.members {
 		member := Member{ID: uint64(i + 1)}
-		for port := range 100 {
+		for port := range 20 {
 			member.ClientURLs = append(member.ClientURLs, fmt.Sprintf("http://m%d:%d", i, port+1))
 		}
 		list.Members = append(list.Members, member)
@@ -50,6 +50,7 @@ func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
 		t.Errorf("%d URLs were asked", len(api.asked))
 	}
 	api.members = 1_000
+	s = Over(api, 0, []string{"http://one:2379"}, time.Second)
 	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it names 1000 members, and 64 are believed at most") {
 		t.Errorf("error %v", err)
 	}
