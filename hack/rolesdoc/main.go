@@ -23,7 +23,7 @@ pass. ` + "`usher roles NAME`" + ` prints the same with the expressions, ` + "`u
 ` + "`spec.roles`" + ` of a policy.
 
 What ArangoDB's members may do follows its operator's rules for eviction and replacement. Where this text says more than they do, it
-is to lose no data: see [safety](safety.md).
+is to lose no data: [ArangoDB](arangodb.md#what-the-roles-follow) has it sentence by sentence.
 `
 
 func main() {

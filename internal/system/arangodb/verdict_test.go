@@ -158,6 +158,10 @@ func dbserverEvictions() []numbered {
 			name: "14 job of an older failure, new one runs", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
 			arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"), "Target/ToDo/8", job("cleanOutServer", prmrA)),
 		},
+		{
+			name: "13 job Pending, a newer one has failed", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
+			arrange: set("Target/Pending/7", job("cleanOutServer", prmrA), "Target/Failed/8", failedJob("2026-01-31T23:59:00Z")),
+		},
 		{name: "job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
 		{name: "16 job unknown", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished", nil, "Target/Failed", nil, "Target/ToDo", nil, "Target/Pending", nil)},
 		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), ticks(2))},
@@ -173,6 +177,7 @@ func dbserverEvictions() []numbered {
 		{name: "an agency without collections is not an empty cluster", sim: led, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Plan/Collections", []any{}, "Target/CleanedServers", []any{prmrA})},
 		{name: "an agency without Current is not an empty cluster", sim: elsewhere, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Current/Collections", nil, "Target/CleanedServers", []any{prmrA})},
 		{name: "agency without a majority", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), kill(agntB, agntC), ticks(1))},
+		{name: "agency whose leader has just lost the others", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), kill(agntB, agntC))},
 		{name: "nobody answers", sim: elsewhere, evict: []string{"NoEvidence"}, arrange: down},
 	}, dbserver, evictOnly)
 }

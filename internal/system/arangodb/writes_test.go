@@ -37,6 +37,7 @@ func writeCases() []numbered {
 		{name: "59 one of two must be written, A has all: A", sim: one, member: prmrA, evict: []string{"LeadsShards", "WritesNeedIt"}},
 		{name: "59 one of two must be written, A has all: B", sim: one, member: prmrB},
 		{name: "one of two must be written, both have all: B", sim: shared(1, 2, 0, 1), member: prmrB},
+		{name: "one of two must be written, both have all and B is bad: A", sim: shared(1, 2, 0, 1), member: prmrA, evict: []string{"LeadsShards", "WritesNeedIt"}, arrange: set("Supervision/Health/PRMR-b/Status", "BAD")},
 		{name: "61 two of three must be written, B and C have all: A", sim: two, member: prmrA, evict: []string{"LeadsShards"}, needed: resign},
 		{name: "61 two of three must be written, B and C have all: B", sim: two, member: prmrB, evict: []string{"LeadsShards", "WritesNeedIt"}},
 		{name: "61 two of three must be written, B and C have all: C", sim: two, member: prmrC, evict: []string{"WritesNeedIt"}},
