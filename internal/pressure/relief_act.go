@@ -61,6 +61,7 @@ func (l *look) kill(t Threshold, u *underWay, ranking []Ranked) *choice {
 	c := &choice{kind: KillLocally, reason: ReasonExhaustion}
 	if u.act != nil && u.pod != nil && (!u.pod.Governed || u.act.Kind == Remove) && u.pod.Usage != nil && l.wouldHelp(t, u.pod) {
 		c.pod, c.used = u.pod, measure(t.Signal, l.in.Node.Layout, u.pod).usage
+		c.glass = u.pod.Governed // it was given up as a last resort already
 		return c
 	}
 	r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" && !r.Pod.Governed })

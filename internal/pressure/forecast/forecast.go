@@ -26,7 +26,7 @@ type Input struct {
 // Forecast is who goes first.
 type Forecast struct {
 	Order pressure.Order
-	// Signals are those that were measured or have a threshold, memory first.
+	// Signals are those that were measured or that somebody set a threshold for, memory first.
 	Signals []Signal
 	// Focus is the signal that is furthest below a threshold or nearest to one; nil where nothing was measured.
 	Focus *Signal
@@ -108,11 +108,16 @@ func (in Input) signals(thresholds []pressure.Threshold) []Signal {
 				s.Levels = append(s.Levels, in.level(thresholds, t, s.Reading))
 			}
 		}
-		if s.Reading != nil || len(s.Levels) > 0 {
+		if s.Reading != nil || (len(s.Levels) > 0 && !derived(name)) {
 			found = append(found, s)
 		}
 	}
 	return found
+}
+
+// derived reports whether thresholds of a signal follow from those of another one: nobody misses its readings.
+func derived(s pressure.Signal) bool {
+	return s == pressure.AllocatableMemoryAvailable || s == pressure.ContainerFsAvailable || s == pressure.ContainerFsInodesFree
 }
 
 func (in Input) level(all []pressure.Threshold, t pressure.Threshold, r *pressure.Reading) Level {

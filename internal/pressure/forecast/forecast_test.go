@@ -136,10 +136,8 @@ func TestForecastOfEverySignal(t *testing.T) {
 	}
 	want := []string{
 		"memory.available hard greedy", "memory.available soft greedy",
-		"allocatableMemory.available not measured hard",
 		"nodefs.available hard greedy",
 		"imagefs.available not measured hard",
-		"containerfs.available not measured hard",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
