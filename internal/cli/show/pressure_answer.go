@@ -83,9 +83,9 @@ func (p Pressure) nobody(now bool) string {
 	if len(p.Record.Pods) == 0 {
 		return "There is no pod on the node that could be evicted"
 	}
-	verb := "would"
+	verb := "would go"
 	if now {
-		verb = "does"
+		verb = "goes"
 	}
 	var reasons []string
 	for _, r := range p.Forecast.Ranking {
@@ -93,10 +93,7 @@ func (p Pressure) nobody(now bool) string {
 			reasons = append(reasons, r.Exempt)
 		}
 	}
-	if len(reasons) == 0 {
-		return fmt.Sprintf("Nobody %s go: no threshold can be acted upon", verb)
-	}
-	return fmt.Sprintf("Nobody %s go: all of the %s are passed over (%s)", verb, Count(len(p.Record.Pods), "pod"), strings.Join(reasons, "; "))
+	return fmt.Sprintf("Nobody %s, because every pod is passed over (%s)", verb, strings.Join(reasons, "; "))
 }
 
 // governance says what a policy has to do with it that the first pod goes first.

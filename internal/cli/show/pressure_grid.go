@@ -23,6 +23,9 @@ func (g *grid) add(look func(string) string, cells ...string) {
 	g.rows, g.looks = append(g.rows, cells), append(g.looks, look)
 }
 
+// mostLast is what the last column takes from the flexible one: what is longer in it is cut.
+const mostLast = 12
+
 // leastFlex is what is left of the flexible column on a terminal that is far too narrow; the last columns are cut then.
 const leastFlex = 12
 
@@ -34,8 +37,9 @@ func (g *grid) lines(width int) []string {
 			wide[i] = max(wide[i], cellsOf(cell))
 		}
 	}
-	total := 0
-	for _, w := range wide {
+	last := len(wide) - 1
+	total := min(wide[last], mostLast) + 1
+	for _, w := range wide[:last] {
 		total += w + 1
 	}
 	if width > 0 && total > width-1 {

@@ -7,6 +7,7 @@ func (p Pressure) Screenful(width, height int, banner string, paint Paint) []str
 	var below []string
 	if banner != "" {
 		below = wrap(clean(banner), width)
+		below = below[:min(len(below), max(0, room))]
 		room -= len(below)
 	}
 	var lines []string

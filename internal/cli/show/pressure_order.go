@@ -16,7 +16,8 @@ func (p Pressure) rankLines(width, most int, paint Paint) []string {
 		right: []bool{true, false, false, false, true, true, true, true, false},
 		flex:  2,
 	}
-	signal, first, governed := p.Forecast.Focus.Name, true, false
+	signal, first := p.Forecast.Focus.Name, true
+	marks := map[string]bool{}
 	for i, r := range shown {
 		look := func(s string) string { return s }
 		switch {
@@ -25,21 +26,43 @@ func (p Pressure) rankLines(width, most int, paint Paint) []string {
 		case first:
 			look, first = paint.strong, false
 		}
-		governed = governed || r.Pod.Governed
-		table.add(look, strconv.Itoa(i+1), mark(r.Pod), r.Pod.Key(), class(r.Pod), strconv.Itoa(int(r.Pod.Priority)),
+		marks[mark(r)] = true
+		table.add(look, strconv.Itoa(i+1), mark(r), r.Pod.Key(), class(r.Pod), strconv.Itoa(int(r.Pod.Priority)),
 			signal.Amount(r.Request), usage(signal, r), over(signal, r), ruleWords(r))
 	}
 	lines := table.lines(width)
 	if rest := len(all) - len(shown); rest > 0 {
 		lines = append(lines, paint.dim(fmt.Sprintf("  … and %d more; -o json has all, and so has a pipe", rest)))
 	}
-	if governed {
-		lines = append(lines, indented(governedLegend, "  ", width)...)
+	return append(lines, legends(marks, width)...)
+}
+
+// The marks of pods.
+const (
+	passedOver = "-"
+	isGoverned = "*"
+)
+
+func mark(r pressure.Ranked) string {
+	switch {
+	case r.Exempt != "":
+		return passedOver
+	case r.Pod.Governed:
+		return isGoverned
+	}
+	return ""
+}
+
+func legends(marks map[string]bool, width int) []string {
+	var lines []string
+	if marks[passedOver] {
+		lines = append(lines, indented(passedOver+" It is passed over, for the reason that is given as its rule.", "  ", width)...)
+	}
+	if marks[isGoverned] {
+		lines = append(lines, indented(isGoverned+" A policy governs it: usher agent asks it first, the kubelet does not. usher why says what it says.", "  ", width)...)
 	}
 	return lines
 }
-
-const governedLegend = "* A policy governs the pod. usher agent asks it and takes other pods first; the kubelet does not. usher why says what it says."
 
 // cut leaves no remainder of one or two lines, which would save nothing.
 func cut(n, most int) int {
@@ -47,13 +70,6 @@ func cut(n, most int) int {
 		return n
 	}
 	return most
-}
-
-func mark(p pressure.Pod) string {
-	if p.Governed {
-		return "*"
-	}
-	return ""
 }
 
 func class(p pressure.Pod) string {
@@ -82,7 +98,7 @@ func over(s pressure.Signal, r pressure.Ranked) string {
 
 func ruleWords(r pressure.Ranked) string {
 	if r.Exempt != "" {
-		return "stays: " + r.Exempt
+		return r.Exempt
 	}
 	return string(r.Rule)
 }

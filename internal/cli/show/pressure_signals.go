@@ -72,7 +72,7 @@ func limitWords(s forecast.Signal, i int) string {
 		words += " " + Span(l.Threshold.Grace)
 	}
 	if l.Met() {
-		words += " below"
+		return "below " + words
 	}
 	return words
 }
