@@ -34,20 +34,27 @@ type carrier struct {
 	outcomes chan outcome
 }
 
-// carry begins an action; what becomes of it arrives among the outcomes.
-func (c *carrier) carry(ctx context.Context, a pressure.Action) {
+// carry begins actions on one pod, which are carried out one after the other; what becomes of each arrives among the
+// outcomes.
+func (c *carrier) carry(ctx context.Context, actions ...pressure.Action) {
 	go func() {
-		began := time.Now()
-		o := outcome{action: a, began: began}
-		patient, cancel := context.WithTimeout(ctx, patienceFor(&a))
-		defer cancel()
-		c.do(patient, &o)
-		o.took = time.Since(began)
-		select {
-		case c.outcomes <- o:
-		case <-ctx.Done():
+		for _, a := range actions {
+			select {
+			case c.outcomes <- c.one(ctx, a):
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
+}
+
+func (c *carrier) one(ctx context.Context, a pressure.Action) outcome {
+	o := outcome{action: a, began: time.Now()}
+	patient, cancel := context.WithTimeout(ctx, patienceFor(&a))
+	defer cancel()
+	c.do(patient, &o)
+	o.took = time.Since(o.began)
+	return o
 }
 
 func (c *carrier) do(ctx context.Context, o *outcome) {

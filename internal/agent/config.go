@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -60,18 +63,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// LoadConfig reads a file; "": the defaults. What it does not name is as in DefaultConfig; a name that is not known is an
-// error.
+// ConfigFile is where the configuration is looked for unless a file is named.
+const ConfigFile = "/etc/usher/agent.yaml"
+
+// LoadConfig reads a file; "": ConfigFile, if that is there. What it does not name is as in DefaultConfig; a name that is
+// not known is an error.
 func LoadConfig(name string) (Config, error) {
 	var c Config
-	if name != "" {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return Config{}, fmt.Errorf("reading the agent's configuration: %w", err)
-		}
-		if err := yaml.UnmarshalStrict(data, &c); err != nil {
-			return Config{}, fmt.Errorf("reading the agent's configuration %s: %w", name, err)
-		}
+	data, err := os.ReadFile(cmp.Or(name, ConfigFile))
+	if err != nil && (name != "" || !errors.Is(err, fs.ErrNotExist)) {
+		return Config{}, fmt.Errorf("reading the agent's configuration: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return Config{}, fmt.Errorf("reading the agent's configuration %s: %w", cmp.Or(name, ConfigFile), err)
 	}
 	c = c.withDefaults()
 	if wrong := c.Validate(); len(wrong) > 0 {
@@ -89,13 +93,4 @@ func orders() string {
 		names = append(names, string(o))
 	}
 	return strings.Join(names, " or ")
-}
-
-// sortedSignals lists the signals of thresholds once each, in their order.
-func sortedSignals(thresholds []pressure.Threshold) []pressure.Signal {
-	has := map[pressure.Signal]bool{}
-	for _, t := range thresholds {
-		has[t.Signal] = true
-	}
-	return slices.DeleteFunc(pressure.Signals(), func(s pressure.Signal) bool { return !has[s] })
 }

@@ -59,6 +59,9 @@ func (l *ledger) end(o *outcome, now time.Time) {
 		drain.NamespaceTerminating, drain.Unavailable:
 	}
 	delete(l.leaving, uid)
+	if o.answer.Code == drain.Unavailable {
+		return // it may have been carried out: nobody else is taken in its place
+	}
 	if o.action.Kind == pressure.KillLocally && o.local == nil {
 		return // its containers may be started again, and are then like any other's
 	}

@@ -74,7 +74,7 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 	at := stand(sight.node, thresholds, rates, l.idle)
 	l.eyes.until = at.until
 	pressed := at.hard || at.soft || len(l.relief.Breaches) > 0
-	l.agent.metrics.look(why, &sight, thresholds)
+	l.agent.metrics.look(now, why, &sight, thresholds)
 	l.arm(&sight, thresholds)
 	if !synced {
 		return min(l.eyes.due(now), notSynced)
@@ -157,6 +157,7 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 	next := l.eyes.due(in.Now)
 	l.idle++
 	var waits []pressure.Action
+	byPod := map[types.UID][]pressure.Action{}
 	for i := range actions {
 		a := &actions[i]
 		switch a.Kind {
@@ -168,19 +169,22 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 				next = min(next, max(a.For, pressedShortest))
 			}
 		case pressure.Evict, pressure.Request, pressure.Withdraw, pressure.Remove, pressure.KillLocally:
-			l.begin(ctx, a, &in)
+			l.begin(a, &in)
+			byPod[a.Pod.UID] = append(byPod[a.Pod.UID], *a)
 			next = min(next, pressedShortest)
 		}
+	}
+	for _, batch := range byPod {
+		l.agent.carrier.carry(ctx, batch...)
 	}
 	l.waits.report(l.agent.Log, waits)
 	return next
 }
 
-// begin has an action carried out, and keeps what it was decided on.
-func (l *loop) begin(ctx context.Context, a *pressure.Action, in *pressure.ReliefInput) {
+// begin notes what is to be carried out, and keeps what it was decided on.
+func (l *loop) begin(a *pressure.Action, in *pressure.ReliefInput) {
 	l.idle = 0
 	l.ledger.begin(a, in.Now)
-	l.agent.carrier.carry(ctx, *a)
 	took := time.Since(in.Now)
 	l.agent.metrics.decided(a, took)
 	l.agent.Log.Warn(a.Message, "action", string(a.Kind), "pod", a.Pod.Key(), "uid", string(a.Pod.UID), "reason", string(a.Reason), "decidedAfter", took)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.sh/usher/internal/agent/wake"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -59,6 +60,7 @@ type readings struct {
 }
 
 type latest struct {
+	at         time.Time
 	readings   map[pressure.Signal]pressure.Reading // not changed any more
 	thresholds []pressure.Threshold
 }
@@ -96,9 +98,22 @@ func (r *readings) Collect(into chan<- prometheus.Metric) {
 	}
 }
 
-func (m *metrics) look(why string, s *sight, thresholds []pressure.Threshold) {
+func (m *metrics) look(now time.Time, why string, s *sight, thresholds []pressure.Threshold) {
 	m.looks.WithLabelValues(why).Inc()
-	m.readings.latest.Store(&latest{s.node.Readings, thresholds})
+	m.readings.latest.Store(&latest{now, s.node.Readings, thresholds})
+}
+
+// blindAfter is how long the agent may not have looked before it is taken to hang.
+const blindAfter = 3 * wake.Longest
+
+// health answers whether the agent looks at its node.
+func (m *metrics) health(w http.ResponseWriter, _ *http.Request) {
+	last := m.readings.latest.Load()
+	if last == nil || time.Since(last.at) > blindAfter {
+		http.Error(w, fmt.Sprintf("no look at the machine for %s", blindAfter), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 func (m *metrics) conditions(all []corev1.NodeConditionType) {
@@ -143,7 +158,7 @@ func (m *metrics) serve(ctx context.Context, address string) (<-chan error, erro
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/healthz", m.health)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		<-ctx.Done()

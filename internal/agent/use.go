@@ -27,22 +27,31 @@ type census struct {
 
 	version int
 	at      time.Time // of the use
+	use     map[types.UID]*pressure.Usage
 	pods    []pressure.Pod
-	errs    []error
 }
 
-// count returns the pods with what they use, known not longer ago than age. The slice is not changed later.
+// count returns the pods with what they use, known not longer ago than age. The slice is not changed later. A pod that is
+// new is measured at once; that another has changed is no reason to measure all.
 func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
-	_, version, _ := c.residents.list()
-	if version == c.version && now.Sub(c.at) <= age && !c.at.IsZero() {
+	all, version, _ := c.residents.list()
+	measure := c.use == nil || now.Sub(c.at) > age
+	if !measure && version == c.version {
 		return c.pods
 	}
-	all, version, _ := c.residents.list()
-	c.version, c.at, c.errs = version, now, nil
+	known := c.use
+	if measure {
+		c.at, known = now, nil
+	}
+	c.version, c.use = version, make(map[types.UID]*pressure.Usage, len(all))
 	c.pods = make([]pressure.Pod, 0, len(all))
 	for _, r := range all {
 		pod := r.pod
-		pod.Usage = c.use(r, now)
+		usage, ok := known[r.pod.UID]
+		if !ok {
+			usage = c.measure(r, now)
+		}
+		c.use[r.pod.UID], pod.Usage = usage, usage
 		if pod.Governed {
 			pod.OnPressure = c.modes(r)
 		}
@@ -51,11 +60,10 @@ func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
 	return c.pods
 }
 
-// use returns nil where nothing is known. A pod without a cgroup is known to use nothing here.
-func (c *census) use(r *resident, now time.Time) *pressure.Usage {
+// measure returns nil where nothing can be known. A pod without a cgroup is known to use nothing here.
+func (c *census) measure(r *resident, now time.Time) *pressure.Usage {
 	used, err := c.machine.Pod(r.cgroup)
 	if err != nil && !errors.Is(err, machine.ErrNoCgroup) {
-		c.errs = append(c.errs, err)
 		return nil
 	}
 	usage := &pressure.Usage{At: now, Memory: used.Memory.WorkingSet, PIDs: max(used.PIDs, 0)}

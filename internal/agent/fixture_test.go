@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+const mib = 1 << 20
+
+// fakeNode is a machine of 8 GiB with cgroup v2 whose pods may use 1000 MiB together.
+type fakeNode struct {
+	t    *testing.T
+	root string
+	used map[types.UID]int64
+}
+
+func newFakeNode(t *testing.T) *fakeNode {
+	t.Helper()
+	n := &fakeNode{t: t, root: t.TempDir(), used: map[types.UID]int64{}}
+	n.write("proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+	n.write("proc/self/cgroup", "0::/system.slice/usher.service\n")
+	n.write("sys/fs/cgroup/system.slice/usher.service/cgroup.procs", strconv.Itoa(os.Getpid())+"\n")
+	n.write("proc/meminfo", "MemTotal: 8388608 kB\nSwapTotal: 0 kB\n")
+	n.write("proc/sys/kernel/pid_max", "100000\n")
+	n.write("proc/sys/kernel/threads-max", "100000\n")
+	n.write("proc/loadavg", "0 0 0 1/900 1\n")
+	n.write("var/lib/kubelet/config.yaml", "evictionHard: {memory.available: 100Mi}\n")
+	n.write("sys/fs/cgroup/cgroup.controllers", "memory pids\n")
+	n.write("sys/fs/cgroup/memory.stat", "anon 1000000000\nfile 0\ninactive_file 0\n")
+	n.write("sys/fs/cgroup/kubepods/memory.max", strconv.Itoa(1000*mib)+"\n")
+	n.write("sys/fs/cgroup/kubepods/memory.stat", "inactive_file 0\n")
+	n.sum()
+	return n
+}
+
+func (n *fakeNode) write(name, text string) {
+	n.t.Helper()
+	path := filepath.Join(n.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *fakeNode) read(name string) string {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.root, name))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// uses sets what a pod uses, in MiB.
+func (n *fakeNode) uses(uid types.UID, size int64) {
+	n.t.Helper()
+	n.used[uid] = size * mib
+	folder := n.folder(uid)
+	n.write(folder+"/memory.current", strconv.FormatInt(size*mib, 10)+"\n")
+	n.write(folder+"/memory.max", "max\n")
+	n.write(folder+"/memory.stat", fmt.Sprintf("anon %d\ninactive_file 0\n", size*mib))
+	n.write(folder+"/cgroup.procs", "")
+	n.write(folder+"/cgroup.kill", "")
+	n.sum()
+}
+
+func (n *fakeNode) folder(uid types.UID) string {
+	return "sys/fs/cgroup/kubepods/besteffort/pod" + string(uid)
+}
+
+// ends takes a pod's cgroup away.
+func (n *fakeNode) ends(uid types.UID) {
+	n.t.Helper()
+	delete(n.used, uid)
+	if err := os.RemoveAll(filepath.Join(n.root, n.folder(uid))); err != nil {
+		n.t.Fatal(err)
+	}
+	n.sum()
+}
+
+func (n *fakeNode) sum() {
+	n.t.Helper()
+	var all int64
+	for _, used := range n.used {
+		all += used
+	}
+	n.write("sys/fs/cgroup/kubepods/memory.current", strconv.FormatInt(all, 10)+"\n")
+}
+
+// fakeCluster answers as it is told to and notes what it was asked, as "verb pod".
+type fakeCluster struct {
+	mu      sync.Mutex
+	asked   []string
+	shown   []act.NodeSays
+	events  []string
+	answers map[string]drain.Answer       // by "verb pod"; Accepted otherwise
+	then    func(verb string, pod string) // after an accepted act
+}
+
+func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) drain.Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	what := verb + " " + pod.Name
+	c.asked = append(c.asked, strings.TrimSpace(what+" "+detail))
+	if answer, told := c.answers[what]; told {
+		return answer
+	}
+	if c.then != nil {
+		c.then(verb, pod.Name)
+	}
+	return drain.Answer{Code: drain.Accepted}
+}
+
+func (c *fakeCluster) log() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asked)
+}
+
+func (c *fakeCluster) Evict(_ context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+	return c.ask("evict", pod, grace.String())
+}
+
+func (c *fakeCluster) Remove(_ context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+	return c.ask("remove", pod, grace.String())
+}
+
+func (c *fakeCluster) Ask(_ context.Context, pod *snapshot.Pod) drain.Answer {
+	return c.ask("request", pod, "")
+}
+
+func (c *fakeCluster) Withdraw(_ context.Context, pod *snapshot.Pod) drain.Answer {
+	return c.ask("withdraw", pod, "")
+}
+
+func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, reason string) drain.Answer {
+	if reason == "" {
+		return c.ask("mend", pod, "")
+	}
+	return c.ask("break", pod, "")
+}
+
+func (c *fakeCluster) Disrupted(context.Context, *snapshot.Pod, time.Time, string) drain.Answer {
+	return drain.Answer{Code: drain.Accepted}
+}
+
+func (c *fakeCluster) Show(_ context.Context, says act.NodeSays) drain.Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown = append(c.shown, says)
+	return drain.Answer{Code: drain.Accepted}
+}
+
+func (c *fakeCluster) Tell(_ context.Context, e act.Event) drain.Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, e.Reason)
+	return drain.Answer{Code: drain.Accepted}
+}
+
+// world is a node with its agent, in a bubble of time.
+type world struct {
+	*fakeNode
+
+	cluster *fakeCluster
+	agent   *agent
+}
+
+// config is close to the limit of the fake node's pods: soft 200 MiB after 10 s, hard 100 MiB.
+func config(root string) Config {
+	c := Config{HostRoot: root}
+	c.EvictionHard = map[string]string{"memory.available": "100Mi"}
+	c.EvictionSoft = map[string]string{"allocatableMemory.available": "200Mi"}
+	c.EvictionSoftGracePeriod = map[string]string{"allocatableMemory.available": "10s"}
+	c.EvictionPressureTransitionPeriod = metav1.Duration{Duration: 20 * time.Second}
+	return c.withDefaults()
+}
+
+// inWorld runs test beside an agent whose loop runs until test returns.
+func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t)
+		w := &world{fakeNode: n, cluster: &fakeCluster{answers: map[string]drain.Answer{}}}
+		m, err := machine.Open(machine.Options{Root: n.root, HostRoot: n.root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Node: "worker-1", Config: config(n.root), Cluster: w.cluster, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		thresholds, err := o.Config.Thresholds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.agent, err = newAgent(o, m, nil, thresholds); err != nil {
+			t.Fatal(err)
+		}
+		w.agent.policies = newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) { return nil, nil })
+		w.agent.loop.census.modes = w.agent.policies.mode
+		w.agent.records = &records{dir: t.TempDir()}
+		prepare(w)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { w.agent.surveyor.run(ctx) })
+		running.Go(func() { w.agent.shower.run(ctx) })
+		running.Go(func() {
+			if err := w.agent.loop.run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		test(w)
+		stop()
+		running.Wait()
+		synctest.Wait()
+	})
+}
+
+// pod makes one that runs here and uses so many MiB.
+func (w *world) pod(name string, size int64, change ...func(*corev1.Pod)) *corev1.Pod {
+	w.t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBestEffort},
+	}
+	for _, f := range change {
+		f(p)
+	}
+	w.uses(p.UID, size)
+	if err := w.agent.residents.Add(p); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// synced says that all pods were listed.
+func (w *world) synced(all ...*corev1.Pod) {
+	w.t.Helper()
+	objects := make([]any, 0, len(all))
+	for _, p := range all {
+		objects = append(objects, p)
+	}
+	if err := w.agent.residents.Replace(objects, ""); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// gone is what happens when a pod leaves: its memory comes back, and the apiserver knows it no more.
+func (w *world) gone(name string) {
+	w.t.Helper()
+	uid := types.UID("uid-" + name)
+	w.ends(uid)
+	if err := w.agent.residents.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func requesting(memory string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+		p.Status.QOSClass = corev1.PodQOSBurstable
+	}
+}
+
+func governedBy(policy string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.PolicyLabel: policy, "app": policy} }
+}

@@ -1,0 +1,239 @@
+package agent
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/pressure/record"
+)
+
+// pass lets time go by in the bubble.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func same(t *testing.T, w *world, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.cluster.log()); diff != "" {
+		t.Errorf("asked, -want +got:\n%s", diff)
+	}
+}
+
+func TestNothingIsDoneWhereNothingIsShort(t *testing.T) {
+	inWorld(t, func(w *world) { w.synced(w.pod("a", 300)) }, func(w *world) {
+		pass(time.Minute)
+		same(t, w)
+		if len(w.cluster.shown) != 1 || len(w.cluster.shown[0].True) != 0 {
+			t.Errorf("shown %+v; want one word at the start, that there is no pressure", w.cluster.shown)
+		}
+	})
+}
+
+func TestSoftThresholdEvictsInOrderAfterItsGrace(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 100), w.pod("big", 400), w.pod("modest", 350, requesting("400Mi")))
+		w.cluster.then = func(verb, name string) { w.gone(name) }
+	}, func(w *world) {
+		pass(9 * time.Second)
+		same(t, w)
+		pass(3 * time.Second)
+		same(t, w, "evict big 0s")
+		pass(time.Minute)
+		same(t, w, "evict big 0s")
+		if got := w.cluster.events; !slices.Equal(got, []string{"UnderPressure", "EvictedForPressure", "NoPressure"}) {
+			t.Errorf("events %v", got)
+		}
+	})
+}
+
+func TestSoftThresholdPassesOverWhoIsRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 100), w.pod("big", 400), w.pod("middle", 350))
+		w.cluster.then = func(verb, name string) { w.gone(name) }
+		w.cluster.answers["evict big"] = drain.Answer{Code: drain.RefusedByBudget, Message: "its budget is used up"}
+	}, func(w *world) {
+		pass(15 * time.Second)
+		same(t, w, "evict big 0s", "evict middle 0s")
+	})
+}
+
+func TestHardThresholdRemovesOneAndWaits(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
+		w.cluster.then = func(verb, name string) {
+			time.AfterFunc(800*time.Millisecond, func() { w.gone(name) })
+		}
+	}, func(w *world) {
+		pass(500 * time.Millisecond)
+		same(t, w, "remove big 1s")
+		pass(time.Minute)
+		same(t, w, "remove big 1s")
+	})
+}
+
+// TestHardThresholdIsSeenSoon: from 500 MiB above it, the next look comes while it lasts, however fast memory is filled.
+func TestHardThresholdIsSeenSoon(t *testing.T) {
+	inWorld(t, func(w *world) { w.synced(w.pod("a", 100), w.pod("leak", 300)) }, func(w *world) {
+		pass(3*time.Second + 17*time.Millisecond)
+		w.uses("uid-leak", 830)
+		began := time.Now()
+		for len(w.cluster.log()) == 0 {
+			pass(time.Millisecond)
+		}
+		if took := time.Since(began); took > 130*time.Millisecond {
+			t.Errorf("asked %v after %s", w.cluster.log(), took)
+		}
+	})
+}
+
+func TestLooksAreRareWhereMuchIsLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.write("sys/fs/cgroup/kubepods/memory.max", "max\n")
+		w.synced(w.pod("a", 100))
+	}, func(w *world) {
+		pass(10 * time.Second)
+		before := w.looks()
+		pass(time.Minute)
+		if looks := w.looks() - before; looks > 60 {
+			t.Errorf("%d looks in a minute with gigabytes left", looks)
+		}
+	})
+}
+
+// TestLooksBecomeRarerWhereNobodyMayGo: a node may stay short for long, and looking on costs.
+func TestLooksBecomeRarerWhereNobodyMayGo(t *testing.T) {
+	static := func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }
+	inWorld(t, func(w *world) { w.synced(w.pod("static", 950, static)) }, func(w *world) {
+		pass(20 * time.Second)
+		before := w.looks()
+		pass(time.Minute)
+		if looks := w.looks() - before; looks > 120 {
+			t.Errorf("%d looks in a minute, want one or two a second", looks)
+		}
+		same(t, w)
+	})
+}
+
+func (w *world) looks() int {
+	families, err := w.agent.metrics.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	total := 0.0
+	for _, f := range families {
+		if f.GetName() == "usher_agent_looks_total" {
+			for _, m := range f.GetMetric() {
+				total += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(total)
+}
+
+func TestKillsOnTheNodeWhileTheApiserverIsAway(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
+		w.agent.reach.heard(os.ErrDeadlineExceeded)
+	}, func(w *world) {
+		pass(200 * time.Millisecond)
+		same(t, w)
+		if got := w.read(w.folder("uid-big") + "/cgroup.kill"); got != "1" {
+			t.Errorf("big was not killed: %q", got)
+		}
+		for _, other := range []string{"small", "middle"} {
+			if got := w.read(w.folder("uid-"+"small") + "/cgroup.kill"); got != "" {
+				t.Errorf("%s was killed as well", other)
+			}
+		}
+	})
+}
+
+// TestAnAnswerThatNeverCameMeansAway: the pod may be on its way for all that is known, so it is waited for; then it is
+// killed, and no other in its place.
+func TestAnAnswerThatNeverCameMeansAway(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
+		w.cluster.answers["remove big"] = drain.Answer{Code: drain.Unavailable, Message: "timeout"}
+	}, func(w *world) {
+		pass(time.Second)
+		if w.agent.reach.reachable() {
+			t.Error("the apiserver counts as reachable")
+		}
+		same(t, w, "remove big 1s")
+		pass(15 * time.Second)
+		same(t, w, "remove big 1s")
+		for name, want := range map[types.UID]string{"small": "", "big": "1", "middle": ""} {
+			if got := w.read(w.folder("uid-"+name) + "/cgroup.kill"); got != want {
+				t.Errorf("%s: cgroup.kill holds %q, want %q", name, got, want)
+			}
+		}
+	})
+}
+
+func TestAPodThatIsLeavingIsWaitedFor(t *testing.T) {
+	leaving := func(p *corev1.Pod) {
+		grace := int64(5)
+		p.DeletionTimestamp = new(p.CreationTimestamp)
+		p.DeletionTimestamp.Time = time.Now().Add(5 * time.Second)
+		p.DeletionGracePeriodSeconds = &grace
+	}
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 200), w.pod("going", 400, leaving), w.pod("middle", 320))
+	}, func(w *world) {
+		pass(4 * time.Second)
+		same(t, w)
+	})
+}
+
+// TestRecordSaysWhyAPodWent: what was decided on can be explained later.
+func TestRecordSaysWhyAPodWent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
+		w.cluster.then = func(verb, name string) { w.gone(name) }
+	}, func(w *world) {
+		pass(time.Second)
+		files, err := os.ReadDir(w.agent.records.dir)
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%d records, %v", len(files), err)
+		}
+		text, err := os.ReadFile(w.agent.records.dir + "/" + files[0].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := record.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Node.Name != "worker-1" || len(r.Pods) != 3 || r.ConfigFrom != record.FromAgent || len(r.Notes) != 1 {
+			t.Errorf("the record is %s", text)
+		}
+	})
+}
+
+func TestGovernedPodsAreAskedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("member", 920, governedBy("db")))
+		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
+	}, func(w *world) {
+		pass(time.Second)
+		same(t, w, "request member", "evict member 0s")
+	})
+}
+
+func TestRequestsOfAnEarlierLifeAreTakenBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("member", 100, governedBy("db")), w.pod("other", 100))
+	}, func(w *world) {
+		pass(time.Minute)
+		same(t, w, "withdraw member")
+	})
+}
