@@ -16,6 +16,8 @@ func TestWhatIsAllowedLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sim := arangosim.New(arangosim.Config{Agents: 3, DBServers: 4, Coordinators: 2, Secret: testSecret})
 		sim.AddCollection("c", 2, []string{prmrA, prmrB}, []string{prmrB, prmrC}, []string{"PRMR-d", prmrA})
+		sim.AddCollection("d", 2, []string{prmrA, prmrB}, []string{prmrB, prmrC}, []string{"PRMR-d", prmrA})
+		sim.Set("Plan/Collections/_system/d/distributeShardsLike", "c")
 		sim.AddCollection("one", 1, []string{prmrC})
 		b := newBench(t, sim)
 		for range rapid.IntRange(1, 60).Draw(rt, "events") {
@@ -66,7 +68,7 @@ func happen(rt *rapid.T, b *bench) {
 	case 0, 1, 2, 3:
 		b.ticks(rapid.IntRange(1, 5).Draw(rt, "ticks"))
 	case 4:
-		for _, shard := range []string{"_system/c/sc0", "_system/c/sc1", "_system/c/sc2", "_system/one/sone0"} {
+		for _, shard := range []string{"_system/c/sc0", "_system/c/sc1", "_system/c/sc2", "_system/d/sd0", "_system/one/sone0"} {
 			sim.Write(shard)
 		}
 	case 5, 6:

@@ -23,8 +23,11 @@ func statelessCases() []numbered {
 		{name: "1 image-ID pod, API down", sim: plain, role: "image-id", member: "whatever", arrange: down},
 		{name: "2 coordinator, agency down", sim: plain, role: "coordinator", member: "CRDN-a", arrange: down},
 		{name: "1 image-ID pod, another one leaves", sim: plain, role: "image-id", member: "whatever", given: othersLeave},
+		{name: "2 coordinator, others leave", sim: plain, role: "coordinator", member: "CRDN-a", given: othersLeave},
 		{name: "4 syncmaster", sim: plain, role: "syncmaster", member: "x"},
+		{name: "4 syncmaster, others leave", sim: plain, role: "syncmaster", member: "x", given: othersLeave},
 		{name: "5 syncworker", sim: plain, role: "syncworker", member: "x", arrange: down},
+		{name: "5 syncworker, others leave", sim: plain, role: "syncworker", member: "x", given: othersLeave},
 	})
 }
 
