@@ -38,6 +38,9 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 			r.seen = append(r.seen, peer.Name)
 		}
 	}
+	if w.hidden(replica, r.pod) {
+		r.excuse = "nothing has told " + replica.name + " that a policy claims it"
+	}
 	task := fmt.Sprintf("#a%d %s: ", w.admissions, r)
 	w.note("apiserver asks %s: %s (#a%d)", replica.name, r, w.admissions)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -54,6 +57,19 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 	case <-ctx.Done():
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "leave.usher.sh": context deadline exceeded`))
 	}
+}
+
+// hidden reports whether a pod has no label yet that says that it is governed, and its policies have not come to a replica.
+func (w *world) hidden(r *replica, name string) bool {
+	if pod := w.store.pod(name); pod == nil || pod.Labels[v1alpha1.PolicyLabel] != "" {
+		return false
+	}
+	for _, policy := range cached[*v1alpha1.EvictionPolicy](r, policies) {
+		if newest := w.policy(policy.Name); newest != nil && newest.UID == policy.UID && newest.Generation == policy.Generation {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) anyReplica() *replica {

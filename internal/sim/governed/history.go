@@ -40,11 +40,11 @@ func Run(seed uint64) Result {
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
 		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{},
-		regime: newRegime(), safety: safety{needed: map[string]needed{}, let: map[string]string{}},
+		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}},
 	}
 	w.store = newStore(time.Now)
-	w.drawOdds()
-	w.note("seed %d: %+v", seed, w.odds)
+	w.drawTheme()
+	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
 	if err := w.open_(); err != nil {
 		w.fail("SIMULATOR", "%v", err)
 	}
@@ -58,11 +58,13 @@ func Run(seed uint64) Result {
 		w.conclude()
 	}
 	w.close(cancel)
+	synctest.Wait()
+	close(w.jobs)
 	return Result{seed, w.failures, w.trace}
 }
 
 func (w *world) open_() error {
-	w.site = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newDepot}[w.dice.IntN(5)](w)
+	w.site = w.theme.sites[w.dice.IntN(len(w.theme.sites))](w)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
 	if err := w.store.create(ns); err != nil {
 		return err

@@ -24,17 +24,16 @@ type person struct {
 
 // invite brings the people of a history.
 func (w *world) invite() {
-	members := w.site.members()
+	members := slices.DeleteFunc(slices.Clone(w.site.members()), func(m planned) bool { return !w.theme.fits(m.role) })
 	w.focus = members[w.dice.IntN(len(members))].role
-	trades := []func(*person){(*person).kubectl, (*person).kubectl, (*person).request, (*person).request, (*person).deleter, (*person).tainter, (*person).asker, (*person).roller}
 	for n := range 2 + w.dice.IntN(4) {
 		p := &person{world: w, dice: rand.New(rand.NewPCG(w.seed, uint64(100+n)))}
-		trade := w.dice.IntN(len(trades))
-		if trade == len(trades)-1 && w.odds.excused == 0 {
-			trade = 0
+		trade := w.theme.trades[w.dice.IntN(len(w.theme.trades))]
+		if trade.name == rolls.name && w.odds.excused == 0 {
+			trade = drains
 		}
-		p.name = fmt.Sprintf("%s%d", []string{"kubectl", "kubectl", "requester", "requester", "deleter", "tainter", "asker", "roller"}[trade], n)
-		w.spawn(func() { trades[trade](p) })
+		p.name = fmt.Sprintf("%s%d", trade.name, n)
+		w.spawn(func() { trade.does(p) })
 	}
 }
 
@@ -138,6 +137,14 @@ func (p *person) roller() {
 		if !p.rest(10, 60) {
 			return
 		}
+	}
+}
+
+// shutdown is a machine that goes down with its kubelet's word: admission is not asked about that.
+func (p *person) shutdown() {
+	for p.rest(5, 60) {
+		name := p.some()
+		p.try(func() *removal { return &removal{user: kubelet + name, pod: name, delete: true} }, 1)
 	}
 }
 

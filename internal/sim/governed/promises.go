@@ -3,10 +3,12 @@ package governed
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
@@ -35,6 +37,37 @@ func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 	if refused > 0 {
 		w.fail("FIRES", "%s is evicted although all who asked for it were refused, and the policy that refused them is gone", pod.Name)
 	}
+}
+
+// checkPermit: whom a verdict lets through was written down before as one that leaves, or the next one would be let through
+// on the same evidence. Permits end by the apiserver's clock, by which all replicas go, but not where clocks jump here.
+func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
+	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) {
+		return
+	}
+	w.fail("PERMIT", "%s may take %s away, and no policy's status says that it leaves", r.user, pod.Name)
+}
+
+// noted reports whether a policy's status says that a pod leaves.
+func (w *world) noted(uid types.UID) bool {
+	for _, policy := range list[*v1alpha1.EvictionPolicy](w.store, policies) {
+		for i := range policy.Status.Leaving {
+			if policy.Status.Leaving[i].UID == uid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asksRules reports whether members of a role may not always go.
+func (w *world) asksRules(name string) bool {
+	for _, role := range slices.Concat(w.site.spec(false).Roles, roles) {
+		if role.Name == name {
+			return len(role.Evict.Rules) > 0
+		}
+	}
+	return true
 }
 
 // careful hands facts to a replica's webhook, and looks whether the evidence among them is of the system that the policy

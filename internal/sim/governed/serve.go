@@ -3,6 +3,7 @@ package governed
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,8 +98,14 @@ func (w *world) serve(r *removal) error {
 	return w.carryOut(r)
 }
 
-// guarded is the webhook's scope: evictions by the namespace's label, deletions by the pod's.
+// kubelet begins the names of users that are kubelets.
+const kubelet = "system:node:"
+
+// guarded is the webhook's scope: evictions by the namespace's label, deletions by the pod's, and none that a kubelet sends.
 func (w *world) guarded(r *removal, pod *corev1.Pod) bool {
+	if strings.HasPrefix(r.user, kubelet) {
+		return false
+	}
 	if r.delete {
 		_, labelled := pod.Labels[v1alpha1.PolicyLabel]
 		return labelled
@@ -138,6 +145,7 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 		return
 	}
 	w.safety.letGo(w, r, pod)
+	w.checkPermit(r, pod)
 	c := ours
 	if r.excuse != "" {
 		c = accident
@@ -145,7 +153,7 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 	switch {
 	case grace > 0:
 		w.begins(pod)
-	case r.excuse != "":
+	case r.excuse != "" && !w.noted(pod.UID):
 		w.lives_[pod.Name] = missing
 		w.site.stop(pod.Name)
 		w.store.drop(pods, keyOf(pod))

@@ -32,10 +32,14 @@ const (
 	stagingSecret = "staging"
 )
 
-func newArango(w *world) site {
+func newArango(w *world) site { return newDeployment(w, w.dice.IntN(4) == 0) }
+
+func newCluster(w *world) site { return newDeployment(w, false) }
+
+func newDeployment(w *world, failover bool) site {
 	a := &arango{world: w, id: map[string]string{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	config := arangosim.Config{Agents: []int{3, 3, 5}[w.dice.IntN(3)], Secret: arangoSecret, KeepJobs: 600}
-	if w.dice.IntN(4) == 0 {
+	if failover {
 		config.Singles = 2 + w.dice.IntN(2)
 	} else {
 		config.DBServers, config.Coordinators = 2+w.dice.IntN(3), 2

@@ -30,7 +30,7 @@ func newDepot(w *world) site {
 	for n := range keepers {
 		d.plan = append(d.plan, planned{fmt.Sprintf("keeper-%d", n), "keeper", true})
 	}
-	for n := range 3 {
+	for n := range 2 + w.dice.IntN(2) {
 		d.plan = append(d.plan, planned{fmt.Sprintf("router-%d", n), "router", false})
 	}
 	d.here, d.staging = newShelves(d.plan, keepers), newShelves(d.plan, keepers)

@@ -5,44 +5,6 @@ import (
 	"time"
 )
 
-// odds are drawn once for a history, so that some are quiet in a respect and others are not.
-type odds struct {
-	haste      int // how much time passes compared with what happens
-	long       int // of pauses that are long, in a hundred
-	delivery   int // how fast watches are
-	slow       int // of a thousand calls: answers that are late
-	lost       int // and such as are lost
-	late       int
-	accidents  int // how often people and machines break something
-	kills      int // how often replicas die
-	leaders    int // how often the lead changes
-	jumps      int // how often clocks jump
-	owners     int // how often policies are edited
-	excused    int // how often pods are deleted that Usher does not keep
-	unlabelled int // of a hundred pods that come back, those that the webhook has missed
-	wiped      int // of a hundred disposable members, those whose disk stays behind
-	linger     int // seconds that a process may take to end
-	abrupt     int // 1: pods are given no time to end
-	force      int // of a hundred removals, those with a grace period of 0
-	budgets    int // how often a budget refuses what Usher let through
-	hangs      int // how often watches hang, for minutes
-	reorder    int // of a hundred deliveries, those that come twice or before their turn
-	edits      int // how often policies are made to speak of something else
-	failing    int // how often moves of data fail
-}
-
-func (w *world) drawOdds() {
-	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
-	w.odds = odds{
-		haste: draw(0, 0, 1, 3), long: draw(0, 1, 4), delivery: draw(1, 3, 8),
-		slow: draw(0, 50, 200, 400), lost: draw(0, 0, 10, 50), late: draw(0, 0, 10, 30),
-		accidents: draw(0, 0, 1, 1, 3), kills: draw(0, 0, 1, 2), leaders: draw(0, 0, 1), jumps: draw(0, 0, 0, 1),
-		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
-		linger: draw(0, 0, 20, 60), abrupt: draw(0, 0, 0, 0, 0, 0, 0, 1), force: draw(0, 0, 20, 60), budgets: draw(0, 0, 0, 1, 2),
-		hangs: draw(0, 0, 0, 1), reorder: draw(0, 0, 10), edits: draw(0, 0, 0, 1, 2), failing: draw(0, 0, 1, 3),
-	}
-}
-
 // rarely divides the weight of what happens seldom.
 const rarely = 12
 
@@ -69,7 +31,7 @@ func (w *world) trouble() []option {
 	add(4*w.odds.edits, w.edit)
 	add(2*w.odds.excused, w.breakGlass)
 	add(4*w.odds.budgets, w.tighten)
-	add(3*w.odds.hangs, w.hang)
+	add(3*w.odds.hangs, func() { w.hang([]kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]) })
 	add(4*w.odds.failing, func() {
 		if what := w.site.fail(w.dice); what != "" {
 			w.note("system: %s", what)
@@ -84,10 +46,10 @@ func (w *world) somePod() planned {
 	return all[w.dice.IntN(len(all))]
 }
 
-// crash ends a process. Most of the time one that is down already keeps others from following.
+// crash ends a process: mostly one that can be missed, so that the others cannot be.
 func (w *world) crash() {
 	p := w.somePod()
-	if len(w.crashed) > 0 && w.dice.IntN(4) > 0 || w.lives_[p.pod] != runs || w.store.pod(p.pod) == nil {
+	if p.role != w.focus && w.dice.IntN(2) == 0 || w.wouldLose(p.pod) != "" && w.dice.IntN(4) > 0 || w.lives_[p.pod] != runs || w.store.pod(p.pod) == nil {
 		return
 	}
 	w.note("machine: the process of %s crashes", p.pod)
@@ -191,8 +153,8 @@ func (w *world) jump() {
 		return
 	}
 	r := alive[w.dice.IntN(len(alive))]
-	by := []time.Duration{0, time.Second, 8 * time.Second, time.Minute, 5 * time.Minute, -time.Second, -8 * time.Second, -time.Minute, -5 * time.Minute}
-	r.ahead = by[w.dice.IntN(len(by))]
+	by := []time.Duration{-r.ahead, time.Second, 8 * time.Second, time.Minute, 5 * time.Minute, -time.Second, -8 * time.Second, -8 * time.Second, -8 * time.Second, -time.Minute, -5 * time.Minute}
+	r.ahead += by[w.dice.IntN(len(by))]
 	w.note("the clock of %s is %s ahead", r.name, r.ahead)
 }
 
@@ -203,12 +165,12 @@ func (w *world) tighten() {
 }
 
 // hang stops one watch of a replica for a while, as a connection does whose end nobody has noticed.
-func (w *world) hang() {
+func (w *world) hang(k kind) {
 	alive := w.alive()
 	if len(alive) == 0 {
 		return
 	}
-	r, k := alive[w.dice.IntN(len(alive))], []kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]
+	r := alive[w.dice.IntN(len(alive))]
 	until := time.Now().Add(time.Duration(20+w.dice.IntN(280)) * time.Second)
 	r.cache.hang(k, until)
 	w.note("%s sees no %s before %.0f", r.name, k, until.Sub(w.begun).Seconds())

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -100,9 +101,7 @@ func (r *replica) wake(e event) {
 	case *v1alpha1.EvictionPolicy:
 		r.enqueue("policy", object.Name)
 		r.enqueue("labels", namespace)
-		for _, request := range cached[*api.EvictionRequest](r, requests) {
-			r.enqueue("responder", podName(request))
-		}
+		r.wakeWanted()
 	case *api.EvictionRequest:
 		r.wakePolicies()
 		r.enqueue("evictionrequest", object.Name)
@@ -129,11 +128,18 @@ func (r *replica) wakeForPod(e event, pod *corev1.Pod) {
 	}
 	r.wakePolicies()
 	r.wakeEvictions(pod.Name, "imperative-eviction")
-	if ends := e.after == nil || before != nil && (before.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil); ends && labelled {
+	if labelled && (before == nil || e.after == nil || !governed.SamePod(before, pod)) {
 		r.enqueue("responder", pod.Name)
+		r.wakeWanted()
 	}
 	if e.after == nil {
 		r.wakeEvictions(pod.Name, "eviction")
+	}
+}
+
+func (r *replica) wakeWanted() {
+	for _, request := range cached[*api.EvictionRequest](r, requests) {
+		r.enqueue("responder", podName(request))
 	}
 }
 

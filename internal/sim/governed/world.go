@@ -22,18 +22,20 @@ const namespace = "db"
 // world is a history in the making. But for the gate, the trace and the queues, which goroutines write when they end, only
 // the scheduler changes it while nobody else runs, or a call while it has its effect.
 type world struct {
-	ctx  context.Context //nolint:containedctx // the life of the world
-	seed uint64
-	dice *rand.Rand
-	odds odds
+	ctx   context.Context //nolint:containedctx // the life of the world
+	seed  uint64
+	dice  *rand.Rand
+	theme theme
+	odds  odds
 
 	store    *store
 	site     site
 	replicas []*replica
 	lives    int
 	tasks    int
-	calm     bool // nothing goes wrong any more
-	givenUp  bool // Usher said that it leaves something behind
+	jobs     chan func() // for goroutines that are there already
+	calm     bool        // nothing goes wrong any more
+	givenUp  bool        // Usher said that it leaves something behind
 	safety   safety
 	lives_   map[string]life
 	crashed  map[string]bool
@@ -80,16 +82,29 @@ func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, strings.TrimRight(line, " "))
 }
 
-// spawn runs a task. A panic of Usher's is a failure of the history, not of the simulator.
+// spawn runs a task, in a goroutine that has nothing to do if there is one: its stack has grown already.
 func (w *world) spawn(f func()) {
-	go func() {
-		defer func() {
-			if fault := recover(); fault != nil {
-				w.fail("PANIC", "%v\n%s", fault, debug.Stack())
-			}
-		}()
-		f()
+	select {
+	case w.jobs <- f:
+	default:
+		go w.work(f)
+	}
+}
+
+func (w *world) work(f func()) {
+	for ok := true; ok; f, ok = <-w.jobs {
+		w.guard(f)
+	}
+}
+
+// guard makes a panic of Usher's a failure of the history, not of the simulator.
+func (w *world) guard(f func()) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			w.fail("PANIC", "%v\n%s", fault, debug.Stack())
+		}
 	}()
+	f()
 }
 
 // option is something that may happen next.
