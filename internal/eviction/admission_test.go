@@ -234,6 +234,28 @@ func TestPermit(t *testing.T) {
 	}
 }
 
+// Members without state may leave together, but not all on the same facts: a rule that speaks of the others sees them.
+func TestRulesWithoutALimit(t *testing.T) {
+	spec := toySpec()
+	role := toyRoles()[1]
+	role.Evict.Rules = []v1alpha1.Rule{{Name: "alone", Reason: "NotAlone", Expression: "leaving.size() < 1", Message: "{{leaving}} on the way"}}
+	spec.Roles = []v1alpha1.Role{role}
+	in := wish(t)
+	in.Pod = toyPod("r1", "router")
+	in.Policies[0].Policy = compiled(t, spec)
+	in.Evidence.Members["m-r1"], in.Evidence.Members["m-r0"] = Facts{}, Facts{}
+	first := Admit(in)
+	if !first.Allow || len(first.Actions) != 1 || first.Actions[0].Kind != Permit {
+		t.Fatalf("the first is let through with %+v", first.Actions)
+	}
+	in.Pod = toyPod("r0", "router")
+	in.Policies[0].Status = first.Actions[0].Status
+	in.Evidence.Epoch = in.Policies[0].Status.Epoch
+	if second := Admit(in); second.Allow {
+		t.Errorf("the second is let through on the same facts: %+v", second.Verdict)
+	}
+}
+
 // Whoever removes a pod by force and may: the member counts for as long as its process may run.
 func TestPermitOfForcedRemoval(t *testing.T) {
 	const sa = "system:serviceaccount:kube-system:"

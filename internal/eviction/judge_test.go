@@ -53,6 +53,24 @@ func TestJudge(t *testing.T) {
 			},
 			answer: Blocked, want: []string{AnotherIsLeaving},
 		},
+		"one left as another role's, and is this one's now": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "router", noon)}
+			},
+			answer: Blocked, want: []string{AnotherIsLeaving},
+		},
+		"one left as this role's, and is another's now": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("r0", "store", noon)}
+			},
+			answer: Blocked, want: []string{AnotherIsLeaving},
+		},
+		"one of another role left": {
+			given: func(in *Input) {
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("r0", "router", noon)}
+			},
+			answer: Allowed,
+		},
 		"one left whose pod nobody sees, under a role that there is no more": {
 			given: func(in *Input) {
 				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s9", "disk", noon)}
