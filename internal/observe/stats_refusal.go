@@ -38,8 +38,10 @@ func kubeletRefusal(node *corev1.Node, err error) error {
 	switch code := codeOf(err); {
 	case code == http.StatusForbidden && fromKubelet == "":
 		return fmt.Errorf("%s: you may not get nodes/proxy, which is what reading its /stats/summary through the apiserver needs: %s: %w", about, howToSeePressure(err), err)
-	case code == http.StatusForbidden, code == http.StatusUnauthorized:
+	case code == http.StatusUnauthorized, strings.HasPrefix(fromKubelet, "Forbidden (user="):
 		return fmt.Errorf("%s: it does not let the apiserver read nodes/stats: give the apiserver's own user the cluster role system:kubelet-api-admin: %w", about, said(err))
+	case code == http.StatusForbidden:
+		return fmt.Errorf("%s: something between the apiserver and it refused%s: %w", about, readiness(node), said(err))
 	case code == http.StatusNotFound:
 		// Not wrapped: it is not the node that was not found.
 		return fmt.Errorf("%s: nothing serves /stats/summary there, so it is no real kubelet: %s", about, said(err).Error())

@@ -135,6 +135,7 @@ func TestReadNodeUseSaysWhoRefuses(t *testing.T) {
 		{"kubelet refuses the apiserver", summaryPath, servedText(403, "Forbidden (user=apiserver, verb=get, resource=nodes, subresource(s)=[stats])\n"),
 			[]string{"does not let the apiserver read nodes/stats", "system:kubelet-api-admin", "Forbidden (user=apiserver, verb=get, resource=nodes, subresource(s)=[stats]) (code 403)"}},
 		{"kubelet knows no such user", summaryPath, servedText(401, "Unauthorized"), []string{"does not let the apiserver read nodes/stats"}},
+		{"something on the way refuses", summaryPath, servedText(403, "denied destination"), []string{"something between the apiserver and it refused (the node has not been ready", "denied destination (code 403)"}},
 		{"no kubelet", summaryPath, servedText(404, "404 page not found\n"), []string{"no real kubelet: 404 page not found (code 404)"}},
 		{"nobody listens", summaryPath, servedStatus(503, metav1.StatusReasonServiceUnavailable, "error trying to reach service: dial tcp 10.0.0.1:10250: connect: connection refused"),
 			[]string{"the apiserver cannot reach it", "not been ready since 2026-11-21 08:00:00 UTC: Kubelet stopped posting node status.", "connection refused"}},
