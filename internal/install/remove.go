@@ -19,17 +19,19 @@ import (
 )
 
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
-// with dryRun. Webhooks go first, so that nothing is refused when nobody answers any more; the manager goes after the
-// policies, because it undoes what it has prepared for them.
+// with dryRun. Webhooks go first, so that nothing is refused when nobody answers any more. Requests go before the policies,
+// because those that a policy has held back would be carried out without it. The manager goes after the policies, because
+// it undoes what it has prepared for them.
 func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {
 	r := remover{c, dryRun}
 	steps := []func() error{
 		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
+		func() error { return r.requests(ctx) },
 		func() error { return r.policies(ctx) },
 		func() error { return r.manager(ctx, objects) },
 		func() error { return r.unlabel(ctx, "Pod", v1alpha1.PolicyLabel) },
 		func() error { return r.unlabel(ctx, "Namespace", v1alpha1.GovernedLabel) },
-		func() error { return r.requests(ctx) },
+		func() error { return r.bindings(ctx) },
 		func() error { return r.rest(ctx, objects, namespace) },
 	}
 	for _, step := range steps {
@@ -87,50 +89,6 @@ func (r remover) say(what string) {
 	fmt.Fprintf(r.Out, "%s %s\n", what, verb)
 }
 
-// policies removes all policies and waits until the manager has undone what it had prepared for them. What it does not
-// undo in time is named: somebody has to look after it.
-func (r remover) policies(ctx context.Context) error {
-	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("EvictionPolicy"))
-	if err != nil {
-		return err
-	}
-	if err := r.deleteAll(ctx, all); err != nil || r.dryRun {
-		return err
-	}
-	patient, cancel := context.WithTimeoutCause(ctx, r.UndoPatience, fmt.Errorf("not within %s", r.UndoPatience))
-	defer cancel()
-	for _, policy := range all {
-		err := r.wait(patient, policy, func(now *unstructured.Unstructured) (bool, string) {
-			return now == nil, "waiting until the manager has undone its preparations"
-		})
-		if err == nil {
-			continue
-		}
-		if patient.Err() == nil || ctx.Err() != nil {
-			return err
-		}
-		if err := r.abandon(ctx, policy); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// abandon lets a policy go whose preparations nobody undoes.
-func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured) error {
-	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
-	for _, each := range begun {
-		if fields, ok := each.(map[string]any); ok {
-			fmt.Fprintf(r.Out, "%s: not undone: %v of member %v; undo it in the system itself\n", Ref(policy), fields["name"], fields["member"])
-		}
-	}
-	err := r.Client.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing %s: %w", Ref(policy), err)
-	}
-	return nil
-}
-
 // manager removes what runs, and waits until it does not any more: it would write again what is removed next.
 func (r remover) manager(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range pick(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" }) {
@@ -171,18 +129,16 @@ func (r remover) unlabel(ctx context.Context, kind, label string) error {
 	return nil
 }
 
-// requesters are the domains of those who ask for evictions in Usher's name.
-var requesters = []string{"requester.usher.sh/", "drain.usher.sh/"}
-
-// requests removes what Usher has asked for with the cluster's own API; our own copy of it goes as a whole.
-func (r remover) requests(ctx context.Context) error {
-	all, err := r.list(ctx, schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"})
+// bindings removes what namespaces have granted to the manager, which Usher did not write but would leave pointing nowhere.
+func (r remover) bindings(ctx context.Context) error {
+	all, err := r.list(ctx, schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"})
 	if err != nil {
 		return err
 	}
 	return r.deleteAll(ctx, pick(all, func(o *unstructured.Unstructured) bool {
-		by, _, _ := unstructured.NestedString(o.Object, "spec", "requester")
-		return slices.ContainsFunc(requesters, func(domain string) bool { return strings.HasPrefix(by, domain) })
+		kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind")
+		name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		return kind == "ClusterRole" && name == "usher-secrets"
 	}))
 }
 

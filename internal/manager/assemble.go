@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,7 +20,6 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/all"
 	"usher.sh/usher/internal/webhook"
 )
@@ -75,10 +73,8 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	book.Own = o.Namespace
 	news := &governed.News{}
 	keeper := evidence.New(evidence.Config{
-		Kind: all.Kind,
-		Secret: func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error) {
-			return clientset.CoreV1().Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-		},
+		Kind:     all.Kind,
+		Secret:   secrets{clientset, self}.read,
 		Members:  book.Members,
 		Now:      o.Clock.Now,
 		Loopback: o.Loopback,

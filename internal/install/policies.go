@@ -1,0 +1,114 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+)
+
+// requesters are the domains of those who ask for evictions in Usher's name.
+var requesters = []string{"requester.usher.sh/", "drain.usher.sh/"}
+
+// requests removes what Usher has asked for, and what anybody has with Usher's own copy of the API, which goes as a whole.
+func (r remover) requests(ctx context.Context) error {
+	for _, group := range []string{"lifecycle.k8s.io", lifecycleGroup} {
+		all, err := r.list(ctx, schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "EvictionRequest"})
+		if err != nil {
+			return err
+		}
+		if err := r.deleteAll(ctx, pick(all, func(o *unstructured.Unstructured) bool { return group == lifecycleGroup || byUsher(o) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func byUsher(request *unstructured.Unstructured) bool {
+	by, _, _ := unstructured.NestedString(request.Object, "spec", "requester")
+	return slices.ContainsFunc(requesters, func(domain string) bool { return strings.HasPrefix(by, domain) })
+}
+
+// policies removes all policies and waits until the manager has undone what it had prepared for them. What it does not
+// undo in time is named: somebody has to look after it.
+func (r remover) policies(ctx context.Context) error {
+	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("EvictionPolicy"))
+	if err != nil {
+		return err
+	}
+	if err := r.deleteAll(ctx, all); err != nil || r.dryRun {
+		return err
+	}
+	patient, cancel := context.WithTimeoutCause(ctx, r.UndoPatience, fmt.Errorf("not within %s", r.UndoPatience))
+	defer cancel()
+	for _, policy := range all {
+		err := r.wait(patient, policy, func(now *unstructured.Unstructured) (bool, string) {
+			return now == nil, "waiting until the manager has undone its preparations"
+		})
+		if err == nil {
+			continue
+		}
+		if patient.Err() == nil || ctx.Err() != nil {
+			return err
+		}
+		if err := r.abandon(ctx, policy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon lets a policy go whose preparations nobody undoes. What others hold it for is theirs, and is named.
+func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured) error {
+	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
+	for _, each := range begun {
+		if fields, ok := each.(map[string]any); ok {
+			fmt.Fprintf(r.Out, "%s: not undone: %v of member %v; undo it in the system itself\n", Ref(policy), fields["name"], fields["member"])
+		}
+	}
+	for {
+		now, err := r.now(ctx, policy)
+		if err != nil || now == nil {
+			return err
+		}
+		foreign := slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == act.UndoFinalizer })
+		if len(foreign) > 0 {
+			fmt.Fprintf(r.Out, "%s: stays until %s is taken off by whom it belongs to\n", Ref(policy), strings.Join(foreign, ", "))
+		}
+		if err := r.setFinalizers(ctx, now, foreign); !apierrors.IsConflict(err) {
+			return client.IgnoreNotFound(err)
+		}
+	}
+}
+
+// finalized is a patch of who holds an object; null for nobody.
+type finalized struct {
+	Metadata struct {
+		ResourceVersion string   `json:"resourceVersion"`
+		Finalizers      []string `json:"finalizers"`
+	} `json:"metadata"`
+}
+
+// setFinalizers insists on the version of the object that was read: another may just have put its own there.
+func (r remover) setFinalizers(ctx context.Context, object *unstructured.Unstructured, finalizers []string) error {
+	var held finalized
+	held.Metadata.ResourceVersion, held.Metadata.Finalizers = object.GetResourceVersion(), finalizers
+	patch, err := json.Marshal(held)
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", Ref(object), err)
+	}
+	if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("removing %s: %w", Ref(object), err)
+	}
+	return nil
+}

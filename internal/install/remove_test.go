@@ -1,0 +1,128 @@
+package install
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/act"
+)
+
+var (
+	policyKind  = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "EvictionPolicy"}
+	requestKind = schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"}
+	ownRequest  = schema.GroupVersionKind{Group: lifecycleGroup, Version: "v1alpha1", Kind: "EvictionRequest"}
+	bindingKind = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}
+)
+
+func newObject(kind schema.GroupVersionKind, name string, fields map[string]string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	o.SetNamespace("prod")
+	o.SetName(name)
+	for path, value := range fields {
+		_ = unstructured.SetNestedField(o.Object, value, strings.Split(path, ".")...)
+	}
+	return o
+}
+
+// removing is a remover over a store that notes what is deleted, and what happens to finalizers.
+func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) (remover, *[]string, *strings.Builder) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind} {
+		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		list := kind
+		list.Kind += "List"
+		scheme.AddKnownTypeWithName(list, &unstructured.UnstructuredList{})
+	}
+	deleted := &[]string{}
+	faults.Delete = func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+		*deleted = append(*deleted, o.GetName())
+		return c.Delete(ctx, o, options...)
+	}
+	faults.Watch = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+		w, err := c.Watch(ctx, list, options...)
+		if err == nil {
+			context.AfterFunc(ctx, w.Stop) // as a connection would end
+		}
+		return w, err
+	}
+	out := &strings.Builder{}
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+		WithIndex(newObject(policyKind, "", nil), "metadata.name", byName).Build()
+	return remover{Cluster: Cluster{Client: store, Out: out, UndoPatience: 100 * time.Millisecond}}, deleted, out
+}
+
+func TestRequestsThatAreRemoved(t *testing.T) {
+	by := func(kind schema.GroupVersionKind, name, requester string) client.Object {
+		return newObject(kind, name, map[string]string{"spec.requester": requester})
+	}
+	r, deleted, _ := removing(t, interceptor.Funcs{},
+		by(requestKind, "refused", "requester.usher.sh/jane"), by(requestKind, "drained", "drain.usher.sh/n1"), by(requestKind, "theirs", "karpenter.sh/x"),
+		by(ownRequest, "ours", "karpenter.sh/x"))
+	if err := r.requests(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(*deleted)
+	if diff := cmp.Diff([]string{"drained", "ours", "refused"}, *deleted); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Without its policy a request that was held back is carried out: it has to go before.
+func TestRequestsGoBeforeWhatHoldsThemBack(t *testing.T) {
+	r, deleted, _ := removing(t, interceptor.Funcs{}, newObject(policyKind, "policy", nil),
+		newObject(requestKind, "request", map[string]string{"spec.requester": "requester.usher.sh/jane"}),
+		newObject(bindingKind, "login", map[string]string{"roleRef.kind": "ClusterRole", "roleRef.name": "usher-secrets"}),
+		newObject(bindingKind, "another", map[string]string{"roleRef.kind": "Role", "roleRef.name": "usher-secrets"}))
+	if err := r.Remove(t.Context(), nil, "usher-system", false); err != nil {
+		t.Fatal(err)
+	}
+	got := (*deleted)[:min(3, len(*deleted))]
+	if diff := cmp.Diff([]string{"request", "policy", "login"}, got); diff != "" {
+		t.Errorf("the first that were deleted: %s", diff)
+	}
+	if slices.Contains(*deleted, "another") {
+		t.Error("a binding to another role was deleted")
+	}
+}
+
+// A policy whose preparations nobody undoes is let go, but not on behalf of others, who may just have put their own there.
+func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
+	policy := newObject(policyKind, "db", nil)
+	policy.SetFinalizers([]string{"backup.example.com/snapshot", act.UndoFinalizer})
+	conflicts := 0
+	r, _, out := removing(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		if conflicts++; conflicts == 1 {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "evictionpolicies"}, o.GetName(), nil)
+		}
+		return c.Patch(ctx, o, p, options...)
+	}}, policy)
+	if err := r.policies(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"backup.example.com/snapshot"}, policy.GetFinalizers()); diff != "" {
+		t.Errorf("finalizers: %s", diff)
+	}
+	if !strings.Contains(out.String(), "stays until backup.example.com/snapshot is taken off") {
+		t.Errorf("said:\n%s", out)
+	}
+}
