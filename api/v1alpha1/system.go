@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // System says what the members belong to and how it is asked. Exactly one field is set.
 //
@@ -13,15 +17,25 @@ type System struct {
 	// +optional
 	HTTP *HTTP `json:"http,omitempty"`
 
-	// MaxAge is how old evidence may be when it decides. Default: 10s.
+	// MaxAge is how old evidence may be when it decides: 1s to 1m, and longer than the system takes to answer. Default: 10s.
 	// +optional
 	// +kubebuilder:default="10s"
-	MaxAge metav1.Duration `json:"maxAge,omitempty"`
-	// Timeout is how long one call may take. Default: 5s.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1m')",message="must be from 1s to 1m: what is older says nothing, and what must be younger is never there in time"
+	MaxAge metav1.Duration `json:"maxAge,omitzero"`
+	// Timeout is how long one call may take, 1s to 30s. Default: 5s.
 	// +optional
 	// +kubebuilder:default="5s"
-	Timeout metav1.Duration `json:"timeout,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('30s')",message="must be from 1s to 30s"
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
+
+// What MaxAge and Timeout may be, as the schema has it.
+const (
+	MinMaxAge  = time.Second
+	MaxMaxAge  = time.Minute
+	MinTimeout = time.Second
+	MaxTimeout = 30 * time.Second
+)
 
 // Kind returns the name of the field that is set, "" if none is.
 func (s *System) Kind() string {
@@ -44,6 +58,7 @@ type Access struct {
 	// +optional
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
 	// +listType=set
 	Endpoints []string `json:"endpoints,omitempty"`
 	// Service is a Service in the policy's namespace.
@@ -57,12 +72,14 @@ type Access struct {
 	ClientCertificate *SecretName `json:"clientCertificate,omitempty"`
 	// ServerName is the name that certificates must carry, where it is not the endpoint's.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
 }
 
 // Service names a Service and its port.
 type Service struct {
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -76,14 +93,17 @@ type Service struct {
 // SecretName names a Secret in the policy's namespace.
 type SecretName struct {
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
 // SecretKey names one entry of a Secret in the policy's namespace.
 type SecretKey struct {
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
 }
 
@@ -94,6 +114,7 @@ type ArangoDB struct {
 	// Agents leads to the agency. Default: the endpoints that the cluster's health names.
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=2048
 	// +listType=set
 	Agents []string `json:"agents,omitempty"`
 	// JWT is the secret with which servers sign tokens; none: authentication is off.
@@ -137,6 +158,7 @@ type HTTP struct {
 	MemberFacts []Get `json:"memberFacts,omitempty"`
 	// Summary is CEL over `system` that gives a line for status. Default: nothing.
 	// +optional
+	// +kubebuilder:validation:MaxLength=4096
 	Summary string `json:"summary,omitempty"`
 	// Steps are what roles name in evict.prepare.
 	// +optional
@@ -151,8 +173,10 @@ type HTTP struct {
 // +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.secret)",message="set either value or secret"
 type Header struct {
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
 	// +optional
+	// +kubebuilder:validation:MaxLength=4096
 	Value string `json:"value,omitempty"`
 	// +optional
 	Secret *SecretKey `json:"secret,omitempty"`
@@ -161,16 +185,19 @@ type Header struct {
 // Get is one question.
 type Get struct {
 	// +kubebuilder:validation:Pattern=`^[a-z][A-Za-z0-9]*$`
+	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// URL is a path below the endpoint, or a whole URL; {{expression}} (CEL over member and pod) is replaced by its value,
 	// escaped: "/_nodes/{{member.id}}/stats", "http://{{pod.ip}}:9200/_nodes/_local".
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
 }
 
 // Step is a request that makes a member safe to leave, and the one that takes it back.
 type Step struct {
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	Do   Call   `json:"do"`
 	// Undo is sent when the last requester has withdrawn. None: the step needs no undoing.
@@ -184,8 +211,10 @@ type Call struct {
 	Method string `json:"method"`
 	// URL is a template like a question's.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
 	// Body is JSON; {{expression}} is replaced by its value as JSON.
 	// +optional
+	// +kubebuilder:validation:MaxLength=16384
 	Body string `json:"body,omitempty"`
 }

@@ -51,9 +51,8 @@ func (c *compiler) system(spec *v1alpha1.EvictionPolicySpec, schema Schema) {
 	if c.kind == "" {
 		c.report("spec.system", "set exactly one of arangodb, etcd and http")
 	}
-	if spec.System.MaxAge.Duration < 0 {
-		c.report("spec.system.maxAge", "it must not be negative")
-	}
+	c.within("spec.system.maxAge", spec.System.MaxAge.Duration, v1alpha1.MinMaxAge, v1alpha1.MaxMaxAge)
+	c.within("spec.system.timeout", spec.System.Timeout.Duration, v1alpha1.MinTimeout, v1alpha1.MaxTimeout)
 	language, err := NewLanguage(schema)
 	if err != nil {
 		c.report("spec.system", "%s", err)
@@ -61,6 +60,13 @@ func (c *compiler) system(spec *v1alpha1.EvictionPolicySpec, schema Schema) {
 	}
 	c.language = language
 	c.checkHTTP(spec.System.HTTP)
+}
+
+// within: what the schema says holds for policies from before it as well. Zero stands for the default.
+func (c *compiler) within(path string, d, least, most time.Duration) {
+	if d != 0 && (d < least || d > most) {
+		c.report(path, "it is %s, and must be from %s to %s", d, least, most)
+	}
 }
 
 func (c *compiler) ownRoles(declared []v1alpha1.Role) map[string]*role {

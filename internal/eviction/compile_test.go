@@ -67,9 +67,18 @@ func TestCompileProblems(t *testing.T) {
 			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.System.Etcd = nil },
 			want:  []Problem{{"spec.system", "set exactly one of arangodb, etcd and http"}},
 		},
-		"an age below nothing": {
-			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.System.MaxAge.Duration = -1 },
-			want:  []Problem{{"spec.system.maxAge", "it must not be negative"}},
+		"an age that nothing is young enough for": {
+			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.System.MaxAge.Duration = time.Millisecond },
+			want:  []Problem{{"spec.system.maxAge", "it is 1ms, and must be from 1s to 1m0s"}},
+		},
+		"an age of a day, and a patience of a minute": {
+			given: func(spec *v1alpha1.EvictionPolicySpec) {
+				spec.System.MaxAge.Duration, spec.System.Timeout.Duration = 24*time.Hour, time.Minute
+			},
+			want: []Problem{
+				{"spec.system.maxAge", "it is 24h0m0s, and must be from 1s to 1m0s"},
+				{"spec.system.timeout", "it is 1m0s, and must be from 1s to 30s"},
+			},
 		},
 		"a role that is not there": {
 			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.Members[2].Role = "king" },
