@@ -190,6 +190,7 @@ func (w *world) settleOne() bool {
 		return true
 	}
 	for _, r := range w.replicas {
+		r.spread()
 		for _, k := range kinds {
 			for r.cache.backlog(k) > 0 {
 				r.deliver(k)

@@ -54,6 +54,7 @@ type replica struct {
 	queue       map[work]time.Time
 	running     map[work]bool
 	again       map[work]bool      // came in while it ran
+	news        []string          // policies whose systems say something new
 	origins     map[uintptr]string // of evidence: whose word it is
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
@@ -80,7 +81,7 @@ func (r *replica) assemble() error {
 	}
 	book := governed.NewBook(r.cache, r.kind, roles)
 	book.Compile = compile
-	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Members: book.Members, Now: r.now, Log: slog.New(alarm{r})})
+	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Members: book.Members, Now: r.now, Changed: r.told, Log: slog.New(alarm{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper,

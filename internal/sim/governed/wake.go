@@ -137,6 +137,27 @@ func (r *replica) wakeForPod(e event, pod *corev1.Pod) {
 	}
 }
 
+// told takes note of a system that says something new, at a moment when others may run too.
+func (r *replica) told(policy *v1alpha1.EvictionPolicy) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	r.news = append(r.news, policy.Name)
+}
+
+// spread has the controllers look that wait for what systems say.
+func (r *replica) spread() {
+	r.world.mu.Lock()
+	news := r.news
+	r.news = nil
+	r.world.mu.Unlock()
+	for _, policy := range news {
+		if r.leads {
+			r.enqueue("policy", policy)
+			r.wakeWanted()
+		}
+	}
+}
+
 func (r *replica) wakeWanted() {
 	for _, request := range cached[*api.EvictionRequest](r, requests) {
 		r.enqueue("responder", podName(request))

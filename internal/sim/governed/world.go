@@ -156,6 +156,7 @@ func (w *world) optionsOf(r *replica) []option {
 	if r.dead {
 		return all
 	}
+	r.spread()
 	for _, k := range kinds {
 		if r.cache.backlog(k) > 0 {
 			all = append(all, option{w.odds.delivery, func() { r.deliver(k) }})
