@@ -71,10 +71,8 @@ func (s *surveyor) run(ctx context.Context) {
 // survey looks through all pods. What is found of each counts at once; a pod whose files cannot all be read keeps what was
 // known of it.
 func (s *surveyor) survey(ctx context.Context) {
-	all, _, _ := s.residents.list()
-	here := map[types.UID]bool{}
-	for _, r := range all {
-		here[r.pod.UID] = true
+	here, _ := s.residents.roll()
+	for _, r := range here.all {
 		at := time.Now()
 		disk, err := s.machine.Disk(ctx, r.pod.Namespace, r.pod.Name, r.cgroup)
 		if err != nil {
@@ -90,7 +88,7 @@ func (s *surveyor) survey(ctx context.Context) {
 	}
 	s.mu.Lock()
 	for uid := range s.found {
-		if !here[uid] {
+		if here.byUID[uid] == nil {
 			delete(s.found, uid)
 		}
 	}

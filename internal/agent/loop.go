@@ -66,7 +66,7 @@ func (a *agent) woken() <-chan wake.Reason {
 // look is one look at the machine and all that follows from it. It returns when to look again.
 func (l *loop) look(ctx context.Context, why string) time.Duration {
 	now := time.Now()
-	all, _, synced := l.agent.residents.list()
+	here, synced := l.agent.residents.roll()
 	sight := l.eyes.look(now, why != tick)
 	l.errors.report(l.agent.Log, sight.errs)
 	thresholds := sight.present(l.thresholds)
@@ -79,8 +79,8 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 	if !synced {
 		return min(l.eyes.due(now), notSynced)
 	}
-	l.prepare(ctx, all, sight.node, thresholds, pressed, now)
-	l.ledger.settle(byUID(all), l.agent.reach.reachable())
+	l.prepare(ctx, here.all, sight.node, thresholds, pressed, now)
+	l.ledger.settle(here.byUID, l.agent.reach.reachable())
 	return l.decide(ctx, pressure.ReliefInput{
 		Now: now, Node: sight.node, Pods: l.count(now, pressed), Thresholds: thresholds,
 		Config: l.agent.Config.Config, Order: l.agent.Config.Order,
@@ -91,14 +91,6 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 
 // notSynced is how long a look may wait for the first list of pods.
 const notSynced = time.Second
-
-func byUID(all []*resident) map[types.UID]*resident {
-	found := make(map[types.UID]*resident, len(all))
-	for _, r := range all {
-		found[r.pod.UID] = r
-	}
-	return found
-}
 
 func (l *loop) count(now time.Time, pressed bool) []pressure.Pod {
 	age := useAtRest
@@ -189,8 +181,8 @@ func (l *loop) begin(a *pressure.Action, in *pressure.ReliefInput) {
 	l.agent.metrics.decided(a, took)
 	l.agent.Log.Warn(a.Message, "action", string(a.Kind), "pod", a.Pod.Key(), "uid", string(a.Pod.UID), "reason", string(a.Reason), "decidedAfter", took)
 	if len(a.Ranking) > 0 {
-		all, _, _ := l.agent.residents.list()
-		l.agent.records.keep(l.agent.Log, l.agent.machine, newRecord(a, in), all)
+		here, _ := l.agent.residents.roll()
+		l.agent.records.keep(l.agent.Log, l.agent.machine, newRecord(a, in), here)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,9 +39,15 @@ type resident struct {
 type residents struct {
 	mu      sync.Mutex
 	byUID   map[types.UID]*resident
-	version int // changes when they do
-	synced  bool
+	sorted  *roll         // nil after a change
+	synced  bool          // all were listed once
 	changed chan struct{} // has room for one
+}
+
+// roll is who was here at one moment; it is not changed.
+type roll struct {
+	all   []*resident // in the order of their names
+	byUID map[types.UID]*resident
 }
 
 func newResidents() *residents {
@@ -131,25 +138,24 @@ func (r *residents) Resync() error { return nil }
 
 // stir tells the loop; the lock is held.
 func (r *residents) stir() {
-	r.version++
+	r.sorted = nil
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// list returns all of them in a fixed order, and a number that changes when they do. They must not be changed.
-func (r *residents) list() ([]*resident, int, bool) {
+// roll returns all of them, and whether they were listed. It is the same one until something changes.
+func (r *residents) roll() (*roll, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*resident, 0, len(r.byUID))
-	for _, one := range r.byUID {
-		all = append(all, one)
+	if r.sorted == nil {
+		r.sorted = &roll{all: slices.Collect(maps.Values(r.byUID)), byUID: maps.Clone(r.byUID)}
+		slices.SortFunc(r.sorted.all, func(a, b *resident) int {
+			return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
+		})
 	}
-	slices.SortFunc(all, func(a, b *resident) int {
-		return cmp.Or(cmp.Compare(a.pod.Key(), b.pod.Key()), cmp.Compare(a.pod.UID, b.pod.UID))
-	})
-	return all, r.version, r.synced
+	return r.sorted, r.synced
 }
 
 // watch follows the pods of a node until ctx ends. It calls heard with the end of every request: nil for one that was

@@ -47,12 +47,12 @@ func newRecord(a *pressure.Action, in *pressure.ReliefInput) record.Record {
 }
 
 // keep writes a record in the background: nothing waits for it, least of all where the disk is what is short.
-func (r *records) keep(log *slog.Logger, m *machine.Machine, one record.Record, all []*resident) {
+func (r *records) keep(log *slog.Logger, m *machine.Machine, one record.Record, here *roll) {
 	if r.dir == "" {
 		return
 	}
 	go func() {
-		one.Pods = withContainers(m, all, one.Pods)
+		one.Pods = withContainers(m, here, one.Pods)
 		if err := r.write(one); err != nil {
 			log.Warn("a record could not be kept", "error", err.Error())
 		}

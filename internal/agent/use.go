@@ -25,27 +25,27 @@ type census struct {
 	modes     func(*resident) v1alpha1.PressureMode
 	disk      func(types.UID) (pressure.Usage, bool)
 
-	version int
-	at      time.Time // of the use
-	use     map[types.UID]*pressure.Usage
-	pods    []pressure.Pod
+	seen *roll
+	at   time.Time // of the use
+	use  map[types.UID]*pressure.Usage
+	pods []pressure.Pod
 }
 
 // count returns the pods with what they use, known not longer ago than age. The slice is not changed later. A pod that is
 // new is measured at once; that another has changed is no reason to measure all.
 func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
-	all, version, _ := c.residents.list()
+	here, _ := c.residents.roll()
 	measure := c.use == nil || now.Sub(c.at) > age
-	if !measure && version == c.version {
+	if !measure && here == c.seen {
 		return c.pods
 	}
 	known := c.use
 	if measure {
 		c.at, known = now, nil
 	}
-	c.version, c.use = version, make(map[types.UID]*pressure.Usage, len(all))
-	c.pods = make([]pressure.Pod, 0, len(all))
-	for _, r := range all {
+	c.seen, c.use = here, make(map[types.UID]*pressure.Usage, len(here.all))
+	c.pods = make([]pressure.Pod, 0, len(here.all))
+	for _, r := range here.all {
 		pod := r.pod
 		usage, ok := known[r.pod.UID]
 		if !ok {
@@ -74,15 +74,11 @@ func (c *census) measure(r *resident, now time.Time) *pressure.Usage {
 }
 
 // withContainers fills in what each container uses. It reads a file or two for each, which only a record is worth.
-func withContainers(m *machine.Machine, all []*resident, pods []pressure.Pod) []pressure.Pod {
-	known := map[types.UID]*resident{}
-	for _, r := range all {
-		known[r.pod.UID] = r
-	}
+func withContainers(m *machine.Machine, here *roll, pods []pressure.Pod) []pressure.Pod {
 	filled := make([]pressure.Pod, len(pods))
 	for i, pod := range pods {
 		filled[i] = pod
-		r := known[pod.UID]
+		r := here.byUID[pod.UID]
 		if r == nil {
 			continue
 		}

@@ -41,7 +41,7 @@ func (m *Machine) surelyOwn() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding this process's own cgroup: %w", err)
 	}
-	data, err := os.ReadFile(filepath.Join(m.tree.memoryFolder(cgroup), "cgroup.procs"))
+	data, err := readFile(filepath.Join(m.tree.memoryFolder(cgroup), "cgroup.procs"))
 	if err != nil || !slices.Contains(strings.Fields(string(data)), strconv.Itoa(os.Getpid())) {
 		return "", errOwnView
 	}
@@ -49,7 +49,7 @@ func (m *Machine) surelyOwn() (string, error) {
 }
 
 func (m *Machine) ownCgroup() (string, error) {
-	data, err := os.ReadFile(m.proc("self/cgroup"))
+	data, err := readFile(m.proc("self/cgroup"))
 	if err != nil {
 		return "", err
 	}

@@ -116,7 +116,7 @@ func (m *Machine) processes(cgroup string) ([]int, error) {
 		if err != nil || !entry.IsDir() {
 			return ignoreGone(err)
 		}
-		data, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+		data, err := readFile(filepath.Join(folder, "cgroup.procs"))
 		for field := range strings.FieldsSeq(string(data)) {
 			pid, err := strconv.Atoi(field)
 			if err != nil {
@@ -138,7 +138,7 @@ func ignoreGone(err error) error {
 
 // holds reports whether a process is in a cgroup or below it; one that is gone is not.
 func (m *Machine) holds(cgroup string, pid int) (bool, error) {
-	data, err := os.ReadFile(m.proc(path.Join(strconv.Itoa(pid), "cgroup")))
+	data, err := readFile(m.proc(path.Join(strconv.Itoa(pid), "cgroup")))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return false, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 )
@@ -93,7 +92,7 @@ var wanted = map[string]bool{
 }
 
 func readStat(name string) (stat, error) {
-	data, err := os.ReadFile(name)
+	data, err := readFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +113,7 @@ func readStat(name string) (stat, error) {
 
 // readNumber reads a file with one number in it; one that no int64 holds counts as the largest.
 func readNumber(name string) (int64, error) {
-	data, err := os.ReadFile(name)
+	data, err := readFile(name)
 	if err != nil {
 		return 0, err
 	}
@@ -131,7 +130,7 @@ func number(name string, data []byte) (int64, error) {
 
 // readLimit reads a limit of v2; none, or no such file as at the root, is 0.
 func readLimit(name string) (int64, error) {
-	data, err := os.ReadFile(name)
+	data, err := readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

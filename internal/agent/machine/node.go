@@ -3,7 +3,6 @@ package machine
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -49,7 +48,7 @@ func (m *Machine) PodsMemory() (Amount, Memory, error) {
 type memInfo struct{ total, swap, huge int64 }
 
 func (m *Machine) memInfo() (memInfo, error) {
-	data, err := os.ReadFile(m.proc("meminfo"))
+	data, err := readFile(m.proc("meminfo"))
 	if err != nil {
 		return memInfo{}, err
 	}
@@ -94,7 +93,7 @@ func (m *Machine) PIDs() (Amount, error) {
 	}
 	most = min(most, threads)
 	name := m.proc("loadavg")
-	data, err := os.ReadFile(name)
+	data, err := readFile(name)
 	if err != nil {
 		return Amount{}, err
 	}

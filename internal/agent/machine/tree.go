@@ -58,7 +58,7 @@ func (t *tree) addV1(folder string, options []string) {
 }
 
 func (t *tree) addV2(folder string) {
-	controllers, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
+	controllers, err := readFile(filepath.Join(folder, "cgroup.controllers"))
 	if err != nil || t.memory != "" {
 		return
 	}

@@ -73,7 +73,7 @@ func (m *Machine) Container(pod types.UID, id string) (Memory, error) {
 // OOMKills counts the processes that the kernel has killed in the cgroup of all pods and below, for want of memory, since
 // the machine started; false if it does not count them (cgroup v1).
 func (m *Machine) OOMKills() (int64, bool) {
-	data, err := os.ReadFile(filepath.Join(m.PodsFolder(), "memory.events"))
+	data, err := readFile(filepath.Join(m.PodsFolder(), "memory.events"))
 	if err != nil {
 		return 0, false
 	}

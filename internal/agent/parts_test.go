@@ -1,0 +1,359 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/agent/wake"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/pressure/record"
+)
+
+func TestLoadConfig(t *testing.T) {
+	tests := []struct{ name, text, wrong string }{
+		{"nothing", "", ""},
+		{"some thresholds", "evictionHard: {memory.available: 1Gi}\norder: kubelet\n", ""},
+		{"a name that is not known", "evictionHrad: {}\n", "unknown field"},
+		{"another order", "order: random\n", `order is "random"; it can be qos or kubelet`},
+		{"a value that is none", "evictionHard: {memory.available: lots}\n", "evictionHard"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "agent.yaml")
+			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := LoadConfig(file)
+			if tt.wrong == "" && err != nil || tt.wrong != "" && (err == nil || !strings.Contains(err.Error(), tt.wrong)) {
+				t.Errorf("got %+v, %v", c, err)
+			}
+		})
+	}
+	if _, err := LoadConfig(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is named and not there: %v", err)
+	}
+}
+
+// TestDefaultsAreAboveTheKubelets: out of the box, the two do not fight.
+func TestDefaultsAreAboveTheKubelets(t *testing.T) {
+	ours, err := DefaultConfig().Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := pressure.Default().Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{}}
+	for _, signal := range pressure.Signals() {
+		node.Readings[signal] = pressure.Reading{Available: 1 << 30, Capacity: 8 << 30}
+	}
+	if got := fights(node, ours, theirs); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	ours, err = Config{Config: pressure.Config{EvictionHard: map[string]string{"memory.available": "50Mi"}}}.Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fights(node, ours, theirs)
+	if len(got) != 2 || !strings.Contains(got[0], "the kubelet evicts at memory.available<100Mi (hard), the agent at memory.available<50Mi (hard)") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestRates(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration, available int64) map[pressure.Signal]pressure.Reading {
+		return map[pressure.Signal]pressure.Reading{pressure.MemoryAvailable: {Available: available, Capacity: 1000, At: start.Add(d)}}
+	}
+	steps := []struct {
+		name  string
+		after time.Duration
+		left  int64
+		rate  float64
+		known bool
+	}{
+		{"the first says nothing", 0, 1000, 0, false},
+		{"falling", 100 * time.Millisecond, 900, -1000, true},
+		{"not read anew", 100 * time.Millisecond, 900, -1000, true},
+		{"over the whole of what counts", 200 * time.Millisecond, 500, -2500, true},
+		{"what is older does not count", 650 * time.Millisecond, 500, 0, true},
+		{"rising after a long tick", 9 * time.Second, 1335, 100, true},
+		{"after a gap nothing is known", 60 * time.Second, 10, 0, false},
+		{"too soon to tell", 60*time.Second + time.Millisecond, 0, 0, false},
+	}
+	var tr trend
+	for _, s := range steps {
+		got, known := tr.add(at(s.after, s.left))[pressure.MemoryAvailable]
+		if known != s.known || got > s.rate+1 || got < s.rate-1 {
+			t.Errorf("%s: %g, %t; want %g, %t", s.name, got, known, s.rate, s.known)
+		}
+	}
+}
+
+func TestStanding(t *testing.T) {
+	c := config("")
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name       string
+		available  int64 // of pods' memory, in MiB
+		idle       int
+		soft, hard bool
+		until      time.Duration
+	}{
+		{"far", 900, 0, false, false, 700 * mib * time.Second / (4 << 30)},
+		{"between soft and hard", 150, 0, true, false, wake.Shortest},
+		{"below hard", 50, 0, true, true, pressedShortest},
+		{"below hard for long", 50, 1000, true, true, pressedLongest},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{
+				pressure.AllocatableMemoryAvailable: {Available: tt.available * mib, Capacity: 1000 * mib},
+			}}
+			got := stand(node, thresholds, nil, tt.idle)
+			if got.soft != tt.soft || got.hard != tt.hard || got.until[sensePods].Round(time.Millisecond) != tt.until.Round(time.Millisecond) {
+				t.Errorf("got %+v", got)
+			}
+			if got.until[senseDisks] != wake.Longest {
+				t.Errorf("disks, which have no thresholds, are looked at every %s", got.until[senseDisks])
+			}
+		})
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	policy := func(name string, mode v1alpha1.PressureMode, suspended bool, selector map[string]string) v1alpha1.EvictionPolicy {
+		return v1alpha1.EvictionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1alpha1.EvictionPolicySpec{Suspend: suspended, Members: []v1alpha1.MemberSelector{
+				{Selector: metav1.LabelSelector{MatchLabels: selector}, OnNodePressure: mode},
+			}},
+		}
+	}
+	mine := map[string]string{"app": "db"}
+	tests := []struct {
+		name string
+		all  []v1alpha1.EvictionPolicy
+		want v1alpha1.PressureMode
+	}{
+		{"none is known", nil, v1alpha1.PressureWhenAllowed},
+		{"it says nothing", []v1alpha1.EvictionPolicy{policy("db", "", false, mine)}, v1alpha1.PressureWhenAllowed},
+		{"it may be sacrificed", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, false, mine)}, v1alpha1.PressureLastResort},
+		{"a suspended one says nothing", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, true, mine)}, v1alpha1.PressureWhenAllowed},
+		{"another policy", []v1alpha1.EvictionPolicy{policy("web", v1alpha1.PressureLastResort, false, mine)}, v1alpha1.PressureWhenAllowed},
+		{"other members", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, false, map[string]string{"app": "web"})}, v1alpha1.PressureWhenAllowed},
+		{"two that disagree", []v1alpha1.EvictionPolicy{
+			policy("db", v1alpha1.PressureLastResort, false, mine), policy("db", v1alpha1.PressureWhenAllowed, false, mine),
+		}, v1alpha1.PressureWhenAllowed},
+	}
+	r := &resident{pod: pressure.Pod{Namespace: "shop", Name: "db-0", Governed: true, Policy: "db"}, labels: mine}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPolicies(nil)
+			p.known["shop"] = said{rules: rulesOf(tt.all)}
+			if got := p.mode(r); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestPoliciesAreKeptWhileNobodyAnswers: what a policy said holds on while the apiserver is away.
+func TestPoliciesAreKeptWhileNobodyAnswers(t *testing.T) {
+	answers := []error{nil, errors.New("away")}
+	p := newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) {
+		err := answers[0]
+		answers = answers[1:]
+		return []v1alpha1.EvictionPolicy{{
+			ObjectMeta: metav1.ObjectMeta{Name: "db"},
+			Spec:       v1alpha1.EvictionPolicySpec{Members: []v1alpha1.MemberSelector{{OnNodePressure: v1alpha1.PressureLastResort}}},
+		}}, err
+	})
+	r := &resident{pod: pressure.Pod{Namespace: "shop", Governed: true, Policy: "db"}}
+	for range 2 {
+		p.ask(t.Context(), "shop", time.Now())
+		if got := p.mode(r); got != v1alpha1.PressureLastResort {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestRecordsAreARing(t *testing.T) {
+	r, err := openRecords(filepath.Join(t.TempDir(), "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for i := range mostRecords + 5 {
+		if err := r.write(record.New(start.Add(time.Duration(i)*time.Second), pressure.Node{Name: "a"}, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(r.dir)
+	if err != nil || len(files) != mostRecords || !strings.HasPrefix(files[0].Name(), "20261121T120005") {
+		t.Errorf("%d files, the first %v, %v", len(files), files[0], err)
+	}
+}
+
+func TestARecordThatCannotBeKeptLeavesNothing(t *testing.T) {
+	r := &records{dir: filepath.Join(t.TempDir(), "none")}
+	if err := r.write(record.New(time.Now(), pressure.Node{Name: "a"}, nil)); err == nil {
+		t.Error("it was kept where there is no folder")
+	}
+}
+
+func TestResidentOf(t *testing.T) {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: "etcd-a", UID: "mirror",
+			Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x", configHash: "static"},
+		},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "etcd", ContainerID: "containerd://1"}, {Name: "late"}}},
+	}
+	r := residentOf(p)
+	if r.cgroup != "static" || r.pod.Exempt == "" || r.labels != nil || len(r.containers) != 1 {
+		t.Errorf("got %+v", r)
+	}
+	p.Status.Phase = corev1.PodSucceeded
+	if r := residentOf(p); r != nil {
+		t.Errorf("one that has ended is kept: %+v", r)
+	}
+}
+
+func TestReach(t *testing.T) {
+	var turns []bool
+	r := &reach{changed: func(now bool) { turns = append(turns, now) }}
+	refused := apierrors.NewForbidden(schema.GroupResource{}, "a", nil)
+	for _, err := range []error{nil, refused, context.DeadlineExceeded, errUnanswered, context.Canceled, fmt.Errorf("reading: %w", refused), nil} {
+		r.heard(err)
+	}
+	if diff := cmp.Diff([]bool{false, true}, turns); diff != "" {
+		t.Errorf("a refusal is an answer, and so is a wrapped one; silence is none: %s", diff)
+	}
+}
+
+func TestLedger(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name    string
+		kind    pressure.ActionKind
+		answer  drain.Answer
+		leaving bool
+		refused time.Duration // 0: not
+	}{
+		{"accepted", pressure.Evict, drain.Answer{Code: drain.Accepted}, true, 0},
+		{"gone meanwhile", pressure.Remove, drain.Answer{Code: drain.Gone}, true, 0},
+		{"refused", pressure.Evict, drain.Answer{Code: drain.RefusedByBudget}, false, refusalStands},
+		{"refused for longer", pressure.Evict, drain.Answer{Code: drain.RefusedForNow, RetryAfter: time.Minute}, false, time.Minute},
+		{"forbidden", pressure.Remove, drain.Answer{Code: drain.Forbidden}, false, forbiddenStands},
+		{"not answered: it may be on its way", pressure.Remove, drain.Answer{Code: drain.Unavailable}, false, 0},
+		{"killed, and not deleted", pressure.KillLocally, drain.Answer{Code: drain.Denied}, false, 0},
+		{"requests are none of it", pressure.Request, drain.Answer{Code: drain.Forbidden}, false, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLedger(nil)
+			o := outcome{action: pressure.Action{Kind: tt.kind, Pod: &pressure.Pod{UID: "u", Grace: 30 * time.Second}}, answer: tt.answer}
+			l.begin(&o.action, now)
+			l.end(&o, now)
+			if _, leaving := l.leaving["u"]; leaving != tt.leaving {
+				t.Errorf("leaving: %t", leaving)
+			}
+			refusal, refused := l.refused["u"]
+			if refused != (tt.refused > 0) || refused && refusal.LookAgain != now.Add(tt.refused) {
+				t.Errorf("refused: %+v, %t", refusal, refused)
+			}
+			l.settle(map[types.UID]*resident{}, true)
+			if len(l.leaving)+len(l.refused) > 0 {
+				t.Error("a pod that is gone is remembered")
+			}
+		})
+	}
+}
+
+func TestLedgerByCgroupsWhileTheApiserverIsAway(t *testing.T) {
+	n := newFakeNode(t)
+	n.uses("u", 1)
+	m, err := machine.Open(machine.Options{Root: n.root, HostRoot: n.root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLedger(m)
+	here := map[types.UID]*resident{"u": {cgroup: "u"}}
+	l.begin(&pressure.Action{Kind: pressure.Evict, Pod: &pressure.Pod{UID: "u"}}, time.Now())
+	if l.settle(here, false); len(l.leaving) != 1 {
+		t.Error("it still runs, and counts as gone")
+	}
+	n.ends("u")
+	if l.settle(here, true); len(l.leaving) != 1 {
+		t.Error("the apiserver answers and still has it")
+	}
+	if l.settle(here, false); len(l.leaving) != 0 {
+		t.Error("its cgroup is gone, and it counts as leaving")
+	}
+}
+
+func TestLastResortBreaksTheGlassFirst(t *testing.T) {
+	action := pressure.Action{
+		Kind: pressure.Remove, BreakGlass: true, Grace: time.Second, Message: "nobody else can help",
+		Pod: &pressure.Pod{Namespace: "shop", Name: "db-0", UID: "u"},
+	}
+	tests := []struct {
+		name    string
+		answers map[string]drain.Answer
+		want    []string
+	}{
+		{"it goes", nil, []string{"break db-0", "remove db-0 1s"}},
+		{"nothing without the annotation", map[string]drain.Answer{"break db-0": {Code: drain.Forbidden}}, []string{"break db-0"}},
+		{"it does not help, and is taken back", map[string]drain.Answer{"remove db-0": {Code: drain.Denied}}, []string{"break db-0", "remove db-0 1s", "mend db-0"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cluster := &fakeCluster{answers: tt.answers}
+			c := &carrier{cluster: cluster, reach: &reach{changed: func(bool) {}}}
+			c.one(t.Context(), action)
+			if diff := cmp.Diff(tt.want, cluster.log()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWaitsAreLoggedOnce(t *testing.T) {
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	wait := pressure.Action{Kind: pressure.Wait, Reason: pressure.ReasonGrace, Message: "its grace runs", Threshold: &pressure.Threshold{Signal: pressure.PIDAvailable}}
+	var w waits
+	for range 3 {
+		w.report(log, []pressure.Action{wait})
+	}
+	if got := strings.Count(text.String(), "its grace runs"); got != 1 {
+		t.Errorf("logged %d times", got)
+	}
+	w.report(log, nil)
+	w.report(log, []pressure.Action{wait})
+	if got := strings.Count(text.String(), "its grace runs"); got != 2 {
+		t.Errorf("one that begins anew was logged %d times in all", got)
+	}
+}
