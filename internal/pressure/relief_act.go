@@ -36,9 +36,9 @@ func (l *look) hasten(t Threshold, u *underWay) {
 		reason = ReasonSettling
 	}
 	killing := slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
-	if t.Hard() && !killing && killable(t.Signal) && l.exhaustedWithin(t, u.left+askTime) {
+	if t.Hard() && u.pod != nil && !killing && killable(t.Signal) && l.exhaustedWithin(t, u.left+askTime) {
 		ranking := l.rank(t)
-		if c := l.kill(t, u, ranking); c != nil {
+		if c := l.kill(t, ranking); c != nil {
 			l.act(t, c, ranking)
 			return
 		}
@@ -56,12 +56,16 @@ func (l *look) ours(u *underWay) bool {
 	return u.act != nil && u.pod != nil && !u.pod.Governed && u.pod.Exempt == "" && u.act.Kind == Evict
 }
 
-// kill chooses whom to kill beside what is under way: the pod that is leaving anyway or else the next in order.
-func (l *look) kill(t Threshold, u *underWay, ranking []Ranked) *choice {
+// kill chooses whom to kill beside what is under way: a pod that was asked to go anyway or else the next in order.
+func (l *look) kill(t Threshold, ranking []Ranked) *choice {
 	c := &choice{kind: KillLocally, reason: ReasonExhaustion}
-	if u.act != nil && u.pod != nil && (!u.pod.Governed || u.act.Kind == Remove) && u.pod.Usage != nil && l.wouldHelp(t, u.pod) {
-		c.pod, c.used = u.pod, measure(t.Signal, l.in.Node.Layout, u.pod).usage
-		c.glass = u.pod.Governed // it was given up as a last resort already
+	for i := range l.Acts {
+		a, p := &l.Acts[i], l.pods[l.Acts[i].UID]
+		if p == nil || a.Gone || p.Governed && a.Kind != Remove || p.Usage == nil || !l.wouldHelp(t, p) {
+			continue
+		}
+		c.pod, c.used = p, measure(t.Signal, l.in.Node.Layout, p).usage
+		c.glass = p.Governed // it was given up as a last resort already
 		return c
 	}
 	r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" && !r.Pod.Governed })

@@ -102,6 +102,14 @@ func TestReliefKillsWhatLeavesTooSlowly(t *testing.T) {
 	s.want(100*time.Millisecond, "Wait Leaving")
 }
 
+func TestReliefKillsWhatWasAskedBesideSomebodyElses(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("c", 300))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.terminating("b", time.Minute)
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(100*time.Millisecond, "KillLocally a")
+}
+
 func TestReliefKillsTheNextBesideSomebodyElses(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("c", 300))
 	s.terminating("a", time.Minute)
@@ -173,11 +181,36 @@ func TestReliefPauses(t *testing.T) {
 	s.want(100*time.Millisecond, "KillLocally c")
 }
 
+// What is read of the time before a pod was gone says nothing of what it gave back.
+func TestReliefSettlesOnNewReadings(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.gone("a")
+	s.frozen = true
+	s.available(60 * mi)
+	s.in.Rates[MemoryAvailable] = -float64(25 * mi)
+	s.want(time.Second, "Wait Settling")
+	s.want(time.Second, "Wait Settling")
+	s.frozen = false
+	s.want(10*time.Millisecond, "Remove b 1s")
+}
+
 // Where others take what comes back as fast as it comes, nobody waits until nothing is left.
 func TestReliefSettlingIsCutShort(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
 	s.want(0, "Remove a 1s", sayMemory)
 	s.gone("a")
-	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
-	s.want(time.Second, "KillLocally b")
+	s.in.Rates[MemoryAvailable] = -float64(50 * mi)
+	s.want(time.Second, "Wait Settling")
+	s.want(499*time.Millisecond, "Wait Settling")
+	s.want(time.Millisecond, "KillLocally b")
+}
+
+func TestReliefSettlingIsCutVeryShort(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.gone("a")
+	s.in.Rates[MemoryAvailable] = -float64(200 * mi)
+	s.want(time.Second, "Wait Settling")
+	s.want(20*time.Millisecond, "KillLocally b")
 }

@@ -112,8 +112,12 @@ func (l *look) settled(a *Act) bool {
 		return true
 	}
 	// Others may take it as fast as it comes back: nobody waits for that until nothing is left.
-	return l.Clock-a.Ended >= settleTime/20 && slices.ContainsFunc(l.due, func(t Threshold) bool {
-		return t.Signal == a.Signal && l.exhaustedWithin(t, settleTime-(l.Clock-a.Ended))
+	return slices.ContainsFunc(l.due, func(t Threshold) bool {
+		left := settleTime - (l.Clock - a.Ended)
+		if l.Clock-a.Ended < settleHurry {
+			left = settleHurry
+		}
+		return t.Signal == a.Signal && l.exhaustedWithin(t, left)
 	})
 }
 

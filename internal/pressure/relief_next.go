@@ -25,6 +25,8 @@ const (
 	overdue = 30 * time.Second
 	// settleTime is how long it may take until what a pod used is seen back.
 	settleTime = 10 * time.Second
+	// settleHurry is how much of it must pass where nothing will be left by its end, but for the very last moment.
+	settleHurry = 500 * time.Millisecond
 	// killPause is how long nothing is done after a kill.
 	killPause = 3 * time.Second
 	// askTime is about what it takes from asking the apiserver to the first signal that a pod gets.

@@ -66,8 +66,9 @@ func TestReliefRefused(t *testing.T) {
 	if got := s.last[0].For; got != 19*time.Second {
 		t.Errorf("looks again in %s, want 19s", got)
 	}
-	s.look(10 * time.Second)
-	s.want(9*time.Second, "Evict first") // its time has come, that of second has not
+	s.want(10*time.Second, "Wait Nobody")
+	s.want(9*time.Second-1, "Wait Nobody")
+	s.want(1, "Evict first") // its time has come, that of second has not
 	s.refuse("first", 20*time.Second)
 	s.want(time.Second, "Wait Nobody")
 }

@@ -21,6 +21,7 @@ func TestReliefClockJumps(t *testing.T) {
 			s.want(test.left/2-1, "Wait Grace")
 			s.want(1, "Evict a")
 			s.refuse("a", time.Minute)
+			s.want(time.Second, "Wait Nobody")
 			s.want(test.jump, "Wait Nobody")
 			s.want(10*time.Second, "Wait Nobody")
 		})

@@ -177,7 +177,7 @@ func (w *world) leave(b *body, grace time.Duration) {
 	if b.asked == 0 {
 		b.asked = w.felt() + 1
 	}
-	b.Pod.Grace = grace
+	b.Grace = grace
 }
 
 // waitsFor returns the reasons of what is waited for on account of a signal.
