@@ -1,0 +1,48 @@
+package install
+
+import (
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Whoever writes a policy has the manager ask at addresses of his choice and tell him the answers.
+func TestPoliciesAreWrittenByAdminsOnly(t *testing.T) {
+	may := map[string][]string{}
+	for _, object := range objects(t, Options{}) {
+		if object.GetKind() != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, person := range []string{"view", "edit", "admin"} {
+			if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+person] == "true" {
+				may[person] = append(may[person], verbsOn(&role, "evictionpolicies")...)
+			}
+		}
+	}
+	for person, writes := range map[string]bool{"view": false, "edit": false, "admin": true} {
+		if !slices.Contains(may[person], "get") || slices.Contains(may[person], "*") {
+			t.Errorf("%s may %v", person, may[person])
+		}
+		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
+			if slices.Contains(may[person], verb) != writes {
+				t.Errorf("%s policies: %s may %v", verb, person, may[person])
+			}
+		}
+	}
+}
+
+func verbsOn(role *rbacv1.ClusterRole, resource string) []string {
+	var verbs []string
+	for _, rule := range role.Rules {
+		if slices.Contains(rule.Resources, resource) || slices.Contains(rule.Resources, "*") {
+			verbs = append(verbs, rule.Verbs...)
+		}
+	}
+	return verbs
+}
