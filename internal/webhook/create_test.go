@@ -114,6 +114,7 @@ func TestPolicyIsChecked(t *testing.T) {
 		policy := testPolicy()
 		policy.Name, policy.Namespace = name, namespace
 		policy.Spec.Members[0].Selector.MatchLabels["app"] = app
+		policy.Spec.System.HTTP.Endpoints = []string{"http://" + app + ":1"}
 		policy.Spec.Roles[0].Evict.Rules[0].Expression = expression
 		raw, err := json.Marshal(policy)
 		if err != nil {

@@ -1,0 +1,62 @@
+package webhook
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// TestPolicyWarnings: policy db of the namespace shop asks http://db:1.
+func TestPolicyWarnings(t *testing.T) {
+	endpoints := func(all ...string) func(*v1alpha1.System) {
+		return func(s *v1alpha1.System) { s.HTTP.Endpoints = all }
+	}
+	service := func(name string, port int32) func(*v1alpha1.System) {
+		return func(s *v1alpha1.System) {
+			s.HTTP.Endpoints, s.HTTP.Service = nil, &v1alpha1.Service{Name: name, Port: port}
+		}
+	}
+	const same = "policies other and db ask the same system (db:1)"
+	for name, c := range map[string]struct {
+		given func(*v1alpha1.System)
+		want  string
+	}{
+		"another host":      {given: endpoints("http://queue:1")},
+		"another port":      {given: endpoints("http://db:2")},
+		"another namespace": {given: endpoints("http://db.stage.svc:1")},
+		"the same":          {given: endpoints("http://queue:1", "http://db:1"), want: same},
+		"written otherwise": {given: endpoints("https://DB.shop.svc.cluster.local.:1/path"), want: same},
+		"its Service":       {given: service("db", 1), want: same},
+		"another Service":   {given: service("queue", 1)},
+		"young beyond patience": {given: func(s *v1alpha1.System) {
+			endpoints("http://q:1")(s)
+			s.MaxAge.Duration, s.Timeout.Duration = time.Second, 5*time.Second
+		}, want: "(1s) is shorter than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := testPolicy()
+			policy.Name = "other"
+			policy.Spec.Members[0].Selector.MatchLabels["app"] = "other"
+			c.given(&policy.Spec.System)
+			raw, err := json.Marshal(policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := newWorld(t).warningsOf(policy.Name, raw)
+			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
+				t.Errorf("warnings %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// warningsOf writes a policy.
+func (w *world) warningsOf(name string, raw []byte) []string {
+	w.t.Helper()
+	got := w.post(PathPolicy, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","operation":"CREATE","namespace":"shop","name":"`+
+		name+`","object":`+string(raw)+`}}`)
+	return got.Warnings
+}

@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// warnings are what is no mistake by itself and not what its author can want.
+func (h *policies) warnings(ctx context.Context, namespace string, policy *v1alpha1.EvictionPolicy) []string {
+	var list v1alpha1.EvictionPolicyList
+	if err := h.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return []string{"usher could not compare this policy with the others of its namespace: " + err.Error()}
+	}
+	others := slices.DeleteFunc(list.Items, func(other v1alpha1.EvictionPolicy) bool { return other.Name == policy.Name })
+	warnings := claimsTwice(policy, others)
+	for i := range others {
+		if at := shared(namespace, policy, &others[i]); at != "" {
+			warnings = append(warnings, fmt.Sprintf("policies %s and %s ask the same system (%s), and neither counts the members that the other lets go: "+
+				"put all members of a system into one policy", policy.Name, others[i].Name, at))
+		}
+	}
+	if system := &policy.Spec.System; system.MaxAge.Duration > 0 && system.MaxAge.Duration < system.Timeout.Duration {
+		warnings = append(warnings, fmt.Sprintf("spec.system.maxAge (%s) is shorter than spec.system.timeout (%s): what the system says after more than %s is too old when it comes",
+			system.MaxAge.Duration, system.Timeout.Duration, system.MaxAge.Duration))
+	}
+	return warnings
+}
+
+// claimsTwice names entries that claim the same pods for certain. Those that overlap otherwise show only in the pods, and
+// then in the policies' status.
+func claimsTwice(policy *v1alpha1.EvictionPolicy, others []v1alpha1.EvictionPolicy) []string {
+	claimed := map[string]string{} // selector -> who has it
+	for i := range others {
+		maps.Insert(claimed, selectors(&others[i]))
+	}
+	var warnings []string
+	for selector, entry := range selectors(policy) {
+		if other, ok := claimed[selector]; ok {
+			warnings = append(warnings, fmt.Sprintf("%s and %s have the same selector (%s): their pods will be blocked until only one of them claims them", entry, other, selector))
+		}
+		claimed[selector] = entry
+	}
+	return slices.Compact(warnings)
+}
+
+// selectors yields the selector and the place of each entry.
+func selectors(policy *v1alpha1.EvictionPolicy) func(yield func(selector, entry string) bool) {
+	return func(yield func(selector, entry string) bool) {
+		for i := range policy.Spec.Members {
+			selector := metav1.FormatLabelSelector(&policy.Spec.Members[i].Selector)
+			if !yield(selector, fmt.Sprintf("spec.members[%d] of policy %s", i, policy.Name)) {
+				return
+			}
+		}
+	}
+}
+
+// shared is where both policies find their system, "" if they name no place in common.
+func shared(namespace string, a, b *v1alpha1.EvictionPolicy) string {
+	of := places(namespace, &b.Spec.System)
+	for _, place := range places(namespace, &a.Spec.System) {
+		if slices.Contains(of, place) {
+			return place
+		}
+	}
+	return ""
+}
+
+// places are the hosts and ports of a system, each in one way of writing.
+func places(namespace string, system *v1alpha1.System) []string {
+	access, endpoints := &v1alpha1.Access{}, []string(nil)
+	switch {
+	case system.ArangoDB != nil:
+		access, endpoints = &system.ArangoDB.Access, system.ArangoDB.Agents
+	case system.Etcd != nil:
+		access = &system.Etcd.Access
+	case system.HTTP != nil:
+		access = &system.HTTP.Access
+	}
+	var all []string
+	for _, endpoint := range slices.Concat(access.Endpoints, endpoints) {
+		if parsed, err := url.Parse(endpoint); err == nil && parsed.Host != "" {
+			all = append(all, place(namespace, parsed.Hostname(), parsed.Port()))
+		}
+	}
+	if service := access.Service; service != nil {
+		all = append(all, place(namespace, service.Name, strconv.Itoa(int(service.Port))))
+	}
+	return all
+}
+
+// place leaves out what says no more than that a Service is in this namespace.
+func place(namespace, host, port string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	name, rest, found := strings.Cut(host, "."+namespace)
+	if found && (rest == "" || rest == ".svc" || strings.HasPrefix(rest, ".svc.")) {
+		host = name
+	}
+	return host + ":" + port
+}
