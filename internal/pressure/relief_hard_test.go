@@ -118,6 +118,16 @@ func TestReliefKillsTheNextBesideSomebodyElses(t *testing.T) {
 	s.want(100*time.Millisecond, "Wait Leaving")
 }
 
+// What was given up as a last resort is killed, with its reason on it, if it is too slow.
+func TestReliefKillsTheLastResort(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("cache", 400), v1alpha1.PressureLastResort))
+	s.want(0, "Request cache", "Evict cache", sayMemory)
+	s.refuse("cache", time.Minute)
+	s.want(time.Second, "Remove cache 1s glass")
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(100*time.Millisecond, "KillLocally cache glass")
+}
+
 // A governed pod that may leave is not killed on its way, and never killed without a verdict.
 func TestReliefNeverKillsGoverned(t *testing.T) {
 	s := newScene(t, 50*mi, governed(hog("db", 500), ""))
