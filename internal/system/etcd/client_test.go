@@ -3,6 +3,8 @@ package etcd_test
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -112,6 +114,22 @@ func TestItselfIsNotAsked(t *testing.T) {
 	}
 	defer s.Close()
 	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "127.0.0.1 is the manager's own pod") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Any service that speaks HTTP/2 may listen there; its page is not read out.
+func TestPagesAreNotShown(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("a secret page"))
+	}))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	_, err := openReal(t, 5*time.Second, server.URL).Observe(t.Context(), nil)
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "text/html") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// maxWords is how many bytes of an error are shown.
+const maxWords = 300
+
 // words says for people what went wrong, without the layers of RPC.
 func words(err error) string {
 	s, ok := status.FromError(err)
@@ -25,6 +28,9 @@ func words(err error) string {
 	if _, cause, found := cutLast(text, "desc = "); found {
 		text = strings.Trim(cause, `"`)
 	}
+	// What follows is the page of something that is no etcd.
+	text, _, _ = strings.Cut(text, "\ndata: ")
+	text = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
 	text = strings.TrimPrefix(text, "transport: ")
 	text = strings.TrimPrefix(text, "Error while dialing: ")
 	return strings.TrimPrefix(text, "etcdserver: ")
