@@ -42,6 +42,9 @@ func measure(s Signal, layout Layout, p *Pod) standing {
 	return out
 }
 
+// onDisk reports whether a signal is about a file system.
+func onDisk(s Signal) bool { return s.Resource() == resourceDisk || s.Resource() == resourceInodes }
+
 // exact writes an amount of a signal's resource as Kubernetes does.
 func exact(s Signal, n int64) string {
 	format := resource.BinarySI

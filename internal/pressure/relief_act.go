@@ -61,7 +61,7 @@ func (l *look) kill(t Threshold, ranking []Ranked) *choice {
 	c := &choice{kind: KillLocally, reason: ReasonExhaustion}
 	for i := range l.Acts {
 		a, p := &l.Acts[i], l.pods[l.Acts[i].UID]
-		if p == nil || a.Gone || p.Governed && a.Kind != Remove || p.Usage == nil || !l.wouldHelp(t, p) {
+		if p == nil || a.Gone || p.Governed && a.Kind != Remove || !measured(t.Signal, p) || !l.wouldHelp(t, p) {
 			continue
 		}
 		c.pod, c.used = p, measure(t.Signal, l.in.Node.Layout, p).usage

@@ -50,11 +50,11 @@ func (l *look) useless(t Threshold, p *Pod) string {
 		return passedSelf
 	case leaving || l.acted(p.UID) != nil:
 		return passedLeaving
-	case p.Usage == nil:
+	case !measured(t.Signal, p):
 		return passedUnknown
 	}
 	at, limit := p.Usage.At, maxAge
-	if r := t.Signal.Resource(); r == resourceDisk || r == resourceInodes {
+	if onDisk(t.Signal) {
 		limit = maxDiskAge
 		if !p.Usage.DiskAt.IsZero() {
 			at = p.Usage.DiskAt
@@ -91,13 +91,18 @@ func (l *look) blocked(t Threshold, p *Pod) string {
 
 // wouldHelp reports whether a pod uses enough of what is short to make a difference, or may do so for all that is known.
 func (l *look) wouldHelp(t Threshold, p *Pod) bool {
-	m := measure(t.Signal, l.in.Node.Layout, p)
-	if !m.known {
+	if !measured(t.Signal, p) {
 		return true
 	}
+	m := measure(t.Signal, l.in.Node.Layout, p)
 	reading := l.in.Node.Readings[t.Signal]
 	missing := (t.Below.Of(reading.Capacity) - reading.Available) / 100
 	return m.usage >= max(leastHelp(t.Signal), missing)
+}
+
+// measured reports whether it is known what a pod uses of what is short. Disk takes a while longer than the rest.
+func measured(s Signal, p *Pod) bool {
+	return p.Usage != nil && (p.Usage.Disk != nil || !onDisk(s))
 }
 
 // leastHelp is what is next to nothing.

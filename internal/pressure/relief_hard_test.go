@@ -128,6 +128,15 @@ func TestReliefKillsTheLastResort(t *testing.T) {
 	s.want(100*time.Millisecond, "KillLocally cache glass")
 }
 
+// A kill that could not be carried out is as good as refused.
+func TestReliefKillFails(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
+	s.want(0, "KillLocally a", sayMemory)
+	s.refuse("a", time.Minute)
+	s.want(20*time.Millisecond, "KillLocally b")
+}
+
 // A governed pod that may leave is not killed on its way, and never killed without a verdict.
 func TestReliefNeverKillsGoverned(t *testing.T) {
 	s := newScene(t, 50*mi, governed(hog("db", 500), ""))

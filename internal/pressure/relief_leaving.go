@@ -17,7 +17,7 @@ func (l *look) holdRefusals() {
 		}
 		stands := max(refusal.LookAgain.Sub(refusal.At), leastHold)
 		l.Holds[uid] = Hold{At: refusal.At, Until: l.Clock + stands, Message: refusal.Message}
-		l.Acts = slices.DeleteFunc(l.Acts, func(a Act) bool { return a.UID == uid && !a.local() && !a.Gone })
+		l.Acts = slices.DeleteFunc(l.Acts, func(a Act) bool { return a.UID == uid && !a.Gone })
 	}
 	maps.DeleteFunc(l.Holds, func(uid types.UID, h Hold) bool {
 		_, told := l.in.Refused[uid]

@@ -79,6 +79,17 @@ func TestReliefDiskUsageMayBeOlder(t *testing.T) {
 	s.want(0, "Remove a 1s", "Say [DiskPressure]")
 }
 
+// Before disk was measured, it is not known who would help.
+func TestReliefDiskIsNotMeasuredYet(t *testing.T) {
+	s := newScene(t, gi, hog("a", 500), hog("leaving", 500))
+	s.in.Thresholds = []Threshold{hard(NodeFsInodesFree, "1k")}
+	s.set(NodeFsInodesFree, 100, 10_000)
+	s.want(0, "Say [DiskPressure]", "Wait Nobody")
+	s.says("default/a (nothing is known of what it uses)")
+	s.terminating("leaving", time.Minute)
+	s.want(time.Second, "Wait Leaving")
+}
+
 // Relief goes on until the minimum is reclaimed.
 func TestReliefMinimumReclaim(t *testing.T) {
 	th := hard(MemoryAvailable, "100Mi")
