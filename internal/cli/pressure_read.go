@@ -111,7 +111,7 @@ func (o *PressureOptions) readFile() (record.Record, error) {
 	case err != nil:
 		return record.Record{}, fmt.Errorf("%s: %w", name, err)
 	case o.node != "" && o.node != seen.Node.Name:
-		return record.Record{}, fmt.Errorf("%s is about node %s, not about %s", name, seen.Node.Name, o.node)
+		return record.Record{}, fmt.Errorf("%s is about node %q, not about %s", name, seen.Node.Name, o.node)
 	}
 	return seen, nil
 }

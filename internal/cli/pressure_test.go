@@ -39,7 +39,7 @@ func TestPressureBadUsage(t *testing.T) {
 		{"twice", []string{"a", "--what-if", "memory.available=1", "--what-if", "memory.available=2"}, "is supposed twice"},
 		{"no cluster", []string{"a"}, "no cluster is configured"},
 		{"missing file", []string{"-f", "/does/not/exist"}, "reading the file: open /does/not/exist"},
-		{"another node's file", []string{"b", "-f", recordedSummary}, "is about node worker-1, not about b"},
+		{"another node's file", []string{"b", "-f", recordedSummary}, `is about node "worker-1", not about b`},
 		{"more than there is", []string{"-f", recordedSummary, "--what-if", "memory.available=100Gi"}, "node worker-1 has 25276510208 in all"},
 	}
 	for _, tt := range tests {
@@ -239,5 +239,19 @@ func TestPressureWatchOfNothing(t *testing.T) {
 	got := usher(t, "", "pressure", "worker-2", "-w", node(t, asUsual))
 	if got.code != exitUsage || !strings.Contains(got.err, "did you mean worker-1?") {
 		t.Errorf("exit %d, %q", got.code, got.err)
+	}
+}
+
+func TestPressureDocumentNamesEveryRuleAndSource(t *testing.T) {
+	text, output := document(t, "pressure.md"), document(t, "output.md")
+	for _, rule := range constants(t, "../pressure/rank_keys.go") {
+		if !strings.Contains(text, "| `"+rule+"` |") {
+			t.Errorf("pressure.md does not name the rule %s", rule)
+		}
+	}
+	for _, source := range []record.Source{record.FromKubelet, record.FromAgent, record.FromDefaults} {
+		if !strings.Contains(output, "`"+string(source)+"`") {
+			t.Errorf("output.md does not name the source %s", source)
+		}
 	}
 }

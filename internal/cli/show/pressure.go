@@ -63,7 +63,7 @@ func (p Pressure) headLines(width int, paint Paint) []string {
 	for i := range lines {
 		lines[i] = paint.strong(lines[i])
 	}
-	return append(lines, wrap(p.conditions(), width)...)
+	return append(lines, wrap(clean(p.conditions()), width)...)
 }
 
 // measured says when what is spoken of was measured.

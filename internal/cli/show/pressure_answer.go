@@ -10,7 +10,9 @@ import (
 )
 
 // Answer says in one sentence how the node stands with what it is nearest to running short of, and who goes first.
-func (p Pressure) Answer() string {
+func (p Pressure) Answer() string { return clean(p.sentence()) }
+
+func (p Pressure) sentence() string {
 	s := p.Forecast.Focus
 	if s == nil {
 		return fmt.Sprintf("Nothing was measured on node %s that it can run short of.", p.Record.Node.Name)
@@ -24,7 +26,7 @@ func (p Pressure) Answer() string {
 	if l == nil {
 		return text + fmt.Sprintf(" of %s, and no threshold is set for it: nobody is evicted on its account.", s.Name.Amount(s.Reading.Capacity))
 	}
-	return clean(text + ", " + standing(s.Name, l) + p.consequence(l) + ".")
+	return text + ", " + standing(s.Name, l) + p.consequence(l) + "."
 }
 
 // standing says where a signal is relative to a threshold.

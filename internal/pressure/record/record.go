@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,6 +82,8 @@ func Parse(text []byte) (Record, error) {
 		return Record{}, fmt.Errorf("the record is of version %d, and this usher reads version %d: read it with the usher that wrote it", r.Version, Version)
 	case r.Node.Name == "":
 		return Record{}, errors.New("the record names no node")
+	case r.Order != "" && !slices.Contains(pressure.Orders(), r.Order):
+		return Record{}, fmt.Errorf("the record goes by an order %q that this usher does not know", r.Order)
 	}
 	if wrong := r.Config.Validate(); len(wrong) > 0 {
 		return Record{}, fmt.Errorf("reading the record: %w", wrong.ToAggregate())

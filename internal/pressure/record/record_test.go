@@ -63,6 +63,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"no JSON", `{"record":1,,}`, "reading the record: invalid character"},
 		{"later version", `{"record":2}`, "version 2, and this usher reads version 1"},
 		{"no node", `{"record":1}`, "names no node"},
+		{"order", `{"record":1,"node":{"name":"a"},"order":"size"}`, `an order "size"`},
 		{"thresholds", `{"record":1,"node":{"name":"a"},"config":{"evictionHard":{"memory.available":"lots"}}}`, "evictionHard"},
 	}
 	for _, tt := range tests {
