@@ -182,6 +182,21 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+func TestForcedRemovalSaysWhatHelps(t *testing.T) {
+	zero := int64(0)
+	for says, given := range map[string]func(*AdmissionInput){
+		"leave out --grace-period=0":      func(in *AdmissionInput) { in.Grace = &zero },
+		"terminationGracePeriodSeconds 0": func(in *AdmissionInput) { in.Pod.Grace = 0 },
+		"spec.members[].controllers":      func(in *AdmissionInput) { in.Pod, in.Grace = terminating(in.Pod), &zero },
+	} {
+		in := wish(t)
+		given(&in)
+		if got := Admit(in); got.Allow || !strings.Contains(got.Message, says) {
+			t.Errorf("%s: want %q", got.Message, says)
+		}
+	}
+}
+
 func TestAnswerIsReadBack(t *testing.T) {
 	in := wish(t)
 	in.Ask = AskReplace

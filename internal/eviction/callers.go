@@ -75,7 +75,7 @@ func excuse(in *AdmissionInput, j *judgement) NoteKind {
 // force blocks what takes the pod's object away while its process still runs: it would count as gone, and the next member
 // could go, while the system still sees it serving and its controller may start it a second time.
 func (j *judgement) force(in *AdmissionInput) {
-	j.block(forcedRemoval(in.Grace == nil))
+	j.block(forcedRemoval(in))
 	if j.verdict.Answer == Allowed {
 		j.verdict.Answer = Blocked
 	}

@@ -83,15 +83,18 @@ func notAMember(member string) Blocker {
 	}
 }
 
-// forcedRemoval: byItself says that nobody asked for it but the pod's own spec.
-func forcedRemoval(byItself bool) Blocker {
+func forcedRemoval(in *AdmissionInput) Blocker {
 	b := Blocker{
 		Reason:  ForcedRemoval,
 		Message: "a grace period of 0 would take the pod away while its process still runs, and the next member could go meanwhile; it waits for an eviction that gives it time",
 		WayOut:  "leave out --grace-period=0 and --force, or break the glass",
 		Retry:   lookAgain,
 	}
-	if byItself {
+	switch {
+	case in.Pod.Terminating():
+		b.Message = "it is terminating, and a grace period of 0 would take the pod away while its process still runs; it waits until its kubelet has seen it end"
+		b.WayOut = "wait, or break the glass; who ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy"
+	case in.Grace == nil:
 		b.Message = "its spec has terminationGracePeriodSeconds 0: " + b.Message
 		b.WayOut = "give it time, as with --grace-period=30, or let Usher evict it: usher evict"
 	}

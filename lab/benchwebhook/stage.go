@@ -114,7 +114,7 @@ func (st *stage) addPolicy(ctx context.Context) error {
 	}
 	for _, role := range []string{memberRole, routerRole} {
 		selector := metav1.LabelSelector{MatchLabels: map[string]string{roleLabel: role}}
-		policy.Spec.Members = append(policy.Spec.Members, v1alpha1.MemberSelector{Role: role, Selector: selector})
+		policy.Spec.Members = append(policy.Spec.Members, v1alpha1.MemberSelector{Role: role, Selector: selector, Controllers: []string{"kwok"}})
 	}
 	if err := st.client.Create(ctx, policy); err != nil {
 		return fmt.Errorf("creating the policy: %w", err)

@@ -90,7 +90,9 @@ func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.Sys
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.EvictionPolicySpec{
 			System:  system,
-			Members: []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels("db")}}},
+			Members: []v1alpha1.MemberSelector{{
+				Role: "node", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels("db")}, Controllers: []string{simulated},
+			}},
 			Roles: []v1alpha1.Role{{
 				Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 				Evict: v1alpha1.Evict{
