@@ -128,6 +128,20 @@ func TestReliefKillsTheLastResort(t *testing.T) {
 	s.want(100*time.Millisecond, "KillLocally cache glass")
 }
 
+// A pod that was asked and shows no sign of it yet is on its way all the same.
+func TestReliefAskedIsLeaving(t *testing.T) {
+	s := newScene(t, 150*mi, governed(hog("db", 500), ""), hog("web", 400))
+	s.look(0)
+	s.look(15 * time.Second)
+	s.want(15*time.Second, "Request db", "Evict db")
+	s.available(90 * mi)
+	s.in.Rates[MemoryAvailable] = -float64(300 * mi)
+	s.want(20*time.Millisecond, "KillLocally web")
+	if r := s.last[0].Ranking[0]; r.Pod.Name != "db" || r.Exempt != passedLeaving {
+		t.Errorf("%s: %q", r.Pod.Name, r.Exempt)
+	}
+}
+
 // A kill that could not be carried out is as good as refused.
 func TestReliefKillFails(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
