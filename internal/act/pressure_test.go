@@ -116,7 +116,11 @@ func TestShow(t *testing.T) {
 			[]string{"usher.sh/MemoryPressure=False", "usher.sh/DiskPressure=False", "usher.sh/PIDPressure=False"},
 		},
 		{
-			"stopped: the taint goes, as nobody would take it back later", []corev1.Taint{memory}, said(pressed), NodeSays{At: noon, True: pressed.True, Over: true}, `[]`,
+			"stopped: the taint goes, as nobody would take it back later",
+			[]corev1.Taint{memory},
+			said(pressed),
+			NodeSays{At: noon, True: pressed.True, Over: true},
+			`[]`,
 			[]string{"usher.sh/MemoryPressure=Unknown", "usher.sh/DiskPressure=Unknown", "usher.sh/PIDPressure=Unknown"},
 		},
 	}

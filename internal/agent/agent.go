@@ -146,6 +146,7 @@ func (a *agent) run(ctx context.Context) error {
 	running.Go(func() { a.reach.run(within) })
 	running.Go(func() { a.shower.run(within) })
 	running.Go(func() { a.kubelet(within) })
+	running.Go(func() { lockAnew(within) })
 	err = a.loop.run(within)
 	stop()
 	running.Wait()

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -210,7 +209,7 @@ func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Node: "worker-1", Config: config(n.root), Cluster: w.cluster, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		o := Options{Node: "worker-1", Config: config(n.root), Cluster: w.cluster, Log: slog.New(slog.DiscardHandler)}
 		thresholds, err := o.Config.Thresholds()
 		if err != nil {
 			t.Fatal(err)

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +39,9 @@ func protect() []protection {
 // lock holds what is used, and not all that could be: most of a program is never touched again after it has started, so
 // that is let go first.
 func lock() error {
+	if err := unix.Munlockall(); err != nil {
+		return fmt.Errorf("munlockall: %w", err)
+	}
 	if err := letGo(); err != nil {
 		return err
 	}
@@ -48,6 +53,20 @@ func lock() error {
 
 func spare() error {
 	return os.WriteFile("/proc/self/oom_score_adj", []byte(oomScore), 0)
+}
+
+// settledAfter is when everything that happens only once has happened.
+const settledAfter = 30 * time.Second
+
+// lockAnew holds what is still used once the agent has settled down; that it could be held is known from the start.
+func lockAnew(ctx context.Context) {
+	settled := time.NewTimer(settledAfter)
+	defer settled.Stop()
+	select {
+	case <-ctx.Done():
+	case <-settled.C:
+		_ = lock()
+	}
 }
 
 // letGo drops the pages of the program's own file that cannot have been changed. They come back when they are needed.

@@ -40,6 +40,7 @@ type InstallOptions struct {
 	config  *genericclioptions.ConfigFlags
 	image   string
 	url     string
+	agent   bool
 	dryRun  string
 	timeout time.Duration
 }
@@ -58,7 +59,8 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.image, "image", "", "The manager's image; default: as in the manifests.")
+	cmd.Flags().StringVar(&o.image, "image", "", "The image of manager and agents; default: as in the manifests.")
+	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
 	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryNone, "none, client or server.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait until the manager is ready.")
@@ -72,7 +74,7 @@ func (o *InstallOptions) Validate() error {
 	default:
 		return fmt.Errorf("--dry-run is %q; it can be none, client or server", o.dryRun)
 	}
-	if o.url != "" && o.image != "" {
+	if o.url != "" && o.image != "" && !o.agent {
 		return fmt.Errorf("--image has no meaning with --webhook-url: nothing is run in the cluster then")
 	}
 	return nil
@@ -80,7 +82,7 @@ func (o *InstallOptions) Validate() error {
 
 // Run installs.
 func (o *InstallOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.image, URL: o.url}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.image, URL: o.url, Agent: o.agent}
 	if o.dryRun == dryClient {
 		return o.print(options)
 	}

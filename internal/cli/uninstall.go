@@ -51,7 +51,7 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	}
 	namespace := systemNamespace(o.config)
 	// Everything, whatever was installed: what is not there is passed over.
-	objects, err := install.Objects(install.Options{Namespace: namespace})
+	objects, err := install.Objects(install.Options{Namespace: namespace, Agent: true})
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,10 @@ import (
 type Options struct {
 	// Namespace is where the manager runs; default DefaultNamespace.
 	Namespace string
-	// Image is the manager's.
+	// Image is the manager's and the agents'.
 	Image string
+	// Agent: agents are installed as well, one on every node.
+	Agent bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
 	// cluster, and nothing that runs is installed.
 	URL string
@@ -36,6 +38,13 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	all, err := load(config.Files, config.Default, o.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	if o.Agent {
+		agents, err := load(config.Files, config.Agent, o.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("reading the agents' manifests: %w", err)
+		}
+		all = append(all, agents...)
 	}
 	all = slices.DeleteFunc(all, o.unwanted)
 	for _, object := range all {
@@ -67,10 +76,15 @@ func (o Options) unwanted(object *unstructured.Unstructured) bool {
 	return false
 }
 
+// runs reports whether an object makes Usher run.
+func runs(object *unstructured.Unstructured) bool {
+	return object.GetKind() == "Deployment" || object.GetKind() == "DaemonSet"
+}
+
 // adapt puts in what the options say.
 func (o Options) adapt(object *unstructured.Unstructured) error {
 	switch {
-	case object.GetKind() == "Deployment" && o.Image != "":
+	case runs(object) && o.Image != "":
 		return inEach(object, func(container map[string]any) error {
 			return unstructured.SetNestedField(container, o.Image, "image")
 		}, "spec", "template", "spec", "containers")

@@ -26,6 +26,7 @@ func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructure
 	r := remover{c, dryRun}
 	steps := []func() error{
 		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
+		func() error { return r.agents(ctx, objects) },
 		func() error { return r.requests(ctx) },
 		func() error { return r.policies(ctx) },
 		func() error { return r.manager(ctx, objects) },
@@ -33,6 +34,7 @@ func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructure
 		func() error { return r.unlabel(ctx, "Namespace", v1alpha1.GovernedLabel) },
 		func() error { return r.bindings(ctx) },
 		func() error { return r.rest(ctx, objects, namespace) },
+		func() error { return r.namespace(ctx, namespace+agentSuffix) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -89,12 +91,20 @@ func (r remover) say(what string) {
 	fmt.Fprintf(r.Out, "%s %s\n", what, verb)
 }
 
-// manager removes what runs, and waits until it does not any more: it would write again what is removed next.
+// manager removes the manager, and waits until it does not run any more: it would write again what is removed next.
 func (r remover) manager(ctx context.Context, objects []*unstructured.Unstructured) error {
-	for _, object := range pick(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" }) {
+	return r.stop(ctx, pick(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" }))
+}
+
+// stop removes what runs, and waits until it does not any more.
+func (r remover) stop(ctx context.Context, running []*unstructured.Unstructured) error {
+	for _, object := range running {
 		found, err := r.delete(ctx, object)
-		if err != nil || !found || r.dryRun {
+		if err != nil {
 			return err
+		}
+		if !found || r.dryRun {
+			continue
 		}
 		err = r.wait(ctx, object, func(now *unstructured.Unstructured) (bool, string) {
 			return now == nil, "waiting until its pods have ended"
@@ -145,7 +155,7 @@ func (r remover) bindings(ctx context.Context) error {
 // rest removes what is left, the namespace last and only if it was made for Usher.
 func (r remover) rest(ctx context.Context, objects []*unstructured.Unstructured, namespace string) error {
 	left := pick(objects, func(o *unstructured.Unstructured) bool {
-		return !isWebhook(o) && o.GetKind() != "Deployment" && o.GetKind() != "Namespace"
+		return !isWebhook(o) && !runs(o) && o.GetKind() != "Namespace"
 	})
 	slices.Reverse(left)
 	left = append(left, written(namespace)...)

@@ -92,13 +92,15 @@ func condition(object *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// WaitReady waits until every replica of the manager is of this version and answers.
+// WaitReady waits until every replica of the manager, and every agent, is of this version and answers.
 func (c Cluster) WaitReady(ctx context.Context, objects []*unstructured.Unstructured) error {
+	ready := map[string]func(*unstructured.Unstructured) (bool, string){"Deployment": deployed, "DaemonSet": onEveryNode}
 	for _, object := range objects {
-		if object.GetKind() != "Deployment" {
+		done := ready[object.GetKind()]
+		if done == nil {
 			continue
 		}
-		if err := c.wait(ctx, object, deployed); err != nil {
+		if err := c.wait(ctx, object, done); err != nil {
 			return err
 		}
 	}

@@ -66,23 +66,28 @@ func (m *Machine) killEach(cgroup string) (int, error) {
 			return len(killed), err
 		}
 		before := len(killed)
-		for _, pid := range all {
-			if killed[pid] {
-				continue
-			}
-			hit, err := m.killOne(cgroup, pid)
-			if err != nil {
-				return len(killed), err
-			}
-			if hit {
-				killed[pid] = true
-			}
-		}
-		if len(killed) == before {
-			return len(killed), nil
+		if err := m.killAll(cgroup, all, killed); err != nil || len(killed) == before {
+			return len(killed), err
 		}
 	}
 	return len(killed), fmt.Errorf("processes of %s are started faster than they can be killed: %d were", cgroup, len(killed))
+}
+
+// killAll kills those that were not killed yet, and notes them.
+func (m *Machine) killAll(cgroup string, all []int, killed map[int]bool) error {
+	for _, pid := range all {
+		if killed[pid] {
+			continue
+		}
+		hit, err := m.killOne(cgroup, pid)
+		if err != nil {
+			return err
+		}
+		if hit {
+			killed[pid] = true
+		}
+	}
+	return nil
 }
 
 // killOne takes hold of a process before it looks where it is: its number may meanwhile be that of another.

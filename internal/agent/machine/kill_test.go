@@ -46,7 +46,7 @@ func start(t *testing.T, cgroup string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	defer ready.Close()
-	cmd := exec.Command("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && { sleep 600 & echo ready; wait; }", cgroup))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && { sleep 600 & echo ready; wait; }", cgroup))
 	cmd.Stdout = told
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

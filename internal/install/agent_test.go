@@ -1,0 +1,82 @@
+package install
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestAgentsOnlyWhereTheyAreWanted(t *testing.T) {
+	if has(objects(t, Options{}), "daemonset/") {
+		t.Error("agents are installed unasked")
+	}
+	all := objects(t, Options{Agent: true, Namespace: "guards", Image: "registry.example/usher:v1"})
+	for _, ref := range []string{"daemonset/usher-agent in guards-agent", "namespace/guards-agent", "serviceaccount/usher-agent in guards-agent", "deployment/usher-manager in guards"} {
+		if !has(all, ref) {
+			t.Errorf("%s is missing", ref)
+		}
+	}
+	agents := text(t, pick(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" }))
+	if !strings.Contains(agents, "image: registry.example/usher:v1\n") {
+		t.Errorf("the image is not there:\n%s", agents)
+	}
+}
+
+func TestAgentsBesideAManagerOutside(t *testing.T) {
+	all := objects(t, Options{Agent: true, URL: "https://127.0.0.1:8443"})
+	if !has(all, "daemonset/") || has(all, "deployment/") {
+		t.Error("agents run in the cluster, wherever the manager does")
+	}
+}
+
+// TestAgentsAreAllowedLittle: what an agent may do, anybody may who breaks into one node.
+func TestAgentsAreAllowedLittle(t *testing.T) {
+	for _, object := range objects(t, Options{Agent: true}) {
+		if object.GetKind() != "ClusterRole" || object.GetName() != "usher-agent" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, never := range []string{"secrets", "nodes/proxy", "pods/exec", "*"} {
+				if slices.Contains(rule.Resources, never) || slices.Contains(rule.Verbs, never) {
+					t.Errorf("%v", rule)
+				}
+			}
+		}
+		return
+	}
+	t.Error("there is no role")
+}
+
+func TestOnEveryNode(t *testing.T) {
+	status := func(desired, updated, available int64) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"generation": int64(2)},
+			"status": map[string]any{
+				"observedGeneration": int64(2), "desiredNumberScheduled": desired, "updatedNumberScheduled": updated, "numberAvailable": available,
+			},
+		}}
+	}
+	tests := []struct {
+		now  *unstructured.Unstructured
+		ok   bool
+		says string
+	}{
+		{nil, false, "it was deleted"},
+		{status(3, 2, 3), false, "2 of 3 nodes have an agent of this version, 3 answer"},
+		{status(3, 3, 2), false, "3 of 3 nodes have an agent of this version, 2 answer"},
+		{status(3, 3, 3), true, "3 of 3 nodes have an agent of this version, 3 answer"},
+	}
+	for _, tt := range tests {
+		if ok, says := onEveryNode(tt.now); ok != tt.ok || says != tt.says {
+			t.Errorf("got %t, %q; want %t, %q", ok, says, tt.ok, tt.says)
+		}
+	}
+}
