@@ -15,7 +15,7 @@ LAB := go run -C lab ./cmd/lab
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook fuzz properties sim clean
+.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook fuzz properties sim mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,13 +24,14 @@ build: ## build bin/usher, and bin/kubectl-usher as a link to it
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/usher ./cmd/usher
 	ln -sf usher bin/kubectl-usher
 
-test: $(GOTESTSUM) ## run all tests of both modules, on a real control plane where they need one
+test: $(GOTESTSUM) ## run all tests of all modules, on a real control plane where they need one
 	$(LAB) build $(TEST_BINARIES)
 	GOTESTSUM=$(GOTESTSUM) hack/test
 
-lint: $(GOLANGCI_LINT) ## check both modules with the pinned linters
+lint: $(GOLANGCI_LINT) ## check all modules with the pinned linters
 	$(GOLANGCI_LINT) run ./...
 	cd lab && $(GOLANGCI_LINT) run ./...
+	cd test/kubelet && $(GOLANGCI_LINT) run ./...
 
 generate: $(GOLANGCI_LINT) $(CONTROLLER_GEN) ## write what is generated, format, tidy; CI fails when that changes anything
 	$(CONTROLLER_GEN) object paths=./api/v1alpha1
@@ -39,8 +40,10 @@ generate: $(GOLANGCI_LINT) $(CONTROLLER_GEN) ## write what is generated, format,
 	go run ./hack/rolesdoc > docs/roles.md
 	$(GOLANGCI_LINT) fmt ./...
 	cd lab && $(GOLANGCI_LINT) fmt ./...
+	cd test/kubelet && $(GOLANGCI_LINT) fmt ./...
 	go mod tidy
 	cd lab && go mod tidy
+	cd test/kubelet && go mod tidy
 
 lab: ## build the lab's programs (etcd, Kubernetes, kwok) into the cache; minutes at first, then nothing
 	$(LAB) build
@@ -75,6 +78,9 @@ properties: ## check the safety properties on CHECKS (20000) random clusters
 
 sim: ## play HISTORIES (10000) random histories of governed evictions, or show the one of SEED
 	hack/sim $(or $(HISTORIES),10000) $(SEED)
+
+mutations: ## change the account of node pressure line by line, and see the comparison with the kubelet notice
+	go run -C test/kubelet ./mutate
 
 clean: ## remove what was built in the tree; the caches stay
 	rm -rf bin

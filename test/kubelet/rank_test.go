@@ -1,0 +1,141 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/pressure/summary"
+)
+
+// orders are the kubelet's rankings, each with the signal and the layout that make Usher choose it.
+var orders = []struct {
+	name   string
+	signal pressure.Signal
+	layout pressure.Layout
+	rank   func([]*corev1.Pod, statsFunc)
+	traits traits
+}{
+	{"memory", pressure.MemoryAvailable, pressure.Single, rankMemoryPressure, traits{podLevel: true}},
+	{"pids", pressure.PIDAvailable, pressure.Single, rankPIDPressure, traits{}},
+	{"everything's bytes", pressure.NodeFsAvailable, pressure.Single, disk("root", "logs", "localVolumeSource"), traits{diskRequests: true}},
+	{"logs' and volumes' bytes", pressure.NodeFsAvailable, pressure.DedicatedImages, disk("logs", "localVolumeSource"), traits{diskRequests: true}},
+	{"writable layers' bytes", pressure.ImageFsAvailable, pressure.DedicatedImages, disk("root"), traits{diskRequests: true}},
+	{"images' bytes", pressure.ImageFsAvailable, pressure.SplitImages, disk("images"), traits{diskRequests: true}},
+	{"everything's inodes", pressure.NodeFsInodesFree, pressure.Single, inodes("root", "logs", "localVolumeSource"), traits{}},
+	{"logs' and volumes' inodes", pressure.NodeFsInodesFree, pressure.DedicatedImages, inodes("logs", "localVolumeSource"), traits{}},
+	{"writable layers' inodes", pressure.ImageFsInodesFree, pressure.DedicatedImages, inodes("root"), traits{}},
+}
+
+func disk(parts ...string) func([]*corev1.Pod, statsFunc) {
+	return rankDiskPressureFunc(parts, corev1.ResourceEphemeralStorage)
+}
+
+// inodes are ranked under a name that the kubelet keeps to itself.
+func inodes(parts ...string) func([]*corev1.Pod, statsFunc) {
+	return rankDiskPressureFunc(parts, "inodes")
+}
+
+func TestRanking(t *testing.T) {
+	t.Parallel()
+	for _, o := range orders {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			each(t, *inputs/len(orders)+1, func(t *testing.T, g gen) {
+				pods, found := g.node(2+g.IntN(14), o.traits)
+				ranked := slices.Clone(pods)
+				o.rank(ranked, lookUp(found))
+				ours := pressure.Rank(pressure.OrderKubelet, o.signal, pressure.Node{Layout: o.layout}, measured(t, pods, found))
+				sameOrder(t, ranked, ours)
+			})
+		})
+	}
+}
+
+// node is a node's pods and what was measured of them.
+func (g gen) node(n int, tr traits) ([]*corev1.Pod, []stats.PodStats) {
+	var pods []*corev1.Pod
+	var found []stats.PodStats
+	for i := range n {
+		p := g.pod(i, tr)
+		pods = append(pods, p)
+		if !g.chance(10) {
+			found = append(found, g.use(p, tr))
+		}
+	}
+	return pods, found
+}
+
+func lookUp(found []stats.PodStats) statsFunc {
+	return func(p *corev1.Pod) (stats.PodStats, bool) {
+		i := slices.IndexFunc(found, func(s stats.PodStats) bool { return s.PodRef.UID == string(p.UID) })
+		if i < 0 {
+			return stats.PodStats{}, false
+		}
+		return found[i], true
+	}
+}
+
+// measured reads what the kubelet would answer, as Usher does.
+func measured(t *testing.T, pods []*corev1.Pod, found []stats.PodStats) []pressure.Pod {
+	t.Helper()
+	return read(t, stats.Summary{Node: stats.NodeStats{NodeName: "n"}, Pods: found}).Pods(objects(pods))
+}
+
+func read(t *testing.T, s stats.Summary) *summary.Summary {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := summary.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func objects(pods []*corev1.Pod) []corev1.Pod {
+	var out []corev1.Pod
+	for _, p := range pods {
+		out = append(out, *p)
+	}
+	return out
+}
+
+// sameOrder wants the kubelet's order to be ours, but for pods that nothing but their names tells apart: the kubelet
+// leaves those as they come.
+func sameOrder(t *testing.T, theirs []*corev1.Pod, ours []pressure.Ranked) {
+	t.Helper()
+	for i, group := 0, 0; i < len(ours); i = group {
+		group = tied(ours, i)
+		for _, p := range theirs[i:group] {
+			if !slices.ContainsFunc(ours[i:group], func(r pressure.Ranked) bool { return r.Pod.UID == p.UID }) {
+				t.Errorf("the kubelet has %s at place %d to %d, Usher %v", p.UID, i, group-1, places(ours))
+				return
+			}
+		}
+	}
+}
+
+// tied returns the end of the pods from i on that only names tell apart.
+func tied(ours []pressure.Ranked, i int) int {
+	for ; i < len(ours)-1; i++ {
+		if ours[i].Rule != pressure.RuleName {
+			break
+		}
+	}
+	return i + 1
+}
+
+func places(ours []pressure.Ranked) []string {
+	var out []string
+	for _, r := range ours {
+		out = append(out, string(r.Pod.UID)+" "+string(r.Rule))
+	}
+	return out
+}
