@@ -91,6 +91,11 @@ func TestTidySteps(t *testing.T) {
 		in.Pods = []*snapshot.Pod{pod}
 		in.Sights = map[types.UID]Sight{"uid-s0": SeenGone}
 	}
+	answered := func(err string, terminal bool) func(*TidyInput) {
+		return func(in *TidyInput) {
+			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Second)}, Error: err, Terminal: terminal}}
+		}
+	}
 	gone := func(in *TidyInput) { in.Pods, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone} }
 	for name, c := range map[string]struct {
 		state   v1alpha1.PreparationState
@@ -102,8 +107,13 @@ func TestTidySteps(t *testing.T) {
 		uid     types.UID // the pod's that the step is then; "": the same as before
 		confirm bool
 	}{
-		"wanted":                                 {given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
-		"not wanted any more":                    {given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"wanted":              {given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
+		"not wanted any more": {given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		// A call that arrives after the step was taken back begins it again (seed 902 of the simulation at 2a87825).
+		"not wanted, the call is on its way":     {asked: time.Second, given: func(*TidyInput) {}, left: 1},
+		"not wanted, the call was not answered":  {asked: time.Second, given: answered("no answer within 5s", false), left: 1},
+		"not wanted, the call was answered":      {asked: time.Second, given: answered("", false), want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"not wanted, the call was refused":       {asked: time.Second, given: answered("no such step", true), want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"who wants is not known":                 {given: func(in *TidyInput) { in.WantedKnown = false }, left: 1},
 		"not wanted, terminating":                {given: func(in *TidyInput) { terminating(in.Pods[0]) }, left: 1},
 		"not in the cache":                       {given: func(in *TidyInput) { in.Pods = nil }, left: 1, confirm: true},
@@ -137,6 +147,9 @@ func TestTidySteps(t *testing.T) {
 			in := untidy(t)
 			if c.state == "" {
 				c.state = v1alpha1.PreparationBegun
+			}
+			if c.asked == 0 && c.state == v1alpha1.PreparationBegun {
+				c.asked = time.Minute
 			}
 			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", c.state, noon.Add(-c.asked))}
 			c.given(&in)
@@ -208,7 +221,7 @@ func TestTidyWritesOnce(t *testing.T) {
 	in := untidy(t)
 	in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon), leaves("s1", "store", noon), leaves("s2", "store", noon)}
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{
-		begun("Drain", "s1", v1alpha1.PreparationBegun, noon.Add(-time.Second)), begun("Resign", "s2", v1alpha1.PreparationBegun, noon),
+		begun("Drain", "s1", v1alpha1.PreparationBegun, noon.Add(-time.Minute)), begun("Resign", "s2", v1alpha1.PreparationBegun, noon),
 	}
 	in.Wanted["uid-s2"] = true
 	in.Sights = map[types.UID]Sight{"uid-s0": SeenGone, "uid-s1": SeenTerminating}
@@ -233,7 +246,8 @@ func TestTidyWritesOnce(t *testing.T) {
 func TestCallsWithinASecond(t *testing.T) {
 	in := untidy(t)
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true}}
+	step := Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}
+	in.Heard = []Heard{{Step: step}, {Step: step, Undo: true, Done: true}}
 	in.Policy.Status = Tidy(in).Actions[0].Status
 	if got := Tidy(in); len(got.Actions) > 0 {
 		t.Errorf("an old answer counts: %+v", got.Actions[0].Status)

@@ -43,6 +43,8 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 		return
 	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, heard):
 		u.look(entry.Asked.Add(wait(heard)))
+	case entry.State != v1alpha1.PreparationUndoing && !over(u.now, &entry, heard):
+		u.look(entry.Asked.Add(callLife))
 	default:
 		if entry.State != v1alpha1.PreparationUndoing {
 			heard = Heard{} // that was an answer to Prepare
@@ -103,6 +105,19 @@ func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
 func due(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
 	age := now.Sub(entry.Asked.Time)
 	return age >= wait(heard) || age < -askAgain
+}
+
+// callLife is how long a call for a step may be on its way to the system: longer than any policy's timeout.
+const callLife = v1alpha1.MaxTimeout + 10*time.Second
+
+// over reports whether the last call for a step has certainly reached the system, or never will: one that arrives after
+// the step was taken back would begin it again, and nobody would know.
+func over(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
+	if heard.Step.Name != "" && (heard.Error == "" || heard.Terminal) {
+		return true
+	}
+	age := now.Sub(entry.Asked.Time)
+	return age >= callLife || age < -callLife
 }
 
 func wait(heard Heard) time.Duration {
