@@ -21,9 +21,12 @@ const maxHeader = 64 << 10
 
 // metadata are the addresses at which clouds tell a machine its credentials, beside the link-local ones.
 var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
-	netip.MustParseAddr("192.0.0.192"),
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23"), netip.MustParseAddr("fd20:ce::254"),
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 }
+
+// translated is where networks without IPv4 put its addresses.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
 
 // Dialer makes connections to the system, except to addresses at which no system listens that others may ask for.
 func (a Access) Dialer() *net.Dialer {
@@ -52,13 +55,25 @@ func (a Access) admit(address string) error {
 		return fmt.Errorf("%q is not an address of the network", address)
 	}
 	ip := parsed.Addr().WithZone("").Unmap()
+	if translated.Contains(ip) {
+		ip, _ = netip.AddrFromSlice(ip.AsSlice()[12:])
+	}
 	switch {
 	case ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast(), slices.Contains(metadata, ip):
 		return fmt.Errorf("%s is an address of the machine's surroundings (link-local, or a cloud's metadata): Usher does not connect to it", ip)
-	case (ip.IsLoopback() || ip.IsUnspecified()) && !a.Loopback:
+	case !a.Loopback && (ip.IsLoopback() || ip.IsUnspecified() || ours(ip)):
 		return fmt.Errorf("%s is the manager's own pod: Usher does not connect to it; name the system's Service or a pod", ip)
 	}
 	return nil
+}
+
+// ours tells whether the machine, or the pod, has the address itself. Where that cannot be found out, it may.
+func ours(ip netip.Addr) bool {
+	addresses, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		own, err := netip.ParsePrefix(a.String())
+		return err == nil && own.Addr().Unmap() == ip
+	})
 }
 
 // Unquoted is an error of a request without the words of the other side, which may be no HTTP at all and must not be read

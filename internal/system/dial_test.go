@@ -15,19 +15,21 @@ import (
 
 func TestDialerRefuses(t *testing.T) {
 	for address, loopback := range map[string]bool{
-		"169.254.169.254:80":          true,
-		"[fe80::1%lo]:80":             true,
-		"[::ffff:169.254.169.254]:80": true,
-		"[ff02::1%lo]:80":             true,
-		"[fd00:ec2::254]:80":          true,
-		"100.100.100.200:80":          true,
-		"168.63.129.16:80":            true,
-		"127.0.0.1:1":                 false,
-		"127.8.8.8:1":                 false,
-		"[::ffff:127.0.0.1]:1":        false,
-		"0.0.0.0:1":                   false,
-		"localhost:1":                 false,
-		"[::1]:1":                     false,
+		"169.254.169.254:80":           true,
+		"[fe80::1%lo]:80":              true,
+		"[::ffff:169.254.169.254]:80":  true,
+		"[ff02::1%lo]:80":              true,
+		"[fd00:ec2::254]:80":           true,
+		"[64:ff9b::169.254.169.254]:1": true,
+		"[64:ff9b::127.0.0.1]:1":       false,
+		"100.100.100.200:80":           true,
+		"168.63.129.16:80":             true,
+		"127.0.0.1:1":                  false,
+		"127.8.8.8:1":                  false,
+		"[::ffff:127.0.0.1]:1":         false,
+		"0.0.0.0:1":                    false,
+		"localhost:1":                  false,
+		"[::1]:1":                      false,
 	} {
 		dialer := system.Access{Loopback: loopback, Timeout: time.Second}.Dialer()
 		if err := dialer.Control("tcp", address, nil); err == nil {
@@ -43,6 +45,34 @@ func TestDialerRefuses(t *testing.T) {
 // refused tells that the connection was tried.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
+}
+
+func TestDialerRefusesThePodsOwnAddress(t *testing.T) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, address := range addresses {
+		own, ok := address.(*net.IPNet)
+		if !ok || own.IP.IsLoopback() || own.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		tried++
+		target := net.JoinHostPort(own.IP.String(), "1")
+		if err := (system.Access{}).Dialer().Control("tcp", target, nil); err == nil || !strings.Contains(err.Error(), "the manager's own pod") {
+			t.Errorf("%s: got %v", target, err)
+		}
+		if err := (system.Access{Loopback: true}).Dialer().Control("tcp", target, nil); err != nil {
+			t.Errorf("%s, where it may be: got %v", target, err)
+		}
+	}
+	if tried == 0 {
+		t.Skip("SKIPPED: this machine has no address but loopback")
+	}
+	if err := (system.Access{}).Dialer().Control("tcp", "192.0.2.1:1", nil); err != nil {
+		t.Errorf("another's address: got %v", err)
+	}
 }
 
 func TestDialerReachesTheMachineWhereItMay(t *testing.T) {
