@@ -180,11 +180,14 @@ func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error
 	if subject.Pod, subject.Fresh, err = h.Facts.Pod(ctx, w.pod); err != nil {
 		return subject, err
 	}
-	if !subject.Fresh && !w.means(subject.Pod) {
+	if !subject.Fresh && (!w.means(subject.Pod) || unscheduled(subject.Pod)) {
 		err = h.refresh(ctx, w, &subject)
 	}
 	return subject, err
 }
+
+// unscheduled pods may go, but a cache is not believed that they still are: it would be a matter of chance who is let go.
+func unscheduled(pod *corev1.Pod) bool { return pod != nil && pod.Spec.NodeName == "" }
 
 // consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
 // another has by now, and an eviction without a UID means that other; one whose policies are behind as well would call a

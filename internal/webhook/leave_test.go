@@ -259,6 +259,11 @@ func TestLeave(t *testing.T) {
 		"a dry run reads nothing afresh": {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: func(w *world) {
 			w.green, w.fresh = true, map[string]*corev1.Pod{"db-0": nil}
 		}, allowed: true, answered: "LetThrough"},
+		"a pod without a node": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.pods["db-0"].Spec.NodeName = "" }, allowed: true, answered: "LetThrough"},
+		"a pod that has found its node meanwhile": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) {
+			w.fresh = map[string]*corev1.Pod{"db-0": testPod("db-0")}
+			w.pods["db-0"].Spec.NodeName = ""
+		}, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"another pod of that name":           {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
 		"the pod that was meant":             {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 1, answered: "LetThrough"},

@@ -24,6 +24,10 @@ func TestManager(t *testing.T) {
 			"lets one go after the other":       h.letsOneGoAfterTheOther,
 			"undoes what is withdrawn":          h.undoesWhatIsWithdrawn,
 			"undoes when the policy is deleted": h.undoesWhenThePolicyIsDeleted,
+			"fires nothing when a policy goes":  h.firesNothingWhenThePolicyIsDeleted,
+			"guards while a policy is replaced": h.guardsWhileAPolicyIsReplaced,
+			"moves a member once":               h.movesAMemberOnce,
+			"lets a pod go that has no node":    h.letsAPodGoThatHasNoNode,
 			"reads a changed Secret":            h.readsAChangedSecret,
 			"says what is wrong":                h.saysWhatIsWrong,
 		} {

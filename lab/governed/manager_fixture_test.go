@@ -89,7 +89,7 @@ func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.Sys
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.EvictionPolicySpec{
-			System:  system,
+			System: system,
 			Members: []v1alpha1.MemberSelector{{
 				Role: "node", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels("db")}, Controllers: []string{simulated},
 			}},
@@ -124,7 +124,8 @@ func release(t *testing.T, l *testlab.Lab, c client.Client, policy *v1alpha1.Evi
 	pods, err := l.Client().CoreV1().Pods(policy.Namespace).List(ctx, metav1.ListOptions{})
 	must(t, err)
 	for i := range pods.Items {
-		unlabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1alpha1.PolicyLabel+`":null}}}`))
+		unlabel := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1alpha1.PolicyLabel+`":null},`+
+			`"annotations":{"`+v1alpha1.BreakGlassAnnotation+`":"the test is over"}}}`)) // a manager may just set the label again
 		_ = c.Patch(ctx, &pods.Items[i], unlabel)
 	}
 }

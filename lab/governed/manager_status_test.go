@@ -25,6 +25,7 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 		system func(*fakeSystem, *v1alpha1.System)
 		policy func(*v1alpha1.EvictionPolicy)
 		second bool
+		barred bool // the namespace lets nobody read its Secrets
 		reason string
 		says   []string
 		refuse string // part of what kubectl drain hears
@@ -36,6 +37,10 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 		name:   "no Secret",
 		system: func(_ *fakeSystem, s *v1alpha1.System) { withSecret(s) },
 		reason: "SystemUnreachable", says: []string{`the Secret "login", which the policy refers to, does not exist`}, refuse: `the Secret "login"`,
+	}, {
+		name: "a Secret that it may not read", secret: "right", barred: true,
+		system: func(f *fakeSystem, s *v1alpha1.System) { f.token = "right"; withSecret(s) },
+		reason: "SystemUnreachable", says: []string{`reading the Secret "login"`, "kubectl create rolebinding usher-secrets -n "}, refuse: "kubectl create rolebinding",
 	}, {
 		name:   "unreachable",
 		system: func(f *fakeSystem, _ *v1alpha1.System) { f.server.Close() },
@@ -68,6 +73,9 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			namespace, system := h.lab.Namespace(t), newSystem(t)
 			node, pod := h.members(t, namespace, 3)
+			if !test.barred {
+				h.allowSecrets(t, namespace)
+			}
 			if test.secret != "" {
 				must(t, h.client.Create(t.Context(), newSecret(namespace, test.secret)))
 			}
@@ -103,7 +111,8 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A password that was wrong is put right: nobody has to restart anything.
+// A Secret may be read when its namespace has said so, by the command that the status names. A password that was wrong is put
+// right. Nobody has to restart anything.
 func (h *house) readsAChangedSecret(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
@@ -114,7 +123,9 @@ func (h *house) readsAChangedSecret(t *testing.T) {
 	spec := system.spec()
 	spec.HTTP.Headers = []v1alpha1.Header{{Name: "Authorization", Secret: &v1alpha1.SecretKey{Name: "login", Key: "token"}}}
 	h.policy(t, namespace, "db", spec)
-	h.waitReason(t, namespace, "db", "SystemUnreachable")
+	_, allow, _ := strings.Cut(h.waitReason(t, namespace, "db", "SystemUnreachable"), "allow it: kubectl ")
+	h.kubectl(t, strings.Fields(allow)...).succeed(t)
+	h.waitPolicy(t, namespace, "db", "the Secret to be read", func(p *v1alpha1.EvictionPolicy) bool { return strings.Contains(p.Status.System.Error, "401") })
 	patch := client.MergeFrom(secret.DeepCopy())
 	secret.Data["token"] = []byte("right")
 	must(t, h.client.Patch(t.Context(), secret, patch))
@@ -144,6 +155,12 @@ func (h *house) saysWhyAPolicyIsInvalid(t *testing.T) {
 	if !strings.Contains(message, "spec.roles[0].evict.rules[1].expression") {
 		t.Errorf("the status says %q, want the path of what is wrong", message)
 	}
+}
+
+// allowSecrets lets the manager read the Secrets of a namespace, as its owner does.
+func (h *house) allowSecrets(t *testing.T, namespace string) {
+	t.Helper()
+	h.kubectl(t, "create", "rolebinding", "usher-secrets", "-n", namespace, "--clusterrole=usher-secrets", "--serviceaccount=usher-system:usher-manager").succeed(t)
 }
 
 func newSecret(namespace, token string) *corev1.Secret {
