@@ -78,6 +78,9 @@ func (p plan) enter() error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
+	if err := p.mountDisk(); err != nil {
+		return err
+	}
 	for _, folder := range hidden {
 		if err := unix.Mount(filepath.Join(p.Root, folder), folder, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("mounting the node's %s: %w", folder, err)

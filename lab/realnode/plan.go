@@ -38,6 +38,8 @@ type plan struct {
 	Images            []string
 	SandboxImage      string
 	Reserved          string // memory, as a quantity; empty if none
+	OwnDisk           bool
+	PodPIDs           int64
 	RestrictOOMScores bool
 	Tools             tools
 }
@@ -87,7 +89,7 @@ func (n *Node) plan(tools tools) (plan, error) {
 		ContainerdConfig: filepath.Join(etc, "containerd.toml"),
 		CNIConfig:        filepath.Join(etc, "cni"),
 		Root:             n.Dir, Images: n.Images, SandboxImage: image.Name,
-		Reserved: reserved, RestrictOOMScores: !lower, Tools: tools,
+		Reserved: reserved, OwnDisk: !n.Disk.Size.IsZero(), PodPIDs: n.PodPIDs, RestrictOOMScores: !lower, Tools: tools,
 	}, nil
 }
 

@@ -47,6 +47,10 @@ type Config struct {
 
 	// Memory is what pods may use together; the rest of the machine counts as reserved. Zero is all of it.
 	Memory resource.Quantity
+	// Disk is the node's own, if it is to have one. Its kubelet then evicts below a tenth of it.
+	Disk Disk
+	// PodPIDs is how many threads each pod may have; zero is no limit.
+	PodPIDs int64
 	// Images are archives, as package image writes them, that pods find present. Further ones cannot be pulled.
 	Images []string
 

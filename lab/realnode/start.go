@@ -33,6 +33,9 @@ func (n *Node) start(ctx context.Context, tools tools) error {
 	if err := slot.build(); err != nil {
 		return err
 	}
+	if err := n.Disk.make(n.Dir); err != nil {
+		return err
+	}
 	plan, err := n.plan(tools)
 	if err != nil {
 		return err

@@ -31,6 +31,8 @@ type Options struct {
 	Labels  map[string]string // on every node, besides realnode.Label and the zone
 	Tainted bool              // take only pods that tolerate realnode.Taint
 	Memory  resource.Quantity // for the pods of each node together; zero is all that the machine has
+	Disk    realnode.Disk     // of each node; the host's if it has no size
+	PodPIDs int64             // threads that each pod may have; zero is no limit
 	Files   []image.File      // further static programs in the image, for example etcd
 	Images  []string          // archives of further images, as package image writes them
 }
@@ -114,7 +116,7 @@ func startOne(ctx context.Context, c *cluster.Cluster, o Options, i int, images 
 		labels[corev1.LabelTopologyZone] = o.Zones[i%len(o.Zones)]
 	}
 	return realnode.Start(ctx, realnode.Config{
-		Name: name, Labels: labels, Tainted: o.Tainted, Memory: o.Memory,
+		Name: name, Labels: labels, Tainted: o.Tainted, Memory: o.Memory, Disk: o.Disk, PodPIDs: o.PodPIDs,
 		Dir: dir, Processes: c.Processes(), Kubeconfig: kubeconfig, ClientCA: c.ClientCA(),
 		Cache: c.Cache, Images: images, EndWithParent: c.EndWithParent,
 	})

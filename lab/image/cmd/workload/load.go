@@ -31,20 +31,16 @@ func (l *load) handler() http.Handler {
 	mux.HandleFunc("POST /ready", l.setReady)
 	mux.HandleFunc("GET /fetch", fetch)
 	// The four loads are set to a number, not raised by it: asking twice is harmless, asking for 0 gives all back.
-	mux.HandleFunc("POST /memory", setting("mib", func(mib int, r *http.Request) error {
-		rate, err := number(r, "rate", 0)
-		if err != nil {
-			return err
-		}
+	mux.HandleFunc("POST /memory", setting("mib", func(mib, rate int, _ *http.Request) error {
 		return l.memory.set(mib, rate)
 	}))
-	mux.HandleFunc("POST /disk", setting("mib", func(mib int, r *http.Request) error {
-		return l.disk.setSpace(r.FormValue("dir"), mib)
+	mux.HandleFunc("POST /disk", setting("mib", func(mib, rate int, r *http.Request) error {
+		return l.disk.setSpace(r.FormValue("dir"), mib, rate)
 	}))
-	mux.HandleFunc("POST /inodes", setting("count", func(count int, r *http.Request) error {
-		return l.disk.setInodes(r.FormValue("dir"), count)
+	mux.HandleFunc("POST /inodes", setting("count", func(count, rate int, r *http.Request) error {
+		return l.disk.setInodes(r.FormValue("dir"), count, rate)
 	}))
-	mux.HandleFunc("POST /pids", setting("count", func(count int, _ *http.Request) error {
+	mux.HandleFunc("POST /pids", setting("count", func(count, _ int, _ *http.Request) error {
 		return l.pids.set(count)
 	}))
 	return mux
@@ -89,11 +85,15 @@ func fetch(w http.ResponseWriter, r *http.Request) {
 	answer(w, string(body), err)
 }
 
-func setting(name string, set func(n int, r *http.Request) error) http.HandlerFunc {
+func setting(name string, set func(n, rate int, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, err := number(r, name, -1)
+		var rate int
 		if err == nil {
-			err = set(n, r)
+			rate, err = number(r, "rate", 0)
+		}
+		if err == nil {
+			err = set(n, rate, r)
 		}
 		answer(w, "done", err)
 	}

@@ -38,6 +38,8 @@ func TestLoad(t *testing.T) {
 		{"POST", "/memory?mib=-3", 400, "not a number from 0"},
 		{"POST", "/memory", 400, "not a number from 0"},
 		{"POST", "/disk?mib=2&dir=" + dir, 200, ""},
+		{"POST", "/disk?mib=2&rate=500&dir=" + dir, 200, ""},
+		{"POST", "/disk?mib=2&rate=fast&dir=" + dir, 400, "not a number from 0"},
 		{"POST", "/disk?mib=2&dir=" + dir + "/none", 400, "no such file"},
 		{"POST", "/inodes?count=5&dir=" + dir, 200, ""},
 		{"POST", "/inodes?count=many&dir=" + dir, 400, "not a number from 0"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
-	"time"
 )
 
 const mib = 1 << 20
@@ -27,13 +26,12 @@ func (m *memory) set(amount, rate int) error {
 		}
 		m.pages = m.pages[:last]
 	}
+	pace := startPace(rate)
 	for len(m.pages) < amount {
 		if err := m.take(); err != nil {
 			return err
 		}
-		if rate > 0 {
-			<-time.After(time.Second / time.Duration(rate))
-		}
+		pace.wait()
 	}
 	return nil
 }
