@@ -30,15 +30,19 @@ type Config struct {
 // DefaultConfig lies above what a kubelet does by default, so that the agent is the first to act.
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
+// imagesFirst is a little more than the time in which every kubelet once looks whether to remove images, which it does from
+// 15 % of free disk on.
+const imagesFirst = "6m"
+
+// withDefaults sets no thresholds of imagefs: the kubelet's are where it removes images nobody uses, and a pod that goes
+// before goes in vain.
 func (c Config) withDefaults() Config {
 	if c.EvictionHard == nil {
 		c.EvictionHard = map[string]string{
-			string(pressure.MemoryAvailable):   "250Mi",
-			string(pressure.NodeFsAvailable):   "12%",
-			string(pressure.NodeFsInodesFree):  "6%",
-			string(pressure.ImageFsAvailable):  "17%",
-			string(pressure.ImageFsInodesFree): "6%",
-			string(pressure.PIDAvailable):      "5%",
+			string(pressure.MemoryAvailable):  "250Mi",
+			string(pressure.NodeFsAvailable):  "12%",
+			string(pressure.NodeFsInodesFree): "6%",
+			string(pressure.PIDAvailable):     "5%",
 		}
 	}
 	if c.EvictionSoft == nil {
@@ -46,12 +50,13 @@ func (c Config) withDefaults() Config {
 			string(pressure.MemoryAvailable):            "500Mi",
 			string(pressure.AllocatableMemoryAvailable): "500Mi",
 			string(pressure.NodeFsAvailable):            "14%",
-			string(pressure.ImageFsAvailable):           "19%",
 			string(pressure.PIDAvailable):               "10%",
 		}
-		c.EvictionSoftGracePeriod = map[string]string{}
-		for signal := range c.EvictionSoft {
-			c.EvictionSoftGracePeriod[signal] = "30s"
+		c.EvictionSoftGracePeriod = map[string]string{
+			string(pressure.MemoryAvailable):            "30s",
+			string(pressure.AllocatableMemoryAvailable): "30s",
+			string(pressure.NodeFsAvailable):            imagesFirst,
+			string(pressure.PIDAvailable):               "30s",
 		}
 	}
 	if c.EvictionMaxPodGracePeriod == 0 {

@@ -24,8 +24,10 @@ type loop struct {
 	relief pressure.Relief
 	idle   int // looks at a hard breach since something was done
 	tidied bool
-	waits  waits
-	errors spoken
+
+	saidBlind bool
+	waits     waits
+	errors    spoken
 }
 
 // tick is the reason of a look that nothing but time called for.
@@ -77,6 +79,7 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 	l.agent.metrics.look(now, why, &sight, thresholds)
 	l.arm(&sight, thresholds)
 	if !synced {
+		l.blind(at)
 		return min(l.eyes.due(now), notSynced)
 	}
 	l.prepare(ctx, here.all, sight.node, thresholds, pressed, now)
@@ -87,6 +90,15 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.reach.reachable(),
 		Rates: rates, Self: l.agent.Self,
 	})
+}
+
+// blind says, once, that an agent which has never heard of its pods can do nothing: to the machine, the one that must never
+// go looks like any other.
+func (l *loop) blind(at standing) {
+	if (at.hard || at.soft) && !l.saidBlind {
+		l.saidBlind = true
+		l.agent.Log.Error("the node is short of something, and nothing is done: the apiserver has not told yet which pods are here")
+	}
 }
 
 // notSynced is how long a look may wait for the first list of pods.

@@ -51,6 +51,19 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
+// TestDefaultsLeaveImagesToTheKubelet: it can remove those that nobody uses.
+func TestDefaultsLeaveImagesToTheKubelet(t *testing.T) {
+	thresholds, err := DefaultConfig().Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, threshold := range thresholds {
+		if strings.HasPrefix(string(threshold.Signal), "imagefs") {
+			t.Errorf("%+v", threshold)
+		}
+	}
+}
+
 // TestDefaultsAreAboveTheKubelets: out of the box, the two do not fight.
 func TestDefaultsAreAboveTheKubelets(t *testing.T) {
 	ours, err := DefaultConfig().Thresholds()
