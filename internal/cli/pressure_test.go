@@ -235,6 +235,22 @@ func TestPressureWatchEndsCleanly(t *testing.T) {
 	}
 }
 
+func TestPressureWatchEndsCleanlyInTheMiddleOfALook(t *testing.T) {
+	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
+	ctx, cancel := context.WithCancel(t.Context())
+	server := node(t, func(path string) (int, string) {
+		if strings.HasSuffix(path, "/summary") {
+			cancel()
+		}
+		return 0, ""
+	})
+	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+	root.SetArgs([]string{"pressure", "worker-1", "-w", server})
+	if err := root.ExecuteContext(ctx); err != nil {
+		t.Errorf("%v, want no error", err)
+	}
+}
+
 func TestPressureWatchOfNothing(t *testing.T) {
 	got := usher(t, "", "pressure", "worker-2", "-w", node(t, asUsual))
 	if got.code != exitUsage || !strings.Contains(got.err, "did you mean worker-1?") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func Is(text []byte) bool {
 func Parse(text []byte) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(text, &r); err != nil {
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax.Offset >= int64(len(text)) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && strings.Contains(syntax.Error(), "unexpected end") {
 			return Record{}, fmt.Errorf("the record breaks off after %d bytes: it was cut short while it was sent or written: %w", len(text), err)
 		}
 		return Record{}, fmt.Errorf("reading the record: %w", err)

@@ -61,6 +61,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"cut short", `{"record":1,"node":{"na`, "breaks off after 23 bytes"},
 		{"no JSON", `{"record":1,,}`, "reading the record: invalid character"},
+		{"more behind it", `{"record":1}x`, "reading the record: invalid character 'x'"},
 		{"later version", `{"record":2}`, "version 2, and this usher reads version 1"},
 		{"no node", `{"record":1}`, "names no node"},
 		{"order", `{"record":1,"node":{"name":"a"},"order":"size"}`, `an order "size"`},

@@ -35,7 +35,7 @@ func (s *Summary) NodeName() string { return s.stats.Node.NodeName }
 
 func unreadable(text []byte, err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		if syntax.Offset >= int64(len(text)) && strings.Contains(syntax.Error(), "unexpected end") {
+		if strings.Contains(syntax.Error(), "unexpected end") {
 			return fmt.Errorf("the summary breaks off after %d bytes: it was cut short while it was sent or written, so get it again: %w", len(text), err)
 		}
 		return fmt.Errorf("this is no summary of a kubelet: it is no JSON at byte %d of %d, and begins with %q: %w", syntax.Offset, len(text), start(text), err)
