@@ -11,7 +11,7 @@ import (
 const (
 	verdictEffort = 4 * costLimit
 	wordsEffort   = verdictEffort / 10
-	lookEffort    = 12 * verdictEffort
+	lookEffort    = 6 * verdictEffort
 )
 
 // Effort is what expressions may still cost together, in the evaluator's own count. It ends by counting and not by a

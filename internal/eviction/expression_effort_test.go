@@ -20,6 +20,16 @@ func numbers() []any {
 // dear is world with a store that has so many rules of an expression, and what they say.
 func dear(t *testing.T, rules int, rule, message string) Input {
 	t.Helper()
+	in, problems := tooDear(t, rules, rule, message)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return in
+}
+
+// tooDear is dear for what is refused when it is written, and was written all the same.
+func tooDear(t *testing.T, rules int, rule, message string) (Input, []Problem) {
+	t.Helper()
 	in, spec := world(t), toySpec()
 	role := toyRoles()[0]
 	role.Evict.Rules, role.Evict.Prepare = nil, nil
@@ -30,13 +40,10 @@ func dear(t *testing.T, rules int, rule, message string) Input {
 	}
 	spec.Roles = []v1alpha1.Role{role}
 	policy, problems := Compile(spec, nil, Schema{Open: true}, toySteps)
-	if problems := storeOnly(problems); len(problems) > 0 {
-		t.Fatal(problems)
-	}
 	policy.problems = nil
 	in.Policies[0].Policy = policy
 	in.Evidence.Members["m-s0"]["l"] = numbers()
-	return in
+	return in, storeOnly(problems)
 }
 
 // storeOnly leaves out what is said of the world's other roles, which are not there.
@@ -104,15 +111,30 @@ func TestMessagesAfterTheLimitAreNotKnown(t *testing.T) {
 	}
 }
 
+// One verdict on this once took ten seconds: each of its 70 values is within the limit of one expression.
+func TestManyValuesOfLoopsInLoops(t *testing.T) {
+	in, problems := tooDear(t, 1, "false", strings.Repeat("{{"+pairs+"}}", 35))
+	if !strings.Contains(fmt.Sprint(problems), "may take too long together") {
+		t.Errorf("problems %v", problems)
+	}
+	in.Effort = &Effort{left: 1 << 60}
+	verdict := Judge(in)
+	if cost := uint64(1<<60) - in.Effort.left; cost > wordsEffort+wordsLimit {
+		t.Errorf("the verdict has cost %d", cost)
+	}
+	if len(verdict.Blockers) != 1 || !strings.Contains(verdict.Blockers[0].Message, "(not known)") {
+		t.Errorf("got %+v", verdict.Blockers)
+	}
+}
+
 func TestVerdictsOfOneLookShareItsEffort(t *testing.T) {
 	in := dear(t, 5, pairs+" == 0", "{{member.id}}")
-	in.Effort = NewEffort()
-	for range 100 {
-		JudgeReplace(in)
+	in.Effort = &Effort{left: 2 * verdictEffort}
+	for range 3 {
 		Judge(in)
 	}
 	if !in.Effort.spent() {
-		t.Errorf("%d are left after 100 verdicts", in.Effort.left)
+		t.Errorf("%d are left after three verdicts", in.Effort.left)
 	}
 	in = world(t)
 	in.Effort = &Effort{}
