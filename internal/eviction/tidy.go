@@ -177,7 +177,9 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 	back := t.back(&entry)
 	expiry := entry.Asked.Add(memory)
 	switch {
-	case t.in.Deleted, back != nil && !t.wants(back.UID):
+	case back != nil && !t.wants(back.UID):
+		t.undo(given(entry, back))
+	case t.in.Deleted:
 		t.undo(entry)
 	case back == nil && !t.in.Now.Before(expiry):
 		t.forget(&entry)
@@ -187,22 +189,28 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 	}
 }
 
-// undoLeft takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's: a system that
-// is told of the old one may know nothing of it. If nobody is, the system is asked seldom, and not for ever.
+// undoLeft takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If nobody is,
+// the system is asked seldom, and not for ever.
 func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
-	back := t.back(&entry)
-	if back != nil {
-		entry.UID, entry.Pod, entry.Asked = back.UID, back.Name, metav1.Time{}
-		t.undo(entry)
-		return
-	}
 	heard := heardOf(t.heard, &entry)
-	if !heard.Done && !t.in.Now.Before(entry.Since.Add(memory)) {
+	switch back := t.back(&entry); {
+	case heard.Done:
+		t.undo(entry)
+	case back != nil:
+		t.undo(given(entry, back))
+	case !t.in.Now.Before(entry.Since.Add(memory)):
 		t.forget(&entry)
-		return
+	default:
+		heard.Terminal = heard.Terminal || heard.Error != ""
+		t.move(entry, heard)
 	}
-	heard.Terminal = heard.Terminal || heard.Error != ""
-	t.move(entry, heard)
+}
+
+// given makes the step the pod's, for which the system was not asked yet. One that is told of a pod that is gone may know
+// nothing of it.
+func given(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.PreparationStatus {
+	entry.UID, entry.Pod, entry.Asked = pod.UID, pod.Name, metav1.Time{}
+	return entry
 }
 
 func (t *tidier) forget(entry *v1alpha1.PreparationStatus) {

@@ -120,7 +120,7 @@ func TestTidySteps(t *testing.T) {
 		"not in the cache, but there":            {given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenStaying} }, left: 1},
 		"gone":                                   {given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, left: 1},
 		"gone for a day":                         {asked: memory, given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, want: []ActionKind{Settle}},
-		"its member is back":                     {given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"its member is back":                     {given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
 		"its member is back and wanted":          {given: func(in *TidyInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
 		"its member is back after a day, wanted": {asked: memory, given: func(in *TidyInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
 		"its member is back and terminating":     {given: func(in *TidyInput) { back(in); terminating(in.Pods[0]) }, left: 1},
@@ -132,6 +132,10 @@ func TestTidySteps(t *testing.T) {
 			gone(in)
 			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
 		}, left: 1},
+		"undone, pod gone, its member is back": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
+			back(in)
+			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true}}
+		}, want: []ActionKind{Settle}},
 		"being undone, pod gone for a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
 		"being undone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
 		"being undone, it is back after a day": {state: v1alpha1.PreparationUndoing, asked: memory, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},

@@ -228,7 +228,9 @@ func examplePolicy(ns, name string) *v1alpha1.EvictionPolicy {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.EvictionPolicySpec{
 			System:  v1alpha1.System{HTTP: &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://127.0.0.1:1"}}}},
-			Members: []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels(name)}}},
+			Members: []v1alpha1.MemberSelector{{
+				Role: "replica", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels(name)}, Controllers: []string{simulated},
+			}},
 			Roles: []v1alpha1.Role{{
 				Name: "replica", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 				Evict:   v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "green", Reason: "NotGreen", Expression: "false", Message: "not green"}}},
