@@ -15,7 +15,7 @@ LAB := go run -C lab ./cmd/lab
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook fuzz properties sim mutations clean
+.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ bench-etcd: ## drain real nodes under a real etcd with kubectl alone and with us
 bench-webhook: lab build ## time the answers of admission, and weigh the manager in a cluster of 1,000 nodes
 	go run -C lab ./benchwebhook $(CURDIR)/bin/usher
 
+bench-pressure: ## bring real nodes into trouble, with the kubelet alone and with the agent, and weigh the agent; needs root
+	$(LAB) build --real
+	go test -C lab ./pressure -count 1 -timeout 60m -v -run 'TestLoads|TestAtRest' -rounds $(or $(ROUNDS),3) -pods 100
+
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)
 
@@ -78,6 +82,9 @@ properties: ## check the safety properties on CHECKS (20000) random clusters
 
 sim: ## play HISTORIES (10000) random histories of governed evictions, or show the one of SEED
 	hack/sim $(or $(HISTORIES),10000) $(SEED)
+
+test-kubelet: ## compare the account of node pressure with the kubelet's own code on INPUTS (100000) random inputs each
+	go test -C test/kubelet -count 1 -v -timeout 2h -inputs $(or $(INPUTS),100000) .
 
 mutations: ## change the account of node pressure line by line, and see the comparison with the kubelet notice
 	go run -C test/kubelet ./mutate

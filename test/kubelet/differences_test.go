@@ -41,6 +41,8 @@ func TestDifferentReading(t *testing.T) {
 		"an exponent":                           {hard("1e1%"), 1, -1, "percentage such as"},
 		"hexadecimal":                           {hard("0x1p3%"), 1, -1, "percentage such as"},
 		"minus nothing":                         {hard("-0%"), 1, -1, "percentage such as"},
+		"a sign":                                {hard("+5%"), 1, -1, "percentage such as"},
+		"a point without a number before it":    {hard(".5%"), 1, -1, "percentage such as"},
 		"nothing, written long":                 {hard("0.0%"), 1, 0, ""},
 		"all, written long":                     {hard("100.0%"), 1, 0, ""},
 		"a number that takes long to reckon":    {hard("1e999"), 1, -1, "fits a machine"},
@@ -89,7 +91,7 @@ func pair(change func(a, b *corev1.Pod)) []*corev1.Pod {
 func uses(p *corev1.Pod, memory, disk, inodes uint64) stats.PodStats {
 	return stats.PodStats{
 		PodRef: stats.PodReference{Name: p.Name, UID: string(p.UID)}, Memory: &stats.MemoryStats{WorkingSetBytes: &memory},
-		Containers: []stats.ContainerStats{{Name: "c", Rootfs: &stats.FsStats{UsedBytes: &disk, InodesUsed: &inodes}}},
+		Containers: []stats.ContainerStats{{Name: "c", Memory: &stats.MemoryStats{WorkingSetBytes: &memory}, Rootfs: &stats.FsStats{UsedBytes: &disk, InodesUsed: &inodes}}},
 	}
 }
 
@@ -170,8 +172,8 @@ func TestDifferentOrder(t *testing.T) {
 // firstPod is who goes first, by UID.
 type firstPod struct{ kubelet, usher string }
 
-// short is a node that is short of memory, with one pod.
-func short(t *testing.T, c pressure.Config, at time.Time) (*kubelet, pressure.Output) {
+// short is a node that is short of memory, at the second look.
+func short(t *testing.T, c pressure.Config, change func(p *corev1.Pod)) (*kubelet, pressure.Output) {
 	t.Helper()
 	g := gen{rand.New(rand.NewPCG(1, 2)), 1}
 	their, our := bothRead(t, c)
@@ -179,12 +181,14 @@ func short(t *testing.T, c pressure.Config, at time.Time) (*kubelet, pressure.Ou
 	k.pods = pair(func(a, b *corev1.Pod) {
 		a.Spec.TerminationGracePeriodSeconds = new(int64(600))
 		b.Spec.Priority = new(int32(9))
+		b.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("5")
+		change(a)
 	})
-	found := []stats.PodStats{uses(k.pods[0], 9, 0, 0), uses(k.pods[1], 1, 0, 0)}
+	found := []stats.PodStats{uses(k.pods[0], 9*gibi, 0, 0), uses(k.pods[1], 1, 0, 0)}
 	var out pressure.Output
 	var state pressure.State
 	for range 2 { // the second look comes an hour later: any grace is over
-		k.clock.Step(at.Sub(epoch))
+		k.clock.Step(time.Hour)
 		n := plenty()
 		n.Memory = &stats.MemoryStats{AvailableBytes: new(uint64(5)), WorkingSetBytes: new(uint64(95))}
 		k.summary = stats.Summary{Node: n, Pods: found}
@@ -195,6 +199,8 @@ func short(t *testing.T, c pressure.Config, at time.Time) (*kubelet, pressure.Ou
 	}
 	return k, out
 }
+
+func unchanged(*corev1.Pod) {}
 
 func memory(hard, soft string, longest int32) pressure.Config {
 	c := pressure.Config{EvictionHard: map[string]string{}, EnforceNodeAllocatable: []string{"none"}, EvictionMaxPodGracePeriod: longest}
@@ -214,7 +220,7 @@ func TestHardBreachGetsHardGrace(t *testing.T) {
 	t.Parallel()
 	soft := 0
 	for range 100 {
-		k, out := short(t, memory("10", "20", 600), epoch.Add(time.Hour))
+		k, out := short(t, memory("10", "20", 600), unchanged)
 		if k.grace == 600 {
 			soft++
 		}
@@ -231,7 +237,7 @@ func TestHardBreachGetsHardGrace(t *testing.T) {
 // Below 0 means the pod's own grace, as the kubelet's help says; the kubelet asks for -1 s, which becomes 1.
 func TestNegativeGraceIsThePodsOwn(t *testing.T) {
 	t.Parallel()
-	k, out := short(t, memory("", "20", -1), epoch.Add(time.Hour))
+	k, out := short(t, memory("", "20", -1), unchanged)
 	if k.grace != -1 || out.Victim.Grace != 600*time.Second {
 		t.Errorf("the kubelet gives %d s, Usher %s", k.grace, out.Victim.Grace)
 	}
@@ -240,7 +246,7 @@ func TestNegativeGraceIsThePodsOwn(t *testing.T) {
 // With 0 the pod would be taken off the books while it runs.
 func TestNoGraceIsASecond(t *testing.T) {
 	t.Parallel()
-	k, out := short(t, memory("", "20", 0), epoch.Add(time.Hour))
+	k, out := short(t, memory("", "20", 0), unchanged)
 	if k.grace != 0 || out.Victim.Grace != time.Second {
 		t.Errorf("the kubelet gives %d s, Usher %s", k.grace, out.Victim.Grace)
 	}
@@ -251,7 +257,7 @@ func TestNoTransitionPeriodIsTheDefault(t *testing.T) {
 	t.Parallel()
 	c := memory("10", "", 0)
 	c.EvictionPressureTransitionPeriod.Duration = 0
-	k, out := short(t, c, epoch.Add(time.Hour))
+	k, out := short(t, c, unchanged)
 	if len(k.conditions()) != 0 || !slices.Equal(out.Conditions, []corev1.NodeConditionType{corev1.NodeMemoryPressure}) {
 		t.Errorf("the kubelet reports %v, Usher %v", k.conditions(), out.Conditions)
 	}
@@ -281,24 +287,131 @@ func TestFirstLook(t *testing.T) {
 	}
 }
 
-// The kubelet's message names a pod's own request without the overhead that it ranks by, and blames pods that do not
-// exceed it; of a container of which only layers or only logs were measured it says nothing.
+// A pod without a grace of its own, which the apiserver never lets through, has the apiserver's default.
+func TestUnsetGraceIsTheDefault(t *testing.T) {
+	t.Parallel()
+	k, out := short(t, memory("", "20", 600), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = nil })
+	if k.grace != 600 || out.Victim.Grace != 30*time.Second {
+		t.Errorf("the kubelet gives %d s, Usher %s", k.grace, out.Victim.Grace)
+	}
+}
+
+// The kubelet blames a pod that does not exceed its own request, leaves out the overhead that it ranks by, writes requests
+// as they were written, and takes containers in the order of the statistics.
 func TestDifferentMessage(t *testing.T) {
+	t.Parallel()
+	level := func(request string) func(p *corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(request)}}
+			p.Spec.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2")}
+		}
+	}
+	for name, c := range map[string]struct {
+		change      func(p *corev1.Pod)
+		their, ours string
+		notOurs     string
+	}{
+		"a pod below its request": {level("90Gi"), "Pod a was using 9Gi, request is 90Gi", "", "Pod a"},
+		"overhead":                {level("3"), "Pod a was using 9Gi, request is 3,", "Pod a was using 9Gi, request is 5,", "is 3,"},
+		"a request in another unit": {
+			func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("2G")
+			},
+			"request is 2G,", "request is 1953125Ki,", "2G",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, out := short(t, memory("10", "", 0), c.change)
+			if ours := out.Victim.Message; !strings.Contains(k.message, c.their) || !strings.Contains(ours, c.ours) || strings.Contains(ours, c.notOurs) {
+				t.Errorf("the kubelet says %q, Usher %q", k.message, ours)
+			}
+		})
+	}
+}
+
+// Pods that nothing tells apart go by name; with the kubelet it is chance, or the order in which they came.
+func TestTiesGoByName(t *testing.T) {
+	t.Parallel()
+	pods := pair(func(_, _ *corev1.Pod) {})
+	slices.Reverse(pods)
+	found := []stats.PodStats{uses(pods[0], 5, 0, 0), uses(pods[1], 5, 0, 0)}
+	ours := pressure.Rank(pressure.OrderKubelet, pressure.MemoryAvailable, pressure.Node{}, measured(t, pods, found))
+	rankMemoryPressure(pods, lookUp(found))
+	if pods[0].Name != "b" || ours[0].Pod.Name != "a" {
+		t.Errorf("the kubelet takes %s first, Usher %s", pods[0].Name, ours[0].Pod.Name)
+	}
+}
+
+// Containers are named in the order of the pod; the kubelet takes them as they come in the statistics.
+func TestContainersAreNamedInOrder(t *testing.T) {
 	t.Parallel()
 	c := memory("10", "", 0)
 	their, our := bothRead(t, c)
 	k := newKubelet(gen{rand.New(rand.NewPCG(1, 2)), 1}, their, time.Minute, 0)
 	k.pods = pair(func(a, _ *corev1.Pod) {
-		a.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("9")}}
+		a.Spec.Containers = append(a.Spec.Containers, corev1.Container{Name: "d"})
 	})[:1]
-	found := []stats.PodStats{uses(k.pods[0], 5, 0, 0)}
+	use := uses(k.pods[0], 9, 0, 0)
+	second := use.Containers[0]
+	second.Name = "d"
+	use.Containers = []stats.ContainerStats{second, use.Containers[0]}
 	n := plenty()
 	n.Memory = &stats.MemoryStats{AvailableBytes: new(uint64(5)), WorkingSetBytes: new(uint64(95))}
-	k.summary = stats.Summary{Node: n, Pods: found}
+	k.summary = stats.Summary{Node: n, Pods: []stats.PodStats{use}}
 	k.look(t)
-	_, out := pressure.State{}.Step(pressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, found), Thresholds: our, Config: c})
-	const blame = "was using 5, request is 9, has larger consumption"
-	if !strings.Contains(k.message, blame) || strings.Contains(out.Victim.Message, blame) {
+	_, out := pressure.State{}.Step(pressure.Input{
+		Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, k.summary.Pods), Thresholds: our, Config: c,
+	})
+	c1 := func(s string) bool { return strings.Index(s, "Container c ") < strings.Index(s, "Container d ") }
+	if c1(k.message) || !c1(out.Victim.Message) {
 		t.Errorf("the kubelet says %q, Usher %q", k.message, out.Victim.Message)
+	}
+}
+
+// Of what is due beside memory, Usher always takes the same; with the kubelet it is chance.
+func TestWhatIsDueHasAnOrder(t *testing.T) {
+	t.Parallel()
+	c := pressure.Config{EvictionHard: map[string]string{"pid.available": "10", "nodefs.available": "10", "nodefs.inodesFree": "10"}}
+	c.EvictionPressureTransitionPeriod.Duration = time.Minute
+	said := map[string]int{}
+	for range 100 {
+		their, our := bothRead(t, c)
+		k := newKubelet(gen{rand.New(rand.NewPCG(1, 2)), 1}, their, time.Minute, 0)
+		k.layout, k.pods = pressure.Single, pair(func(_, _ *corev1.Pod) {})
+		n := plenty()
+		n.Fs = &stats.FsStats{
+			AvailableBytes: new(uint64(5)), CapacityBytes: new(uint64(60)), InodesFree: new(uint64(5)), Inodes: new(uint64(60)),
+		}
+		n.Rlimit = &stats.RlimitStats{MaxPID: new(int64(60)), NumOfRunningProcesses: new(int64(55))}
+		k.summary = stats.Summary{Node: n}
+		k.cleared = k.summary
+		k.look(t)
+		said[strings.Fields(strings.TrimPrefix(k.message, "The node was low on resource: "))[0]]++
+		_, out := pressure.State{}.Step(pressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, nil), Thresholds: our, Config: c})
+		if got := out.Due[0].Signal; got != pressure.NodeFsAvailable {
+			t.Fatalf("Usher acts on %s", got)
+		}
+	}
+	t.Logf("the kubelet acted on %v", said)
+	if len(said) < 2 {
+		t.Error("the kubelet always acted on the same: no difference any more")
+	}
+}
+
+// With a transition period below 0 the kubelet's manager never reports a condition; Usher refuses it.
+func TestNegativeTransitionIsRefused(t *testing.T) {
+	t.Parallel()
+	k, _ := short(t, memory("10", "", 0), unchanged)
+	their, _ := bothRead(t, memory("10", "", 0))
+	never := newKubelet(gen{rand.New(rand.NewPCG(1, 2)), 1}, their, -time.Minute, 0)
+	never.pods, never.summary = k.pods, k.summary
+	never.look(t)
+	if len(k.conditions()) != 1 || len(never.conditions()) != 0 {
+		t.Errorf("the kubelet reports %v with a period of a minute, %v with one below 0", k.conditions(), never.conditions())
+	}
+	c := memory("10", "", 0)
+	c.EvictionPressureTransitionPeriod.Duration = -time.Minute
+	if errs := c.Validate(); len(errs) != 1 || errs[0].Field != "evictionPressureTransitionPeriod" {
+		t.Errorf("Usher says %v", errs)
 	}
 }

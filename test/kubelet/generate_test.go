@@ -111,9 +111,7 @@ func (g gen) pod(i int, tr traits) *corev1.Pod {
 			p.Spec.Overhead[corev1.ResourceEphemeralStorage] = g.quantity()
 		}
 	}
-	if g.chance(80) {
-		p.Spec.TerminationGracePeriodSeconds = new(int64(g.IntN(60)))
-	}
+	p.Spec.TerminationGracePeriodSeconds = new(int64(g.IntN(60))) // the apiserver always sets it
 	g.volumes(p)
 	return p
 }
