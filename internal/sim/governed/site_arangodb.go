@@ -25,6 +25,7 @@ type arango struct {
 	shards  []string
 	writing *rand.Rand
 	agents  int
+	failing bool // the next moves of shards fail
 }
 
 const (
@@ -63,7 +64,10 @@ func newDeployment(w *world, failover bool) site {
 
 func (a *arango) collections(dice *rand.Rand, servers int) {
 	for c := range 1 + dice.IntN(2) {
-		copies := 1 + dice.IntN(min(servers, 3))
+		copies := 1
+		if dice.IntN(2) == 0 {
+			copies += dice.IntN(min(servers, 3))
+		}
 		var shards [][]string
 		for range 1 + dice.IntN(2) {
 			var on []string
@@ -139,6 +143,10 @@ func (a *arango) watch(request *http.Request, body string) {
 
 func (a *arango) tick() {
 	a.sim.Tick()
+	if a.failing && a.sim.FailMoves() {
+		a.failing = false
+		a.world.note("system: the moves of shards under way fail")
+	}
 	if a.world.regime.staging {
 		a.staging.Tick()
 	}
@@ -224,22 +232,19 @@ func (a *arango) trouble(dice *rand.Rand) string {
 	return fmt.Sprintf("the supervision is in maintenance: %v", on)
 }
 
+// fail lets the moves of the next clean-out fail, or of one that is under way.
 func (a *arango) fail(dice *rand.Rand) string {
-	if len(a.sim.CleanOuts()) == 0 {
-		return ""
-	}
 	forgotten := dice.IntN(2) == 0
+	a.failing = true
 	a.sim.SetForgetful(forgotten)
-	if !a.sim.FailMoves() {
-		return ""
-	}
-	return fmt.Sprintf("the moves of shards under way fail (and are forgotten: %v)", forgotten)
+	return fmt.Sprintf("moves of shards will fail (and are forgotten: %v)", forgotten)
 }
 
 func (a *arango) heal() {
 	a.sim.Heal()
 	a.sim.SetMaintenance(false)
 	a.sim.SetForgetful(false)
+	a.failing = false
 	for n := range a.agents {
 		a.sim.Isolate(arangosim.ID("AGNT", n), false)
 		a.sim.Stall(arangosim.ID("AGNT", n), false)

@@ -62,7 +62,7 @@ func (d *depot) spec(staging bool) v1alpha1.EvictionPolicySpec {
 func depotRoles() []v1alpha1.Role {
 	return []v1alpha1.Role{
 		{
-			Name: "keeper", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Name: "keeper", Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 			Evict: v1alpha1.Evict{
 				AtOnce: new(int32(1)),
 				Rules: []v1alpha1.Rule{
@@ -76,7 +76,7 @@ func depotRoles() []v1alpha1.Role {
 			},
 		},
 		{
-			Name: "router", System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
+			Name: "router", Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
 			Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{
 				Name: "another-routes", Reason: "LastRouters",
 				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",

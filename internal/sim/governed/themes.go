@@ -26,6 +26,7 @@ type odds struct {
 	reorder    int // of a hundred deliveries, those that come twice or before their turn
 	edits      int // how often policies are made to speak of something else
 	failing    int // how often moves of data fail
+	deletion   int // how often policies are deleted
 }
 
 // theme is what a history is mostly about: what goes wrong rarely by itself hardly ever meets what else it takes.
@@ -72,11 +73,17 @@ var themes = []theme{
 	{name: "other policies", sites: anySite, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.edits, o.owners, o.hangs, o.linger, o.accidents, o.haste = draw(1, 2), draw(0, 1), draw(0, 1), draw(0, 60), draw(0, 1), draw(0, 1)
 	}},
+	{name: "policies that go", sites: anySite, trades: []trade{drains, drains, deletes, taints}, odds: func(o *odds, draw func(...int) int) {
+		o.deletion, o.accidents, o.hangs, o.haste = draw(1, 2), draw(0, 1), draw(0, 0, 1), draw(0, 1, 3)
+	}},
+	{name: "clocks", sites: anySite, trades: []trade{drains, drains, asks}, odds: func(o *odds, draw func(...int) int) {
+		o.jumps, o.accidents, o.haste = draw(2, 4), draw(1, 2), draw(1, 3)
+	}},
 	{name: "data", sites: []func(*world) site{newCluster, newCluster, newCluster, newDepot}, trades: []trade{asks, asks, drains}, odds: func(o *odds, draw func(...int) int) {
 		o.failing, o.wiped, o.accidents, o.haste, o.kills = draw(1, 3), draw(0, 100), draw(0, 1), draw(1, 3), draw(0, 0, 1)
 	}, focus: []string{"arangodb-dbserver", "keeper"}},
 	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {
-		o.accidents, o.jumps, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1, 2), draw(0, 1), draw(0, 4), draw(0, 0, 1)
+		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
 	}},
 }
 

@@ -29,6 +29,8 @@ func (w *world) trouble() []option {
 	add(3*w.odds.jumps, w.jump)
 	add(4*w.odds.owners, w.own)
 	add(4*w.odds.edits, w.edit)
+	add(2*w.odds.deletion, func() { w.note("owner: deletes %s", firstPolicy); w.deletePolicy(firstPolicy) })
+	add(w.odds.deletion, func() { w.note("owner: creates %s", firstPolicy); w.createPolicy(firstPolicy) })
 	add(2*w.odds.excused, w.breakGlass)
 	add(4*w.odds.budgets, w.tighten)
 	add(3*w.odds.hangs, func() { w.hang([]kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]) })
