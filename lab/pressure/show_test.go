@@ -5,13 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,30 +24,6 @@ import (
 // showPatience ends only what hangs.
 const showPatience = 3 * time.Minute
 
-var showBuilt struct {
-	sync.Once
-
-	path string
-	err  error
-}
-
-// showUsher builds usher on first use, into the state folder of the shared lab, which goes with the lab.
-func showUsher(t *testing.T) string {
-	t.Helper()
-	showBuilt.Do(func() {
-		showBuilt.path = filepath.Join(testlab.Get(t).Cluster().Dir, "usher-show")
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", showBuilt.path, "./cmd/usher")
-		build.Dir = filepath.Join("..", "..")
-		if out, err := build.CombinedOutput(); err != nil {
-			showBuilt.err = errors.New(err.Error() + ": " + string(out))
-		}
-	})
-	if showBuilt.err != nil {
-		t.Fatalf("building usher: %v", showBuilt.err)
-	}
-	return showBuilt.path
-}
-
 // shown is how a command ended.
 type shown struct {
 	code     int
@@ -63,7 +36,7 @@ func show(t *testing.T, kubeconfig string, args ...string) shown {
 	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
 	defer cancel()
 	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(ctx, showUsher(t), append([]string{"pressure", "--kubeconfig", kubeconfig}, args...)...)
+	cmd := exec.CommandContext(ctx, testlab.Get(t).Usher(t), append([]string{"pressure", "--kubeconfig", kubeconfig}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatalf("running usher pressure: %v", err)
@@ -95,13 +68,13 @@ type look struct {
 	}
 }
 
-// watchUntil follows usher pressure -w until a look is as wanted, and then sees it end cleanly on Ctrl-C.
-func watchUntil(t *testing.T, kubeconfig, node, what string, wanted func(look) bool) {
+// watchUntil follows usher pressure -w until a look is as wanted, which it returns, and then sees it end cleanly on Ctrl-C.
+func watchUntil(t *testing.T, kubeconfig, node, what string, wanted func(look) bool, args ...string) look {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
 	defer cancel()
 	var errOut bytes.Buffer
-	cmd := exec.CommandContext(ctx, showUsher(t), "pressure", node, "--kubeconfig", kubeconfig, "-w", "-o", "json")
+	cmd := exec.CommandContext(ctx, testlab.Get(t).Usher(t), append([]string{"pressure", node, "--kubeconfig", kubeconfig, "-w", "-o", "json"}, args...)...)
 	cmd.Stderr = &errOut
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -112,13 +85,14 @@ func watchUntil(t *testing.T, kubeconfig, node, what string, wanted func(look) b
 	}
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<24)
-	found, last := false, ""
+	var seen look
+	found := false
 	for !found && lines.Scan() {
-		var seen look
+		seen = look{}
 		if err := json.Unmarshal(lines.Bytes(), &seen); err != nil {
 			t.Errorf("%v: %s", err, lines.Text())
 		}
-		found, last = wanted(seen), seen.Answer
+		found = wanted(seen)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Errorf("interrupting usher pressure -w: %v", err)
@@ -127,8 +101,9 @@ func watchUntil(t *testing.T, kubeconfig, node, what string, wanted func(look) b
 		t.Errorf("after Ctrl-C: %v, want exit code 0; stderr: %s", err, errOut.String())
 	}
 	if !found {
-		t.Fatalf("waiting for %s; last: %s", what, last)
+		t.Fatalf("waiting for %s; last: %s", what, seen.Answer)
 	}
+	return seen
 }
 
 // load starts three pods of three classes, greedy being the one that uses most beyond its request.

@@ -1,0 +1,213 @@
+package pressure
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"usher.sh/usher/lab/realnode"
+	"usher.sh/usher/lab/testlab"
+)
+
+// agent is `usher agent`, a process beside the kubelet of a real node, with the rights that config/agent gives it.
+type agent struct {
+	cmd     *exec.Cmd
+	records string
+	ended   chan struct{}
+	failure error // after ended
+
+	mu   sync.Mutex
+	said []string // on stdout
+	log  []entry
+	more chan struct{} // closed with the next line of either
+}
+
+// entry is a line of the agent's log.
+type entry struct {
+	Time    time.Time
+	Msg     string
+	Action  string
+	Pod     string // namespace/name
+	Reason  string
+	Answer  string
+	Message string
+	Killed  int
+}
+
+func (e entry) name() string {
+	_, name, _ := strings.Cut(e.Pod, "/")
+	return name
+}
+
+// begun reports whether the line says that a pod is to go.
+func (e entry) begun() bool {
+	return e.Answer == "" && (e.Action == "Evict" || e.Action == "Remove" || e.Action == "KillLocally")
+}
+
+// agentRights are those that are installed with the agent.
+func agentRights(t *testing.T) []rbacv1.PolicyRule {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "agent", "role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(text, &role); err != nil {
+		t.Fatal(err)
+	}
+	return role.Rules
+}
+
+// startAgent starts the agent with thresholds, and returns when it has looked at its node and its pods. It ends with the test.
+func startAgent(t *testing.T, l *testlab.Lab, node *realnode.Node, thresholds string) *agent {
+	t.Helper()
+	_, kubeconfig := l.As(t, agentRights(t))
+	dir := t.TempDir()
+	config := filepath.Join(dir, "agent.yaml")
+	text := fmt.Sprintf("hostRoot: /proc/%d/root\nevictionPressureTransitionPeriod: 5s\n%s\n", node.PID(), thresholds)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{records: filepath.Join(dir, "state"), ended: make(chan struct{}), more: make(chan struct{})}
+	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), l.Usher(t), "agent", "--kubeconfig", kubeconfig,
+		"--node", node.Name, "--config", config, "--cgroup-root", "/"+node.Slot().Name(), "--state-dir", a.records, "--metrics-address", "0")
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := a.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go a.read(out, log)
+	t.Cleanup(func() { a.tell(t) })
+	t.Cleanup(a.kill)
+	a.await(t, "the agent to compare itself with the kubelet", func() bool {
+		return strings.Contains(strings.Join(a.said, "\n"), "The kubelet's thresholds are")
+	})
+	return a
+}
+
+// read takes in what the agent says until it ends.
+func (a *agent) read(out, log io.Reader) {
+	var both sync.WaitGroup
+	follow := func(from io.Reader, take func(line []byte)) {
+		both.Go(func() {
+			for lines := bufio.NewScanner(from); lines.Scan(); {
+				a.mu.Lock()
+				take(lines.Bytes())
+				close(a.more)
+				a.more = make(chan struct{})
+				a.mu.Unlock()
+			}
+		})
+	}
+	follow(out, func(line []byte) { a.said = append(a.said, string(line)) })
+	follow(log, func(line []byte) {
+		e := entry{Msg: string(line)}
+		_ = json.Unmarshal(line, &e) // what is no JSON, such as a panic, is kept as it is
+		a.log = append(a.log, e)
+	})
+	both.Wait()
+	a.failure = a.cmd.Wait()
+	close(a.ended)
+}
+
+// await waits until done, which is called with what the agent said so far and may read it.
+func (a *agent) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
+	defer cancel()
+	for {
+		a.mu.Lock()
+		ok, more := done(), a.more
+		a.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-more:
+		case <-a.ended:
+			t.Fatalf("waiting for %s: the agent ended: %v", what, a.failure)
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: %v", what, ctx.Err())
+		}
+	}
+}
+
+// awaitEntry waits for a line of the log, which it returns.
+func (a *agent) awaitEntry(t *testing.T, what string, match func(entry) bool) entry {
+	t.Helper()
+	var found entry
+	a.await(t, what, func() bool {
+		for _, found = range a.log {
+			if match(found) {
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// acts are the lines that say that a pod is to go.
+func (a *agent) acts() []entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []entry
+	for _, e := range a.log {
+		if e.begun() {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// kill ends the agent as a crash would.
+func (a *agent) kill() {
+	_ = a.cmd.Process.Kill()
+	<-a.ended
+}
+
+// stop tells the agent to end, and waits until it has.
+func (a *agent) stop(t *testing.T) {
+	t.Helper()
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-a.ended
+	if a.failure != nil {
+		t.Errorf("the agent ended with %v", a.failure)
+	}
+}
+
+// tell shows what the agent said of a test that failed.
+func (a *agent) tell(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t.Logf("the agent said:\n%s", strings.Join(a.said, "\n"))
+	for _, e := range a.log {
+		t.Logf("%s %+v", e.Time.Format("15:04:05.000"), e)
+	}
+}

@@ -1,0 +1,82 @@
+package pressure
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/lab/realnode/join"
+	"usher.sh/usher/lab/testlab"
+)
+
+const (
+	// settling is what an agent takes to settle down before it is measured, and resting for how long it is.
+	settling = 40 * time.Second
+	resting  = time.Minute
+)
+
+// TestAtRest measures what the agent costs while nothing is short. It is for make bench-pressure: it takes minutes.
+func TestAtRest(t *testing.T) {
+	if *residents == 0 {
+		t.Skip("SKIPPED, nothing was measured: say on how many pods with -pods")
+	}
+	l := testlab.Get(t)
+	s := storm{name: "rest", node: join.Options{Count: 1}, thresholds: hardMemory(250)}
+	for i := range *residents {
+		s.pods = append(s.pods, resident{name: fmt.Sprintf("pod-%d", i)})
+	}
+	st := s.settle(t, l, l.StartRealNodes(t, s.node)[0])
+	st.await(t)
+	a := startAgent(t, l, st.node, s.thresholds)
+	<-time.After(settling)
+	pid := a.cmd.Process.Pid
+	before, begin := processorTime(t, pid), time.Now()
+	<-time.After(resting)
+	used, took := processorTime(t, pid)-before, time.Since(begin)
+	fmt.Printf("\nagent at rest with %d pods: %d MB resident (at most %d MB), %.2f %% of a core\n", *residents,
+		statusMB(t, pid, "VmRSS:"), statusMB(t, pid, "VmHWM:"), 100*used.Seconds()/took.Seconds())
+}
+
+// processorTime is what a process has used so far.
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
+	const tick = 10 * time.Millisecond // of the kernel's counts, on all machines that run real nodes
+	var sum time.Duration
+	for _, field := range fields[12:14] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum
+}
+
+func statusMB(t *testing.T, pid int, name string) int {
+	t.Helper()
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && fields[0] == name {
+			kib, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib * 1024 / 1e6
+		}
+	}
+	t.Fatalf("no %s of process %d", name, pid)
+	return 0
+}
