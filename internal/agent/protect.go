@@ -69,48 +69,38 @@ func lockAnew(ctx context.Context) {
 	}
 }
 
-// letGo drops the pages of the program's own file that were not changed. They come back when they are needed. What the
-// linker has written to before it was made read-only would come back as it is in the file.
+// letGo drops the pages of the program's own file that cannot have been changed. They come back when they are needed.
 func letGo() error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("finding the program's own file: %w", err)
 	}
-	maps, err := os.ReadFile("/proc/self/smaps")
+	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return fmt.Errorf("finding the program's own pages: %w", err)
 	}
-	var from, to uintptr
-	changed := false
 	for line := range strings.Lines(string(maps)) {
 		fields := strings.Fields(line)
-		switch {
-		case len(fields) > 1 && !strings.HasSuffix(fields[0], ":"):
-			from, to, changed = 0, 0, false
-			if len(fields) < 6 || fields[5] != self || strings.Contains(fields[1], "w") {
-				continue
-			}
-			if _, err := fmt.Sscanf(fields[0], "%x-%x", &from, &to); err != nil {
-				return fmt.Errorf("reading /proc/self/smaps: %w", err)
-			}
-		case from == 0 || len(fields) < 2:
-		case fields[0] == "Anonymous:":
-			changed = fields[1] != "0"
-		case fields[0] == "Swap:" && fields[1] == "0" && !changed:
-			if err := drop(from, to-from); err != nil {
-				return err
-			}
+		if len(fields) < 6 || fields[5] != self || strings.Contains(fields[1], "w") {
+			continue
+		}
+		if err := drop(fields[0]); err != nil {
+			return fmt.Errorf("letting go of the program's own pages: %w", err)
 		}
 	}
 	return nil
 }
 
-func drop(from, size uintptr) error {
-	// Huge ones would come back whole.
-	for _, advice := range []uintptr{unix.MADV_NOHUGEPAGE, unix.MADV_DONTNEED} {
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, size, advice); errno != 0 && advice == unix.MADV_DONTNEED {
-			return fmt.Errorf("letting go of the program's own pages: %w", errno)
-		}
+// drop lets go of a range of addresses as /proc/self/maps has it. Huge pages would come back whole; that they are not wanted
+// may be refused, where there are none.
+func drop(addresses string) error {
+	var from, to uintptr
+	if _, err := fmt.Sscanf(addresses, "%x-%x", &from, &to); err != nil {
+		return err
+	}
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_NOHUGEPAGE)
+	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
+		return errno
 	}
 	return nil
 }
