@@ -165,7 +165,7 @@ func (st *stage) measure(t *testing.T, a *agent) figures {
 		st.endure(t, witness, &f)
 		return f
 	}
-	breached := st.relieved(ctx, t, a != nil)
+	breached := st.relieved(t, a != nil)
 	witness.see(st.list(t))
 	end()
 	f.died, f.how = witness.deaths()
@@ -185,8 +185,10 @@ func (st *stage) measure(t *testing.T, a *agent) figures {
 }
 
 // relieved waits for the breach, for a death and for the end of the shortage, and returns when the breach was.
-func (st *stage) relieved(ctx context.Context, t *testing.T, agent bool) time.Time {
+func (st *stage) relieved(t *testing.T, agent bool) time.Time {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
+	defer cancel()
 	limit := st.storm.theirs
 	if agent {
 		limit = st.storm.ours
