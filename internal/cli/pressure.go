@@ -130,7 +130,9 @@ func (o *PressureOptions) look(ctx context.Context) (record.Record, error) {
 	if err != nil {
 		return record.Record{}, err
 	}
-	once := func(ctx context.Context) (observe.NodeUse, error) { return observe.ReadNodeUse(ctx, conn.client, o.node) }
+	once := func(ctx context.Context) (observe.NodeUse, error) {
+		return observe.ReadNodeUse(ctx, conn.client, o.node)
+	}
 	return readNode(ctx, conn, o.node, askThresholds(ctx, conn, o.node), once)
 }
 

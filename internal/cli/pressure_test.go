@@ -107,7 +107,9 @@ func TestPressureReadsWhatItWrote(t *testing.T) {
 			GraceSeconds float64
 		}
 		Conditions []string
-		Node       struct{ Readings map[string]struct{ Available int64 } }
+		Node       struct {
+			Readings map[string]struct{ Available int64 }
+		}
 	}
 	if err := json.Unmarshal([]byte(supposed.out), &got); err != nil {
 		t.Fatal(err)

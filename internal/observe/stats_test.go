@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -50,9 +51,7 @@ func kubeletServer(t *testing.T, replaced map[string]http.HandlerFunc) kubernete
 		summaryPath: servedText(http.StatusOK, summaryText),
 		configPath:  servedText(http.StatusOK, `{"kubeletconfig":{"evictionHard":{"memory.available":"200Mi"}}}`),
 	}
-	for path, handler := range replaced {
-		handlers[path] = handler
-	}
+	maps.Copy(handlers, replaced)
 	mux := http.NewServeMux()
 	for path, handler := range handlers {
 		mux.HandleFunc(path, handler)
@@ -125,20 +124,30 @@ func TestReadNodeUseSaysWhoRefuses(t *testing.T) {
 	}{
 		{"no such node", nodePath, servedStatus(404, metav1.StatusReasonNotFound, `nodes "worker-1" not found`), []string{`reading node worker-1: nodes "worker-1" not found`}},
 		{"credentials", nodePath, servedStatus(401, metav1.StatusReasonUnauthorized, "Unauthorized"), []string{"does not accept the credentials"}},
-		{"may not get nodes", nodePath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "eva" cannot get resource "nodes"`),
-			[]string{"you may not get nodes:", "--resource=nodes,pods,nodes/proxy", "--user=eva"}},
-		{"may not list pods", podsPath, servedStatus(403, metav1.StatusReasonForbidden, `pods is forbidden: User "eva" cannot list resource "pods"`),
-			[]string{"the pods of node worker-1: you may not list pods of all namespaces", "--user=eva"}},
+		{
+			"may not get nodes", nodePath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "eva" cannot get resource "nodes"`),
+			[]string{"you may not get nodes:", "--resource=nodes,pods,nodes/proxy", "--user=eva"},
+		},
+		{
+			"may not list pods", podsPath, servedStatus(403, metav1.StatusReasonForbidden, `pods is forbidden: User "eva" cannot list resource "pods"`),
+			[]string{"the pods of node worker-1: you may not list pods of all namespaces", "--user=eva"},
+		},
 		{"pods fail", podsPath, servedStatus(500, metav1.StatusReasonInternalError, "etcd is away"), []string{"reading the pods of node worker-1", "etcd is away"}},
-		{"may not use the proxy", summaryPath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "system:serviceaccount:ops:eva" cannot get resource "nodes/proxy"`),
-			[]string{"you may not get nodes/proxy", "--serviceaccount=ops:eva", "read it with -f"}},
-		{"kubelet refuses the apiserver", summaryPath, servedText(403, "Forbidden (user=apiserver, verb=get, resource=nodes, subresource(s)=[stats])\n"),
-			[]string{"does not let the apiserver read nodes/stats", "system:kubelet-api-admin", "Forbidden (user=apiserver, verb=get, resource=nodes, subresource(s)=[stats]) (code 403)"}},
+		{
+			"may not use the proxy", summaryPath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "system:serviceaccount:ops:eva" cannot get resource "nodes/proxy"`),
+			[]string{"you may not get nodes/proxy", "--serviceaccount=ops:eva", "read it with -f"},
+		},
+		{
+			"kubelet refuses the apiserver", summaryPath, servedText(403, "Forbidden (user=apiserver, verb=get, resource=nodes, subresource(s)=[stats])\n"),
+			[]string{"does not let the apiserver read nodes/stats", "system:kubelet-api-admin", "Forbidden (user=apiserver, verb=get, resource=nodes, subresource(s)=[stats]) (code 403)"},
+		},
 		{"kubelet knows no such user", summaryPath, servedText(401, "Unauthorized"), []string{"does not let the apiserver read nodes/stats"}},
 		{"something on the way refuses", summaryPath, servedText(403, "denied destination"), []string{"something between the apiserver and it refused (the node has not been ready", "denied destination (code 403)"}},
 		{"no kubelet", summaryPath, servedText(404, "404 page not found\n"), []string{"no real kubelet: 404 page not found (code 404)"}},
-		{"nobody listens", summaryPath, servedStatus(503, metav1.StatusReasonServiceUnavailable, "error trying to reach service: dial tcp 10.0.0.1:10250: connect: connection refused"),
-			[]string{"the apiserver cannot reach it", "not been ready since 2026-11-21 08:00:00 UTC: Kubelet stopped posting node status.", "connection refused"}},
+		{
+			"nobody listens", summaryPath, servedStatus(503, metav1.StatusReasonServiceUnavailable, "error trying to reach service: dial tcp 10.0.0.1:10250: connect: connection refused"),
+			[]string{"the apiserver cannot reach it", "not been ready since 2026-11-21 08:00:00 UTC: Kubelet stopped posting node status.", "connection refused"},
+		},
 		{"bad gateway", summaryPath, servedText(502, "error dialing backend: EOF"), []string{"cannot reach it", "error dialing backend: EOF (code 502)"}},
 		{"kubelet fails", summaryPath, servedText(500, "failed to get imageFs stats: missing image stats"), []string{"asking the kubelet of node worker-1: failed to get imageFs stats: missing image stats (code 500)"}},
 		{"cut short", summaryPath, servedText(200, summaryText[:100]), []string{"what the kubelet of node worker-1 measured", "breaks off after 100 bytes"}},

@@ -81,25 +81,43 @@ func TestForecast(t *testing.T) {
 		in   Input
 		want told
 	}{
-		{"nothing is short: memory, which can be short within seconds", question(900, 500),
-			told{pressure.MemoryAvailable, "soft", 600, "greedy", 20 * time.Second, nil}},
-		{"a disk that is near its threshold", question(900, 150),
-			told{pressure.NodeFsAvailable, "hard", 50, "greedy", time.Second, nil}},
-		{"memory below soft", question(250, 150),
-			told{pressure.MemoryAvailable, "soft", -50, "greedy", 20 * time.Second, memory}},
-		{"memory below hard", question(90, 150),
-			told{pressure.MemoryAvailable, "hard", -10, "greedy", time.Second, memory}},
-		{"exactly at the threshold is not below it", question(300, 500),
-			told{pressure.MemoryAvailable, "soft", 0, "greedy", 20 * time.Second, nil}},
-		{"order qos", with(question(90, 500), func(in *Input) { in.Order = pressure.OrderQoS }),
-			told{pressure.MemoryAvailable, "hard", -10, "small", time.Second, memory}},
-		{"about the disk", with(question(90, 500), func(in *Input) { in.About = []pressure.Signal{pressure.NodeFsAvailable} }),
-			told{pressure.NodeFsAvailable, "hard", 400, "greedy", time.Second, memory}},
-		{"no pods", with(question(90, 500), func(in *Input) { in.Pods = nil }),
-			told{Focus: pressure.MemoryAvailable, Nearest: "hard", Headroom: -10, Conditions: memory}},
+		{
+			"nothing is short: memory, which can be short within seconds", question(900, 500),
+			told{pressure.MemoryAvailable, "soft", 600, "greedy", 20 * time.Second, nil},
+		},
+		{
+			"a disk that is near its threshold", question(900, 150),
+			told{pressure.NodeFsAvailable, "hard", 50, "greedy", time.Second, nil},
+		},
+		{
+			"memory below soft", question(250, 150),
+			told{pressure.MemoryAvailable, "soft", -50, "greedy", 20 * time.Second, memory},
+		},
+		{
+			"memory below hard", question(90, 150),
+			told{pressure.MemoryAvailable, "hard", -10, "greedy", time.Second, memory},
+		},
+		{
+			"exactly at the threshold is not below it", question(300, 500),
+			told{pressure.MemoryAvailable, "soft", 0, "greedy", 20 * time.Second, nil},
+		},
+		{
+			"order qos", with(question(90, 500), func(in *Input) { in.Order = pressure.OrderQoS }),
+			told{pressure.MemoryAvailable, "hard", -10, "small", time.Second, memory},
+		},
+		{
+			"about the disk", with(question(90, 500), func(in *Input) { in.About = []pressure.Signal{pressure.NodeFsAvailable} }),
+			told{pressure.NodeFsAvailable, "hard", 400, "greedy", time.Second, memory},
+		},
+		{
+			"no pods", with(question(90, 500), func(in *Input) { in.Pods = nil }),
+			told{Focus: pressure.MemoryAvailable, Nearest: "hard", Headroom: -10, Conditions: memory},
+		},
 		{"no readings", with(question(90, 500), func(in *Input) { in.Node.Readings = nil }), told{}},
-		{"no thresholds", with(question(90, 500), func(in *Input) { in.Config = pressure.Config{EvictionHard: map[string]string{}} }),
-			told{Focus: pressure.MemoryAvailable}},
+		{
+			"no thresholds", with(question(90, 500), func(in *Input) { in.Config = pressure.Config{EvictionHard: map[string]string{}} }),
+			told{Focus: pressure.MemoryAvailable},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -70,7 +70,8 @@ func files() corev1.Pod {
 			InitContainers: []corev1.Container{{Name: "prepare", RestartPolicy: &always}},
 			Containers:     []corev1.Container{{Name: "workload"}},
 			Volumes: []corev1.Volume{
-				{Name: "disk", VolumeSource: emptyDir("")}, {Name: "memory", VolumeSource: emptyDir(corev1.StorageMediumMemory)},
+				{Name: "disk", VolumeSource: emptyDir("")},
+				{Name: "memory", VolumeSource: emptyDir(corev1.StorageMediumMemory)},
 				{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
 			},
 		},
