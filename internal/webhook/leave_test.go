@@ -49,7 +49,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, pods: map[string]*corev1.Pod{"db-0": testPod("db-0"), "web": {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"}}}}
+	return &world{t: t, pods: map[string]*corev1.Pod{"db-0": testPod("db-0"), "web": {
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"}, Spec: corev1.PodSpec{NodeName: "n1"},
+	}}}
 }
 
 func testPod(name string) *corev1.Pod {
