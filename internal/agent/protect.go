@@ -11,11 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the agent allows its own heap: with a hundred pods it needs a third of it.
-const (
-	memoryLimit = 24 << 20
-	collectAt   = 50 // percent of growth
-)
+// memoryLimit is what the agent allows its own heap: with a hundred pods it needs a third of it.
+const memoryLimit = 24 << 20
 
 // oomScore is the kubelet's own: whoever is to relieve a node must not be the first to go.
 const oomScore = "-999"
@@ -28,7 +25,6 @@ type protection struct {
 
 // protect keeps the agent small, in memory, and out of the OOM killer's reach, as far as it may.
 func protect() []protection {
-	debug.SetGCPercent(collectAt)
 	debug.SetMemoryLimit(memoryLimit)
 	return []protection{
 		{"its memory stays in memory", lock()},
