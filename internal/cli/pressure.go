@@ -41,13 +41,13 @@ type PressureOptions struct {
 
 	config *genericclioptions.ConfigFlags
 	file   string
-	suppos []string
+	whatIf []string
 	order  string
 	output string
 	watch  bool
 
-	node string // "": the one that the file is about
-	what map[pressure.Signal]supposed
+	node     string // "": the one that the file is about
+	supposed map[pressure.Signal]supposed
 }
 
 func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -68,7 +68,7 @@ func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericio
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&o.file, "filename", "f", "", "A summary of a kubelet, or a record; - is standard input.")
-	fs.StringArrayVar(&o.suppos, "what-if", nil, "SIGNAL=QUANTITY or SIGNAL=PERCENT%: suppose that this much is available. May be given for several signals.")
+	fs.StringArrayVar(&o.whatIf, "what-if", nil, "SIGNAL=QUANTITY or SIGNAL=PERCENT%: suppose that this much is available. May be given for several signals.")
 	fs.StringVar(&o.order, "order", "", "kubelet or qos. Without it: that of the record, else kubelet.")
 	fs.StringVarP(&o.output, "output", "o", "table", "table or json.")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "Look again every few seconds until Ctrl-C.")
@@ -90,7 +90,7 @@ func (o *PressureOptions) Complete(args []string) error {
 		o.node = names[0]
 	}
 	var err error
-	o.what, err = readSuppositions(o.suppos)
+	o.supposed, err = readSuppositions(o.whatIf)
 	return err
 }
 
@@ -138,7 +138,7 @@ func (o *PressureOptions) look(ctx context.Context) (record.Record, error) {
 
 // page works out what follows from a look.
 func (o *PressureOptions) page(seen record.Record) (show.Pressure, error) {
-	node, err := suppose(seen.Node, seen.At, o.what)
+	node, err := suppose(seen.Node, seen.At, o.supposed)
 	if err != nil {
 		return show.Pressure{}, err
 	}
@@ -151,7 +151,7 @@ func (o *PressureOptions) page(seen record.Record) (show.Pressure, error) {
 	}
 	var about []pressure.Signal
 	for _, s := range pressure.Signals() {
-		if _, asked := o.what[s]; asked {
+		if _, asked := o.supposed[s]; asked {
 			about = append(about, s)
 		}
 	}
