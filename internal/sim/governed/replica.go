@@ -54,7 +54,7 @@ type replica struct {
 	queue       map[work]time.Time
 	running     map[work]bool
 	again       map[work]bool      // came in while it ran
-	news        []string          // policies whose systems say something new
+	news        []string           // policies whose systems say something new
 	origins     map[uintptr]string // of evidence: whose word it is
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
