@@ -183,7 +183,7 @@ func TestJudge(t *testing.T) {
 			answer: Allowed,
 		},
 		"a label without its policy": {given: func(in *Input) { in.Policies = nil }, answer: Blocked, want: []string{PolicyUnknown}},
-		// The policy's newest version may select the pod, and not have come here yet (seed 274 of the simulation at e41d1e2).
+		// The policy's newest version may select the pod, and not have come here yet (found by the simulation).
 		"a label whose policy does not select the pod": {
 			given: func(in *Input) { in.Pod.Labels["role"] = "none" }, answer: Blocked, want: []string{PolicyUnknown},
 		},
