@@ -132,7 +132,7 @@ func (s *stage) drained(t *testing.T) {
 
 // tainted: the taint's controller gives up, the request in its name does not.
 func (s *stage) tainted(t *testing.T) {
-	p := s.pod(t, "db-2")
+	p := s.alone(t)
 	s.kubectl(t, "taint", "node", p.Spec.NodeName, "broken=yes:NoExecute").says(t, "tainted")
 	requests := await.Source[*lifecyclev1alpha1.EvictionRequest]{Client: s.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictionrequests", Namespace: s.ns}
 	testlab.WaitFor(t, requests, "a request in the name of the taint's controller", func(all []*lifecyclev1alpha1.EvictionRequest) bool {
@@ -140,19 +140,35 @@ func (s *stage) tainted(t *testing.T) {
 			return r.Spec.Target.Pod != nil && r.Spec.Target.Pod.UID == p.UID && strings.HasPrefix(r.Spec.Requester, "requester.usher.sh/system")
 		})
 	})
-	if now := s.pod(t, "db-2"); now == nil || now.UID != p.UID || now.DeletionTimestamp != nil {
-		t.Fatal("db-2 was deleted while the database was not green")
+	if now := s.pod(t, p.Name); now == nil || now.UID != p.UID || now.DeletionTimestamp != nil {
+		t.Fatalf("%s was deleted while the database was not green", p.Name)
 	}
 	s.withdrawOthers(t, p.UID)
 	s.truth.set(true)
-	testlab.WaitFor(t, s.Pods(s.ns), "db-2 to be evicted once the database is green", func(all []*corev1.Pod) bool {
+	testlab.WaitFor(t, s.Pods(s.ns), p.Name+" to be evicted once the database is green", func(all []*corev1.Pod) bool {
 		return slices.ContainsFunc(all, func(now *corev1.Pod) bool {
-			return now.Name == "db-2" && now.UID != p.UID && testlab.PodReady(now) && now.Spec.NodeName != p.Spec.NodeName
+			return now.Name == p.Name && now.UID != p.UID && testlab.PodReady(now) && now.Spec.NodeName != p.Spec.NodeName
 		})
 	})
 	s.kubectl(t, "taint", "node", p.Spec.NodeName, "broken-").says(t, "untainted")
 	s.WaitReady(t, s.ns, testlab.Labels("db"), 3)
 	s.turn(t, false, "db-0")
+}
+
+// alone returns a member that shares its node with no other, so that the node's taint drives out it alone.
+func (s *stage) alone(t *testing.T) *corev1.Pod {
+	t.Helper()
+	on := map[string][]*corev1.Pod{}
+	for _, p := range s.WaitReady(t, s.ns, testlab.Labels("db"), 3) {
+		on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
+	}
+	for _, together := range on {
+		if len(together) == 1 {
+			return together[0]
+		}
+	}
+	t.Fatalf("no member is alone on its node: %v", on)
+	return nil
 }
 
 // withdrawOthers takes back what was asked for before, but for one pod, and waits until nobody works on it: the others

@@ -227,7 +227,7 @@ func examplePolicy(ns, name string) *v1alpha1.EvictionPolicy {
 	return &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Spec: v1alpha1.EvictionPolicySpec{
-			System:  v1alpha1.System{HTTP: &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://127.0.0.1:1"}}}},
+			System: v1alpha1.System{HTTP: &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://127.0.0.1:1"}}}},
 			Members: []v1alpha1.MemberSelector{{
 				Role: "replica", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels(name)}, Controllers: []string{simulated},
 			}},
