@@ -71,23 +71,39 @@ func letGo() error {
 	if err != nil {
 		return fmt.Errorf("finding the program's own file: %w", err)
 	}
-	maps, err := os.ReadFile("/proc/self/maps")
+	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return fmt.Errorf("finding the program's own pages: %w", err)
 	}
-	for line := range strings.Lines(string(maps)) {
-		fields := strings.Fields(line)
-		if len(fields) < 6 || fields[5] != self || strings.Contains(fields[1], "w") {
-			continue
-		}
-		if err := drop(fields[0]); err != nil {
+	for _, addresses := range unchanged(string(maps), self) {
+		if err := drop(addresses); err != nil {
 			return fmt.Errorf("letting go of the program's own pages: %w", err)
 		}
 	}
 	return nil
 }
 
-// drop lets go of a range of addresses as /proc/self/maps has it. Huge pages would come back whole; that they are not wanted
+// unchanged lists the ranges of a file that are as the file is. In a program that is linked dynamically, the loader has
+// written addresses into pages that are read-only now: dropped, they would come back without, and the next call crash.
+func unchanged(smaps, file string) []string {
+	var found []string
+	candidate := ""
+	for line := range strings.Lines(smaps) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) >= 2 && !strings.HasSuffix(fields[0], ":"):
+			candidate = ""
+			if len(fields) >= 6 && fields[5] == file && !strings.Contains(fields[1], "w") {
+				candidate = fields[0]
+			}
+		case candidate != "" && len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0":
+			found = append(found, candidate)
+		}
+	}
+	return found
+}
+
+// drop lets go of a range of addresses as /proc/self/smaps has it. Huge pages would come back whole; that they are not wanted
 // may be refused, where there are none.
 func drop(addresses string) error {
 	var from, to uintptr
