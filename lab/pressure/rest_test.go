@@ -1,19 +1,26 @@
 package pressure
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/realnode/join"
 	"usher.sh/usher/lab/testlab"
 )
 
 const (
+	// starting is what so many pods may take, on a machine that has other work too.
+	starting = 15 * time.Minute
 	// settling is what an agent takes to settle down before it is measured, and resting for how long it is.
 	settling = 40 * time.Second
 	resting  = time.Minute
@@ -30,7 +37,15 @@ func TestAtRest(t *testing.T) {
 		s.pods = append(s.pods, resident{name: fmt.Sprintf("pod-%d", i)})
 	}
 	st := s.settle(t, l, l.StartRealNodes(t, s.node)[0])
-	st.await(t)
+	ctx, cancel := context.WithTimeout(t.Context(), starting)
+	defer cancel()
+	err := await.Until(ctx, l.Pods(st.space), func(all []*corev1.Pod) bool {
+		ready := slices.DeleteFunc(slices.Clone(all), func(p *corev1.Pod) bool { return !testlab.PodReady(p) })
+		return len(ready) == *residents
+	})
+	if err != nil {
+		t.Fatalf("waiting for the pods to be ready: %v", err)
+	}
 	a := startAgent(t, l, st.node, s.thresholds)
 	<-time.After(settling)
 	pid := a.cmd.Process.Pid
