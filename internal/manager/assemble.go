@@ -78,8 +78,8 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		Members:  book.Members,
 		Now:      o.Clock.Now,
 		Loopback: o.Loopback,
-		Log:     o.Log,
-		Changed: news.Tell,
+		Log:      o.Log,
+		Changed:  news.Tell,
 	})
 	writer := &act.Governed{
 		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper, Now: o.Clock.Now,
