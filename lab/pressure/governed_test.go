@@ -2,6 +2,7 @@ package pressure
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,13 @@ func TestGovernedAtAHardThreshold(t *testing.T) {
 	}
 	t.Logf("refused: %s %s", refused.Answer, refused.Message)
 	st.awaitGone(t, "other")
+	held := a.awaitEntry(t, "the agent to say that nobody may go", func(e entry) bool {
+		return strings.Contains(e.Msg, "no pod may go") || e.begun() && e.Reason == "LastResort"
+	})
+	if held.begun() {
+		t.Fatalf("%+v, and nobody has given member up", held)
+	}
+	t.Logf("held: %s", held.Msg)
 	if got := names(a.acts()); got[0] != "other" {
 		t.Errorf("asked to go: %v, want other, which nobody governs, first", got)
 	}
