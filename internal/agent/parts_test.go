@@ -155,6 +155,33 @@ func TestStanding(t *testing.T) {
 	}
 }
 
+// TestWhatIsFarAwayIsNotReadAnew: only what it is time for costs anything.
+func TestWhatIsFarAwayIsNotReadAnew(t *testing.T) {
+	n := newFakeNode(t)
+	m, err := machine.Open(machine.Options{Root: n.root, HostRoot: n.root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEyes("a", m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	e.look(start, false)
+	e.until = [senses]time.Duration{senseMachine: time.Second, sensePods: time.Millisecond, sensePIDs: time.Minute, senseDisks: time.Minute}
+	if got := e.due(start); got != time.Millisecond {
+		t.Errorf("the next look is due in %s", got)
+	}
+	s := e.look(start.Add(10*time.Millisecond), false)
+	for signal, age := range map[pressure.Signal]time.Duration{
+		pressure.AllocatableMemoryAvailable: 10 * time.Millisecond, pressure.MemoryAvailable: 0, pressure.PIDAvailable: 0, pressure.NodeFsAvailable: 0,
+	} {
+		if got := s.node.Readings[signal].At.Sub(start); got != age {
+			t.Errorf("%s was read after %s, want %s", signal, got, age)
+		}
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	policy := func(name string, mode v1alpha1.PressureMode, suspended bool, selector map[string]string) v1alpha1.EvictionPolicy {
 		return v1alpha1.EvictionPolicy{

@@ -118,12 +118,18 @@ func enter(t *testing.T, folder string) {
 	}
 }
 
-// TestKillLooksAgainWhereAProcessIs: the number in a cgroup's list may belong to somebody else by now. What is recorded as
-// the first process of all, which exists, has moved.
+// TestKillLooksAgainWhereAProcessIs: the number in a cgroup's list may belong to somebody else by now.
 func TestKillLooksAgainWhereAProcessIs(t *testing.T) {
+	other := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Wait() }()
+	defer func() { _ = other.Process.Kill() }()
+	pid := strconv.Itoa(other.Process.Pid)
 	m := open(t, plainV1.with(files{
-		podV1 + "/cgroup.procs":   "1\n",
-		"proc/1/cgroup":           "4:memory:/elsewhere\n",
+		podV1 + "/cgroup.procs":   pid + "\n",
+		"proc/" + pid + "/cgroup": "4:memory:/elsewhere\n",
 		podV1 + "/x/cgroup.procs": "",
 	}), Options{CgroupRoot: "/lab"})
 	if killed, err := m.Kill(uid); killed != 0 || err != nil {

@@ -99,15 +99,6 @@ func TestPIDs(t *testing.T) {
 	}
 }
 
-func TestOOMKills(t *testing.T) {
-	if got, ok := open(t, systemdV2, Options{}).OOMKills(); got != 2 || !ok {
-		t.Errorf("v2: %d, %t", got, ok)
-	}
-	if _, ok := open(t, plainV1, Options{CgroupRoot: "/lab"}).OOMKills(); ok {
-		t.Error("v1 counts them")
-	}
-}
-
 func TestDisks(t *testing.T) {
 	m := open(t, systemdV2, Options{})
 	node, err := m.NodeFS()

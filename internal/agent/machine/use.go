@@ -69,20 +69,3 @@ func (m *Machine) Container(pod types.UID, id string) (Memory, error) {
 	}
 	return Memory{}, ErrNoCgroup
 }
-
-// OOMKills counts the processes that the kernel has killed in the cgroup of all pods and below, for want of memory, since
-// the machine started; false if it does not count them (cgroup v1).
-func (m *Machine) OOMKills() (int64, bool) {
-	data, err := readFile(filepath.Join(m.PodsFolder(), "memory.events"))
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(data)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if key == "oom_kill" {
-			n, err := number("memory.events", []byte(value))
-			return n, err == nil
-		}
-	}
-	return 0, false
-}
