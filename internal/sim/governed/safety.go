@@ -85,7 +85,7 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 		excuse = r.excuse
 	case excuse == "" && w.strays(r) != "":
 		excuse = "no policy claims " + w.strays(r) + ", which is on its way"
-	case excuse == "" && why != "" && n.cause != ours && !n.since.Before(r.horizon) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
+	case excuse == "" && why != "" && n.cause != ours && (n.by != "" || !n.since.Before(r.horizon)) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
 		excuse = "it happened too late to be seen: " + n.what
 	}
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
