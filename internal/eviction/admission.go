@@ -174,9 +174,10 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 	return result
 }
 
-// worthRequesting: a request for what can never be granted, or that its owner has stopped, would only stand around.
+// worthRequesting: a request for what can never be granted, or that its owner has stopped, would only stand around, and one
+// that a policy takes back as it goes would be made and taken back at every try.
 func (j *judgement) worthRequesting() bool {
-	return j.role != nil && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.in.Pod.Terminating()
+	return j.role != nil && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.policy.Deleted && !j.in.Pod.Terminating()
 }
 
 func (j *judgement) refusal() AdmissionResult {

@@ -94,4 +94,6 @@ type Declared struct {
 	Version string // resource version of the object that Status was read from
 	Policy  *Policy
 	Status  *v1alpha1.EvictionPolicyStatus
+	// Deleted says that the policy is being deleted: its members are still held, but nobody's wish is noted any more.
+	Deleted bool
 }

@@ -145,6 +145,7 @@ func (b *Book) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 		Version: policy.ResourceVersion,
 		Policy:  b.Compiled(policy),
 		Status:  &policy.Status,
+		Deleted: policy.DeletionTimestamp != nil,
 	}
 }
 

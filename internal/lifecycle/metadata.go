@@ -15,11 +15,12 @@ type MetadataPlan struct {
 }
 
 // PlanMetadata makes an eviction findable by its participants, and owned by its requests. Owners are only added: the
-// garbage collector removes the eviction when the last of them is gone.
+// garbage collector removes the eviction when the last of them is gone. Who asks after its end takes no part in it: a
+// request that is taken back and made again would otherwise be written into each eviction that ever was.
 func PlanMetadata(t Target, e *api.Eviction) MetadataPlan {
 	plan := MetadataPlan{Labels: t.roles(e), Owners: slices.Clone(e.OwnerReferences)}
 	for _, r := range t.requests() {
-		if wants(r) && !slices.ContainsFunc(plan.Owners, func(o metav1.OwnerReference) bool { return o.UID == r.UID }) {
+		if wants(r) && !Final(e) && !slices.ContainsFunc(plan.Owners, func(o metav1.OwnerReference) bool { return o.UID == r.UID }) {
 			plan.Owners = append(plan.Owners, t.owner(r))
 			plan.Changed = true
 		}
@@ -35,6 +36,7 @@ func (t Target) roles(e *api.Eviction) map[string]string {
 	}
 	for name, stands := range t.intents() {
 		switch {
+		case stands && Final(e) && !asks(e.Labels[name]):
 		case stands && roles[name] != "":
 			roles[name] = string(api.EvictionParticipantRoleRequesterResponder)
 		case stands:
@@ -57,6 +59,11 @@ func rolesDiffer(labels, roles map[string]string) bool {
 		}
 	}
 	return false
+}
+
+// asks says whether a role is a requester's.
+func asks(value string) bool {
+	return isRole(value) && api.EvictionParticipantRole(value) != api.EvictionParticipantRoleResponder
 }
 
 func isRole(value string) bool {

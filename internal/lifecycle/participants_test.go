@@ -92,6 +92,9 @@ func TestPlanMetadata(t *testing.T) {
 		{"a requester left", nil, eviction(1, owned, states(active), labelled(whole)), map[string]string{"example.com/a": "responder"}, "alice", false},
 		{"both roles", requests(asked("a")), eviction(1, owned, states(active)), map[string]string{"example.com/a": "requester-responder"}, "alice a", false},
 		{"both roles, then one", requests(asked("a", withdrawn)), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "requester-responder"})), map[string]string{"example.com/a": "responder"}, "alice", false},
+		{"ended, asked again", requests(asked("alice"), asked("bob")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(map[string]string{"example.com/a": "responder"})), map[string]string{"example.com/a": "responder"}, "alice", true},
+		{"ended, still wanted", requests(asked("alice")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), whole, "alice", true},
+		{"ended, wanted no more", nil, eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), map[string]string{"example.com/a": "responder"}, "alice", false},
 		{"one that is going owns nothing more", requests(asked("bob", deleting)), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "responder"})), map[string]string{"example.com/a": "responder"}, "alice", true},
 	}
 	for _, c := range cases {
