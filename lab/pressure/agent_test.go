@@ -58,7 +58,7 @@ func (e entry) begun() bool {
 }
 
 // agentRights are those that are installed with the agent.
-func agentRights(t *testing.T) []rbacv1.PolicyRule {
+func agentRights(t testing.TB) []rbacv1.PolicyRule {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "agent", "role.yaml"))
 	if err != nil {
@@ -72,7 +72,7 @@ func agentRights(t *testing.T) []rbacv1.PolicyRule {
 }
 
 // startAgent starts the agent with thresholds, and returns when it has looked at its node and its pods. It ends with the test.
-func startAgent(t *testing.T, l *testlab.Lab, node *realnode.Node, thresholds string) *agent {
+func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds string) *agent {
 	t.Helper()
 	_, kubeconfig := l.As(t, agentRights(t))
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func (a *agent) read(out, log io.Reader) {
 }
 
 // await waits until done, which is called with what the agent said so far and may read it.
-func (a *agent) await(t *testing.T, what string, done func() bool) {
+func (a *agent) await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
 	defer cancel()
@@ -153,7 +153,7 @@ func (a *agent) await(t *testing.T, what string, done func() bool) {
 }
 
 // awaitEntry waits for a line of the log, which it returns.
-func (a *agent) awaitEntry(t *testing.T, what string, match func(entry) bool) entry {
+func (a *agent) awaitEntry(t testing.TB, what string, match func(entry) bool) entry {
 	t.Helper()
 	var found entry
 	a.await(t, what, func() bool {
@@ -187,7 +187,7 @@ func (a *agent) kill() {
 }
 
 // stop tells the agent to end, and waits until it has.
-func (a *agent) stop(t *testing.T) {
+func (a *agent) stop(t testing.TB) {
 	t.Helper()
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func (a *agent) stop(t *testing.T) {
 }
 
 // tell shows what the agent said of a test that failed.
-func (a *agent) tell(t *testing.T) {
+func (a *agent) tell(t testing.TB) {
 	t.Helper()
 	if !t.Failed() {
 		return

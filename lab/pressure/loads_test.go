@@ -77,7 +77,7 @@ type stage struct {
 }
 
 // settle starts the pods.
-func (s storm) settle(t *testing.T, l *testlab.Lab, node *realnode.Node) *stage {
+func (s storm) settle(t testing.TB, l *testlab.Lab, node *realnode.Node) *stage {
 	t.Helper()
 	st := &stage{storm: s, lab: l, node: node, space: l.Namespace(t), pods: map[string]*corev1.Pod{}}
 	for _, r := range s.pods {
@@ -95,7 +95,7 @@ func (s storm) settle(t *testing.T, l *testlab.Lab, node *realnode.Node) *stage 
 }
 
 // await waits until the pods run.
-func (st *stage) await(t *testing.T) {
+func (st *stage) await(t testing.TB) {
 	t.Helper()
 	for _, pod := range st.lab.WaitReady(t, st.space, nil, len(st.storm.pods)) {
 		st.pods[pod.Name] = pod

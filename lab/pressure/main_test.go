@@ -10,9 +10,8 @@ import (
 )
 
 var (
-	rounds    = flag.Int("rounds", 1, "how many times every load is let loose")
-	alone     = flag.Bool("alone", false, "do the same to nodes with their kubelet alone, and compare")
-	residents = flag.Int("pods", 0, "how many pods there are while the agent's own use is measured; 0: it is not")
+	rounds = flag.Int("rounds", 1, "how many times every load is let loose")
+	alone  = flag.Bool("alone", false, "do the same to nodes with their kubelet alone, and compare")
 )
 
 func TestMain(m *testing.M) {

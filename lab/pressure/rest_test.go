@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	residents = 100
 	// starting is what so many pods may take, on a machine that has other work too.
 	starting = 15 * time.Minute
 	// settling is what an agent takes to settle down before it is measured, and resting for how long it is.
@@ -26,14 +27,11 @@ const (
 	resting  = time.Minute
 )
 
-// TestAtRest measures what the agent costs while nothing is short. It is for make bench-pressure: it takes minutes.
-func TestAtRest(t *testing.T) {
-	if *residents == 0 {
-		t.Skip("SKIPPED, nothing was measured: say on how many pods with -pods")
-	}
+// BenchmarkAtRest measures what the agent costs on a node of 100 pods while nothing is short. It takes minutes.
+func BenchmarkAtRest(t *testing.B) {
 	l := testlab.Get(t)
 	s := storm{name: "rest", node: join.Options{Count: 1}, thresholds: hardMemory(250)}
-	for i := range *residents {
+	for i := range residents {
 		s.pods = append(s.pods, resident{name: fmt.Sprintf("pod-%d", i)})
 	}
 	st := s.settle(t, l, l.StartRealNodes(t, s.node)[0])
@@ -41,7 +39,7 @@ func TestAtRest(t *testing.T) {
 	defer cancel()
 	err := await.Until(ctx, l.Pods(st.space), func(all []*corev1.Pod) bool {
 		ready := slices.DeleteFunc(slices.Clone(all), func(p *corev1.Pod) bool { return !testlab.PodReady(p) })
-		return len(ready) == *residents
+		return len(ready) == residents
 	})
 	if err != nil {
 		t.Fatalf("waiting for the pods to be ready: %v", err)
@@ -52,12 +50,12 @@ func TestAtRest(t *testing.T) {
 	before, begin := processorTime(t, pid), time.Now()
 	<-time.After(resting)
 	used, took := processorTime(t, pid)-before, time.Since(begin)
-	fmt.Printf("\nagent at rest with %d pods: %d MB resident (at most %d MB), %.2f %% of a core\n", *residents,
+	fmt.Printf("\nagent at rest with %d pods: %d MB resident (at most %d MB), %.2f %% of a core\n", residents,
 		statusMB(t, pid, "VmRSS:"), statusMB(t, pid, "VmHWM:"), 100*used.Seconds()/took.Seconds())
 }
 
 // processorTime is what a process has used so far.
-func processorTime(t *testing.T, pid int) time.Duration {
+func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -76,7 +74,7 @@ func processorTime(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-func statusMB(t *testing.T, pid int, name string) int {
+func statusMB(t testing.TB, pid int, name string) int {
 	t.Helper()
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {

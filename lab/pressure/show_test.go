@@ -185,7 +185,7 @@ func TestPressureNamesTheVictimBeforehand(t *testing.T) {
 	})
 }
 
-func post(t *testing.T, pod *corev1.Pod, path string) {
+func post(t testing.TB, pod *corev1.Pod, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
 	defer cancel()
