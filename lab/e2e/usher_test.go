@@ -115,7 +115,7 @@ func toEnd(t *testing.T, path, kubeconfig string, args []string) result {
 
 // environment leaves nothing of the machine's own configuration in.
 func environment(kubeconfig string) []string {
-	return []string{"KUBECONFIG=" + kubeconfig, "HOME=/nonexistent", "PATH=" + os.Getenv("PATH"), "USER=tester"}
+	return []string{"KUBECONFIG=" + kubeconfig, "HOME=" + filepath.Dir(kubeconfig), "PATH=" + os.Getenv("PATH"), "USER=tester"}
 }
 
 // tool is a program that drains nodes.

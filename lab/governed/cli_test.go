@@ -25,7 +25,7 @@ func (h *house) usher(t *testing.T, args ...string) *command {
 	c := &command{ended: make(chan error, 1)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	c.cmd = exec.CommandContext(ctx, h.lab.Usher(t), args...)
-	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=/nonexistent", "PATH=" + os.Getenv("PATH")}
+	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=" + filepath.Dir(h.lab.Kubeconfig()), "PATH=" + os.Getenv("PATH")}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	must(t, c.cmd.Start())
 	go func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -215,7 +216,7 @@ func (h *house) kubectl(t *testing.T, args ...string) *command {
 	c := &command{ended: make(chan error, 1)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	c.cmd = exec.CommandContext(ctx, h.lab.Binary(t, "kubectl"), args...)
-	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=/nonexistent", "PATH=" + os.Getenv("PATH")}
+	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=" + filepath.Dir(h.lab.Kubeconfig()), "PATH=" + os.Getenv("PATH")}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	must(t, c.cmd.Start())
 	go func() {
