@@ -239,6 +239,7 @@ func deaf(t *testing.T, l *testlab.Lab, real string) string {
 			t.Error(err)
 		}
 	})
+	made.ResourceVersion = "" // the control plane's taints may have come meanwhile, and stay
 	made.Status.Addresses = object.Status.Addresses
 	made.Status.DaemonEndpoints.KubeletEndpoint.Port = 1
 	if _, err := nodes.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
