@@ -1,12 +1,16 @@
 package etcd_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/etcd"
 	"usher.sh/usher/internal/system/etcd/etcdsim"
 )
@@ -352,5 +356,26 @@ func TestWordsOfARefusal(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNobodyLeavesWhileTheLeadIsHandedOver: the evidence is from before, and says that somebody else leads.
+func TestNobodyLeavesWhileTheLeadIsHandedOver(t *testing.T) {
+	sim := three()
+	leader, follower, _ := roles(sim)
+	j := newJudge(t, sim)
+	in := j.input(j.observe(t), follower)
+	if v := eviction.Judge(in); v.Answer != eviction.Allowed {
+		t.Fatalf("a follower: %v %v", v.Answer, reasons(v))
+	}
+	other := &snapshot.Pod{Namespace: "db", Name: leader, UID: "uid-of-the-leader", Labels: map[string]string{"app": "etcd"}}
+	in.Peers = []*snapshot.Pod{other, in.Pod}
+	for _, state := range []v1alpha1.PreparationState{v1alpha1.PreparationBegun, v1alpha1.PreparationUndoing} {
+		in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{{
+			Name: etcd.MoveLeader, Member: leader, UID: other.UID, Pod: other.Name, Since: metav1.NewTime(now), Asked: metav1.NewTime(now), State: state,
+		}}
+		if v := eviction.Judge(in); !slices.Contains(reasons(v), "AnotherHandsOver") {
+			t.Errorf("a follower while the lead is handed over (%s): %v %v", state, v.Answer, reasons(v))
+		}
 	}
 }
