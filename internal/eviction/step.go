@@ -65,6 +65,8 @@ func Step(in ResponderInput) StepResult {
 		result.Actions = in.tell(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
 	case j.entry == nil && j.verdict.Answer == Allowed:
 		result.Actions = in.release()
+	case in.OnlyAdmission && j.policy != nil && j.policy.Deleted:
+		result.Actions = in.giveUp("its policy is being deleted")
 	case j.lets() && !j.halted():
 		if who, until := in.awaited(); who != "" {
 			result.Actions, result.NextLook = in.await(who, until), until
@@ -82,14 +84,20 @@ func Step(in ResponderInput) StepResult {
 // were refused, and may have given up since, so it is withdrawn. Whoever asked himself is served without a verdict.
 func (in *ResponderInput) release() []Action {
 	const why = "no policy governs the pod any more"
-	var actions []Action
-	for i := range in.Requests {
-		actions = append(actions, in.Requests[i].withdrawal(snapshot.Key{}, why))
-	}
+	actions := in.giveUp(why)
 	if in.OnlyAdmission {
 		return actions
 	}
 	return append(actions, in.tell(Report{Message: why, Completed: true})...)
+}
+
+// giveUp withdraws what admission asked for.
+func (in *ResponderInput) giveUp(why string) []Action {
+	var actions []Action
+	for i := range in.Requests {
+		actions = append(actions, in.Requests[i].withdrawal(snapshot.Key{}, why))
+	}
+	return actions
 }
 
 // halted: glass that was broken lets callers through, but Usher does nothing for a policy whose owner has suspended it,

@@ -88,9 +88,14 @@ func TestStep(t *testing.T) {
 			in.Evidence = nil
 			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
 		}, want: []ActionKind{Permit, Evict}, next: lookAgain},
-		"terminating":                    {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod) }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
-		"gone":                           {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
-		"not governed":                   {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
+		"terminating":  {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod) }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
+		"gone":         {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
+		"not governed": {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
+		"its policy goes, admission asked": {given: func(in *ResponderInput) {
+			in.Policies[0].Deleted, in.OnlyAdmission = true, true
+			in.Requests = []AdmissionRequest{{}}
+		}, want: []ActionKind{Withdraw}, next: heartbeat},
+		"its policy goes, others asked":  {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"not governed, admission asked":  {given: also(ungoverned, func(in *ResponderInput) { in.OnlyAdmission = true }), want: []ActionKind{Withdraw}, next: heartbeat},
 		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Tell}, next: heartbeat, tells: "no policy"},
 		"two policies":                   {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},

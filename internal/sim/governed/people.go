@@ -8,6 +8,7 @@ import (
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/lifecycle"
@@ -172,7 +173,7 @@ func (p *person) ask(name string) {
 	err := p.world.call(p.world.ctx, nil, p.name+" requests the eviction of "+name, plain, func() error {
 		return p.world.store.create(duplicate(wanted))
 	})
-	if err == nil {
+	if err == nil || apierrors.IsAlreadyExists(err) { // nobody else asks in its name
 		p.asked = append(p.asked, wanted)
 	}
 }

@@ -33,6 +33,8 @@ type safety struct {
 	let map[string]string
 	// excused: a member was taken away that could not be missed, and not by Usher.
 	excused bool
+	// accident is when people or machines last did something to the system.
+	accident time.Time
 }
 
 type needed struct {
@@ -46,6 +48,9 @@ type needed struct {
 func (s *safety) changed(w *world, c cause, what string) { s.changedBy(w, c, what, "") }
 
 func (s *safety) changedBy(w *world, c cause, what, pod string) {
+	if c == accident {
+		s.accident = time.Now()
+	}
 	for _, p := range w.site.members() {
 		why := w.wouldLose(p.pod)
 		_, known := s.needed[p.pod]
@@ -87,6 +92,8 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 		excuse = "no policy claims " + w.strays(r) + ", which is on its way"
 	case excuse == "" && why != "" && n.cause != ours && (n.by != "" || !n.since.Before(r.horizon)) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
 		excuse = "it happened too late to be seen: " + n.what
+	case excuse == "" && why != "" && !n.since.Before(r.horizon) && !s.accident.Before(r.horizon) && !slices.Contains(r.seen, n.by) && s.notedOthers(w, role, pod.Name):
+		excuse = "an accident happened too late to be seen, and all others that were let go are noted"
 	}
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
 	if why != "" && excuse == "" {
@@ -122,6 +129,23 @@ func (s *safety) anotherOf(role, pod string) bool {
 		}
 	}
 	return false
+}
+
+// notedOthers reports whether a policy tells of every other member of the role that Usher has let go and that is not back:
+// then it was not forgotten, and what was not known is what happened to the rest.
+func (s *safety) notedOthers(w *world, role, pod string) bool {
+	noted := map[string]bool{}
+	for _, policy := range list[*v1alpha1.EvictionPolicy](w.store, policies) {
+		for i := range policy.Status.Leaving {
+			noted[policy.Status.Leaving[i].Pod] = true
+		}
+	}
+	for other, its := range s.let {
+		if other != pod && its == role && !noted[other] {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) roleOf(pod string) string {
