@@ -90,10 +90,8 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 		excuse = r.excuse
 	case excuse == "" && w.strays(r) != "":
 		excuse = "no policy claims " + w.strays(r) + ", which is on its way"
-	case excuse == "" && why != "" && n.cause != ours && (n.by != "" || !n.since.Before(r.horizon)) && !slices.Contains(r.seen, n.by) && !s.anotherOf(role, pod.Name):
-		excuse = "it happened too late to be seen: " + n.what
-	case excuse == "" && why != "" && !n.since.Before(r.horizon) && !s.accident.Before(r.horizon) && !slices.Contains(r.seen, n.by) && s.notedOthers(w, role, pod.Name):
-		excuse = "an accident happened too late to be seen, and all others that were let go are noted"
+	case excuse == "" && why != "":
+		excuse = s.unseen(w, r, pod.Name)
 	}
 	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
 	if why != "" && excuse == "" {
@@ -109,6 +107,20 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	if r.excuse == "" {
 		s.let[pod.Name] = role
 	}
+}
+
+// unseen says what made the pod indispensable too late for the replica that was asked to have seen it, "" if nothing did.
+func (s *safety) unseen(w *world, r *removal, pod string) string {
+	n, role, late := s.needed[pod], w.roleOf(pod), !s.needed[pod].since.Before(r.horizon)
+	switch {
+	case slices.Contains(r.seen, n.by):
+		return ""
+	case n.cause != ours && (n.by != "" || late) && !s.anotherOf(role, pod):
+		return "it happened too late to be seen: " + n.what
+	case late && !s.accident.Before(r.horizon) && s.notedOthers(w, role, pod):
+		return "an accident happened too late to be seen, and all others that were let go are noted"
+	}
+	return ""
 }
 
 // strays names another member that is on its way and that no policy claimed: its owner says that it does not count.
