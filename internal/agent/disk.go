@@ -2,17 +2,23 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/pressure"
 )
 
-// diskEvery is how often disks are looked through while one is short, counted from the end of the last time.
-const diskEvery = 5 * time.Second
+const (
+	// surveyRest is the least pause between two surveys; it is as long as the last one took where that is longer.
+	surveyRest = 5 * time.Second
+	// surveyAhead is how long before a disk will be short its files are looked through, if it goes on as it does.
+	surveyAhead = 30 * time.Second
+)
 
 // surveyor finds out what pods have written, in the background, and only when it is told to: looking through files is slow,
 // and slower for everybody else.
@@ -63,9 +69,26 @@ func (s *surveyor) run(ctx context.Context) {
 			return
 		case <-pause.C:
 		}
+		began := time.Now()
 		s.survey(ctx)
-		pause.Reset(diskEvery)
+		pause.Reset(max(surveyRest, time.Since(began)))
 	}
+}
+
+// wantsSurvey reports whether it is to be known who has filled the disks: one is short or will be soon. What was found is
+// there, then, when somebody has to go.
+func wantsSurvey(node pressure.Node, thresholds []pressure.Threshold, rates map[pressure.Signal]float64, pressed bool) bool {
+	return slices.ContainsFunc(thresholds, func(t pressure.Threshold) bool {
+		reading, ok := node.Readings[t.Signal]
+		if !ok || t.Signal.Condition() != corev1.NodeDiskPressure {
+			return false
+		}
+		if pressed && t.MetWithReclaim(reading) {
+			return true
+		}
+		headroom := float64(reading.Available - t.Below.Of(reading.Capacity))
+		return headroom <= -rates[t.Signal]*surveyAhead.Seconds()
+	})
 }
 
 // survey looks through all pods. What is found of each counts at once; a pod whose files cannot all be read keeps what was

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/agent/wake"
@@ -82,7 +81,10 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 		l.blind(at)
 		return min(l.eyes.due(now), notSynced)
 	}
-	l.prepare(ctx, here.all, sight.node, thresholds, pressed, now)
+	if wantsSurvey(sight.node, thresholds, rates, pressed) {
+		l.agent.surveyor.want()
+	}
+	l.prepare(ctx, here.all, pressed, now)
 	l.ledger.settle(here.byUID, l.agent.reach.reachable())
 	return l.decide(ctx, pressure.ReliefInput{
 		Now: now, Node: sight.node, Pods: l.count(now, pressed), Thresholds: thresholds,
@@ -124,20 +126,14 @@ func (l *loop) arm(s *sight, thresholds []pressure.Threshold) {
 	})
 }
 
-// prepare sees to what is slow to find out and may soon be needed.
-func (l *loop) prepare(ctx context.Context, all []*resident, node pressure.Node, thresholds []pressure.Threshold, pressed bool, now time.Time) {
+// prepare sees to what is slow to ask and may soon be needed.
+func (l *loop) prepare(ctx context.Context, all []*resident, pressed bool, now time.Time) {
 	if !pressed {
 		l.agent.policies.refresh(ctx, all, now, time.Hour)
 		l.tidy(ctx, all)
 		return
 	}
 	l.agent.policies.refresh(ctx, all, now, policiesFor)
-	for _, t := range thresholds {
-		reading, ok := node.Readings[t.Signal]
-		if ok && t.Signal.Condition() == corev1.NodeDiskPressure && t.MetWithReclaim(reading) {
-			l.agent.surveyor.want()
-		}
-	}
 }
 
 // tidy takes back, once, what an agent before this one may have asked for: nothing is short, so nobody wants it.

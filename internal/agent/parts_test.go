@@ -155,6 +155,44 @@ func TestStanding(t *testing.T) {
 	}
 }
 
+// TestSurveyBeginsBeforeADiskIsShort: when it is, it is to be known who has filled it.
+func TestSurveyBeginsBeforeADiskIsShort(t *testing.T) {
+	c := config("")
+	c.EvictionHard = map[string]string{"nodefs.available": "10%", "memory.available": "100Mi"}
+	thresholds, err := c.Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name      string
+		available int64   // of 1,000 MiB
+		rate      float64 // MiB a second
+		pressed   bool
+		want      bool
+	}{
+		{"nothing happens", 500, 0, false, false},
+		{"short in a minute", 500, -6.6, false, false},
+		{"short in half a minute", 500, -14, false, true},
+		{"short", 90, 0, true, true},
+		{"short, and getting better", 90, 50, true, true},
+		{"something else is short", 500, 0, true, false},
+		{"getting better", 101, 50, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			reading := pressure.Reading{Available: tt.available * mib, Capacity: 1000 * mib}
+			node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{
+				pressure.NodeFsAvailable: reading,
+				pressure.MemoryAvailable: {Available: 50 * mib, Capacity: 1000 * mib},
+			}}
+			rates := map[pressure.Signal]float64{pressure.NodeFsAvailable: tt.rate * mib, pressure.MemoryAvailable: -mib}
+			if got := wantsSurvey(node, thresholds, rates, tt.pressed); got != tt.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
 // TestWhatIsFarAwayIsNotReadAnew: only what it is time for costs anything.
 func TestWhatIsFarAwayIsNotReadAnew(t *testing.T) {
 	n := newFakeNode(t)
