@@ -40,10 +40,7 @@ const accepted = "accepted"
 
 // evict asks the apiserver for a pod's eviction. Whatever it says is an answer, and also that it says nothing.
 func (st *stage) evict(ctx context.Context, pod *corev1.Pod, dryRun ...string) (string, error) {
-	err := st.lab.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{DryRun: dryRun, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-	})
+	err := st.requestEviction(ctx, pod, dryRun...)
 	if err == nil {
 		return accepted, nil
 	}
@@ -51,4 +48,11 @@ func (st *stage) evict(ctx context.Context, pod *corev1.Pod, dryRun ...string) (
 		return string(reason), nil
 	}
 	return "no answer", ctx.Err()
+}
+
+func (st *stage) requestEviction(ctx context.Context, pod *corev1.Pod, dryRun ...string) error {
+	return st.lab.Client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{DryRun: dryRun, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	})
 }

@@ -51,21 +51,29 @@ func (st *stage) callReplicas(ctx context.Context) (*caller, error) {
 
 // ask sends a question to the replicas in turn, and returns the answer as the audit log would have it.
 func (c *caller) ask(ctx context.Context, i int, q question) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.urls[i%len(c.urls)], bytes.NewReader(q.body))
+	review, err := c.send(ctx, i, q)
 	if err != nil {
 		return "", err
+	}
+	return q.kind + ": " + review.Response.AuditAnnotations["answer"], nil
+}
+
+func (c *caller) send(ctx context.Context, i int, q question) (*admissionv1.AdmissionReview, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.urls[i%len(c.urls)], bytes.NewReader(q.body))
+	if err != nil {
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.client.Do(request)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer response.Body.Close()
-	var review admissionv1.AdmissionReview
-	if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
-		return "", fmt.Errorf("reading the answer: %w", err)
+	review := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(response.Body).Decode(review); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	return q.kind + ": " + review.Response.AuditAnnotations["answer"], nil
+	return review, nil
 }
 
 // question is an AdmissionReview as it is sent.
