@@ -26,7 +26,7 @@ type Options struct {
 	Node string
 	// Config is checked already.
 	Config Config
-	// CgroupRoot is the kubelet's cgroupRoot.
+	// CgroupRoot is the kubelet's cgroupRoot; "": found out.
 	CgroupRoot string
 	// StateDir is where records are kept; "": nowhere.
 	StateDir string

@@ -58,7 +58,7 @@ func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericioopti
 	set := cmd.Flags()
 	set.StringVar(&o.agent.Node, "node", os.Getenv("NODE_NAME"), "This node's name; default: $NODE_NAME, or the host's name.")
 	set.StringVar(&o.config, "config", "", "A file with thresholds, named as in KubeletConfiguration, and the order; default: "+agent.ConfigFile+" if it is there, and thresholds above the kubelet's defaults.")
-	set.StringVar(&o.agent.CgroupRoot, "cgroup-root", "/", "The kubelet's cgroupRoot.")
+	set.StringVar(&o.agent.CgroupRoot, "cgroup-root", "", "The kubelet's cgroupRoot; default: the one around the agent's own pod, or /.")
 	set.StringVar(&o.agent.StateDir, "state-dir", "", "Where to keep the last 20 records of what was decided, for usher pressure -f; default: nowhere.")
 	set.StringVar(&o.agent.MetricsAddress, "metrics-address", ":9754", "Where to serve /metrics and /healthz; 0: nowhere.")
 	return cmd

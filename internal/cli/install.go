@@ -63,7 +63,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
 	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryNone, "none, client or server.")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait until the manager is ready.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait until manager and agents are ready.")
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,25 @@ func TestAgentsOnlyWhereTheyAreWanted(t *testing.T) {
 	if !strings.Contains(agents, "image: registry.example/usher:v1\n") {
 		t.Errorf("the image is not there:\n%s", agents)
 	}
+}
+
+// TestAgentsCountOnceTheyLook: one that starts and ends again and again must not pass for installed.
+func TestAgentsCountOnceTheyLook(t *testing.T) {
+	for _, object := range objects(t, Options{Agent: true}) {
+		if object.GetKind() != "DaemonSet" {
+			continue
+		}
+		var d appsv1.DaemonSet
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &d); err != nil {
+			t.Fatal(err)
+		}
+		probe := d.Spec.Template.Spec.Containers[0].ReadinessProbe
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != "/healthz" {
+			t.Errorf("an agent is ready by %v, want what it says of its health", probe)
+		}
+		return
+	}
+	t.Error("there are no agents")
 }
 
 func TestAgentsBesideAManagerOutside(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 
 // Options say where to look. The zero value is right on a usual node.
 type Options struct {
-	// CgroupRoot is the kubelet's cgroupRoot: the cgroup in which that of all pods is. Default "/".
+	// CgroupRoot is the kubelet's cgroupRoot: the cgroup in which that of all pods is. Default: the one around the pod that
+	// this process runs in, or else "/".
 	CgroupRoot string
 	// HostRoot is where the host's files are seen. Default "/".
 	HostRoot string
@@ -39,7 +40,6 @@ type Machine struct {
 
 // Open finds out where things are. It fails where there are no cgroups, or none for pods.
 func Open(o Options) (*Machine, error) {
-	o.CgroupRoot = filepath.Clean("/" + o.CgroupRoot)
 	o.HostRoot = cmp.Or(o.HostRoot, "/")
 	o.KubeletDir = cmp.Or(o.KubeletDir, DefaultKubeletDir)
 	m := &Machine{options: o}
@@ -47,7 +47,7 @@ func Open(o Options) (*Machine, error) {
 	if m.tree, err = findTree(o.Root); err != nil {
 		return nil, fmt.Errorf("finding cgroups: %w", err)
 	}
-	if m.pods, err = findPods(m.tree, o.CgroupRoot); err != nil {
+	if m.pods, err = m.findPods(); err != nil {
 		return nil, fmt.Errorf("finding the cgroup of all pods: %w", err)
 	}
 	m.images = m.findImages()

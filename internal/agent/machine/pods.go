@@ -22,16 +22,40 @@ const allPods = "kubepods"
 // classes are the kubelet's folders between that of all pods and that of one; Guaranteed pods have none.
 var classes = []string{"", "burstable", "besteffort"}
 
-func findPods(t tree, cgroupRoot string) (podCgroups, error) {
-	plain := podCgroups{root: path.Join(cgroupRoot, allPods)}
-	slices := podCgroups{root: slicePath(append(elements(cgroupRoot), allPods)), systemd: true}
-	for _, candidate := range []podCgroups{slices, plain} {
-		if info, err := os.Stat(t.memoryFolder(candidate.root)); err == nil && info.IsDir() {
+// findPods asks this process's own cgroup first unless the kubelet's root is named: nodes of one cluster need not have the
+// same, and what runs on all of them is told one thing.
+func (m *Machine) findPods() (podCgroups, error) {
+	root := path.Clean("/" + m.options.CgroupRoot)
+	plain := podCgroups{root: path.Join(root, allPods)}
+	slices := podCgroups{root: slicePath(append(elements(root), allPods)), systemd: true}
+	candidates := []podCgroups{slices, plain}
+	if around, ok := m.podsAround(); ok && m.options.CgroupRoot == "" {
+		candidates = append([]podCgroups{around}, candidates...)
+	}
+	for _, candidate := range candidates {
+		if info, err := os.Stat(m.tree.memoryFolder(candidate.root)); err == nil && info.IsDir() {
 			return candidate, nil
 		}
 	}
 	return podCgroups{}, fmt.Errorf("neither %s nor %s is there: does a kubelet run here, and is %s its cgroupRoot?",
-		t.memoryFolder(slices.root), t.memoryFolder(plain.root), cgroupRoot)
+		m.tree.memoryFolder(slices.root), m.tree.memoryFolder(plain.root), root)
+}
+
+// podsAround returns the cgroup of all pods that this process's own is in; the innermost, as a node may be a pod itself.
+func (m *Machine) podsAround() (podCgroups, bool) {
+	cgroup, err := m.ownCgroup()
+	if err != nil {
+		return podCgroups{}, false
+	}
+	for ; cgroup != path.Dir(cgroup); cgroup = path.Dir(cgroup) {
+		switch name := path.Base(cgroup); {
+		case name == allPods:
+			return podCgroups{root: cgroup}, true
+		case strings.HasSuffix("-"+name, "-"+allPods+".slice"):
+			return podCgroups{root: cgroup, systemd: true}, true
+		}
+	}
+	return podCgroups{}, false
 }
 
 func elements(cgroup string) []string {

@@ -151,6 +151,35 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestPodsAround: nobody tells an agent on every node what each kubelet's cgroupRoot is.
+func TestPodsAround(t *testing.T) {
+	in := func(f files, cgroup string) files { return f.with(files{"proc/self/cgroup": cgroup + "\n"}) }
+	kind := systemdV2.with(files{"sys/fs/cgroup/kubelet.slice/kubelet-kubepods.slice/x": ""})
+	nested := plainV1.with(files{"sys/fs/cgroup/memory/kubepods/x": "", "sys/fs/cgroup/memory/kubepods/pod1/abc/kubelet/kubepods/x": ""})
+	tests := []struct {
+		name string
+		f    files
+		o    Options
+		want string
+	}{
+		{"cgroupfs", in(plainV1, "4:memory:/lab/kubepods/besteffort/pod"+uid+"/abc"), Options{}, "memory/lab/kubepods"},
+		{"systemd", in(kind, "0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod"+uidSlice+".slice/cri-containerd-abc.scope"), Options{}, "kubelet.slice/kubelet-kubepods.slice"},
+		{"the usual root", in(systemdV2, "0::/kubepods.slice/kubepods-pod"+uidSlice+".slice/cri-containerd-abc.scope"), Options{}, "kubepods.slice"},
+		{"a node that is a pod", in(nested, "4:memory:/kubepods/pod1/abc/kubelet/kubepods/pod"+uid+"/abc"), Options{}, "memory/kubepods/pod1/abc/kubelet/kubepods"},
+		{"in no pod", kind, Options{}, "kubepods.slice"},
+		{"in a pod of what is not seen here", in(systemdV2, "0::/lab/kubepods/pod"+uid+"/abc"), Options{}, "kubepods.slice"},
+		{"what is named counts", in(kind, "0::/kubelet.slice/kubelet-kubepods.slice/x"), Options{CgroupRoot: "/"}, "kubepods.slice"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := open(t, tt.f, tt.o)
+			if want := filepath.Join(m.options.Root, "sys/fs/cgroup", tt.want); m.PodsFolder() != want {
+				t.Errorf("%s, want %s", m.PodsFolder(), want)
+			}
+		})
+	}
+}
+
 // TestBrokenFiles: what cannot be understood is an error and never a number.
 func TestBrokenFiles(t *testing.T) {
 	tests := map[string]files{
