@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,15 +23,16 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// agent is `usher agent`, a process beside the kubelet of a real node, with the rights that config/agent gives it.
+// agent is `usher agent`, a process beside the kubelet of a real node, with the rights that config/agent gives it, or in a
+// pod.
 type agent struct {
-	cmd     *exec.Cmd
+	cmd     *exec.Cmd // nil in a pod
 	records string
 	ended   chan struct{}
 	failure error // after ended
 
 	mu   sync.Mutex
-	said []string // on stdout
+	said []string
 	log  []entry
 	more chan struct{} // closed with the next line of either
 }
@@ -71,6 +73,10 @@ func agentRights(t testing.TB) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
+func newAgent(records string) *agent {
+	return &agent{records: records, ended: make(chan struct{}), more: make(chan struct{})}
+}
+
 // startAgent starts the agent with thresholds, and returns when it has looked at its node and its pods. It ends with the test.
 func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds string) *agent {
 	t.Helper()
@@ -81,7 +87,7 @@ func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds st
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{records: filepath.Join(dir, "state"), ended: make(chan struct{}), more: make(chan struct{})}
+	a := newAgent(filepath.Join(dir, "state"))
 	a.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), l.Usher(t), "agent", "--kubeconfig", kubeconfig,
 		"--node", node.Name, "--config", config, "--cgroup-root", "/"+node.Slot().Name(), "--state-dir", a.records, "--metrics-address", "0")
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -96,38 +102,50 @@ func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds st
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go a.read(out, log)
+	go func() {
+		a.read(out, log)
+		a.failure = a.cmd.Wait()
+		close(a.ended)
+	}()
 	t.Cleanup(func() { a.tell(t) })
 	t.Cleanup(a.kill)
-	a.await(t, "the agent to compare itself with the kubelet", func() bool {
-		return strings.Contains(strings.Join(a.said, "\n"), "The kubelet's thresholds are")
-	})
+	a.awaitGreeting(t)
 	return a
 }
 
-// read takes in what the agent says until it ends.
-func (a *agent) read(out, log io.Reader) {
-	var both sync.WaitGroup
-	follow := func(from io.Reader, take func(line []byte)) {
-		both.Go(func() {
-			for lines := bufio.NewScanner(from); lines.Scan(); {
-				a.mu.Lock()
-				take(lines.Bytes())
-				close(a.more)
-				a.more = make(chan struct{})
-				a.mu.Unlock()
+// awaitGreeting waits until the agent has looked at its node and its pods, and has said so.
+func (a *agent) awaitGreeting(t testing.TB) {
+	t.Helper()
+	a.await(t, "the agent to compare itself with the kubelet", func() bool {
+		return strings.Contains(strings.Join(a.said, "\n"), "The kubelet's thresholds are")
+	})
+}
+
+// read takes in what the agent says until it says no more.
+func (a *agent) read(from ...io.Reader) {
+	var all sync.WaitGroup
+	for _, one := range from {
+		all.Go(func() {
+			for lines := bufio.NewScanner(one); lines.Scan(); {
+				a.hear(lines.Bytes())
 			}
 		})
 	}
-	follow(out, func(line []byte) { a.said = append(a.said, string(line)) })
-	follow(log, func(line []byte) {
-		e := entry{Msg: string(line)}
-		_ = json.Unmarshal(line, &e) // what is no JSON, such as a panic, is kept as it is
+	all.Wait()
+}
+
+// hear tells the log, which is JSON, from what is said to people.
+func (a *agent) hear(line []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var e entry
+	if json.Unmarshal(line, &e) == nil {
 		a.log = append(a.log, e)
-	})
-	both.Wait()
-	a.failure = a.cmd.Wait()
-	close(a.ended)
+	} else {
+		a.said = append(a.said, string(line))
+	}
+	close(a.more)
+	a.more = make(chan struct{})
 }
 
 // await waits until done, which is called with what the agent said so far and may read it.
@@ -165,6 +183,13 @@ func (a *agent) awaitEntry(t testing.TB, what string, match func(entry) bool) en
 		return false
 	})
 	return found
+}
+
+// saying is what the agent has said to people so far.
+func (a *agent) saying() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.said)
 }
 
 // acts are the lines that say that a pod is to go.

@@ -87,6 +87,10 @@ func (s storm) settle(t testing.TB, l *testlab.Lab, node *realnode.Node) *stage 
 		}
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 		pod.Spec.Containers[0].Resources = r.resources()
+		if r.scratch {
+			pod.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: scratchDir}}
+		}
 		if _, err := l.Client().CoreV1().Pods(st.space).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

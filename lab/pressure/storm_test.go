@@ -47,7 +47,10 @@ type resident struct {
 	uses           int // MiB at start
 	request, limit string
 	lingers        time.Duration // after it was told to end
+	scratch        bool          // has an emptyDir at scratchDir
 }
+
+const scratchDir = "/scratch"
 
 func (r resident) resources() corev1.ResourceRequirements {
 	memory := func(size string) corev1.ResourceList {
