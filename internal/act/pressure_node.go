@@ -67,18 +67,18 @@ func (says NodeSays) holds(kind corev1.NodeConditionType) bool {
 }
 
 func (p *Pressure) taint(ctx context.Context, node *corev1.Node, says NodeSays) drain.Answer {
-	wanted := slices.Clone(node.Spec.Taints)
+	wanted, differs := slices.Clone(node.Spec.Taints), false
 	for _, kind := range pressures {
 		taint := AgentTaint(kind)
 		mine := func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }
 		switch there := slices.ContainsFunc(wanted, mine); {
 		case there && !says.holds(kind):
-			wanted = slices.DeleteFunc(wanted, mine)
+			wanted, differs = slices.DeleteFunc(wanted, mine), true
 		case !there && says.holds(kind):
-			wanted = append(wanted, taint)
+			wanted, differs = append(wanted, taint), true
 		}
 	}
-	if len(wanted) == len(node.Spec.Taints) {
+	if !differs {
 		return drain.Answer{Code: drain.Accepted}
 	}
 	// Taints are one list: without the version, somebody else's taint could be lost.

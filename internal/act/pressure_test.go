@@ -112,6 +112,14 @@ func TestShow(t *testing.T) {
 		{"pressure begins", []corev1.Taint{foreign}, said(quiet), pressed, `[{"key":"example.com/own","effect":"NoExecute"},{"key":"usher.sh/memory-pressure","effect":"NoSchedule"}]`, []string{"usher.sh/MemoryPressure=True"}},
 		{"pressure ends", []corev1.Taint{memory, foreign}, said(pressed), quiet, `[{"key":"example.com/own","effect":"NoExecute"}]`, []string{"usher.sh/MemoryPressure=False"}},
 		{
+			"one ends as another begins",
+			[]corev1.Taint{memory, foreign},
+			said(pressed),
+			NodeSays{At: noon, True: []corev1.NodeConditionType{corev1.NodeDiskPressure}},
+			`[{"key":"example.com/own","effect":"NoExecute"},{"key":"usher.sh/disk-pressure","effect":"NoSchedule"}]`,
+			[]string{"usher.sh/MemoryPressure=False", "usher.sh/DiskPressure=True"},
+		},
+		{
 			"at the first start", nil, nil, quiet, "",
 			[]string{"usher.sh/MemoryPressure=False", "usher.sh/DiskPressure=False", "usher.sh/PIDPressure=False"},
 		},
