@@ -64,9 +64,18 @@ func Is(text []byte) bool {
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return false
 	}
-	// The first field of an object that was written by New is its version.
-	token, err := decoder.Token()
-	return err == nil && token == "record"
+	// New writes the version first, so that what is cut short is known as well; others may have sorted the fields since.
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil || name == "record" {
+			return err == nil
+		}
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // Parse reads a record; fields that it does not know are left out.

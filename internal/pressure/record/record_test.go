@@ -47,7 +47,8 @@ func TestRecordComesBackAsItWas(t *testing.T) {
 
 func TestIs(t *testing.T) {
 	tests := map[string]bool{
-		`{"record":1`: true, `{ "record": 9}`: true,
+		`{"record":1`: true, `{ "record": 9}`: true, `{"at":"2026-11-21T09:00:00Z","node":{"name":"a"},"record":1}`: true,
+		`{"node":{"record":1}}`: false, `{"at":1,"node":{"na`: false,
 		``: false, `{}`: false, `[]`: false, `{"node":{"nodeName":"a"}}`: false, `"record"`: false, `<html>`: false,
 	}
 	for text, want := range tests {
