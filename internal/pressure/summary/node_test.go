@@ -134,6 +134,10 @@ func TestMirrorPodIsMeasuredAsTheStaticPodThatItStandsFor(t *testing.T) {
 	if got.Usage == nil || got.Usage.Memory != 5 || got.UID != "u-api" {
 		t.Errorf("got %+v", got)
 	}
+	delete(mirror.Annotations, corev1.MirrorPodAnnotationKey)
+	if got := s.Pods([]corev1.Pod{mirror})[0]; got.Usage != nil {
+		t.Errorf("measured as a pod of which it has the UID written on it: %+v", got.Usage)
+	}
 }
 
 func TestMeasuredPodsWithoutObjects(t *testing.T) {

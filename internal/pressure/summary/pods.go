@@ -24,8 +24,9 @@ func (s *Summary) Pods(objects []corev1.Pod) []pressure.Pod {
 	for i := range objects {
 		pod := pressure.PodOf(&objects[i])
 		found := measured[string(objects[i].UID)]
-		if hash := objects[i].Annotations[configHash]; found == nil && hash != "" {
-			found = measured[hash]
+		// Anybody can write the annotation on a pod of their own; what is marked as a mirror pod is not run from the API.
+		if _, mirror := objects[i].Annotations[corev1.MirrorPodAnnotationKey]; found == nil && mirror {
+			found = measured[objects[i].Annotations[configHash]]
 		}
 		if found != nil {
 			use(&pod, found, onDisk(&objects[i]))
