@@ -27,6 +27,20 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
+// A pod that wants more and has not got it is measured against what it has.
+func TestPodOfBeingResized(t *testing.T) {
+	p := apiPod(container("a", list("1", "4Gi", "8Mi"), nil), container("b", list("1", "1Gi", ""), nil))
+	p.Status.QOSClass = corev1.PodQOSBurstable
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", AllocatedResources: list("1", "2Gi", "8Mi")}, {Name: "b"}}
+	got := PodOf(p)
+	if got.Requests.Memory != 3*gi || got.Requests.Disk != 8*mi || got.Containers[0].MemoryRequest != 2*gi || got.Containers[0].OOMRequest != 2*gi {
+		t.Errorf("requests %+v, containers %+v", got.Requests, got.Containers)
+	}
+	if q := p.Spec.Containers[0].Resources.Requests.Memory(); q.Value() != 4*gi {
+		t.Errorf("the pod that was given now requests %s", q)
+	}
+}
+
 func TestPodOfTerminating(t *testing.T) {
 	p := apiPod()
 	p.Spec.TerminationGracePeriodSeconds = new(int64(90))
