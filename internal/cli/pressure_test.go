@@ -33,6 +33,7 @@ func TestPressureBadUsage(t *testing.T) {
 		{"supposition without a value", []string{"a", "--what-if", "memory.available"}, "give SIGNAL=QUANTITY"},
 		{"unknown signal", []string{"a", "--what-if", "memory=1"}, `there is no signal "memory"; there are memory.available, `},
 		{"no quantity", []string{"a", "--what-if", "memory.available=much"}, `"much" is no quantity`},
+		{"beyond any machine", []string{"a", "--what-if", "memory.available=1e999999999"}, `"1e999999999" is no quantity`},
 		{"negative", []string{"a", "--what-if", "memory.available=-1"}, `"-1" is no quantity`},
 		{"share beyond all", []string{"a", "--what-if", "memory.available=101%"}, `"101%" is no share`},
 		{"share of nothing known", []string{"a", "--what-if", "memory.available=NaN%"}, `"NaN%" is no share`},
@@ -40,7 +41,7 @@ func TestPressureBadUsage(t *testing.T) {
 		{"no cluster", []string{"a"}, "no cluster is configured"},
 		{"missing file", []string{"-f", "/does/not/exist"}, "reading the file: open /does/not/exist"},
 		{"another node's file", []string{"b", "-f", recordedSummary}, `is about node "worker-1", not about b`},
-		{"more than there is", []string{"-f", recordedSummary, "--what-if", "memory.available=100Gi"}, "node worker-1 has 25276510208 in all"},
+		{"more than there is", []string{"-f", recordedSummary, "--what-if", "memory.available=100Gi"}, "node worker-1 has 23.5Gi in all"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

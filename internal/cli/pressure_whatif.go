@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -53,7 +51,7 @@ func readAmount(text string) (supposed, error) {
 		}
 		return supposed{text: text, fraction: number / 100, share: true}, nil
 	}
-	quantity, err := resource.ParseQuantity(text)
+	quantity, err := pressure.ParseQuantity(text)
 	if err != nil || quantity.Sign() < 0 {
 		return supposed{}, fmt.Errorf("%q is no quantity: give bytes, inodes or pids, as 80Mi or 5%%", text)
 	}
@@ -85,7 +83,7 @@ func suppose(node pressure.Node, at time.Time, what map[pressure.Signal]supposed
 			available = int64(asked.fraction * float64(reading.Capacity))
 		}
 		if available > reading.Capacity {
-			return node, fmt.Errorf("--what-if %s=%s: node %s has %d in all", s, asked.text, node.Name, reading.Capacity)
+			return node, fmt.Errorf("--what-if %s=%s: node %s has %s in all", s, asked.text, node.Name, s.Amount(reading.Capacity))
 		}
 		node.Readings[s] = pressure.Reading{Available: available, Capacity: reading.Capacity, At: at}
 	}

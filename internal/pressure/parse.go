@@ -146,7 +146,7 @@ func thresholdValue(s string) (Value, error) {
 		}
 		return Value{Fraction: f}, nil
 	}
-	q, err := quantity(s)
+	q, err := ParseQuantity(s)
 	if err == nil && q.Sign() <= 0 {
 		err = errors.New("must be above 0; to have no threshold, write 0%")
 	}
@@ -162,7 +162,7 @@ func reclaimValue(s string) (Value, error) {
 		}
 		return Value{Fraction: f}, err
 	}
-	q, err := quantity(s)
+	q, err := ParseQuantity(s)
 	if err == nil && q.Sign() < 0 {
 		err = errors.New("must not be negative")
 	}
@@ -172,7 +172,8 @@ func reclaimValue(s string) (Value, error) {
 // immense is a number that takes seconds to compute with: no machine has that much of anything.
 var immense = regexp.MustCompile(`[eE][+-]?[0-9]{3}|.{64}`)
 
-func quantity(s string) (resource.Quantity, error) {
+// ParseQuantity reads an amount that is not above 2⁶³-1; the error says what it must be, for people.
+func ParseQuantity(s string) (resource.Quantity, error) {
 	if immense.MatchString(s) {
 		return resource.Quantity{}, errors.New("must be a number that fits a machine")
 	}
