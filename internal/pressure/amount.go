@@ -33,6 +33,23 @@ func inBytes(n int64) string {
 	return ""
 }
 
+// under writes an amount below a limit so that it differs from the limit: "200Mi less 36Ki" where both are written "200Mi".
+func (s Signal) under(n, limit int64) string {
+	if text := s.Amount(n); n >= limit || text != s.Amount(limit) {
+		return text
+	}
+	return s.Amount(limit) + " less " + s.Amount(limit-n)
+}
+
+// apart says by how much an amount is above another that is written like it, "" if they are written differently or are
+// the same.
+func (s Signal) apart(more, less int64) string {
+	if more == less || s.Amount(more) != s.Amount(less) {
+		return ""
+	}
+	return fmt.Sprintf(" (%s less)", s.Amount(more-less))
+}
+
 // noun is what a signal counts, for sentences.
 func (s Signal) noun() string {
 	switch s.Resource() {

@@ -128,6 +128,8 @@ func TestWhy(t *testing.T) {
 		{OrderKubelet, MemoryAvailable, memoryPod("a", u, gi, 3*mi), memoryPod("b", u, 2*gi, mi), "it uses 3Mi of memory, 1021Mi below its request; default/b uses 1Mi, 2Gi below its request"},
 		{OrderKubelet, MemoryAvailable, memoryPod("a", u, gi, mi), withPriority(memoryPod("b", u, gi, mi), 5), "its priority is 0, that of default/b is 5"},
 		{OrderQoS, NodeFsAvailable, disk("a", 5*gi), disk("b", 4*gi), "it uses 5Gi of local disk, default/b uses 4Gi"},
+		{OrderQoS, MemoryAvailable, memoryPod("a", b, 0, 300*mi), memoryPod("b", b, 0, 300*mi-36<<10), "it uses 300Mi of memory, default/b uses 300Mi (36Ki less)"},
+		{OrderKubelet, MemoryAvailable, memoryPod("a", u, gi, mi), memoryPod("b", u, 2*gi, gi+mi-1), "it uses 1Mi of memory, 1023Mi below its request; default/b uses 1Gi, 1023Mi below its request (1 less)"},
 		{OrderKubelet, MemoryAvailable, unknown(memoryPod("a", u, 0, 0)), memoryPod("b", u, 0, 0), "nothing is known of what it uses, unlike default/b"},
 		{OrderQoS, MemoryAvailable, memoryPod("a", u, 0, 0), unknown(memoryPod("b", u, 0, 0)), "nothing is known of what default/b uses"},
 		{OrderQoS, MemoryAvailable, memoryPod("a", u, 0, 0), memoryPod("b", u, 0, 0), "nothing tells it from default/b but its name"},

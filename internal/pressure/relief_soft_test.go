@@ -35,6 +35,13 @@ func TestReliefSoftAsksInOrder(t *testing.T) {
 	s.want(time.Second)
 }
 
+// What is below a threshold never looks like it.
+func TestReliefTellsWhatIsBelowFromItsThreshold(t *testing.T) {
+	s := newScene(t, 200*mi-36<<10, hog("a", 500))
+	s.want(0, sayMemory, "Wait Grace")
+	s.says("memory.available is 200Mi less 36Ki, below its soft threshold of 200Mi")
+}
+
 // The order of the grace periods: what is not longer than configured is the pod's own.
 func TestReliefSoftGrace(t *testing.T) {
 	for _, test := range []struct {

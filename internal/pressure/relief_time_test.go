@@ -109,6 +109,9 @@ func TestReliefMinimumReclaim(t *testing.T) {
 	}
 	s.want(3*time.Second, "Remove b 1s")
 	s.says("memory.available is 299Mi, not yet 200Mi above its hard threshold of 100Mi")
+	s.available(300*mi - 1)
+	s.want(time.Second, "Wait Leaving")
+	s.says("memory.available is 300Mi less 1, not yet 200Mi above its hard threshold of 100Mi")
 	s.available(300 * mi)
 	s.gone("b")
 	s.want(time.Second)

@@ -9,12 +9,12 @@ import (
 // breach says how a signal stands to its threshold.
 func (l *look) breach(t Threshold) string {
 	r := l.in.Node.Readings[t.Signal]
-	limit := t.Signal.Amount(t.Below.Of(r.Capacity))
+	below, more := t.Below.Of(r.Capacity), t.MinReclaim.Of(r.Capacity)
+	limit := fmt.Sprintf("its %s threshold of %s", t.Kind(), t.Signal.Amount(below))
 	if t.Met(r) {
-		return fmt.Sprintf("%s is %s, below its %s threshold of %s", t.Signal, t.Signal.Amount(r.Available), t.Kind(), limit)
+		return fmt.Sprintf("%s is %s, below %s", t.Signal, t.Signal.under(r.Available, below), limit)
 	}
-	more := t.Signal.Amount(t.MinReclaim.Of(r.Capacity))
-	return fmt.Sprintf("%s is %s, not yet %s above its %s threshold of %s", t.Signal, t.Signal.Amount(r.Available), more, t.Kind(), limit)
+	return fmt.Sprintf("%s is %s, not yet %s above %s", t.Signal, t.Signal.under(r.Available, below+more), t.Signal.Amount(more), limit)
 }
 
 // pressures says all that is short.

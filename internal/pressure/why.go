@@ -17,9 +17,9 @@ func why(s Signal, r Rule, a, b entry) string {
 	case RulePriority:
 		return fmt.Sprintf("its priority is %d, that of %s is %d", a.pod.Priority, next, b.pod.Priority)
 	case RuleOverage:
-		return fmt.Sprintf("it uses %s, %s; %s uses %s, %s", uses(s, a), against(s, a), next, s.Amount(b.usage), against(s, b))
+		return fmt.Sprintf("it uses %s, %s; %s uses %s, %s", uses(s, a), against(s, a), next, s.Amount(b.usage), against(s, b)) + s.apart(a.over(), b.over())
 	case RuleConsumption:
-		return fmt.Sprintf("it uses %s, %s uses %s", uses(s, a), next, s.Amount(b.usage))
+		return fmt.Sprintf("it uses %s, %s uses %s", uses(s, a), next, s.Amount(b.usage)) + s.apart(a.usage, b.usage)
 	case RuleDaemonSet:
 		return fmt.Sprintf("%s belongs to a DaemonSet, which serves the node and would start it again here", next)
 	case RuleName, RuleLast:
