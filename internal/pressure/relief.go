@@ -76,6 +76,8 @@ type Hold struct {
 	At      time.Time     `json:"at"`
 	Until   time.Duration `json:"until"`
 	Message string        `json:"message"`
+	// Forced: it was refused although it was not asked for leave, so that no last resort is left.
+	Forced bool `json:"forced,omitempty"`
 }
 
 // Requested is a pod for which an EvictionRequest was made.

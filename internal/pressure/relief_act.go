@@ -43,7 +43,7 @@ func (l *look) hasten(t Threshold, u *underWay) {
 			return
 		}
 	}
-	if t.Hard() && l.in.Reachable && u.left > leastGrace+askTime && l.ours(u) {
+	if t.Hard() && l.in.Reachable && u.left > leastGrace+askTime && l.ours(u) && l.surelyHelps(t, u.pod) {
 		used := measure(t.Signal, l.in.Node.Layout, u.pod).usage
 		l.act(t, &choice{pod: u.pod, used: used, kind: Remove, grace: leastGrace, reason: ReasonHard}, l.rank(t))
 		return
@@ -61,7 +61,7 @@ func (l *look) kill(t Threshold, ranking []Ranked) *choice {
 	c := &choice{kind: KillLocally, reason: ReasonExhaustion}
 	for i := range l.Acts {
 		a, p := &l.Acts[i], l.pods[l.Acts[i].UID]
-		if p == nil || a.Gone || p.Governed && a.Kind != Remove || !measured(t.Signal, p) || !l.wouldHelp(t, p) {
+		if p == nil || a.Gone || p.Governed && a.Kind != Remove || !l.surelyHelps(t, p) {
 			continue
 		}
 		c.pod, c.used = p, measure(t.Signal, l.in.Node.Layout, p).usage

@@ -100,6 +100,11 @@ func (l *look) wouldHelp(t Threshold, p *Pod) bool {
 	return m.usage >= max(leastHelp(t.Signal), missing)
 }
 
+// surelyHelps reports whether a pod is known to use enough of what is short to make a difference.
+func (l *look) surelyHelps(t Threshold, p *Pod) bool {
+	return measured(t.Signal, p) && l.wouldHelp(t, p)
+}
+
 // measured reports whether it is known what a pod uses of what is short. Disk takes a while longer than the rest.
 func measured(s Signal, p *Pod) bool {
 	return p.Usage != nil && (p.Usage.Disk != nil || !onDisk(s))
@@ -146,7 +151,7 @@ func (l *look) choose(t Threshold, ranking []Ranked) *choice {
 	if r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" }); r != nil {
 		return &choice{pod: &r.Pod, used: r.Usage, kind: Evict, grace: l.softGrace(&r.Pod), reason: ReasonHard}
 	}
-	r := firstOf(ranking, func(r *Ranked) bool { return r.Pod.lastResort() && l.useless(t, &r.Pod) == "" })
+	r := firstOf(ranking, func(r *Ranked) bool { return l.lastResort(t, &r.Pod) })
 	if r == nil {
 		return nil
 	}
@@ -155,6 +160,14 @@ func (l *look) choose(t Threshold, ranking []Ranked) *choice {
 		c.glass, c.reason = true, ReasonLastResort
 	}
 	return c
+}
+
+// lastResort reports whether a pod may go past its verdict and would help, as far as that was not refused as well.
+func (l *look) lastResort(t Threshold, p *Pod) bool {
+	if h, refused := l.refused(p.UID); refused && h.Forced {
+		return false
+	}
+	return p.lastResort() && l.useless(t, p) == ""
 }
 
 func (p *Pod) lastResort() bool { return p.Governed && p.OnPressure == v1alpha1.PressureLastResort }

@@ -36,6 +36,24 @@ func TestReliefHardLastResort(t *testing.T) {
 	s.says("no other pod can help, and its policy gives it up as a last resort")
 }
 
+// What cannot even be removed past its verdict is left alone for as long as that was said.
+func TestReliefHardLastResortIsRefused(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("cache", 500), v1alpha1.PressureLastResort), governed(hog("other", 400), v1alpha1.PressureLastResort))
+	s.want(0, "Request cache", "Evict cache", sayMemory)
+	s.refuse("cache", time.Minute)
+	s.want(time.Second, "Evict other")
+	s.refuse("other", time.Minute)
+	s.want(time.Second, "Remove cache 1s glass")
+	s.refuse("cache", time.Minute)
+	s.want(time.Second, "Remove other 1s glass")
+	s.refuse("other", time.Minute)
+	s.want(time.Second, "Wait Nobody")
+	for range 5 {
+		s.look(10 * time.Second)
+	}
+	s.want(9*time.Second, "Evict cache")
+}
+
 // Where others may not go, Guaranteed pods do before governed ones are sacrificed.
 func TestReliefHardGuaranteed(t *testing.T) {
 	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
@@ -56,6 +74,37 @@ func TestReliefHardHastensWhatItAsked(t *testing.T) {
 	s.want(time.Second, "Remove a 1s")
 	s.terminating("a", time.Second)
 	s.want(time.Second, "Wait Leaving")
+}
+
+// What leaves on account of memory gives back no disk: it keeps its grace, and somebody else goes.
+func TestReliefHardLeavesAloneWhatCannotHelp(t *testing.T) {
+	s := newScene(t, 150*mi, hog("a", 500), hog("b", 10))
+	s.pod("a").Usage.Disk = map[FsPart]FsUse{}
+	s.pod("b").Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}
+	s.in.Thresholds = append(s.in.Thresholds, hard(NodeFsAvailable, "1Gi"))
+	s.set(NodeFsAvailable, 5*gi, 10*gi)
+	s.look(0)
+	s.look(15 * time.Second)
+	s.want(15*time.Second, "Evict a")
+	s.terminating("a", 10*time.Minute)
+	s.want(time.Second, "Wait Leaving")
+	s.set(NodeFsAvailable, 100*mi, 10*gi)
+	s.want(time.Second, "Remove b 1s", "Say [DiskPressure MemoryPressure]")
+}
+
+// Nor is its grace cut while it is not known what it has on disk.
+func TestReliefHardHastensOnlyWhatIsKnownToHelp(t *testing.T) {
+	s := newScene(t, 150*mi, hog("a", 500))
+	s.in.Thresholds = append(s.in.Thresholds, hard(NodeFsAvailable, "1Gi"))
+	s.set(NodeFsAvailable, 5*gi, 10*gi)
+	s.look(0)
+	s.look(15 * time.Second)
+	s.want(15*time.Second, "Evict a")
+	s.terminating("a", 10*time.Minute)
+	s.set(NodeFsAvailable, 100*mi, 10*gi)
+	s.want(time.Second, "Say [DiskPressure MemoryPressure]", "Wait Leaving")
+	s.pod("a").Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}
+	s.want(time.Second, "Remove a 1s")
 }
 
 // Somebody else's deletion is waited for, but not for ever.

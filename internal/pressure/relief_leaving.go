@@ -16,7 +16,8 @@ func (l *look) holdRefusals() {
 			continue
 		}
 		stands := max(refusal.LookAgain.Sub(refusal.At), leastHold)
-		l.Holds[uid] = Hold{At: refusal.At, Until: l.Clock + stands, Message: refusal.Message}
+		a := l.acted(uid)
+		l.Holds[uid] = Hold{At: refusal.At, Until: l.Clock + stands, Message: refusal.Message, Forced: a != nil && a.Kind != Evict}
 		l.Acts = slices.DeleteFunc(l.Acts, func(a Act) bool { return a.UID == uid && !a.Gone })
 	}
 	maps.DeleteFunc(l.Holds, func(uid types.UID, h Hold) bool {
@@ -160,6 +161,9 @@ func (l *look) actUnderWay(t Threshold, a *Act) *underWay {
 		return &underWay{act: a, left: settleTime - (l.Clock - a.Ended), what: fmt.Sprintf("%s is gone; what it used, %s, is not seen back", a.key(), a.Signal.Amount(a.Used))}
 	}
 	p := l.pods[a.UID]
+	if a.Signal != t.Signal && !l.wouldHelp(t, p) {
+		return nil
+	}
 	if _, leaving := l.leaving[a.UID]; leaving && !a.local() {
 		u := l.departure(t, p)
 		if u != nil {

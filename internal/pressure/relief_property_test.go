@@ -119,6 +119,8 @@ func (w *world) checkVictim(a Action) {
 		fail("through an apiserver that does not answer")
 	case a.Kind == Evict && w.felt() < w.until[p.UID]:
 		fail("although its refusal stands")
+	case a.Kind == Remove && w.felt() < b.shut:
+		fail("although its removal was refused")
 	case a.Kind == Remove && a.Grace < time.Second:
 		fail("without grace")
 	case b.ends != 0 && (a.Kind == Evict || b.asked == 0):

@@ -40,6 +40,8 @@ type body struct {
 	asked  time.Duration // when it was asked to go, in felt time
 	stops  time.Duration // how long it takes to shut down
 	moods  int           // how many times its eviction is refused
+	firm   int           // how many times its removal is
+	shut   time.Duration // until when that stands, in felt time
 }
 
 func newWorld(t *rapid.T) *world {
@@ -49,6 +51,7 @@ func newWorld(t *rapid.T) *world {
 	}
 	for _, p := range drawPods(t, 8) {
 		b := &body{Pod: p, moods: rapid.IntRange(0, 3).Draw(t, "moods"), stops: time.Duration(rapid.IntRange(0, 60).Draw(t, "stops")) * time.Second}
+		b.firm = rapid.IntRange(0, 2).Draw(t, "firm")
 		b.growth = rapid.SampledFrom([]int64{0, 0, mi, 20 * mi, 300 * mi}).Draw(t, "growth")
 		b.goal = rapid.SampledFrom([]int64{0, 100 * mi, gi}).Draw(t, "goal")
 		w.pods[p.UID] = b
@@ -136,15 +139,19 @@ func (w *world) carryOut(a Action) {
 		b := w.pods[a.Pod.UID]
 		if b.moods > 0 {
 			b.moods--
-			after := time.Duration(rapid.IntRange(1, 30).Draw(w.t, "look again")) * time.Second
-			never := rapid.IntRange(0, 4).Draw(w.t, "never") == 0
-			w.refused[b.UID] = Refusal{At: w.now(), Message: "not now", LookAgain: w.now().Add(after), Never: never}
-			w.until[b.UID] = w.felt() + after
+			w.refuse(b)
 			return
 		}
 		w.leave(b, cmpOr(a.Grace, b.Grace))
 	case Remove:
-		w.leave(w.pods[a.Pod.UID], a.Grace)
+		b := w.pods[a.Pod.UID]
+		if b.firm > 0 {
+			b.firm--
+			w.refuse(b)
+			b.shut = w.until[b.UID]
+			return
+		}
+		w.leave(b, a.Grace)
 	case KillLocally:
 		b := w.pods[a.Pod.UID]
 		u := *b.Usage
@@ -159,6 +166,13 @@ func (w *world) carryOut(a Action) {
 		delete(w.requested, a.Pod.UID)
 	default:
 	}
+}
+
+func (w *world) refuse(b *body) {
+	after := time.Duration(rapid.IntRange(1, 30).Draw(w.t, "look again")) * time.Second
+	never := rapid.IntRange(0, 4).Draw(w.t, "never") == 0
+	w.refused[b.UID] = Refusal{At: w.now(), Message: "not now", LookAgain: w.now().Add(after), Never: never}
+	w.until[b.UID] = w.felt() + after
 }
 
 func cmpOr(a, b time.Duration) time.Duration {
