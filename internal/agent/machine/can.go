@@ -71,7 +71,9 @@ func (m *Machine) Own() types.UID {
 	rest := strings.TrimPrefix(strings.TrimPrefix(cgroup, m.pods.root), "/")
 	for element := range strings.SplitSeq(rest, "/") {
 		if m.pods.systemd {
-			if _, uid, ok := strings.Cut(strings.TrimSuffix(element, ".slice"), "-pod"); ok {
+			// No dash is left in a UID, and each name begins with those around it.
+			name := strings.TrimSuffix(element, ".slice")
+			if uid, ok := strings.CutPrefix(name[strings.LastIndex(name, "-")+1:], "pod"); ok {
 				return types.UID(strings.ReplaceAll(uid, "_", "-"))
 			}
 		} else if uid, ok := strings.CutPrefix(element, "pod"); ok {

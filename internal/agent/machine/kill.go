@@ -114,7 +114,8 @@ func (m *Machine) killOne(cgroup string, pid int) (bool, error) {
 	return true, nil
 }
 
-// processes lists the processes of a cgroup and all below it; one that is gone has none.
+// processes lists the processes of a cgroup and all below it; one that is gone has none. With v2, some cgroups hold threads
+// only and cannot be asked: their processes are listed further up.
 func (m *Machine) processes(cgroup string) ([]int, error) {
 	var all []int
 	err := filepath.WalkDir(m.tree.memoryFolder(cgroup), func(folder string, entry fs.DirEntry, err error) error {
@@ -128,6 +129,9 @@ func (m *Machine) processes(cgroup string) ([]int, error) {
 				return fmt.Errorf("reading the processes of %s: %w", folder, err)
 			}
 			all = append(all, pid)
+		}
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return nil
 		}
 		return ignoreGone(err)
 	})

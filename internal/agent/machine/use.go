@@ -56,16 +56,21 @@ func (m *Machine) Container(pod types.UID, id string) (Memory, error) {
 	if !ok || id == "" || strings.ContainsAny(id, "/.") {
 		return Memory{}, ErrNoCgroup
 	}
-	// With systemd, the runtime's name comes before the ID.
 	folders, err := os.ReadDir(m.tree.memoryFolder(cgroup))
 	if err != nil {
 		return Memory{}, ErrNoCgroup
 	}
 	for _, folder := range folders {
-		name := strings.TrimSuffix(folder.Name(), ".scope")
-		if folder.IsDir() && (name == id || strings.HasSuffix(name, "-"+id)) {
+		if folder.IsDir() && isContainer(folder.Name(), id) {
 			return m.memoryOf(filepath.Join(cgroup, folder.Name()))
 		}
 	}
 	return Memory{}, ErrNoCgroup
+}
+
+// isContainer reports whether a cgroup in a pod's is that of a container. Most runtimes put their name before the ID. CRI-O
+// puts the container's monitor beside the container: crio-conmon-ID.
+func isContainer(cgroup, id string) bool {
+	runtime, ok := strings.CutSuffix(strings.TrimSuffix(cgroup, ".scope"), id)
+	return ok && (runtime == "" || strings.HasSuffix(runtime, "-") && !strings.HasSuffix(runtime, "-conmon-"))
 }
