@@ -1,0 +1,64 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// What the kernel does not know on its command line, it hands to its first process as environment.
+const (
+	testVariable  = "USHER_KERNEL_TEST"
+	shareVariable = "USHER_KERNEL_SHARE"
+)
+
+const (
+	// patience is many times what a boot and a test take.
+	patience = time.Minute
+	// memory is what the kernel may take of the machine's, page by page as it is touched.
+	memory = "512M"
+)
+
+var errNoNamespace = errors.New("this machine lets nobody make namespaces for a kernel")
+
+// boot runs one test of this test binary in a kernel, and returns what its console showed.
+func boot(ctx context.Context, path, share, test string) (string, error) {
+	first, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding the test binary: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not end within %s", patience))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path,
+		"mem="+memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
+		"con=null", "con0=null,fd:1", "uml_dir="+share,
+		"init="+first, testVariable+"="+test, shareVariable+"="+share)
+	cmd.Env = []string{"HOME=" + share}
+	cmd.SysProcAttr = boxed()
+	console, err := cmd.CombinedOutput()
+	switch {
+	case cmd.Process == nil:
+		return "", fmt.Errorf("%w: %w", errNoNamespace, err)
+	case ctx.Err() != nil:
+		return string(console), context.Cause(ctx)
+	}
+	return string(console), err
+}
+
+// boxed keeps the kernel's processes from becoming the machine's. They are traced children of the kernel, and would go on
+// as such, with the machine's system calls, if it ended before them. As first of its namespace it takes them with it,
+// however it ends, and in a namespace of users nobody has a right outside.
+func boxed() *syscall.SysProcAttr {
+	root := func(id int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}
+	}
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
+		UidMappings: root(os.Getuid()), GidMappings: root(os.Getgid()),
+		Pdeathsig: syscall.SIGKILL,
+	}
+}

@@ -1,0 +1,47 @@
+package kernel
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestInside(t *testing.T) {
+	if !Inside(t) {
+		return
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("Linux %s", strings.TrimSpace(string(release)))
+	controllers, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
+	if err != nil || !strings.Contains(string(controllers), "memory") || !strings.Contains(string(controllers), "pids") {
+		t.Errorf("controllers %q, %v; want memory and pids among them", controllers, err)
+	}
+	if err := os.WriteFile("/usher-was-here", nil, 0o600); err == nil {
+		t.Error("the machine's files can be written")
+	}
+}
+
+func TestPassed(t *testing.T) {
+	tests := []struct {
+		name, said string
+		ok         bool
+	}{
+		{"it passed", "=== RUN   TestA\n--- PASS: TestA (0.01s)\nPASS\n", true},
+		{"another did", "--- PASS: TestAB (0.01s)\nPASS\n", false},
+		{"it failed", "--- FAIL: TestA (0.01s)\nFAIL\n", false},
+		{"it was skipped", "--- SKIP: TestA (0.01s)\nPASS\n", false},
+		{"there is none", "testing: warning: no tests to run\nPASS\n", false},
+		{"the kernel ended before", "=== RUN   TestA\n", false},
+		{"it says so itself", "    --- PASS: TestA (0.01s)\n", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := passed(tt.said, "TestA"); (err == nil) != tt.ok {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
