@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -118,7 +119,23 @@ func (o *PressureOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines)
+	return o.print(page)
+}
+
+// print writes the page. There is nothing else that goes on without it, so an error says that it did not arrive.
+func (o *PressureOptions) print(page show.Pressure) error {
+	v := newVoice(o.IOStreams, o.output)
+	text := []byte(strings.Join(page.Lines(v.term.textWidth(), v.paint()), "\n"))
+	if v.json != nil {
+		var err error
+		if text, err = page.JSON(); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(o.Out, "%s\n", text); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
 }
 
 // look reads the node, live or from the file.

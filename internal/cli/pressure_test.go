@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -251,6 +253,47 @@ func TestPressureWatchEndsCleanlyInTheMiddleOfALook(t *testing.T) {
 	root.SetArgs([]string{"pressure", "worker-1", "-w", server})
 	if err := root.ExecuteContext(ctx); err != nil {
 		t.Errorf("%v, want no error", err)
+	}
+}
+
+func TestPressureWatchSaysThatItKnowsAgain(t *testing.T) {
+	var out, errOut bytes.Buffer
+	o := &PressureOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}}
+	seen, err := understand([]byte(smallRecord))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := o.page(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := newPressureView(o)
+	for range 2 {
+		if err := errors.Join(view.show(page), view.show(page)); err != nil {
+			t.Fatal(err)
+		}
+		view.trouble(seen.At, errors.New("no answer"))
+	}
+	if got := strings.Count(out.String(), "\n"); got != 2 {
+		t.Errorf("%d lines, want one before the trouble and one after:\n%s", got, out.String())
+	}
+	if got, want := errOut.String(), "2026-11-21T09:00:00Z  no answer; asking again\n"; got != want+want {
+		t.Errorf("of the trouble it says %q", got)
+	}
+}
+
+// full is a disk that is full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestPressureThatCannotBeWrittenFails(t *testing.T) {
+	for _, output := range []string{"table", "json"} {
+		root := NewCommand("usher", genericiooptions.IOStreams{In: strings.NewReader(smallRecord), Out: full{}, ErrOut: &bytes.Buffer{}})
+		root.SetArgs([]string{"pressure", "-f", "-", "-o", output})
+		if err := root.ExecuteContext(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v, want that there is no space", output, err)
+		}
 	}
 }
 

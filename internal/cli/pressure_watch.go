@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"usher.sh/usher/internal/cli/show"
@@ -36,7 +35,7 @@ func (o *PressureOptions) follow(parent context.Context) error {
 		case err != nil && looks == 0:
 			return err // what is wrong from the start is not waited for
 		case err != nil:
-			view.trouble(fmt.Sprintf("%s  %v; asking again", conn.clock.Now().Format(time.TimeOnly), err))
+			view.trouble(conn.clock.Now().UTC(), err)
 		default:
 			page, err := o.page(seen)
 			if err != nil {
@@ -92,13 +91,15 @@ func (v *pressureView) show(page show.Pressure) error {
 	return err
 }
 
-// trouble tells of a look that failed; the last one stays.
-func (v *pressureView) trouble(text string) {
+// trouble tells of a look that failed; the last one stays. Elsewhere than on a terminal, the next one that succeeds gets a
+// line even if nothing has changed.
+func (v *pressureView) trouble(at time.Time, err error) {
+	v.said = ""
 	if v.voice.term.live && v.last != nil {
-		v.draw(text)
+		v.draw(fmt.Sprintf("%s UTC  %v; asking again", at.Format(time.TimeOnly), err))
 		return
 	}
-	fmt.Fprintln(v.options.ErrOut, strings.TrimSpace(text))
+	fmt.Fprintf(v.options.ErrOut, "%s  %v; asking again\n", at.Format(time.RFC3339), err)
 }
 
 func (v *pressureView) draw(banner string) {
