@@ -3,6 +3,7 @@ package wake
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -129,28 +130,57 @@ func TestPSIOfThisMachine(t *testing.T) {
 	unix.Close(fd)
 }
 
-func TestEventsOfV2(t *testing.T) {
+// fakeEvents is a watcher of a file that stands for memory.events, and what changes that.
+func fakeEvents(t *testing.T) (*Watcher, []Offer, func()) {
+	t.Helper()
 	folder := t.TempDir()
-	events := filepath.Join(folder, "memory.events")
-	if err := os.WriteFile(events, []byte("oom_kill 0\n"), 0o600); err != nil {
-		t.Fatal(err)
+	change := func() {
+		if err := os.WriteFile(filepath.Join(folder, "memory.events"), []byte("oom_kill 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	change()
 	w, offers, err := Open(Options{Proc: folder, Unified: true, Pods: folder})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	t.Cleanup(w.Close)
+	return w, offers, change
+}
+
+func TestEventsOfV2(t *testing.T) {
+	w, offers, change := fakeEvents(t)
 	if offers[0].Err == nil || offers[2].Err != nil {
 		t.Errorf("offers %+v", offers)
 	}
-	if err := w.Levels(folder, []int64{1}); err != nil {
+	if err := w.Levels(t.TempDir(), []int64{1}); err != nil {
 		t.Errorf("levels are not offered, and asking for them is no error: %v", err)
 	}
-	if err := os.WriteFile(events, []byte("oom_kill 1\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for range 2 { // the second falls into the calm after the first, and is told after it
+		change()
+		if got := <-w.C(); got != Changed {
+			t.Errorf("woken by %q", got)
+		}
 	}
-	if got := <-w.C(); got != Changed {
-		t.Errorf("woken by %q", got)
+}
+
+// TestChangesAreToldOnceInAWhile: those who are at their own limits must not keep the agent busy.
+func TestChangesAreToldOnceInAWhile(t *testing.T) {
+	w, _, change := fakeEvents(t)
+	began, told := time.Now(), 0
+	for range 200 {
+		change()
+		for range 10 { // time for the watcher
+			runtime.Gosched()
+		}
+		select {
+		case <-w.C():
+			told++
+		default:
+		}
+	}
+	if most := int(time.Since(began)/calm) + 1; told > most {
+		t.Errorf("told %d times in %s", told, time.Since(began))
 	}
 }
 

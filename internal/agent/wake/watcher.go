@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -121,29 +123,53 @@ func (w *Watcher) stir() {
 	_, _ = unix.Write(w.quit, one[:]) // it fails only when it is stirred already
 }
 
+// calm is how long nobody hears of changes again after one. A pod that reads files at its own limit makes a hundred in a second,
+// for as long as it runs, and its node is short of nothing.
+const calm = time.Second
+
 func (w *Watcher) wait() {
 	defer close(w.ended)
+	var changed time.Time
 	for {
 		sources, closed := w.now()
 		if closed {
 			return
 		}
-		fds := make([]unix.PollFd, 0, len(sources)+1)
-		fds = append(fds, unix.PollFd{Fd: int32(w.quit), Events: unix.POLLIN})
-		for _, s := range sources {
-			fds = append(fds, unix.PollFd{Fd: int32(s.fd), Events: s.events})
+		timeout := -1
+		if left := time.Until(changed.Add(calm)); left > 0 {
+			sources = slices.DeleteFunc(sources, func(s source) bool { return s.reason == Changed })
+			timeout = int(left.Milliseconds()) + 1
 		}
-		_, err := unix.Poll(fds, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
+		ready, err := w.poll(sources, timeout)
+		if err != nil {
 			return
 		}
-		if fds[0].Revents != 0 {
-			drain(w.quit)
-		}
 		for i, s := range sources {
-			w.take(s, fds[i+1].Revents)
+			if w.take(s, ready[i]) && s.reason == Changed {
+				changed = time.Now()
+			}
 		}
 	}
+}
+
+// poll waits until something is ready, for so many milliseconds at most, and says what.
+func (w *Watcher) poll(sources []source, timeout int) ([]int16, error) {
+	fds := []unix.PollFd{{Fd: int32(w.quit), Events: unix.POLLIN}}
+	for _, s := range sources {
+		fds = append(fds, unix.PollFd{Fd: int32(s.fd), Events: s.events})
+	}
+	_, err := unix.Poll(fds, timeout)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return nil, err
+	}
+	if fds[0].Revents != 0 {
+		drain(w.quit)
+	}
+	ready := make([]int16, len(sources))
+	for i := range ready {
+		ready[i] = fds[i+1].Revents
+	}
+	return ready, nil
 }
 
 func (w *Watcher) now() ([]source, bool) {
@@ -156,8 +182,9 @@ func (w *Watcher) now() ([]source, bool) {
 	return append([]source(nil), w.sources...), w.closed
 }
 
-// take passes on what a source says. One that is broken, as when its cgroup is gone, is asked no more.
-func (w *Watcher) take(s source, got int16) {
+// take passes on what a source says, and reports whether it says anything. One that is broken, as when its cgroup is gone, is
+// asked no more.
+func (w *Watcher) take(s source, got int16) bool {
 	switch {
 	case got&s.events != 0:
 		if s.drain {
@@ -167,9 +194,11 @@ func (w *Watcher) take(s source, got int16) {
 		case w.reasons <- s.reason:
 		default:
 		}
+		return true
 	case got&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0:
 		w.drop(s.fd)
 	}
+	return false
 }
 
 func (w *Watcher) drop(fd int) {
