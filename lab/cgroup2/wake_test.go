@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"usher.sh/usher/internal/agent/wake"
 	"usher.sh/usher/lab/kernel"
@@ -87,6 +88,32 @@ func TestWokenByEvents(t *testing.T) {
 					t.Errorf("%s was %d and is %d", tt.counter, before, after)
 				}
 			})
+		}
+	})
+}
+
+// TestWokenSeldomByWhoIsAtItsLimit: a pod that reads more than its limit holds makes events without end, and is no trouble.
+func TestWokenSeldomByWhoIsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	if !kernel.Inside(t) {
+		return
+	}
+	inBoth(t, func(t *testing.T, n node) {
+		p := n.pod(t, 1)
+		worker := startWorker(t, p.container)
+		put(t, filepath.Join(p.container, "memory.max"), strconv.Itoa(24*mib))
+		task := "read " + onDisk(t, "long", 64*mib)
+		w, _ := n.watch(t)
+		began, woken := time.Now(), 0
+		for range 3 {
+			worker.do(t, task)
+			for ; len(w.C()) > 0; woken++ {
+				<-w.C()
+			}
+		}
+		events := counter(t, filepath.Join(n.folder, "memory.events"), "max")
+		if most := int(time.Since(began)/time.Second) + 1; woken > most || events < 500 {
+			t.Errorf("woken %d times by %d events in %s", woken, events, time.Since(began))
 		}
 	})
 }

@@ -64,6 +64,25 @@ var tasks = map[string]func(object string) error{
 		}
 		return unix.Fallocate(fd, 0, 0, n*mib)
 	},
+	// what the kernel keeps for it, in MiB
+	"pipe": func(size string) error {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return err
+		}
+		full := make([]byte, 64<<10) // what a pipe takes
+		for range n * mib / len(full) {
+			out, in, err := os.Pipe()
+			if err != nil {
+				return err
+			}
+			opened = append(opened, out, in)
+			if _, err := in.Write(full); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
 	// a file of the disk, by reading it; it stays open, as nothing of closed ones is kept in the cache here
 	"read": func(name string) error {
 		file, err := os.Open(name)
