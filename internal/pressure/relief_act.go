@@ -35,13 +35,9 @@ func (l *look) hasten(t Threshold, u *underWay) {
 	if u.pod == nil {
 		reason = ReasonSettling
 	}
-	killing := slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
-	if t.Hard() && u.pod != nil && !killing && killable(t.Signal) && l.exhaustedWithin(t, u.left+askTime) {
-		ranking := l.rank(t)
-		if c := l.kill(t, ranking); c != nil {
-			l.act(t, c, ranking)
-			return
-		}
+	if c, ranking := l.killInstead(t, u); c != nil {
+		l.act(t, c, ranking)
+		return
 	}
 	if t.Hard() && l.in.Reachable && u.left > leastGrace+askTime && l.ours(u) && l.surelyHelps(t, u.pod) {
 		used := measure(t.Signal, l.in.Node.Layout, u.pod).usage
@@ -49,6 +45,33 @@ func (l *look) hasten(t Threshold, u *underWay) {
 		return
 	}
 	l.wait(t, reason, u.left, u.what)
+}
+
+// killInstead returns whom to kill rather than wait for what is under way, nil if nobody: below a hard threshold, one at a
+// time, and only where that helps.
+func (l *look) killInstead(t Threshold, u *underWay) (*choice, []Ranked) {
+	killing := slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
+	if !t.Hard() || u.pod == nil || killing || !killable(t.Signal) {
+		return nil, nil
+	}
+	if l.unheard(u) && l.surelyHelps(t, u.pod) {
+		used := measure(t.Signal, l.in.Node.Layout, u.pod).usage
+		return &choice{pod: u.pod, used: used, kind: KillLocally, reason: ReasonAlone, glass: u.pod.Governed}, l.rank(t)
+	}
+	if !l.exhaustedWithin(t, u.left+askTime) {
+		return nil, nil
+	}
+	ranking := l.rank(t)
+	return l.kill(t, ranking), ranking
+}
+
+// unheard reports whether nobody has answered when a pod was asked to go that may be removed, and nobody can be asked now.
+func (l *look) unheard(u *underWay) bool {
+	if u.act == nil || l.in.Reachable || u.pod.Governed && u.act.Kind != Remove {
+		return false
+	}
+	_, leaving := l.leaving[u.pod.UID]
+	return !leaving
 }
 
 // ours reports whether what is under way is an ungoverned pod that was asked to go on account of pressure.

@@ -229,6 +229,31 @@ func TestReliefAlone(t *testing.T) {
 	s.says("default/db (its policy's verdict cannot be asked: the apiserver does not answer)")
 }
 
+// The apiserver went away while a pod was asked to go: perhaps it heard that, perhaps not.
+func TestReliefAloneAfterNoAnswer(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.in.Reachable = false
+	s.pod("b").Usage.Memory = 600 * mi // a stays the one
+	s.want(100*time.Millisecond, "KillLocally a")
+	s.says("the apiserver does not answer, so it is killed on the node")
+	s.want(100*time.Millisecond, "Wait Leaving")
+}
+
+// One that is known to have been asked is waited for; so is one whose policy was not given up.
+func TestReliefAloneWaitsForAnswers(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.in.Reachable = false
+	s.in.Leaving = []Leaving{{UID: s.pod("a").UID, Grace: time.Second}}
+	s.want(100*time.Millisecond, "Wait Leaving")
+
+	s = newScene(t, 50*mi, governed(hog("db", 500), ""))
+	s.want(0, "Request db", "Evict db", sayMemory)
+	s.in.Reachable = false
+	s.want(100*time.Millisecond, "Wait Leaving")
+}
+
 func TestReliefAloneWithoutDisk(t *testing.T) {
 	s := newScene(t, gi, hog("a", 500))
 	s.in.Pods[0].Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}
