@@ -285,7 +285,7 @@ func answers(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) [
 		}
 	}
 	enough := pressure.Cleared(node(t, k, k.cleared), in.Thresholds)
-	memory := out.Due[0].Signal.Condition() == corev1.NodeMemoryPressure
+	memory := slices.ContainsFunc(out.Due, func(due pressure.Threshold) bool { return due.Signal.Condition() == corev1.NodeMemoryPressure })
 	var all []answer
 	for _, due := range out.Due {
 		if memory && due.Signal.Condition() != corev1.NodeMemoryPressure {
