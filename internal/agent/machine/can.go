@@ -45,7 +45,23 @@ func (m *Machine) surelyOwn() (string, error) {
 	if err != nil || !slices.Contains(strings.Fields(string(data)), strconv.Itoa(os.Getpid())) {
 		return "", errOwnView
 	}
+	if apart, err := m.apart(); err != nil || apart {
+		return "", errors.Join(errOwnView, err)
+	}
 	return cgroup, nil
+}
+
+// apart reports whether this process is in a pod and sees no processes but that pod's: the first that it sees is one of them.
+// Those of others are then missing from their cgroups, with v1 without a trace.
+func (m *Machine) apart() (bool, error) {
+	pod, err := m.Cgroup(m.Own())
+	if errors.Is(err, ErrNoCgroup) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return m.holds(pod, 1)
 }
 
 func (m *Machine) ownCgroup() (string, error) {

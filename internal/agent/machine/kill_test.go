@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -164,6 +165,8 @@ func TestKillOfV2NeverEndsItself(t *testing.T) {
 }
 
 func TestCanKill(t *testing.T) {
+	ownCgroup := "0::/" + strings.TrimPrefix(containerV2, "sys/fs/cgroup/") + "\n"
+	inPod := systemdV2.with(files{"proc/self/cgroup": ownCgroup, containerV2 + "/cgroup.procs": self + "\n", "proc/1/cgroup": "0::/init.scope\n"})
 	tests := []struct {
 		name string
 		f    files
@@ -172,6 +175,8 @@ func TestCanKill(t *testing.T) {
 		{"a process of the host", systemdV2, true},
 		{"numbers of another namespace", systemdV2.with(files{containerV2 + "/cgroup.procs": "0\n0\n"}), false},
 		{"a view of its own", systemdV2.with(files{"proc/self/cgroup": "0::/\n"}), false},
+		{"in a pod, with the host's processes", inPod, true},
+		{"in a pod, with its own processes", inPod.with(files{"proc/1/cgroup": ownCgroup}), false},
 		{"another view of its own", systemdV2.with(files{"proc/self/cgroup": "0::/../../x\n"}), false},
 	}
 	for _, tt := range tests {
