@@ -108,7 +108,7 @@ func (p *podAgent) readsEverything(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.log {
-		if strings.Contains(e.Msg, "could not be") {
+		if strings.Contains(e.Msg, "could not be read") {
 			t.Errorf("%s: %+v", p.pod.Spec.NodeName, e)
 		}
 	}
