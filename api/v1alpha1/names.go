@@ -13,6 +13,9 @@ const (
 	// AskAnnotation on a dry-run Eviction asks for the verdict instead of an eviction: "evict" or "replace". The answer
 	// is always a refusal, with one cause for each blocker.
 	AskAnnotation = "usher.sh/ask"
+	// OwnWishAnnotation on an Eviction says that whoever asks keeps EvictionRequests of its own: where it is refused, none
+	// is made in its name. Any value but "" counts.
+	OwnWishAnnotation = "usher.sh/own-wish"
 	// NeverPrefix begins what Usher says of an Eviction that no waiting and no preparation will let through.
 	NeverPrefix = "Never: "
 )

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -20,6 +21,9 @@ func (w *Writer) evict(a drain.Action) *rest.Request {
 		TypeMeta:      metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "Eviction"},
 		ObjectMeta:    metav1.ObjectMeta{Namespace: a.Pod.Namespace, Name: a.Pod.Name},
 		DeleteOptions: w.deleteOptions(a),
+	}
+	if w.OwnWishes {
+		eviction.Annotations = map[string]string{v1alpha1.OwnWishAnnotation: "true"}
 	}
 	return w.Client.CoreV1().RESTClient().Post().
 		Namespace(a.Pod.Namespace).Resource("pods").Name(a.Pod.Name).SubResource("eviction").

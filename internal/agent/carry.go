@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -110,9 +111,14 @@ func (c *carrier) kill(ctx context.Context, o *outcome) {
 // errUnanswered stands for whatever kept an answer away.
 var errUnanswered = errors.New("no answer")
 
+// webhookDown reports whether the apiserver answered that a webhook did not: nothing was carried out, and it is not away.
+func webhookDown(answer drain.Answer) bool {
+	return answer.Code == drain.Unavailable && strings.Contains(answer.Message, "failed calling webhook")
+}
+
 // heard notes whether the apiserver answered.
 func (c *carrier) heard(answer drain.Answer) drain.Answer {
-	if answer.Code == drain.Unavailable {
+	if answer.Code == drain.Unavailable && !webhookDown(answer) {
 		c.reach.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
 	} else {
 		c.reach.heard(nil)

@@ -44,6 +44,9 @@ func (g *greeting) say() error {
 	for _, t := range g.thresholds {
 		g.threshold(&s, t)
 	}
+	for _, t := range neverSoft(s.node, present) {
+		g.line("Below its soft threshold of %s it is below the hard one already: nobody is asked under budgets on account of %s. Raise the soft one above it.", t.Below, t.Signal)
+	}
 	for _, err := range s.errs {
 		g.line("It cannot read everything: %s.", err)
 	}
@@ -59,6 +62,19 @@ func (g *greeting) say() error {
 	}
 	g.offer("Without the apiserver it can kill pods on the node", "Without the apiserver it cannot kill pods on the node", g.machine.CanKill())
 	return nil
+}
+
+// neverSoft returns the soft thresholds that are not above the hard one of their signal.
+func neverSoft(node pressure.Node, thresholds []pressure.Threshold) []pressure.Threshold {
+	var found []pressure.Threshold
+	for _, t := range thresholds {
+		reading, ok := node.Readings[t.Signal]
+		hard := first(thresholds, t.Signal)
+		if ok && !t.Hard() && hard.Hard() && t.Below.Of(reading.Capacity) <= hard.Below.Of(reading.Capacity) {
+			found = append(found, t)
+		}
+	}
+	return found
 }
 
 func (g *greeting) line(format string, values ...any) {

@@ -2,12 +2,14 @@ package agent
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -59,7 +61,7 @@ func (l *ledger) end(o *outcome, now time.Time) {
 		drain.NamespaceTerminating, drain.Unavailable:
 	}
 	delete(l.leaving, uid)
-	if o.answer.Code == drain.Unavailable {
+	if o.answer.Code == drain.Unavailable && !webhookDown(o.answer) {
 		return // it may have been carried out: nobody else is taken in its place
 	}
 	if o.action.Kind == pressure.KillLocally && o.local == nil {
@@ -67,7 +69,7 @@ func (l *ledger) end(o *outcome, now time.Time) {
 	}
 	l.refused[uid] = pressure.Refusal{
 		At: now, Reason: string(o.answer.Code), Message: o.answer.Message,
-		LookAgain: now.Add(max(stands, o.answer.RetryAfter)),
+		LookAgain: now.Add(max(stands, o.answer.RetryAfter)), Never: strings.Contains(o.answer.Message, eviction.MayNever),
 	}
 }
 

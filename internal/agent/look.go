@@ -138,14 +138,11 @@ func (e *eyes) due(now time.Time) time.Duration {
 func (e *eyes) daemons(s *sight) pressure.Daemons {
 	_, all := s.node.Readings[pressure.MemoryAvailable]
 	_, pods := s.node.Readings[pressure.AllocatableMemoryAvailable]
-	if !all || !pods {
+	reserved := e.memory - s.pods.Limit
+	if !all || !pods || reserved <= 0 { // where nothing is reserved there is nothing to be exceeded
 		return pressure.Daemons{}
 	}
-	return pressure.Daemons{
-		Known:          true,
-		MemoryUsage:    max(s.all.WorkingSet-s.pods.WorkingSet, 0),
-		MemoryReserved: max(e.memory-s.pods.Limit, 0),
-	}
+	return pressure.Daemons{Known: true, MemoryUsage: max(s.all.WorkingSet-s.pods.WorkingSet, 0), MemoryReserved: reserved}
 }
 
 func (e *eyes) lookAtDisks(s *sight, now time.Time) {

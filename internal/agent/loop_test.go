@@ -111,7 +111,7 @@ func TestLooksAreRareWhereMuchIsLeft(t *testing.T) {
 
 // TestLooksBecomeRarerWhereNobodyMayGo: a node may stay short for long, and looking on costs.
 func TestLooksBecomeRarerWhereNobodyMayGo(t *testing.T) {
-	static := func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }
+	static := func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "x"} }
 	inWorld(t, func(w *world) { w.synced(w.pod("static", 950, static)) }, func(w *world) {
 		pass(20 * time.Second)
 		before := w.looks()
@@ -197,7 +197,8 @@ func TestAPodThatIsLeavingIsWaitedFor(t *testing.T) {
 // TestRecordSaysWhyAPodWent: what was decided on can be explained later.
 func TestRecordSaysWhyAPodWent(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
+		static := func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "x"} }
+		w.synced(w.pod("small", 50), w.pod("big", 200), w.pod("middle", 180), w.pod("static", 490, static))
 		w.cluster.then = func(verb, name string) { w.gone(name) }
 	}, func(w *world) {
 		pass(time.Second)
@@ -213,8 +214,11 @@ func TestRecordSaysWhyAPodWent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Node.Name != "worker-1" || len(r.Pods) != 3 || r.ConfigFrom != record.FromAgent || len(r.Notes) != 1 {
+		if r.Node.Name != "worker-1" || len(r.Pods) != 4 || r.ConfigFrom != record.FromAgent || len(r.Notes) != 2 {
 			t.Errorf("the record is %s", text)
+		}
+		if want := "shop/static was passed over: mirror pod"; !slices.Contains(r.Notes, want) {
+			t.Errorf("%q, want %q among it", r.Notes, want)
 		}
 	})
 }

@@ -313,6 +313,10 @@ func TestResidentOf(t *testing.T) {
 	if r.cgroup != "static" || r.pod.Exempt == "" || r.labels != nil || len(r.containers) != 1 {
 		t.Errorf("got %+v", r)
 	}
+	delete(p.Annotations, corev1.MirrorPodAnnotationKey)
+	if r := residentOf(p); r.cgroup != p.UID {
+		t.Errorf("by what is written on it, it is taken for the pod %s", r.cgroup)
+	}
 	p.Status.Phase = corev1.PodSucceeded
 	if r := residentOf(p); r != nil {
 		t.Errorf("one that has ended is kept: %+v", r)
@@ -346,6 +350,7 @@ func TestLedger(t *testing.T) {
 		{"refused for longer", pressure.Evict, drain.Answer{Code: drain.RefusedForNow, RetryAfter: time.Minute}, false, time.Minute},
 		{"forbidden", pressure.Remove, drain.Answer{Code: drain.Forbidden}, false, forbiddenStands},
 		{"not answered: it may be on its way", pressure.Remove, drain.Answer{Code: drain.Unavailable}, false, 0},
+		{"a webhook did not answer, so it is not on its way", pressure.Evict, drain.Answer{Code: drain.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`}, false, refusalStands},
 		{"killed, and not deleted", pressure.KillLocally, drain.Answer{Code: drain.Denied}, false, 0},
 		{"requests are none of it", pressure.Request, drain.Answer{Code: drain.Forbidden}, false, 0},
 	}

@@ -66,7 +66,8 @@ func residentOf(p *corev1.Pod) *resident {
 	if r.pod.Governed {
 		r.labels = p.Labels
 	}
-	if hash := p.Annotations[configHash]; hash != "" {
+	// Anybody can write it on a pod of their own; what is marked as a mirror pod is not run from the API, nor ever killed.
+	if hash := p.Annotations[configHash]; hash != "" && r.pod.Exempt == pressure.ExemptMirror {
 		r.cgroup = types.UID(hash)
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,8 +43,21 @@ func openRecords(dir string) (*records, error) {
 func newRecord(a *pressure.Action, in *pressure.ReliefInput) record.Record {
 	r := record.New(in.Now, in.Node, in.Pods)
 	r.Config, r.ConfigFrom, r.Order = in.Config, record.FromAgent, in.Order
-	r.Notes = []string{fmt.Sprintf("%s of %s: %s", a.Kind, a.Pod.Key(), a.Message)}
+	r.Notes = append([]string{fmt.Sprintf("%s of %s: %s", a.Kind, a.Pod.Key(), a.Message)}, passedOver(a)...)
 	return r
+}
+
+// passedOver says why those who were before the pod in the order did not go in its place.
+func passedOver(a *pressure.Action) []string {
+	var notes []string
+	for i := range a.Ranking {
+		one := &a.Ranking[i]
+		if one.Pod.UID == a.Pod.UID {
+			break
+		}
+		notes = append(notes, fmt.Sprintf("%s was passed over: %s", one.Pod.Key(), cmp.Or(one.Exempt, "a policy governs it, and others can help")))
+	}
+	return notes
 }
 
 // keep writes a record in the background: nothing waits for it, least of all where the disk is what is short.

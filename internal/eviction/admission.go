@@ -28,6 +28,8 @@ type AdmissionInput struct {
 	DryRun bool
 	// Ask is the value of AskAnnotation on the Eviction.
 	Ask string
+	// OwnWish is set by OwnWishAnnotation on the Eviction.
+	OwnWish bool
 	// Grace is the grace period in seconds that the caller asked for, nil for the pod's own.
 	Grace *int64
 	// NamespaceEnding says that the namespace is being deleted.
@@ -163,7 +165,7 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 	result := j.refusal()
 	result.Note = Note{Kind: Refused, Message: result.Message}
-	if !in.DryRun && j.worthRequesting() && !slices.Contains(in.Self, in.User) {
+	if !in.DryRun && !in.OwnWish && j.worthRequesting() && !slices.Contains(in.Self, in.User) {
 		result.Actions = []Action{{
 			Kind: Request, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: in.User,
 			Why: in.User + " was refused and may ask again",

@@ -91,9 +91,12 @@ func (j *judgement) title() string {
 	return title + " (" + j.verdict.Role + " " + j.verdict.Member + ")"
 }
 
+// MayNever is in every refusal of a pod that no waiting and no preparation will let go.
+const MayNever = "may never leave its node"
+
 func (j *judgement) mayNot() string {
 	if j.verdict.Answer == Never {
-		return "may never leave its node"
+		return MayNever
 	}
 	return "may not leave its node yet"
 }

@@ -49,6 +49,7 @@ func TestAdmit(t *testing.T) {
 		"allowed, dry run":            {given: func(in *AdmissionInput) { in.DryRun = true }, allow: true, note: LetThrough},
 		"refused":                     {given: undrained, note: Refused, acts: request},
 		"refused, dry run":            {given: also(undrained, func(in *AdmissionInput) { in.DryRun = true }), note: Refused},
+		"refused, with an own wish":   {given: also(undrained, func(in *AdmissionInput) { in.OwnWish = true }), note: Refused},
 		"refused to Usher":            {given: also(undrained, func(in *AdmissionInput) { in.User = "usher" }), note: Refused},
 		"delete, refused":             {given: by("alice"), note: Refused, acts: request},
 		"delete, allowed":             {given: func(in *AdmissionInput) { in.Verb = VerbDelete }, allow: true, note: LetThrough, acts: permit},

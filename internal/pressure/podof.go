@@ -12,14 +12,11 @@ import (
 
 // Why a pod is never evicted.
 const (
-	ExemptStatic   = "static pod"
 	ExemptMirror   = "mirror pod"
 	ExemptCritical = "critical priority"
 )
 
 const (
-	sourceAnnotation  = "kubernetes.io/config.source"
-	sourceAPI         = "api"
 	criticalPriority  = 2_000_000_000
 	nodeCriticalClass = "system-node-critical"
 	defaultGrace      = 30 * time.Second // the apiserver's default
@@ -78,14 +75,13 @@ func withRequests(containers []corev1.Container, granted map[string]corev1.Resou
 	return out
 }
 
+// exempt takes no word for it that a pod is static (kubernetes.io/config.source) but that of its mirror: anybody can write it on
+// a pod of their own, and the kubelet writes over it.
 func exempt(p *corev1.Pod) string {
 	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
-	source, known := p.Annotations[sourceAnnotation]
 	switch {
 	case mirror:
 		return ExemptMirror
-	case known && source != sourceAPI:
-		return ExemptStatic
 	case p.Spec.Priority != nil && *p.Spec.Priority >= criticalPriority:
 		return ExemptCritical
 	}

@@ -127,7 +127,7 @@ func TestRankKubelet(t *testing.T) {
 			withPriority(memoryPod("burstable", corev1.PodQOSBurstable, 0, mi), -5), memoryPod("best-effort", corev1.PodQOSBestEffort, 0, gi), memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi),
 		}, passed: []string{}},
 		"116 exempt pods are passed over": {signal: MemoryAvailable, passed: []string{"a-static"}, pods: []Pod{
-			{Namespace: "default", Name: "a-static", Exempt: ExemptStatic, Usage: &Usage{Memory: 900}}, burstable("b", 0, 0, 0),
+			{Namespace: "default", Name: "a-static", Exempt: ExemptMirror, Usage: &Usage{Memory: 900}}, burstable("b", 0, 0, 0),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

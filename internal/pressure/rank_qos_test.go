@@ -75,7 +75,7 @@ func TestRankQoS(t *testing.T) {
 		},
 		"… which critical pods of lower classes do not change": {
 			node: within, passed: []string{"a-static"},
-			pods: []Pod{func() Pod { p := mem("a-static", b, 0, 1); p.Exempt = ExemptStatic; return p }(), mem("guaranteed", g, 900, 900)},
+			pods: []Pod{func() Pod { p := mem("a-static", b, 0, 1); p.Exempt = ExemptMirror; return p }(), mem("guaranteed", g, 900, 900)},
 		},
 		"Local disk is a best-effort resource; if the node is short of disk, it ranks the pods within a QoS by their consumption of local disk and evicts the largest first.": {
 			signal: NodeFsAvailable, passed: []string{},

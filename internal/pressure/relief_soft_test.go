@@ -138,7 +138,7 @@ func TestReliefSoftPassesOver(t *testing.T) {
 	daemon := hog("daemon", 300)
 	daemon.DaemonSet, daemon.QoS, daemon.Requests.Memory = true, corev1.PodQOSBurstable, 400*mi
 	static := hog("static", 600)
-	static.Exempt = ExemptStatic
+	static.Exempt = ExemptMirror
 	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
 	s := newScene(t, 150*mi, static, hog("agent", 500), hog("tiny", 3), unknown(hog("new", 0)), daemon, guaranteed)
 	s.in.Self = "uid-agent"
@@ -148,7 +148,7 @@ func TestReliefSoftPassesOver(t *testing.T) {
 	for i := range s.last[0].Ranking {
 		r := &s.last[0].Ranking[i]
 		want := map[string]string{
-			"static": ExemptStatic, "agent": passedSelf, "tiny": "it uses too little to help: 3Mi of memory", "new": passedUnknown,
+			"static": ExemptMirror, "agent": passedSelf, "tiny": "it uses too little to help: 3Mi of memory", "new": passedUnknown,
 			"daemon": "its DaemonSet would start it again here, and it stays within its request", "guaranteed": ExemptGuaranteed,
 		}[r.Pod.Name]
 		if r.Exempt != want {

@@ -34,6 +34,7 @@ type wish struct {
 	old     *corev1.Pod // the object of a DELETE
 	uid     types.UID   // the eviction's precondition, "" without one
 	ask     string
+	own     bool // the caller keeps requests of its own
 	grace   *int64
 	dryRun  bool
 }
@@ -73,7 +74,7 @@ func (w *wish) readEviction() error {
 	if w.pod.Name == "" {
 		w.pod.Name = object.Name
 	}
-	w.ask = object.Annotations[v1alpha1.AskAnnotation]
+	w.ask, w.own = object.Annotations[v1alpha1.AskAnnotation], object.Annotations[v1alpha1.OwnWishAnnotation] != ""
 	w.readOptions(object.DeleteOptions)
 	return nil
 }
@@ -245,7 +246,7 @@ func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject)
 	return eviction.Admit(eviction.AdmissionInput{
 		Input: input,
 		Verb:  w.verb, User: w.request.UserInfo.Username, Groups: w.request.UserInfo.Groups,
-		DryRun: w.dryRun, Ask: w.ask, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
+		DryRun: w.dryRun, Ask: w.ask, OwnWish: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
 	}), ctx.Err()
 }
 

@@ -238,6 +238,7 @@ func TestLeave(t *testing.T) {
 		"a member may go":             {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a wish that cannot be noted": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.unwritable = true }, says: "not green", did: []string{"request refused"}, events: 1, answered: "Refused"},
 		"a member may not go":         {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a wish of its own":           {body: evictionOf("db-0", "", `,"annotations":{"usher.sh/own-wish":"true"}}`), says: "the database is not green", events: 1, answered: "Refused"},
 		"a dry run may not":           {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
 		"a dry run may":               {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
 		"a dry run in the object":     {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},

@@ -26,7 +26,7 @@ func TestOOMScoreAdj(t *testing.T) {
 		p := g.pod(0, traits{podLevel: true, qosInStatus: true})
 		memory := int64(1 + g.IntN(40))
 		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-			if theirs, ours := qos.GetContainerOOMScoreAdjust(p, &c, memory), pressure.OOMScoreAdj(p, &c, memory); theirs != ours {
+			if theirs, ours := qos.GetContainerOOMScoreAdjust(p, &c, memory), pressure.OOMScoreAdj(shown(p), &c, memory); theirs != ours {
 				t.Errorf("%s on a machine of %d: the kubelet sets %d, Usher says %d", c.Name, memory, theirs, ours)
 			}
 		}

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/pressure"
+)
+
+// What will never be is told from what is not yet: nobody else is prepared while somebody is.
+func TestLedgerKnowsNever(t *testing.T) {
+	for message, want := range map[string]bool{
+		`admission webhook "evict.usher.sh" denied the request: Member db-0 ` + eviction.MayNever + `: it is the only copy`: true,
+		`admission webhook "evict.usher.sh" denied the request: Member db-0 may not leave its node yet: not in sync`:        false,
+	} {
+		l := newLedger(nil)
+		l.end(&outcome{
+			action: pressure.Action{Kind: pressure.Evict, Pod: &pressure.Pod{UID: "u"}},
+			answer: drain.Answer{Code: drain.RefusedForNow, Message: message},
+		}, time.Now())
+		if l.refused["u"].Never != want {
+			t.Errorf("%s: never is %t", message, !want)
+		}
+	}
+}
+
+func TestAWebhookThatIsDownIsNoApiserverThatIsAway(t *testing.T) {
+	c := &carrier{reach: &reach{changed: func(bool) {}}}
+	c.heard(drain.Answer{Code: drain.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
+	if !c.reach.reachable() {
+		t.Error("the apiserver counts as away, and it has answered")
+	}
+	c.heard(drain.Answer{Code: drain.Unavailable, Message: "context deadline exceeded"})
+	if c.reach.reachable() {
+		t.Error("the apiserver counts as there, and nobody answered")
+	}
+}
+
+func TestDaemonsAreKnownWhereSomethingIsReserved(t *testing.T) {
+	e := &eyes{memory: 100}
+	s := &sight{node: pressure.Node{Readings: map[pressure.Signal]pressure.Reading{pressure.MemoryAvailable: {}, pressure.AllocatableMemoryAvailable: {}}}}
+	s.all.WorkingSet, s.pods.WorkingSet = 50, 30
+	for limit, want := range map[int64]pressure.Daemons{90: {Known: true, MemoryUsage: 20, MemoryReserved: 10}, 100: {}} {
+		s.pods.Limit = limit
+		if got := e.daemons(s); got != want {
+			t.Errorf("with %d of 100 for pods: %+v, want %+v", limit, got, want)
+		}
+	}
+}
+
+func TestSoftThresholdsThatAreNeverReachedAreSaid(t *testing.T) {
+	config := Config{Config: pressure.Config{EvictionHard: map[string]string{"memory.available": "1Gi", "pid.available": "1"}}}.withDefaults()
+	thresholds, err := config.Thresholds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{
+		pressure.MemoryAvailable: {Available: 4 << 30, Capacity: 8 << 30}, pressure.PIDAvailable: {Available: 90, Capacity: 100},
+	}}
+	found := neverSoft(node, thresholds)
+	if len(found) != 1 || found[0].Signal != pressure.MemoryAvailable {
+		t.Errorf("got %+v, want that of memory.available, which is 500Mi", found)
+	}
+}
