@@ -1,7 +1,6 @@
 package wake
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,7 +82,7 @@ func openControl(folder, file, argument string) (int, error) {
 	line := fmt.Sprintf("%d %d %s", fd, subject.Fd(), argument)
 	if err := os.WriteFile(control, []byte(line), 0); err != nil {
 		unix.Close(fd)
-		return 0, errors.Join(fmt.Errorf("asking for news of %s", filepath.Join(folder, file)), err)
+		return 0, fmt.Errorf("asking for news of %s: %w", filepath.Join(folder, file), err)
 	}
 	return fd, nil
 }
