@@ -49,6 +49,9 @@ func TestAgentsInPods(t *testing.T) {
 		agents[node.Name].greets(t, node)
 		agents[node.Name].missesNothing(t, beside)
 	}
+	if t.Failed() {
+		t.FailNow() // what it cannot see is waited for in vain
+	}
 
 	st := s.settle(t, l, nodes[0])
 	st.await(t)
