@@ -55,16 +55,16 @@ func TestAgentsInPods(t *testing.T) {
 
 	st := s.settle(t, l, nodes[0])
 	st.await(t)
-	a := agents[nodes[0].Name]
-	i.memory(t, st, a)
-	i.disk(t, st, a)
+	i.alone(t, st, agents[nodes[0].Name].pod)
+	agents = i.agents(t, nodes) // their logs were followed through the apiserver
+	i.memory(t, st, agents[nodes[0].Name])
+	i.disk(t, st, agents[nodes[0].Name])
 	if acts := names(agents[nodes[1].Name].acts()); len(acts) > 0 {
 		t.Errorf("on the other node %v were asked to go", acts)
 	}
 	for _, node := range nodes {
 		agents[node.Name].readsEverything(t)
 	}
-	i.alone(t, st, a.pod)
 	i.uninstall(t, nodes)
 }
 
@@ -218,4 +218,6 @@ func (i *installation) alone(t *testing.T, st *stage, pod *corev1.Pod) {
 	if killed.name() != "late" || killed.Killed == 0 {
 		t.Errorf("%+v, want processes of late killed", killed)
 	}
+	delete(st.pods, "late") // started again
+	st.awaitSaid(t, false)
 }
