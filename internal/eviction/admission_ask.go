@@ -24,6 +24,14 @@ const VerdictCause = "UsherVerdict"
 // only after ten times as long, and a worker of the controller-manager would hang in its DELETE until then.
 const RetryCause metav1.CauseType = "UsherRetry"
 
+// Causes of an answer that are no blockers.
+const (
+	// evidenceCause says when the system was asked, in RFC 3339.
+	evidenceCause metav1.CauseType = "UsherEvidence"
+	// glassCause has the reason on a pod that may be evicted in spite of its blockers.
+	glassCause metav1.CauseType = "UsherBreakGlass"
+)
+
 // answerAsk tells the verdict. It is told by a refusal, since nothing else carries words back.
 func answerAsk(in *AdmissionInput) AdmissionResult {
 	j := judgeEviction(in.Input)
@@ -39,13 +47,25 @@ func answerAsk(in *AdmissionInput) AdmissionResult {
 		}
 	}
 	result := j.refusal()
-	first := metav1.StatusCause{Type: VerdictCause, Message: string(j.verdict.Answer), Field: j.verdict.Role + "/" + j.verdict.Member}
-	result.Causes = append([]metav1.StatusCause{first}, result.Causes...)
+	result.Causes = append(j.answerCauses(), result.Causes...)
 	if j.verdict.Answer == Allowed {
 		result.Message = j.title() + " may go: this only answers a question, nothing was evicted"
 	}
 	result.Note = Note{Kind: Asked, Message: string(j.verdict.Answer)}
 	return result
+}
+
+// answerCauses is what an answer tells beside the blockers.
+func (j *judgement) answerCauses() []metav1.StatusCause {
+	v := &j.verdict
+	causes := []metav1.StatusCause{{Type: VerdictCause, Message: string(v.Answer), Field: v.Role + "/" + v.Member}}
+	if !v.Evidence.IsZero() {
+		causes = append(causes, metav1.StatusCause{Type: evidenceCause, Message: v.Evidence.UTC().Format(time.RFC3339Nano)})
+	}
+	if v.BreakGlass != "" {
+		causes = append(causes, metav1.StatusCause{Type: glassCause, Message: oneLine(v.BreakGlass)})
+	}
+	return causes
 }
 
 // ReadAnswer reads a verdict back from the causes of a refusal. ok is false where Usher did not write them for a question.
@@ -56,13 +76,25 @@ func ReadAnswer(causes []metav1.StatusCause) (verdict Verdict, ok bool) {
 	verdict.Answer = Answer(causes[0].Message)
 	verdict.Role, verdict.Member, _ = strings.Cut(causes[0].Field, "/")
 	for _, cause := range causes[1:] {
-		if cause.Type == RetryCause {
-			continue
-		}
-		message, wayOut, _ := strings.Cut(cause.Message, "\n")
-		verdict.Blockers = append(verdict.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, WayOut: wayOut})
+		verdict.read(cause)
 	}
 	return verdict, true
+}
+
+func (v *Verdict) read(cause metav1.StatusCause) {
+	switch cause.Type {
+	case RetryCause:
+	case evidenceCause:
+		// What cannot be read as a time is not told: the verdict stands without it.
+		if at, err := time.Parse(time.RFC3339Nano, cause.Message); err == nil {
+			v.Evidence = at
+		}
+	case glassCause:
+		v.BreakGlass = cause.Message
+	default:
+		message, wayOut, _ := strings.Cut(cause.Message, "\n")
+		v.Blockers = append(v.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, WayOut: wayOut})
+	}
 }
 
 // causes has one cause for each blocker; its message's second line is the way out.

@@ -204,7 +204,7 @@ func TestAnswerIsReadBack(t *testing.T) {
 	in.Ask = AskReplace
 	got, ok := ReadAnswer(Admit(in).Causes)
 	want := JudgeReplace(in.Input)
-	want.Evidence, want.Blockers[0].Retry = time.Time{}, 0 // these are not told
+	want.Blockers[0].Retry = 0 // it is told with the whole refusal
 	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Error(ok, diff)
 	}
@@ -212,8 +212,13 @@ func TestAnswerIsReadBack(t *testing.T) {
 	if got, ok := ReadAnswer(Admit(in).Causes); !ok || got.Answer != Allowed || got.Role != "store" || got.Member != "m-s0" {
 		t.Errorf("%v %+v", ok, got)
 	}
-	in.Ask = ""
 	undrained(&in)
+	in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+	if got, ok := ReadAnswer(Admit(in).Causes); !ok || got.BreakGlass != "fire" || got.Answer == Allowed || len(got.Blockers) == 0 {
+		t.Errorf("broken glass is read back as %v %+v", ok, got)
+	}
+	in.Ask = ""
+	in.Pod.Annotations = nil
 	if _, ok := ReadAnswer(Admit(in).Causes); ok {
 		t.Error("an ordinary refusal passes for an answer")
 	}
