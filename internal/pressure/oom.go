@@ -15,12 +15,25 @@ type OOM struct {
 	Adj int `json:"adj"`
 	// Usage is resident memory and swap, in bytes; -1: unknown, counted as nothing.
 	Usage int64 `json:"usage"`
-	// Score is usage in thousandths of the machine's memory and swap, plus Adj: what the kernel compares, rounded down.
+	// Score is usage in thousandths of the memory and swap that run out (OOMWithin), plus Adj: what the kernel compares,
+	// rounded down.
 	Score int `json:"score"`
 }
 
-// OOMScores returns the containers of all pods in the order in which the kernel would take them when the whole node is out
-// of memory, first goes first. Init containers other than sidecars count only where they are known to use something.
+// OOMWithin says whose memory is used up first if it goes on: the machine's, or what all pods together may use. In the latter case
+// the kernel looks for somebody among the pods alone, and its scores are shares of their limit (mm/oom_kill.c,
+// constrained_alloc), so that Adj weighs less.
+func OOMWithin(node Node) Signal {
+	pods, limited := node.Readings[AllocatableMemoryAvailable]
+	all, known := node.Readings[MemoryAvailable]
+	if limited && known && pods.Capacity > 0 && pods.Capacity < node.Memory && pods.Available < all.Available {
+		return AllocatableMemoryAvailable
+	}
+	return MemoryAvailable
+}
+
+// OOMScores returns the containers of all pods in the order in which the kernel would take them when the memory of OOMWithin
+// is used up, first goes first. Init containers other than sidecars count only where they are known to use something.
 func OOMScores(node Node, pods []Pod) []OOM {
 	var out []OOM
 	for i := range pods {
@@ -47,7 +60,13 @@ func OOMScores(node Node, pods []Pod) []OOM {
 const page = 4096
 
 // total is what the kernel's scores are shares of, in pages.
-func total(node Node) int64 { return max((node.Memory+node.Swap)/page, 1) }
+func total(node Node) int64 {
+	memory := node.Memory
+	if OOMWithin(node) == AllocatableMemoryAvailable {
+		memory = node.Readings[AllocatableMemoryAvailable].Capacity
+	}
+	return max((memory+node.Swap)/page, 1)
+}
 
 // never is the adjustment of a process that the kernel does not take.
 const never = -1000

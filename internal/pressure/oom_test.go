@@ -128,3 +128,39 @@ func TestOOMScores(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+// TestOOMWithin: where the pods' own limit is reached before the machine is out of memory, usage weighs more and the class less.
+func TestOOMWithin(t *testing.T) {
+	pod := func(name string, class corev1.PodQOSClass, request, usage int64) Pod {
+		p := memoryPod(name, class, request, usage)
+		p.Containers = []Container{{Name: "c", OOMRequest: request, Usage: usage}}
+		return p
+	}
+	pods := []Pod{pod("best-effort", corev1.PodQOSBestEffort, 0, 10*mi), pod("big", corev1.PodQOSBurstable, 2*gi, 900*mi)}
+	limited := func(available int64) Node {
+		return Node{Memory: 8 * gi, Readings: map[Signal]Reading{
+			MemoryAvailable:            {Available: gi, Capacity: 8 * gi},
+			AllocatableMemoryAvailable: {Available: available, Capacity: gi},
+		}}
+	}
+	for name, test := range map[string]struct {
+		node         Node
+		within       Signal
+		first        string
+		best, second int
+	}{
+		"nothing is reserved":      {Node{Memory: 8 * gi, Readings: map[Signal]Reading{MemoryAvailable: {Available: gi, Capacity: 8 * gi}}}, MemoryAvailable, "best-effort", 1001, 859},
+		"the machine's ends first": {limited(2 * gi), MemoryAvailable, "best-effort", 1001, 859},
+		"the pods' ends first":     {limited(100 * mi), AllocatableMemoryAvailable, "big", 1628, 1009},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := OOMWithin(test.node); got != test.within {
+				t.Errorf("%s is used up first, want %s", got, test.within)
+			}
+			got := OOMScores(test.node, pods)
+			if got[0].Pod.Name != test.first || got[0].Score != test.best || got[1].Score != test.second {
+				t.Errorf("%s %d, %s %d", got[0].Pod.Name, got[0].Score, got[1].Pod.Name, got[1].Score)
+			}
+		})
+	}
+}

@@ -52,7 +52,7 @@ func (p Pressure) lines(width int, e extent, paint Paint) []string {
 		part(e.ranked > 0, fmt.Sprintf("Order %s when %s runs short", p.Forecast.Order, f.Name), p.rankLines(width, e.ranked, paint))
 	}
 	part(e.others, "When something else runs short", p.otherLines(width))
-	part(e.scored > 0, "The kernel's OOM killer, if the whole node is out of memory", p.oomLines(width, e.scored, paint))
+	part(e.scored > 0, "The kernel's OOM killer, if "+p.outOfMemory(), p.oomLines(width, e.scored, paint))
 	part(e.notes, "To know", bullets(p.notes(), width))
 	return lines
 }

@@ -43,6 +43,7 @@ type pressureJSON struct {
 	Taints     []corev1.Taint             `json:"taints,omitempty"`
 	Ranking    []rankedJSON               `json:"ranking"`
 	OOM        []oomJSON                  `json:"oom"`
+	OOMWithin  pressure.Signal            `json:"oomWithin"`
 	Skipped    []pressure.Skipped         `json:"skipped,omitempty"`
 }
 
@@ -107,7 +108,7 @@ func (p Pressure) object() pressureJSON {
 	f := p.Forecast
 	j := pressureJSON{
 		Record: p.Record, Answer: p.Answer(), Signals: []signalJSON{}, Conditions: slices.Clone(f.Conditions), Taints: f.Taints,
-		Ranking: []rankedJSON{}, OOM: []oomJSON{}, Skipped: f.Skipped, Victim: p.victim(),
+		Ranking: []rankedJSON{}, OOM: []oomJSON{}, OOMWithin: f.OOMWithin, Skipped: f.Skipped, Victim: p.victim(),
 	}
 	j.Order = f.Order
 	if j.Conditions == nil {

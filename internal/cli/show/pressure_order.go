@@ -103,6 +103,14 @@ func ruleWords(r pressure.Ranked) string {
 	return string(r.Rule)
 }
 
+// outOfMemory says whose memory would be gone.
+func (p Pressure) outOfMemory() string {
+	if p.Forecast.OOMWithin == pressure.AllocatableMemoryAvailable {
+		return "the pods have used all that they may together"
+	}
+	return "the whole node is out of memory"
+}
+
 // oomLines is the kernel's order as a table of at most that many containers.
 func (p Pressure) oomLines(width, most int, paint Paint) []string {
 	all := p.Forecast.OOM

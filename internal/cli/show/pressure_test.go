@@ -264,3 +264,17 @@ func TestShortenKeepsBothEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestPressureSaysWhoseMemoryIsUsedUp(t *testing.T) {
+	r := short()
+	r.Node.Readings[pressure.AllocatableMemoryAvailable] = pressure.Reading{Available: 1 << 20, Capacity: r.Node.Memory / 2, At: r.At}
+	p := asked(t, r, pressure.OrderKubelet, -1)
+	page := strings.Join(p.Lines(80, Paint{}), "\n")
+	if want := "OOM killer, if the pods have used all that they may together"; !strings.Contains(page, want) {
+		t.Errorf("no %q in\n%s", want, page)
+	}
+	text, err := p.JSON()
+	if err != nil || !strings.Contains(string(text), `"oomWithin": "allocatableMemory.available"`) && !strings.Contains(string(text), `"oomWithin":"allocatableMemory.available"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

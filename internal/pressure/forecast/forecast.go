@@ -37,8 +37,9 @@ type Forecast struct {
 	Taints     []corev1.Taint
 	// Skipped are signals with a threshold on which nothing can be decided.
 	Skipped []pressure.Skipped
-	// OOM is whom the kernel would take, first goes first.
-	OOM []pressure.OOM
+	// OOM is whom the kernel would take, first goes first, when the memory that OOMWithin is about is used up.
+	OOM       []pressure.OOM
+	OOMWithin pressure.Signal
 }
 
 // Signal is how a node stands with something it can run short of.
@@ -84,7 +85,7 @@ func Of(in Input) (Forecast, error) {
 	_, now := pressure.State{}.Step(in.step(in.Now, in.Node, thresholds))
 	f := Forecast{
 		Order: in.Order, Signals: in.signals(thresholds), Conditions: now.Conditions, Taints: now.Taints,
-		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, scored(in.Pods)),
+		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, scored(in.Pods)), OOMWithin: pressure.OOMWithin(in.Node),
 	}
 	if f.Focus = focus(f.Signals, in.About); f.Focus != nil {
 		f.Ranking = pressure.Rank(in.Order, f.Focus.Name, in.Node, in.Pods)
