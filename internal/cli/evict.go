@@ -14,7 +14,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/observe"
@@ -89,7 +88,7 @@ func (o *EvictOptions) Run(ctx context.Context) error {
 	}
 	pod, err := conn.client.CoreV1().Pods(o.pod.Namespace).Get(ctx, o.pod.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading pod %s: %w", o.pod, err)
+		return o.noPod(ctx, conn, err)
 	}
 	self := thisHost().self(conn.clock.Now())
 	wish := act.Wish{Pod: observe.PodFacts(pod), Requester: lifecycle.Requester(self.By)}
@@ -104,6 +103,26 @@ func (o *EvictOptions) Run(ctx context.Context) error {
 		return nil
 	}
 	return o.follow(ctx, conn, wish)
+}
+
+// noPod names pods that may be meant.
+func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return observe.Explained("reading pod "+o.pod.String(), err)
+	}
+	seen := snapshot.NewCluster()
+	for namespace, selector := range map[string]string{o.pod.Namespace: "", metav1.NamespaceAll: "metadata.name=" + o.pod.Name} {
+		pods, unread := conn.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+		switch {
+		case unread == nil:
+			for i := range pods.Items {
+				seen.SetPod(observe.PodFacts(&pods.Items[i]))
+			}
+		case namespace == o.pod.Namespace:
+			return fmt.Errorf("reading pod %s: %w", o.pod, err) // it is not there, and what is may not be read
+		}
+	}
+	return unknownPod(seen, o.pod, "evict")
 }
 
 func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Wish) error {
@@ -135,16 +154,16 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	said := ""
-	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, func(e *snapshot.Eviction) {
-		if words := show.EvictionWords(e); words != said {
-			said = words
-			fmt.Fprintf(o.Out, "%s  %s\n", conn.clock.Now().Format(time.TimeOnly), words)
-		}
-	})
+	heard := hearing{out: o.Out, now: conn.clock.Now}
+	nobody := time.AfterFunc(takenUpWithin, heard.nothing)
+	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
+	nobody.Stop()
 	if end.Gone {
 		// It has served its purpose; what is left of it would only be in the way of those who list what is asked for.
 		_, _ = conn.writer().Withdraw(context.WithoutCancel(ctx), wish)
+	}
+	if !end.Gone && end.Failed == "" {
+		heard.nothing()
 	}
 	return o.end(ctx, end, err)
 }

@@ -73,11 +73,11 @@ func (o *EvictionsOptions) Run(ctx context.Context) error {
 	}
 	requests, err := conn.evictions.Requests(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return notServed(fmt.Errorf("reading eviction requests: %w", err))
+		return notServed(observe.Explained("reading eviction requests", err))
 	}
 	evictions, err := conn.evictions.Evictions(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return notServed(fmt.Errorf("reading evictions: %w", err))
+		return notServed(observe.Explained("reading evictions", err))
 	}
 	page := show.Evictions{Wanted: wanted(requests, evictions), Now: conn.clock.Now()}
 	return newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines)

@@ -92,6 +92,7 @@ func TestServersThatRefuse(t *testing.T) {
 	}{
 		{"credentials", status(http.StatusUnauthorized, "Unauthorized", "Unauthorized"), "does not accept the credentials"},
 		{"rights", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "eva" cannot list resource "pods"`), "usher-read --user=eva"},
+		{"nobody", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "system:anonymous" cannot list resource "pods"`), "to the apiserver you are nobody: log in"},
 		{"not an apiserver", http.NotFound, "check that the address is that of an apiserver"},
 	}
 	for _, tt := range tests {
@@ -105,6 +106,53 @@ func TestServersThatRefuse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestSingleRequestsThatAreRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":401,"reason":"Unauthorized","message":"Unauthorized"}`))
+	}))
+	defer server.Close()
+	for _, command := range [][]string{{"evict", "a"}, {"evictions"}} {
+		for address, want := range map[string]string{
+			server.URL:           "does not accept the credentials: log in again",
+			"http://127.0.0.1:1": "reaching the apiserver at http://127.0.0.1:1: check that it runs",
+		} {
+			got := usher(t, "", append(command, "--server="+address)...)
+			if got.code != exitUsage || !strings.Contains(got.err, want) {
+				t.Errorf("%s: exit %d, stderr %q; want 1 and %q", command, got.code, got.err, want)
+			}
+		}
+	}
+}
+
+func TestUnknownPodToBeEvicted(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/api/v1/namespaces/default/pods":
+			_, _ = w.Write([]byte(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"namespace":"default","name":"db-0","uid":"1"}}]}`))
+		case r.URL.Path == "/api/v1/pods" && r.URL.Query().Get("fieldSelector") == "metadata.name=web-0":
+			_, _ = w.Write([]byte(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"namespace":"shop","name":"web-0","uid":"2"}}]}`))
+		case r.URL.Path == "/api/v1/pods":
+			_, _ = w.Write([]byte(`{"kind":"PodList","apiVersion":"v1","items":[]}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","message":"pods not found"}`))
+		}
+	}))
+	defer server.Close()
+	for name, want := range map[string]string{
+		"db-9":  `namespace default has no pod "db-9"; did you mean db-0?`,
+		"web-0": "but namespace shop has one: usher evict web-0 -n shop",
+	} {
+		got := usher(t, "", "evict", name, "--server="+server.URL)
+		if got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: exit %d, stderr %q; want 1 and %q", name, got.code, got.err, want)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	}
 	pod := seen.view.Cluster.PodNamed(o.pod)
 	if pod == nil {
-		return unknownPod(seen.view.Cluster, o.pod)
+		return unknownPod(seen.view.Cluster, o.pod, "why")
 	}
 	page := show.Why{Pod: pod, Now: seen.view.Now, Replace: o.replace}
 	if !o.replace {
@@ -121,7 +121,8 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	return nil
 }
 
-func unknownPod(c *snapshot.Cluster, key snapshot.Key) error {
+// unknownPod says so, and which pods a caller of that verb may mean.
+func unknownPod(c *snapshot.Cluster, key snapshot.Key, verb string) error {
 	var here, elsewhere []string
 	c.EachPod(func(p *snapshot.Pod) {
 		switch {
@@ -135,7 +136,7 @@ func unknownPod(c *snapshot.Cluster, key snapshot.Key) error {
 	slices.Sort(here)
 	text := fmt.Sprintf("namespace %s has no pod %q", key.Namespace, key.Name)
 	if len(elsewhere) > 0 {
-		return fmt.Errorf("%s, but namespace %s has one: usher why %s -n %s", text, strings.Join(elsewhere, ", "), key.Name, elsewhere[0])
+		return fmt.Errorf("%s, but namespace %s has one: usher %s %s -n %s", text, strings.Join(elsewhere, ", "), verb, key.Name, elsewhere[0])
 	}
 	if near := nearest(key.Name, here); len(near) > 0 {
 		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))

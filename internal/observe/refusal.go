@@ -26,6 +26,18 @@ func refusal(f *feed) error {
 	return nil
 }
 
+// Explained says for people what to do about the error of a single request: log in, or reach the apiserver. Whatever else
+// the server said speaks for itself.
+func Explained(doing string, err error) error {
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: the apiserver does not accept the credentials: log in again, or check the user in the kubeconfig: %w", doing, err)
+	case !isAnswer(err) && errors.As(err, new(*url.Error)):
+		return fmt.Errorf("%s: reaching the apiserver at %s: check that it runs and that the kubeconfig names the right address: %w", doing, addressIn(err), rootOf(err))
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
 // isAnswer reports whether an error is what the server said, not that it said nothing.
 func isAnswer(err error) bool {
 	var status apierrors.APIStatus
@@ -56,8 +68,19 @@ var userInMessage = regexp.MustCompile(`User "([^"]+)" cannot`)
 
 // howToGetAccess is what to type, by somebody who may.
 func howToGetAccess(err error) string {
+	if nobody(err) {
+		return logIn
+	}
 	return "ask an administrator for: kubectl create clusterrole usher-read --verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy" +
 		" && kubectl create clusterrolebinding usher-read --clusterrole=usher-read " + subjectIn(err)
+}
+
+// logIn is for those whom the server does not know: rights that they were given would be everybody's.
+const logIn = "the kubeconfig gives no credentials, so to the apiserver you are nobody: log in, or name another user or context"
+
+func nobody(err error) bool {
+	found := userInMessage.FindStringSubmatch(err.Error())
+	return found != nil && found[1] == "system:anonymous"
 }
 
 // subjectIn is the flag that names to kubectl create clusterrolebinding whom the server refused.

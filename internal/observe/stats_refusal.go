@@ -97,6 +97,9 @@ func readiness(node *corev1.Node) string {
 // howToSeePressure is what to type, by somebody who may. The right to get nodes/proxy is a strong one, so it is named
 // together with the way to do without.
 func howToSeePressure(err error) string {
+	if nobody(err) {
+		return logIn
+	}
 	return "ask an administrator for: kubectl create clusterrole usher-pressure --verb=get,list --resource=nodes,pods,nodes/proxy" +
 		" && kubectl create clusterrolebinding usher-pressure --clusterrole=usher-pressure " + subjectIn(err) +
 		"; or for the file of: kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary, and read it with -f"

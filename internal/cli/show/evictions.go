@@ -36,7 +36,7 @@ func (e Evictions) Lines(width int, paint Paint) []string {
 			head += "  for " + Span(max(0, e.Now.Sub(w.Eviction.Created)))
 		}
 		lines = append(lines, head+"  asked for by "+strings.Join(w.By, ", "))
-		words := "nobody has taken it up yet"
+		words := "nobody has taken it up yet; if it stays so, see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
 		if w.Eviction != nil {
 			words = EvictionWords(w.Eviction)
 		}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// takenUpWithin is how long a request may stand before its maker is told that nobody works on it.
+const takenUpWithin = 10 * time.Second
+
+// hearing prints what becomes of a request, each thing once. It may be told by several goroutines.
+type hearing struct {
+	out io.Writer
+	now func() time.Time
+
+	mu   sync.Mutex
+	said string
+}
+
+// eviction says who works on it, and what that waits for.
+func (h *hearing) eviction(e *snapshot.Eviction) { h.say(show.EvictionWords(e), false) }
+
+// nothing says whom to look for, if nobody was heard of.
+func (h *hearing) nothing() {
+	h.say("nobody has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher", true)
+}
+
+func (h *hearing) say(words string, onlyFirst bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if words == h.said || (onlyFirst && h.said != "") {
+		return
+	}
+	h.said = words
+	fmt.Fprintf(h.out, "%s  %s\n", h.now().Format(time.TimeOnly), words)
+}
