@@ -100,12 +100,12 @@ func (n *node) use(t *testing.T, p pod) machine.Use {
 	return use
 }
 
-// grow makes a cgroup and those around it, each of which counts memory and pids.
+// grow makes a cgroup and those around it, each with all controllers, as a kubelet wants them.
 func grow(t *testing.T, cgroup string) string {
 	t.Helper()
 	folder := mounted
 	for element := range strings.SplitSeq(strings.Trim(cgroup, "/"), "/") {
-		put(t, filepath.Join(folder, "cgroup.subtree_control"), "+memory +pids")
+		put(t, filepath.Join(folder, "cgroup.subtree_control"), "+cpu +io +memory +pids")
 		folder = filepath.Join(folder, element)
 		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			t.Fatal(err)

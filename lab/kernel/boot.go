@@ -16,9 +16,12 @@ const (
 	shareVariable = "USHER_KERNEL_SHARE"
 )
 
+// whereCachesAre are the variables by which the lab finds its programs.
+var whereCachesAre = []string{"HOME", "XDG_CACHE_HOME", "USHER_LAB_CACHE"}
+
 const (
 	// patience is many times what a boot and a test take.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	// memory is what the kernel may take of the machine's, page by page as it is touched.
 	memory = "512M"
 )
@@ -33,10 +36,17 @@ func boot(ctx context.Context, path, share, test string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not end within %s", patience))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path,
-		"mem="+memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
-		"con=null", "con0=null,fd:1", "uml_dir="+share,
-		"init="+first, testVariable+"="+test, shareVariable+"="+share)
+	arguments := []string{
+		"mem=" + memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
+		"con=null", "con0=null,fd:1", "uml_dir=" + share,
+		"init=" + first, testVariable + "=" + test, shareVariable + "=" + share,
+	}
+	for _, name := range whereCachesAre {
+		if value, set := os.LookupEnv(name); set {
+			arguments = append(arguments, name+"="+value)
+		}
+	}
+	cmd := exec.CommandContext(ctx, path, arguments...)
 	cmd.Env = []string{"HOME=" + share}
 	cmd.SysProcAttr = boxed()
 	console, err := cmd.CombinedOutput()

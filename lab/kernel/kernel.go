@@ -23,8 +23,9 @@ const (
 
 // Inside reports whether the test runs in the kernel. If it does not, a kernel has been booted for this test alone and
 // has ended, and the test has failed unless it passed there; nothing is left to do but to return. Without the kernel's
-// program the test is skipped. Subtests cannot ask.
-func Inside(t *testing.T) bool {
+// program the test is skipped. Subtests cannot ask. Before the boot, prepare puts into Share, by its name on the machine,
+// what the test needs and cannot make there.
+func Inside(t *testing.T, prepare ...func(share string)) bool {
 	t.Helper()
 	if inside() {
 		return true
@@ -34,6 +35,9 @@ func Inside(t *testing.T) bool {
 		t.Skipf("SKIPPED, NOT TESTED: this needs a kernel that runs as a process: %s", install)
 	}
 	share := t.TempDir()
+	for _, put := range prepare {
+		put(share)
+	}
 	console, err := boot(t.Context(), path, share, t.Name())
 	if errors.Is(err, errNoNamespace) {
 		t.Skipf("SKIPPED, NOT TESTED: %v", err)
