@@ -47,6 +47,8 @@ func kubeletRefusal(node *corev1.Node, err error) error {
 		return fmt.Errorf("%s: nothing serves /stats/summary there, so it is no real kubelet: %s", about, said(err).Error())
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
 		return fmt.Errorf("%s: the apiserver cannot reach it%s: %w", about, readiness(node), said(err))
+	case strings.Contains(err.Error(), "no preferred addresses found"):
+		return fmt.Errorf("%s: the node has no address at which the apiserver could ask one, so it is no real node, or one whose kubelet has not reported yet: %w", about, said(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer within %s%s; a node that is short of memory may be too slow to say so: %w", about, kubeletPatience, readiness(node), err)
 	case code == 0:

@@ -143,6 +143,11 @@ func TestReadNodeUseSaysWhoRefuses(t *testing.T) {
 		},
 		{"kubelet knows no such user", summaryPath, servedText(401, "Unauthorized"), []string{"does not let the apiserver read nodes/stats"}},
 		{"something on the way refuses", summaryPath, servedText(403, "denied destination"), []string{"something between the apiserver and it refused (the node has not been ready", "denied destination (code 403)"}},
+		{"no address", summaryPath, servedStatus(500, metav1.StatusReasonInternalError, "no preferred addresses found; known addresses: []"), []string{"it is no real node, or one whose kubelet has not reported yet"}},
+		{
+			"nobody", nodePath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "system:anonymous" cannot get resource "nodes"`),
+			[]string{"to the apiserver you are nobody: log in"},
+		},
 		{"no kubelet", summaryPath, servedText(404, "404 page not found\n"), []string{"no real kubelet: 404 page not found (code 404)"}},
 		{
 			"nobody listens", summaryPath, servedStatus(503, metav1.StatusReasonServiceUnavailable, "error trying to reach service: dial tcp 10.0.0.1:10250: connect: connection refused"),

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -256,5 +258,24 @@ func TestStartIsKept(t *testing.T) {
 	after := view.Cluster.PodNamed(snapshot.Key{Namespace: "shop", Name: "web-0"})
 	if diff := cmp.Diff(&before, after); diff != "" || view.Cluster.PodCount() != 2 || view.Cluster.Node("a").Unschedulable {
 		t.Errorf("changed: %s", diff)
+	}
+}
+
+// TestSystemsAreNotForecast: what a system will say is not known, and a plan says so.
+func TestSystemsAreNotForecast(t *testing.T) {
+	for name, policy := range map[string]string{"governed": "db", "nobody's": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.node("a", "z1")
+			w.node("b", "z1")
+			w.workload("StatefulSet", "db", []string{"a", "b"}, func(p *snapshot.Pod) {
+				p.Labels = maps.Clone(p.Labels)
+				p.Labels[v1alpha1.PolicyLabel] = policy
+			})
+			said := strings.Join(sim.Forecast(w.view(), request("a")).Unknown, "\n")
+			if got := strings.Contains(said, "governed pods (1) may go"); got != (policy != "") {
+				t.Errorf("it assumes %q", said)
+			}
+		})
 	}
 }

@@ -51,6 +51,17 @@ func (y *diary) note(a drain.Action) {
 	}
 }
 
+// asked returns how many pods the drain only asked for: a policy governs them.
+func (y *diary) asked() int {
+	n := 0
+	for i := range y.steps {
+		if y.steps[i].Kind == drain.Ask {
+			n += len(y.steps[i].Pods)
+		}
+	}
+	return n
+}
+
 // stepFor returns the step of this moment that takes the action in, a new one for
 // what scales something.
 func (y *diary) stepFor(a drain.Action) *Step {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,9 @@ func (f *forecast) recovered() time.Duration {
 
 func (f *forecast) unknown() []string {
 	said := f.learn.unknown()
+	if n := f.diary.asked(); n > 0 {
+		said = append(said, fmt.Sprintf("that governed pods (%d) may go when they are asked to: no system was asked; usher why POD asks", n))
+	}
 	if f.end.Outcome == drain.Running {
 		said = append(said, "when it ends: it waits for what its blockers say")
 	}
