@@ -10,8 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Share is, in the kernel, a folder on the machine's disk.
-const Share = "/tmp/share"
+// Nothing of the machine's is hidden by these: its source tree and its programs may be anywhere, also in /tmp.
+const (
+	// Share is, in the kernel, a folder on the machine's disk.
+	Share = "/dev/share"
+
+	temporary = "/dev/shm"
+)
 
 // outputFile is what the test says, in Share.
 const outputFile = "output"
@@ -42,7 +47,7 @@ func settle() error {
 		{"proc", "/proc", ""},
 		{"sysfs", "/sys", ""},
 		{"cgroup2", "/sys/fs/cgroup", ""},
-		{"tmpfs", "/tmp", ""},
+		{"tmpfs", temporary, ""},
 		{"hostfs", Share, os.Getenv(shareVariable)},
 	} {
 		if err := os.MkdirAll(m.folder, 0o755); err != nil {
@@ -79,7 +84,7 @@ func run(test string) error {
 	}
 	const soonerThanPatience = "-test.timeout=170s" // so that it says where it hangs
 	started, err := os.StartProcess("/proc/self/exe", []string{"test", "-test.v", soonerThanPatience, "-test.run=^" + test + "$"}, &os.ProcAttr{
-		Env:   append(os.Environ(), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+		Env:   append(os.Environ(), "TMPDIR="+temporary, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 		Files: []*os.File{null, out, out},
 	})
 	if err != nil {
