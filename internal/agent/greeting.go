@@ -47,8 +47,12 @@ func (g *greeting) say() error {
 	for _, t := range neverSoft(s.node, present) {
 		g.line("Below its soft threshold of %s it is below the hard one already: nobody is asked under budgets on account of %s. Raise the soft one above it.", t.Below, t.Signal)
 	}
+	unread := map[string]bool{} // several signals are read at one place
 	for _, err := range s.errs {
-		g.line("It cannot read everything: %s.", err)
+		if text := err.Error(); !unread[text] {
+			unread[text] = true
+			g.line("It cannot read everything: %s.", text)
+		}
 	}
 	for _, offer := range g.offers {
 		g.offer("It is woken by "+offer.Name, "It is not woken by "+offer.Name, offer.Err)

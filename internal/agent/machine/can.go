@@ -15,6 +15,9 @@ import (
 
 // CanKill says why pods cannot be killed here; nil if they can.
 func (m *Machine) CanKill() error {
+	if err := unix.Kill(1, 0); errors.Is(err, unix.EPERM) {
+		return errNotRoot
+	}
 	if _, err := m.surelyOwn(); err != nil {
 		return err
 	}
@@ -31,6 +34,7 @@ func (m *Machine) CanKill() error {
 }
 
 var (
+	errNotRoot   = errors.New("processes of others cannot be signalled: run it as root")
 	errNoNumbers = errors.New("processes of the host have no numbers here: in a pod, set hostPID")
 	errOwnView   = errors.New("this process has cgroups or processes of its own view, and could not tell whom it kills: run it in the host's namespaces (in a pod: privileged, with hostPID)")
 )
