@@ -156,6 +156,32 @@ func TestUnknownPodToBeEvicted(t *testing.T) {
 	}
 }
 
+func TestUninstallWhereNothingIs(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answers := map[string]string{
+			"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+			"/apis": `{"kind":"APIGroupList","groups":[]}`,
+			"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
+				{"name":"pods","kind":"Pod","namespaced":true},{"name":"namespaces","kind":"Namespace"},{"name":"nodes","kind":"Node"}]}`,
+			"/api/v1/namespaces": `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`,
+			"/api/v1/pods":       `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`,
+			"/api/v1/nodes":      `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}`,
+		}
+		if answer, found := answers[r.URL.Path]; found {
+			_, _ = w.Write([]byte(answer))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","message":"not found"}`))
+	}))
+	defer server.Close()
+	got := usher(t, "", "uninstall", "--dry-run", "--server="+server.URL)
+	if got.code != 0 || got.out != "nothing of usher is in the cluster\n" {
+		t.Errorf("exit %d, stdout %q, stderr %q", got.code, got.out, got.err)
+	}
+}
+
 func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 	var out bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}

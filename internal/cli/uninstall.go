@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,5 +59,28 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
 	cluster.UndoPatience = undoPatience
-	return cluster.Remove(ctx, objects, namespace, o.dryRun)
+	said := &heard{Writer: cluster.Out}
+	cluster.Out = said
+	if err := cluster.Remove(ctx, objects, namespace, o.dryRun); err != nil {
+		return err
+	}
+	switch {
+	case !said.something:
+		fmt.Fprintln(o.Out, "nothing of usher is in the cluster")
+	case !o.dryRun:
+		fmt.Fprintln(o.Out, "uninstalled")
+	}
+	return nil
+}
+
+// heard notes whether anything was said.
+type heard struct {
+	io.Writer
+
+	something bool
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.something = true
+	return h.Writer.Write(p)
 }
