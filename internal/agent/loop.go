@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -153,6 +154,11 @@ func (l *loop) tidy(ctx context.Context, all []*resident) {
 // decide asks the pure core and begins what it says. It returns when to look again.
 func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duration {
 	relief, actions := l.relief.Next(in)
+	if slices.ContainsFunc(actions, takesSomebody) {
+		// What pods use may have been read a moment ago, and who it is cannot be taken back.
+		in.Pods = l.census.count(in.Now, 0)
+		relief, actions = l.relief.Next(in)
+	}
 	l.relief = relief
 	next := l.eyes.due(in.Now)
 	l.idle++
@@ -179,6 +185,10 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 	}
 	l.waits.report(l.agent.Log, waits)
 	return next
+}
+
+func takesSomebody(a pressure.Action) bool {
+	return a.Kind == pressure.Evict || a.Kind == pressure.Remove || a.Kind == pressure.KillLocally
 }
 
 // begin notes what is to be carried out, and keeps what it was decided on.

@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,20 @@ func TestHardThresholdIsSeenSoon(t *testing.T) {
 			t.Errorf("asked %v after %s", w.cluster.log(), took)
 		}
 	})
+}
+
+// TestWhoGoesIsReadOnceMore: between two readings of the pods another one has become the largest.
+func TestWhoGoesIsReadOnceMore(t *testing.T) {
+	for after := range 12 {
+		inWorld(t, func(w *world) { w.synced(w.pod("small", 450), w.pod("big", 380)) }, func(w *world) {
+			pass(time.Second + time.Duration(after)*9*time.Millisecond)
+			w.uses("uid-big", 500)
+			pass(time.Second)
+			if got := w.cluster.log(); len(got) == 0 || !strings.HasPrefix(got[0], "remove big ") {
+				t.Errorf("%d: asked %v, want big removed", after, got)
+			}
+		})
+	}
 }
 
 func TestLooksAreRareWhereMuchIsLeft(t *testing.T) {
