@@ -468,3 +468,19 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }
+
+func TestEndpointsAreURLs(t *testing.T) {
+	for endpoint, ok := range map[string]bool{
+		"http://one:9200": true, "https://one": true, "one:9200": false, "127.0.0.1:9200": false, "tcp://one:9200": false,
+	} {
+		w, err := http.Open(&v1alpha1.System{HTTP: &v1alpha1.HTTP{Facts: get("f", "/")}}, system.Access{
+			Endpoints: []string{endpoint}, Timeout: time.Second,
+		})
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "has to begin with http:// or https://") {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+		if err == nil {
+			w.Close()
+		}
+	}
+}

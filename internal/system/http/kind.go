@@ -57,6 +57,9 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 	}
 	w := &web{timeout: access.Timeout, steps: map[string]step{}, client: newClient(access)}
 	for _, e := range access.Endpoints {
+		if !strings.HasPrefix(e, "http://") && !strings.HasPrefix(e, "https://") {
+			return nil, fmt.Errorf("endpoint %q is no URL: it has to begin with http:// or https://", e)
+		}
 		w.endpoints = append(w.endpoints, strings.TrimRight(e, "/"))
 	}
 	if w.headers, err = headers(spec.HTTP.Headers, access); err != nil {
