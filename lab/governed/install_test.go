@@ -155,7 +155,7 @@ func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
 		if label, ok := p.Labels[v1alpha1.PolicyLabel]; ok {
 			t.Errorf("the pod has the label %s of a policy", label)
 		}
-		if out := ok(usher("uninstall")); out != "" {
+		if out := ok(usher("uninstall")); out != "nothing of usher is in the cluster\n" {
 			t.Errorf("removed a second time:\n%s", out)
 		}
 	})
