@@ -19,11 +19,8 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// What agentsConfig says of memory and of disks.
-const (
-	agentsMemory = 300 * mib
-	agentsDisk   = 0.25
-)
+// agentsMemory is what agentsConfig says of memory.
+const agentsMemory = 300 * mib
 
 // TestAgentsInPods runs the agents as usher install --agent does, on nodes whose kubelets have different cgroup roots.
 func TestAgentsInPods(t *testing.T) {
