@@ -321,3 +321,31 @@ func TestReliefSettlingIsCutVeryShort(t *testing.T) {
 	s.want(time.Second, "Wait Settling")
 	s.want(20*time.Millisecond, "KillLocally b")
 }
+
+// Files are removed after their pod, which takes longer than memory does; memory does not wait for that.
+func TestReliefWaitsLongerForFiles(t *testing.T) {
+	filled := func() *scene {
+		s := newScene(t, gi, hog("a", 500), hog("b", 400))
+		for i := range s.in.Pods {
+			s.in.Pods[i].Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}
+		}
+		s.in.Thresholds = []Threshold{hard(NodeFsAvailable, "1Gi"), hard(MemoryAvailable, "100Mi")}
+		s.set(NodeFsAvailable, 100*mi, 10*gi)
+		s.want(0, "Remove a 1s", "Say [DiskPressure]")
+		s.gone("a")
+		s.want(time.Second, "Wait Settling")
+		s.want(9*time.Second, "Wait Settling")
+		return s
+	}
+	s := filled()
+	for range 5 {
+		s.want(9*time.Second, "Wait Settling")
+	}
+	s.want(4*time.Second, "Wait Settling")
+	s.want(2*time.Second, "Wait Pausing")
+	s.want(3*time.Second, "Remove b 1s")
+
+	s = filled()
+	s.available(50 * mi)
+	s.want(time.Second, "Remove b 1s", "Say [DiskPressure MemoryPressure]")
+}

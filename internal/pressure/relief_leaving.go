@@ -100,9 +100,17 @@ func (l *look) ended(a *Act) bool {
 	return measure(a.Signal, l.in.Node.Layout, p).usage <= a.Used/10
 }
 
+// settleTimeOf is how long at most it is waited for what a signal is about.
+func settleTimeOf(s Signal) time.Duration {
+	if onDisk(s) {
+		return diskSettleTime
+	}
+	return settleTime
+}
+
 // settled reports whether what a gone pod used was seen back, or was waited for long enough.
 func (l *look) settled(a *Act) bool {
-	if l.Clock-a.Ended >= settleTime {
+	if l.Clock-a.Ended >= settleTimeOf(a.Signal) {
 		return true
 	}
 	r, problem := l.reading(a.Signal)
@@ -114,7 +122,7 @@ func (l *look) settled(a *Act) bool {
 	}
 	// Others may take it as fast as it comes back: nobody waits for that until nothing is left.
 	return slices.ContainsFunc(l.due, func(t Threshold) bool {
-		left := settleTime - (l.Clock - a.Ended)
+		left := settleTimeOf(a.Signal) - (l.Clock - a.Ended)
 		if l.Clock-a.Ended < settleHurry {
 			left = settleHurry
 		}
@@ -158,7 +166,11 @@ func (l *look) underWay(t Threshold) *underWay {
 // actUnderWay returns what is waited for after an act, nil if nothing.
 func (l *look) actUnderWay(t Threshold, a *Act) *underWay {
 	if a.Gone {
-		return &underWay{act: a, left: settleTime - (l.Clock - a.Ended), what: fmt.Sprintf("%s is gone; what it used, %s, is not seen back", a.key(), a.Signal.Amount(a.Used))}
+		left := min(settleTimeOf(a.Signal), settleTimeOf(t.Signal)) - (l.Clock - a.Ended)
+		if left <= 0 {
+			return nil // memory does not wait for files that are being removed
+		}
+		return &underWay{act: a, left: left, what: fmt.Sprintf("%s is gone; what it used, %s, is not seen back", a.key(), a.Signal.Amount(a.Used))}
 	}
 	p := l.pods[a.UID]
 	if a.Signal != t.Signal && !l.wouldHelp(t, p) {

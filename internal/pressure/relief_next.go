@@ -23,8 +23,10 @@ const (
 	hardPatience = 10 * time.Second
 	// overdue is how long after its grace a leaving pod is still waited for above it.
 	overdue = 30 * time.Second
-	// settleTime is how long it may take until what a pod used is seen back.
-	settleTime = 10 * time.Second
+	// settleTime is how long it may take until what a pod used is seen back. A pod's files are removed after it, by a kubelet
+	// that sees to dead containers once a minute, and large ones take their time.
+	settleTime     = 10 * time.Second
+	diskSettleTime = time.Minute
 	// settleHurry is how much of it must pass where nothing will be left by its end, but for the very last moment.
 	settleHurry = 500 * time.Millisecond
 	// killPause is how long nothing is done after a kill.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/realnode/join"
 	"usher.sh/usher/lab/testlab"
 )
@@ -133,7 +134,10 @@ func load(t *testing.T, l *testlab.Lab, ns string) map[string]*corev1.Pod {
 // TestPressureNamesTheVictimBeforehand asks usher who would go first and lets the kubelet answer.
 func TestPressureNamesTheVictimBeforehand(t *testing.T) {
 	l := testlab.Get(t)
-	node := l.StartRealNodes(t, join.Options{Count: 1, Memory: resource.MustParse("400Mi")})[0]
+	node := l.StartRealNodes(t, join.Options{
+		Count: 1, Memory: resource.MustParse("400Mi"),
+		Disk: realnode.Disk{Size: resource.MustParse("1Gi"), Inodes: 20000}, // the machine's may be shorter than the memory
+	})[0]
 	ns := l.Namespace(t)
 	pods := load(t, l, ns)
 	watchUntil(t, l.Kubeconfig(), node.Name, "all pods to be measured", func(seen look) bool {
