@@ -79,8 +79,14 @@ func ours(ip netip.Addr) bool {
 // Unquoted is an error of a request without the words of the other side, which may be no HTTP at all and must not be read
 // through the manager: the banner of a mail server, a line of some other protocol.
 func Unquoted(err error) error {
-	if err != nil && strings.Contains(err.Error(), "malformed") {
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); strings.Contains(text, "malformed") || strings.Contains(text, unasked) {
 		return errors.New("what listens there does not speak HTTP")
 	}
 	return err
 }
+
+// unasked is net/http's error where the other side has spoken before it was asked.
+const unasked = "readLoopPeekFailLocked: %!w(<nil>)"

@@ -125,3 +125,18 @@ func TestRequestsKnowNoProxy(t *testing.T) {
 		t.Error("requests go by a proxy: what it connects to is not looked at")
 	}
 }
+
+func TestUnquoted(t *testing.T) {
+	for said, want := range map[string]string{
+		`net/http: HTTP/1.x transport connection broken: malformed HTTP response "220 secret"`: "what listens there does not speak HTTP",
+		`Get "http://a": readLoopPeekFailLocked: %!w(<nil>)`:                                   "what listens there does not speak HTTP",
+		"connection refused": "connection refused",
+	} {
+		if got := system.Unquoted(errors.New(said)); got.Error() != want {
+			t.Errorf("%s: %v", said, got)
+		}
+	}
+	if err := system.Unquoted(nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -158,7 +158,7 @@ func (h *house) requestStands(t *testing.T, db *database) {
 	h.usher(t, "evict", "db-1", "--withdraw").ends(t, 0, "was withdrawn")
 	h.usher(t, "evict", "db-1", "--withdraw").ends(t, 1, "no request of")
 	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
-	h.usher(t, "evict", "nobody").ends(t, 1, `pods "nobody" not found`)
+	h.usher(t, "evict", "nobody").ends(t, 1, `has no pod "nobody"`)
 	db.write("db-0", "db-1", "db-2")
 	h.whyUntil(t, 0, "db-1")
 	h.usher(t, "evict", "db-1").ends(t, 0, "is gone")

@@ -150,7 +150,8 @@ func (h *house) saysWhyAPolicyIsInvalid(t *testing.T) {
 		t.Fatalf("the apiserver said %v, want the path of what is wrong", err)
 	}
 	must(t, h.client.Delete(t.Context(), validation(t, h)))
-	must(t, create(t.Context()))
+	// The apiserver asks the webhook until it has heard that there is none.
+	eventually(t, "the apiserver to take the policy unasked", func() bool { return create(t.Context()) == nil })
 	message := h.waitReason(t, namespace, "broken", "Invalid")
 	if !strings.Contains(message, "spec.roles[0].evict.rules[1].expression") {
 		t.Errorf("the status says %q, want the path of what is wrong", message)
