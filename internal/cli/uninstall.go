@@ -21,6 +21,9 @@ undone is named.`
 // undoPatience is how long the manager may take to undo what it has prepared in the systems.
 const undoPatience = 2 * time.Minute
 
+// removalPatience is some ten times what the apiserver usually takes for the objects of a kind.
+const removalPatience = 10 * time.Second
+
 // UninstallOptions is what `usher uninstall` was asked for.
 type UninstallOptions struct {
 	genericiooptions.IOStreams
@@ -58,7 +61,7 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
-	cluster.UndoPatience = undoPatience
+	cluster.UndoPatience, cluster.RemovalPatience = undoPatience, removalPatience
 	said := &heard{Writer: cluster.Out}
 	cluster.Out = said
 	if err := cluster.Remove(ctx, objects, namespace, o.dryRun); err != nil {

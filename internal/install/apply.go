@@ -22,6 +22,8 @@ type Cluster struct {
 	Out io.Writer
 	// UndoPatience is how long the manager may take to undo what it has prepared, when its policies are removed.
 	UndoPatience time.Duration
+	// RemovalPatience is how long the apiserver may take to remove the objects of a kind before it is told to look again.
+	RemovalPatience time.Duration
 }
 
 // LifecycleServed reports whether the cluster has the eviction request API itself.
@@ -45,7 +47,7 @@ func (c Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured
 			return fmt.Errorf("applying %s: %w", Ref(object), err)
 		}
 		fmt.Fprintf(c.Out, "%s %s\n", Ref(object), verb)
-		if object.GetKind() == "CustomResourceDefinition" && !dryRun {
+		if isDefinition(object) && !dryRun {
 			if err := c.waitEstablished(ctx, object); err != nil {
 				return err
 			}

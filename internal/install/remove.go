@@ -163,10 +163,8 @@ func (r remover) rest(ctx context.Context, objects []*unstructured.Unstructured,
 		return err
 	}
 	if !r.dryRun {
-		for _, crd := range pick(left, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" }) {
-			if err := r.wait(ctx, crd, func(now *unstructured.Unstructured) (bool, string) {
-				return now == nil, "waiting until its objects are gone"
-			}); err != nil {
+		for _, definition := range pick(left, isDefinition) {
+			if err := r.gone(ctx, definition); err != nil {
 				return err
 			}
 		}

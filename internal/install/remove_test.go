@@ -25,6 +25,7 @@ var (
 	policyKind  = schema.GroupVersionKind{Group: "usher.sh", Version: "v1alpha1", Kind: "EvictionPolicy"}
 	requestKind = schema.GroupVersionKind{Group: "lifecycle.k8s.io", Version: "v1alpha1", Kind: "EvictionRequest"}
 	ownRequest  = schema.GroupVersionKind{Group: lifecycleGroup, Version: "v1alpha1", Kind: "EvictionRequest"}
+	crdKind     = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	bindingKind = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}
 )
 
@@ -43,7 +44,7 @@ func newObject(kind schema.GroupVersionKind, name string, fields map[string]stri
 func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) (remover, *[]string, *strings.Builder) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind} {
+	for _, kind := range []schema.GroupVersionKind{policyKind, requestKind, ownRequest, bindingKind, crdKind} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		list := kind
 		list.Kind += "List"
@@ -64,8 +65,9 @@ func removing(t *testing.T, faults interceptor.Funcs, objects ...client.Object) 
 	out := &strings.Builder{}
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
-		WithIndex(newObject(policyKind, "", nil), "metadata.name", byName).Build()
-	return remover{Cluster: Cluster{Client: store, Out: out, UndoPatience: 100 * time.Millisecond}}, deleted, out
+		WithIndex(newObject(policyKind, "", nil), "metadata.name", byName).
+		WithIndex(newObject(crdKind, "", nil), "metadata.name", byName).Build()
+	return remover{Cluster: Cluster{Client: store, Out: out, UndoPatience: 100 * time.Millisecond, RemovalPatience: 100 * time.Millisecond}}, deleted, out
 }
 
 func TestRequestsThatAreRemoved(t *testing.T) {
@@ -123,6 +125,31 @@ func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 		t.Errorf("finalizers: %s", diff)
 	}
 	if !strings.Contains(out.String(), "stays until backup.example.com/snapshot is taken off") {
+		t.Errorf("said:\n%s", out)
+	}
+}
+
+// The apiserver holds the definition and has forgotten it: only a change makes it look again.
+func TestADefinitionThatWasLostSightOf(t *testing.T) {
+	definition := newObject(crdKind, "evictions.lifecycle.usher.sh", nil)
+	definition.SetNamespace("")
+	definition.SetFinalizers([]string{"customresourcecleanup.apiextensions.k8s.io"})
+	r, _, out := removing(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		if err := c.Patch(ctx, o, p, options...); err != nil {
+			return err
+		}
+		o.SetFinalizers(nil)
+		return c.Update(ctx, o)
+	}}, definition)
+	if err := r.deleteAll(t.Context(), []*unstructured.Unstructured{definition}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.gone(ctx, definition); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "not gone after 100ms; the apiserver is told to look again") {
 		t.Errorf("said:\n%s", out)
 	}
 }

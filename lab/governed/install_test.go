@@ -235,7 +235,7 @@ func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
 	var out bytes.Buffer
 	objects, err := install.Objects(install.Options{})
 	must(t, err)
-	c := install.Cluster{Client: r.client, Out: &out, UndoPatience: time.Second}
+	c := install.Cluster{Client: r.client, Out: &out, UndoPatience: time.Second, RemovalPatience: 10 * time.Second}
 	must(t, c.Remove(t.Context(), objects, install.DefaultNamespace, false))
 	for _, part := range []string{"not undone: CleanOut of member PRMR-1", "label usher.sh/governed of 1 objects", "namespace/usher-system removed"} {
 		if !strings.Contains(out.String(), part) {
