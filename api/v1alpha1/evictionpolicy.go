@@ -13,6 +13,7 @@ import (
 // +kubebuilder:printcolumn:name="System",type=string,JSONPath=`.status.system.kind`
 // +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=`.status.members`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Asked",type=date,JSONPath=`.status.system.observed`
 // +kubebuilder:printcolumn:name="Says",type=string,JSONPath=`.status.system.summary`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type EvictionPolicy struct {

@@ -24,6 +24,7 @@ const (
 	ReasonMemberUnknown     = "MemberUnknown"
 	ReasonSystemUnreachable = "SystemUnreachable"
 	ReasonRuleFailed        = "RuleFailed"
+	ReasonFactMissing       = "FactMissing"
 	ReasonUndoing           = "Undoing"
 	ReasonLabelling         = "Labelling"
 )
@@ -106,6 +107,9 @@ func (f *facts) systemVerdict(members []member) verdict {
 	if text := failedRules(members); text != "" {
 		return stalled(ReasonRuleFailed, text)
 	}
+	if text := missingFacts(members); text != "" {
+		return reconciling(ReasonFactMissing, text)
+	}
 	return ready(ReasonGoverning, fmt.Sprintf("%s, and the system answers", count(len(members), "member")))
 }
 
@@ -127,6 +131,21 @@ func failedRules(members []member) string {
 		return ""
 	}
 	return "members stay where they are because rules of their role have no answer, and are to be corrected: " + enumerate(texts, "; ")
+}
+
+// missingFacts names what the system does not say of any member: it may say it later, and it may be misspelt in a rule. Of a
+// single member something may always be missing, such as one that is just joining.
+func missingFacts(members []member) string {
+	var texts []string
+	for _, m := range members {
+		missing := slices.IndexFunc(m.verdict.Blockers, func(b eviction.Blocker) bool { return b.Reason == eviction.FactMissing })
+		if missing < 0 {
+			return ""
+		}
+		texts = append(texts, m.pod.Name+": "+m.verdict.Blockers[missing].Message)
+	}
+	return "the system answers, but tells of no member all that the rules of its role ask for, so they stay where they are; " +
+		"either it will, or a rule asks by a wrong name: " + enumerate(texts, "; ")
 }
 
 func (f *facts) problemText() string {

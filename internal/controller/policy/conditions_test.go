@@ -135,7 +135,15 @@ func TestConditions(t *testing.T) {
 			reason: ReasonRuleFailed, says: "db-0: rule safe has no answer: it takes too long", more: v1alpha1.ConditionStalled,
 		},
 		{
-			name: "a fact is missing", pods: 1, change: func(f *facts) { delete(f.evidence.System, "safe") },
+			name: "a fact is missing of everybody", pods: 2, change: func(f *facts) { delete(f.evidence.System, "safe") },
+			reason: ReasonFactMissing, says: `db-0: rule safe asks for "system.safe"`, more: v1alpha1.ConditionReconciling,
+		},
+		{
+			name: "a fact is missing of one member", pods: 2, policy: func(p *v1alpha1.EvictionPolicy) {
+				p.Spec.System.HTTP.MemberFacts = []v1alpha1.Get{{Name: "empty", URL: "/empty"}}
+				p.Spec.Roles[0].Evict.Rules[0].Expression = "member.empty == true"
+			},
+			change: func(f *facts) { f.evidence.Members["db-0"]["empty"] = false },
 			reason: ReasonGoverning, isReady: true,
 		},
 		{
