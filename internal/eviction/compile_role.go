@@ -9,9 +9,7 @@ import (
 )
 
 func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
-	if declared.System != c.kind && c.kind != "" {
-		c.report(path+".system", "the role speaks of %s, the policy's system is %s", declared.System, c.kind)
-	}
+	before := len(c.problems)
 	if declared.Replace.By == "" {
 		c.report(path+".replace.by", "it must say who takes the member's place")
 	}
@@ -24,6 +22,10 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	}
 	c.together(path+".evict", compiled.evict, compiled.prepare)
 	c.together(path+".replace", compiled.replace, nil)
+	if declared.System != c.kind && c.kind != "" {
+		c.problems = c.problems[:before] // every fact that another system does not tell
+		c.report(path+".system", "the role speaks of %s, the policy's system is %s", declared.System, c.kind)
+	}
 	return compiled
 }
 

@@ -60,7 +60,7 @@ func TestCompileProblems(t *testing.T) {
 			want:  []Problem{{"spec.roles[0].evict.rules[1].name", `another rule has the name "drained"`}},
 		},
 		"a role of another system": {
-			given: own(func(r *v1alpha1.Role) { r.System = "arangodb" }),
+			given: own(func(r *v1alpha1.Role) { r.System, r.Evict.Rules[0].Expression = "arangodb", "member.followers" }),
 			want:  []Problem{{"spec.roles[0].system", "the role speaks of arangodb, the policy's system is etcd"}},
 		},
 		"no system": {
