@@ -155,7 +155,7 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 		defer cancel()
 	}
 	heard := hearing{out: o.Out, now: conn.clock.Now}
-	nobody := time.AfterFunc(takenUpWithin, heard.nothing)
+	nobody := time.AfterFunc(drain.TakenUpWithin, heard.nothing)
 	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
 	nobody.Stop()
 	if end.Gone {

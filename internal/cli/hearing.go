@@ -10,9 +10,6 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// takenUpWithin is how long a request may stand before its maker is told that nobody works on it.
-const takenUpWithin = 10 * time.Second
-
 // hearing prints what becomes of a request, each thing once. It may be told by several goroutines.
 type hearing struct {
 	out io.Writer

@@ -66,9 +66,8 @@ func (d *decider) ask(p *snapshot.Pod) []Blocker {
 	}}
 }
 
-// takenUpWithin is how long it may take until somebody works on a request. After that the
-// controller is probably not there.
-const takenUpWithin = 30 * time.Second
+// TakenUpWithin is how long a request may stand before its maker is told that nobody works on it.
+const TakenUpWithin = 10 * time.Second
 
 // responderSays returns the words of whoever works on the pod's eviction.
 func (d *decider) responderSays(p *snapshot.Pod) Blocker {
@@ -77,11 +76,11 @@ func (d *decider) responderSays(p *snapshot.Pod) Blocker {
 	switch {
 	case e == nil || e.Responder == "":
 		t := d.led.tries[tryKey{Ask, p.UID}]
-		if t != nil && d.Now.Sub(t.sent) > takenUpWithin {
+		if t != nil && d.Now.Sub(t.sent) > TakenUpWithin {
 			b.Message += ", and nobody takes it up"
 			b.WayOut = "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
 		} else if t != nil {
-			d.wake(t.sent.Add(takenUpWithin + time.Second))
+			d.wake(t.sent.Add(TakenUpWithin + time.Second))
 		}
 	case e.Message == "":
 		b.Since, b.Message = e.Since, "its eviction was asked for; "+e.Responder+" works on it"
