@@ -59,7 +59,7 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 	}, {
 		name:   "a fact that is not there",
 		policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Roles[0].Evict.Rules[1].Expression = "system.health.nowhere" },
-		reason: "Governing", refuse: "nowhere",
+		reason: "FactMissing", says: []string{`rule safe asks for "system.health.nowhere"`, "by a wrong name"}, refuse: "nowhere",
 	}, {
 		name: "a rule that takes too long", system: func(f *fakeSystem, _ *v1alpha1.System) { f.shards = 3000 },
 		policy: func(p *v1alpha1.EvictionPolicy) {

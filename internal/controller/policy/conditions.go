@@ -142,7 +142,9 @@ func missingFacts(members []member) string {
 		if missing < 0 {
 			return ""
 		}
-		texts = append(texts, m.pod.Name+": "+m.verdict.Blockers[missing].Message)
+		if text := m.verdict.Blockers[missing].Message; !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
 	}
 	return "the system answers, but tells of no member all that the rules of its role ask for, so they stay where they are; " +
 		"either it will, or a rule asks by a wrong name: " + enumerate(texts, "; ")

@@ -136,7 +136,7 @@ func TestConditions(t *testing.T) {
 		},
 		{
 			name: "a fact is missing of everybody", pods: 2, change: func(f *facts) { delete(f.evidence.System, "safe") },
-			reason: ReasonFactMissing, says: `db-0: rule safe asks for "system.safe"`, more: v1alpha1.ConditionReconciling,
+			reason: ReasonFactMissing, says: `by a wrong name: rule safe asks for "system.safe", which the system did not say; it waits until it does`, more: v1alpha1.ConditionReconciling,
 		},
 		{
 			name: "a fact is missing of one member", pods: 2, policy: func(p *v1alpha1.EvictionPolicy) {
