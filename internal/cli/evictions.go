@@ -71,19 +71,21 @@ func (o *EvictionsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests, err := conn.evictions.Requests(o.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return notServed(observe.Explained("reading eviction requests", err))
-	}
+	// Evictions first: who asked for one of them is seen then, unless he has withdrawn.
 	evictions, err := conn.evictions.Evictions(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return notServed(observe.Explained("reading evictions", err))
+	}
+	requests, err := conn.evictions.Requests(o.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return notServed(observe.Explained("reading eviction requests", err))
 	}
 	page := show.Evictions{Wanted: wanted(requests, evictions), Now: conn.clock.Now()}
 	return newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines)
 }
 
-// wanted joins what is asked for with what becomes of it, by pod.
+// wanted joins what is asked for with what becomes of it, by pod. An eviction that nobody asks for any more is just being
+// ended.
 func wanted(requests *api.EvictionRequestList, evictions *api.EvictionList) []show.Wanted {
 	found := map[types.UID]*show.Wanted{}
 	for i := range evictions.Items {
@@ -104,6 +106,9 @@ func wanted(requests *api.EvictionRequestList, evictions *api.EvictionList) []sh
 	}
 	var all []show.Wanted
 	for _, w := range found {
+		if len(w.By) == 0 {
+			continue
+		}
 		slices.Sort(w.By)
 		all = append(all, *w)
 	}
