@@ -262,8 +262,26 @@ func counted(view snapshot.View, t *try) bool {
 	if t.done.IsZero() || b.ResourceVersion == t.budget.version {
 		return false
 	}
+	if view.Now.After(t.done.Add(disruptedFor)) {
+		return true
+	}
 	p := view.Cluster.Pod(t.action.Pod.UID)
-	return p == nil || p.Terminating() || spared(view, t) || view.Now.After(t.done.Add(disruptedFor))
+	return (p == nil || p.Terminating() || spared(view, t)) && !behind(view.Cluster, b, t)
+}
+
+// behind reports whether the budget's status counts pods that are seen gone. A scaling down, unlike an eviction, writes
+// nothing to it: what is newer there may be about another pod that went a moment before.
+func behind(c *snapshot.Cluster, b *snapshot.Budget, t *try) bool {
+	if t.action.Workload == nil {
+		return false
+	}
+	healthy := int32(0)
+	for _, p := range c.PodsIn(b.Namespace) {
+		if p.Ready && !p.Terminating() && !p.Finished() && b.Matches(p) {
+			healthy++
+		}
+	}
+	return b.Current > healthy
 }
 
 // spared reports whether a scaling down was carried out and removed other pods than

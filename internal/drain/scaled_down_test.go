@@ -21,3 +21,17 @@ func TestScalingDownUsesTheBudget(t *testing.T) {
 	s.then(time.Second, deployment("web", 3, at("3")), pod("web-c", on("b"), of("web")), budget("web", 3, 2, 3, minAvailable("2"), budgetVersion("2")))
 	s.expect("evict web-a2")
 }
+
+// A status that is newer may be about another pod that went just before, and count what the scaling down has removed.
+func TestANewerStatusMayBeOlderThanTheScalingDown(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"),
+		deployment("web", 3, surgedBy("killed", 2, start.Add(-time.Hour))), pods("web", "a", 2), pod("web-b", on("b"), of("web")),
+		budget("web", 3, 2, 4, minAvailable("2")))
+	s.expect("scale web to 2, no record")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 2, at("2")), gone("web-a1"), budget("web", 3, 2, 3, minAvailable("2"), budgetVersion("2")))
+	s.expect()
+	s.holds("web-a2: BudgetExhausted")
+	s.then(time.Second, deployment("web", 3, at("3")), pod("web-c", on("b"), of("web")), budget("web", 3, 2, 3, minAvailable("2"), budgetVersion("3")))
+	s.expect("evict web-a2")
+}
