@@ -10,11 +10,7 @@ import (
 // A scaling down asks no budget, but what it removes is missing under the budget: no
 // eviction goes on top of it while the budget's status does not show it.
 func TestScalingDownUsesTheBudget(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), node("b"),
-		deployment("web", 3, surgedBy("killed", 2, start.Add(-time.Hour))), pods("web", "a", 2), pod("web-b", on("b"), of("web")),
-		budget("web", 3, 2, 3, minAvailable("2")))
-	s.expect("scale web to 2, no record")
-	s.answer(drain.Accepted)
+	s := scaledDown(t, 3)
 	s.then(time.Second, deployment("web", 2, at("2")), gone("web-a1"))
 	s.expect()
 	s.holds("web-a2: BudgetExhausted")
@@ -24,14 +20,22 @@ func TestScalingDownUsesTheBudget(t *testing.T) {
 
 // A status that is newer may be about another pod that went just before, and count what the scaling down has removed.
 func TestANewerStatusMayBeOlderThanTheScalingDown(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), node("b"),
-		deployment("web", 3, surgedBy("killed", 2, start.Add(-time.Hour))), pods("web", "a", 2), pod("web-b", on("b"), of("web")),
-		budget("web", 3, 2, 4, minAvailable("2")))
-	s.expect("scale web to 2, no record")
-	s.answer(drain.Accepted)
+	s := scaledDown(t, 4)
 	s.then(time.Second, deployment("web", 2, at("2")), gone("web-a1"), budget("web", 3, 2, 3, minAvailable("2"), budgetVersion("2")))
 	s.expect()
 	s.holds("web-a2: BudgetExhausted")
 	s.then(time.Second, deployment("web", 3, at("3")), pod("web-c", on("b"), of("web")), budget("web", 3, 2, 3, minAvailable("2"), budgetVersion("3")))
 	s.expect("evict web-a2")
+}
+
+// scaledDown is a drain that has just ended the surge of another one: of three pods, two of them on the node, one is to go.
+// The budget needs two healthy pods and expects as many as given.
+func scaledDown(t *testing.T, expected int32) *story {
+	t.Helper()
+	s := tell(t, ask("a"), node("a", ours), node("b"),
+		deployment("web", 3, surgedBy("killed", 2, start.Add(-time.Hour))), pods("web", "a", 2), pod("web-b", on("b"), of("web")),
+		budget("web", 3, 2, expected, minAvailable("2")))
+	s.expect("scale web to 2, no record")
+	s.answer(drain.Accepted)
+	return s
 }

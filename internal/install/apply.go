@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/observe"
 )
 
 // fieldManager owns what is applied, and nothing that others set on it, such as the authorities of the webhooks.
@@ -33,7 +35,7 @@ func LifecycleServed(d discovery.DiscoveryInterface) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking for the eviction request API: %w", err)
+		return false, observe.Explained("asking for the eviction request API", err)
 	}
 	return true, nil
 }

@@ -43,7 +43,7 @@ func (r remover) touch(ctx context.Context, object *unstructured.Unstructured) e
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, lookAgain, time.Now().UTC().Format(time.RFC3339Nano))
 	err := r.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing %s: %w", Ref(object), err)
+		return fmt.Errorf("telling the apiserver to look again at %s: %w", Ref(object), err)
 	}
 	return nil
 }

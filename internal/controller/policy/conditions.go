@@ -118,7 +118,7 @@ func failedRules(members []member) string {
 	var texts []string
 	for _, m := range members {
 		blockers := m.verdict.Blockers
-		if slices.ContainsFunc(blockers, func(b eviction.Blocker) bool { return b.Reason == eviction.FactMissing }) {
+		if missingFact(blockers) != nil {
 			continue
 		}
 		for i := range blockers {
@@ -138,16 +138,25 @@ func failedRules(members []member) string {
 func missingFacts(members []member) string {
 	var texts []string
 	for _, m := range members {
-		missing := slices.IndexFunc(m.verdict.Blockers, func(b eviction.Blocker) bool { return b.Reason == eviction.FactMissing })
-		if missing < 0 {
+		missing := missingFact(m.verdict.Blockers)
+		if missing == nil {
 			return ""
 		}
-		if text := m.verdict.Blockers[missing].Message; !slices.Contains(texts, text) {
-			texts = append(texts, text)
+		if !slices.Contains(texts, missing.Message) {
+			texts = append(texts, missing.Message)
 		}
 	}
 	return "the system answers, but tells of no member all that the rules of its role ask for, so they stay where they are; " +
 		"either it will, or a rule asks by a wrong name: " + enumerate(texts, "; ")
+}
+
+// missingFact is the first blocker that says so, nil if none does.
+func missingFact(blockers []eviction.Blocker) *eviction.Blocker {
+	at := slices.IndexFunc(blockers, func(b eviction.Blocker) bool { return b.Reason == eviction.FactMissing })
+	if at < 0 {
+		return nil
+	}
+	return &blockers[at]
 }
 
 func (f *facts) problemText() string {
