@@ -3,6 +3,8 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,26 +26,36 @@ func isDefinition(o *unstructured.Unstructured) bool {
 func (r remover) gone(ctx context.Context, definition *unstructured.Unstructured) error {
 	for {
 		patient, cancel := context.WithTimeout(ctx, r.RemovalPatience)
-		err := r.wait(patient, definition, func(now *unstructured.Unstructured) (bool, string) {
-			return now == nil, "waiting until its objects are gone"
-		})
+		err := r.wait(patient, definition, isGone)
 		lost := patient.Err() != nil
 		cancel()
 		if err == nil || !lost || ctx.Err() != nil {
 			return err
 		}
-		fmt.Fprintf(r.Out, "%s: not gone after %s; the apiserver is told to look again\n", Ref(definition), r.RemovalPatience)
-		if err := r.touch(ctx, definition); err != nil {
-			return err
-		}
+		r.touch(ctx, definition)
 	}
 }
 
-func (r remover) touch(ctx context.Context, object *unstructured.Unstructured) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, lookAgain, time.Now().UTC().Format(time.RFC3339Nano))
-	err := r.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("telling the apiserver to look again at %s: %w", Ref(object), err)
+// cleanup is by what the apiserver holds a definition until the objects of its kind are gone.
+const cleanup = "customresourcecleanup.apiextensions.k8s.io"
+
+func isGone(now *unstructured.Unstructured) (ok bool, still string) {
+	if now == nil {
+		return true, ""
 	}
-	return nil
+	if held := now.GetFinalizers(); len(held) > 0 && !slices.Contains(held, cleanup) {
+		return false, "waiting until " + strings.Join(held, ", ") + " is taken off by whom it belongs to"
+	}
+	return false, "waiting until its objects are gone"
+}
+
+// touch changes the definition. Who may not is not kept from waiting.
+func (r remover) touch(ctx context.Context, definition *unstructured.Unstructured) {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, lookAgain, time.Now().UTC().Format(time.RFC3339Nano))
+	err := r.Client.Patch(ctx, definition.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	words := "the apiserver is told to look again"
+	if client.IgnoreNotFound(err) != nil {
+		words = fmt.Sprintf("the apiserver could not be told to look again, and does so by itself after some minutes: %s", err)
+	}
+	fmt.Fprintf(r.Out, "%s: not gone after %s; %s\n", Ref(definition), r.RemovalPatience, words)
 }

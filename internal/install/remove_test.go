@@ -133,7 +133,7 @@ func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 func TestADefinitionThatWasLostSightOf(t *testing.T) {
 	definition := newObject(crdKind, "evictions.lifecycle.usher.sh", nil)
 	definition.SetNamespace("")
-	definition.SetFinalizers([]string{"customresourcecleanup.apiextensions.k8s.io"})
+	definition.SetFinalizers([]string{cleanup})
 	r, _, out := removing(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
 		if err := c.Patch(ctx, o, p, options...); err != nil {
 			return err
@@ -151,5 +151,21 @@ func TestADefinitionThatWasLostSightOf(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "not gone after 100ms; the apiserver is told to look again") {
 		t.Errorf("said:\n%s", out)
+	}
+}
+
+func TestWhatHoldsADefinition(t *testing.T) {
+	for held, want := range map[string]string{
+		cleanup:                "waiting until its objects are gone",
+		"backup.example.com/x": "waiting until backup.example.com/x is taken off by whom it belongs to",
+	} {
+		definition := newObject(crdKind, "evictions.lifecycle.usher.sh", nil)
+		definition.SetFinalizers([]string{held})
+		if ok, still := isGone(definition); ok || still != want {
+			t.Errorf("held by %s: %t, %q", held, ok, still)
+		}
+	}
+	if ok, _ := isGone(nil); !ok {
+		t.Error("what is not there is not gone")
 	}
 }
