@@ -3,7 +3,7 @@ package realetcd
 import (
 	"context"
 	"fmt"
-	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 
 	"usher.sh/usher/lab/testlab"
 )
@@ -24,23 +25,29 @@ const (
 	name       = "etcd"
 	clientPort = 2379
 	peerPort   = 2380
+	config     = "etcd.yaml"
 )
 
 // etcd is a cluster of three members in a StatefulSet. Each has an address of its own that stays, that of a Service, and
-// a volume that is there on whatever node its pod is.
+// a volume that is there on whatever node its pod is. What it is told is in a file of that volume: addresses are the
+// apiserver's to give, and all pods of a StatefulSet have the same arguments.
 type etcd struct {
 	lab       *testlab.Lab
 	namespace string
-	addresses [size]netip.Addr
+	addresses [size]string
 }
 
-// startEtcd returns when all members are ready. nth tells the clusters of one lab apart.
-func startEtcd(t *testing.T, l *testlab.Lab, nth int, spread corev1.Affinity) *etcd {
+// startEtcd returns when all members are ready.
+func startEtcd(t *testing.T, l *testlab.Lab, spread corev1.Affinity) *etcd {
 	t.Helper()
-	e := &etcd{lab: l, namespace: l.Namespace(t), addresses: addresses(l.Cluster().Services(), nth)}
+	e := &etcd{lab: l, namespace: l.Namespace(t)}
 	for i := range size {
-		e.makeService(t, i)
-		e.makeVolume(t, i)
+		e.addresses[i] = e.makeService(t, i)
+	}
+	for i := range size {
+		folder := filepath.Join(t.TempDir(), member(i))
+		e.makeVolume(t, i, folder)
+		e.configure(t, i, folder)
 	}
 	l.StatefulSet(t, e.namespace, name, size, func(s *appsv1.StatefulSet) {
 		s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
@@ -50,18 +57,6 @@ func startEtcd(t *testing.T, l *testlab.Lab, nth int, spread corev1.Affinity) *e
 	})
 	l.WaitReady(t, e.namespace, testlab.Labels(name), size)
 	return e
-}
-
-// addresses end in 0, 1 and 2, so that a member's is that of the first with the last digit replaced by its index: a pod
-// knows its index, and nothing in the image can count.
-func addresses(services netip.Prefix, nth int) (found [size]netip.Addr) {
-	first := services.Addr().As4()
-	first[3] = (first[3]/10 + byte(3+nth)) * 10
-	for i := range found {
-		found[i] = netip.AddrFrom4(first)
-		first[3]++
-	}
-	return found
 }
 
 func (e *etcd) url(i, port int) string { return fmt.Sprintf("http://%s:%d", e.addresses[i], port) }
@@ -76,13 +71,12 @@ func (e *etcd) endpoints() []string {
 
 func member(i int) string { return fmt.Sprintf("%s-%d", name, i) }
 
-func (e *etcd) makeService(t *testing.T, i int) {
+func (e *etcd) makeService(t *testing.T, i int) string {
 	t.Helper()
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: member(i)},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: e.addresses[i].String(),
-			Selector:  map[string]string{appsv1.StatefulSetPodNameLabel: member(i)},
+			Selector: map[string]string{appsv1.StatefulSetPodNameLabel: member(i)},
 			Ports: []corev1.ServicePort{
 				{Name: "client", Port: clientPort, TargetPort: intstr.FromInt32(clientPort)},
 				{Name: "peer", Port: peerPort, TargetPort: intstr.FromInt32(peerPort)},
@@ -91,13 +85,15 @@ func (e *etcd) makeService(t *testing.T, i int) {
 			PublishNotReadyAddresses: true,
 		},
 	}
-	if _, err := e.lab.Client().CoreV1().Services(e.namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+	service, err := e.lab.Client().CoreV1().Services(e.namespace).Create(t.Context(), service, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	return service.Spec.ClusterIP
 }
 
 // makeVolume makes a folder of the machine a volume for the member, on all nodes: they are all on this machine.
-func (e *etcd) makeVolume(t *testing.T, i int) {
+func (e *etcd) makeVolume(t *testing.T, i int, folder string) {
 	t.Helper()
 	create := corev1.HostPathDirectoryOrCreate
 	claim := "data-" + member(i)
@@ -109,7 +105,7 @@ func (e *etcd) makeVolume(t *testing.T, i int) {
 			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: e.namespace, Name: claim},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: filepath.Join(t.TempDir(), claim), Type: &create},
+				HostPath: &corev1.HostPathVolumeSource{Path: folder, Type: &create},
 			},
 		},
 	}
@@ -124,27 +120,42 @@ func (e *etcd) makeVolume(t *testing.T, i int) {
 	})
 }
 
+// configure writes what etcd's --config-file reads.
+func (e *etcd) configure(t *testing.T, i int, folder string) {
+	t.Helper()
+	var peers []string
+	for j := range size {
+		peers = append(peers, member(j)+"="+e.url(j, peerPort))
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"name":                        member(i),
+		"data-dir":                    "/data/etcd",
+		"log-outputs":                 []string{"/data/etcd.log"},
+		"listen-client-urls":          fmt.Sprintf("http://0.0.0.0:%d", clientPort),
+		"advertise-client-urls":       e.url(i, clientPort),
+		"listen-peer-urls":            fmt.Sprintf("http://0.0.0.0:%d", peerPort),
+		"initial-advertise-peer-urls": e.url(i, peerPort),
+		"initial-cluster":             strings.Join(peers, ","),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, config), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (e *etcd) pod(t *testing.T) corev1.PodSpec {
 	t.Helper()
 	spec := testlab.RealPod(t)
 	links := false
 	spec.EnableServiceLinks = &links // etcd reads every variable that begins with ETCD_
-	own := strings.TrimSuffix(e.addresses[0].String(), "0") + "$(INDEX)"
-	var peers []string
-	for i := range size {
-		peers = append(peers, member(i)+"="+e.url(i, peerPort))
-	}
 	c := &spec.Containers[0]
 	c.Name = name
-	c.Env = []corev1.EnvVar{field("NAME", "metadata.name"), field("INDEX", "metadata.labels['"+appsv1.PodIndexLabel+"']")}
-	c.Command = []string{
-		"/etcd", "--name=$(NAME)", "--data-dir=/data/etcd", "--log-outputs=/data/etcd.log",
-		fmt.Sprintf("--listen-client-urls=http://0.0.0.0:%d", clientPort),
-		fmt.Sprintf("--advertise-client-urls=http://%s:%d", own, clientPort),
-		fmt.Sprintf("--listen-peer-urls=http://0.0.0.0:%d", peerPort),
-		fmt.Sprintf("--initial-advertise-peer-urls=http://%s:%d", own, peerPort),
-		"--initial-cluster=" + strings.Join(peers, ","),
-	}
+	c.Command = []string{"/etcd", "--config-file=/data/" + config}
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	c.ReadinessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Port = "/readyz", intstr.FromInt32(clientPort)
 	c.ReadinessProbe.TimeoutSeconds = 2
@@ -156,10 +167,6 @@ func (e *etcd) makeBudget(t *testing.T) {
 	t.Helper()
 	e.lab.MaxUnavailable(t, e.namespace, name, "1")
 	e.lab.WaitBudget(t, e.namespace, name, size)
-}
-
-func field(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
 
 // apart keeps two members off one node: required leaves a drained member without a place until its node is back.

@@ -25,25 +25,25 @@ func TestRealEtcd(t *testing.T) {
 	archive, program := l.UsherImage(t)
 	nodes := startNodes(t, l, archive)
 	var with, without, budgetWith, budgetWithout figures
-	t.Run("kubectl alone", func(t *testing.T) { without = alone(t, startEtcd(t, l, 0, apart(true)), nodes, "without") })
+	t.Run("kubectl alone", func(t *testing.T) { without = alone(t, startEtcd(t, l, apart(true)), nodes, "without") })
 	if *budget {
 		t.Run("kubectl alone, with a budget", func(t *testing.T) {
-			e := startEtcd(t, l, 1, apart(true))
+			e := startEtcd(t, l, apart(true))
 			e.makeBudget(t)
 			budgetWithout = alone(t, e, nodes, "without, budget")
 		})
 	}
 	u := install(t, l, program)
-	t.Run("kubectl and usher", func(t *testing.T) { with = guarded(t, startEtcd(t, l, 2, apart(true)), nodes, "usher") })
+	t.Run("kubectl and usher", func(t *testing.T) { with = guarded(t, startEtcd(t, l, apart(true)), nodes, "usher") })
 	if *budget {
 		t.Run("kubectl and usher, with a budget", func(t *testing.T) {
-			e := startEtcd(t, l, 3, apart(true))
+			e := startEtcd(t, l, apart(true))
 			e.makeBudget(t)
 			budgetWith = guarded(t, e, nodes, "usher, budget")
 		})
 	}
 	// Here members may share a node, so that they move at once and a drain meets two of them.
-	e := startEtcd(t, l, 4, apart(false))
+	e := startEtcd(t, l, apart(false))
 	e.govern(t)
 	t.Run("evictions are answered by pods", func(t *testing.T) { testAnswers(t, e) })
 	t.Run("usher drain", func(t *testing.T) { ownDrain(t, u, e, nodes) })

@@ -1,28 +1,9 @@
 package realetcd
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 )
-
-func TestAddressesEndInTheIndex(t *testing.T) {
-	for _, test := range []struct {
-		services, first string
-		nth             int
-	}{
-		{"10.96.0.0/25", "10.96.0.30", 0},
-		{"10.96.0.0/25", "10.96.0.80", 5},
-		{"10.96.0.128/25", "10.96.0.150", 0},
-		{"10.96.0.128/25", "10.96.0.200", 5},
-	} {
-		services := netip.MustParsePrefix(test.services)
-		got := addresses(services, test.nth)
-		if got[0].String() != test.first || got[1] != got[0].Next() || got[2] != got[1].Next() || !services.Contains(got[2]) {
-			t.Errorf("addresses of cluster %d in %s: got %v, want three from %s", test.nth, services, got, test.first)
-		}
-	}
-}
 
 func TestWhoLeads(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
