@@ -77,8 +77,8 @@ bench-pressure: ## bring real nodes into trouble, with the kubelet alone and wit
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)
 
-properties: ## check the safety properties on CHECKS (20000) random clusters
-	hack/properties $(or $(CHECKS),20000)
+properties: ## check the safety properties on CHECKS (20000) random clusters, new ones each time or those of SEED
+	hack/properties $(or $(CHECKS),20000) $(SEED)
 
 sim: ## play HISTORIES (10000) random histories of governed evictions, or show the one of SEED
 	hack/sim $(or $(HISTORIES),10000) $(SEED)
