@@ -47,7 +47,7 @@ func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericioopti
 		Use:   "agent",
 		Short: "Look after the node that it runs on when that runs short",
 		Long:  agentLong,
-		Args:  cobra.NoArgs,
+		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Complete(); err != nil {
 				return err

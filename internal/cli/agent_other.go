@@ -14,7 +14,7 @@ func newAgentCommand(*genericclioptions.ConfigFlags, genericiooptions.IOStreams)
 	return &cobra.Command{
 		Use:   "agent",
 		Short: "Look after the node that it runs on when that runs short (on Linux only)",
-		Args:  cobra.NoArgs,
+		Args:  noNames,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("usher agent reads Linux's own files and runs on Linux only; usher install --agent puts it on the nodes")
 		},

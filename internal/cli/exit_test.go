@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
 	"usher.sh/usher/internal/drain"
 )
 
@@ -59,6 +61,17 @@ func TestServerDryRunExitsWithTheWorst(t *testing.T) {
 		}
 		if code != tt.want {
 			t.Errorf("%v exits with %d, want %d", tt.answers, code, tt.want)
+		}
+	}
+}
+
+func TestANameTooMany(t *testing.T) {
+	streams, _, _, errOut := genericiooptions.NewTestIOStreams()
+	for _, command := range []string{"install", "uninstall", "manager", "agent", "version"} {
+		errOut.Reset()
+		want := "error: usher " + command + " takes no names, and was given \"now\" (usher " + command + " --help lists the flags)\n"
+		if code := Main([]string{"usher", command, "now"}, streams); code != 1 || errOut.String() != want {
+			t.Errorf("got exit code %d and %q, want 1 and %q", code, errOut.String(), want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 		Use:   "install",
 		Short: "Install the manager into the cluster, or upgrade it",
 		Long:  installLong,
-		Args:  cobra.NoArgs,
+		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
 				return err

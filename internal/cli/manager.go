@@ -35,7 +35,7 @@ func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericioo
 		Use:   "manager",
 		Short: "Run the manager that usher install installs",
 		Long:  managerLong,
-		Args:  cobra.NoArgs,
+		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Complete(); err != nil {
 				return err

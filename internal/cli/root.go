@@ -77,3 +77,11 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	)
 	return root
 }
+
+// noNames is cobra.NoArgs in words that name a way out.
+func noNames(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s takes no names, and was given %q (%[1]s --help lists the flags)", cmd.CommandPath(), args[0])
+}

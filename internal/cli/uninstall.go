@@ -39,7 +39,7 @@ func newUninstallCommand(config *genericclioptions.ConfigFlags, streams generici
 		Use:   "uninstall",
 		Short: "Remove the manager, all policies and all traces from the cluster",
 		Long:  uninstallLong,
-		Args:  cobra.NoArgs,
+		Args:  noNames,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context()) },
 	}
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Say what would be removed, and remove nothing.")

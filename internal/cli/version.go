@@ -36,7 +36,7 @@ func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
-		Args:  cobra.NoArgs,
+		Args:  noNames,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(streams.Out, "usher %s\n", Version())
 			return err
