@@ -66,6 +66,11 @@ func (r remover) untaint(ctx context.Context, node *unstructured.Unstructured) e
 		options = append(options, client.DryRunAll)
 	}
 	err = r.Client.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
+	if apierrors.IsConflict(err) { // somebody changed the node meanwhile
+		if err = r.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err == nil {
+			return r.untaint(ctx, node)
+		}
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the agent's taints of %s: %w", Ref(node), err)
 	}

@@ -1,14 +1,23 @@
 package install
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestAgentsOnlyWhereTheyAreWanted(t *testing.T) {
@@ -98,5 +107,34 @@ func TestOnEveryNode(t *testing.T) {
 		if ok, says := onEveryNode(tt.now); ok != tt.ok || says != tt.says {
 			t.Errorf("got %t, %q; want %t, %q", ok, says, tt.ok, tt.says)
 		}
+	}
+}
+
+func TestTaintsGoThoughTheNodeChanges(t *testing.T) {
+	node := newObject(schema.GroupVersionKind{Version: "v1", Kind: "Node"}, "worker-1", nil)
+	node.SetNamespace("")
+	taints := []any{map[string]any{"key": "usher.sh/memory-pressure"}, map[string]any{"key": "dedicated"}}
+	if err := unstructured.SetNestedSlice(node.Object, taints, "spec", "taints"); err != nil {
+		t.Fatal(err)
+	}
+	patches := 0
+	store := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(node).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if patches++; patches == 1 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, o.GetName(), errors.New("the kubelet was here"))
+			}
+			return c.Patch(ctx, o, p, options...)
+		},
+	}).Build()
+	var out strings.Builder
+	if err := (remover{Cluster: Cluster{Client: store, Out: &out}}).untaint(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	left, _, _ := unstructured.NestedSlice(node.Object, "spec", "taints")
+	if diff := cmp.Diff([]any{map[string]any{"key": "dedicated"}}, left); diff != "" || strings.Count(out.String(), "removed") != 1 {
+		t.Errorf("said %q, and left\n%s", out.String(), diff)
 	}
 }

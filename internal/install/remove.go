@@ -68,7 +68,7 @@ func (r remover) deleteAll(ctx context.Context, objects []*unstructured.Unstruct
 
 // delete reports whether there was something to delete.
 func (r remover) delete(ctx context.Context, object *unstructured.Unstructured) (found bool, err error) {
-	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}
+	options := []client.DeleteOption{propagation(object)}
 	if r.dryRun {
 		options = append(options, client.DryRunAll)
 	}
@@ -81,6 +81,15 @@ func (r remover) delete(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	r.say(Ref(object))
 	return true, nil
+}
+
+// propagation lets what runs pods stay until they have ended, which can be waited for. All else is gone at once, and not
+// when the garbage collector has looked for what depends on it.
+func propagation(object *unstructured.Unstructured) client.PropagationPolicy {
+	if runs(object) {
+		return client.PropagationPolicy(metav1.DeletePropagationForeground)
+	}
+	return client.PropagationPolicy(metav1.DeletePropagationBackground)
 }
 
 func (r remover) say(what string) {

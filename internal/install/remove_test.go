@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -167,5 +168,16 @@ func TestWhatHoldsADefinition(t *testing.T) {
 	}
 	if ok, _ := isGone(nil); !ok {
 		t.Error("what is not there is not gone")
+	}
+}
+
+func TestOnlyWhatRunsPodsGoesAfterThem(t *testing.T) {
+	for kind, want := range map[string]metav1.DeletionPropagation{
+		"Deployment": metav1.DeletePropagationForeground, "DaemonSet": metav1.DeletePropagationForeground,
+		"ClusterRole": metav1.DeletePropagationBackground, "CustomResourceDefinition": metav1.DeletePropagationBackground,
+	} {
+		if got := propagation(newObject(schema.GroupVersionKind{Version: "v1", Kind: kind}, "usher", nil)); got != client.PropagationPolicy(want) {
+			t.Errorf("%s: got %s, want %s", kind, got, want)
+		}
 	}
 }
