@@ -27,10 +27,14 @@ func fit(s string, width int) string {
 	return ansi.Truncate(s, width, "…")
 }
 
-// pad cuts or fills a text to exactly width cells.
+// pad cuts or fills a text to exactly width cells. A last letter that joins what follows takes the first space in, so one
+// more may be missing.
 func pad(s string, width int) string {
 	s = fit(s, width)
-	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+	for range 2 {
+		s += strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+	}
+	return s
 }
 
 // wrap breaks a text into lines of at most width cells, between words only: a name

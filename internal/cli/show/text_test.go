@@ -34,6 +34,13 @@ func TestPadIsExact(t *testing.T) {
 	})
 }
 
+// TestPadAfterALetterThatJoins: this one shares its cell with the letter after it, or with a space.
+func TestPadAfterALetterThatJoins(t *testing.T) {
+	if got := ansi.StringWidth(pad("a\u0d4e", 5)); got != 5 {
+		t.Errorf("%d cells wide, want 5", got)
+	}
+}
+
 func TestSpan(t *testing.T) {
 	tests := []struct {
 		in   time.Duration
