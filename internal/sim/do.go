@@ -11,6 +11,7 @@ import (
 // Do carries an action out as the API server does and answers it. What follows
 // from it happens in Advance.
 func (s *Sim) Do(a drain.Action) drain.Answer {
+	s.judge.heard(a)
 	switch f := s.cfg.Faults; {
 	case s.chance(f.Outages):
 		return drain.Answer{Code: drain.Unavailable, Message: "connection refused"}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
@@ -18,13 +19,14 @@ type judge struct {
 	req       drain.Request
 	targets   map[string]bool
 	found     []string
-	passed    bool      // budgets were passed with permission: their status may be behind
-	disturbed bool      // somebody else changed the cluster
-	until     time.Time // and what follows from it may last so long
+	passed    bool               // budgets were passed with permission: their status may be behind
+	disturbed bool               // somebody else changed the cluster
+	until     time.Time          // and what follows from it may last so long
+	givenUp   map[types.UID]bool // Deployments whose surge the drain has given up
 }
 
 func newJudge(req drain.Request) *judge {
-	j := &judge{req: req, targets: map[string]bool{}}
+	j := &judge{req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{}}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
 	}
@@ -88,6 +90,13 @@ func (j *judge) meddled(s *Sim) {
 }
 
 func (j *judge) excused(s *Sim) bool { return j.disturbed && !s.now.After(j.until) }
+
+// heard notes what a drain lets go of by an action, whether that is carried out or not.
+func (j *judge) heard(a drain.Action) {
+	if j != nil && a.GiveUp != "" && a.Workload != nil {
+		j.givenUp[a.Workload.UID] = true
+	}
+}
 
 // asked judges an action before it is carried out.
 func (j *judge) asked(s *Sim, a drain.Action) {
@@ -209,7 +218,8 @@ func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool)
 }
 
 // surgeHolds checks that a workload which the drain has scaled up keeps as many
-// ready pods as its owner asked for.
+// ready pods as its owner asked for. A surge that is given up, because somebody else has
+// scaled, is over once its record is off the Deployment; that on the autoscaler may go last.
 func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
 	w := s.truth.Workload(p.Owner.UID)
 	if w == nil {
@@ -220,7 +230,7 @@ func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
 		return
 	}
 	record := d.Surge
-	if scaler := s.truth.AutoscalerOf(d); record == nil && scaler != nil {
+	if scaler := s.truth.AutoscalerOf(d); record == nil && scaler != nil && !j.givenUp[d.UID] {
 		record = scaler.Surge
 	}
 	if record == nil || record.ID != j.req.Self.ID {

@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,6 +38,7 @@ var (
 // waiting is a call at the gate.
 type waiting struct {
 	label   string
+	of      string   // whose it is, where others may say the same
 	replica *replica // nil: not one of Usher's
 	manner  manner
 	resume  chan fate
@@ -44,7 +46,11 @@ type waiting struct {
 
 // pass waits at the gate until the scheduler opens it.
 func (w *world) pass(ctx context.Context, r *replica, label string, m manner) fate {
-	call := &waiting{label: label, replica: r, manner: m, resume: make(chan fate, 1)}
+	return w.wait(ctx, &waiting{label: label, replica: r, manner: m})
+}
+
+func (w *world) wait(ctx context.Context, call *waiting) fate {
+	call.resume = make(chan fate, 1)
 	if !w.enter(call) {
 		return killed
 	}
@@ -77,7 +83,9 @@ func (w *world) leave(call *waiting) {
 func (w *world) waiters() []*waiting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	slices.SortStableFunc(w.gate, func(a, b *waiting) int { return strings.Compare(a.label, b.label) })
+	slices.SortStableFunc(w.gate, func(a, b *waiting) int {
+		return cmp.Or(strings.Compare(a.label, b.label), strings.Compare(a.of, b.of))
+	})
 	return slices.Clone(w.gate)
 }
 

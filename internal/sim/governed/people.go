@@ -60,7 +60,9 @@ func (p *person) some() string {
 func (p *person) try(make func() *removal, tries int) {
 	for range tries {
 		ctx, cancel := context.WithTimeout(p.world.ctx, 34*time.Second)
-		err := p.world.remove(ctx, make())
+		r := make()
+		r.of = p.name
+		err := p.world.remove(ctx, r)
 		cancel()
 		if err == nil || !p.rest(1, 8) {
 			return

@@ -27,6 +27,7 @@ type removal struct {
 	ask    string
 	grace  *int64
 
+	of     string // whose it is: several people may be one user
 	began  time.Time
 	judged types.UID // the pod that admission was asked about
 	excuse string    // why the truth does not matter; "": it does
@@ -52,7 +53,7 @@ func (r *removal) String() string {
 
 // remove sends a removal, waits for the answer and gives up when ctx ends.
 func (w *world) remove(ctx context.Context, r *removal) error {
-	f := w.pass(ctx, replicaOf(ctx), taskOf(ctx)+r.String(), plain)
+	f := w.wait(ctx, &waiting{label: taskOf(ctx) + r.String(), of: r.of, replica: replicaOf(ctx)})
 	if f == lost || f == killed {
 		return errLost
 	}
@@ -86,13 +87,13 @@ func (w *world) serve(r *removal) error {
 		r.excuse = "admission is not asked"
 	} else {
 		err := w.admit(ctx, r, before)
-		w.pass(w.ctx, nil, "(apiserver hears about) "+r.String(), plain) // one of those that hear at once is the first
+		w.wait(w.ctx, &waiting{label: "(apiserver hears about) " + r.String(), of: r.of}) // one of those that hear at once is the first
 		if err != nil {
 			w.note("apiserver: %s: %s", r, short(err.Error()))
 			return err
 		}
 	}
-	if w.pass(ctx, nil, "apiserver carries out: "+r.String(), plain) != arrives && ctx.Err() != nil {
+	if w.wait(ctx, &waiting{label: "apiserver carries out: " + r.String(), of: r.of}) != arrives && ctx.Err() != nil {
 		return apierrors.NewTimeoutError("the request took too long", 1)
 	}
 	return w.carryOut(r)
