@@ -8,11 +8,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,12 +24,7 @@ import (
 func TestTheServerShowsTheCertificateOfItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	want := writeCertificate(t, dir)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // only to find a free port
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := reserved(t)
 	s, err := newServer(Options{WebhookAddress: address, Certificates: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +35,7 @@ func TestTheServerShowsTheCertificateOfItsDirectory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Start(ctx) }()
-	awaitStarted(t, s.StartedChecker())
+	awaitStarted(t, s.StartedChecker(), ended)
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test compares what is shown
 	conn, err := dialer.DialContext(t.Context(), "tcp", address)
 	if err != nil {
@@ -55,12 +51,34 @@ func TestTheServerShowsTheCertificateOfItsDirectory(t *testing.T) {
 	}
 }
 
+// reserved is an address at which only who names its port can listen: the kernel gives it to nobody while it is taken by a
+// socket that does not listen itself.
+func reserved(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+}
+
 // awaitStarted asks until the server answers its own connections: it does not say when.
-func awaitStarted(t *testing.T, started healthz.Checker) {
+func awaitStarted(t *testing.T, started healthz.Checker, ended <-chan error) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		err := started(&http.Request{})
@@ -68,6 +86,8 @@ func awaitStarted(t *testing.T, started healthz.Checker) {
 			return
 		}
 		select {
+		case err := <-ended:
+			t.Fatalf("it has ended: %v", err)
 		case <-ctx.Done():
 			t.Fatal(err)
 		case <-tick.C:

@@ -181,10 +181,12 @@ func TestReadNodeUseSaysWhoRefuses(t *testing.T) {
 }
 
 func TestReadNodeUseDoesNotWaitForever(t *testing.T) {
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	client := kubeletServer(t, map[string]http.HandlerFunc{summaryPath: hang})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // shorter than kubeletPatience, and the same to the request
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	client := kubeletServer(t, map[string]http.HandlerFunc{summaryPath: func(_ http.ResponseWriter, r *http.Request) {
+		cancel(context.DeadlineExceeded) // as kubeletPatience would; not before, since the node and its pods are asked for first
+		<-r.Context().Done()
+	}})
 	_, err := ReadNodeUse(ctx, client, "worker-1")
 	if err == nil || !strings.Contains(err.Error(), "no answer within 20s") {
 		t.Errorf("got %v", err)

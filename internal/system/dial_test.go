@@ -31,7 +31,7 @@ func TestDialerRefuses(t *testing.T) {
 		"localhost:1":                  false,
 		"[::1]:1":                      false,
 	} {
-		dialer := system.Access{Loopback: loopback, Timeout: time.Second}.Dialer()
+		dialer := system.Access{Loopback: loopback, Timeout: time.Minute}.Dialer()
 		if err := dialer.Control("tcp", address, nil); err == nil {
 			t.Errorf("%s may be connected to", address)
 		}
@@ -104,7 +104,7 @@ func TestRequestsAreNotLedAstray(t *testing.T) {
 		"its own address": {url: server.URL, want: "127.0.0.1 is the manager's own pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			access := system.Access{Loopback: test.loopback, Timeout: time.Second}
+			access := system.Access{Loopback: test.loopback, Timeout: time.Minute}
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, http.NoBody)
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -47,29 +48,31 @@ func TestAPolicyThatCannotBeHeld(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			patches := 0
-			r := newRig(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-				patches++
-				return patched(ctx, c, o, p, options...)
-			}})
-			for range 3 {
-				result, err := r.look(t)
-				if err != nil || result.RequeueAfter < afterRefusal-time.Second || result.RequeueAfter > afterRefusal {
-					t.Errorf("looks again in %s, %v", result.RequeueAfter, err)
+			synctest.Test(t, func(t *testing.T) {
+				patches := 0
+				r := newRig(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+					patches++
+					return patched(ctx, c, o, p, options...)
+				}})
+				for range 3 {
+					result, err := r.look(t)
+					if err != nil || result.RequeueAfter != afterRefusal {
+						t.Errorf("looks again in %s, %v", result.RequeueAfter, err)
+					}
 				}
-			}
-			said := r.told(t, "pod-9-db-0")
-			for _, part := range []string{"it holds data", "cannot be held", act.UndoFinalizer} {
-				if !strings.Contains(said, part) {
-					t.Errorf("the eviction says %q, without %q", said, part)
+				said := r.told(t, "pod-9-db-0")
+				for _, part := range []string{"it holds data", "cannot be held", act.UndoFinalizer} {
+					if !strings.Contains(said, part) {
+						t.Errorf("the eviction says %q, without %q", said, part)
+					}
 				}
-			}
-			if policy := r.policy(t); len(policy.Status.Preparations) > 0 || r.database.prepared > 0 {
-				t.Errorf("prepared %d times, %v", r.database.prepared, policy.Status.Preparations)
-			}
-			if patches != 3 {
-				t.Errorf("asked for the finalizer %d times in 3 looks", patches)
-			}
+				if policy := r.policy(t); len(policy.Status.Preparations) > 0 || r.database.prepared > 0 {
+					t.Errorf("prepared %d times, %v", r.database.prepared, policy.Status.Preparations)
+				}
+				if patches != 3 {
+					t.Errorf("asked for the finalizer %d times in 3 looks", patches)
+				}
+			})
 		})
 	}
 }

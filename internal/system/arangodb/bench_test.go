@@ -37,7 +37,7 @@ func newBench(t *testing.T, sim *arangosim.Cluster, change ...func(*v1alpha1.Ara
 	b := &bench{t: t, sim: sim, now: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
 	key := v1alpha1.SecretKey{Name: "jwt", Key: "token"}
 	own := &v1alpha1.ArangoDB{JWT: &key}
-	access := system.Access{Timeout: time.Second, Transport: sim.Transport(), Secrets: map[v1alpha1.SecretKey][]byte{key: []byte(testSecret + "\n")}}
+	access := system.Access{Timeout: time.Minute, Transport: sim.Transport(), Secrets: map[v1alpha1.SecretKey][]byte{key: []byte(testSecret + "\n")}}
 	for _, id := range sim.Members() {
 		switch id[:4] {
 		case "AGNT":

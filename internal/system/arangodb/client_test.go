@@ -44,7 +44,7 @@ func TestAnswersThatGoWrong(t *testing.T) {
 		{"a configuration that says nothing", arangosim.Fault{Path: config, Status: 200, Body: `{}`}, []string{"NoEvidence", "neither who it is"}},
 		{"cut off", arangosim.Fault{Path: read, Cut: 40}, []string{"AgencyNotServing", "breaks off"}},
 		{"endless", arangosim.Fault{Path: config, Status: 200, Body: strings.Repeat(" ", answerLimit+1)}, []string{"NoEvidence", "longer than"}},
-		{"silent", arangosim.Fault{Path: read, Silent: true}, []string{"AgencyNotServing", "did not answer within 1s"}},
+		{"silent", arangosim.Fault{Path: read, Silent: true}, []string{"AgencyNotServing", "did not answer within 1m0s"}},
 		{"handed on and on", arangosim.Fault{Path: read, Status: 307, Location: "http://agnt-a.db.svc:8529/_api/agency/read"}, []string{"AgencyNotServing", "again and again"}},
 		{"handed on to another agent", arangosim.Fault{Path: read, Status: 307, Location: "http://agnt-b.db.svc:8529/_api/agency/read"}, []string{"AgencyNotServing", "leadership is moving"}},
 		{"handed on to a stranger", arangosim.Fault{Path: read, Status: 307, Location: "http://thief.example/_api/agency/read"}, []string{"AgencyNotServing", "thief.example"}},

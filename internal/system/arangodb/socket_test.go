@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/system"
@@ -25,7 +26,7 @@ func TestOverTLS(t *testing.T) {
 	key := v1alpha1.SecretKey{Name: "jwt", Key: "token"}
 	observe := func(config *tls.Config) (string, error) {
 		sys, err := Open(&v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{JWT: &key}}, system.Access{
-			Endpoints: []string{server.URL}, TLS: config, Loopback: true, Secrets: map[v1alpha1.SecretKey][]byte{key: []byte("secret")},
+			Endpoints: []string{server.URL}, TLS: config, Loopback: true, Timeout: time.Minute, Secrets: map[v1alpha1.SecretKey][]byte{key: []byte("secret")},
 		})
 		if err != nil {
 			t.Fatal(err)

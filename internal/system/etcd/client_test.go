@@ -2,11 +2,13 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,15 +27,22 @@ func openReal(t *testing.T, timeout time.Duration, urls ...string) system.System
 	return s
 }
 
-// closedPort is an address that refuses.
+// closedPort is an address that refuses. It is taken, so that nobody else comes to listen there, and not listened at.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
-	return "http://" + l.Addr().String()
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
 }
 
 // silentPort accepts and never says a word.
@@ -50,7 +59,7 @@ func silentPort(t *testing.T) string {
 // A refused connection is reported as such; without failing fast it would be a time-out.
 func TestNobodyListens(t *testing.T) {
 	one, two := closedPort(t), closedPort(t)
-	_, err := openReal(t, 20*time.Second, one, two).Observe(t.Context(), nil)
+	_, err := openReal(t, time.Minute, one, two).Observe(t.Context(), nil)
 	for _, part := range []string{
 		"no endpoint gives a list of members that a quorum confirms: ",
 		one + ": dial tcp " + strings.TrimPrefix(one, "http://") + ": connect: connection refused; ",
@@ -90,7 +99,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the client is closed") {
 		t.Errorf("error %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for left := stacks(); strings.Contains(left, "google.golang.org/grpc"); left = stacks() {
 		if ctx.Err() != nil {
@@ -108,7 +117,7 @@ func stacks() string {
 // Members say at which URLs they listen; nobody makes Usher connect to its own pod by that.
 func TestItselfIsNotAsked(t *testing.T) {
 	url := closedPort(t)
-	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: []string{url}, Timeout: 5 * time.Second})
+	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: []string{url}, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +137,7 @@ func TestPagesAreNotShown(t *testing.T) {
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	defer server.Close()
-	_, err := openReal(t, 5*time.Second, server.URL).Observe(t.Context(), nil)
+	_, err := openReal(t, time.Minute, server.URL).Observe(t.Context(), nil)
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "text/html") {
 		t.Errorf("error %v", err)
 	}

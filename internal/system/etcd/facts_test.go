@@ -2,7 +2,6 @@ package etcd_test
 
 import (
 	"testing"
-	"time"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
@@ -12,7 +11,7 @@ import (
 // What is observed is what is declared, by name and by type.
 func TestFactsAreDeclared(t *testing.T) {
 	sim := three()
-	e, err := sim.Open(maxLag, time.Second).Observe(t.Context(), []system.Member{{ID: "a"}})
+	e, err := sim.Open(maxLag, patience).Observe(t.Context(), []system.Member{{ID: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,11 @@ import (
 	"usher.sh/usher/internal/system/etcd/etcdsim"
 )
 
-const maxLag = 10
+const (
+	maxLag = 10
+	// patience is for machines that are busy: a simulated cluster answers, or is silent, at once.
+	patience = time.Minute
+)
 
 // judge is what a policy with the built-in role says of a simulated cluster's members.
 type judge struct {
@@ -24,7 +28,7 @@ type judge struct {
 
 func newJudge(t testing.TB, sim *etcdsim.Cluster) *judge {
 	t.Helper()
-	return &judge{policy: compiled(t), system: sim.Open(maxLag, time.Second)}
+	return &judge{policy: compiled(t), system: sim.Open(maxLag, patience)}
 }
 
 func compiled(t testing.TB) *eviction.Policy {

@@ -40,7 +40,7 @@ func (*boastful) Close()                                           {}
 
 func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
 	api := &boastful{members: 5, asked: map[string]bool{}}
-	s := Over(api, 0, []string{"http://one:2379"}, time.Second)
+	s := Over(api, 0, []string{"http://one:2379"}, time.Minute)
 	for range 3 {
 		if _, err := s.Observe(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
 		t.Errorf("%d URLs were asked", len(api.asked))
 	}
 	api.members = 1_000
-	s = Over(api, 0, []string{"http://one:2379"}, time.Second)
+	s = Over(api, 0, []string{"http://one:2379"}, time.Minute)
 	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it names 1000 members, and 64 are believed at most") {
 		t.Errorf("error %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
@@ -24,7 +23,7 @@ func TestLeadershipGoesToTheMostAdvanced(t *testing.T) {
 	}
 	sim.Slow(slow, 1)
 	sim.Settle(2)
-	s := sim.Open(maxLag, time.Second)
+	s := sim.Open(maxLag, patience)
 	if err := s.Prepare(t.Context(), step(l)); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +77,7 @@ func TestLeadershipStays(t *testing.T) {
 			if c.step != nil {
 				p = c.step(l)
 			}
-			err := sim.Open(maxLag, time.Second).Prepare(t.Context(), p)
+			err := sim.Open(maxLag, patience).Prepare(t.Context(), p)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}

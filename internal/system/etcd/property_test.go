@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -67,7 +66,7 @@ func TestNoMemberMayGoThatIsNeeded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory(rt)
 		moves := h.moves()
-		j := &judge{policy: policy, system: h.sim.Open(maxLag, time.Second)}
+		j := &judge{policy: policy, system: h.sim.Open(maxLag, patience)}
 		moves[""] = func(rt *rapid.T) {
 			evidence := j.observe(t)
 			for _, name := range h.names {
@@ -111,7 +110,7 @@ func TestEveryMemberMayGoInTheEnd(t *testing.T) {
 			h.sim.Misbehave(etcdsim.URL(name), etcdsim.Healthy)
 		}
 		h.sim.Settle(5)
-		j := &judge{policy: policy, system: h.sim.Open(maxLag, time.Second)}
+		j := &judge{policy: policy, system: h.sim.Open(maxLag, patience)}
 		for _, name := range h.names {
 			v := j.evict(t, name)
 			for _, step := range v.Needed {

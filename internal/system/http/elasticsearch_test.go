@@ -117,7 +117,7 @@ func newDesk(t *testing.T, server nethttp.RoundTripper) *desk {
 		t.Fatal(problems)
 	}
 	s, err := http.Open(&spec.System, system.Access{
-		Endpoints: []string{"https://search:9200"}, Timeout: time.Second, Transport: server,
+		Endpoints: []string{"https://search:9200"}, Timeout: time.Minute, Transport: server,
 		Secrets: map[v1alpha1.SecretKey][]byte{{Name: "search-usher", Key: "authorization"}: []byte("ApiKey abc\n")},
 	})
 	if err != nil {
