@@ -65,7 +65,7 @@ bench-drain: lab build ## drain the same nodes with kubectl and with usher, and 
 
 bench-etcd: ## drain real nodes under a real etcd with kubectl alone and with usher, with budgets and without; needs root
 	$(LAB) build --real
-	go test -C lab ./realetcd -count 1 -timeout 30m -v -run TestRealEtcd -budget -rounds $(or $(ROUNDS),3)
+	go test -C lab ./realetcd -count 1 -timeout 30m -v -run TestRealEtcd -budget -fsync -rounds $(or $(ROUNDS),3)
 
 bench-webhook: lab build ## time the answers of admission, and weigh the manager in a cluster of 1,000 nodes
 	go run -C lab ./benchwebhook $(CURDIR)/bin/usher
@@ -83,8 +83,8 @@ properties: ## check the safety properties on CHECKS (20000) random clusters, ne
 sim: ## play HISTORIES (10000) random histories of governed evictions, or show the one of SEED
 	hack/sim $(or $(HISTORIES),10000) $(SEED)
 
-test-kubelet: ## compare the account of node pressure with the kubelet's own code on INPUTS (100000) random inputs each
-	go test -C test/kubelet -count 1 -v -timeout 2h -inputs $(or $(INPUTS),100000) .
+test-kubelet: ## compare the account of node pressure with the kubelet's own code on INPUTS (100000) inputs each, new ones each time or those of SEED
+	go test -C test/kubelet -count 1 -v -timeout 2h -seed $(or $(SEED),0) -inputs $(or $(INPUTS),100000) .
 
 mutations: ## change the account of node pressure line by line, and see the comparison with the kubelet notice
 	go run -C test/kubelet ./mutate

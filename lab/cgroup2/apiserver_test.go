@@ -23,11 +23,14 @@ type apiserver struct {
 	mu   sync.Mutex
 	gone map[string]bool
 	more chan struct{} // closed with the next that is gone
+
+	over chan struct{} // closed when everybody is cut off
+	end  func()        // cuts everybody off
 }
 
 func serve(t *testing.T, pods ...*corev1.Pod) *apiserver {
 	t.Helper()
-	a := &apiserver{pods: pods, gone: map[string]bool{}, more: make(chan struct{})}
+	a := &apiserver{pods: pods, gone: map[string]bool{}, more: make(chan struct{}), over: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/api/v1/pods", a.list)
@@ -40,14 +43,13 @@ func serve(t *testing.T, pods ...*corev1.Pod) *apiserver {
 		})
 	})
 	a.Server = httptest.NewServer(mux)
+	a.end = sync.OnceFunc(func() {
+		close(a.over) // or who comes back in time for a watch keeps the server from closing
+		a.CloseClientConnections()
+		a.Close()
+	})
 	t.Cleanup(a.end)
 	return a
-}
-
-// end cuts everybody off.
-func (a *apiserver) end() {
-	a.CloseClientConnections()
-	a.Close()
 }
 
 func (a *apiserver) client(t *testing.T) kubernetes.Interface {
@@ -113,6 +115,8 @@ func (a *apiserver) watch(w http.ResponseWriter, r *http.Request) {
 		send(watch.Deleted, gone...)
 		select {
 		case <-r.Context().Done():
+			return
+		case <-a.over:
 			return
 		case <-more:
 			_, gone, more = a.now()

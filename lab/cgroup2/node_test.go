@@ -2,6 +2,7 @@ package cgroup2
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,12 +20,13 @@ func TestRealKubelet(t *testing.T) {
 	enter(t, grow(t, "/system.slice/usher.service"))
 	startNode(t)
 	pod, id := awaitContainer(t, "the container to run", func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
-	until(t, "the pod to take its memory", func() bool { return serves(t) })
+	until(t, "the pod to take its memory", func() bool { return tookMemory(t) })
+	taken := time.Now()
 	m, err := machine.Open(machine.Options{CgroupRoot: "/lab"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := int64(awaitStats(t))
+	theirs := int64(awaitStats(t, taken))
 	use, err := m.Pod(pod.UID)
 	if err != nil {
 		t.Fatal(err)

@@ -88,6 +88,9 @@ evictionHard: {memory.available: 10Mi}
 staticPodPath: /run/pods
 `
 
+// takes is the memory that the pod takes, in MiB.
+const takes = "40"
+
 const staticPod = `apiVersion: v1
 kind: Pod
 metadata: {name: taker, namespace: default}
@@ -98,7 +101,7 @@ spec:
   - name: c
     image: ` + image.Name + `
     imagePullPolicy: Never
-    args: ["-listen=127.0.0.1:8080", "-memory-mib=40"]
+    args: ["-listen=127.0.0.1:8080", "-memory-mib=` + takes + `"]
     resources: {requests: {memory: 32Mi}, limits: {memory: 100Mi}}
 `
 

@@ -103,8 +103,8 @@ func TestWokenSeldomByWhoIsAtItsLimit(t *testing.T) {
 		worker := startWorker(t, p.container)
 		put(t, filepath.Join(p.container, "memory.max"), strconv.Itoa(24*mib))
 		task := "read " + onDisk(t, "long", 64*mib)
-		w, _ := n.watch(t)
 		began, woken := time.Now(), 0
+		w, _ := n.watch(t)
 		for range 3 {
 			worker.do(t, task)
 			for ; len(w.C()) > 0; woken++ {

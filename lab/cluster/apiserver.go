@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -12,8 +13,8 @@ import (
 	"usher.sh/usher/lab/process"
 )
 
-// readyTimeout bounds how long an apiserver may take until it is ready.
-const readyTimeout = 2 * time.Minute
+// readyTimeout bounds how long an etcd or an apiserver may take until it is ready: it ends only what hangs.
+const readyTimeout = 5 * time.Minute
 
 // StopGrace is what a process gets between SIGTERM and SIGKILL.
 const StopGrace = 10 * time.Second
@@ -25,7 +26,17 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		return err
 	}
 	c.apiserver = p
-	return c.awaitReady(ctx, p)
+	config, err := c.RESTConfig()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	return awaitReady(ctx, p, func(ctx context.Context) bool {
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+	})
 }
 
 // StopAPIServer ends the apiserver as its supervisor would (SIGTERM). Everything else of the lab goes on running.
@@ -39,27 +50,35 @@ func (c *Cluster) StopAPIServer() error {
 // APIServerRuns tells whether the apiserver that StartAPIServer started has not ended.
 func (c *Cluster) APIServerRuns() bool { return c.apiserver != nil && c.apiserver.Alive() }
 
-// awaitReady asks /readyz; there is nothing to watch before there is an apiserver.
-func (c *Cluster) awaitReady(ctx context.Context, p *process.Process) error {
-	config, err := c.RESTConfig()
+// startEtcd returns when etcd serves: an apiserver gives up when it cannot reach it for 20 s.
+func (c *Cluster) startEtcd(ctx context.Context) error {
+	p, err := c.Run("etcd", "etcd", c.etcdArgs()...)
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	ready := func(ctx context.Context) (bool, error) {
+	return awaitReady(ctx, p, func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.etcdURL()+"/readyz", nil)
+		if err != nil {
+			return false
+		}
+		response, err := http.DefaultClient.Do(request)
+		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	})
+}
+
+// awaitReady asks until p is ready; there is nothing to watch before there is an apiserver.
+func awaitReady(ctx context.Context, p *process.Process, ready func(context.Context) bool) error {
+	ask := func(ctx context.Context) (bool, error) {
 		select {
 		case <-p.Ended():
 			return false, p.Failure()
 		default:
+			return ready(ctx), nil
 		}
-		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, ready)
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, ask)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("kube-apiserver not ready after %s; see %s", readyTimeout, p.Log)
+		return fmt.Errorf("%s not ready after %s; see %s", p.Name, readyTimeout, p.Log)
 	}
 	return err
 }

@@ -68,6 +68,8 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--secure-port=0",
 		"--kube-api-qps=200",
 		"--kube-api-burst=400",
+		// No node is lost because an apiserver takes a minute to come back, and no lease is renewed meanwhile.
+		"--node-monitor-grace-period=5m",
 	}
 	if c.EvictionRequestAPI {
 		args = append(args, gate)

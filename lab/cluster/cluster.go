@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"usher.sh/usher/lab/binaries"
+	"usher.sh/usher/lab/port"
 	"usher.sh/usher/lab/process"
 )
 
@@ -33,6 +34,7 @@ type Config struct {
 type Cluster struct {
 	Config
 	ports     ports
+	kept      []*port.Port // those of ports, if this program has started the lab
 	apiserver *process.Process
 }
 
@@ -118,7 +120,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	}
 	c := &Cluster{Config: config}
 	if err := c.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting lab: %w", err), Down(config.Dir, 0))
+		return nil, errors.Join(fmt.Errorf("starting lab: %w", err), c.Kill())
 	}
 	return c, nil
 }
@@ -127,8 +129,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := os.MkdirAll(c.Processes(), 0o755); err != nil {
 		return err
 	}
-	var err error
-	if c.ports, err = freePorts(ctx); err != nil {
+	if err := c.keepPorts(); err != nil {
 		return err
 	}
 	if err := c.describe(); err != nil {
@@ -137,7 +138,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.writeFiles(); err != nil {
 		return err
 	}
-	if _, err := c.Run("etcd", "etcd", c.etcdArgs()...); err != nil {
+	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}
 	if err := c.StartAPIServer(ctx); err != nil {
@@ -146,6 +147,6 @@ func (c *Cluster) start(ctx context.Context) error {
 	if _, err := c.Run("kube-controller-manager", "kube-controller-manager", c.controllerManagerArgs()...); err != nil {
 		return err
 	}
-	_, err = c.Run("kube-scheduler", "kube-scheduler", c.schedulerArgs()...)
+	_, err := c.Run("kube-scheduler", "kube-scheduler", c.schedulerArgs()...)
 	return err
 }

@@ -13,10 +13,14 @@ import (
 )
 
 // Stop ends the control plane and everything else that Run started, and removes the state folder.
-func (c *Cluster) Stop() error { return Down(c.Dir, StopGrace) }
+func (c *Cluster) Stop() error { return c.end(StopGrace) }
 
 // Kill is Stop without asking first; for labs whose state nobody will look at.
-func (c *Cluster) Kill() error { return Down(c.Dir, 0) }
+func (c *Cluster) Kill() error { return c.end(0) }
+
+func (c *Cluster) end(grace time.Duration) error {
+	return errors.Join(Down(c.Dir, grace), c.releasePorts())
+}
 
 // Down ends every process recorded in the state folder dir, the last started first, and removes the folder. Each
 // gets grace to end by itself. A folder that does not exist, or whose processes are gone, is no error. When a process

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+
+	"usher.sh/usher/lab/port"
 )
 
 // serviceBits make ranges of 126 addresses, small enough that every port can have one.
@@ -13,7 +15,7 @@ const serviceBits = 25
 // one's apiserver; all are in 10.96.0.0 to 10.119.255.255.
 func (c *Cluster) Services() netip.Prefix {
 	const size = 1 << (32 - serviceBits)
-	first := uint32(10<<24|96<<16) + uint32(c.ports.APIServer-firstPort)*size
+	first := uint32(10<<24|96<<16) + uint32(c.ports.APIServer-port.First)*size
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, first))), serviceBits)
 }
 

@@ -60,7 +60,7 @@ func registerWebhook(t *testing.T, l *testlab.Lab, ns, url string, ca []byte) {
 			Rules:                   evictions(),
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To[int32](2),
+			TimeoutSeconds:          ptr.To[int32](30),
 			AdmissionReviewVersions: []string{"v1"},
 		}},
 	}, metav1.CreateOptions{})

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,12 +120,14 @@ func TestRetryAfter(t *testing.T) {
 		Message: "preparing", Reason: metav1.StatusReasonTooManyRequests, Code: http.StatusTooManyRequests,
 		Details: &metav1.StatusDetails{RetryAfterSeconds: 3},
 	})
+	s.Stick(t, s.ns, "shard") // or it could be gone before usher has seen it terminating
 	p := start(t, "drain", s.node, "--force")
 	b := p.blocked(t, "ServerAskedToWait")
 	contains(t, b.Message, "preparing")
 	g.denial.Store(nil)
-	f := p.wait(t).want(t, 0, "drained")
 	evicted := p.reached(t, "shard", "terminating")
+	s.Unstick(t, s.ns, "shard")
+	f := p.wait(t).want(t, 0, "drained")
 	refused := p.await(t, "the refusal", func(e event) bool { return e.Blocker != nil && e.Blocker.Reason == "ServerAskedToWait" })
 	if after := evicted.Time.Sub(refused.Time); after < 3*time.Second {
 		t.Errorf("asked again after %s, the server had asked for 3 s\n%s", after, f.text)
@@ -169,13 +172,22 @@ func (s *stage) policy(t *testing.T, rule admissionregistrationv1.RuleWithOperat
 	s.awaitDenial(t, try)
 }
 
+// interruptedAt drains the node until something is blocked for this reason.
+func (s *stage) interruptedAt(t *testing.T, reason string) finished {
+	t.Helper()
+	p := start(t, "drain", s.node, "--force")
+	p.blocked(t, reason)
+	p.signal(t, os.Interrupt)
+	return p.wait(t).want(t, 130, "interrupted")
+}
+
 func TestAdmissionPolicyDenies(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.Pod(t, s.ns, "vm", podOn(s.node))
 	s.settled(t, 1)
 	s.policy(t, creating("pods/eviction"), "live-migrate it first", s.evictDry)
-	f := drainNode(t, s.node, "--force", "--timeout=4s").want(t, 3, "timeout")
+	f := s.interruptedAt(t, "DeniedByAdmission")
 	denied := f.blockers("DeniedByAdmission")
 	if len(denied) != 1 {
 		t.Fatalf("want one denial: %+v", f.End.Blockers)
@@ -195,7 +207,7 @@ func TestTerminatingNamespaceHoldsItsPods(t *testing.T) {
 	if err := s.Client().CoreV1().Namespaces().Delete(t.Context(), s.ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f := drainNode(t, s.node, "--force", "--timeout=4s").want(t, 3, "timeout")
+	f := s.interruptedAt(t, "NamespaceTerminating")
 	if held := f.blockers("NamespaceTerminating"); len(held) != 1 || held[0].Pod != "late" {
 		t.Errorf("the namespace is not named: %+v", f.End.Blockers)
 	}

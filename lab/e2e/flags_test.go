@@ -106,6 +106,9 @@ func TestTimeout(t *testing.T) {
 			if left := s.names(t); len(left) != 3 {
 				t.Errorf("%v are left, want all three", left)
 			}
+			if tool.name == "usher" {
+				drainNode(t, s.node, "--timeout=2s").want(t, 3, "timeout")
+			}
 		})
 	}
 }

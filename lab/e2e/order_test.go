@@ -4,12 +4,15 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -26,7 +29,29 @@ func (s *stage) priority(t *testing.T, name string, value int32) func(*corev1.Po
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = api.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}) })
+	s.awaitClass(t, name)
 	return class(name)
+}
+
+// awaitClass asks until the apiserver knows the class: it refuses the pods of one that it has not seen. It keeps to
+// itself what it has seen; nothing can be watched.
+func (s *stage) awaitClass(t *testing.T, name string) {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "class-"},
+		Spec:       corev1.PodSpec{PriorityClassName: name, Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		_, err := s.Client().CoreV1().Pods(s.ns).Create(ctx, pod, dry)
+		if apierrors.IsForbidden(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		t.Fatal("the class is not known:", err)
+	}
 }
 
 func class(name string) func(*corev1.Pod) {

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,13 +16,43 @@ func TestPlainLinesInAPipe(t *testing.T) {
 	s := newStage(t)
 	s.Pod(t, s.ns, "a", podOn(s.node))
 	s.settled(t, 1)
-	r := usher(t, "drain", s.node, "--force").wantCode(t, 0).says(t, s.ns+"/a", "drained", "usher uncordon "+s.node)
-	if strings.ContainsAny(r.Out, "\x1b\r") {
-		t.Errorf("escape sequences in a pipe: %q", r.Out)
+	s.Stick(t, s.ns, "a") // or it could be gone before usher has seen it terminating
+	terminating := regexp.MustCompile(`^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ pod ` + s.ns + `/a terminating`)
+	out := usherSays(t, terminating, func() { s.Unstick(t, s.ns, "a") }, "drain", s.node, "--force")
+	contains(t, out, s.ns+"/a", "drained", "usher uncordon "+s.node)
+	if strings.ContainsAny(out, "\x1b\r") {
+		t.Errorf("escape sequences in a pipe: %q", out)
 	}
-	if !regexp.MustCompile(`(?m)^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ pod ` + s.ns + `/a terminating`).MatchString(r.Out) {
-		t.Errorf("no line says that the pod is terminating:\n%s", r.Out)
+}
+
+// usherSays runs usher to its end and returns what it printed. It calls then at the first line that matches.
+func usherSays(t *testing.T, line *regexp.Regexp, then func(), args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, usherBinary(t), args...)
+	cmd.Env = environment(testlab.Get(t).Kubeconfig())
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, said := "", false
+	for lines := bufio.NewReader(pipe); err == nil; {
+		var text string
+		text, err = lines.ReadString('\n')
+		out += text
+		if !said && line.MatchString(text) {
+			said = true
+			then()
+		}
+	}
+	if err := cmd.Wait(); err != nil || !said {
+		t.Fatalf("usher ended (%v), said a line %s: %v\n%s", err, line, said, out)
+	}
+	return out
 }
 
 func TestBlockersAreTheLastThingPrinted(t *testing.T) {
@@ -40,12 +73,15 @@ func TestJSONLines(t *testing.T) {
 	s.Pod(t, s.ns, "a", podOn(s.node))
 	s.settled(t, 1)
 	uid := string(podNow(t, s.Lab, s.ns, "a").UID)
+	s.Stick(t, s.ns, "a") // or it could be gone before usher has seen it terminating
 	p := start(t, "drain", s.node, "--force")
+	e := p.reached(t, "a", "terminating")
+	s.Unstick(t, s.ns, "a")
 	f := p.wait(t).want(t, 0, "drained") // every line was parsed
 	if last := f.Events[len(f.Events)-1]; last.Type != "end" || last.Summary == nil {
 		t.Errorf("the last line is %+v", last)
 	}
-	if e := p.reached(t, "a", "terminating"); e.Pod.UID != uid || e.Pod.Namespace != s.ns || e.Node != s.node || e.Time.IsZero() {
+	if e.Pod.UID != uid || e.Pod.Namespace != s.ns || e.Node != s.node || e.Time.IsZero() {
 		t.Errorf("event %+v, want the pod of UID %s", e, uid)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	lifecycle "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +22,7 @@ import (
 func (h *house) usher(t *testing.T, args ...string) *command {
 	t.Helper()
 	c := &command{ended: make(chan error, 1)}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	c.cmd = exec.CommandContext(ctx, h.lab.Usher(t), args...)
 	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=" + filepath.Dir(h.lab.Kubeconfig()), "PATH=" + os.Getenv("PATH")}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
@@ -109,22 +108,28 @@ func (h *house) whyUntil(t *testing.T, code int, args ...string) string {
 	}
 }
 
+func wantSaid(t *testing.T, said string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			t.Errorf("usher why does not say %q:\n%s", text, said)
+		}
+	}
+}
+
 // The way to the first policy, as the docs describe it, and what people type on it.
 func TestFirstPolicy(t *testing.T) {
 	h := newHouse(t, 1)
 	h.lab.Nodes(t, 4)
 	db := h.firstPolicy(t)
 
-	h.usher(t, "why", "db-0").ends(t, 0, "may be evicted now", "governed by policy db as replica db-0")
-	h.usher(t, "why", "db-0", "--replace").ends(t, 0, "may be replaced now")
+	wantSaid(t, h.whyUntil(t, 0, "db-0"), "may be evicted now", "governed by policy db as replica db-0")
+	wantSaid(t, h.whyUntil(t, 0, "db-0", "--replace"), "may be replaced now")
 	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
 	h.usher(t, "why", "db-0", "--replace", "-f", "x.yaml").ends(t, 1, "use one of them")
 
 	db.write("db-0", "db-1")
-	said := h.whyUntil(t, 2, "db-0")
-	if want := "OthersBehind: without db-0 these are in sync: db-1; two are needed"; !strings.Contains(said, want) {
-		t.Errorf("usher why does not say %q:\n%s", want, said)
-	}
+	wantSaid(t, h.whyUntil(t, 2, "db-0"), "OthersBehind: without db-0 these are in sync: db-1; two are needed")
 
 	t.Run("drain asks and waits", func(t *testing.T) { h.drainAsks(t, db) })
 	t.Run("a request stands until it is withdrawn", func(t *testing.T) { h.requestStands(t, db) })
@@ -138,7 +143,7 @@ func TestFirstPolicy(t *testing.T) {
 func (h *house) drainAsks(t *testing.T, db *database) {
 	t.Helper()
 	node := h.nodeOf(t, "db-0")
-	drain := h.usher(t, "drain", node, "--timeout", "100s")
+	drain := h.usher(t, "drain", node, "--timeout", "4m")
 	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool { return says(e, "two are needed") })
 	h.usher(t, "evictions", "-A").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/", "two are needed")
 	db.write("db-0", "db-1", "db-2")

@@ -71,12 +71,16 @@ func (h *house) holdsADrain(t *testing.T) {
 		t.Fatal("the pod has gone although the database is not safe")
 	}
 	h.describes(t, node, "GovernedPodStays", "pod "+namespace+"/"+pod+" is wanted gone and stays")
-	// The manager dies and comes back: what was begun is not begun again.
+	system.heard(t, "exclude/"+pod)
+	// The manager dies and comes back: what was begun is not begun again. Meanwhile nobody drains, since kubectl gives a pod up
+	// as soon as nobody answers.
+	drain.abort(t)
 	h.managers.Kill(t, 0)
 	h.managers.Kill(t, 1)
 	h.managers.Start(t, 0)
 	h.managers.WaitReady(t, 0)
 	before := h.uid(t, namespace, pod)
+	drain = h.drain(t, node)
 	system.setSafe(true)
 	drain.succeed(t)
 	h.describes(t, node, "GovernedPodLeaves", "pod "+namespace+"/"+pod)

@@ -3,6 +3,7 @@ package governed
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,7 +87,8 @@ func (h *house) statefulSet(t *testing.T, namespace string, n int) []*corev1.Pod
 // safe.
 func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.System, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.EvictionPolicy {
 	t.Helper()
-	system.MaxAge, system.Timeout = metav1.Duration{Duration: 2 * time.Second}, metav1.Duration{Duration: time.Second}
+	// Far longer than this system takes on a busy machine: what is not answered in time is asked for again.
+	system.MaxAge, system.Timeout = metav1.Duration{Duration: 2 * time.Second}, metav1.Duration{Duration: 20 * time.Second}
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.EvictionPolicySpec{
@@ -163,6 +165,17 @@ func (h *house) waitReason(t *testing.T, namespace, name, reason string) string 
 	return meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady).Message
 }
 
+// waitSays waits until the policy's Ready condition has a reason and says all of this: with the same reason it may first say
+// something else, such as that a Secret may not be read yet.
+func (h *house) waitSays(t *testing.T, namespace, name, reason string, texts ...string) {
+	t.Helper()
+	h.waitPolicy(t, namespace, name, fmt.Sprintf("policy %s to be %s and to say %q", name, reason, texts), func(p *v1alpha1.EvictionPolicy) bool {
+		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Reason == reason && ready.ObservedGeneration == p.Generation &&
+			!slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(ready.Message, text) })
+	})
+}
+
 // waitGoverned waits until a policy is at work and n pods carry its label.
 func (h *house) waitGoverned(t *testing.T, namespace, name string, n int) {
 	t.Helper()
@@ -203,6 +216,9 @@ func says(e *lifecycle.Eviction, text string) bool {
 	return false
 }
 
+// commandTimeout ends only what hangs.
+const commandTimeout = 5 * time.Minute
+
 // command is a running program.
 type command struct {
 	cmd   *exec.Cmd
@@ -214,7 +230,7 @@ type command struct {
 func (h *house) kubectl(t *testing.T, args ...string) *command {
 	t.Helper()
 	c := &command{ended: make(chan error, 1)}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	c.cmd = exec.CommandContext(ctx, h.lab.Binary(t, "kubectl"), args...)
 	c.cmd.Env = []string{"KUBECONFIG=" + h.lab.Kubeconfig(), "HOME=" + filepath.Dir(h.lab.Kubeconfig()), "PATH=" + os.Getenv("PATH")}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
@@ -239,6 +255,13 @@ func (c *command) succeed(t *testing.T) string {
 		t.Fatalf("%s: %v\n%s", strings.Join(c.cmd.Args[1:], " "), err, c.out.String())
 	}
 	return c.out.String()
+}
+
+// abort ends the program.
+func (c *command) abort(t *testing.T) {
+	t.Helper()
+	must(t, c.cmd.Process.Kill())
+	c.fail(t)
 }
 
 // fail waits until the program has ended badly, and returns what it printed.

@@ -38,6 +38,8 @@ func (h *house) firesNothingWhenThePolicyIsDeleted(t *testing.T) {
 	testlab.WaitFor(t, evictions, "an eviction of each pod to wait", func(all []*lifecycle.Eviction) bool {
 		return len(all) == 3 && !slices.ContainsFunc(all, func(e *lifecycle.Eviction) bool { return len(e.Status.TargetResponders) == 0 })
 	})
+	// A policy that is being deleted begins nothing, and then nothing would have to be taken back.
+	eventually(t, "a member to be prepared", func() bool { return len(system.said()) > 0 })
 	must(t, h.client.Delete(t.Context(), policy))
 	testlab.WaitFor(t, h.lab.Pods(namespace), "the pods to be released", func(all []*corev1.Pod) bool {
 		return !slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Labels[v1alpha1.PolicyLabel] != "" })

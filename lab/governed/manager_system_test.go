@@ -102,6 +102,12 @@ func (s *fakeSystem) said() []string {
 	return slices.Clone(s.calls)
 }
 
+// heard waits until the system was asked to do something.
+func (s *fakeSystem) heard(t *testing.T, what string) {
+	t.Helper()
+	eventually(t, "the system to be asked for "+what, func() bool { return slices.Contains(s.said(), what) })
+}
+
 // spec is how Usher reaches the system.
 func (s *fakeSystem) spec() v1alpha1.System {
 	return v1alpha1.System{HTTP: &v1alpha1.HTTP{

@@ -32,6 +32,7 @@ func (h *house) isUpgradedDuringADrain(t *testing.T) {
 	h.waitEviction(t, namespace, "the eviction to name the blocker", func(e *lifecycle.Eviction) bool {
 		return says(e, "the database is not safe without "+pod)
 	})
+	system.heard(t, "exclude/"+pod)
 	uid, lease := h.uid(t, namespace, pod), h.lease(t)
 	asked := h.askAll(t, namespace, "db-0", "db-1", "db-2")
 	for replica := range 2 {

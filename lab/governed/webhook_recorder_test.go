@@ -68,6 +68,8 @@ func newRecorder(t *testing.T) *recorder {
 	_, err = r.keeper.Reconcile(t.Context(), reconcile.Request{})
 	must(t, err)
 	r.serve(t, listener)
+	// A definition says that it is established a moment before all of the apiserver knows.
+	eventually(t, "policies to be served", func() bool { return c.List(t.Context(), &v1alpha1.EvictionPolicyList{}) == nil })
 	return r
 }
 
@@ -146,6 +148,13 @@ func (r *recorder) wasAsked(path string) bool {
 	return slices.ContainsFunc(r.asked, func(q question) bool { return q.Path == path })
 }
 
+// wasAskedAbout tells whether anything in a namespace was asked about since during began.
+func (r *recorder) wasAskedAbout(namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.asked, func(q question) bool { return q.Namespace == namespace })
+}
+
 // down ends the server, as if every replica had been killed.
 func (r *recorder) down(t *testing.T) {
 	t.Helper()
@@ -158,6 +167,11 @@ func (r *recorder) namespace(t *testing.T, governed bool) string {
 	name := r.lab.Namespace(t)
 	if governed {
 		r.label(t, name)
+		// The label takes effect a moment after it was written.
+		eventually(t, "questions about pods of "+name, func() bool {
+			tryPod(t, r.lab, name)
+			return r.wasAskedAbout(name)
+		})
 	}
 	return name
 }

@@ -75,6 +75,9 @@ func (s *truth) stuck() (free func()) {
 	}
 }
 
+// maxAge is how old what the system has said may be when it decides: more than answering takes on a busy machine.
+const maxAge = 2 * time.Second
+
 // stage is a lab with managers and a governed namespace whose pods app=db may go while the truth is green.
 type stage struct {
 	*testlab.Lab
@@ -100,7 +103,7 @@ func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
 	policy := examplePolicy(s.ns, "db")
 	policy.Spec.System.HTTP.Endpoints = []string{s.truth.server.URL}
 	policy.Spec.System.HTTP.Facts = []v1alpha1.Get{{Name: "health", URL: "/health"}}
-	policy.Spec.System.MaxAge = metav1.Duration{Duration: time.Second}
+	policy.Spec.System.MaxAge = metav1.Duration{Duration: maxAge}
 	policy.Spec.System.Timeout = metav1.Duration{Duration: 20 * time.Second} // longer than admission may take
 	policy.Spec.Roles[0].Evict.Rules[0].Expression = "system.health.green"
 	policy.Spec.Roles[0].Evict.Rules[0].Message = "the database is not green"
@@ -119,7 +122,21 @@ func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
 		}
 		return false
 	})
+	// The label takes effect a moment after it was written, and a replica may be behind.
+	eventually(t, "pods of "+s.ns+" to be marked", func() bool { return tryPod(t, l, s.ns).Labels[v1alpha1.PolicyLabel] == "db" })
 	return s
+}
+
+// tryPod returns what would become of a pod of the workload db, which is not created.
+func tryPod(t *testing.T, l *testlab.Lab, ns string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "tried", Labels: testlab.Labels("db")},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "lab.usher.sh/none"}}},
+	}
+	pod, err := l.Client().CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	must(t, err)
+	return pod
 }
 
 func (s *stage) policy(t *testing.T) *v1alpha1.EvictionPolicy {

@@ -21,7 +21,7 @@ var whereCachesAre = []string{"HOME", "XDG_CACHE_HOME", "USHER_LAB_CACHE"}
 
 const (
 	// patience is many times what a boot and a test take.
-	patience = 3 * time.Minute
+	patience = 10 * time.Minute
 	// memory is what the kernel may take of the machine's, page by page as it is touched.
 	memory = "512M"
 )

@@ -82,7 +82,7 @@ func run(test string) error {
 	if err != nil {
 		return err
 	}
-	const soonerThanPatience = "-test.timeout=170s" // so that it says where it hangs
+	const soonerThanPatience = "-test.timeout=9m" // so that it says where it hangs
 	started, err := os.StartProcess("/proc/self/exe", []string{"test", "-test.v", soonerThanPatience, "-test.run=^" + test + "$"}, &os.ProcAttr{
 		Env:   append(os.Environ(), "TMPDIR="+temporary, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 		Files: []*os.File{null, out, out},

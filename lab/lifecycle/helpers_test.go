@@ -103,6 +103,11 @@ func active(responder string) func(*api.Eviction) bool {
 	return func(e *api.Eviction) bool { return lifecycle.Active(e, responder) }
 }
 
+// turnedDown says whether the eviction API has refused the last responder, however often by the time that somebody looks.
+func turnedDown(entry *api.ResponderStatus) bool {
+	return entry != nil && entry.Message != nil && strings.Contains(*entry.Message, " was refused, the next is at ")
+}
+
 func requestIs(condition api.EvictionConditionType, reason api.EvictionConditionReason) func(*api.EvictionRequest) bool {
 	return func(r *api.EvictionRequest) bool {
 		c := meta.FindStatusCondition(r.Status.Conditions, string(condition))

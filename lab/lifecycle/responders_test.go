@@ -90,8 +90,7 @@ func anotherResponder(t *testing.T, r *rig) {
 	r.report(t, e, lifecycle.Responder, lifecycle.Report{Done: true})
 	r.start(t)
 	e = r.waitEviction(t, 1, pod, "our refusal", func(e *api.Eviction) bool {
-		entry := lifecycle.Entry(e, lifecycle.Evictor)
-		return entry.Message != nil && strings.Contains(*entry.Message, "attempt 1")
+		return turnedDown(lifecycle.Entry(e, lifecycle.Evictor))
 	})
 	// Somebody else reports as the same responder: ours falls silent.
 	r.report(t, e, lifecycle.Evictor, lifecycle.Report{Message: "mine"})

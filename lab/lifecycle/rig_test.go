@@ -36,7 +36,7 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// rig is a namespace with nodes, and access to it under the group that the lab serves.
+// rig is a namespace, and access to it under the group that the lab serves.
 type rig struct {
 	lab     *testlab.Lab
 	ns      string
@@ -53,7 +53,6 @@ func newRig(t *testing.T, l *testlab.Lab) *rig {
 		t.Fatalf("discovering: served %v, %v", served, err)
 	}
 	r := &rig{lab: l, ns: l.Namespace(t), version: version, scheme: runtime.NewScheme()}
-	l.Nodes(t, 1)
 	check(t, corev1.AddToScheme(r.scheme))
 	check(t, policyv1.AddToScheme(r.scheme))
 	check(t, eventsv1.AddToScheme(r.scheme))

@@ -156,8 +156,7 @@ func refusedByABudgetFirst(t *testing.T, r *rig) {
 	r.lab.WaitBudget(t, r.ns, "web", 1)
 	r.ask(t, pod, "alice")
 	e := r.waitEviction(t, 1, pod, "a refusal in the responder's words", func(e *api.Eviction) bool {
-		entry := lifecycle.Entry(e, lifecycle.Evictor)
-		return entry != nil && entry.Message != nil && strings.Contains(*entry.Message, "attempt 1 was refused")
+		return turnedDown(lifecycle.Entry(e, lifecycle.Evictor))
 	})
 	if said := *lifecycle.Entry(e, lifecycle.Evictor).Message; !strings.Contains(said, "disruption budget web needs 1 healthy pods and has 1 currently") {
 		t.Errorf("the refusal does not name the budget: %q", said)

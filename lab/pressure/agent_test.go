@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"usher.sh/usher/lab/realnode"
@@ -77,7 +79,8 @@ func newAgent(records string) *agent {
 	return &agent{records: records, ended: make(chan struct{}), more: make(chan struct{})}
 }
 
-// startAgent starts the agent with thresholds, and returns when it has looked at its node and its pods. It ends with the test.
+// startAgent starts the agent with thresholds, and returns when it has looked at its node and its pods, as far as an agent that
+// was killed there has not left its word. It ends with the test.
 func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds string) *agent {
 	t.Helper()
 	_, kubeconfig := l.As(t, agentRights(t))
@@ -110,10 +113,21 @@ func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds st
 	t.Cleanup(func() { a.tell(t) })
 	t.Cleanup(a.kill)
 	a.awaitGreeting(t)
+	// It greets before it has heard of its pods, and only then says how its node is.
+	testlab.WaitFor(t, l.AllNodes(), "the agent to say how its node is", func(all []*corev1.Node) bool {
+		return slices.ContainsFunc(all, func(n *corev1.Node) bool { return n.Name == node.Name && hasSaid(n) })
+	})
 	return a
 }
 
-// awaitGreeting waits until the agent has looked at its node and its pods, and has said so.
+// hasSaid reports whether an agent that has not stopped has said how the node is.
+func hasSaid(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == saidCondition && c.Status != corev1.ConditionUnknown
+	})
+}
+
+// awaitGreeting waits until the agent has looked at its node, and has said so.
 func (a *agent) awaitGreeting(t testing.TB) {
 	t.Helper()
 	a.await(t, "the agent to compare itself with the kubelet", func() bool {
@@ -162,10 +176,15 @@ func (a *agent) await(t testing.TB, what string, done func() bool) {
 		}
 		select {
 		case <-more:
+			continue
 		case <-a.ended:
-			t.Fatalf("waiting for %s: the agent ended: %v", what, a.failure)
 		case <-ctx.Done():
 			t.Fatalf("waiting for %s: %v", what, ctx.Err())
+		}
+		select {
+		case <-more: // its last words come before its end
+		default:
+			t.Fatalf("waiting for %s: the agent ended: %v", what, a.failure)
 		}
 	}
 }
@@ -183,6 +202,22 @@ func (a *agent) awaitEntry(t testing.TB, what string, match func(entry) bool) en
 		return false
 	})
 	return found
+}
+
+// recordName is how records are named: by the time at which was decided.
+const recordName = "20060102T150405.000000000Z.json"
+
+// awaitRecord waits for a record of what was decided since then, which the agent writes after it has said what it does.
+func (a *agent) awaitRecord(t testing.TB, since time.Time) {
+	t.Helper()
+	before := filepath.Join(a.records, since.UTC().Format(recordName))
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, showPatience, true, func(context.Context) (bool, error) {
+		files, err := filepath.Glob(filepath.Join(a.records, "*.json"))
+		return len(files) > 0 && files[len(files)-1] > before, err
+	})
+	if err != nil {
+		t.Fatalf("waiting for a record of what the agent has done: %v", err)
+	}
 }
 
 // saying is what the agent has said to people so far.

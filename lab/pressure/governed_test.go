@@ -1,8 +1,10 @@
 package pressure
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/realnode/join"
 	"usher.sh/usher/lab/testlab"
 )
@@ -58,6 +61,7 @@ func TestGovernedAtAHardThreshold(t *testing.T) {
 		t.Errorf("%v went, want other alone", dead)
 	}
 
+	glass := st.watchGlass(t, "member") // from now on: it is broken and gone in less than a second
 	given := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/members/0/onNodePressure","value":"LastResort"}]`))
 	if err := c.Patch(t.Context(), policy, given); err != nil {
 		t.Fatal(err)
@@ -66,20 +70,37 @@ func TestGovernedAtAHardThreshold(t *testing.T) {
 	if last.Reason != "LastResort" {
 		t.Errorf("%+v, want the reason LastResort", last)
 	}
-	glass := false
-	testlab.WaitFor(t, l.Pods(st.space), "member to be gone", func(all []*corev1.Pod) bool {
-		for _, p := range all {
-			if p.UID == st.pods["member"].UID {
-				glass = glass || p.Annotations[v1alpha1.BreakGlassAnnotation] != ""
-				return false
-			}
-		}
-		return true
-	})
-	if !glass {
+	if !glass() {
 		t.Error("member went without a word on it why its policy was not kept to")
 	}
 	a.stop(t)
+}
+
+// watchGlass watches a pod. What it returns waits until the pod is gone, and reports whether its glass was seen broken.
+func (st *stage) watchGlass(t *testing.T, name string) (broken func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	begin := sync.OnceFunc(func() { close(begun) })
+	seen := false
+	go func() {
+		defer cancel()
+		defer begin()
+		ended <- await.Until(ctx, st.lab.Pods(st.space), func(all []*corev1.Pod) bool {
+			begin()
+			i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == st.pods[name].UID })
+			seen = seen || i >= 0 && all[i].Annotations[v1alpha1.BreakGlassAnnotation] != ""
+			return i < 0
+		})
+	}()
+	<-begun
+	return func() bool {
+		t.Helper()
+		if err := <-ended; err != nil {
+			t.Fatalf("waiting for %s to be gone: %v", name, err)
+		}
+		return seen
+	}
 }
 
 func policyClient(t *testing.T, l *testlab.Lab) client.Client {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,9 @@ data:
 `
 )
 
+// runPatience is longer than the programs' own, which say what they wait for.
+const runPatience = 11 * time.Minute
+
 // installation is Usher in a lab, as its program has installed it.
 type installation struct {
 	lab     *testlab.Lab
@@ -42,7 +46,7 @@ type installation struct {
 // run runs a program of the lab's users, and returns what it says.
 func (i *installation) run(t *testing.T, input, program string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), runPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", i.lab.Kubeconfig()}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
@@ -59,7 +63,7 @@ func (i *installation) configure(t *testing.T) {
 	kubectl := i.lab.Binary(t, "kubectl")
 	i.run(t, agentsConfig, kubectl, "apply", "-f", "-")
 	i.run(t, "", kubectl, "-n", agentsNamespace, "rollout", "restart", "daemonset/usher-agent")
-	i.run(t, "", kubectl, "-n", agentsNamespace, "rollout", "status", "daemonset/usher-agent", "--timeout=2m")
+	i.run(t, "", kubectl, "-n", agentsNamespace, "rollout", "status", "daemonset/usher-agent", "--timeout=5m")
 }
 
 // podAgent is an agent in a pod.

@@ -23,7 +23,7 @@ import (
 )
 
 // showPatience ends only what hangs.
-const showPatience = 3 * time.Minute
+const showPatience = 5 * time.Minute
 
 // shown is how a command ended.
 type shown struct {

@@ -48,11 +48,11 @@ func TestBudgetsHoldAtASoftThreshold(t *testing.T) {
 	a := startAgent(t, l, st.node, st.storm.thresholds)
 	st.swell(t)
 
+	st.awaitSaid(t, true) // before all else: it passes
 	refused := a.awaitEntry(t, "guarded to be refused", func(e entry) bool { return e.name() == "guarded" && e.Answer != "" })
 	if refused.Action != "Evict" || refused.Answer != "RefusedByBudget" {
 		t.Errorf("guarded: %+v, want an eviction that its budget refused", refused)
 	}
-	st.awaitSaid(t, true)
 	st.awaitGone(t, "next")
 	st.awaitSaid(t, false)
 	if got := names(a.acts()); !slices.Equal(got, []string{"guarded", "next"}) {

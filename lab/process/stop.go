@@ -54,7 +54,8 @@ func (r Record) end(grace time.Duration) error {
 	if err := signal(fd, unix.SIGKILL); err != nil {
 		return err
 	}
-	const killed = 10 * time.Second
+	// Long, as the kernel first writes out what was mounted in a mount namespace that ends with the process.
+	const killed = 2 * time.Minute
 	gone, err := wait(fd, killed)
 	if err == nil && !gone {
 		return fmt.Errorf("still there %s after SIGKILL", killed)

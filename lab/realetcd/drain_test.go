@@ -12,7 +12,7 @@ import (
 
 const (
 	// drainLimit ends only drains that hang.
-	drainLimit = 3 * time.Minute
+	drainLimit = 10 * time.Minute
 	// again is when a person runs a drain again that has given up.
 	again = time.Second
 )
@@ -67,7 +67,7 @@ func lastLine(text string) string {
 
 // uncordon tries until the apiserver answers.
 func (e *etcd) uncordon(ctx context.Context, kubectl, node string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		out, err := exec.CommandContext(ctx, kubectl, "--kubeconfig", e.lab.Kubeconfig(), "uncordon", node).CombinedOutput()

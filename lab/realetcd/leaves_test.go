@@ -32,9 +32,15 @@ func (e *etcd) watchLeaves(t *testing.T) *leaves {
 	l := &leaves{seen: map[types.UID]bool{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(e.lab.Client(), 0, informers.WithNamespace(e.namespace))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    l.see,
-		UpdateFunc: func(_, o any) { l.see(o) },
-		DeleteFunc: l.see,
+		AddFunc: l.see,
+		UpdateFunc: func(before, o any) {
+			// A watch that was away may have missed that one pod went and the next came.
+			if uid(before) != uid(o) {
+				l.gone(before)
+			}
+			l.see(o)
+		},
+		DeleteFunc: l.gone,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,12 +57,25 @@ func (e *etcd) watchLeaves(t *testing.T) *leaves {
 	return l
 }
 
+func uid(o any) types.UID {
+	if pod, ok := o.(*corev1.Pod); ok {
+		return pod.UID
+	}
+	return ""
+}
+
 func (l *leaves) see(o any) {
+	if pod, ok := o.(*corev1.Pod); ok && pod.DeletionTimestamp != nil {
+		l.gone(pod)
+	}
+}
+
+func (l *leaves) gone(o any) {
 	if missed, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = missed.Obj
 	}
 	pod, ok := o.(*corev1.Pod)
-	if !ok || pod.DeletionTimestamp == nil || pod.Labels["app"] != testlab.Labels(name)["app"] {
+	if !ok || pod.Labels["app"] != testlab.Labels(name)["app"] {
 		return
 	}
 	l.mu.Lock()

@@ -13,6 +13,9 @@ var (
 	rounds = flag.Int("rounds", 3, "how many times every node is drained")
 	seed   = flag.Uint64("seed", 1, "seed of the moments at which managers are killed and the apiserver is restarted")
 	budget = flag.Bool("budget", false, "also compare with a PodDisruptionBudget over the members")
+	// A drain ends processes, never the machine: what is not on the disk yet is not lost. But a disk that others keep busy
+	// stops all members at once, whose data are all on it.
+	fsync = flag.Bool("fsync", false, "members wait for the disk, as etcd does by default")
 )
 
 func TestMain(m *testing.M) {

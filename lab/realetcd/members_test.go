@@ -45,7 +45,8 @@ func startEtcd(t *testing.T, l *testlab.Lab, spread corev1.Affinity) *etcd {
 		e.addresses[i] = e.makeService(t, i)
 	}
 	for i := range size {
-		folder := filepath.Join(t.TempDir(), member(i))
+		// Of the lab, not of the test: pods write there until their nodes have ended them, some time after the test.
+		folder := filepath.Join(l.Cluster().Dir, "volumes", e.namespace, member(i))
 		e.makeVolume(t, i, folder)
 		e.configure(t, i, folder)
 	}
@@ -136,6 +137,7 @@ func (e *etcd) configure(t *testing.T, i int, folder string) {
 		"listen-peer-urls":            fmt.Sprintf("http://0.0.0.0:%d", peerPort),
 		"initial-advertise-peer-urls": e.url(i, peerPort),
 		"initial-cluster":             strings.Join(peers, ","),
+		"unsafe-no-fsync":             !*fsync,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func ownDrain(t *testing.T, u *usher, e *etcd, nodes []*realnode.Node) {
 	t.Helper()
 	logManagers(t, nodes)
 	d := &drainer{logf: t.Logf, command: func(ctx context.Context, node string) *exec.Cmd {
-		return u.command(ctx, "drain", node, "--timeout", "2m")
+		return u.command(ctx, "drain", node, "--timeout", drainLimit.String())
 	}}
 	f := e.drainAll(t, nodes, d, 1, nothing)
 	f.log(t, "usher drain")

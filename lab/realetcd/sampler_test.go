@@ -9,13 +9,15 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 )
 
 const (
 	sampleEvery = 50 * time.Millisecond
-	// readLimit is far above what a read takes while leadership moves or a busy machine holds it up, and below what a
-	// member's pod takes to come back.
+	// readLimit is far above what a read takes while leadership moves, and below what a member's pod takes to come back.
 	readLimit = 2 * time.Second
+	// slowLimit is that of reads through a member that is connected: it is there, and a busy machine may hold it up.
+	slowLimit = 10 * time.Second
 	// backLimit is that of reads through a member that did not serve: to be seen soon when it does again.
 	backLimit = 300 * time.Millisecond
 )
@@ -30,6 +32,7 @@ type sampler struct {
 	slow  time.Duration
 	votes [size]vote
 	leads []lead
+	first chan struct{} // closed when it is known who leads
 }
 
 // vote is whom a member calls leader.
@@ -42,10 +45,11 @@ type lead struct {
 	term   uint64
 }
 
+// startSampler returns when it is known who leads.
 func (e *etcd) startSampler(t *testing.T) *sampler {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &sampler{cancel: cancel}
+	s := &sampler{cancel: cancel, first: make(chan struct{})}
 	ids := e.ids(t)
 	for i := range size {
 		reads, asks := e.asker(t, i), e.asker(t, i)
@@ -53,6 +57,11 @@ func (e *etcd) startSampler(t *testing.T) *sampler {
 		s.running.Go(func() { s.ask(ctx, asks, i, ids) })
 	}
 	t.Cleanup(s.stop)
+	select {
+	case <-s.first:
+	case <-time.After(5 * time.Minute):
+		t.Fatal("no quorum says who leads")
+	}
 	return s
 }
 
@@ -92,11 +101,16 @@ func (s *sampler) read(ctx context.Context, client *clientv3.Client, i int) {
 		if !since.IsZero() {
 			limit = backLimit
 		}
+		serves := begin
 		err := readOnce(ctx, client, limit)
+		if err != nil && client.ActiveConnection().GetState() == connectivity.Ready {
+			err = readOnce(ctx, client, slowLimit)
+			serves = time.Now()
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
-			end(begin)
+			end(serves)
 			s.took(time.Since(begin))
 		case since.IsZero():
 			since = begin
@@ -131,7 +145,7 @@ func (s *sampler) took(d time.Duration) {
 func (s *sampler) ask(ctx context.Context, client *clientv3.Client, i int, ids map[uint64]int) {
 	each(ctx, func() {
 		begin := time.Now()
-		limited, cancel := context.WithTimeout(ctx, time.Second)
+		limited, cancel := context.WithTimeout(ctx, readLimit)
 		defer cancel()
 		answer, err := client.Status(limited, client.Endpoints()[0])
 		if err != nil {
@@ -157,7 +171,11 @@ func (s *sampler) hear(i int, v vote, ids map[uint64]int, asked time.Time) {
 	if same < quorum || !known {
 		return
 	}
-	if last := len(s.leads) - 1; last < 0 || s.leads[last].term < v.term {
+	last := len(s.leads) - 1
+	if last < 0 {
+		close(s.first)
+	}
+	if last < 0 || s.leads[last].term < v.term {
 		s.leads = append(s.leads, lead{asked, leader, v.term})
 	}
 }

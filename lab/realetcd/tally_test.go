@@ -8,7 +8,7 @@ import (
 func TestWhoLeads(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	ids := map[uint64]int{10: 0, 11: 1, 12: 2}
-	s := &sampler{}
+	s := &sampler{first: make(chan struct{})}
 	if _, known := s.leader(at(99)); known {
 		t.Error("somebody leads before anybody was asked")
 	}

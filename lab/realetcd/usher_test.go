@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/lab/image"
 	"usher.sh/usher/lab/testlab"
 )
@@ -25,7 +29,7 @@ func install(t *testing.T, l *testlab.Lab, program string) *usher {
 	t.Helper()
 	u := &usher{lab: l, program: program}
 	t.Cleanup(func() { u.must(t, "uninstall") })
-	t.Log(lastLine(u.must(t, "install", "--image", image.UsherName, "--timeout", "2m")))
+	t.Log(lastLine(u.must(t, "install", "--image", image.UsherName, "--timeout", "10m")))
 	return u
 }
 
@@ -68,20 +72,25 @@ spec:
     selector: {matchLabels: {app: etcd}}
 `))
 
-// govern makes the cluster's pods governed, and returns when they are.
+// govern makes the cluster's pods governed, and returns when they are. Managers that were killed before are back then.
 func (e *etcd) govern(t *testing.T) {
 	t.Helper()
+	e.kubectl(t, "", "rollout", "status", "deployment/usher-manager", "-n", managerNamespace, "--timeout=5m")
 	var text bytes.Buffer
 	if err := policy.Execute(&text, e.endpoints()); err != nil {
 		t.Fatal(err)
 	}
 	e.kubectl(t, text.String(), "apply", "-f", "-")
-	e.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=1m", "evictionpolicy/etcd")
+	e.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=5m", "evictionpolicy/etcd")
 	t.Log(lastLine(e.kubectl(t, "", "get", "evictionpolicy", "etcd")))
 }
 
-// release ends that, and fails the test when the policy does not go.
+// release ends that, and fails the test when the policy does not go. Until their labels are off, the pods stay on their nodes,
+// whoever deletes them.
 func (e *etcd) release(t *testing.T) {
 	t.Helper()
-	e.kubectl(t, "", "delete", "evictionpolicy", "etcd", "--timeout=1m")
+	e.kubectl(t, "", "delete", "evictionpolicy", "etcd", "--timeout=5m")
+	testlab.WaitFor(t, e.lab.Pods(e.namespace), "the members to be let go", func(all []*corev1.Pod) bool {
+		return !slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Labels[v1alpha1.PolicyLabel] != "" })
+	})
 }

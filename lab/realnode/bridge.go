@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -17,14 +18,13 @@ import (
 func makeBridge(name string, address netip.Prefix) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name
+	// A bridge without an address that was set takes the lowest of its ports': with each pod that comes or goes, all
+	// others might lose their gateway until they ask for it again. It has it from the beginning, or the machine's udev may
+	// give it another.
+	attributes.HardwareAddr = hardwareAddress(address.Addr())
 	bridge := &netlink.Bridge{LinkAttrs: attributes}
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return fmt.Errorf("making bridge %s: %w", name, err)
-	}
-	// A bridge without an address that was set takes the lowest of its ports': with each pod that comes or goes, all
-	// others might lose their gateway until they ask for it again.
-	if err := netlink.LinkSetHardwareAddr(bridge, hardwareAddress(address.Addr())); err != nil {
-		return fmt.Errorf("giving bridge %s its hardware address: %w", name, err)
 	}
 	ip := &netlink.Addr{IPNet: &net.IPNet{
 		IP:   address.Addr().AsSlice(),
@@ -68,7 +68,7 @@ func removeBridge(name string) error {
 // removePorts removes the host's ends of the pods' links. They would go with the pods' network namespaces, but the
 // kernel takes those down at some time after their last process.
 func removePorts(bridge netlink.Link) error {
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("listing network links: %w", err)
 	}
@@ -83,9 +83,20 @@ func removePorts(bridge netlink.Link) error {
 	return nil
 }
 
+// whole lists again when something has changed in the middle of it, as pods of other nodes come and go.
+func whole[T any](list func() ([]T, error)) ([]T, error) {
+	var all []T
+	err := retry(time.Minute, func() (bool, error) {
+		var err error
+		all, err = list()
+		return errors.Is(err, netlink.ErrDumpInterrupted), err
+	})
+	return all, err
+}
+
 // subnetUsed tells whether an address of the machine lies in the subnet.
 func subnetUsed(subnet netip.Prefix) (bool, error) {
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return false, fmt.Errorf("listing the machine's addresses: %w", err)
 	}

@@ -89,7 +89,7 @@ func (m mark) end() error {
 // elsewhere holds copies of all its files until it executes.
 func (s Slot) reclaim() (*os.File, error) {
 	var claim *os.File
-	err := retry(time.Second, func() (bool, error) {
+	err := retry(10*time.Second, func() (bool, error) {
 		var err error
 		claim, err = s.claim()
 		return errors.Is(err, errSlotTaken), err

@@ -46,8 +46,10 @@ func (s Slot) claim() (*os.File, error) {
 }
 
 // claimFree claims the first free slot whose subnet nothing else on the machine uses, and clears away what a node that
-// could not be stopped in order has left there.
+// could not be stopped in order has left there. A slot that cannot be cleared is passed over: the processes of a node that
+// was killed end some time after its claim, and are in its cgroup until then.
 func claimFree() (Slot, *os.File, error) {
+	var unclear error // the last cause
 	for s := Slot(1); s <= slots; s++ {
 		claim, err := s.claim()
 		if errors.Is(err, errSlotTaken) {
@@ -62,10 +64,10 @@ func claimFree() (Slot, *os.File, error) {
 		}
 		claim.Close()
 		if err != nil {
-			return 0, nil, err
+			unclear = err
 		}
 	}
-	return 0, nil, errors.New("no free subnet in 10.127.0.0/16: the machine's own network or other nodes use all of it")
+	return 0, nil, errors.Join(errors.New("no free subnet in 10.127.0.0/16: the machine's own network or other nodes use all of it"), unclear)
 }
 
 func (s Slot) usable() (bool, error) {

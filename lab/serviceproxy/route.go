@@ -97,11 +97,16 @@ func sweep() error {
 
 func ours() ([]netlink.Route, error) {
 	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: protocol}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
-	if err != nil {
-		return nil, fmt.Errorf("listing the machine's routes: %w", err)
+	for {
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		if errors.Is(err, netlink.ErrDumpInterrupted) {
+			continue // something has changed in the middle of it, as pods come and go
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing the machine's routes: %w", err)
+		}
+		return routes, nil
 	}
-	return routes, nil
 }
 
 func prefixOf(network *net.IPNet) (netip.Prefix, bool) {

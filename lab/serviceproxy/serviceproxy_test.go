@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { testlab.Main(m) }
 
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 func TestServices(t *testing.T) {
 	l := testlab.Get(t)

@@ -6,8 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"usher.sh/usher/lab/binaries"
+	"usher.sh/usher/lab/port"
 	"usher.sh/usher/lab/process"
 )
 
@@ -88,7 +87,8 @@ func (c *etcd) add(t *testing.T, name string, certs *certificates) *member {
 		"--name=" + name, "--data-dir=" + filepath.Join(c.dir, name),
 		"--listen-client-urls=" + m.client, "--advertise-client-urls=" + m.client,
 		"--listen-peer-urls=" + m.peer, "--initial-advertise-peer-urls=" + m.link.url,
-		"--heartbeat-interval=50", "--election-timeout=500", "--unsafe-no-fsync", "--log-level=error",
+		// Nobody is elected because a busy machine has kept a leader still for a while.
+		"--heartbeat-interval=50", "--election-timeout=5000", "--unsafe-no-fsync", "--log-level=error",
 		"--strict-reconfig-check=false", // else no member is let in during the first 5 s
 		"--initial-cluster-token=" + filepath.Base(c.dir),
 	}
@@ -188,22 +188,18 @@ func (c *etcd) serving(t *testing.T) {
 // patience ends waits that would never end. No test depends on its length.
 func patience(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// address is a free one on loopback, below the ports that the kernel gives to outgoing connections.
+// address is one on loopback that is kept for whoever the test lets listen there.
 func address(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		a := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", a)
-		if err == nil {
-			_ = l.Close()
-			return a
-		}
+	p, err := port.Keep()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port on 127.0.0.1")
-	return ""
+	t.Cleanup(func() { _ = p.Release() })
+	return p.Address()
 }

@@ -2,9 +2,7 @@ package testlab
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -93,23 +91,4 @@ func carry(from, to net.Conn) {
 	_, _ = io.Copy(to, from)
 	_ = from.Close()
 	_ = to.Close()
-}
-
-// freePort draws from below the range that the kernel gives to outgoing connections, so that none of them takes the port
-// while its server is down.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	const first, last = 20000, 32000
-	var problem error
-	for range 100 {
-		port := first + rand.IntN(last-first)
-		listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			check(tb, "finding a free port", listener.Close())
-			return port
-		}
-		problem = err
-	}
-	tb.Fatalf("finding a free port: %v", problem)
-	return 0
 }

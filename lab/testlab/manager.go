@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"usher.sh/usher/lab/port"
 	"usher.sh/usher/lab/process"
 )
 
@@ -91,8 +92,8 @@ func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 	m.kubeconfig = l.account(tb, systemNamespace, "usher-manager")
 	for i := range n {
 		r := &replica{name: fmt.Sprintf("usher-manager-%s-%d", unique(), i)}
-		for _, port := range []*int{&r.webhook, &r.health, &r.metrics} {
-			*port = freePort(tb)
+		for _, number := range []*int{&r.webhook, &r.health, &r.metrics} {
+			*number = keepPort(tb)
 		}
 		m.replicas = append(m.replicas, r)
 		m.Start(tb, i)
@@ -106,6 +107,15 @@ func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 		m.WaitReady(tb, i)
 	}
 	return m
+}
+
+// keepPort keeps a port until the test ends, so that what is at the address of a replica that is down is nobody else.
+func keepPort(tb testing.TB) int {
+	tb.Helper()
+	p, err := port.Keep()
+	check(tb, "finding a port", err)
+	tb.Cleanup(func() { check(tb, "giving a port up", p.Release()) })
+	return p.Number
 }
 
 // account writes a kubeconfig of a service account with a token as a pod would have it.
@@ -170,7 +180,7 @@ func (m *Managers) Kill(tb testing.TB, i int) {
 // Stop ends replica i with SIGTERM, as a kubelet would, and waits until it has ended.
 func (m *Managers) Stop(tb testing.TB, i int) {
 	tb.Helper()
-	m.end(tb, i, 30*time.Second)
+	m.end(tb, i, waitTimeout)
 }
 
 func (m *Managers) end(tb testing.TB, i int, grace time.Duration) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,10 @@ import (
 	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/realnode/join"
 )
+
+// nodesTimeout ends only what hangs. The workload may have to be compiled first, with nothing in the compiler's cache, and
+// every node unpacks its images.
+const nodesTimeout = 10 * time.Minute
 
 // RealNodes starts n real nodes, dealt out over the zones in turn, waits until pods can run on them, and ends them
 // after the test. Where the machine cannot run any, the test is skipped, with what is missing.
@@ -32,7 +37,7 @@ func (l *Lab) StartRealNodes(tb testing.TB, o join.Options) []*realnode.Node {
 	labels := map[string]string{TestLabel: scope(tb)}
 	maps.Copy(labels, o.Labels)
 	o.Labels = labels
-	ctx, cancel := context.WithTimeout(tb.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), nodesTimeout)
 	defer cancel()
 	started, err := join.Nodes(ctx, l.cluster, l.client, o)
 	if err != nil {
@@ -59,6 +64,8 @@ func RealPod(tb testing.TB, args ...string) corev1.PodSpec {
 			ReadinessProbe: &corev1.Probe{
 				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}},
 				PeriodSeconds: 1,
+				// Unready is a pod that says so, not one that a busy machine keeps from saying anything.
+				TimeoutSeconds: 10,
 			},
 		}},
 	}

@@ -113,7 +113,8 @@ func Start(tb testing.TB, opts ...Option) *Lab {
 	return lab
 }
 
-const startTimeout = 3 * time.Minute
+// startTimeout ends only what hangs, as waitTimeout does.
+const startTimeout = 10 * time.Minute
 
 func start(ctx context.Context, opts []Option) (*Lab, error) {
 	o := options{evictionRequestAPI: true, profile: nodes.Fast, seed: 1}

@@ -14,10 +14,10 @@ import (
 )
 
 // waitTimeout bounds every wait of a test: far longer than anything a lab does, so that it ends only what hangs.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 5 * time.Minute
 
 // WaitFor waits until done says so about all objects of the source, which it is given sorted by namespace and name
-// after every change. It watches. After two minutes the test fails with what.
+// after every change. It watches. After waitTimeout the test fails with what.
 func WaitFor[T await.Object](tb testing.TB, s await.Source[T], what string, done func([]T) bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeoutCause(tb.Context(), waitTimeout, fmt.Errorf("not within %s", waitTimeout))

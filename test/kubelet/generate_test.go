@@ -16,7 +16,8 @@ import (
 
 var (
 	inputs = flag.Int("inputs", 100_000, "random inputs for each comparison")
-	seed   = flag.Uint64("seed", 0, "seed of the first input; 0: any")
+	// The same inputs wherever the tests run, so that a tree that passes them does so everywhere; others are looked for with 0.
+	seed = flag.Uint64("seed", 1, "seed of the first input; 0: any")
 )
 
 // epoch is when the random nodes live.
