@@ -50,8 +50,7 @@ func (l *look) hasten(t Threshold, u *underWay) {
 // killInstead returns whom to kill rather than wait for what is under way, nil if nobody: below a hard threshold, one at a
 // time, and only where that helps.
 func (l *look) killInstead(t Threshold, u *underWay) (*choice, []Ranked) {
-	killing := slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
-	if !t.Hard() || u.pod == nil || killing || !killable(t.Signal) {
+	if u.pod == nil || !l.mayKill(t) {
 		return nil, nil
 	}
 	if l.unheard(u) && l.surelyHelps(t, u.pod) {
@@ -63,6 +62,11 @@ func (l *look) killInstead(t Threshold, u *underWay) (*choice, []Ranked) {
 	}
 	ranking := l.rank(t)
 	return l.kill(t, ranking), ranking
+}
+
+// mayKill reports whether a kill would help, and none is under way.
+func (l *look) mayKill(t Threshold) bool {
+	return t.Hard() && killable(t.Signal) && !slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
 }
 
 // unheard reports whether nobody has answered when a pod was asked to go that may be removed, and nobody can be asked now.
@@ -81,22 +85,45 @@ func (l *look) ours(u *underWay) bool {
 
 // kill chooses whom to kill beside what is under way: a pod that was asked to go anyway or else the next in order.
 func (l *look) kill(t Threshold, ranking []Ranked) *choice {
-	c := &choice{kind: KillLocally, reason: ReasonExhaustion}
-	for i := range l.Acts {
-		a, p := &l.Acts[i], l.pods[l.Acts[i].UID]
-		if p == nil || a.Gone || p.Governed && a.Kind != Remove || !l.surelyHelps(t, p) {
-			continue
+	c := l.doomed(t, func(*Act) bool { return true })
+	if c == nil {
+		r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" && !r.Pod.Governed })
+		if r == nil {
+			return nil
 		}
-		c.pod, c.used = p, measure(t.Signal, l.in.Node.Layout, p).usage
-		c.glass = p.Governed // it was given up as a last resort already
-		return c
+		c = &choice{pod: &r.Pod, used: r.Usage}
 	}
-	r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" && !r.Pod.Governed })
-	if r == nil {
+	c.kind, c.reason = KillLocally, ReasonExhaustion
+	return c
+}
+
+// finish returns a pod to kill that was to be gone long ago: its kubelet has not ended it, as one does that hears of
+// removals late, because it has just lost sight of the apiserver. Nobody else goes in its place before that was tried.
+func (l *look) finish(t Threshold) *choice {
+	if !l.mayKill(t) {
 		return nil
 	}
-	c.pod, c.used = &r.Pod, r.Usage
+	c := l.doomed(t, func(a *Act) bool {
+		grace, leaving := l.leaving[a.UID]
+		return leaving && l.Clock-l.Departures[a.UID] >= max(grace, hardPatience)
+	})
+	if c != nil {
+		c.kind, c.reason = KillLocally, ReasonOverdue
+	}
 	return c
+}
+
+// doomed returns a pod that was asked to go in such a way that it may be killed, and would help.
+func (l *look) doomed(t Threshold, match func(*Act) bool) *choice {
+	for i := range l.Acts {
+		a, p := &l.Acts[i], l.pods[l.Acts[i].UID]
+		if p == nil || a.Gone || p.Governed && a.Kind != Remove || !match(a) || !l.surelyHelps(t, p) {
+			continue
+		}
+		// A governed one was given up as a last resort already.
+		return &choice{pod: p, used: measure(t.Signal, l.in.Node.Layout, p).usage, glass: p.Governed}
+	}
+	return nil
 }
 
 // withdraw takes back the request for a pod when nothing is short any more, or when it will never be allowed to go.

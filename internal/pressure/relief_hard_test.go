@@ -117,6 +117,41 @@ func TestReliefHardPatience(t *testing.T) {
 	s.want(time.Second, "Remove b 1s")
 }
 
+// A kubelet that does not end what was removed costs nobody else the place: the agent ends it, once.
+func TestReliefHardFinishesWhatItRemoved(t *testing.T) {
+	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
+	s.want(0, "Remove a 1s", sayMemory)
+	s.terminating("a", time.Second)
+	s.want(time.Second, "Wait Leaving")
+	s.want(9*time.Second, "Wait Leaving")
+	s.want(time.Second, "KillLocally a")
+	s.says("default/a uses 500Mi of memory; it is leaving since 10s and its kubelet has not ended it, so it is killed on the node")
+	s.want(9*time.Second, "Wait Leaving")
+	s.want(time.Second, "Remove b 1s") // nothing can end a
+}
+
+func TestReliefHardFinishesOnlyWhatGivesBack(t *testing.T) {
+	s := newScene(t, 5*gi, hog("a", 500), hog("b", 400))
+	for _, name := range []string{"a", "b"} {
+		s.pod(name).Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}
+	}
+	s.in.Thresholds = []Threshold{hard(NodeFsAvailable, "1Gi")}
+	s.set(NodeFsAvailable, 100*mi, 10*gi)
+	s.want(0, "Remove a 1s", "Say [DiskPressure]")
+	s.terminating("a", time.Second)
+	s.want(time.Second, "Wait Leaving")
+	s.want(10*time.Second, "Remove b 1s") // a kill would remove no file
+}
+
+// One that was allowed to leave by its verdict keeps its time; the agent may not end it.
+func TestReliefHardFinishesNothingGoverned(t *testing.T) {
+	s := newScene(t, 50*mi, governed(hog("db-0", 500), ""), governed(hog("db-1", 400), ""))
+	s.want(0, "Request db-0", "Evict db-0", sayMemory)
+	s.terminating("db-0", time.Second)
+	s.want(time.Second, "Wait Leaving")
+	s.want(10*time.Second, "Evict db-1")
+}
+
 func TestReliefSoftWaitsForLongGraces(t *testing.T) {
 	s := newScene(t, 150*mi, hog("a", 500), hog("b", 400))
 	s.look(0)

@@ -105,6 +105,7 @@ const (
 	ReasonExhaustion ReliefReason = "Exhaustion"    // below a hard threshold, and asking would take too long
 	ReasonAlone      ReliefReason = "Alone"         // below a hard threshold, and the apiserver does not answer
 	ReasonLastResort ReliefReason = "LastResort"    // below a hard threshold, and nobody else can help
+	ReasonOverdue    ReliefReason = "Overdue"       // below a hard threshold, was removed, and nobody has ended it
 
 	// Why a request is taken back.
 	ReasonRelieved ReliefReason = "Relieved" // nothing is short any more

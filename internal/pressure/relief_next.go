@@ -96,7 +96,11 @@ func (l *look) deal(t Threshold) bool {
 		return true
 	}
 	ranking := l.rank(t)
-	if c := l.choose(t, ranking); c != nil {
+	c := l.finish(t)
+	if c == nil {
+		c = l.choose(t, ranking)
+	}
+	if c != nil {
 		l.act(t, c, ranking)
 		return true
 	}

@@ -41,6 +41,8 @@ func (l *look) sentence(t Threshold, c *choice) string {
 		how = fmt.Sprintf("nothing is left in %s if it goes on like this, so it is killed", short(left))
 	case c.reason == ReasonAlone:
 		how = "the apiserver does not answer, so it is killed on the node"
+	case c.reason == ReasonOverdue:
+		how = fmt.Sprintf("it is leaving since %s and its kubelet has not ended it, so it is killed on the node", short(l.Clock-l.Departures[c.pod.UID]))
 	case c.glass && c.kind == KillLocally:
 		how = "no other pod can help, and its policy gives it up as a last resort, so it is killed on the node"
 	case c.glass:
