@@ -218,6 +218,12 @@ func (i *installation) alone(t *testing.T, st *stage, pod *corev1.Pod) {
 	if killed.name() != "late" || killed.Killed == 0 {
 		t.Errorf("%+v, want processes of late killed", killed)
 	}
-	delete(st.pods, "late") // started again
 	st.awaitSaid(t, false)
+	// Its kubelet has started it again, and looked for the apiserver more and more seldom: until it hears of removals again,
+	// nobody that is removed would end.
+	if err := i.lab.Client().CoreV1().Pods(st.space).Delete(t.Context(), "late", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	st.awaitGone(t, "late")
+	delete(st.pods, "late")
 }
