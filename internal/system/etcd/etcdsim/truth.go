@@ -38,6 +38,20 @@ func (c *Cluster) WouldLoseWithDisk(name string) (lose bool, why string) {
 	return false, ""
 }
 
+// Deceives tells whether as many voters as make a quorum are mistaken about who leads: nobody can learn it from them.
+func (c *Cluster) Deceives() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	config := c.truth()
+	mistaken := 0
+	for _, v := range config {
+		if m := c.byID(v.id); m != nil && !v.learner && c.faults[URL(m.name)] == Mistaken {
+			mistaken++
+		}
+	}
+	return mistaken >= quorumOf(config)
+}
+
 // Lost are acknowledged writes that no disk holds any more, or that the leader of a quorum does not.
 func (c *Cluster) Lost() []string {
 	c.mu.Lock()
