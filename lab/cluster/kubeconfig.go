@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -32,6 +33,15 @@ func (c *Cluster) WriteKubeconfig(path, user string, groups ...string) error {
 // RESTConfig returns the administrator's access, without a client-side rate limit, so that tests measure the
 // apiserver and not the client.
 func (c *Cluster) RESTConfig() (*rest.Config, error) { return LoadRESTConfig(c.Kubeconfig()) }
+
+// Client returns a client with that access.
+func (c *Cluster) Client() (*kubernetes.Clientset, error) {
+	config, err := c.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
 
 // LoadRESTConfig reads a kubeconfig, without a client-side rate limit.
 func LoadRESTConfig(path string) (*rest.Config, error) {

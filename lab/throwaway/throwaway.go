@@ -46,13 +46,11 @@ func Start(ctx context.Context, name string) (*Lab, error) {
 }
 
 func (l *Lab) attach() error {
-	config, err := l.RESTConfig()
+	client, err := l.Cluster.Client()
 	if err != nil {
 		return err
 	}
-	if l.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
+	l.Client = client
 	l.Nodes, err = nodes.Start(l.Cluster, nodes.General, seed)
 	return err
 }

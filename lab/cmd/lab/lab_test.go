@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/kubernetes"
-
 	"usher.sh/usher/lab/cluster"
 	"usher.sh/usher/lab/process"
 )
@@ -127,11 +125,7 @@ func serves(dir string) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.RESTConfig()
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := c.Client()
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/lab/cluster"
 	"usher.sh/usher/lab/nodes"
@@ -116,11 +115,7 @@ func (o upOptions) addNodes(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.RESTConfig()
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := c.Client()
 	if err != nil {
 		return err
 	}
