@@ -70,7 +70,7 @@ func TestANameTooMany(t *testing.T) {
 	for _, command := range []string{"install", "uninstall", "manager", "agent", "version"} {
 		errOut.Reset()
 		want := "error: usher " + command + " takes no names, and was given \"now\" (usher " + command + " --help lists the flags)\n"
-		if code := Main([]string{"usher", command, "now"}, streams); code != 1 || errOut.String() != want {
+		if code := run([]string{"usher", command, "now"}, streams); code != 1 || errOut.String() != want {
 			t.Errorf("got exit code %d and %q, want 1 and %q", code, errOut.String(), want)
 		}
 	}

@@ -25,7 +25,7 @@ func usher(t *testing.T, stdin string, args ...string) result {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errOut bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}
-	code := Main(append([]string{"usher"}, args...), streams)
+	code := run(append([]string{"usher"}, args...), streams)
 	return result{code, out.String(), errOut.String()}
 }
 
@@ -185,7 +185,7 @@ func TestUninstallWhereNothingIs(t *testing.T) {
 func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 	var out bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
-	if code := Main([]string{"/usr/local/bin/kubectl-usher", "drain", "--help"}, streams); code != exitDone {
+	if code := run([]string{"/usr/local/bin/kubectl-usher", "drain", "--help"}, streams); code != exitDone {
 		t.Errorf("exit %d", code)
 	}
 	for _, want := range []string{"kubectl usher drain NODE…", "  kubectl usher drain worker-1", "130 interrupted"} {

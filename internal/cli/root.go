@@ -22,11 +22,16 @@ Exit codes of all commands:
   3    the deadline or the timeout passed
   130  interrupted`
 
-// Main runs a command line, with the program's name first, and returns its exit code.
+// Main runs a process's command line, with the program's name first, and returns its exit code. It is called once, before
+// anything else runs: it sets the logger that all of the process's client libraries share.
 func Main(args []string, streams genericiooptions.IOStreams) int {
 	// Client libraries log to stderr on their own: in the middle of a live table, and
 	// in other words than ours. What matters of it arrives as errors and blockers.
 	klog.SetLogger(logr.Discard())
+	return run(args, streams)
+}
+
+func run(args []string, streams genericiooptions.IOStreams) int {
 	root := NewCommand(programName(args), streams)
 	root.SetArgs(args[1:])
 	return settle(root.Execute(), streams.ErrOut)
