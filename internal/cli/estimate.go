@@ -20,10 +20,10 @@ const (
 // estimate keeps the table's "about … left" up to date until the context ends; the
 // returned function waits for that. Without a table nobody asks, and nothing is done.
 func (v *voice) estimate(ctx context.Context, source drainer.Source, req drain.Request) (wait func()) {
-	if v.live == nil {
+	table, done := v.live.Load(), make(chan struct{})
+	if table == nil {
 		return func() {}
 	}
-	table, done := v.live, make(chan struct{})
 	go func() {
 		defer close(done)
 		for pause := time.Duration(0); sleep(ctx, pause); {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -20,7 +21,9 @@ type voice struct {
 	err  *show.Quiet
 	term terminal
 	json *show.JSON // nil unless -o json
-	live *show.Live // nil unless a table is being drawn
+
+	// live is nil unless a table is being drawn. Signals arrive in a goroutine of their own, at any time.
+	live atomic.Pointer[show.Live]
 }
 
 func newVoice(streams genericiooptions.IOStreams, output string) *voice {
@@ -55,15 +58,15 @@ func (v *voice) begin(req drain.Request, now func() time.Time) drainer.Reporter 
 		return v.reporter()
 	}
 	start := show.Picture{Started: req.Started, Deadline: req.Deadline}
-	v.live = show.NewLive(v.out, start, v.paint(), v.term.size, now)
-	return v.live
+	live := show.NewLive(v.out, start, v.paint(), v.term.size, now)
+	v.live.Store(live)
+	return live
 }
 
 // end leaves the last table where it is.
 func (v *voice) end() {
-	if v.live != nil {
-		v.live.Close()
-		v.live = nil
+	if live := v.live.Swap(nil); live != nil {
+		live.Close()
 	}
 }
 
@@ -80,8 +83,8 @@ func (v *voice) say(lines ...string) {
 
 // urgent tells whoever pressed a key that it was heard.
 func (v *voice) urgent(text string) {
-	if v.live != nil {
-		v.live.Banner(text)
+	if live := v.live.Load(); live != nil {
+		live.Banner(text)
 		return
 	}
 	fmt.Fprintln(v.err, text)
