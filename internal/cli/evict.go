@@ -165,6 +165,7 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 	if !end.Gone && end.Failed == "" {
 		heard.nothing()
 	}
+	heard.end()
 	return o.end(ctx, end, err)
 }
 

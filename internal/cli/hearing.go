@@ -17,6 +17,7 @@ type hearing struct {
 
 	mu   sync.Mutex
 	said string
+	over bool
 }
 
 // eviction says who works on it, and what that waits for.
@@ -27,10 +28,17 @@ func (h *hearing) nothing() {
 	h.say("nobody has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher", true)
 }
 
+// end returns when nobody prints any more, and keeps it so.
+func (h *hearing) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}
+
 func (h *hearing) say(words string, onlyFirst bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if words == h.said || (onlyFirst && h.said != "") {
+	if h.over || words == h.said || (onlyFirst && h.said != "") {
 		return
 	}
 	h.said = words

@@ -14,8 +14,14 @@ func TestRequestsThatNobodyTakesUp(t *testing.T) {
 		told  func(h *hearing)
 		lines []string
 	}{
-		"nobody":               {func(h *hearing) { h.nothing(); h.nothing() }, []string{"nobody has taken it up; see whether usher's manager runs"}},
-		"somebody":             {func(h *hearing) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
+		"nobody":   {func(h *hearing) { h.nothing(); h.nothing() }, []string{"nobody has taken it up; see whether usher's manager runs"}},
+		"somebody": {func(h *hearing) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
+		"an end, then nobody": {func(h *hearing) {
+			h.eviction(works)
+			h.end()
+			h.nothing()
+			h.eviction(&snapshot.Eviction{Responder: "x.io/y", Message: "1 left"})
+		}, []string{"x.io/y: 2 shards left"}},
 		"nobody, then someone": {func(h *hearing) { h.nothing(); h.eviction(works) }, []string{"nobody has taken it up", "x.io/y: 2 shards left"}},
 	}
 	for name, tt := range tests {
