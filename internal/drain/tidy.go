@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"usher.sh/usher/internal/snapshot"
@@ -184,7 +185,7 @@ func (d *decider) showLeft(t *target) {
 		}
 		t.status.Left++
 	}
-	t.status.Blockers = d.led.verdict[verdictKey{node: t.status.Name}]
+	t.status.Blockers = slices.Clone(d.led.verdict[verdictKey{node: t.status.Name}])
 	t.status.State = NodeBlocked
 	if t.status.Left == 0 && len(t.status.Blockers) == 0 {
 		t.status.State = NodeDrained
@@ -195,7 +196,7 @@ func (d *decider) showLeft(t *target) {
 // came later, what would hold it now.
 func (d *decider) heldBy(p *snapshot.Pod, f fate) []Blocker {
 	if held := d.led.verdict[verdictKey{pod: p.UID}]; len(held) > 0 {
-		return held
+		return slices.Clone(held) // those who show the last decision still read it
 	}
 	ref, found := d.budgetsAllow(p)
 	found = append(append(f.objections, d.refusal(p, ref, len(found) > 0)...), found...)

@@ -37,6 +37,21 @@ func TestInterruptedDrainTidiesUpInOrder(t *testing.T) {
 	s.ends(drain.Interrupted)
 }
 
+// A decision that is handed out is read while the next one is made.
+func TestTheLastVerdictIsNobodyElses(t *testing.T) {
+	req := ask("a")
+	req.Surge = drain.SurgeNever
+	s := tell(t, req, node("a", ours), solo)
+	s.expect("mark a blocked")
+	shown := s.last.Pods[0].Blockers
+	s.led.End(drain.Interrupted)
+	s.expect()
+	kept := s.last.Pods[0].Blockers
+	if len(shown) == 0 || len(kept) != len(shown) || &shown[0] == &kept[0] {
+		t.Errorf("what held the pod is %v, and then %v, want the same in a place of its own", shown, kept)
+	}
+}
+
 func TestWhatIsLeftOnTheNode(t *testing.T) {
 	cases := map[string]struct {
 		ends     drain.Outcome
