@@ -158,14 +158,14 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 	nobody := time.AfterFunc(drain.TakenUpWithin, heard.nothing)
 	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
 	nobody.Stop()
-	if end.Gone {
-		// It has served its purpose; what is left of it would only be in the way of those who list what is asked for.
-		_, _ = conn.writer().Withdraw(context.WithoutCancel(ctx), wish)
-	}
 	if !end.Gone && end.Failed == "" {
 		heard.nothing()
 	}
 	heard.end()
+	if end.Gone {
+		// It has served its purpose; what is left of it would only be in the way of those who list what is asked for.
+		_, _ = conn.writer().Withdraw(context.WithoutCancel(ctx), wish)
+	}
 	return o.end(ctx, end, err)
 }
 
