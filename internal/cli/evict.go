@@ -145,6 +145,9 @@ func notServed(err error) error {
 	return err
 }
 
+// clearedWithin is how long a command that has its answer still waits for the apiserver.
+const clearedWithin = 5 * time.Second
+
 // follow prints what becomes of the request until it has ended.
 func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wish) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
@@ -164,7 +167,9 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 	heard.end()
 	if end.Gone {
 		// It has served its purpose; what is left of it would only be in the way of those who list what is asked for.
-		_, _ = conn.writer().Withdraw(context.WithoutCancel(ctx), wish)
+		clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearedWithin)
+		defer cancel()
+		_, _ = conn.writer().Withdraw(clearing, wish)
 	}
 	return o.end(ctx, end, err)
 }
