@@ -96,6 +96,8 @@ type agent struct {
 	kubelet   func(context.Context) // compares thresholds with the kubelet's
 	loop      *loop
 	announced bool // the node has a condition; the loop's alone
+
+	begun sync.WaitGroup // actions and events on their way; only the loop begins any
 }
 
 func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []pressure.Threshold) (*agent, error) {
@@ -134,28 +136,54 @@ func (a *agent) reached(reachable bool) {
 
 // run starts everything, and ends it in order: first nothing new is decided, then the node is told.
 func (a *agent) run(ctx context.Context) error {
-	var running sync.WaitGroup
 	within, stop := context.WithCancel(ctx)
 	defer stop()
 	serving, err := a.metrics.serve(within, a.MetricsAddress)
 	if err != nil {
 		return err
 	}
-	running.Go(func() { a.residents.watch(within, a.Client, a.Node, a.reach.heard) })
-	running.Go(func() { a.surveyor.run(within) })
-	running.Go(func() { a.reach.run(within) })
-	running.Go(func() { a.shower.run(within) })
-	running.Go(func() { a.kubelet(within) })
-	running.Go(func() { lockAnew(within) })
-	err = a.loop.run(within)
+	watch := func(ctx context.Context) { a.residents.watch(ctx, a.Client, a.Node, a.reach.heard) }
+	err = a.decideBeside(within, watch, a.surveyor.run, a.reach.run, a.shower.run, a.kubelet, lockAnew)
 	stop()
-	running.Wait()
-	a.sayGoodbye(context.WithoutCancel(ctx))
 	return errors.Join(err, <-serving)
 }
 
-// goodbyePatience is how long the apiserver may take to hear that the agent stops.
-const goodbyePatience = 5 * time.Second
+// decideBeside runs the loop beside others until ctx ends. What is being carried out is given up then and waited for a
+// little: an annotation that did not help is still taken back.
+func (a *agent) decideBeside(ctx context.Context, others ...func(context.Context)) error {
+	within, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	for _, other := range others {
+		running.Go(func() { other(within) })
+	}
+	err := a.loop.run(within)
+	stop()
+	running.Wait()
+	given := make(chan struct{})
+	go func() {
+		defer close(given)
+		a.begun.Wait()
+	}()
+	a.sayGoodbye(context.WithoutCancel(ctx))
+	select {
+	case <-given:
+	case <-time.After(givenUpWithin):
+	}
+	return err
+}
+
+// carry begins actions on one pod. It is the loop that calls it, and that the outcomes come back to.
+func (a *agent) carry(ctx context.Context, actions ...pressure.Action) {
+	a.begun.Go(func() { a.carrier.carry(ctx, actions...) })
+}
+
+// How long the apiserver may take to hear that the agent stops, and how much longer what is given up may take. The sum is
+// less than the grace period of the agent's pods.
+const (
+	goodbyePatience = 5 * time.Second
+	givenUpWithin   = 3 * time.Second
+)
 
 func (a *agent) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyePatience)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -28,13 +29,23 @@ func TestLedgerKnowsNever(t *testing.T) {
 
 func TestAWebhookThatIsDownIsNoApiserverThatIsAway(t *testing.T) {
 	c := &carrier{reach: &reach{changed: func(bool) {}}}
-	c.heard(drain.Answer{Code: drain.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
+	c.heard(t.Context(), drain.Answer{Code: drain.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
 	if !c.reach.reachable() {
 		t.Error("the apiserver counts as away, and it has answered")
 	}
-	c.heard(drain.Answer{Code: drain.Unavailable, Message: "context deadline exceeded"})
+	c.heard(t.Context(), drain.Answer{Code: drain.Unavailable, Message: "context deadline exceeded"})
 	if c.reach.reachable() {
 		t.Error("the apiserver counts as there, and nobody answered")
+	}
+}
+
+func TestARequestThatTheAgentGaveUpSaysNothingOfTheApiserver(t *testing.T) {
+	c := &carrier{reach: &reach{changed: func(bool) {}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.heard(ctx, drain.Answer{Code: drain.Unavailable, Message: "context canceled"})
+	if !c.reach.reachable() {
+		t.Error("the apiserver counts as away, and nobody waited for it")
 	}
 }
 

@@ -26,7 +26,7 @@ type outcome struct {
 	local  error
 }
 
-// carrier carries actions out, each in a goroutine of its own, so that nothing that is slow keeps the agent from looking.
+// carrier carries actions out.
 type carrier struct {
 	cluster  Cluster
 	machine  *machine.Machine
@@ -35,18 +35,18 @@ type carrier struct {
 	outcomes chan outcome
 }
 
-// carry begins actions on one pod, which are carried out one after the other; what becomes of each arrives among the
-// outcomes.
+// carry carries out actions on one pod, one after the other, and returns when that is done; what becomes of each arrives
+// among the outcomes. Once ctx has ended it begins none.
 func (c *carrier) carry(ctx context.Context, actions ...pressure.Action) {
-	go func() {
-		for _, a := range actions {
-			select {
-			case c.outcomes <- c.one(ctx, a):
-			case <-ctx.Done():
-				return
-			}
+	for _, a := range actions {
+		if ctx.Err() != nil {
+			return
 		}
-	}()
+		select {
+		case c.outcomes <- c.one(ctx, a):
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (c *carrier) one(ctx context.Context, a pressure.Action) outcome {
@@ -62,11 +62,11 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 	pod := refOf(o.action.Pod)
 	switch o.action.Kind {
 	case pressure.Evict:
-		o.answer = c.heard(c.cluster.Evict(ctx, pod, o.action.Grace))
+		o.answer = c.heard(ctx, c.cluster.Evict(ctx, pod, o.action.Grace))
 	case pressure.Request:
-		o.answer = c.heard(c.cluster.Ask(ctx, pod))
+		o.answer = c.heard(ctx, c.cluster.Ask(ctx, pod))
 	case pressure.Withdraw:
-		o.answer = c.heard(c.cluster.Withdraw(ctx, pod))
+		o.answer = c.heard(ctx, c.cluster.Withdraw(ctx, pod))
 	case pressure.Remove:
 		o.answer = c.remove(ctx, &o.action)
 	case pressure.KillLocally:
@@ -80,11 +80,11 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 func (c *carrier) remove(ctx context.Context, a *pressure.Action) drain.Answer {
 	pod := refOf(a.Pod)
 	if a.BreakGlass {
-		if answer := c.heard(c.cluster.BreakGlass(ctx, pod, a.Message)); answer.Code != drain.Accepted {
+		if answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, a.Message)); answer.Code != drain.Accepted {
 			return answer
 		}
 	}
-	answer := c.heard(c.cluster.Remove(ctx, pod, a.Grace))
+	answer := c.heard(ctx, c.cluster.Remove(ctx, pod, a.Grace))
 	if a.BreakGlass && answer.Code != drain.Accepted && answer.Code != drain.Gone {
 		c.cluster.BreakGlass(context.WithoutCancel(ctx), pod, "")
 	}
@@ -116,12 +116,13 @@ func webhookDown(answer drain.Answer) bool {
 	return answer.Code == drain.Unavailable && strings.Contains(answer.Message, "failed calling webhook")
 }
 
-// heard notes whether the apiserver answered.
-func (c *carrier) heard(answer drain.Answer) drain.Answer {
-	if answer.Code == drain.Unavailable && !webhookDown(answer) {
-		c.reach.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
-	} else {
+// heard notes whether the apiserver answered. Where the agent itself hung up, that is not known.
+func (c *carrier) heard(ctx context.Context, answer drain.Answer) drain.Answer {
+	switch unanswered := answer.Code == drain.Unavailable && !webhookDown(answer); {
+	case !unanswered:
 		c.reach.heard(nil)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		c.reach.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
 	}
 	return answer
 }

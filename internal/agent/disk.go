@@ -96,6 +96,9 @@ func wantsSurvey(node pressure.Node, thresholds []pressure.Threshold, rates map[
 func (s *surveyor) survey(ctx context.Context) {
 	here, _ := s.residents.roll()
 	for _, r := range here.all {
+		if ctx.Err() != nil {
+			return
+		}
 		at := time.Now()
 		disk, err := s.machine.Disk(ctx, r.pod.Namespace, r.pod.Name, r.cgroup)
 		if err != nil {

@@ -118,12 +118,32 @@ type fakeCluster struct {
 	events  []string
 	answers map[string]drain.Answer       // by "verb pod"; Accepted otherwise
 	then    func(verb string, pod string) // after an accepted act
+	hang    string                        // "verb pod" that is answered when it is given up: a removal or a withdrawal
+	deaf    bool                          // it is answered a minute after that
+	mending time.Duration                 // how long it takes to take an annotation back
+	over    bool                          // the agent has ended, and asks for nothing any more
+	late    []string                      // what it asked all the same
+}
+
+// end says that the agent has ended; the returned function tells what it asks after that.
+func (c *fakeCluster) end() (late func() []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	return func() []string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return slices.Clone(c.late)
+	}
 }
 
 func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) drain.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what := verb + " " + pod.Name
+	if c.over {
+		c.late = append(c.late, what)
+	}
 	c.asked = append(c.asked, strings.TrimSpace(what+" "+detail))
 	if answer, told := c.answers[what]; told {
 		return answer
@@ -140,11 +160,22 @@ func (c *fakeCluster) log() []string {
 	return slices.Clone(c.asked)
 }
 
+func (c *fakeCluster) givenUp(ctx context.Context) drain.Answer {
+	<-ctx.Done()
+	if c.deaf {
+		<-time.After(time.Minute)
+	}
+	return drain.Answer{Code: drain.Unavailable, Message: ctx.Err().Error()}
+}
+
 func (c *fakeCluster) Evict(_ context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
 	return c.ask("evict", pod, grace.String())
 }
 
-func (c *fakeCluster) Remove(_ context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+func (c *fakeCluster) Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+	if c.hang == "remove "+pod.Name {
+		return c.givenUp(ctx)
+	}
 	return c.ask("remove", pod, grace.String())
 }
 
@@ -152,12 +183,20 @@ func (c *fakeCluster) Ask(_ context.Context, pod *snapshot.Pod) drain.Answer {
 	return c.ask("request", pod, "")
 }
 
-func (c *fakeCluster) Withdraw(_ context.Context, pod *snapshot.Pod) drain.Answer {
+func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+	if c.hang == "withdraw "+pod.Name {
+		return c.givenUp(ctx)
+	}
 	return c.ask("withdraw", pod, "")
 }
 
-func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, reason string) drain.Answer {
+func (c *fakeCluster) BreakGlass(ctx context.Context, pod *snapshot.Pod, reason string) drain.Answer {
 	if reason == "" {
+		select {
+		case <-ctx.Done():
+			return c.givenUp(ctx)
+		case <-time.After(c.mending):
+		}
 		return c.ask("mend", pod, "")
 	}
 	return c.ask("break", pod, "")
@@ -222,18 +261,26 @@ func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
 		w.agent.records = &records{dir: t.TempDir()}
 		prepare(w)
 		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { w.agent.surveyor.run(ctx) })
-		running.Go(func() { w.agent.shower.run(ctx) })
-		running.Go(func() {
-			if err := w.agent.loop.run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		ended := make(chan error, 1)
+		go func() { ended <- w.agent.decideBeside(ctx, w.agent.surveyor.run, w.agent.shower.run) }()
 		test(w)
 		stop()
-		running.Wait()
-		synctest.Wait()
+		stopped := time.Now()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		longest := w.cluster.mending
+		if w.cluster.deaf {
+			longest = goodbyePatience + givenUpWithin
+		}
+		if took := time.Since(stopped); took > longest {
+			t.Errorf("the agent took %s to end", took)
+		}
+		late := w.cluster.end()
+		pass(time.Minute)
+		if asked := late(); len(asked) > 0 {
+			t.Errorf("the agent has ended, and asks %q", asked)
+		}
 	})
 }
 

@@ -38,11 +38,10 @@ func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	reason := "start"
-	for {
+	for ctx.Err() == nil { // where several things have happened, the end comes first
 		timer.Reset(l.look(ctx, reason))
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-timer.C:
 			reason = tick
 		case woken := <-l.agent.woken():
@@ -56,6 +55,7 @@ func (l *loop) run(ctx context.Context) error {
 			reason, l.idle = "disks", 0
 		}
 	}
+	return nil
 }
 
 func (a *agent) woken() <-chan wake.Reason {
@@ -146,7 +146,7 @@ func (l *loop) tidy(ctx context.Context, all []*resident) {
 	for _, r := range all {
 		if r.pod.Governed && !r.pod.Terminating {
 			pod := r.pod
-			l.agent.carrier.carry(ctx, pressure.Action{Kind: pressure.Withdraw, Pod: &pod, Message: "the agent has started anew"})
+			l.agent.carry(ctx, pressure.Action{Kind: pressure.Withdraw, Pod: &pod, Message: "the agent has started anew"})
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 		}
 	}
 	for _, batch := range byPod {
-		l.agent.carrier.carry(ctx, batch...)
+		l.agent.carry(ctx, batch...)
 	}
 	l.waits.report(l.agent.Log, waits)
 	return next
@@ -217,6 +217,6 @@ func (l *loop) settle(ctx context.Context, o *outcome) {
 	}
 	log.Info("answered", "message", o.answer.Message)
 	if e, ok := newEvent(o); ok {
-		go l.agent.Cluster.Tell(ctx, e)
+		l.agent.begun.Go(func() { l.agent.Cluster.Tell(ctx, e) })
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/pressure/record"
 )
@@ -245,6 +247,62 @@ func TestGovernedPodsAreAskedFor(t *testing.T) {
 	}, func(w *world) {
 		pass(time.Second)
 		same(t, w, "request member", "evict member 0s")
+	})
+}
+
+// TestAStopTakesTheAnnotationBack: a last resort that is given up in the middle leaves nothing that lets others past the policy.
+func TestAStopTakesTheAnnotationBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.agent.loop.census.modes = func(*resident) v1alpha1.PressureMode { return v1alpha1.PressureLastResort }
+		w.synced(w.pod("member", 920, governedBy("db")))
+		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
+		w.cluster.hang, w.cluster.mending = "remove member", time.Second
+		w.t.Cleanup(func() {
+			if asked := w.cluster.log(); len(asked) == 0 || asked[len(asked)-1] != "mend member" {
+				w.t.Errorf("asked %q, want the annotation taken back at last", asked)
+			}
+		})
+	}, func(w *world) {
+		pass(time.Second)
+		if asked := w.cluster.log(); asked[len(asked)-1] != "break member" {
+			w.t.Fatalf("asked %q, want the glass broken and the removal under way", asked)
+		}
+	})
+}
+
+// TestLooksGoOnWhileOthersAreAsked: neither many governed pods nor a slow apiserver keep the agent from its node.
+func TestLooksGoOnWhileOthersAreAsked(t *testing.T) {
+	inWorld(t, func(w *world) {
+		all := []*corev1.Pod{w.pod("big", 300)}
+		for i := range 20 {
+			all = append(all, w.pod(fmt.Sprintf("member-%d", i), 1, governedBy("db")))
+		}
+		w.cluster.hang = "withdraw member-7"
+		w.synced(all...)
+	}, func(w *world) {
+		pass(5 * time.Second)
+		withdrawn := w.cluster.log()
+		w.uses("uid-big", 900)
+		pass(time.Second)
+		then := w.cluster.log()[len(withdrawn):]
+		if len(withdrawn) != 19 || len(then) == 0 || !strings.HasPrefix(then[0], "remove big ") {
+			t.Errorf("%d requests were taken back, want 19; then it asked %q, want big removed", len(withdrawn), then)
+		}
+	})
+}
+
+// TestTheEndIsNotHeldUp: what does not hear that it is given up keeps the agent only a little.
+func TestTheEndIsNotHeldUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.cluster.hang, w.cluster.deaf = "withdraw member", true
+		w.synced(w.pod("member", 100, governedBy("db")))
+	}, func(w *world) {
+		pass(time.Second)
+		w.t.Cleanup(func() {
+			if shown := w.cluster.shown; len(shown) == 0 || !shown[len(shown)-1].Over {
+				w.t.Errorf("shown %v, want a goodbye at last", shown)
+			}
+		})
 	})
 }
 

@@ -91,7 +91,7 @@ func (a *agent) announce(ctx context.Context, say *pressure.Action) {
 		e.Reason, e.Normal = "NoPressure", true
 	}
 	a.Log.Info(say.Message, "conditions", names(say.Conditions))
-	go a.Cluster.Tell(ctx, e)
+	a.begun.Go(func() { a.Cluster.Tell(ctx, e) })
 }
 
 func names(conditions []corev1.NodeConditionType) []string {
