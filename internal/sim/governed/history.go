@@ -170,6 +170,7 @@ func (w *world) settle(d time.Duration) {
 				w.fail("HOT", "%d things happened in %s of peace", did, d-time.Until(end))
 			}
 			time.Sleep(time.Millisecond)
+			synctest.Wait() // whom the clock has woken goes on first
 			w.tick()
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +78,7 @@ func (r *replica) track(policy *v1alpha1.EvictionPolicy, gone bool) {
 		return
 	}
 	r.gatherer.Keeper.Forget(policy.UID)
+	synctest.Wait() // who waited for its evidence goes on, and nobody else does meanwhile
 	r.gatherer.Book.Forget(policy.UID)
 	r.act.Forget(policy.UID)
 }

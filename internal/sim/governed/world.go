@@ -130,6 +130,7 @@ func (w *world) step() {
 	}
 	synctest.Wait()
 	time.Sleep(time.Millisecond) // no two deadlines fall together
+	synctest.Wait()              // whom the clock has woken goes on first
 	w.tick()
 }
 
