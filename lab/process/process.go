@@ -57,6 +57,9 @@ func Records(dir string) ([]Record, error) {
 			continue
 		}
 		r, err := read(filepath.Join(dir, e.Name()))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // somebody has stopped it meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}

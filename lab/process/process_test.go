@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,19 @@ func TestProcessEndsWithItsParent(t *testing.T) {
 	_ = parent.Wait()
 	if gone, err := wait(fd, time.Minute); !gone || err != nil {
 		t.Errorf("child of a killed program still runs (%v)", err)
+	}
+}
+
+// Who reads the records of a folder is not disturbed by others who stop what is theirs.
+func TestARecordThatGoesMeanwhileIsPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "other"+suffix)); err != nil {
+		t.Fatal(err)
+	}
+	p := startScript(t, dir, "sleep 60")
+	records, err := Records(dir)
+	if err != nil || len(records) != 1 || records[0].PID != p.PID {
+		t.Errorf("got %v, %v, want the record of %d", records, err, p.PID)
 	}
 }
 
