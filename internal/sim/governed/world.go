@@ -129,9 +129,7 @@ func (w *world) step() {
 		}
 	}
 	synctest.Wait()
-	time.Sleep(time.Millisecond) // no two deadlines fall together
-	synctest.Wait()              // whom the clock has woken goes on first
-	w.tick()
+	w.sleep(time.Millisecond) // no two deadlines fall together
 }
 
 func (w *world) options() []option {
