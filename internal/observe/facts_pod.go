@@ -39,6 +39,7 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 		Claims:          claims(pod),
 		Requests:        requests(pod),
 		NodeSelector:    pod.Spec.NodeSelector,
+		NodeAffinity:    requiredNodeAffinity(pod),
 		Tolerations:     pod.Spec.Tolerations,
 		SpreadHosts:     spreadsOverHosts(pod),
 		DeletionCost:    pod.Annotations[snapshot.CostAnnotation],
@@ -141,4 +142,12 @@ func order(annotations map[string]string) (value int, problem string) {
 		return 0, fmt.Sprintf("annotation %s is %q, which is not an integer", snapshot.OrderAnnotation, text)
 	}
 	return value, ""
+}
+
+// requiredNodeAffinity returns what every node of the pod must match beside its node selector, nil where it asks for nothing.
+func requiredNodeAffinity(pod *corev1.Pod) *corev1.NodeSelector {
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
 }

@@ -122,6 +122,37 @@ func TestBudgetSelector(t *testing.T) {
 	}
 }
 
+func TestWhetherARolloutIsStuck(t *testing.T) {
+	late := []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "web-2 has timed out progressing.",
+	}}
+	cases := map[string]struct {
+		paused     bool
+		updated    int32
+		generation int64
+		conditions []appsv1.DeploymentCondition
+		want       string
+	}{
+		"it goes on":              {false, 1, 2, nil, ""},
+		"paused":                  {true, 1, 2, nil, "its rollout is paused"},
+		"paused at rest":          {true, 3, 2, nil, ""},
+		"past its deadline":       {false, 1, 2, late, "its rollout does not go on: ProgressDeadlineExceeded: web-2 has timed out progressing."},
+		"the deadline of another": {false, 1, 3, late, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := DeploymentFacts(&appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Generation: c.generation},
+				Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](3), Paused: c.paused},
+				Status:     appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: c.updated, Conditions: c.conditions},
+			}).RolloutStuck
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestWhetherWorkloadsAreSettled(t *testing.T) {
 	seen := metav1.ObjectMeta{Generation: 2}
 	deployment := func(observed int64, replicas, updated int32) *snapshot.Workload {

@@ -25,9 +25,27 @@ func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
 	facts := workload("Deployment", d, d.Spec.Template.Labels, d.Spec.Replicas, d.Spec.MinReadySeconds)
 	facts.Settled = d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == facts.Replicas && d.Status.Replicas == facts.Replicas
+	if !facts.Settled {
+		facts.RolloutStuck = rolloutStuck(d)
+	}
 	facts.NoOverlap = noOverlap(&d.Spec.Strategy, int(facts.Replicas))
 	facts.Surge, facts.SurgeError = surge(d)
 	return facts
+}
+
+// rolloutStuck says why a rollout does not go on by itself: it is paused, or made no progress within the Deployment's
+// progressDeadlineSeconds (600 s unless set), as its controller has found of the current spec.
+func rolloutStuck(d *appsv1.Deployment) string {
+	if d.Spec.Paused {
+		return "its rollout is paused"
+	}
+	for i := range d.Status.Conditions {
+		c := &d.Status.Conditions[i]
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && d.Status.ObservedGeneration >= d.Generation {
+			return "its rollout does not go on: " + words(c.Reason, c.Message)
+		}
+	}
+	return ""
 }
 
 // noOverlap reads the strategy; maxSurge is rounded up as the controller does, and nil

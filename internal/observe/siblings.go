@@ -30,6 +30,9 @@ func (s siblings) share(p *snapshot.Pod) *snapshot.Pod {
 	if maps.Equal(first.NodeSelector, p.NodeSelector) {
 		p.NodeSelector = first.NodeSelector
 	}
+	if reflect.DeepEqual(first.NodeAffinity, p.NodeAffinity) {
+		p.NodeAffinity = first.NodeAffinity
+	}
 	if reflect.DeepEqual(first.Tolerations, p.Tolerations) {
 		p.Tolerations = first.Tolerations
 	}

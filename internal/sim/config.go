@@ -33,6 +33,8 @@ type Config struct {
 	Lag    Lag
 	Faults Faults
 
+	Binds func(*snapshot.Pod) string // the node that the pod's template names; nil, "": the scheduler finds one
+
 	FreshBeats bool           // signs of life never grow old: a forecast need not renew them
 	Judge      *drain.Request // whose actions Violations judges; nil: nobody's
 }

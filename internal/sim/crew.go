@@ -108,8 +108,11 @@ func (s *Sim) create(c *crew, name, node string) {
 		Phase: corev1.PodPending, Created: s.now, Grace: t.Grace,
 		Priority: t.Priority, PriorityClass: t.PriorityClass,
 		EmptyDirs: t.EmptyDirs, Claims: claimsFor(t, name),
-		Requests: t.Requests, NodeSelector: t.NodeSelector, Tolerations: t.Tolerations,
+		Requests: t.Requests, NodeSelector: t.NodeSelector, NodeAffinity: t.NodeAffinity, Tolerations: t.Tolerations,
 		SpreadHosts: t.SpreadHosts, Order: t.Order, OrderError: t.OrderError,
+	}
+	if node == "" && s.cfg.Binds != nil {
+		node = s.cfg.Binds(p)
 	}
 	if node == "" && s.cfg.Schedule == nil {
 		s.scheduler.start()

@@ -5,21 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"usher.sh/usher/internal/snapshot"
 )
 
-// pool holds the nodes that admit pods with one node selector and one set of
-// tolerations, the freest on top. What it says of a node's room may be out of date:
+// pool holds the nodes that admit pods with one node selector, one affinity and one set
+// of tolerations, the freest on top. What it says of a node's room may be out of date:
 // too good, which is mended when the node comes to the top, or a second entry.
 type pool struct {
-	selector    labels.Selector
-	tolerations []corev1.Toleration
-	heap        heap[berth]
-	failures    []failure
-	failedAt    uint64 // the scheduler's room when they failed
+	sample   *snapshot.Pod
+	heap     heap[berth]
+	failures []failure
+	failedAt uint64 // the scheduler's room when they failed
 }
 
 // berth is a node with the share of its room that was free.
@@ -36,8 +32,7 @@ type failure struct {
 
 func newPool(p *snapshot.Pod, c *scheduler) *pool {
 	in := &pool{
-		selector:    labels.SelectorFromSet(p.NodeSelector),
-		tolerations: p.Tolerations,
+		sample: p,
 		heap: heap[berth]{less: func(a, b *berth) bool {
 			if a.share != b.share {
 				return a.share > b.share
@@ -46,42 +41,15 @@ func newPool(p *snapshot.Pod, c *scheduler) *pool {
 		}},
 	}
 	for _, at := range c.order {
-		if open(at.node) && in.admits(at.node) {
+		if in.admits(at.node) {
 			in.heap.push(berth{at, at.free()})
 		}
 	}
 	return in
 }
 
-// admits reports whether selector and taints let the pods on the node.
-func (in *pool) admits(n *snapshot.Node) bool {
-	return in.selector.Matches(labels.Set(n.Labels)) && in.tolerates(n)
-}
-
-func (in *pool) tolerates(n *snapshot.Node) bool {
-	for i := range n.Taints {
-		taint := &n.Taints[i]
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule {
-			continue
-		}
-		if !slices.ContainsFunc(in.tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) }) {
-			return false
-		}
-	}
-	return true
-}
-
-func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
-	switch {
-	case t.Effect != "" && t.Effect != taint.Effect:
-		return false
-	case t.Key != "" && t.Key != taint.Key:
-		return false
-	case t.Operator == corev1.TolerationOpExists:
-		return true
-	}
-	return (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == taint.Value
-}
+// admits reports whether the scheduler may put the pods of the pool on the node, as far as room does not matter.
+func (in *pool) admits(n *snapshot.Node) bool { return n != nil && n.Obstacle(in.sample) == "" }
 
 // pick takes the freest node that fits.
 func (in *pool) pick(c *scheduler, p *snapshot.Pod) *slot {
@@ -90,7 +58,7 @@ func (in *pool) pick(c *scheduler, p *snapshot.Pod) *slot {
 	var found *slot
 	for len(in.heap.items) > 0 {
 		top := &in.heap.items[0]
-		if !open(top.node) || !in.admits(top.node) {
+		if !in.admits(top.node) {
 			in.heap.pop()
 			continue
 		}
@@ -188,16 +156,10 @@ func (c *scheduler) explain(in *pool, p *snapshot.Pod) string {
 }
 
 func (in *pool) obstacle(at *slot, p *snapshot.Pod, kin bool) string {
-	n, has := at.node, at.node.Allocatable
-	switch {
-	case n.Unschedulable:
-		return "node(s) were unschedulable"
-	case !n.Ready:
-		return "node(s) were not ready"
-	case !in.selector.Matches(labels.Set(n.Labels)):
-		return "node(s) didn't match Pod's node affinity/selector"
-	case !in.tolerates(n):
-		return "node(s) had untolerated taint(s)"
+	has := at.node.Allocatable
+	switch obstacle := at.node.Obstacle(in.sample); {
+	case obstacle != "":
+		return obstacle
 	case kin:
 		return "node(s) didn't match pod anti-affinity rules"
 	case at.used.Pods >= has.Pods:

@@ -78,9 +78,7 @@ func (c *scheduler) release(p *snapshot.Pod) {
 		return
 	}
 	at.take(p, -1)
-	if open(at.node) {
-		c.offer(at)
-	}
+	c.offer(at)
 }
 
 // nodeChanged looks at a node again.
@@ -90,24 +88,24 @@ func (c *scheduler) nodeChanged(name string) {
 	}
 	at := c.slotFor(name)
 	at.node = c.cluster.Node(name)
-	if open(at.node) {
-		c.offer(at)
-	}
+	c.offer(at)
 }
 
+// offer puts the node into every pool that it admits. Room on a node that admits none is no news.
 func (c *scheduler) offer(at *slot) {
-	c.room++
+	grown := false
 	for _, p := range c.pools {
 		if p.admits(at.node) {
 			p.heap.push(berth{at, at.free()})
+			grown = true
 		}
+	}
+	if grown {
+		c.room++
 	}
 }
 
 func (c *scheduler) roomGrew() bool { return c.room != c.told && len(c.queue) > 0 }
-
-// open reports whether the node takes pods at all.
-func open(n *snapshot.Node) bool { return n != nil && !n.Unschedulable && n.Ready }
 
 // queue lets the scheduler look at a new pod.
 func (s *Sim) queue(p *snapshot.Pod) {
@@ -198,6 +196,7 @@ func signature(p *snapshot.Pod) string {
 	for _, key := range keys {
 		fmt.Fprintf(&text, "%s=%s;", key, p.NodeSelector[key])
 	}
+	text.WriteString(p.NodeAffinity.String())
 	for i := range p.Tolerations {
 		t := &p.Tolerations[i]
 		fmt.Fprintf(&text, "%s|%s|%s|%s;", t.Key, t.Operator, t.Value, t.Effect)

@@ -45,6 +45,7 @@ type Pod struct {
 	Claims          []string // names of PersistentVolumeClaims, generic ephemeral ones included
 	Requests        Resources
 	NodeSelector    map[string]string
+	NodeAffinity    *corev1.NodeSelector // required during scheduling; nil where the pod has none
 	Tolerations     []corev1.Toleration
 	SpreadHosts     bool   // a required anti-affinity to its own kind by hostname
 	Order           int    // usher.sh/order; 0 where absent
@@ -130,8 +131,9 @@ type Workload struct {
 	Labels          map[string]string // of the pod template
 	Replicas        int32             // wanted; -1 where the kind has no such number
 	MinReady        time.Duration
-	Settled         bool // the controller has seen the spec and no rollout is under way
-	NoOverlap       bool // its rollouts never start a pod before one has ended: Recreate, or maxSurge 0
+	Settled         bool   // the controller has seen the spec and no rollout is under way
+	RolloutStuck    string // why a rollout that is under way does not go on; "" if it does, or none is
+	NoOverlap       bool   // its rollouts never start a pod before one has ended: Recreate, or maxSurge 0
 	Surge           *SurgeRecord
 	SurgeError      string // set where the record cannot be read
 }

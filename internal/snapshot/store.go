@@ -16,6 +16,16 @@ func (c *Cluster) DeleteNode(name string) { delete(c.nodes, name) }
 // Node returns a node, or nil when the cluster has none of this name.
 func (c *Cluster) Node(name string) *Node { return c.nodes[name] }
 
+// AnyNode reports whether match holds for some node. It looks at them in no order.
+func (c *Cluster) AnyNode(match func(*Node) bool) bool {
+	for _, n := range c.nodes {
+		if match(n) {
+			return true
+		}
+	}
+	return false
+}
+
 // Nodes returns all nodes, sorted by name.
 func (c *Cluster) Nodes() []*Node {
 	return sortedBy(c.nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })

@@ -1,0 +1,84 @@
+package snapshot
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Obstacles to a placement, in the words of the scheduler's own messages.
+const (
+	Cordoned    = "node(s) were unschedulable"
+	NotReady    = "node(s) were not ready"
+	NoAffinity  = "node(s) didn't match Pod's node affinity/selector"
+	Untolerated = "node(s) had untolerated taint(s)"
+)
+
+// Obstacle says why the scheduler does not put a pod like p on the node, "" if it may. It looks at the cordon, readiness,
+// node selector, required node affinity and taints; not at room, volumes, and the pods that are there.
+func (n *Node) Obstacle(p *Pod) string {
+	switch {
+	case n.Unschedulable && !p.ToleratesCordon():
+		return Cordoned
+	case !n.Ready && !(p.tolerates(&unreachable) && p.tolerates(&unreachableNow)):
+		return NotReady
+	case !p.selects(n):
+		return NoAffinity
+	case !p.toleratesAll(n.Taints):
+		return Untolerated
+	}
+	return ""
+}
+
+var (
+	cordonTaint    = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	unreachable    = corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}
+	unreachableNow = corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}
+)
+
+// ToleratesCordon reports whether the scheduler may put the pod on a cordoned node.
+func (p *Pod) ToleratesCordon() bool { return p.tolerates(&cordonTaint) }
+
+// toleratesAll leaves out the taint of the cordon: it follows spec.unschedulable, which is looked at instead.
+func (p *Pod) toleratesAll(taints []corev1.Taint) bool {
+	for i := range taints {
+		if t := &taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != cordonTaint.Key && !p.tolerates(t) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Pod) tolerates(taint *corev1.Taint) bool {
+	return slices.ContainsFunc(p.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) })
+}
+
+func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
+	switch {
+	case t.Effect != "" && t.Effect != taint.Effect:
+		return false
+	case t.Key != "" && t.Key != taint.Key:
+		return false
+	case t.Operator == corev1.TolerationOpExists:
+		return true
+	}
+	return (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == taint.Value
+}
+
+// selects reports whether node selector and required node affinity name the node. An affinity that cannot be read selects
+// none, as the scheduler has it.
+func (p *Pod) selects(n *Node) bool {
+	for key, value := range p.NodeSelector {
+		if has, ok := n.Labels[key]; !ok || has != value {
+			return false
+		}
+	}
+	if p.NodeAffinity == nil {
+		return true
+	}
+	found, err := nodeaffinity.NewLazyErrorNodeSelector(p.NodeAffinity).
+		Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+	return err == nil && found
+}
