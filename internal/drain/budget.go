@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
@@ -187,15 +188,25 @@ func demand(b *snapshot.Budget) string {
 // wayPastBudget says how to get past a budget that never allows.
 func (d *decider) wayPastBudget(p *snapshot.Pod, b *snapshot.Budget) string {
 	w := d.workloadOf(p)
+	edit := fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
 	if w == nil || w.Replicas < 0 || onlyOne(w) {
-		return fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
+		return edit
+	}
+	if d.nowhere(p) != "" {
+		return "let another node run it (" + describe(p) + "), or " + edit
 	}
 	scale := fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", w.Namespace, strings.ToLower(w.Kind), w.Name, w.Replicas+1)
-	if w.Kind == "Deployment" && d.req.Surge == SurgeNever {
+	if w.Kind == "Deployment" && d.req.Surge == SurgeNever && d.surgeObstacle(w, p) == "" {
 		return "--surge=auto, or " + scale
 	}
 	if b.MinAvailable == nil || b.MinAvailable.Type == intstr.String {
-		return fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
+		return edit
 	}
 	return scale
+}
+
+// budgetless reports whether the eviction API lets the pod go without asking a
+// budget (canIgnorePDB upstream).
+func budgetless(p *snapshot.Pod) bool {
+	return p.Finished() || p.Phase == corev1.PodPending || p.Terminating()
 }

@@ -124,6 +124,15 @@ func TestBudgetWords(t *testing.T) {
 			all(deployment("web", 1), budget("web", 1, 1, 1, minAvailable("1"))),
 			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", "--surge=auto, or kubectl scale -n default deployment/web --replicas=2",
 		},
+		"dead, and its pods may run nowhere else": {
+			all(deployment("web", 1), budget("web", 1, 1, 1, minAvailable("1")), pod("web", on("a"), of("web"), needs("disk", "ssd"))),
+			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod",
+			"let another node run it (kubectl describe pod -n default web shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web",
+		},
+		"dead, and its Deployment is never surged": {
+			all(deployment("web", 1), budget("web", 1, 1, 1, minAvailable("1")), pod("web", on("a"), of("web"), claims("own")), claim("own", "v", false)),
+			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", "kubectl scale -n default deployment/web --replicas=2",
+		},
 		"dead whatever the replicas": {
 			budget("web", 3, 3, 3, maxUnavailable("0")),
 			"budget web can never allow it: maxUnavailable is 0, of 3 pods", "kubectl edit pdb -n default web",
@@ -131,7 +140,7 @@ func TestBudgetWords(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := tell(t, never("a"), node("a", ours), pod("web", on("a"), of("web")), c.facts)
+			s := tell(t, never("a"), node("a", ours), node("b"), pod("web", on("a"), of("web")), c.facts)
 			s.decide()
 			b := s.status("web").Blockers[0]
 			same(t, "message", c.says, b.Message)

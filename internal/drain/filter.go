@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -29,24 +30,28 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 	case p.Finished():
 		return fate{}
 	}
-	if p.Owner.Kind == "DaemonSet" && !d.orphanOfDaemonSet(p) {
-		switch {
-		case d.req.DaemonSets == DaemonSetsIgnore:
-			return fate{stays: "DaemonSet pod"}
-		case d.cameBack(p):
-			return fate{stays: "its DaemonSet has brought it back: it tolerates a cordoned node"}
-		}
+	if daemonic(p) && d.req.DaemonSets == DaemonSetsIgnore && !d.orphanOfDaemonSet(p) {
+		return fate{stays: "DaemonSet pod"}
+	}
+	if why := d.cameBack(p); why != "" {
+		return fate{stays: why}
 	}
 	return fate{objections: d.objectionsTo(p)}
 }
 
-// cameBack reports whether a DaemonSet's pod was started during the drain. Evicting
-// it again would only go round in circles.
-func (d *decider) cameBack(p *snapshot.Pod) bool {
-	if n := d.Cluster.Node(p.Node); n != nil && d.own(n) && p.Created.After(n.Drain.Since) {
-		return true
+// cameBack says why a pod that was started on the node after its cordon stays; "" if it leaves. Evicted, it would only
+// come back again: without end, and a Job would use up its retries.
+func (d *decider) cameBack(p *snapshot.Pod) string {
+	n := d.Cluster.Node(p.Node)
+	switch {
+	case n == nil || !d.own(n) || p.Created.Before(n.Drain.Since.Truncate(time.Second)):
+		return ""
+	case d.led.residents[p.UID] || d.led.departures[p.UID] != nil:
+		return ""
+	case p.ToleratesCordon():
+		return "it was started after the cordon, which it tolerates"
 	}
-	return d.led.departures[p.UID] == nil && d.led.daemons[daemonKey{p.Owner.UID, p.Node}]
+	return "it was started after the cordon: its template names the node, or the scheduler had not seen the cordon; run the drain again to evict it"
 }
 
 func (d *decider) deletedBefore(p *snapshot.Pod) bool {

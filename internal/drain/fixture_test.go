@@ -313,3 +313,24 @@ type (
 func scalerVersion(v string) func(*snapshot.Autoscaler) {
 	return func(a *snapshot.Autoscaler) { a.ResourceVersion = v }
 }
+
+func createdAt(t time.Time) func(*snapshot.Pod) {
+	return func(p *snapshot.Pod) { p.Created = t }
+}
+
+func in(namespace string) func(*snapshot.Pod) {
+	return func(p *snapshot.Pod) { p.Namespace = namespace }
+}
+
+func toleratesAll(p *snapshot.Pod) {
+	p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+}
+
+// needs is a node selector.
+func needs(key, value string) func(*snapshot.Pod) {
+	return func(p *snapshot.Pod) { p.NodeSelector = map[string]string{key: value} }
+}
+
+func hostname(name string) func(*snapshot.Node) {
+	return func(n *snapshot.Node) { n.Labels = map[string]string{corev1.LabelHostname: name} }
+}

@@ -86,11 +86,14 @@ func (d *decider) responderSays(p *snapshot.Pod) Blocker {
 		b.Since, b.Message = e.Since, "its eviction was asked for; "+e.Responder+" works on it"
 	default:
 		b.Reason, b.Since, b.Message = SystemDecides, e.Since, e.Message
-		b.Dead = strings.HasPrefix(e.Message, v1alpha1.NeverPrefix)
+		b.Dead = neverSays(e)
 		b.WayOut = "wait, or look closer: usher why pod/" + p.Name + " -n " + p.Namespace
 	}
 	return b
 }
+
+// neverSays reports whether the pod's system never lets it go.
+func neverSays(e *snapshot.Eviction) bool { return strings.HasPrefix(e.Message, v1alpha1.NeverPrefix) }
 
 // withdraw takes back the requests of the drains that owns accepts. Those of pods that are
 // gone are only in the way.

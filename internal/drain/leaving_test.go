@@ -18,10 +18,11 @@ func TestPodsOnTheirWayOut(t *testing.T) {
 		"its grace is over":         {node("a", ours), pod("p", on("a"), past), "p: Terminating", "its grace is over, the kubelet is cleaning up"},
 		"its grace is just over":    {node("a", ours), pod("p", on("a"), endsAt(start)), "p: Terminating", "its grace is over, the kubelet is cleaning up"},
 		"overdue":                   {node("a", ours), pod("p", on("a"), longPast), "p: OverdueOnNode", "its grace ended 2m ago and the kubelet still has it"},
-		"held by finalizers":        {node("a", ours), pod("p", on("a"), past, finalizer("x/hold", "y/hold")), "p: HeldByFinalizers", "held by finalizer x/hold, y/hold"},
+		"held by finalizers":        {node("a", ours), pod("p", on("a"), past, finalizer("x/hold", "y/hold")), "p: HeldByFinalizers", "held by finalizer x/hold, which a controller of x removes, finalizer y/hold, which a controller of y removes"},
 		"finalizers while it ends":  {node("a", ours), pod("p", on("a"), soon, finalizer("x/hold")), "p: Terminating", "ends by itself, at the latest in 20s"},
 		"its node is silent":        {node("a", ours, silent), pod("p", on("a"), past), "p: NodeUnreachable", "its node does not answer: Kubelet stopped posting node status."},
-		"a silent node, grace runs": {node("a", ours, silent), pod("p", on("a"), soon), "p: Terminating", "ends by itself, at the latest in 20s"},
+		"a silent node, grace runs": {node("a", ours, silent), pod("p", on("a"), soon), "p: NodeUnreachable", "its node does not answer: Kubelet stopped posting node status."},
+		"ended, grace runs":         {node("a", ours), pod("p", on("a"), soon, finalizer("hold"), phase("Succeeded")), "p: HeldByFinalizers", "held by finalizer hold, which the controller that set it removes"},
 		"its node is gone":          {all(), pod("p", on("a"), soon), "p: NodeUnreachable", "its node is gone; the pod garbage collector removes it"},
 		"gone, and not asked yet":   {all(), pod("p", on("a")), "p: NodeUnreachable", "its node is gone; the pod garbage collector removes it"},
 	}

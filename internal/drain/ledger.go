@@ -21,9 +21,11 @@ type Ledger struct {
 	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
 	present    map[types.UID]*snapshot.Pod // pods that were still to leave when last looked
 	forced     []string                    // pods that were deleted past what held them
-	daemons    map[daemonKey]bool          // DaemonSets whose pod on a node has left
 	nodes      map[string]types.UID        // targets that were claimed
+	residents  map[types.UID]bool          // pods that were seen on a target before its cordon
+	closed     map[string]bool             // targets whose cordon was seen
 	begun      map[string]bool             // targets that a pod was asked to leave
+	moved      map[string]time.Time        // when a pod of a target was last asked to leave or seen gone; at first, when its turn came
 	since      map[sinceKey]time.Time
 	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	deaf       map[types.UID]string     // what cannot be surged, and why
@@ -60,11 +62,6 @@ type departure struct {
 	gone time.Time // seen gone; zero until then
 }
 
-type daemonKey struct {
-	owner types.UID
-	node  string
-}
-
 // verdictKey is a pod or a node.
 type verdictKey struct {
 	pod  types.UID
@@ -85,9 +82,11 @@ func NewLedger() *Ledger {
 		departures: map[types.UID]*departure{},
 		leaving:    map[types.UID]*departure{},
 		costed:     map[types.UID]*snapshot.Pod{},
-		daemons:    map[daemonKey]bool{},
+		residents:  map[types.UID]bool{},
+		moved:      map[string]time.Time{},
 		nodes:      map[string]types.UID{},
 		begun:      map[string]bool{},
+		closed:     map[string]bool{},
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
 		costless:   map[types.UID]bool{},
@@ -157,6 +156,11 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 		l.forced = append(l.forced, a.Pod.Key().String())
 	}
 	switch a.Kind {
+	case Evict, Delete, LowerCost, Ask:
+		l.moved[a.Pod.Node] = now
+	case Cordon, Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
+	}
+	switch a.Kind {
 	case Evict, Delete:
 		l.depart(a.Pod, now)
 	case LowerCost:
@@ -179,9 +183,6 @@ func (l *Ledger) depart(p *snapshot.Pod, now time.Time) {
 	d := &departure{pod: p, at: now}
 	l.departures[p.UID] = d
 	l.leaving[p.UID] = d
-	if p.Owner.Kind == "DaemonSet" {
-		l.daemons[daemonKey{p.Owner.UID, p.Node}] = true
-	}
 }
 
 func (l *Ledger) refusedForGood(a Action, answer Answer) {
@@ -223,6 +224,7 @@ func backoff(answer Answer, count int) time.Duration {
 // Observe compares the ledger with the cluster: which pods were seen gone, and
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
+	l.observeResidents(view.Cluster)
 	for uid, t := range l.uncounted {
 		if counted(view, t) {
 			delete(l.uncounted, uid)
@@ -243,8 +245,24 @@ func (l *Ledger) Observe(view snapshot.View) {
 	for uid, d := range l.leaving {
 		if view.Cluster.Pod(uid) == nil {
 			d.gone = view.Now
+			l.moved[d.pod.Node] = view.Now
 			delete(l.leaving, uid)
 		}
+	}
+}
+
+// observeResidents notes which pods are on a target until its cordon is seen.
+func (l *Ledger) observeResidents(c *snapshot.Cluster) {
+	for name, uid := range l.nodes {
+		n := c.Node(name)
+		if l.closed[name] || n == nil || n.UID != uid {
+			continue
+		}
+		for _, p := range c.PodsOn(name) {
+			l.residents[p.UID] = true
+		}
+		t := l.tries[tryKey{Cordon, uid}]
+		l.closed[name] = t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID
 	}
 }
 
@@ -334,10 +352,20 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 	for i := range d.Nodes {
 		remember(d.Nodes[i].Blockers)
 	}
+	l.NoteNodes(d, now)
 	l.since = fresh
 	l.present = present(d)
 	if l.ending == Running {
 		l.keepVerdict(d)
+	}
+}
+
+// NoteNodes remembers when the turn of each node came. It is the part of Note that forecasts need.
+func (l *Ledger) NoteNodes(d *Decision, now time.Time) {
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; (n.State == NodeDraining || n.State == NodeBlocked) && l.moved[n.Name].IsZero() {
+			l.moved[n.Name] = now
+		}
 	}
 }
 

@@ -16,18 +16,24 @@ type target struct {
 	placed  bool // its pods may leave now
 	another bool // the node was deleted, and the cluster has another one of this name
 	deletes bool // the deadline's last rung deletes pods of it
-	front   waveKey
+	queue   []queued
+	staying []PodStatus
+	alive   int // pods that may still leave, of those looked at so far
 }
 
 // admitNodes looks at every target, claims those that are free, and gives places to
 // MaxParallel nodes in MaxZones zones: first to those whose pods have begun to leave,
 // then in the given order. A node that is being cordoned has its place kept. A node on
-// which nothing is left that may still move needs none.
+// which nothing is left that may still move, or nothing has moved for long, needs none.
 func (d *decider) admitNodes() []target {
 	targets := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		t.claimed = t.node != nil && d.claim(&t)
+		if !t.another {
+			t.queue, t.staying = d.inOrder(d.Cluster.PodsOn(name))
+			d.lineUp(&t)
+		}
 		targets = append(targets, t)
 	}
 	for _, begun := range []bool{true, false} {
@@ -56,9 +62,7 @@ func (d *decider) targetNamed(name string) target {
 // place gives the node a place among those that drain at once, if it needs one and
 // one is free.
 func (d *decider) place(t *target) {
-	front, moving := d.frontOf(t)
-	t.front = front
-	if !moving && !d.detaching(t.node.Name) {
+	if !d.busy(t) && !d.detaching(t.node.Name) {
 		t.placed = true
 		return
 	}
@@ -81,21 +85,13 @@ func (d *decider) detaching(node string) bool {
 	return slices.ContainsFunc(attached, func(a *snapshot.Attachment) bool { return !inUse[a.Volume] })
 }
 
-// frontOf returns the earliest wave of the node that still has a pod which may
-// leave, and whether there is one.
-func (d *decider) frontOf(t *target) (waveKey, bool) {
-	var front waveKey
-	found := false
-	for _, p := range d.Cluster.PodsOn(t.node.Name) {
-		key := waveOf(p)
-		if found && key.compare(front) >= 0 {
-			continue
-		}
-		if f := d.fateOf(p); f.stays == "" && len(f.objections) == 0 && !d.doomed(p) {
-			front, found = key, true
-		}
+// busy reports whether the node has a pod which may still leave. One on which nothing has moved for too long keeps no other
+// from its turn.
+func (d *decider) busy(t *target) bool {
+	if _, patient := d.patient(t.status.Name); !patient {
+		return false
 	}
-	return front, found
+	return slices.ContainsFunc(t.queue, func(q queued) bool { return len(q.fate.objections) == 0 && !d.doomed(q.pod) })
 }
 
 // doomed reports whether only somebody else can make the pod's leaving possible.
@@ -159,7 +155,7 @@ const cordonsAwaited = 4
 func (d *decider) cordon(t *target) {
 	n := t.node
 	record := &snapshot.DrainRecord{
-		Drainer: d.self(), Why: d.req.Why, Since: d.req.Started, State: "draining",
+		Drainer: d.self(), Why: d.req.Why, Since: d.Now, State: "draining",
 		Cordoned: !n.Unschedulable || (n.Drain != nil && n.Drain.Cordoned),
 	}
 	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)

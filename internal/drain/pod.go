@@ -2,7 +2,6 @@ package drain
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"usher.sh/usher/internal/snapshot"
@@ -10,31 +9,27 @@ import (
 
 // drainNode looks at every pod of a node and lets those go that may.
 func (d *decider) drainNode(t *target) {
-	g := gate{placed: t.placed, unclaimed: !t.claimed}
-	var staying []*snapshot.Pod
 	if t.another {
 		t.status.State = NodeMissing
 		return
 	}
-	for _, p := range inWaves(d.Cluster.PodsOn(t.status.Name)) {
-		f := d.fateOf(p)
-		if f.stays != "" {
-			staying = append(staying, p)
-			d.show(PodStatus{Pod: p, State: Staying, Note: f.stays})
-			continue
+	for i := range t.queue {
+		status := d.judge(&t.queue[i], t)
+		if !stuck(status.Blockers) {
+			t.alive++
 		}
-		g.enter(waveOf(p))
-		status := d.judge(p, f, &g, t)
-		g.leave(status)
 		d.count(status, t)
 		d.show(status)
 		t.status.Left++
 	}
-	d.nodeState(t, &g, staying)
+	for _, s := range t.staying {
+		d.show(s)
+	}
+	d.nodeState(t)
 }
 
 // nodeState sums up what is left on the node.
-func (d *decider) nodeState(t *target, g *gate, staying []*snapshot.Pod) {
+func (d *decider) nodeState(t *target) {
 	switch {
 	case t.node == nil:
 		t.status.State = NodeMissing
@@ -43,8 +38,8 @@ func (d *decider) nodeState(t *target, g *gate, staying []*snapshot.Pod) {
 		t.status.State = NodePending
 		d.pending = d.pending || t.status.Left == 0
 	case t.status.Left == 0:
-		d.awaitVolumes(t, staying)
-	case g.alive == 0 && !t.deletes:
+		d.awaitVolumes(t)
+	case t.alive == 0 && !t.deletes:
 		t.status.State = NodeBlocked
 		d.mark(t, string(NodeBlocked))
 	default:
@@ -52,38 +47,6 @@ func (d *decider) nodeState(t *target, g *gate, staying []*snapshot.Pod) {
 		d.mark(t, string(NodeDraining)) // it may have been blocked before
 	}
 }
-
-// gate lets the waves of a node through one after the other.
-type gate struct {
-	placed    bool
-	unclaimed bool // nothing may leave the node yet, or ever: the node's blockers say why
-	wave      waveKey
-	index     int
-	begun     bool
-	alive     int // pods that may still leave, in this wave and earlier ones
-	all       int // pods that are left, likewise
-	earlier   int // alive in earlier waves
-	before    int // all in earlier waves
-}
-
-func (g *gate) enter(wave waveKey) {
-	if !g.begun || wave != g.wave {
-		if g.begun {
-			g.index++
-		}
-		g.begun, g.wave, g.earlier, g.before = true, wave, g.alive, g.all
-	}
-}
-
-func (g *gate) leave(s PodStatus) {
-	g.all++
-	if !stuck(s.Blockers) {
-		g.alive++
-	}
-}
-
-// shut reports whether pods of the present wave have to wait for earlier ones.
-func (g *gate) shut() bool { return g.earlier > 0 || (g.wave.serving() && g.before > 0) }
 
 // stuck reports whether at least one blocker cannot clear by itself.
 func stuck(blockers []Blocker) bool {
@@ -96,17 +59,18 @@ func stuck(blockers []Blocker) bool {
 }
 
 // judge says where a pod stands and evicts it if nothing holds it.
-func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
-	s := PodStatus{Pod: p, State: Waiting, Wave: g.index, Blockers: f.objections}
+func (d *decider) judge(q *queued, t *target) PodStatus {
+	p := q.pod
+	s := PodStatus{Pod: p, State: Waiting, Wave: q.number, Blockers: q.fate.objections}
 	if p.Terminating() {
 		s.State = Terminating
 		s.Blockers = append(s.Blockers, d.whyStillThere(p, t.node))
-		if !g.unclaimed {
+		if t.claimed {
 			d.hasten(p)
 		}
 		return s
 	}
-	if g.unclaimed {
+	if !t.claimed {
 		if t.node == nil {
 			s.Blockers = append(s.Blockers, Blocker{
 				Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node,
@@ -120,14 +84,14 @@ func (d *decider) judge(p *snapshot.Pod, f fate, g *gate, t *target) PodStatus {
 		return s
 	}
 	s.Blockers = append(s.Blockers, d.blindness(p)...)
-	s.Blockers = append(s.Blockers, d.turn(p, g)...)
+	s.Blockers = append(s.Blockers, d.turn(q, t)...)
 	if d.mayAsk(p) {
 		return d.judgeGoverned(s)
 	}
 	ref, found := d.budgetsAllow(p)
 	s.Blockers = append(s.Blockers, d.refusal(p, ref, len(found) > 0)...)
 	if su := d.surgeOf(p); su != nil {
-		return d.judgeSurged(s, su, ref, found, g)
+		return d.judgeSurged(s, su, ref, found, q)
 	}
 	s.Blockers = append(s.Blockers, found...)
 	d.letGo(&s, ref)
@@ -183,25 +147,55 @@ func (d *decider) mayDelete(p *snapshot.Pod) bool {
 }
 
 // turn says whether the pod's node or wave has to wait for others.
-func (d *decider) turn(p *snapshot.Pod, g *gate) []Blocker {
+func (d *decider) turn(q *queued, t *target) []Blocker {
+	p := q.pod
 	switch {
 	case d.cordoning:
 		return []Blocker{{
 			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
 			Message: "every node of the drain is cordoned first", WayOut: "wait",
 		}}
-	case !g.placed:
+	case !t.placed:
 		return []Blocker{{
 			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
 			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", WayOut: "wait",
 		}}
-	case g.shut() && !d.ladder.passed(rungShortGrace):
-		return []Blocker{{
-			Reason: EarlierWave, Pod: p.Key(), Node: p.Node,
-			Message: fmt.Sprintf("waits for %s of earlier waves", counted32(int32(g.before), "pod")), WayOut: "wait",
-		}} //nolint:gosec // pods of one node
+	case q.behind.first != nil:
+		return []Blocker{d.earlierWave(q, t)}
 	}
 	return nil
+}
+
+// earlierWave names what the pod waits for and for how long. What serves the node waits for what runs there without an
+// end, so it is stuck where all of that is.
+func (d *decider) earlierWave(q *queued, t *target) Blocker {
+	p, first := q.pod, q.behind.first
+	b := Blocker{Reason: EarlierWave, Pod: p.Key(), Node: p.Node, Dead: q.wave.daemon && t.alive == 0}
+	if !d.wordy {
+		return b
+	}
+	b.Message = "waits for " + nameBeside(first, p)
+	if more := q.behind.pods - 1; more > 0 {
+		b.Message += fmt.Sprintf(" and %s", counted32(int32(more), "more pod")) //nolint:gosec // pods of one node
+	}
+	b.Message += " of earlier waves"
+	look := fmt.Sprintf("usher why pod/%s -n %s", first.Name, first.Namespace)
+	if q.wave.daemon {
+		b.Message += ", which it may serve"
+		b.WayOut = look + ", or --ignore-daemonsets to leave it there"
+		return b
+	}
+	until, _ := d.patient(t.status.Name)
+	b.WayOut = fmt.Sprintf("wait, while nothing moves no longer than until %s; or %s", until.Format("15:04:05"), look)
+	return b
+}
+
+// nameBeside names a pod for a blocker of another one.
+func nameBeside(p, other *snapshot.Pod) string {
+	if p.Namespace == other.Namespace {
+		return p.Name
+	}
+	return p.Key().String()
 }
 
 // askedFor is how long an accepted eviction that the watch does not show is believed.
@@ -295,31 +289,42 @@ const overdueAfter = time.Minute
 
 // whyStillThere says why a pod whose deletion was accepted is still there.
 func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
-	b := Blocker{
-		Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace),
-		Message: "ends by itself, at the latest in " + short(p.Deletion.Sub(d.Now)), WayOut: "wait",
-	}
+	b := Blocker{Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace), WayOut: "wait"}
 	late := d.Now.Sub(p.Deletion)
 	switch {
 	case n == nil:
 		b.Reason, b.Message = NodeUnreachable, "its node is gone; the pod garbage collector removes it"
-	case !n.Ready && late >= 0:
+	case !n.Ready:
 		b.Reason, b.Message = NodeUnreachable, "its node does not answer: "+n.ReadyWhy
 		b.WayOut = fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", n.Name)
-	case len(p.Finalizers) > 0 && late >= 0:
-		b.Reason, b.Message = HeldByFinalizers, "held by finalizer "+strings.Join(p.Finalizers, ", ")
-		b.WayOut = "look at the controller that owns the finalizer"
+	case len(p.Finalizers) > 0 && (late >= 0 || p.Finished()):
+		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "held by "+finalizersOf(p), pastFinalizers(p)
 	case late > overdueAfter:
 		b.Reason, b.Message = OverdueOnNode, fmt.Sprintf("its grace ended %s ago and the kubelet still has it", short(late))
 		b.WayOut = fmt.Sprintf("look at the kubelet of %s", p.Node)
 	case late >= 0:
 		b.Message, b.Retry = "its grace is over, the kubelet is cleaning up", p.Deletion.Add(overdueAfter)
+	default:
+		b.Message = "ends by itself, at the latest in " + short(-late)
 	}
 	if b.Reason != Leaving {
-		b.Since, b.Retry = p.Deletion, time.Time{}
+		if late >= 0 {
+			b.Since = p.Deletion
+		}
+		b.Retry, b.Dead = d.waitsFor(p, b.Since)
 	}
 	d.wake(b.Retry)
 	return b
+}
+
+// waitsFor says until when a pod is waited for that does not end by itself, and whether that time is over: what holds it is
+// in somebody else's hands, and a drain has to end.
+func (d *decider) waitsFor(p *snapshot.Pod, since time.Time) (time.Time, bool) {
+	until, _ := d.patient(p.Node)
+	if own := since.Add(patience); own.After(until) {
+		until = own
+	}
+	return until, !d.Now.Before(until)
 }
 
 // count enters a pod that has not left yet into the sums of the decision.

@@ -46,7 +46,7 @@ func (d *decider) departedOwners() [][]*departure {
 }
 
 // recoverOwner finds how many pods the owner still lacks. The pods that left last
-// are the ones that are not replaced yet.
+// are the ones that are not replaced yet; before them, those whose place on the node was taken again.
 func (d *decider) recoverOwner(group []*departure) {
 	owner := d.workloadOf(group[0].pod)
 	if owner == nil || owner.Replicas < 0 {
@@ -55,15 +55,20 @@ func (d *decider) recoverOwner(group []*departure) {
 		}
 		return
 	}
-	lacking, coming := d.lacking(owner)
+	lacking, coming, back := d.lacking(owner)
 	missing := min(lacking, len(group))
 	for i, dep := range group {
-		if i < len(group)-missing {
+		n := i - (len(group) - missing)
+		if returned := n + len(back); n < 0 && returned >= 0 {
+			d.departed(dep, nil, Blocker{}, back[returned].Name+" has come back to the node in its place")
+			continue
+		}
+		if n < 0 {
 			d.departed(dep, nil, Blocker{}, "")
 			continue
 		}
 		var next *snapshot.Pod
-		if n := i - (len(group) - missing); n < len(coming) {
+		if n < len(coming) {
 			next = coming[n]
 		}
 		b := notBack(dep.pod, owner, next)
@@ -72,20 +77,21 @@ func (d *decider) recoverOwner(group []*departure) {
 }
 
 // lacking returns how many of the pods that are gone the owner has no ready pod for
-// yet, and the pods that are on their way. Pods that are still ending are not counted:
-// their replacements are due when they are gone.
-func (d *decider) lacking(owner *snapshot.Workload) (int, []*snapshot.Pod) {
+// yet, the pods that are on their way, and those that came back to the drain's nodes.
+// Pods that are still ending are not counted: their replacements are due when they are gone.
+func (d *decider) lacking(owner *snapshot.Workload) (missing int, coming, back []*snapshot.Pod) {
 	want := owner.Replicas
 	if owner.Surge != nil {
 		want = owner.Surge.Was
 	}
 	have := 0
-	var coming []*snapshot.Pod
 	for _, p := range d.podsOf(owner) {
 		switch {
 		case p.Terminating():
 			want--
 		case p.Finished():
+		case d.cameBack(p) != "":
+			back = append(back, p)
 		case p.AvailableAt(d.Now, owner.MinReady):
 			have++
 		default:
@@ -95,7 +101,7 @@ func (d *decider) lacking(owner *snapshot.Workload) (int, []*snapshot.Pod) {
 			}
 		}
 	}
-	return max(int(want)-have, 0), coming
+	return max(int(want)-have-len(back), 0), coming, back
 }
 
 // podsOf returns the pods of a workload, through its ReplicaSets where it is a

@@ -18,6 +18,7 @@ type surge struct {
 	scaler     *snapshot.Autoscaler // nil where none rules the Deployment
 	leaving    []*snapshot.Pod      // on nodes that drain now, in their turn, not terminating
 	running    int                  // pods that are not terminating
+	astray     int                  // pods that came back to the nodes that are being drained
 	asked      int                  // pods whose eviction is under way and not seen yet
 	ready      int                  // of the running ones, pods that are available
 	waiting    Blocker              // what the surge waits for; Reason "" if it may be left to evictions
@@ -72,12 +73,11 @@ func (d *decider) groupPods(t *target, groups map[types.UID]*surge) {
 	if !t.claimed || !t.placed {
 		return
 	}
-	for _, p := range d.Cluster.PodsOn(t.status.Name) {
+	for i := range t.queue {
+		q := &t.queue[i]
+		p := q.pod
 		w := d.surgeable(p)
-		if w == nil || p.Terminating() || waveOf(p) != t.front {
-			continue
-		}
-		if f := d.fateOf(p); f.stays != "" || len(f.objections) > 0 {
+		if w == nil || p.Terminating() || q.behind.first != nil || len(q.fate.objections) > 0 {
 			continue
 		}
 		if groups[w.UID] == nil {
@@ -142,6 +142,12 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	if taken := d.takenBack(w, a); taken != "" {
 		return taken
 	}
+	if stuck := d.rolloutStuck(w, a, p.Node); stuck != "" {
+		return stuck
+	}
+	if w.Surge == nil && d.pinned(p) {
+		return "only node " + p.Node + " may run it"
+	}
 	if gap, ok := d.Cluster.Gap("horizontalpodautoscalers"); ok {
 		return "cannot see whether an autoscaler rules it: " + gap.Reason
 	}
@@ -199,14 +205,19 @@ func (d *decider) removing(s *surge) bool {
 	return runningOf(d.Cluster, s.deployment) > int(s.deployment.Replicas)
 }
 
-// base returns how many replicas the owner of a Deployment asked for. Once the drain
-// has raised an autoscaler's minimum, the autoscaler may scale by itself; what was
-// before is in the record.
+// base returns how many replicas the owner of a Deployment asked for: not fewer than its
+// autoscaler's minimum, to which that scales as soon as it looks. Once the drain has
+// raised the minimum, the autoscaler may scale by itself; what was before is in the record.
 func (d *decider) base(w *snapshot.Workload, a *snapshot.Autoscaler) int32 {
-	if a != nil && d.ours(a.Surge) && a.Surge.Base > 0 {
-		return min(a.Surge.Base, w.Replicas)
+	switch {
+	case a == nil:
+		return w.Replicas
+	case a.Surge == nil:
+		return max(w.Replicas, a.Min)
+	case d.ours(a.Surge) && a.Surge.Base > 0:
+		return max(min(a.Surge.Base, w.Replicas), a.Surge.Was)
 	}
-	return w.Replicas
+	return max(w.Replicas, a.Surge.Was)
 }
 
 // lastReady reports whether no pod of the Deployment would be ready once these left,
@@ -259,12 +270,12 @@ func (d *decider) surgeOf(p *snapshot.Pod) *surge {
 // scaling down, which asks no budget because ready pods never fall below what the
 // owner asked for; or by an eviction where its deletion cost cannot be lowered or
 // its grace has to be cut.
-func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blocker, g *gate) PodStatus {
+func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blocker, q *queued) PodStatus {
 	s.State = Surging
 	if len(s.Blockers) > 0 {
 		s.State = Waiting
 	}
-	if d.byEviction(su) && su.waiting.Reason == "" && !g.shut() {
+	if d.byEviction(su) && su.waiting.Reason == "" && q.behind.first == nil {
 		s.Blockers = append(s.Blockers, d.inTime(found, s.Pod, su)...)
 		if su.spare > 0 && len(s.Blockers) == 0 {
 			su.spare--

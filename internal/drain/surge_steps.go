@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,17 +25,16 @@ func (d *decider) stepSurge(s *surge) {
 		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", counted32(int32(s.asked), "pod"), s.deployment.Name), WayOut: "wait"} //nolint:gosec // a count of pods
 	case record == nil && d.removing(s):
 		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", WayOut: "wait"}
-	case record == nil && !s.deployment.Settled && (s.scaler == nil || !d.ours(s.scaler.Surge)):
-		s.waiting = Blocker{
-			Reason: RolloutUnderway, Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", s.deployment.Name),
-			WayOut: fmt.Sprintf("kubectl rollout status -n %s deployment/%s; --surge=never goes without", s.deployment.Namespace, s.deployment.Name),
-		}
+	case record == nil && d.rollingOut(s.deployment, s.scaler):
+		s.waiting = d.rollout(s)
 	case record == nil:
 		d.startSurge(s)
 	case record.ID != d.req.Self.ID:
 		d.foreignSurge(s)
 	case s.deployment.Replicas != record.To:
 		d.dropSurge(s)
+	case s.astray > 0:
+		d.abandonSurge(s, "its replacements start on the nodes that are being drained: they tolerate the cordon")
 	default:
 		d.removeSpare(s)
 	}
@@ -51,6 +51,8 @@ func (d *decider) countPods(s *surge) {
 		}
 		s.running++
 		switch {
+		case d.cameBack(p) != "":
+			s.astray++
 		case d.perhapsGone(p):
 		case p.AvailableAt(d.Now, s.deployment.MinReady):
 			s.ready++
@@ -192,6 +194,17 @@ func (d *decider) dropSurge(s *surge) {
 
 func (d *decider) ours(r *snapshot.SurgeRecord) bool { return r != nil && r.ID == d.req.Self.ID }
 
+// abandonSurge takes a surge back that leads nowhere; the Deployment is not surged again in this drain.
+func (d *decider) abandonSurge(s *surge, why string) {
+	w := s.deployment
+	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	if s.scaler != nil && d.ours(s.scaler.Surge) {
+		d.try(restoreMin(s.scaler, w))
+		return
+	}
+	d.try(Action{Kind: Scale, Workload: w, Replicas: w.Surge.Was, GiveUp: why, Why: why})
+}
+
 // removeSpare removes as many of the leaving pods as there are ready replacements.
 func (d *decider) removeSpare(s *surge) {
 	w := s.deployment
@@ -225,7 +238,7 @@ const surgePatience = 5 * time.Minute
 // surgeUnready says how far the replacements are, and what keeps one of them.
 func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	record := s.deployment.Surge
-	b := Blocker{Reason: SurgeStarting, Since: record.Since, WayOut: "wait, or --surge=never to go without"}
+	b := Blocker{Reason: SurgeStarting, Since: record.Since}
 	d.wake(record.Step.Add(surgePatience))
 	b.Dead = s.spare == 0 && !d.Now.Before(record.Step.Add(surgePatience))
 	if !d.wordy {
@@ -233,16 +246,41 @@ func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	}
 	want := int(s.deployment.Replicas - record.Was)
 	b.Message = fmt.Sprintf("%d of %d replacements of %s are ready", max(want-unready, 0), want, s.deployment.Name)
+	b.WayOut = "wait, or " + d.without(s)
 	if p := d.worstOf(s.deployment); p != nil {
 		b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
 		if p.Unschedulable {
-			b.Reason, b.WayOut = ReplacementPending, "make room for it on another node, or --surge=never to go without"
+			b.Reason, b.WayOut = ReplacementPending, makePlace(p)+", or "+d.without(s)
 		}
 	}
 	if b.Dead {
 		b.Message = fmt.Sprintf("no replacement got ready in %s; %s", short(surgePatience), b.Message)
 	}
 	return b
+}
+
+// without says how to go on without the replacements: by evictions, where a budget may allow them.
+func (d *decider) without(s *surge) string {
+	for _, p := range s.leaving {
+		if budgets := d.Cluster.BudgetsFor(p); len(budgets) > 0 && d.hopeless(p, s) {
+			return fmt.Sprintf("kubectl edit pdb -n %s %s, which never allows an eviction", p.Namespace, budgets[0].Name)
+		}
+	}
+	return "--surge=never to go without"
+}
+
+// makePlace says what would let a pod be scheduled, going by the scheduler's verdict on it: room is of no use where no
+// node may run it.
+func makePlace(p *snapshot.Pod) string {
+	if strings.Contains(p.NotReadyWhy, "Insufficient ") || strings.Contains(p.NotReadyWhy, "Too many pods") {
+		return "make room for it on another node"
+	}
+	return "let another node run it: " + describe(p)
+}
+
+// describe is the command that shows where a pod may run.
+func describe(p *snapshot.Pod) string {
+	return fmt.Sprintf("kubectl describe pod -n %s %s shows its node selector, affinity and tolerations", p.Namespace, p.Name)
 }
 
 // worstOf returns the pod that best tells why a Deployment is not ready: one that

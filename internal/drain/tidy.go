@@ -172,18 +172,18 @@ func (d *decider) showLeft(t *target) {
 		t.status.State = NodeMissing
 		return
 	}
-	for _, p := range inWaves(d.Cluster.PodsOn(t.status.Name)) {
-		f := d.fateOf(p)
-		switch {
-		case f.stays != "":
-			d.show(PodStatus{Pod: p, State: Staying, Note: f.stays})
-			continue
-		case p.Terminating():
+	leaving, staying := d.inOrder(d.Cluster.PodsOn(t.status.Name))
+	for i := range leaving {
+		p := leaving[i].pod
+		if p.Terminating() {
 			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, t.node)}})
-		default:
-			d.show(PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, f)})
+		} else {
+			d.show(PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, leaving[i].fate)})
 		}
 		t.status.Left++
+	}
+	for _, s := range staying {
+		d.show(s)
 	}
 	t.status.Blockers = slices.Clone(d.led.verdict[verdictKey{node: t.status.Name}])
 	t.status.State = NodeBlocked

@@ -10,8 +10,12 @@ import (
 
 // awaitVolumes calls a node without pods drained once the volumes of the pods that
 // left are detached: until then their replacements cannot start elsewhere.
-func (d *decider) awaitVolumes(t *target, staying []*snapshot.Pod) {
+func (d *decider) awaitVolumes(t *target) {
 	t.status.State = NodeDraining
+	staying := make([]*snapshot.Pod, 0, len(t.staying))
+	for i := range t.staying {
+		staying = append(staying, t.staying[i].Pod)
+	}
 	if unseen := d.volumesUnseen(t, staying); unseen != nil {
 		d.blockNode(t, *unseen)
 		d.mark(t, string(t.status.State))

@@ -3,8 +3,7 @@ package drain
 import (
 	"cmp"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
+	"time"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -13,23 +12,16 @@ import (
 // (scheduling.SystemCriticalPriority upstream).
 const criticalPriority = 2_000_000_000
 
-// waveKey orders the pods of a node: DaemonSet pods after all others, before them the
-// system-*-critical ones; within these, by the owner's annotation, then by priority.
-// An annotation never puts a pod behind those that may serve it.
+// waveKey orders the pods of a node over all namespaces: DaemonSet pods after all others,
+// before them the system-*-critical ones; within these, by priority.
 type waveKey struct {
 	daemon   bool
 	critical bool
-	order    int
 	priority int32
 }
 
-func waveOf(p *snapshot.Pod) waveKey {
-	return waveKey{daemon: p.Owner.Kind == "DaemonSet", critical: p.Priority >= criticalPriority, order: p.Order, priority: p.Priority}
-}
-
 func (k waveKey) compare(other waveKey) int {
-	return cmp.Or(lastTrue(k.daemon, other.daemon), lastTrue(k.critical, other.critical),
-		cmp.Compare(k.order, other.order), cmp.Compare(k.priority, other.priority))
+	return cmp.Or(lastTrue(k.daemon, other.daemon), lastTrue(k.critical, other.critical), cmp.Compare(k.priority, other.priority))
 }
 
 func lastTrue(a, b bool) int {
@@ -42,25 +34,179 @@ func lastTrue(a, b bool) int {
 	return -1
 }
 
-// serving reports whether pods of this wave may serve every other pod of the node
-// (network, volumes): they wait until all others are gone, even those that are
-// blocked for good.
-func (k waveKey) serving() bool { return k.daemon || k.critical }
-
-// inWaves sorts pods into their order of leaving. Pods of one wave stay sorted by
-// namespace and name, so that the same snapshot gives the same order.
-func inWaves(pods []*snapshot.Pod) []*snapshot.Pod {
-	byWave := func(a, b *snapshot.Pod) int { return waveOf(a).compare(waveOf(b)) }
-	if slices.IsSortedFunc(pods, byWave) {
-		return pods
-	}
-	sorted := slices.Clone(pods)
-	slices.SortStableFunc(sorted, byWave)
-	return sorted
+// rank orders the pods of one namespace within a wave: by the owner's annotation, then by priority.
+type rank struct {
+	order    int
+	priority int32
 }
 
-// budgetless reports whether the eviction API lets the pod go without asking a
-// budget (canIgnorePDB upstream).
-func budgetless(p *snapshot.Pod) bool {
-	return p.Finished() || p.Phase == corev1.PodPending || p.Terminating()
+func (r rank) compare(other rank) int {
+	return cmp.Or(cmp.Compare(r.order, other.order), cmp.Compare(r.priority, other.priority))
+}
+
+// queued is a pod that is to leave a node, with its place in the order of leaving.
+type queued struct {
+	pod    *snapshot.Pod
+	fate   fate
+	wave   waveKey
+	rank   rank
+	number int  // of its wave, from 0
+	behind line // earlier pods that it waits for
+}
+
+func (q *queued) compare(other *queued) int {
+	return cmp.Or(q.wave.compare(other.wave), q.rank.compare(other.rank))
+}
+
+// inOrder sorts pods into their order of leaving. Pods of one wave stay sorted by
+// namespace and name, so that the same snapshot gives the same order.
+func (d *decider) inOrder(pods []*snapshot.Pod) (leaving []queued, staying []PodStatus) {
+	ordered := false
+	for _, p := range pods {
+		f := d.fateOf(p)
+		if f.stays != "" {
+			staying = append(staying, PodStatus{Pod: p, State: Staying, Note: f.stays})
+			continue
+		}
+		leaving = append(leaving, queued{
+			pod: p, fate: f, rank: rank{p.Order, p.Priority},
+			wave: waveKey{daemon: daemonic(p), critical: p.Priority >= criticalPriority, priority: p.Priority},
+		})
+		ordered = ordered || p.Order != 0
+	}
+	if ordered {
+		keepOrders(leaving)
+	}
+	slices.SortStableFunc(leaving, func(a, b queued) int { return a.compare(&b) })
+	for i := 1; i < len(leaving); i++ {
+		leaving[i].number = leaving[i-1].number
+		if leaving[i].compare(&leaving[i-1]) != 0 {
+			leaving[i].number++
+		}
+	}
+	return leaving, staying
+}
+
+// keepOrders lets a namespace's annotations come before its priorities: what is to leave after a pod of a higher priority
+// waits as that one does. So an annotation can put off pods of its own namespace only, and no two pods wait for each other.
+func keepOrders(leaving []queued) {
+	byRank := make([]*queued, len(leaving))
+	for i := range leaving {
+		byRank[i] = &leaving[i]
+	}
+	slices.SortStableFunc(byRank, func(a, b *queued) int { return a.rank.compare(b.rank) })
+	type class struct {
+		namespace        string
+		daemon, critical bool
+	}
+	highest := map[class]int32{}
+	for _, q := range byRank {
+		in := class{q.pod.Namespace, q.wave.daemon, q.wave.critical}
+		if before, some := highest[in]; some {
+			q.wave.priority = max(q.wave.priority, before)
+		}
+		highest[in] = q.wave.priority
+	}
+}
+
+func daemonic(p *snapshot.Pod) bool { return p.Owner.Kind == "DaemonSet" }
+
+// patience is how long pods of a node, or a surge, wait for what does not move: for pods of earlier waves, for a rollout.
+// It counts from when a pod of the node was last asked to leave, or seen gone.
+const patience = 5 * time.Minute
+
+// patient reports whether what waits on the node goes on waiting, and when that ends.
+func (d *decider) patient(node string) (time.Time, bool) {
+	moved := d.led.moved[node]
+	if moved.IsZero() {
+		return d.Now.Add(patience), true
+	}
+	return moved.Add(patience), d.Now.Before(moved.Add(patience))
+}
+
+// line is what later pods of a node wait for.
+type line struct {
+	first *snapshot.Pod // nil: nothing
+	pods  int           // exact only with words
+}
+
+func (l *line) join(p *snapshot.Pod) {
+	if l.first == nil {
+		l.first = p
+	}
+	l.pods++
+}
+
+// lineUp finds for each pod of the node the earlier ones that it waits for: those that are leaving or about to, and for
+// what serves the node, all that run there. The deadline's last rungs wait for none.
+func (d *decider) lineUp(t *target) {
+	until, patient := d.patient(t.status.Name)
+	if d.ladder.passed(rungShortGrace) {
+		return
+	}
+	var before line
+	for from := 0; from < len(t.queue); {
+		wave := t.queue[from:]
+		if next := slices.IndexFunc(wave, func(q queued) bool { return q.wave != wave[0].wave }); next > 0 {
+			wave = wave[:next]
+		}
+		if wave[0].wave.daemon {
+			before = d.inLine(t.queue[:from], func(q *queued) bool { return patient && d.moves(q, t) || d.runs(q.pod, t.node) })
+		}
+		for i := range wave {
+			wave[i].behind = before
+		}
+		if patient {
+			d.lineUpRanks(wave, t)
+		}
+		from += len(wave)
+		if patient && from < len(t.queue) && (d.wordy || before.first == nil) {
+			before.add(d.inLine(wave, func(q *queued) bool { return d.moves(q, t) }))
+		}
+		if before.first != nil && patient {
+			d.wake(until)
+		}
+	}
+}
+
+// lineUpRanks lets the pods of one wave wait for those of their own namespace with a lower rank.
+func (d *decider) lineUpRanks(wave []queued, t *target) {
+	if wave[0].rank == wave[len(wave)-1].rank {
+		return
+	}
+	lines := map[string]line{}
+	for from, i := 0, 0; i < len(wave); i++ {
+		if wave[i].rank != wave[from].rank {
+			for j := from; j < i; j++ {
+				if p := wave[j].pod; d.moves(&wave[j], t) {
+					in := lines[p.Namespace]
+					in.join(p)
+					lines[p.Namespace] = in
+				}
+			}
+			from = i
+		}
+		wave[i].behind.add(lines[wave[i].pod.Namespace])
+	}
+}
+
+// inLine returns those of the pods that are waited for; without words, the first one only.
+func (d *decider) inLine(pods []queued, waitedFor func(*queued) bool) line {
+	var l line
+	for i := range pods {
+		if !waitedFor(&pods[i]) {
+			continue
+		}
+		if l.join(pods[i].pod); !d.wordy {
+			break
+		}
+	}
+	return l
+}
+
+func (l *line) add(other line) {
+	if l.first == nil {
+		l.first = other.first
+	}
+	l.pods += other.pods
 }

@@ -34,7 +34,8 @@ func TestOneWaveLeavesTogether(t *testing.T) {
 	s.expect("evict a", "evict c")
 	s.holds("b: EarlierWave")
 	same(t, "waves", []int{0, 0, 1}, []int{s.status("a").Wave, s.status("c").Wave, s.status("b").Wave})
-	same(t, "message", "waits for 2 pods of earlier waves", s.status("b").Blockers[0].Message)
+	same(t, "message", "waits for a and 1 more pod of earlier waves", s.status("b").Blockers[0].Message)
+	same(t, "way out", "wait, while nothing moves no longer than until 12:05:00; or usher why pod/a -n default", s.status("b").Blockers[0].WayOut)
 }
 
 // Each node has waves of its own: a slow one does not keep the others.
@@ -44,7 +45,7 @@ func TestWavesOfNodesAreApart(t *testing.T) {
 	s.expect("evict low", "evict high-b")
 }
 
-// A pod that is held for good holds no later wave, except what may serve it.
+// A pod that is held for good holds no later wave, except the DaemonSets' pods that may serve it.
 func TestBlockedPodsAndLaterWaves(t *testing.T) {
 	held := all(pod("held", on("a"), ofSet("held")), statefulSet("held", 1), budget("held", 1, 1, 1, minAvailable("1")))
 	cases := map[string]struct {
@@ -52,7 +53,7 @@ func TestBlockedPodsAndLaterWaves(t *testing.T) {
 		want  []string
 	}{
 		"of higher priority": {pod("later", on("a"), priority(5)), []string{"evict later"}},
-		"critical":           {pod("later", on("a"), priority(critical)), nil},
+		"critical":           {pod("later", on("a"), priority(critical)), []string{"evict later"}},
 		"of a DaemonSet":     {all(daemonSet("d"), pod("later", on("a"), ofDaemon("d"))), nil},
 	}
 	for name, c := range cases {
@@ -64,19 +65,11 @@ func TestBlockedPodsAndLaterWaves(t *testing.T) {
 	}
 }
 
-// A pod that a budget holds for now does hold the later ones.
-func TestWaitingPodsHoldLaterWaves(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 2, 2, 3, maxUnavailable("1")),
-		pod("later", on("a"), priority(5)))
-	s.expect()
-	s.holds("web: BudgetExhausted", "later: EarlierWave")
-}
-
 func TestDaemonSetPodIsEvictedOnce(t *testing.T) {
 	s := tell(t, asked(evictDaemons), node("a", ours), daemonSet("agent"), pod("agent-1", on("a"), ofDaemon("agent")))
 	s.expect("evict agent-1")
 	s.answer(drain.Accepted)
-	s.then(time.Second, gone("agent-1"), pod("agent-2", on("a"), ofDaemon("agent")))
+	s.then(time.Second, gone("agent-1"), pod("agent-2", on("a"), ofDaemon("agent"), createdAt(start), toleratesAll))
 	s.expect("mark a drained")
 	same(t, "state", drain.Staying, s.status("agent-2").State)
 }

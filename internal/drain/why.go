@@ -42,6 +42,10 @@ func (d *decider) offerSurge(p *snapshot.Pod, b *Blocker) {
 		b.Message += "; a surge is not possible: " + obstacle
 		return
 	}
+	if why := d.nowhere(p); why != "" {
+		b.Message += "; a surge would wait: " + why
+		return
+	}
 	b.WayOut = fmt.Sprintf("usher drain %s starts a replacement first (--surge=auto); or %s", p.Node, b.WayOut)
 }
 

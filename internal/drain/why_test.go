@@ -33,12 +33,21 @@ func TestWhy(t *testing.T) {
 
 func TestWhyOffersASurge(t *testing.T) {
 	dead := budget("web", 1, 1, 1, minAvailable("1"))
-	view := snapshot.View{Now: start, Cluster: cluster(node("a"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
+	view := snapshot.View{Now: start, Cluster: cluster(node("a"), node("b"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
 	same(t, "way out", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].WayOut)
 
-	view.Cluster = cluster(node("a"), deployment("web", 1), pod("p", on("a"), of("web"), claims("c")), dead)
+	view.Cluster = cluster(node("a"), node("b"), deployment("web", 1), pod("p", on("a"), of("web"), claims("c")), dead)
 	got := drain.Why(view, view.Cluster.Pod("uid-p"))[0]
 	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge is not possible: volume claim c cannot be mounted by a second pod on another node", got.Message)
+
+	view.Cluster = cluster(node("a", hostname("a")), node("b", hostname("b")), deployment("web", 1), pod("p", on("a"), of("web"), needs("kubernetes.io/hostname", "a")), dead)
+	got = drain.Why(view, view.Cluster.Pod("uid-p"))[0]
+	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge is not possible: only node a may run it", got.Message)
+
+	view.Cluster = cluster(node("a"), node("b", cordoned), deployment("web", 1), pod("p", on("a"), of("web")), dead)
+	got = drain.Why(view, view.Cluster.Pod("uid-p"))[0]
+	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge would wait: no other node may run it: 1 node(s) were unschedulable", got.Message)
+	same(t, "way out", "let another node run it (kubectl describe pod -n default p shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web", got.WayOut)
 }
 
 func TestRelease(t *testing.T) {

@@ -228,7 +228,8 @@ func (d *driver) onTargets() []string {
 	var names []string
 	for _, node := range d.req.Nodes {
 		for _, p := range d.sim.Truth().Cluster.PodsOn(node) {
-			if back := p.Owner.Kind == "DaemonSet" && !p.Created.Before(d.req.Started); !back && !staying[p.Key()] {
+			obeys := !p.ToleratesCordon() && p.Labels[nodeNameLabel] == ""
+			if back := (p.Owner.Kind == "DaemonSet" || !obeys) && !p.Created.Before(d.req.Started); !back && !staying[p.Key()] {
 				names = append(names, p.Key().String())
 			}
 		}

@@ -99,6 +99,7 @@ func (f *forecast) turn(decide decide) drain.Decision {
 	view := f.sim.View()
 	f.led.Observe(view)
 	d := decide(view, f.req, f.led)
+	f.led.NoteNodes(&d, view.Now)
 	for _, a := range d.Actions {
 		f.led.Begin(a, view.Now)
 		answer := f.sim.Do(a)

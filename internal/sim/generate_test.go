@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
@@ -25,11 +26,19 @@ func drawWorld(t *rapid.T) (*world, []string) {
 		w.node(name, fmt.Sprintf("z%d", i%3), func(n *snapshot.Node) {
 			n.Unschedulable = rapid.IntRange(0, 9).Draw(t, "cordoned") == 0
 			n.Allocatable.Pods = int64(rapid.SampledFrom([]int{4, 8, 110}).Draw(t, "room"))
+			if rapid.IntRange(0, 11).Draw(t, "silent") == 0 {
+				n.Ready, n.ReadyWhy = false, "Kubelet stopped posting node status."
+			}
 		})
 	}
 	for i := range rapid.IntRange(1, 5).Draw(t, "workloads") {
 		drawWorkload(t, w, fmt.Sprintf("w%d", i), names)
 	}
+	w.cluster.EachPod(func(p *snapshot.Pod) {
+		if n := w.cluster.Node(p.Node); n != nil && !n.Ready && p.Ready {
+			p.Ready, p.ReadySince, p.NotReadyWhy = false, time.Time{}, "ContainersNotReady"
+		}
+	})
 	return w, names
 }
 
@@ -38,7 +47,7 @@ func drawWorkload(t *rapid.T, w *world, name string, nodes []string) {
 		"Deployment", "Deployment", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "pod",
 	}).Draw(t, "kind")
 	on := rapid.SliceOfN(rapid.SampledFrom(nodes), 1, 5).Draw(t, "on")
-	options := []podOption{drawPod(t)}
+	options := []podOption{drawPod(t), drawPlacement(t, on[0])}
 	switch kind {
 	case "pod":
 		w.pod(name, on[0], options...)
@@ -82,6 +91,34 @@ func drawPod(t *rapid.T) podOption {
 		p.Priority, p.Order, p.Grace, p.SpreadHosts, p.DeletionCost = priority, order, grace, spread, cost
 	}
 }
+
+// drawPlacement is what keeps a pod on its node, or lets it come back there.
+func drawPlacement(t *rapid.T, node string) podOption {
+	tolerates := rapid.IntRange(0, 3).Draw(t, "tolerates the cordon") == 0
+	pinned := rapid.IntRange(0, 5).Draw(t, "pinned") == 0
+	named := rapid.IntRange(0, 9).Draw(t, "named") == 0
+	held := rapid.IntRange(0, 9).Draw(t, "finalizer") == 0
+	return func(p *snapshot.Pod) {
+		if tolerates {
+			p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}
+		if pinned {
+			p.NodeSelector = map[string]string{corev1.LabelHostname: node}
+		}
+		if named {
+			p.Labels = maps.Clone(p.Labels)
+			p.Labels[nodeNameLabel] = node
+		}
+		if held {
+			p.Finalizers = []string{"example.com/hold"}
+		}
+	}
+}
+
+// nodeNameLabel stands for a node's name in the template of a pod.
+const nodeNameLabel = "named"
+
+func templateNode(p *snapshot.Pod) string { return p.Labels[nodeNameLabel] }
 
 func drawBudget(t *rapid.T, w *world, name string) {
 	for i := range rapid.SampledFrom([]int{0, 1, 1, 1, 1, 2}).Draw(t, "budgets") {
@@ -138,6 +175,7 @@ func drawConfig(t *rapid.T) sim.Config {
 		Controllers: lag("controllers"), Budgets: lag("budget status"),
 		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 2 * time.Second, PodGC: 40 * time.Second,
 		Lag:     sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag")},
+		Binds:   templateNode,
 		Respond: upTo(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "responders")),
 	}
 }
@@ -161,5 +199,6 @@ func drawFaults(t *rapid.T) sim.Faults {
 			return ""
 		},
 		NeverReady: chosen("never ready"),
+		Stuck:      chosen("stuck"),
 	}
 }

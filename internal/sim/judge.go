@@ -23,14 +23,50 @@ type judge struct {
 	disturbed bool               // somebody else changed the cluster
 	until     time.Time          // and what follows from it may last so long
 	givenUp   map[types.UID]bool // Deployments whose surge the drain has given up
+	residents map[types.UID]bool // pods that were on the targets, or started, when the drain saw their cordons
+	closed    map[string]bool    // targets whose cordon the drain has seen
+	mayLose   map[types.UID]int  // how many of these each owner had
+	lost      map[types.UID]int  // pods of each owner that the drain has removed
 }
 
-func newJudge(req drain.Request) *judge {
-	j := &judge{req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{}}
+func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
+	j := &judge{
+		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
+		residents: map[types.UID]bool{}, closed: map[string]bool{}, mayLose: map[types.UID]int{}, lost: map[types.UID]int{},
+	}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
 	}
+	j.settleIn(truth, truth)
 	return j
+}
+
+// settleIn notes what the drain may remove: what is on its nodes until it sees their cordons, and what was started by then.
+func (j *judge) settleIn(truth, seen *snapshot.Cluster) {
+	if len(j.closed) == len(j.targets) {
+		return
+	}
+	truth.EachPod(func(p *snapshot.Pod) {
+		if (p.Node == "" || j.targets[p.Node] && !j.closed[p.Node]) && !j.residents[p.UID] {
+			j.residents[p.UID] = true
+			j.mayLose[p.Owner.UID]++
+		}
+	})
+	for name := range j.targets {
+		if n := seen.Node(name); n != nil && n.Drain != nil && n.Drain.ID == j.req.Self.ID {
+			j.closed[name] = true
+		}
+	}
+}
+
+// notInCircles checks that no owner loses more pods than it had on the nodes when the drain began.
+func (j *judge) notInCircles(s *Sim, p *snapshot.Pod) {
+	if owner := p.Owner.UID; owner != "" {
+		j.lost[owner]++
+		if j.lost[owner] > j.mayLose[owner] {
+			j.report(s, "removed %s: its %s %s has lost %d pods, and had %d", p.Key(), p.Owner.Kind, p.Owner.Name, j.lost[owner], j.mayLose[owner])
+		}
+	}
 }
 
 // Violations returns what the drain did that it must not do, in order.
@@ -103,6 +139,7 @@ func (j *judge) asked(s *Sim, a drain.Action) {
 	if j == nil {
 		return
 	}
+	j.settleIn(s.truth, s.seen)
 	switch a.Kind {
 	case drain.Evict, drain.Delete, drain.Ask:
 		j.mayTouch(s, a)
@@ -179,7 +216,11 @@ func (j *judge) mayUncordon(s *Sim, a drain.Action) {
 
 // removed judges the removal of a pod at the drain's request.
 func (j *judge) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
-	if j == nil || p.Terminating() || !p.Ready || j.excused(s) {
+	if j == nil || p.Terminating() {
+		return
+	}
+	j.notInCircles(s, p)
+	if !p.Ready || j.excused(s) {
 		return
 	}
 	j.passed = j.passed || a.Kind == drain.Delete
@@ -250,6 +291,6 @@ func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
 // started again.
 func (s *Sim) JudgeAs(req drain.Request) {
 	found := s.Violations()
-	s.judge = newJudge(req)
+	s.judge = newJudge(req, s.truth)
 	s.judge.found = found
 }

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,7 @@ func TestQuietDrains(t *testing.T) {
 		drive(t, d)
 		safe(t, d)
 		must(t, d, len(d.silent()) == 0, "waits in silence: %s", d.silent())
+		nothingHeldByOrder(t, d)
 		settledClean(t, d)
 		pods := d.writes[drain.Evict] + d.writes[drain.Delete]
 		must(t, d, d.refused <= 2+pods, "%d evictions refused by budgets of %d sent", d.refused, pods)
@@ -80,6 +82,20 @@ func TestQuietDrains(t *testing.T) {
 		scalings := 6 * len(d.sim.Truth().Cluster.Workloads())
 		must(t, d, d.totalWrites()-marks <= 4*(pods+len(d.writes))+scalings, "%d writes for %d pods: %v", d.totalWrites(), pods, d.writes)
 	})
+}
+
+// nothingHeldByOrder checks that no order of pods or nodes holds for good what could go.
+func nothingHeldByOrder(t *rapid.T, d *driver) {
+	t.Helper()
+	if d.led.Ending() != drain.Running {
+		return
+	}
+	for i := range d.last.Pods {
+		s := &d.last.Pods[i]
+		inOrder := func(b drain.Blocker) bool { return b.Reason == drain.EarlierWave || b.Reason == drain.NodeWaitsTurn }
+		held := len(s.Blockers) > 0 && !slices.ContainsFunc(s.Blockers, func(b drain.Blocker) bool { return !inOrder(b) })
+		must(t, d, !held || s.Pod.Owner.Kind == "DaemonSet", "%s is held by nothing but its turn", s.Pod.Key())
+	}
 }
 
 // settledClean checks what must hold once a drain has settled.
@@ -110,6 +126,7 @@ func TestFaultyDrains(t *testing.T) {
 		drive(t, d)
 		safe(t, d)
 		must(t, d, len(d.silent()) == 0, "waits in silence: %s", d.silent())
+		nothingHeldByOrder(t, d)
 		nothingHidden(t, d)
 	})
 }

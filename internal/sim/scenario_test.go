@@ -64,6 +64,7 @@ func steady() sim.Config {
 		Schedule: after(time.Second), Boot: after(2 * time.Second), Ready: after(3 * time.Second), Stop: after(4 * time.Second),
 		Controllers: 10 * time.Millisecond, Budgets: 10 * time.Millisecond,
 		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 5 * time.Second, PodGC: 40 * time.Second,
+		Binds: templateNode,
 	}
 }
 
@@ -154,9 +155,12 @@ func (s *scenario) workload(kind, name string, o options) {
 			s.volumes(o, p)
 		}
 	}
-	if o.has("rollout") {
+	if o.has("rollout") || o.has("stuck-rollout") {
 		changed := *w
 		changed.Settled = false
+		if o.has("stuck-rollout") {
+			changed.RolloutStuck = "its rollout does not go on: ProgressDeadlineExceeded"
+		}
 		s.world.cluster.SetWorkload(&changed)
 	}
 	if o.has("orphaned") {
@@ -196,6 +200,9 @@ func (s *scenario) nodeOptions(o options) nodeOption {
 func (s *scenario) podOptions(o options) podOption {
 	return func(p *snapshot.Pod) {
 		p.SpreadHosts, p.Mirror = o.has("spread"), o.has("mirror")
+		if o.has("tolerates") {
+			p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}
 		if o.has("emptydir") {
 			p.EmptyDirs = []string{"cache"}
 		}
@@ -222,6 +229,10 @@ func (s *scenario) podValue(p *snapshot.Pod, key, value string) {
 		p.Phase, p.Ready = corev1.PodPhase(value), false
 	case "needs":
 		p.NodeSelector = map[string]string{"zone": value}
+	case "pinned":
+		p.NodeSelector = map[string]string{corev1.LabelHostname: value}
+	case "binds":
+		p.Labels = map[string]string{"app": p.Labels["app"], nodeNameLabel: value}
 	case "cpu":
 		p.Requests.MilliCPU = s.number(value)
 	}
@@ -375,6 +386,11 @@ func (s *scenario) story(d *driver) string {
 	}
 	fmt.Fprintf(&out, "%6s  %s\n", d.elapsed().Round(time.Millisecond), state)
 	fmt.Fprint(&out, blockers(d.verdict.Blockers()))
+	for i := range d.verdict.Pods {
+		if s := &d.verdict.Pods[i]; s.State == drain.Staying && s.Note != "DaemonSet pod" {
+			fmt.Fprintf(&out, "%s stays: %s\n", s.Pod.Name, s.Note)
+		}
+	}
 	notes := append(slices.Clone(d.verdict.Notes), d.last.Notes...)
 	slices.Sort(notes)
 	for _, note := range slices.Compact(notes) {

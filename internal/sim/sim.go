@@ -52,7 +52,7 @@ func New(view snapshot.View, cfg Config) *Sim {
 	s.guards = newGuards(s.truth)
 	s.scheduler = scheduler{cluster: s.truth}
 	if cfg.Judge != nil {
-		s.judge = newJudge(*cfg.Judge)
+		s.judge = newJudge(*cfg.Judge, s.truth)
 	}
 	s.resume()
 	return s

@@ -35,7 +35,7 @@ type nodeOption func(*snapshot.Node)
 func (w *world) node(name, zone string, options ...nodeOption) {
 	n := &snapshot.Node{
 		Name: name, UID: types.UID("node-" + name), ResourceVersion: "1", Zone: zone, Ready: true,
-		Labels:      map[string]string{"zone": zone},
+		Labels:      map[string]string{"zone": zone, corev1.LabelHostname: name},
 		Allocatable: snapshot.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110},
 	}
 	for _, option := range options {

@@ -1,0 +1,116 @@
+package drain
+
+import (
+	"time"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// moves reports whether the pod is leaving its node or will be asked to before long, so that later ones wait for it. A pod
+// that is held until a person, a webhook or another controller does something is waited for by none: nothing says when.
+func (d *decider) moves(q *queued, t *target) bool {
+	p := q.pod
+	switch {
+	case p.Terminating():
+		return d.ends(p, t.node)
+	case d.asked(p) != nil:
+		return true
+	case d.turnedDown(p) || len(q.fate.objections) > 0:
+		return false
+	case d.mayAsk(p):
+		e := d.Cluster.EvictionOf(p)
+		return e == nil || !neverSays(e)
+	}
+	return d.budgetMoves(p)
+}
+
+// ends reports whether a terminating pod is ending by itself: the kubelet answers and is not late, and no finalizer keeps
+// what has ended.
+func (d *decider) ends(p *snapshot.Pod, n *snapshot.Node) bool {
+	return d.whyStillThere(p, n).Reason == Leaving
+}
+
+// runs reports whether a pod may still need what serves its node: its containers run, as far as is known.
+func (d *decider) runs(p *snapshot.Pod, n *snapshot.Node) bool {
+	if !p.Terminating() {
+		return !p.Finished()
+	}
+	switch d.whyStillThere(p, n).Reason {
+	case HeldByFinalizers, NodeUnreachable:
+		return false
+	default:
+		return true
+	}
+}
+
+// turnedDown reports whether the last attempt to remove the pod was refused by something other than a budget.
+func (d *decider) turnedDown(p *snapshot.Pod) bool {
+	t := d.lastTry(p)
+	if t == nil || t.done.IsZero() {
+		return false
+	}
+	switch t.answer.Code {
+	case Forbidden, Rejected, Denied, NamespaceTerminating:
+		return true
+	case Accepted, Gone, Conflict, RefusedByBudget, RefusedForNow, SeveralBudgets, Unavailable:
+	}
+	return false
+}
+
+// budgetMoves reports whether the pod's budgets let it go, or will once a surge or a replacement that is on its way is ready.
+func (d *decider) budgetMoves(p *snapshot.Pod) bool {
+	if d.req.DisableEviction || budgetless(p) {
+		return true
+	}
+	budgets := d.Cluster.BudgetsFor(p)
+	switch len(budgets) {
+	case 0:
+		return true
+	case 1:
+	default:
+		return d.surgeMoves(p, len(budgets))
+	}
+	b := budgets[0]
+	switch {
+	case unreadyMayGo(p, b) || !b.Observed:
+		return true
+	case d.neverAllows(p, b):
+		return d.surgeMoves(p, 1)
+	}
+	return b.Allowed > 0 || d.used[b.UID] > 0 || d.replacing(b)
+}
+
+func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {
+	if !d.maySurge(p, budgets) {
+		return false
+	}
+	w := d.surgeable(p)
+	return w.Surge == nil || d.Now.Before(w.Surge.Step.Add(surgePatience))
+}
+
+// startsWithin is how long a pod that is not ready is taken to be starting.
+const startsWithin = 2 * time.Minute
+
+// replacing reports whether one of the budget's pods is being replaced: it is ending by itself, or it was started lately
+// and is not ready yet. All that wait for one budget see the same.
+func (d *decider) replacing(b *snapshot.Budget) bool {
+	if known, ok := d.replaced[b.UID]; ok {
+		return known
+	}
+	found := false
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		switch {
+		case p.Finished() || !b.Matches(p):
+			continue
+		case p.Terminating():
+			found = d.ends(p, d.Cluster.Node(p.Node))
+		case !p.Ready:
+			found = d.Now.Before(p.Created.Add(startsWithin))
+		}
+		if found {
+			break
+		}
+	}
+	d.replaced[b.UID] = found
+	return found
+}
