@@ -42,6 +42,12 @@ const (
 	NodeDrained  NodeState = "drained"
 	NodeBlocked  NodeState = "blocked" // only blockers that cannot clear are left
 	NodeMissing  NodeState = "missing" // it was deleted
+
+	// Pods were left on the node when the drain ended before it was done: these have the
+	// values of its outcome.
+	NodeInterrupted NodeState = NodeState(Interrupted)
+	NodeTimedOut    NodeState = NodeState(TimedOut)
+	NodeLate        NodeState = NodeState(DeadlinePassed)
 )
 
 // NodeStatus is a targeted node.

@@ -73,3 +73,19 @@ func TestBlindDrainWaits(t *testing.T) {
 	same(t, "blockers", []string{"web: EvidenceUnavailable", "web-a1: EvidenceUnavailable", "web-a1: EvidenceUnavailable"}, reasons(d))
 	same(t, "outcome", drain.Running, d.Outcome)
 }
+
+// What ended a drain from outside did not block it.
+func TestStateOfNodesThatAreNotEmptyAtTheEnd(t *testing.T) {
+	for ending, want := range map[drain.Outcome]drain.NodeState{
+		drain.Interrupted:    drain.NodeInterrupted,
+		drain.TimedOut:       drain.NodeTimedOut,
+		drain.DeadlinePassed: drain.NodeLate,
+		drain.Blocked:        drain.NodeBlocked,
+		drain.NoAccess:       drain.NodeBlocked,
+	} {
+		s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), pods("web", "a", 2))
+		s.led.End(ending)
+		s.decide()
+		same(t, "states at "+string(ending), []drain.NodeState{want, drain.NodeDrained}, []drain.NodeState{s.last.Nodes[0].State, s.last.Nodes[1].State})
+	}
+}

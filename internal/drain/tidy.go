@@ -186,10 +186,20 @@ func (d *decider) showLeft(t *target) {
 		d.show(s)
 	}
 	t.status.Blockers = slices.Clone(d.led.verdict[verdictKey{node: t.status.Name}])
-	t.status.State = NodeBlocked
+	t.status.State = leftIn(d.led.ending)
 	if t.status.Left == 0 && len(t.status.Blockers) == 0 {
 		t.status.State = NodeDrained
 	}
+}
+
+// leftIn is the state of a node on which something is left when the drain has ended so.
+func leftIn(ending Outcome) NodeState {
+	switch ending {
+	case Interrupted, TimedOut, DeadlinePassed:
+		return NodeState(ending)
+	case Running, Drained, Blocked, NoAccess:
+	}
+	return NodeBlocked
 }
 
 // heldBy returns what held the pod in the last decision of the drain; for a pod that

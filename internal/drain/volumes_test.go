@@ -39,6 +39,6 @@ func TestEndWithVolumesAttached(t *testing.T) {
 	s.expect()
 	s.led.End(drain.TimedOut)
 	s.expect("mark a timeout")
-	same(t, "state", drain.NodeBlocked, s.last.Nodes[0].State)
+	same(t, "state", drain.NodeTimedOut, s.last.Nodes[0].State)
 	s.holds("a: VolumeAttached")
 }
