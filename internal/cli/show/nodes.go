@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"usher.sh/usher/internal/drain"
 )
 
@@ -15,11 +17,26 @@ type nodeRow struct {
 	gone  int
 }
 
-// rank puts what somebody must look at first, and what is over last.
 func (r nodeRow) rank() int {
-	return slices.Index([]drain.NodeState{
-		drain.NodeBlocked, drain.NodeDraining, drain.NodePending, drain.NodeMissing, drain.NodeDrained,
-	}, r.State)
+	return slices.Index(nodeStates, r.State)
+}
+
+// nodeStates are all states: first what somebody must look at, last what is over.
+var nodeStates = []drain.NodeState{
+	drain.NodeBlocked, drain.NodeLate, drain.NodeTimedOut, drain.NodeInterrupted,
+	drain.NodeDraining, drain.NodePending, drain.NodeMissing, drain.NodeDrained,
+}
+
+// nodeStateWords says where a node stands.
+func nodeStateWords(s drain.NodeState) string {
+	switch s {
+	case drain.NodeTimedOut:
+		return "timed out"
+	case drain.NodeLate:
+		return "deadline passed"
+	case drain.NodeInterrupted, drain.NodePending, drain.NodeDraining, drain.NodeDrained, drain.NodeBlocked, drain.NodeMissing:
+	}
+	return string(s)
 }
 
 func nodeLines(p Picture, width, height int, paint Paint) []string {
@@ -30,19 +47,19 @@ func nodeLines(p Picture, width, height int, paint Paint) []string {
 		slices.SortStableFunc(shown, func(a, b nodeRow) int { return cmp.Compare(a.rank(), b.rank()) })
 		shown = shown[:height-1]
 	}
-	name := 0
+	name, state := 0, len(drain.NodeDraining)
 	for _, r := range shown {
-		name = max(name, len(r.Name))
+		name, state = max(name, len(r.Name)), max(state, len(nodeStateWords(r.State)))
 	}
 	name = min(name, width/3)
-	var lines []string
+	passages := make([]passage, 0, len(shown)+1)
 	for _, r := range shown {
-		lines = append(lines, nodeLine(r, name, width, paint))
+		passages = append(passages, passage{lines: nodeRowLines(r, name, state, width, paint), least: 1})
 	}
 	if rest := len(rows) - len(shown); rest > 0 {
-		lines = append(lines, paint.dim("… "+moreNodes(rows, shown)))
+		passages = append(passages, passage{lines: []string{paint.dim("… " + moreNodes(rows, shown))}, least: 1})
 	}
-	return lines
+	return stack(passages, height)
 }
 
 func nodeRows(d drain.Decision) []nodeRow {
@@ -69,26 +86,31 @@ func left(s drain.PodState) bool {
 	return s == drain.GoneState || s == drain.Replaced || s == drain.Ended
 }
 
-func nodeLine(r nodeRow, name, width int, paint Paint) string {
-	counts := fmt.Sprintf("%d/%d", r.gone, r.total)
+// nodeRowLines is a node's line, and below it what does not fit of what holds the node.
+func nodeRowLines(r nodeRow, name, state, width int, paint Paint) []string {
+	counts := fmt.Sprintf("%7s", fmt.Sprintf("%d/%d", r.gone, r.total))
 	tail := ""
 	if len(r.Blockers) > 0 {
 		tail = clean(r.Blockers[0].Message)
 	}
-	text := pad(r.Name, name) + " " + nodeStatePaint(r.State, paint)(pad(string(r.State), len("draining")))
-	room := width - name - len("draining") - 3 - max(len(counts), 7)
+	text := pad(r.Name, name) + " " + nodeStatePaint(r.State, paint)(pad(nodeStateWords(r.State), state)) + " "
+	room := width - ansi.StringWidth(text) - 1 - len(counts)
 	if tail != "" {
-		room, tail = room/2, " "+tail
+		room /= 2
 	}
 	if room >= 5 {
-		text += " " + bar(r.gone, r.total, min(room, 30), paint)
+		text += bar(r.gone, r.total, min(room, 30), paint) + " "
 	}
-	return text + " " + fmt.Sprintf("%7s", counts) + tail
+	text += counts
+	if tail == "" {
+		return []string{text}
+	}
+	return flow(text+" ", tail, margin, width)
 }
 
 func nodeStatePaint(s drain.NodeState, paint Paint) func(string) string {
 	switch s {
-	case drain.NodeBlocked, drain.NodeMissing:
+	case drain.NodeBlocked, drain.NodeMissing, drain.NodeTimedOut, drain.NodeLate, drain.NodeInterrupted:
 		return paint.bad
 	case drain.NodeDrained:
 		return paint.good
@@ -116,9 +138,9 @@ func moreNodes(rows, shown []nodeRow) string {
 		counts[r.State]--
 	}
 	var words []string
-	for _, s := range []drain.NodeState{drain.NodeBlocked, drain.NodeDraining, drain.NodePending, drain.NodeMissing, drain.NodeDrained} {
+	for _, s := range nodeStates {
 		if counts[s] > 0 {
-			words = append(words, fmt.Sprintf("%d %s", counts[s], s))
+			words = append(words, fmt.Sprintf("%d %s", counts[s], nodeStateWords(s)))
 		}
 	}
 	return Count(len(rows)-len(shown), "more node") + ": " + strings.Join(words, ", ")

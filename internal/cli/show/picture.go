@@ -26,7 +26,9 @@ const minWidth = 40
 func Table(p Picture, width, height int, paint Paint) []string {
 	lines := headerLines(p, width, paint)
 	if p.Banner != "" {
-		lines = append(lines, paint.wait(p.Banner))
+		for _, line := range flow("", p.Banner, "", width) {
+			lines = append(lines, paint.wait(line))
+		}
 	}
 	lines = append(lines, nodeLines(p, max(width, minWidth), max(1, height/3), paint)...)
 	lines = append(lines, podLines(p, max(width, minWidth), height-len(lines), paint)...)
@@ -70,8 +72,8 @@ func timesLeft(p Picture, paint Paint) string {
 		return ""
 	}
 	var words []string
-	if p.Done.After(p.Now) {
-		words = append(words, "about "+Span(p.Done.Sub(p.Now))+" left")
+	if done := p.expected(); done.After(p.Now) {
+		words = append(words, "about "+Span(done.Sub(p.Now))+" left")
 	}
 	switch {
 	case p.Deadline.IsZero():

@@ -25,7 +25,9 @@ const (
 	rankStaying
 )
 
-// podLines shows single pods while the lines last, and groups beyond that.
+// podLines shows single pods while the lines last, and groups beyond that. What holds a
+// pod is broken into as many lines as there is room for, what needs a person first: the
+// end of such a sentence says what it waits for.
 func podLines(p Picture, width, height int, paint Paint) []string {
 	if height <= 0 {
 		return nil
@@ -40,17 +42,14 @@ func podLines(p Picture, width, height int, paint Paint) []string {
 			groups = gather(p.Decision.Pods, coarser)
 		}
 	}
-	shown := spread(groups, (height-lineCount(groups, rows))/rows)
-	ways := height - lineCount(shown, rows)
+	widest := nameWidth(groups, width)
+	shown := spread(groups, height, func(g group) int { return len(groupPassage(g, widest, width, p.Now, paint).lines) })
 	name := nameWidth(shown, width)
-	var lines []string
+	passages := make([]passage, 0, len(shown))
 	for _, g := range shown {
-		lines = append(lines, groupLines(g, name, width, p.Now, paint)...)
-		if way := wayOut(g); way != "" && ways > 0 {
-			lines, ways = append(lines, "    "+paint.dim("way out: "+way)), ways-1
-		}
+		passages = append(passages, groupPassage(g, name, width, p.Now, paint))
 	}
-	return lines
+	return stack(passages, height)
 }
 
 // narrow is the width below which a pod takes two lines.
@@ -185,20 +184,30 @@ func worst(blockers []drain.Blocker) (drain.Blocker, bool) {
 	return blockers[0], true
 }
 
-// spread opens groups into single pods while the room lasts: stuck pods first, then
-// moving ones. What is over stays a number.
-func spread(groups []group, room int) []group {
+// spread opens groups into single pods while the height lasts for all that is to be said
+// of them: stuck pods first, then moving ones. What is over stays a number.
+func spread(groups []group, height int, size func(group) int) []group {
+	for _, g := range groups {
+		height -= size(g)
+	}
 	var out []group
 	for _, g := range groups {
 		extra := len(g.pods) - 1
-		if g.rank > rankWaiting || extra > room || (g.rank == rankWaiting && extra > 2) {
+		if g.rank > rankWaiting || extra > height || (g.rank == rankWaiting && extra > 2) {
 			out = append(out, g)
 			continue
 		}
-		room -= extra
+		opened, more := make([]group, 0, len(g.pods)), -size(g)
 		for _, p := range g.pods {
-			out = append(out, group{pods: []drain.PodStatus{p}, rank: g.rank})
+			single := group{pods: []drain.PodStatus{p}, rank: g.rank}
+			opened, more = append(opened, single), more+size(single)
 		}
+		if more > height {
+			out = append(out, g)
+			continue
+		}
+		height -= more
+		out = append(out, opened...)
 	}
 	return out
 }
@@ -221,9 +230,15 @@ func nameWidth(groups []group, width int) int {
 	return min(longest, width*2/5)
 }
 
-func groupLines(g group, name, width int, now time.Time, paint Paint) []string {
+// groupPassage is everything that is to be said of a group. It can be cut to one line, on a
+// narrow terminal to two.
+func groupPassage(g group, name, width int, now time.Time, paint Paint) passage {
 	if g.rank >= rankUnreplaced {
-		return []string{paint.dim("  " + tailWords(g))}
+		lines := flow("  ", tailWords(g), margin, width)
+		for i := range lines {
+			lines[i] = paint.dim(lines[i])
+		}
+		return passage{lines: lines, least: 1}
 	}
 	mark, state := "●", string(g.pods[0].State)
 	who := g.pods[0].Pod.Key().String()
@@ -236,14 +251,22 @@ func groupLines(g group, name, width int, now time.Time, paint Paint) []string {
 	}
 	colour := rankPaint(g.rank, paint)
 	head := colour(mark) + " " + pad(who, name) + " " + colour(pad(state, len("terminating")))
-	why := g.why(now)
-	if width >= narrow {
-		return []string{head + " " + why}
+	b := passage{least: 1}
+	switch why := g.why(now); {
+	case why == "":
+		b.lines = []string{head}
+	case width >= narrow:
+		b.lines = flow(head+" ", why, margin, width)
+	default:
+		b.lines = append([]string{head}, flow(margin, why, margin, width)...)
+		b.least = 2
 	}
-	if why == "" {
-		return []string{head}
+	if way := wayOut(g); way != "" {
+		for _, line := range flow(margin, "way out: "+way, margin, width) {
+			b.lines = append(b.lines, paint.dim(line))
+		}
 	}
-	return []string{head, "    " + why}
+	return b
 }
 
 func rankPaint(rank int, paint Paint) func(string) string {

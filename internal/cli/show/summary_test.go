@@ -25,17 +25,18 @@ func cordoned(name string, ours bool) *snapshot.Node {
 
 func TestSummarySaysWhatStateIsLeft(t *testing.T) {
 	d := crowded()
-	d.Outcome = drain.Interrupted
+	d.Outcome, d.Nodes[0].State = drain.Interrupted, drain.NodeInterrupted
 	req := drain.Request{Self: snapshot.Drainer{ID: "a"}, Started: noon.Add(-time.Minute)}
 	view := endView(cordoned("worker-1", true))
 	view.Cluster.SetWorkload(&snapshot.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "w", Surge: &snapshot.SurgeRecord{Drainer: req.Self, Was: 3, To: 4}})
 	text := strings.Join(Summarize(d, view, req, "usher drain worker-1").Lines(0, Paint{}), "\n")
 	for _, want := range []string{
 		"interrupted after 1m: 120 pods gone, 120 left, 10 not touched",
-		"worker-1: draining, 120 pods left, cordoned by usher for eva@desk since 2026-01-02T11:00:00Z (disk swap)",
+		"worker-1: interrupted, 120 pods left, cordoned by usher for eva@desk since 2026-01-02T11:00:00Z (disk swap)",
 		"not replaced yet: 3 pods", "shop/cache-0: no replacement was seen yet",
 		"still surged: Deployment shop/web (3 replicas before); undo with: usher drain --revert",
 		"go on with:  usher drain worker-1", "undo with:   usher uncordon worker-1",
+		"What the pods that are left waited for (120 pods left):",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

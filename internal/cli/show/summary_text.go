@@ -25,8 +25,18 @@ func (s Summary) Lines(width int, paint Paint) []string {
 	if s.Outcome == drain.Drained || len(s.Blockers) == 0 {
 		return lines
 	}
-	lines = append(lines, "", fmt.Sprintf("What is in the way (%s left):", Count(len(s.Left), "pod")))
+	lines = append(lines, "", s.leftTitle())
 	return append(lines, BlockerLines(s.Blockers, s.Now, width, paint)...)
+}
+
+// leftTitle stands above the blockers. A drain that was ended from outside was not
+// necessarily blocked by them: most of its pods only waited.
+func (s Summary) leftTitle() string {
+	title := "What is in the way"
+	if s.Outcome == drain.Interrupted || s.Outcome == drain.TimedOut {
+		title = "What the pods that are left waited for"
+	}
+	return fmt.Sprintf("%s (%s left):", title, Count(len(s.Left), "pod"))
 }
 
 func (s Summary) headline(paint Paint) string {
@@ -60,7 +70,7 @@ func (s Summary) verdict(paint Paint) string {
 }
 
 func nodeEndWords(n NodeEnd) string {
-	words := fmt.Sprintf("%s: %s", n.Name, n.State)
+	words := fmt.Sprintf("%s: %s", n.Name, nodeStateWords(n.State))
 	if n.Left > 0 {
 		words += fmt.Sprintf(", %s left", Count(n.Left, "pod"))
 	}
