@@ -111,9 +111,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return err
 	}
 	if o.dryRun == dryRunClient {
-		var view snapshot.View
-		s.source.Read(func(v snapshot.View) { view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
-		return printPlan(o.IOStreams, o.output, view, req)
+		return printPlan(o.IOStreams, o.output, copied(s.source), req)
 	}
 	if o.dryRun == dryRunNone {
 		if _, err := s.revert(ctx, v.reporter()); err != nil {

@@ -26,25 +26,70 @@ func (v *voice) estimate(ctx context.Context, source drainer.Source, req drain.R
 	}
 	go func() {
 		defer close(done)
+		var before progress
 		for pause := time.Duration(0); sleep(ctx, pause); {
 			began := time.Now()
-			table.Expect(expected(source, req))
+			view := copied(source)
+			end, ok := forecastEnd(ctx, view, req)
+			if !ok {
+				return
+			}
+			table.Expect(before.keep(view, req, end))
 			pause = max(estimateEvery, estimateShare*time.Since(began))
 		}
 	}()
 	return func() { <-done }
 }
 
-// expected forecasts when the drain will have done what it can; zero where no end is
-// in sight.
-func expected(source drainer.Source, req drain.Request) time.Time {
+func copied(source drainer.Source) snapshot.View {
 	var view snapshot.View
 	source.Read(func(v snapshot.View) { view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
+	return view
+}
+
+// forecastEnd is expected, unless the context ends before: a forecast that is not needed any
+// more is not waited for.
+func forecastEnd(ctx context.Context, view snapshot.View, req drain.Request) (time.Time, bool) {
+	end := make(chan time.Time, 1)
+	go func() { end <- expected(view, req) }()
+	select {
+	case at := <-end:
+		return at, true
+	case <-ctx.Done():
+		return time.Time{}, false
+	}
+}
+
+// expected forecasts when the drain will be done; zero where it would not be done.
+func expected(view snapshot.View, req drain.Request) time.Time {
 	plan := sim.Forecast(view, req)
-	if plan.Outcome == drain.Running {
+	if plan.Outcome != drain.Drained {
 		return time.Time{}
 	}
 	return view.Now.Add(plan.Duration)
+}
+
+// progress is how many pods were left, and the end that was forecast when that number last changed.
+type progress struct {
+	left int
+	due  time.Time
+}
+
+// keep returns a new forecast, or zero where nothing has moved until after the one before:
+// what holds the pods then is something that no forecast knows, such as a pod under their
+// budget that never becomes ready, and its next one would be as wrong.
+func (p *progress) keep(view snapshot.View, req drain.Request, end time.Time) time.Time {
+	left := 0
+	for _, name := range req.Nodes {
+		left += len(view.Cluster.PodsOn(name))
+	}
+	if left != p.left || p.due.IsZero() {
+		p.left, p.due = left, end
+	}
+	if !p.due.IsZero() && view.Now.After(p.due.Add(estimateEvery)) {
+		return time.Time{}
+	}
+	return end
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

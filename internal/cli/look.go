@@ -35,9 +35,7 @@ func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams gen
 	if _, err := s.revert(ctx, show.NewPlain(streams.ErrOut)); err != nil {
 		return sight{}, err
 	}
-	seen := sight{host: s.host}
-	s.source.Read(func(v snapshot.View) { seen.view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
-	return seen, nil
+	return sight{view: copied(s.source), host: s.host}, nil
 }
 
 func lookAtDump(in io.Reader, name string) (snapshot.View, error) {
