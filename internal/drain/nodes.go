@@ -158,6 +158,9 @@ func (d *decider) cordon(t *target) {
 		Drainer: d.self(), Why: d.req.Why, Since: d.Now, State: "draining",
 		Cordoned: !n.Unschedulable || (n.Drain != nil && n.Drain.Cordoned),
 	}
+	if n.Unschedulable && record.Cordoned {
+		record.CordonTime = n.Drain.CordonedSince()
+	}
 	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)
 	if d.try(Action{Kind: Cordon, Node: n, Record: record, Why: "no new pods are to come"}) {
 		d.pending = true

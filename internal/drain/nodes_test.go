@@ -63,6 +63,41 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// The cordon of a node that is drained again is as old as the first one; the drain is not.
+func TestCordonKeepsItsAge(t *testing.T) {
+	first, before := start.Add(-2*time.Hour), start.Add(-time.Hour)
+	drained := func(record *snapshot.DrainRecord) { record.Since, record.State = first, "interrupted" }
+	again := func(record *snapshot.DrainRecord) { record.Since, record.State, record.CordonTime = before, "blocked", first }
+	cases := map[string]struct {
+		record func(*snapshot.DrainRecord)
+		change func(*nodeOf)
+		want   time.Time
+	}{
+		"drained once before":      {drained, nil, first},
+		"drained twice before":     {again, nil, first},
+		"given back in between":    {drained, schedulable, start},
+		"… with its record left":   {again, schedulable, start},
+		"never drained by anybody": {nil, nil, start},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := node("a")
+			if c.record != nil {
+				n = node("a", drainedBy("other", start.Add(-time.Hour)), func(n *nodeOf) { c.record(n.Drain) }, func(n *nodeOf) {
+					if c.change != nil {
+						c.change(n)
+					}
+				})
+			}
+			s := tell(t, ask("a"), n, pod("web", on("a")))
+			s.expect("cordon a draining")
+			record := s.last.Actions[0].Record
+			same(t, "cordoned since", c.want, record.CordonedSince())
+			same(t, "drained since", start, record.Since)
+		})
+	}
+}
+
 func schedulable(n *nodeOf) { n.Unschedulable = false }
 
 func TestSecondDrainGoesOnWhenTheFirstFallsSilent(t *testing.T) {

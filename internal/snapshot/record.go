@@ -48,10 +48,20 @@ func (d Drainer) LiveAt(now time.Time) bool { return now.Before(d.Beat.Add(LiveF
 // DrainRecord is what a drain writes on a node.
 type DrainRecord struct {
 	Drainer
-	Why      string    `json:"why,omitempty"`
-	Since    time.Time `json:"since"`
-	Cordoned bool      `json:"cordoned"` // the drain made it unschedulable; false: it was so before
-	State    string    `json:"state"`    // draining, drained, blocked, deadline, interrupted
+	Why        string    `json:"why,omitempty"`
+	Since      time.Time `json:"since"`               // when this drain began
+	Cordoned   bool      `json:"cordoned"`            // a drain made it unschedulable; false: it was so before
+	CordonTime time.Time `json:"cordonTime,omitzero"` // when the first drain did, of those that followed each other; zero: at Since
+	State      string    `json:"state"`               // draining, drained, blocked, deadline, timeout, interrupted
+}
+
+// CordonedSince returns since when the node is cordoned by drains. A drain that finds the
+// cordon of another one keeps it, and so its time.
+func (r *DrainRecord) CordonedSince() time.Time {
+	if r.CordonTime.IsZero() {
+		return r.Since
+	}
+	return r.CordonTime
 }
 
 // SurgeRecord is what a surge writes on what it scaled.

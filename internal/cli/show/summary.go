@@ -73,7 +73,7 @@ func Cordon(n *snapshot.Node) (words string, ours bool) {
 	if n.Drain == nil || !n.Drain.Cordoned {
 		return "cordoned before by somebody else", false
 	}
-	words = fmt.Sprintf("cordoned by usher for %s since %s", clean(n.Drain.By), stamp(n.Drain.Since))
+	words = fmt.Sprintf("cordoned by usher for %s since %s", clean(n.Drain.By), stamp(n.Drain.CordonedSince()))
 	if n.Drain.Why != "" {
 		words += fmt.Sprintf(" (%s)", clean(n.Drain.Why))
 	}

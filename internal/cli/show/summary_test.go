@@ -19,7 +19,7 @@ func endView(nodes ...*snapshot.Node) snapshot.View {
 
 func cordoned(name string, ours bool) *snapshot.Node {
 	return &snapshot.Node{Name: name, Unschedulable: true, Drain: &snapshot.DrainRecord{
-		Drainer: snapshot.Drainer{ID: "a", By: "eva@desk"}, Since: noon.Add(-time.Hour), Cordoned: ours, Why: "disk swap",
+		Drainer: snapshot.Drainer{ID: "a", By: "eva@desk"}, Since: noon.Add(-time.Minute), CordonTime: noon.Add(-time.Hour), Cordoned: ours, Why: "disk swap",
 	}}
 }
 
