@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -369,17 +370,31 @@ func (l *Ledger) NoteNodes(d *Decision, now time.Time) {
 	}
 }
 
-// present returns the pods that were still to leave in a decision.
+// present returns the pods that were still to leave in a decision. Those of a node that
+// another drain works on leave by that one.
 func present(d *Decision) map[types.UID]*snapshot.Pod {
+	others := map[string]bool{}
+	for i := range d.Nodes {
+		others[d.Nodes[i].Name] = ofAnotherDrain(d.Nodes[i].Blockers)
+	}
 	pods := map[types.UID]*snapshot.Pod{}
 	for i := range d.Pods {
-		switch s := &d.Pods[i]; s.State {
+		s := &d.Pods[i]
+		if others[s.Pod.Node] {
+			continue
+		}
+		switch s.State {
 		case Waiting, Surging, Evicting, Terminating:
 			pods[s.Pod.UID] = s.Pod
 		case Staying, GoneState, Replaced, Ended:
 		}
 	}
 	return pods
+}
+
+// ofAnotherDrain reports whether a node with these blockers is drained by another drain.
+func ofAnotherDrain(blockers []Blocker) bool {
+	return slices.ContainsFunc(blockers, func(b Blocker) bool { return b.Reason == AnotherDrain })
 }
 
 // keepVerdict remembers what held each pod and node, so that a drain which has ended

@@ -108,6 +108,28 @@ func TestSecondDrainGoesOnWhenTheFirstFallsSilent(t *testing.T) {
 	s.expect("cordon a draining")
 }
 
+// What leaves a node while another drain works on it is not this drain's doing.
+func TestWaitingDrainCountsNothingOfTheOther(t *testing.T) {
+	s := tell(t, ask("a"), node("a", drainedBy("other", start)), node("b"), deployment("web", 2), pods("web", "a", 2))
+	s.expect()
+	s.holds("a: AnotherDrain")
+	s.then(time.Second, gone("web-a1"))
+	s.expect()
+	same(t, "pods that are shown", []string{"web-a2 waiting"}, shown(s.last))
+	s.led.End(drain.TimedOut)
+	s.decide()
+	s.holds("a: AnotherDrain")
+	same(t, "pods that are left", []string{"web-a2 waiting"}, shown(s.last))
+}
+
+func shown(d drain.Decision) []string {
+	var all []string
+	for _, p := range d.Pods {
+		all = append(all, p.Pod.Name+" "+string(p.State))
+	}
+	return all
+}
+
 func TestCordonRefused(t *testing.T) {
 	cases := map[drain.Code]struct {
 		held string

@@ -203,8 +203,12 @@ func leftIn(ending Outcome) NodeState {
 }
 
 // heldBy returns what held the pod in the last decision of the drain; for a pod that
-// came later, what would hold it now.
+// came later, what would hold it now. On a node of another drain nothing but that does,
+// which the node's own blocker says.
 func (d *decider) heldBy(p *snapshot.Pod, f fate) []Blocker {
+	if ofAnotherDrain(d.led.verdict[verdictKey{node: p.Node}]) {
+		return nil
+	}
 	if held := d.led.verdict[verdictKey{pod: p.UID}]; len(held) > 0 {
 		return slices.Clone(held) // those who show the last decision still read it
 	}

@@ -31,14 +31,15 @@ type NodeEnd struct {
 	State  drain.NodeState
 	Left   int
 	Cordon string // words; "" where pods may be scheduled on it
-	Ours   bool   // usher uncordon takes the cordon away
+	Ours   bool   // a drain of Usher set the cordon
+	Free   bool   // usher uncordon takes it away: no other drain works on the node
 }
 
 // Summarize reads the end of a drain off its last decision and the last view.
 func Summarize(d drain.Decision, view snapshot.View, req drain.Request, goOn string) Summary {
 	s := Summary{Outcome: d.Outcome, Now: view.Now, Took: view.Now.Sub(req.Started), Blockers: d.Blockers(), GoOn: goOn}
 	for _, n := range d.Nodes {
-		s.Nodes = append(s.Nodes, nodeEnd(n, view.Cluster.Node(n.Name)))
+		s.Nodes = append(s.Nodes, nodeEnd(n, view, req))
 	}
 	for _, p := range d.Pods {
 		switch p.State {
@@ -60,10 +61,16 @@ func Summarize(d drain.Decision, view snapshot.View, req drain.Request, goOn str
 	return s
 }
 
-func nodeEnd(n drain.NodeStatus, now *snapshot.Node) NodeEnd {
+func nodeEnd(n drain.NodeStatus, view snapshot.View, req drain.Request) NodeEnd {
 	end := NodeEnd{Name: n.Name, State: n.State, Left: n.Left}
-	if now != nil && now.Unschedulable {
-		end.Cordon, end.Ours = Cordon(now)
+	now := view.Cluster.Node(n.Name)
+	if now == nil || !now.Unschedulable {
+		return end
+	}
+	end.Cordon, end.Ours = Cordon(now)
+	if end.Ours {
+		release, _ := drain.Release(view, now, req.Dead)
+		end.Free = release.Kind == drain.Uncordon || now.Drain.ID == req.Self.ID // a drain that has ended holds nothing back
 	}
 	return end
 }

@@ -44,6 +44,36 @@ func TestSummarySaysWhatStateIsLeft(t *testing.T) {
 	}
 }
 
+// The cordon of a drain that still works on the node is not offered to be taken away: that would be refused.
+func TestCordonOfAnotherDrainIsNotOffered(t *testing.T) {
+	req := drain.Request{Self: snapshot.Drainer{ID: "second"}, Started: noon.Add(-time.Minute)}
+	end := drain.Decision{Outcome: drain.Interrupted, Nodes: []drain.NodeStatus{{Name: "worker-1", State: drain.NodeInterrupted, Left: 1}}}
+	other := cordoned("worker-1", true)
+	other.Drain.ID, other.Drain.State, other.Drain.Beat = "first", "draining", noon.Add(-time.Second)
+	tests := []struct {
+		name    string
+		change  func(*snapshot.DrainRecord, *drain.Request)
+		offered bool
+	}{
+		{"it is draining", func(*snapshot.DrainRecord, *drain.Request) {}, false},
+		{"it has ended", func(r *snapshot.DrainRecord, _ *drain.Request) { r.State = "drained" }, true},
+		{"it was killed", func(_ *snapshot.DrainRecord, req *drain.Request) { req.Dead = map[string]bool{"first": true} }, true},
+		{"it is this one", func(r *snapshot.DrainRecord, req *drain.Request) { req.Self.ID = r.ID }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n, record, req := *other, *other.Drain, req
+			tt.change(&record, &req)
+			n.Drain = &record
+			sum := Summarize(end, endView(&n), req, "usher drain worker-1")
+			text := strings.Join(sum.Lines(0, Paint{}), "\n")
+			if strings.Contains(text, "usher uncordon") != tt.offered || !sum.Nodes[0].Ours {
+				t.Errorf("want uncordon offered: %v, got\n%s", tt.offered, text)
+			}
+		})
+	}
+}
+
 func TestBlockersAreTheLastThingPrinted(t *testing.T) {
 	d := crowded()
 	d.Outcome = drain.Blocked

@@ -115,22 +115,22 @@ func replacementWords(p drain.PodStatus) string {
 }
 
 func (s Summary) nextLines(width int) []string {
-	var ours []string
+	var free []string
 	for _, n := range s.Nodes {
-		if n.Ours {
-			ours = append(ours, n.Name)
+		if n.Free {
+			free = append(free, n.Name)
 		}
 	}
 	var lines []string
 	if s.Outcome != drain.Drained && s.GoOn != "" {
 		lines = append(lines, indented("go on with:  "+s.GoOn, "  ", width)...)
 	}
-	if len(ours) > 0 {
+	if len(free) > 0 {
 		verb := "undo with:   "
 		if s.Outcome == drain.Drained {
 			verb = "when the work is done:  "
 		}
-		lines = append(lines, indented(verb+"usher uncordon "+strings.Join(ours, " "), "  ", width)...)
+		lines = append(lines, indented(verb+"usher uncordon "+strings.Join(free, " "), "  ", width)...)
 	}
 	return lines
 }
