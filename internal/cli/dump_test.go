@@ -48,7 +48,7 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			"a dead budget",
 			[]string{"plan", "worker-2", "-f", "-", "--delete-emptydir-data"},
 			shop, exitBlocked,
-			[]string{"worker-2 would be blocked", "Left", "1 pod on worker-2: shop/db-0", "BudgetNeverAllows", "way out: kubectl scale -n shop statefulset/db --replicas=2"},
+			[]string{"worker-2 would be blocked", "stuck  shop/db-0", "BudgetNeverAllows", "way out: kubectl scale -n shop statefulset/db --replicas=2"},
 		},
 		{
 			"what a deadline would do",

@@ -8,6 +8,7 @@ import (
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Plan is how a drain would go, on one page.
@@ -44,8 +45,21 @@ func (p Plan) Lines(width int, paint Paint) []string {
 	part("Left", p.leftLines(width))
 	part("To know", p.noteLines(width))
 	part("Assumed", bullets(p.Unknown, width))
-	part("In the way", BlockerLines(append(slices.Clone(p.Objections), p.Blockers...), p.Now, width, paint))
+	part("In the way", BlockerLines(p.inTheWay(), p.Now, width, paint))
 	return lines
+}
+
+// inTheWay is what objects and what blocks. Of a pod that objects nothing else counts: no
+// drain that could be blocked by it is started.
+func (p Plan) inTheWay() []drain.Blocker { return append(slices.Clone(p.Objections), p.blockers()...) }
+
+// blockers are those of what does not object.
+func (p Plan) blockers() []drain.Blocker {
+	objects := map[snapshot.Key]bool{}
+	for i := range p.Objections {
+		objects[p.Objections[i].Pod] = true
+	}
+	return slices.DeleteFunc(slices.Clone(p.Blockers), func(b drain.Blocker) bool { return b.Pod.Name != "" && objects[b.Pod] })
 }
 
 func (p Plan) headline(paint Paint) string {
@@ -161,11 +175,19 @@ func (p Plan) ladderLines(width int) []string {
 }
 
 // leftLines says what is not where it should be; pods with the same cause share a line.
+// Those that are in the way are named there, with what would help.
 func (p Plan) leftLines(width int) []string {
+	named := map[snapshot.Key]bool{}
+	for _, b := range p.inTheWay() {
+		named[b.Pod] = true
+	}
 	type cause struct{ node, why string }
 	var order []cause
 	names := map[cause][]string{}
 	for _, l := range p.Left {
+		if l.Node != "" && named[l.Pod.Key()] {
+			continue
+		}
 		c := cause{l.Node, clean(l.Why)}
 		if names[c] == nil {
 			order = append(order, c)

@@ -71,3 +71,23 @@ func TestPlanVerdicts(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanNamesAPodOnce: a pod that objects, and waits for others besides, is in one place of the page and of each list.
+func TestPlanNamesAPodOnce(t *testing.T) {
+	objects := drain.Blocker{Reason: drain.DaemonSetPod, Pod: pod("log-1").Key(), Node: "worker-1", Message: "a DaemonSet's pod comes back", WayOut: "--ignore-daemonsets", Dead: true}
+	waits := drain.Blocker{Reason: drain.EarlierWave, Pod: objects.Pod, Node: "worker-1", Message: "waits for 1 pod of earlier waves", WayOut: "wait"}
+	budget := drain.Blocker{Reason: drain.BudgetNeverAllows, Pod: pod("db-0").Key(), Node: "worker-1", Message: "budget db can never allow it", Dead: true}
+	p := Plan{Nodes: []string{"worker-1"}, Now: noon, Objections: []drain.Blocker{objects}, Plan: sim.Plan{
+		Outcome: drain.Blocked, Blockers: []drain.Blocker{objects, waits, budget},
+		Left: []sim.Left{{Pod: pod("log-1"), Node: "worker-1", Why: objects.Message}, {Pod: pod("db-0"), Node: "worker-1", Why: budget.Message}, {Pod: pod("new-0"), Why: "0/3 nodes are available"}},
+	}}
+	text := strings.Join(p.Lines(0, Paint{}), "\n")
+	for _, name := range []string{"shop/log-1", "shop/db-0", "shop/new-0"} {
+		if got := strings.Count(text, name); got != 1 {
+			t.Errorf("%s is named %d times in\n%s", name, got, text)
+		}
+	}
+	if got := p.blockers(); len(got) != 1 || got[0].Pod != budget.Pod {
+		t.Errorf("blockers for programs: %v, want that of db-0 alone", got)
+	}
+}
