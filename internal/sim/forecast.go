@@ -134,9 +134,9 @@ func (f *forecast) wait(d drain.Decision) bool {
 func opensTheWay(actions []drain.Action) bool {
 	for i := range actions {
 		switch actions[i].Kind {
-		case drain.Cordon, drain.Uncordon, drain.Unmark, drain.LowerCost, drain.RestoreCost, drain.ScaleMin:
+		case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark, drain.LowerCost, drain.RestoreCost, drain.ScaleMin:
 			return true
-		case drain.Evict, drain.Delete, drain.Mark, drain.Scale, drain.Ask, drain.Withdraw:
+		case drain.Evict, drain.Delete, drain.Scale, drain.Ask, drain.Withdraw:
 		}
 	}
 	return false

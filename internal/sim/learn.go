@@ -32,18 +32,30 @@ func newLearner(c *snapshot.Cluster) *learner {
 }
 
 // start is the median of the owner's ready pods, else of all pods of that kind of
-// owner, else what is assumed.
+// owner, else what is assumed. A pod that nothing owns is of its own kind.
 func (l *learner) start(p *snapshot.Pod, _ *rand.Rand) time.Duration {
-	if known, ok := l.owners[p.Owner.UID]; ok {
+	owner := p.Owner.UID
+	if owner == "" {
+		owner = p.UID
+	}
+	if known, ok := l.owners[owner]; ok {
 		return known
 	}
-	took, ok := median(l.cluster.PodsOf(p.Owner.UID))
+	took, ok := median(l.cluster.PodsOf(owner))
 	if !ok {
 		took = l.ofKind(p.Owner.Kind)
-		l.guessed = append(l.guessed, fmt.Sprintf("%s %s/%s (%s)", p.Owner.Kind, p.Namespace, p.Owner.Name, took))
+		l.guessed = append(l.guessed, fmt.Sprintf("%s (%s)", nameOf(p), took))
 	}
-	l.owners[p.Owner.UID] = took
+	l.owners[owner] = took
 	return took
+}
+
+// nameOf names what starts pods like this one: its owner, or the pod where it has none.
+func nameOf(p *snapshot.Pod) string {
+	if p.Owner.UID == "" {
+		return "Pod " + p.Key().String()
+	}
+	return fmt.Sprintf("%s %s/%s", p.Owner.Kind, p.Namespace, p.Owner.Name)
 }
 
 func (l *learner) stop(*snapshot.Pod, *rand.Rand) time.Duration { return assumedStop }
@@ -82,9 +94,8 @@ func median(pods []*snapshot.Pod) (time.Duration, bool) {
 // unknown says what was assumed.
 func (l *learner) unknown() []string {
 	said := []string{fmt.Sprintf("how long pods take to stop: %s assumed, or their grace where that is shorter", assumedStop)}
-	if n := len(l.guessed); n > 0 {
-		said = append(said, fmt.Sprintf("how long replacements of %d workloads take to start, none of their pods is ready: %s",
-			n, listed(l.guessed)))
+	if len(l.guessed) > 0 {
+		said = append(said, fmt.Sprintf("how long it takes until pods are ready of which none is: %s", listed(l.guessed)))
 	}
 	for _, gap := range l.cluster.Gaps() {
 		said = append(said, fmt.Sprintf("%s cannot be read (%s): what depends on them is taken to go on as before", gap.Resource, gap.Reason))
