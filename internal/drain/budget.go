@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -117,7 +118,7 @@ func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker 
 }
 
 func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
-	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: budget.BlockedSince, Dead: true}
+	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget), Dead: true}
 	if d.wordy {
 		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), counted32(budget.Expected, "pod"))
 		b.WayOut = d.wayPastBudget(p, budget)
@@ -126,16 +127,36 @@ func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker
 }
 
 func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
-	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: budget.BlockedSince}
+	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget)}
 	if d.wordy {
 		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget))
 		if used := d.used[budget.UID]; used > 0 && budget.Allowed > 0 {
 			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, counted32(used, "eviction"))
 		}
+		b.Message += d.heldBefore(budget)
 		b.WayOut = "wait until more of its pods are ready"
 		d.stillCounted(&b, budget)
 	}
 	return b
+}
+
+// heldSince returns since when a budget has held its pods. In a drain it held nothing
+// before that: how long the drain has waited, its ledger knows.
+func (d *decider) heldSince(b *snapshot.Budget) time.Time {
+	if d.req.Started.IsZero() {
+		return b.BlockedSince
+	}
+	return time.Time{}
+}
+
+// heldBefore says how long a budget had allowed nothing when the drain began, "" where it
+// had: a budget that is used up for days is not used up by the drain.
+func (d *decider) heldBefore(b *snapshot.Budget) string {
+	before := d.req.Started.Sub(b.BlockedSince)
+	if d.req.Started.IsZero() || b.BlockedSince.IsZero() || before < time.Second {
+		return ""
+	}
+	return fmt.Sprintf("; it had allowed none for %s before this drain", short(before))
 }
 
 // stillCounted says which pods the disruption controller still counts as being

@@ -149,10 +149,27 @@ func TestBudgetWords(t *testing.T) {
 	}
 }
 
-func TestBlockerKnowsSinceWhen(t *testing.T) {
-	since := start.Add(-time.Hour)
-	s := tell(t, never("a"), node("a", ours), pod("web", on("a"), of("web")),
-		budget("web", 2, 2, 3, func(b *snapshot.Budget) { b.BlockedSince = since }))
-	s.decide()
-	same(t, "since", since, s.status("web").Blockers[0].Since)
+// How long a budget has allowed nothing is not how long the drain has waited for it. Where
+// there is no drain, that is all there is to say.
+func TestAgeOfABudgetIsNotThatOfTheDrain(t *testing.T) {
+	for name, c := range map[string]struct {
+		since time.Time
+		says  string
+	}{
+		"used up for long":      {start.Add(-time.Hour), "budget web needs 2 healthy and has 2; it had allowed none for 1h before this drain"},
+		"used up by this drain": {start.Add(time.Second), "budget web needs 2 healthy and has 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, never("a"), node("a", ours), pod("web", on("a"), of("web")),
+				budget("web", 2, 2, 3, func(b *snapshot.Budget) { b.BlockedSince = c.since }))
+			s.then(2 * time.Second)
+			s.decide()
+			b := s.status("web").Blockers[0]
+			same(t, "since", start.Add(2*time.Second), b.Since)
+			same(t, "message", c.says, b.Message)
+			alone := drain.Why(s.view(), s.status("web").Pod)[0]
+			same(t, "since, without a drain", c.since, alone.Since)
+			same(t, "message, without a drain", "budget web needs 2 healthy and has 2", alone.Message)
+		})
+	}
 }

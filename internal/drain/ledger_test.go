@@ -49,15 +49,15 @@ func TestBlockersKeepTheirSince(t *testing.T) {
 
 func TestOlderSinceOfTheClusterWins(t *testing.T) {
 	since := start.Add(-time.Hour)
-	blocked := func(b *snapshot.Budget) { b.BlockedSince = since }
-	s := tell(t, never("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 2, 2, 3))
+	older := func(n *snapshot.Node) { n.Drain.Since = since }
+	s := tell(t, never("a"), node("a", drainedBy("other", start)), pod("web", on("a")))
 	s.expect()
-	s.then(time.Second, budget("web", 2, 2, 3, blocked))
+	s.then(time.Second, node("a", drainedBy("other", start), older))
 	s.expect()
-	same(t, "since", since, s.status("web").Blockers[0].Since)
-	s.then(time.Second, budget("web", 2, 2, 3))
+	same(t, "since", since, s.last.Nodes[0].Blockers[0].Since)
+	s.then(time.Second, node("a", drainedBy("other", start)))
 	s.expect()
-	same(t, "since, once it was known", since, s.status("web").Blockers[0].Since)
+	same(t, "since, once it was known", since, s.last.Nodes[0].Blockers[0].Since)
 }
 
 // An eviction that was accepted and whose effect is never seen is sent again, but not
