@@ -31,7 +31,7 @@ type DrainOptions struct {
 	output            string
 
 	nodes []string
-	goOn  string // the command that goes on with this drain
+	typed typed
 }
 
 func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -66,7 +66,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 
 // Complete reads the arguments.
 func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) error {
-	o.goOn = commandLine(name+" drain", args, cmd.Flags())
+	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags()}
 	if o.revert {
 		if len(args) > 0 || o.selector != "" {
 			return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
@@ -111,7 +111,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return err
 	}
 	if o.dryRun == dryRunClient {
-		return printPlan(o.IOStreams, o.output, copied(s.source), req)
+		return printPlan(o.IOStreams, o.output, copied(s.source), req, o.typed)
 	}
 	if o.dryRun == dryRunNone {
 		if _, err := s.revert(ctx, v.reporter()); err != nil {
@@ -153,7 +153,7 @@ func (o *DrainOptions) objections(s *session, req drain.Request, v *voice) bool 
 	if len(found) == 0 {
 		return false
 	}
-	v.objections(found, now)
+	v.objections(found, now, o.typed.accepting(found))
 	return true
 }
 
@@ -173,7 +173,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	estimated()
 	v.end()
 	var sum show.Summary
-	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.goOn) })
+	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.typed.goOn()) })
 	sum.Stale = staleness(s.source.Broken)
 	v.summary(sum)
 	return exitWith(outcomeCode(decision.Outcome))

@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
 )
 
 const drainLong = `Move all pods off nodes and wait until they are gone.
@@ -38,20 +41,39 @@ const drainExample = `  # As kubectl drain
 // secretFlags are never printed.
 var secretFlags = []string{"token", "password"}
 
-// commandLine is what to type to run the command again. A deadline is left out: it
-// was meant from then on.
-func commandLine(command string, args []string, flags *pflag.FlagSet) string {
-	words := append([]string{command}, args...)
-	flags.Visit(func(f *pflag.Flag) {
+// typed is a command line as it was given.
+type typed struct {
+	command string
+	args    []string
+	flags   *pflag.FlagSet
+	foreign []string // flags that the command does not have
+}
+
+// goOn is what to type to go on with the drain. A deadline is left out: it was meant from
+// then on.
+func (t typed) goOn() string { return t.again([]string{"deadline", "at-deadline"}) }
+
+// again is what to type to run the command again, without some of its flags and with more
+// of them.
+func (t typed) again(without []string, more ...string) string {
+	words := append([]string{t.command}, t.args...)
+	t.flags.Visit(func(f *pflag.Flag) {
+		bare := f.Value.Type() == "bool" && f.Value.String() == "true"
 		switch {
-		case f.Name == "deadline" || f.Name == "at-deadline" || slices.Contains(secretFlags, f.Name):
-		case f.Value.Type() == "bool" && f.Value.String() == "true":
+		case slices.Contains(without, f.Name) || slices.Contains(t.foreign, f.Name) || slices.Contains(secretFlags, f.Name) || slices.Contains(more, "--"+f.Name):
+		case bare:
 			words = append(words, "--"+f.Name)
 		default:
 			words = append(words, "--"+f.Name+"="+quoted(f.Value.String()))
 		}
 	})
-	return strings.Join(words, " ")
+	return strings.Join(append(words, more...), " ")
+}
+
+// accepting says how to drain in spite of what objects: all flags in one line.
+func (t typed) accepting(objections []drain.Blocker) show.Accept {
+	flags, enough := drain.Accept(objections)
+	return show.Accept{Command: t.again(nil, flags...), Enough: enough}
 }
 
 // quoted protects a word from a shell.

@@ -42,7 +42,13 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			"an objection",
 			[]string{"plan", "worker-2", "-f", "-"},
 			shop, exitBlocked,
-			[]string{"would not start, 1 objection", "LocalStorage", "--delete-emptydir-data"},
+			[]string{"would not start, 1 objection", "LocalStorage", "To drain all the same\n  usher drain worker-2 --delete-emptydir-data\n"},
+		},
+		{
+			"an objection, with other flags",
+			[]string{"plan", "worker-2", "-f", "-", "--deadline=1m", "--context=lab", "--surge=never"},
+			shop, exitBlocked,
+			[]string{"\n  usher drain worker-2 --deadline=1m --context=lab --surge=never --delete-emptydir-data\n"},
 		},
 		{
 			"a dead budget",

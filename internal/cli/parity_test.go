@@ -67,7 +67,7 @@ func TestCommandLineCanBeTypedAgain(t *testing.T) {
 	if err := drain.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	got := commandLine("usher drain", drain.Flags().Args(), drain.Flags())
+	got := typed{command: "usher drain", args: drain.Flags().Args(), flags: drain.Flags()}.goOn()
 	want := `usher drain a b --force --reason='new disk, it'\''s due' --context=lab --grace-period=3`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

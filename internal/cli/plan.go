@@ -40,16 +40,17 @@ type PlanOptions struct {
 	output string
 
 	nodes []string
+	typed typed // as a drain
 }
 
-func newPlanCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &PlanOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "plan NODE… | -l SELECTOR",
 		Short: "Say how a drain would go",
 		Long:  planLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Complete(args); err != nil {
+			if err := o.Complete(name, cmd, args); err != nil {
 				return err
 			}
 			if err := o.Validate(); err != nil {
@@ -67,7 +68,8 @@ func newPlanCommand(config *genericclioptions.ConfigFlags, streams genericioopti
 }
 
 // Complete reads the arguments.
-func (o *PlanOptions) Complete(args []string) error {
+func (o *PlanOptions) Complete(name string, cmd *cobra.Command, args []string) error {
+	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), foreign: []string{"filename", "output"}}
 	var err error
 	o.nodes, err = nodeArgs(args, o.selector)
 	return err
@@ -93,15 +95,18 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 		return err
 	}
 	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
-	return printPlan(o.IOStreams, o.output, cluster.view, req)
+	return printPlan(o.IOStreams, o.output, cluster.view, req, o.typed)
 }
 
-// printPlan prints how the drain would go, and returns its exit code.
-func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request) error {
+// printPlan prints how the drain that was typed so would go, and returns its exit code.
+func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request, as typed) error {
 	v := newVoice(streams, output)
 	objections := drain.Objections(view, req)
 	plan := sim.Forecast(view, req)
 	page := show.Plan{Plan: plan, Nodes: req.Nodes, Now: view.Now, Objections: objections, Ladder: drain.Ladder(view, req)}
+	if len(objections) > 0 {
+		page.Accept = as.accepting(objections)
+	}
 	if err := v.page(page.JSON, page.Lines); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	config.AddFlags(root.PersistentFlags())
 	root.AddCommand(
 		newDrainCommand(name, config, streams),
-		newPlanCommand(config, streams),
+		newPlanCommand(name, config, streams),
 		newWhyCommand(config, streams),
 		newEvictCommand(name, config, streams),
 		newEvictionsCommand(config, streams),

@@ -116,15 +116,16 @@ func (v *voice) ladder(steps []drain.Rung, start time.Time) {
 }
 
 // objections prints what keeps a drain from starting.
-func (v *voice) objections(found []drain.Blocker, now time.Time) {
+func (v *voice) objections(found []drain.Blocker, now time.Time, accept show.Accept) {
 	if v.json != nil {
 		for i := range found {
 			v.json.Event(drain.Event{At: now, Kind: drain.EventBlocked, Blocker: &found[i]})
 		}
-		v.json.End(now, show.Summary{Outcome: drain.Blocked, Now: now, Blockers: found})
+		v.json.End(now, show.Summary{Outcome: drain.Blocked, Now: now, Blockers: found, GoOn: accept.Command})
 		return
 	}
 	v.say(fmt.Sprintf("The drain was not started and nothing was changed (%s):", show.Count(len(found), "objection")))
+	v.say("", accept.Title()+":", "  "+accept.Command, "", "What objects:")
 	v.blockers(found, now)
 }
 

@@ -49,7 +49,7 @@ func TestFiltersObject(t *testing.T) {
 	t.Run("and as plain text, blockers last", func(t *testing.T) {
 		s := special(t)
 		usher(t, "drain", s.node, "--ignore-daemonsets").wantCode(t, 2).
-			says(t, "--force", "--delete-emptydir-data", s.ns+"/bare", s.ns+"/scratch").
+			says(t, "usher drain "+s.node+" --ignore-daemonsets --delete-emptydir-data --force\n", s.ns+"/bare", s.ns+"/scratch").
 			doesNotSay(t, "agent")
 	})
 }

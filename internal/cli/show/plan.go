@@ -18,6 +18,7 @@ type Plan struct {
 	Nodes      []string
 	Now        time.Time
 	Objections []drain.Blocker
+	Accept     Accept // where there are objections
 	Ladder     []drain.Rung
 }
 
@@ -45,6 +46,9 @@ func (p Plan) Lines(width int, paint Paint) []string {
 	part("Left", p.leftLines(width))
 	part("To know", p.noteLines(width))
 	part("Assumed", bullets(p.Unknown, width))
+	if len(p.Objections) > 0 {
+		part(p.Accept.Title(), []string{"  " + p.Accept.Command})
+	}
 	part("In the way", BlockerLines(p.inTheWay(), p.Now, width, paint))
 	return lines
 }

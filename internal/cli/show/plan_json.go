@@ -24,6 +24,7 @@ type planJSON struct {
 	Unknown    []string      `json:"unknown"`
 	Objections []BlockerJSON `json:"objections"`
 	Blockers   []BlockerJSON `json:"blockers"`
+	GoOn       string        `json:"goOn,omitempty"`
 }
 
 type stepJSON struct {
@@ -75,7 +76,7 @@ func (p Plan) JSON() ([]byte, error) {
 		Seconds: p.Duration.Seconds(), Recovered: p.Recovered.Seconds(), Precision: p.Tick.Seconds(),
 		Steps: p.stepsJSON(), Waves: []waveJSON{}, Budgets: []budgetJSON{}, Surges: []surgeJSON{}, Left: []stayJSON{},
 		Notes: append([]string{}, p.Notes...), Unknown: append([]string{}, p.Unknown...),
-		Objections: blockersJSON(p.Objections), Blockers: blockersJSON(p.blockers()),
+		Objections: blockersJSON(p.Objections), Blockers: blockersJSON(p.blockers()), GoOn: p.Accept.Command,
 	}
 	for _, w := range p.Waves {
 		out.Waves = append(out.Waves, waveJSON{w.From.Seconds(), w.To.Seconds(), w.Pods})

@@ -123,7 +123,7 @@ func (s Summary) nextLines(width int) []string {
 	}
 	var lines []string
 	if s.Outcome != drain.Drained && s.GoOn != "" {
-		lines = append(lines, indented("go on with:  "+s.GoOn, "  ", width)...)
+		lines = append(lines, "  go on with:  "+s.GoOn) // on one line, to be copied
 	}
 	if len(free) > 0 {
 		verb := "undo with:   "
