@@ -108,11 +108,12 @@ func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []
 	return failed
 }
 
-// awaitRequest waits until a request is seen that was, or may have been, made.
+// awaitRequest waits until a request is seen that was, or may have been, made. One that was
+// seen is waited for no more: it may have been taken back since.
 func (d *decider) awaitRequest(t *try) {
 	p := t.action.Pod
 	until := t.done.Add(unseenFor)
-	if t.done.IsZero() || !perhapsDone(t.answer.Code) || !d.Now.Before(until) || d.requestFor(p) != nil || d.Cluster.Pod(p.UID) == nil {
+	if t.done.IsZero() || !perhapsDone(t.answer.Code) || !d.Now.Before(until) || t.seen || d.Cluster.Pod(p.UID) == nil {
 		return
 	}
 	d.pending = true

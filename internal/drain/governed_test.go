@@ -26,6 +26,10 @@ func askedBy(id, pod string, options ...func(*snapshot.Request)) fact {
 	return func(c *snapshot.Cluster) { c.SetRequest(r) }
 }
 
+func notAskedBy(id, pod string) fact {
+	return func(c *snapshot.Cluster) { c.DeleteRequest(snapshot.Key{Namespace: "default", Name: pod + "-" + id}) }
+}
+
 func failed(why string) func(*snapshot.Request) {
 	return func(r *snapshot.Request) { r.Failed = why }
 }
@@ -90,6 +94,24 @@ func TestUnansweredRequestsNameTheManager(t *testing.T) {
 	if said := s.last.Blockers()[0].Message; said != "its eviction was asked for, and nobody takes it up" {
 		t.Errorf("it says %q", said)
 	}
+}
+
+// A request that was seen and taken back is not waited for, however short ago it was made.
+func TestEndWaitsForNoRequestThatIsTakenBack(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3))
+	s.expect("ask db-0")
+	s.answer(drain.Accepted)
+	s.then(time.Second, askedBy(me, "db-0"))
+	s.expect()
+	s.led.End(drain.TimedOut)
+	s.expect("withdraw db-0-me")
+	s.answer(drain.Accepted)
+	s.then(time.Second, notAskedBy(me, "db-0"))
+	s.expect("mark a timeout")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, version("2"), state("timeout")))
+	s.expect()
+	same(t, "settled", true, s.last.Settled)
 }
 
 func TestRequestsAreWithdrawn(t *testing.T) {

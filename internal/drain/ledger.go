@@ -48,6 +48,7 @@ type try struct {
 	retryAt time.Time
 	version string    // resource version of the target when it was decided upon
 	budget  budgetRef // evictions: what they use of a budget
+	seen    bool      // requests: what was asked for was seen
 }
 
 type budgetRef struct {
@@ -229,6 +230,11 @@ func (l *Ledger) Observe(view snapshot.View) {
 	for uid, t := range l.uncounted {
 		if counted(view, t) {
 			delete(l.uncounted, uid)
+		}
+	}
+	for key, t := range l.tries {
+		if key.kind == Ask && !t.seen {
+			t.seen = view.Cluster.RequestBy(snapshot.RequesterOf(t.action.Drain), t.action.Pod) != nil
 		}
 	}
 	for uid, p := range l.costed {

@@ -67,7 +67,9 @@ func TestClaims(t *testing.T) {
 func TestCordonKeepsItsAge(t *testing.T) {
 	first, before := start.Add(-2*time.Hour), start.Add(-time.Hour)
 	drained := func(record *snapshot.DrainRecord) { record.Since, record.State = first, "interrupted" }
-	again := func(record *snapshot.DrainRecord) { record.Since, record.State, record.CordonTime = before, "blocked", first }
+	again := func(record *snapshot.DrainRecord) {
+		record.Since, record.State, record.CordonTime = before, "blocked", first
+	}
 	cases := map[string]struct {
 		record func(*snapshot.DrainRecord)
 		change func(*nodeOf)

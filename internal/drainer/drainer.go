@@ -2,6 +2,7 @@ package drainer
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type Drainer struct {
 	heard   []answered // answers that the ledger has not got yet
 	slots   chan struct{}
 	writes  sync.WaitGroup
+
+	ending chan struct{} // closed when the drain has an outcome: nothing more is removed
 }
 
 type answered struct {
@@ -33,6 +36,16 @@ type answered struct {
 
 // tidyFor bounds how long the end of a drain may take: undoing surges, last records.
 const tidyFor = 2 * time.Minute
+
+// answersFor bounds how long the end of a drain waits for answers to evictions that were
+// sent before. A webhook may take its time, and nothing depends on them any more.
+const answersFor = time.Second
+
+// What is said of removals that were cut off.
+var (
+	errNotSent     = errors.New("the drain ended before it was sent")
+	errNotAnswered = errors.New("the drain ended before the server answered; it may be carried out yet")
+)
 
 // parallelWrites bounds how many writes are under way at once.
 const parallelWrites = 64
@@ -45,12 +58,14 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer d.writes.Wait()
 	defer stop()
+	removing, cutOff := context.WithCancelCause(writing)
+	defer cutOff(nil)
 
 	interrupted := ctx.Done()
 	timeout := timer(d.Timeout)
-	var tidy <-chan time.Time
+	var tidy, answers <-chan time.Time
 	for {
-		decision := d.turn(writing, func(view snapshot.View) drain.Decision {
+		decision := d.turn(writing, removing, func(view snapshot.View) drain.Decision {
 			return drain.Decide(view, d.Request, d.led)
 		})
 		if decision.Settled {
@@ -61,7 +76,8 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 			continue
 		}
 		if d.led.Ending() != drain.Running && tidy == nil {
-			tidy = timer(tidyFor)
+			tidy, answers = timer(tidyFor), timer(answersFor)
+			close(d.ending)
 		}
 		select {
 		case <-d.Source.Changed():
@@ -73,6 +89,8 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 			d.led.End(drain.Interrupted)
 		case <-timeout:
 			d.led.End(drain.TimedOut)
+		case <-answers:
+			cutOff(errNotAnswered)
 		case <-tidy:
 			return decision
 		}
@@ -91,6 +109,7 @@ func (d *Drainer) prepare() {
 	d.led = drain.NewLedger()
 	d.answers = make(chan answered, parallelWrites)
 	d.slots = make(chan struct{}, parallelWrites)
+	d.ending = make(chan struct{})
 }
 
 func timer(after time.Duration) <-chan time.Time {
@@ -100,8 +119,9 @@ func timer(after time.Duration) <-chan time.Time {
 	return time.After(after)
 }
 
-// turn is one turn of the crank: look, decide, start the actions.
-func (d *Drainer) turn(ctx context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
+// turn is one turn of the crank: look, decide, start the actions. Removing is the context of
+// evictions and deletions.
+func (d *Drainer) turn(ctx, removing context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
 	var decision drain.Decision
 	d.listen()
 	d.Source.Read(func(view snapshot.View) {
@@ -115,7 +135,7 @@ func (d *Drainer) turn(ctx context.Context, decide func(snapshot.View) drain.Dec
 	})
 	for _, a := range decision.Actions {
 		d.led.Begin(a, d.now)
-		d.start(ctx, a)
+		d.start(ctx, removing, a)
 	}
 	d.report(decision)
 	return decision
@@ -135,16 +155,33 @@ func (d *Drainer) listen() {
 
 // start carries out one action. Its answer comes back through the loop, so that the
 // ledger has one writer.
-func (d *Drainer) start(ctx context.Context, a drain.Action) {
+func (d *Drainer) start(ctx, removing context.Context, a drain.Action) {
 	d.writes.Go(func() {
-		d.slots <- struct{}{}
-		answer := d.Writer.Do(ctx, a)
-		<-d.slots
+		answer := d.do(ctx, removing, a)
 		select {
 		case d.answers <- answered{a, answer}:
 		case <-ctx.Done():
 		}
 	})
+}
+
+// do carries one action out when a slot is free for it. Removals end with the drain.
+func (d *Drainer) do(ctx, removing context.Context, a drain.Action) drain.Answer {
+	d.slots <- struct{}{}
+	defer func() { <-d.slots }()
+	if a.Kind != drain.Evict && a.Kind != drain.Delete {
+		return d.Writer.Do(ctx, a)
+	}
+	select {
+	case <-d.ending:
+		return drain.Answer{Code: drain.Unavailable, Message: errNotSent.Error()}
+	default:
+	}
+	answer := d.Writer.Do(removing, a)
+	if answer.Code == drain.Unavailable && removing.Err() != nil {
+		answer.Message = context.Cause(removing).Error()
+	}
+	return answer
 }
 
 func (d *Drainer) report(decision drain.Decision) {

@@ -138,6 +138,40 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// An eviction that the server does not answer, because a webhook takes its time, is waited
+// for a second after the end. What was not sent by then is not sent any more.
+func TestTimeoutWhileEvictionsAreNotAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var names []string
+		for i := range 100 {
+			names = append(names, fmt.Sprintf("pod-%03d", i))
+		}
+		f := newFake(names...)
+		f.before = func(ctx context.Context, a drain.Action) {
+			if a.Kind == drain.Evict {
+				wait(ctx, time.Minute)
+			}
+		}
+		run := f.drainer()
+		run.Timeout = 5 * time.Second
+		begin := time.Now()
+		d := run.Run(t.Context())
+		if took := time.Since(begin); d.Outcome != drain.TimedOut || !d.Settled || took != 6*time.Second {
+			t.Errorf("outcome %q, settled %v after %s", d.Outcome, d.Settled, took)
+		}
+		if f.most != 64 || len(f.writes) != 66 { // the slots, cordon and mark
+			t.Errorf("%d writes, %d at once", len(f.writes), f.most)
+		}
+		words := map[string]int{}
+		for _, b := range d.Blockers() {
+			words[b.Message]++
+		}
+		if words["the drain ended before it was sent"] != 36 || words["the drain ended before the server answered; it may be carried out yet"] != 64 {
+			t.Errorf("it is said of the pods: %v", words)
+		}
+	})
+}
+
 func TestDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake("one")

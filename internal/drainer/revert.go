@@ -18,7 +18,7 @@ func (d *Drainer) Revert(ctx context.Context) drain.Decision {
 
 	tidy := timer(tidyFor)
 	for {
-		decision := d.turn(writing, func(view snapshot.View) drain.Decision {
+		decision := d.turn(writing, writing, func(view snapshot.View) drain.Decision {
 			return drain.Leftovers(view, d.Request.Dead, d.led)
 		})
 		if decision.Settled {
