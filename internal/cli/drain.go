@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	o.add(fs)
-	fs.DurationVar(&o.timeout, "timeout", 0, "How long the drain may take before it gives up. 0: as long as it takes.")
+	fs.DurationVar(&o.timeout, "timeout", 0, "How long the command may take before it gives up, reading the cluster included; tidying up takes a moment more. 0: as long as it takes.")
 	fs.StringVar(&o.dryRun, "dry-run", "none", `"client": print the plan. "server": ask the server for each eviction without carrying it out. "none": drain.`)
 	fs.Lookup("dry-run").NoOptDefVal = dryRunBare
 	fs.BoolVar(&o.uncordonOnFailure, "uncordon-on-failure", false, "If the drain does not succeed, take back the cordons that it set.")
@@ -94,17 +95,23 @@ func (o *DrainOptions) Validate() error {
 // Run drains.
 func (o *DrainOptions) Run(ctx context.Context) error {
 	v := newVoice(o.IOStreams, o.output)
+	limit := limitOf(o.timeout)
 	ctx, stop := interruptible(ctx,
 		func() { v.urgent("stopping; press again to leave at once; tidying up what this drain has changed") },
 		func() { os.Exit(exitInterrupted) })
 	defer stop()
-	s, err := open(ctx, o.config, o.nodes)
+	beginning, begun := limit.context(ctx)
+	defer begun()
+	s, err := open(beginning, o.config, o.nodes)
+	if limit.over(beginning) {
+		return o.late(v, "the cluster could not be read in that time")
+	}
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	if o.revert {
-		return o.runRevert(ctx, s, v)
+		return o.runRevert(beginning, s, v)
 	}
 	req, err := o.prepare(s)
 	if err != nil {
@@ -114,8 +121,11 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return printPlan(o.IOStreams, o.output, copied(s.source), req, o.typed)
 	}
 	if o.dryRun == dryRunNone {
-		if _, err := s.revert(ctx, v.reporter()); err != nil {
+		if _, err := s.revert(beginning, v.reporter()); err != nil && !limit.over(beginning) {
 			return err
+		}
+		if limit.over(beginning) {
+			return o.late(v, "what killed drains left took that long to undo")
 		}
 	}
 	if objections := o.objections(s, req, v); objections {
@@ -124,7 +134,13 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryRunServer {
 		return askServer(ctx, s, req, v)
 	}
-	return o.drain(ctx, s, req, v)
+	return o.drain(ctx, s, req, v, limit)
+}
+
+// late says that the time was over before the drain began.
+func (o *DrainOptions) late(v *voice, why string) error {
+	v.urgent(fmt.Sprintf("timed out after %s (--timeout), and no node was drained: %s", o.timeout, why))
+	return exitWith(exitLate)
 }
 
 // prepare turns flags and cluster into a request; nothing is changed.
@@ -157,14 +173,14 @@ func (o *DrainOptions) objections(s *session, req drain.Request, v *voice) bool 
 	return true
 }
 
-func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request, v *voice) error {
+func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request, v *voice, limit limit) error {
 	var ladder []drain.Rung
 	s.source.Read(func(view snapshot.View) { ladder = drain.Ladder(view, req) })
 	v.ladder(ladder, req.Started)
 	d := drainer.Drainer{
 		Source: s.source, Writer: s.writer(),
 		Reporter: &outages{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
-		Request:  req, Timeout: o.timeout,
+		Request:  req, Timeout: limit.left(),
 	}
 	estimating, enough := context.WithCancel(ctx)
 	estimated := v.estimate(estimating, s.source, req)
@@ -182,8 +198,10 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) error {
 	left, err := s.revert(ctx, v.reporter())
 	switch {
-	case err != nil:
+	case err != nil && ctx.Err() == nil:
 		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return o.late(v, "undoing what killed drains left takes longer")
 	case ctx.Err() != nil:
 		return exitWith(exitInterrupted)
 	case len(left) > 0:

@@ -109,6 +109,24 @@ func TestServersThatRefuse(t *testing.T) {
 	}
 }
 
+func TestTimeoutOfAServerThatDoesNotAnswer(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-ended:
+		}
+	}))
+	defer server.Close()
+	defer close(ended)
+	for _, args := range [][]string{{"drain", "a"}, {"drain", "--revert"}} {
+		got := usher(t, "", append(args, "--timeout=100ms", "--server="+server.URL)...)
+		if got.code != exitLate || !strings.Contains(got.err, "timed out after 100ms (--timeout), and no node was drained: the cluster could not be read") {
+			t.Errorf("%v: exit %d, stderr %q", args, got.code, got.err)
+		}
+	}
+}
+
 func TestSingleRequestsThatAreRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
