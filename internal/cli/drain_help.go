@@ -24,7 +24,7 @@ pods, before anything is changed.
 
 Ctrl-C stops the drain and undoes what can be undone; the cordon stays, unless
 --uncordon-on-failure is given. What was changed is recorded on the objects, so that
-a killed drain is tidied up by the next usher command.
+a killed drain is tidied up by the next usher drain or usher uncordon.
 
 Exit codes: 0 drained, 1 wrong usage or no access, 2 blocked, 3 deadline or timeout,
 130 interrupted.`

@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -20,8 +21,8 @@ type sight struct {
 	host host // knows nothing where the cluster is a dump: its drains ran who knows where
 }
 
-// look reads the cluster once: from a dump where one is named, else live. A live look
-// first undoes what killed drains left.
+// look reads the cluster once: from a dump where one is named, else live. It says what
+// killed drains left in a live one, and changes nothing.
 func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, dump string) (sight, error) {
 	if dump != "" {
 		view, err := lookAtDump(streams.In, dump)
@@ -32,10 +33,11 @@ func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams gen
 		return sight{}, err
 	}
 	defer s.close()
-	if _, err := s.revert(ctx, show.NewPlain(streams.ErrOut)); err != nil {
-		return sight{}, err
+	seen := sight{view: copied(s.source), host: s.host}
+	for _, line := range show.LeftoverLines(drain.Remains(seen.view, s.host.dead(seen.view.Cluster))) {
+		fmt.Fprintln(streams.ErrOut, line)
 	}
-	return sight{view: copied(s.source), host: s.host}, nil
+	return seen, nil
 }
 
 func lookAtDump(in io.Reader, name string) (snapshot.View, error) {

@@ -223,12 +223,12 @@ func TestSomebodyScalesDuringTheSurge(t *testing.T) {
 	}
 }
 
-// Not parallel, like the next: any usher reverts what killed drains left, so another test's could be the one that did.
+// Not parallel, like the next: any drain reverts what killed ones left, so another test's could be the one that did.
 func TestKilledInTheSurge(t *testing.T) {
 	commands := map[string]func(*stage) []string{
 		"drain --revert":       func(*stage) []string { return []string{"drain", "--revert"} },
 		"the next drain":       func(s *stage) []string { return []string{"drain", s.node, "--surge=never"} },
-		"any other command":    func(s *stage) []string { return []string{"plan", s.node} },
+		"uncordon":             func(s *stage) []string { return []string{"uncordon", s.node} },
 		"a drain of something": func(s *stage) []string { return []string{"drain", s.Nodes(t, 1)[0]} },
 	}
 	for name, command := range commands {
@@ -238,6 +238,9 @@ func TestKilledInTheSurge(t *testing.T) {
 			p := s.guardLone(t, 0).surge(t)
 			p.signal(t, syscall.SIGKILL)
 			<-p.ended
+			for _, look := range [][]string{{"plan", s.node}, {"why", "-n", s.ns, s.names(t)[0]}} {
+				usher(t, look...).says(t, "Deployment "+s.ns+"/shop is still scaled to 2 (it was 1); undo with: usher drain --revert", "undo with: usher uncordon "+s.node)
+			}
 			usher(t, command(s)...)
 			s.replicas(t, "shop", 1)
 			s.WaitReady(t, s.ns, nil, 1)
