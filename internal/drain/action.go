@@ -43,6 +43,7 @@ type Action struct {
 	Drain      string // id of the drain that lowers a cost or asks
 	GiveUp     string // why what the scaling serves is not to be surged again in this drain
 	Why        string // for people
+	Note       string // marks that end something: what is left on the node, and what holds it
 
 	budget  budgetRef // evictions: the budget that they use
 	past    bool      // a delete past what held the pod
