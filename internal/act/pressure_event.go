@@ -52,7 +52,12 @@ func (p *Pressure) Tell(ctx context.Context, e Event) drain.Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return AnswerOf(once(ctx, p.Writer.Client.EventsV1().RESTClient().Post().Namespace(namespace).Resource("events").Body(event)))
+	return p.Writer.tell(ctx, event)
+}
+
+// tell makes an event, which is not made again if that fails.
+func (w *Writer) tell(ctx context.Context, event *eventsv1.Event) drain.Answer {
+	return AnswerOf(once(ctx, w.Client.EventsV1().RESTClient().Post().Namespace(event.Namespace).Resource("events").Body(event)))
 }
 
 // eventName is one that no other event has, within what names may be.

@@ -33,6 +33,12 @@ type request struct {
 // server answers every request with the status and notes what it received.
 func server(t *testing.T, status metav1.Status) (kubernetes.Interface, *[]request) {
 	t.Helper()
+	return serverOf(t, func(string) metav1.Status { return status })
+}
+
+// serverOf answers a request by its path.
+func serverOf(t *testing.T, answer func(path string) metav1.Status) (kubernetes.Interface, *[]request) {
+	t.Helper()
 	var received []request
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -40,6 +46,7 @@ func server(t *testing.T, status metav1.Status) (kubernetes.Interface, *[]reques
 			t.Error(err)
 		}
 		received = append(received, request{r.Method, r.URL.String(), r.Header.Get("Content-Type"), strings.TrimSpace(string(body))})
+		status := answer(r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
 		if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 			w.Header().Set("Retry-After", "1")

@@ -26,6 +26,11 @@ func (c *connection) writer() *act.Writer {
 	return &act.Writer{Client: c.client, Evictions: c.evictions}
 }
 
+// recorder carries out what was decided, and makes events on nodes. Its Wait is to be called.
+func (c *connection) recorder() *act.Recorder {
+	return &act.Recorder{Writer: c.writer(), Now: c.clock.Now, By: thisHost().self(c.clock.Now()).By}
+}
+
 // connect makes clients from the kubeconfig flags. It asks the cluster nothing.
 func connect(flags *genericclioptions.ConfigFlags) (*connection, error) {
 	config, err := restConfig(flags)

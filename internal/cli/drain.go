@@ -177,8 +177,10 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	var ladder []drain.Rung
 	s.source.Read(func(view snapshot.View) { ladder = drain.Ladder(view, req) })
 	v.ladder(ladder, req.Started)
+	writer := s.recorder()
+	defer writer.Wait()
 	d := drainer.Drainer{
-		Source: s.source, Writer: s.writer(),
+		Source: s.source, Writer: writer,
 		Reporter: &outages{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
 		Request:  req, Timeout: limit.left(),
 	}

@@ -90,7 +90,8 @@ const releasePatience = 15 * time.Second
 func release(ctx context.Context, s *session, name string) (code int, words string) {
 	ctx, cancel := context.WithTimeout(ctx, releasePatience)
 	defer cancel()
-	writer := s.writer()
+	writer := s.recorder()
+	defer writer.Wait()
 	var answer drain.Answer
 	done := "" // what was accepted and is not seen yet
 	for {

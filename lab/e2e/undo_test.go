@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/lab/testlab"
 )
@@ -29,6 +31,28 @@ func TestInterrupt(t *testing.T) {
 	if s.cordoned(t) || s.note(t) != nil {
 		t.Error("uncordon left something on the node")
 	}
+	if f.End.Nodes[0].State != "interrupted" {
+		t.Errorf("the node is %s, and all that held it was the interrupt", f.End.Nodes[0].State)
+	}
+	same(t, "events on the node", s.news(t), []string{"Draining", "DrainInterrupted", "Uncordoned"})
+}
+
+// news are the reasons of the events that usher has made on the node, in their order.
+func (s *stage) news(t *testing.T) []string {
+	t.Helper()
+	list, err := s.Client().EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool {
+		return e.ReportingController != "usher-drain" || e.Regarding.Name != s.node
+	})
+	slices.SortFunc(own, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	var reasons []string
+	for i := range own {
+		reasons = append(reasons, own[i].Reason)
+	}
+	return reasons
 }
 
 func TestUncordonOnFailure(t *testing.T) {

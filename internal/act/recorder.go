@@ -1,0 +1,109 @@
+package act
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/governed"
+)
+
+// DrainController is the name under which drains make events.
+const DrainController = "usher-drain"
+
+// Recorder carries actions out like its writer, and makes an Event on a node whenever the
+// node's place in a drain changes: two or three in a drain, whatever the number of pods.
+// Events are news, not state: one that cannot be made changes nothing.
+type Recorder struct {
+	*Writer
+
+	Now func() time.Time
+	By  string // who drains: user and host
+
+	barred atomic.Bool // events may not be made: none is tried again
+	writes sync.WaitGroup
+}
+
+// eventPatience bounds how long one event may take, and with it how long Wait does.
+const eventPatience = time.Second
+
+// Do carries an action out and returns what the cluster said. It waits for no event.
+func (r *Recorder) Do(ctx context.Context, a drain.Action) drain.Answer {
+	answer := r.Writer.Do(ctx, a)
+	news, some := newsOf(a)
+	if !some || answer.Code != drain.Accepted || r.DryRun || r.barred.Load() {
+		return answer
+	}
+	event := r.event(a, news)
+	r.writes.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventPatience)
+		defer cancel()
+		if r.tell(ctx, event).Code == drain.Forbidden {
+			r.barred.Store(true)
+		}
+	})
+	return answer
+}
+
+// Wait returns when all events are made, or were given up.
+func (r *Recorder) Wait() { r.writes.Wait() }
+
+func (r *Recorder) event(a drain.Action, n news) *eventsv1.Event {
+	at := r.Now()
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(a.Node.Name)},
+		EventTime:           metav1.NewMicroTime(at),
+		ReportingController: DrainController,
+		ReportingInstance:   clip(cmp.Or(r.By, DrainController), mostInstance),
+		Type:                n.kind, Reason: n.reason, Action: n.action,
+		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node.Name, UID: a.Node.UID},
+		Note:      governed.EventNote(n.note),
+	}
+}
+
+// news is what an event says.
+type news struct{ kind, reason, action, note string }
+
+// endings are the events of the states in which a drain leaves a node.
+var endings = map[string]news{
+	string(drain.NodeDrained):     {corev1.EventTypeNormal, "Drained", "Drain", "all pods that were to leave have left; it stays cordoned"},
+	string(drain.NodeBlocked):     {corev1.EventTypeWarning, "DrainBlocked", "Drain", "nothing more can leave"},
+	string(drain.NoAccess):        {corev1.EventTypeWarning, "DrainBlocked", "Drain", "whoever drains may not evict"},
+	string(drain.NodeInterrupted): {corev1.EventTypeWarning, "DrainInterrupted", "Drain", "the drain was interrupted"},
+	string(drain.NodeTimedOut):    {corev1.EventTypeWarning, "DrainTimedOut", "Drain", "the drain timed out"},
+	string(drain.NodeLate):        {corev1.EventTypeWarning, "DrainDeadlinePassed", "Drain", "the drain was not done by its deadline"},
+}
+
+// newsOf returns what an action that was carried out means for its node, if that is news: a
+// sign of life is none.
+func newsOf(a drain.Action) (news, bool) {
+	switch a.Kind {
+	case drain.Cordon:
+		n := news{corev1.EventTypeNormal, "Draining", "Drain", "pods are moved off the node for " + a.Record.By}
+		if a.Record.Why != "" {
+			n.note += fmt.Sprintf(" (%s)", a.Record.Why)
+		}
+		return n, true
+	case drain.Uncordon:
+		return news{corev1.EventTypeNormal, "Uncordoned", "Uncordon", "usher has taken its cordon away"}, true
+	case drain.Mark:
+		n, known := endings[a.Record.State]
+		if !known || a.Node.Drain != nil && a.Node.Drain.State == a.Record.State {
+			return news{}, false
+		}
+		if a.Note != "" {
+			n.note += "; " + a.Note
+		}
+		return n, true
+	case drain.Unmark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw:
+	}
+	return news{}, false
+}
