@@ -158,7 +158,7 @@ const riskClasses = 5
 // risk says how much may be lost with the pod: 0 least.
 func (d *decider) risk(p *snapshot.Pod) int {
 	switch {
-	case daemonic(p) || p.Priority >= criticalPriority:
+	case p.Owner.DaemonSet() || p.Priority >= criticalPriority:
 		return 4
 	case p.Owner.UID == "":
 		return 3

@@ -2,7 +2,6 @@ package drain
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -30,7 +29,7 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 	case p.Finished():
 		return fate{}
 	}
-	if daemonic(p) && d.req.DaemonSets == DaemonSetsIgnore && !d.orphanOfDaemonSet(p) {
+	if p.Owner.DaemonSet() && d.req.DaemonSets == DaemonSetsIgnore && !d.orphanOfDaemonSet(p) {
 		return fate{stays: "DaemonSet pod"}
 	}
 	if why := d.cameBack(p); why != "" {
@@ -64,11 +63,11 @@ func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 		found = append(found, Blocker{Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, WayOut: wayOut, Dead: true})
 	}
 	switch {
-	case p.Owner.Kind == "DaemonSet" && d.orphanOfDaemonSet(p):
+	case p.Owner.DaemonSet() && d.orphanOfDaemonSet(p):
 		if !d.req.Force {
 			object(OrphanedDaemon, fmt.Sprintf("its DaemonSet %s does not exist any more, nothing will replace it", p.Owner.Name), "--force")
 		}
-	case p.Owner.Kind == "DaemonSet" && d.req.DaemonSets == DaemonSetsObject:
+	case p.Owner.DaemonSet() && d.req.DaemonSets == DaemonSetsObject:
 		object(DaemonSetPod, "a DaemonSet's pod comes back on the same node at once", "--ignore-daemonsets to leave it there, or --daemonsets=evict to remove it last")
 	case p.Owner.UID == "" && !d.req.Force:
 		object(UnreplicatedPod, "no controller owns it, nothing will replace it", "--force to evict it all the same")
@@ -83,12 +82,8 @@ func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 }
 
 // orphanOfDaemonSet reports whether a DaemonSet's pod has lost its DaemonSet. A
-// DaemonSet that cannot be seen is taken to be there, so is one of another API group:
-// those are not watched.
+// DaemonSet that cannot be seen is taken to be there.
 func (d *decider) orphanOfDaemonSet(p *snapshot.Pod) bool {
-	if group, _, grouped := strings.Cut(p.Owner.APIVersion, "/"); grouped && group != "apps" {
-		return false
-	}
 	if _, gap := d.Cluster.Gap("daemonsets"); gap {
 		return false
 	}

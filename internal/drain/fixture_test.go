@@ -113,7 +113,7 @@ func ofJob(name string) func(*snapshot.Pod) { return ownedBy("Job", name, name) 
 
 func ownedBy(kind, owner, app string) func(*snapshot.Pod) {
 	return func(p *snapshot.Pod) {
-		p.Owner = snapshot.Owner{Kind: kind, Name: owner, UID: types.UID("uid-" + owner)}
+		p.Owner = snapshot.Owner{APIVersion: "apps/v1", Kind: kind, Name: owner, UID: types.UID("uid-" + owner)}
 		p.Labels = map[string]string{"app": app}
 	}
 }

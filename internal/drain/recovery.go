@@ -123,7 +123,7 @@ func noReplacement(p *snapshot.Pod, owner *snapshot.Workload) string {
 	switch {
 	case p.Owner.UID == "":
 		return "nothing replaces it: no controller owned it"
-	case p.Owner.Kind == "DaemonSet":
+	case p.Owner.DaemonSet():
 		return "its DaemonSet runs it wherever the node may have it"
 	case owner != nil:
 		return fmt.Sprintf("its %s %s decides whether it runs again", owner.Kind, owner.Name)

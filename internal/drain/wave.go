@@ -70,7 +70,7 @@ func (d *decider) inOrder(pods []*snapshot.Pod) (leaving []queued, staying []Pod
 		}
 		leaving = append(leaving, queued{
 			pod: p, fate: f, rank: rank{p.Order, p.Priority},
-			wave: waveKey{daemon: daemonic(p), critical: p.Priority >= criticalPriority, priority: p.Priority},
+			wave: waveKey{daemon: p.Owner.DaemonSet(), critical: p.Priority >= criticalPriority, priority: p.Priority},
 		})
 		ordered = ordered || p.Order != 0
 	}
@@ -108,8 +108,6 @@ func keepOrders(leaving []queued) {
 		highest[in] = q.wave.priority
 	}
 }
-
-func daemonic(p *snapshot.Pod) bool { return p.Owner.Kind == "DaemonSet" }
 
 // patience is how long pods of a node, or a surge, wait for what does not move: for pods of earlier waves, for a rollout.
 // It counts from when a pod of the node was last asked to leave, or seen gone.

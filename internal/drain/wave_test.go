@@ -65,6 +65,14 @@ func TestBlockedPodsAndLaterWaves(t *testing.T) {
 	}
 }
 
+// A pod whose owner is called DaemonSet in another API group leaves like any other:
+// kubectl evicts it, with --ignore-daemonsets too.
+func TestDaemonSetOfAnotherGroup(t *testing.T) {
+	s := tell(t, asked(ignoreDaemons), node("a", ours), pod("kruise-a", on("a"), ofDaemon("kruise"), ofGroup("apps.kruise.io/v1alpha1")),
+		pod("web", on("a"), ofSet("web")), statefulSet("web", 1))
+	s.expect("evict kruise-a", "evict web")
+}
+
 func TestDaemonSetPodIsEvictedOnce(t *testing.T) {
 	s := tell(t, asked(evictDaemons), node("a", ours), daemonSet("agent"), pod("agent-1", on("a"), ofDaemon("agent")))
 	s.expect("evict agent-1")

@@ -43,15 +43,20 @@ func (s *Sim) crewOf(owner snapshot.Owner, space string, sample *snapshot.Pod) *
 			c.first = ordinal
 		}
 	}
-	c.orphaned = s.truth.Workload(owner.UID) == nil && s.readable(owner.Kind)
+	c.orphaned = s.truth.Workload(owner.UID) == nil && s.readable(owner)
 	return c
 }
 
-// readable reports whether a controller of this kind would be known if it existed.
-func (s *Sim) readable(kind string) bool {
-	switch kind {
+// readable reports whether the owner would be known if it existed: one of another API
+// group never is, whatever its kind.
+func (s *Sim) readable(owner snapshot.Owner) bool {
+	group, _, grouped := strings.Cut(owner.APIVersion, "/")
+	if grouped && group != "apps" && group != "batch" {
+		return false
+	}
+	switch owner.Kind {
 	case "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job":
-		_, gap := s.truth.Gap(strings.ToLower(kind) + "s")
+		_, gap := s.truth.Gap(strings.ToLower(owner.Kind) + "s")
 		return !gap
 	}
 	return false

@@ -156,7 +156,7 @@ func (s *Sim) root(owner snapshot.Owner) (uid types.UID, replicas int32, known b
 		return owner.UID, -1, true
 	case "ReplicaSet", "StatefulSet", "ReplicationController":
 		if w == nil {
-			return owner.UID, -1, s.readable(owner.Kind)
+			return owner.UID, -1, s.readable(owner)
 		}
 	}
 	if w == nil {

@@ -191,7 +191,7 @@ func (j *judge) shielded(p *snapshot.Pod) string {
 		return "a static pod"
 	case p.Finished():
 		return ""
-	case p.Owner.Kind == "DaemonSet" && j.req.DaemonSets != drain.DaemonSetsEvict && !j.req.Force:
+	case p.Owner.DaemonSet() && j.req.DaemonSets != drain.DaemonSetsEvict && !j.req.Force:
 		return "a DaemonSet's pod"
 	case p.Owner.UID == "" && !j.req.Force:
 		return "which nothing will replace"

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,14 @@ type Owner struct {
 	Kind       string
 	Name       string
 	UID        types.UID
+}
+
+// DaemonSet reports whether the owner is a DaemonSet of Kubernetes' own group apps, in
+// whatever version. A controller of that kind in another group is a controller like any
+// other: kubectl compares the group as well.
+func (o Owner) DaemonSet() bool {
+	group, _, _ := strings.Cut(o.APIVersion, "/")
+	return o.Kind == "DaemonSet" && group == "apps"
 }
 
 // Pod is what decisions know of a pod.
