@@ -38,7 +38,7 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 		return fmt.Errorf("reading the request for pod %s: %w", action.Pod.Name, err)
 	}
 	asked, refused := lifecycle.AskedAt(existing)
-	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked) < askedRenewal) {
+	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked).Abs() < askedRenewal) {
 		return nil // one that the caller made by hand does not end when he stops asking
 	}
 	body, err := lifecycle.AskedPatch(existing, g.Now())

@@ -182,6 +182,8 @@ func TestRequests(t *testing.T) {
 	}
 	at(59*time.Second, 0)
 	at(61*time.Second, 61*time.Second)
+	at(-time.Hour, -time.Hour) // what is written there lies in the future
+	at(61*time.Second, 61*time.Second)
 
 	other := eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "another", Requester: want.Requester}
 	wantCode(t, g.Do(t.Context(), other), drain.Accepted)

@@ -43,7 +43,7 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 func (d *decider) cameBack(p *snapshot.Pod) string {
 	n := d.Cluster.Node(p.Node)
 	switch {
-	case n == nil || !d.own(n) || p.Created.Before(n.Drain.Since.Truncate(time.Second)):
+	case n == nil || !d.own(n) || p.Created.Before(snapshot.Believed(n.Drain.Since, d.Now).Truncate(time.Second)):
 		return ""
 	case d.led.residents[p.UID] || d.led.departures[p.UID] != nil:
 		return ""

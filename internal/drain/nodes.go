@@ -130,7 +130,7 @@ func (d *decider) claim(t *target) bool {
 	case d.drainedByAnother(n):
 		d.blockNode(t, Blocker{
 			Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
-			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends", n.Drain.By, short(d.Now.Sub(n.Drain.Beat))),
+			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends", n.Drain.By, short(max(0, d.Now.Sub(n.Drain.Beat)))),
 			WayOut:  "wait, or stop the other drain",
 		})
 		return false
@@ -194,10 +194,10 @@ func alive(who snapshot.Drainer, now time.Time, dead map[string]bool) bool {
 
 // beat renews the sign of life on a node that is worked on.
 func (d *decider) beat(n *snapshot.Node) {
-	if !working(n.Drain) {
+	if d.req.NoBeat || !working(n.Drain) {
 		return
 	}
-	due := n.Drain.Beat.Add(snapshot.BeatEvery)
+	due := snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.BeatEvery)
 	d.wake(due)
 	if d.Now.Before(due) {
 		return

@@ -46,6 +46,7 @@ func TestClaims(t *testing.T) {
 		"a drain that was interrupted":          {node("a", drainedBy("other", start), state("interrupted")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
 		"a record that cannot be read":          {node("a", func(n *nodeOf) { n.DrainError = "bad json" }), nil, nil, []string{"a: UnreadableRecord!"}, drain.Blocked, false},
 		"uncordoned by somebody during the run": {node("a", ours, schedulable), nil, nil, []string{"a: NodeNotCordoned!"}, drain.Blocked, false},
+		"a beat from the future":                {node("a", drainedBy("other", start.Add(time.Hour))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
 		"a clock that runs ahead":               {node("a", drainedBy("other", later)), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
 	}
 	for name, c := range cases {
@@ -98,6 +99,14 @@ func TestCordonKeepsItsAge(t *testing.T) {
 			same(t, "drained since", start, record.Since)
 		})
 	}
+}
+
+// Whoever writes a beat from the future into this drain's record must not keep it from
+// renewing it: to others the drain would soon be dead.
+func TestBeatFromTheFutureIsRenewed(t *testing.T) {
+	s := tell(t, ask("a"), node("a", drainedBy(me, start.Add(time.Hour))), budget("web", 2, 2, 3, maxUnavailable("1")), pod("web", on("a"), of("web")))
+	s.expect("mark a draining")
+	same(t, "beat", start, s.last.Actions[0].Record.Beat)
 }
 
 func schedulable(n *nodeOf) { n.Unschedulable = false }

@@ -85,7 +85,7 @@ func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {
 		return false
 	}
 	w := d.surgeable(p)
-	return w.Surge == nil || d.Now.Before(w.Surge.Step.Add(surgePatience))
+	return w.Surge == nil || d.Now.Before(snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience))
 }
 
 // startsWithin is how long a pod that is not ready is taken to be starting.

@@ -62,14 +62,15 @@ func TestDeniedPodHoldsNoLaterWave(t *testing.T) {
 
 // A wave waits for a bounded time, whatever goes on: a grace of an hour, say.
 func TestWavesWaitForABoundedTime(t *testing.T) {
-	s := tell(t, ask("a"), node("a", drainedBy(me, start.Add(time.Hour))), pod("early", on("a"), endsAt(start.Add(time.Hour))),
+	s := tell(t, ask("a"), node("a", ours), pod("early", on("a"), endsAt(start.Add(time.Hour))),
 		pod("later", on("a"), priority(5)), pod("last", on("a"), priority(critical)))
 	s.expect()
-	s.then(5*time.Minute - time.Second)
+	late := start.Add(5*time.Minute - time.Second)
+	s.then(late.Sub(start), node("a", drainedBy(me, late)))
 	s.expect()
 	same(t, "next", start.Add(5*time.Minute), s.last.Next)
 	s.then(time.Second)
-	s.expect("evict later", "evict last")
+	s.expect("evict last", "evict later")
 }
 
 // An order sorts the pods of its own namespace. No other namespace's pod waits for one because of it.
@@ -106,9 +107,10 @@ func TestStuckNodeGivesItsPlaceUp(t *testing.T) {
 	req := ask("a", "b")
 	req.MaxParallel = 1
 	held := pod("held", on("a"), endsAt(start.Add(-time.Hour)), finalizer("x/hold"))
-	s := tell(t, req, node("a", drainedBy(me, start.Add(time.Hour))), node("b", drainedBy(me, start.Add(time.Hour))), held, pod("pb", on("b")))
+	s := tell(t, req, node("a", ours), node("b", ours), held, pod("pb", on("b")))
 	s.expect()
-	s.then(5 * time.Minute)
+	later := drainedBy(me, start.Add(5*time.Minute))
+	s.then(5*time.Minute, node("a", later), node("b", later))
 	s.expect("mark a blocked", "evict pb")
 }
 
@@ -124,7 +126,7 @@ func TestHeldPodsAreWaitedForABoundedTime(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := tell(t, ask("a"), node("a", drainedBy(me, start.Add(time.Hour))), c.facts, pod("other", on("a"), priority(1)))
+			s := tell(t, ask("a"), node("a", ours), c.facts, pod("other", on("a"), priority(1)))
 			s.decide()
 			s.answer(drain.Accepted)
 			s.then(3*time.Minute, gone("other"))
@@ -229,10 +231,10 @@ func TestStuckRollouts(t *testing.T) {
 	s.expect("evict web-a1")
 	same(t, "notes", []string{"default/web is not surged: its rollout has exceeded its progress deadline"}, s.last.Notes)
 
-	s = tell(t, ask("a"), node("a", drainedBy(me, start.Add(time.Hour))), deployment("web", 1, rolling), single)
+	s = tell(t, ask("a"), node("a", ours), deployment("web", 1, rolling), single)
 	s.expect()
 	s.holds("web-a1: RolloutUnderway")
-	s.then(5 * time.Minute)
+	s.then(5*time.Minute, node("a", drainedBy(me, start.Add(5*time.Minute))))
 	s.expect("evict web-a1")
 
 	s = tell(t, ask("a"), node("a", ours), deployment("web", 1, stuck), single, budget("web", 1, 1, 1, minAvailable("1")))

@@ -60,6 +60,7 @@ type Request struct {
 	AtDeadline DeadlineMode
 
 	UncordonOnFailure bool
+	NoBeat            bool // gives no signs of life: a forecast, with which no other drain competes
 	WaitReplaced      bool // not done before every evicted pod has a ready replacement
 
 	Dead map[string]bool // ids of drains that are known to have ended without tidying up

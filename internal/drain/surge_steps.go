@@ -210,11 +210,12 @@ func (d *decider) removeSpare(s *surge) {
 	w := s.deployment
 	record := w.Surge
 	unready := int(w.Replicas) - s.ready
-	d.wake(record.Step.Add(settleFor))
+	settled := snapshot.Believed(record.Step, d.Now).Add(settleFor)
+	d.wake(settled)
 	switch {
 	case s.running > int(w.Replicas) || d.underWay(Scale, w):
 		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", WayOut: "wait"}
-	case unready > 0 && (s.spare == 0 || d.Now.Before(record.Step.Add(settleFor))):
+	case unready > 0 && (s.spare == 0 || d.Now.Before(settled)):
 		s.waiting = d.surgeUnready(s, unready)
 	case d.byEviction(s):
 	case unready > 0:
@@ -239,8 +240,9 @@ const surgePatience = 5 * time.Minute
 func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	record := s.deployment.Surge
 	b := Blocker{Reason: SurgeStarting, Since: record.Since}
-	d.wake(record.Step.Add(surgePatience))
-	b.Dead = s.spare == 0 && !d.Now.Before(record.Step.Add(surgePatience))
+	patient := snapshot.Believed(record.Step, d.Now).Add(surgePatience)
+	d.wake(patient)
+	b.Dead = s.spare == 0 && !d.Now.Before(patient)
 	if !d.wordy {
 		return b
 	}

@@ -87,6 +87,14 @@ func TestSurgeWithoutReadyReplacement(t *testing.T) {
 	s.holds("web-a1: ReplacementPending!")
 }
 
+// A step from the future, which whoever may edit the Deployment may write, does not make
+// the drain wait until then.
+func TestSurgeStepFromTheFuture(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start.Add(70*365*24*time.Hour))), pod("web-b1", of("web"), unready))
+	s.expect("mark a blocked")
+	s.holds("web-a1: SurgeStarting!")
+}
+
 // The controller's own pods count: while it removes some, nothing more is asked for.
 func TestSurgeWaitsForTheController(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 3, surgedBy(me, 2, start)), pods("web", "a", 2, marked(me)), pods("web", "b", 2))

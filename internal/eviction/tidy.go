@@ -69,7 +69,8 @@ type TidyResult struct {
 }
 
 const (
-	// requestLife is how long a request that admission made stands after its caller has asked last.
+	// requestLife is how long a request that admission made stands after its caller has asked last. A time that lies as far
+	// in the future is not believed: it is an annotation, which the namespace's users may write.
 	requestLife = 10 * time.Minute
 	// memory is how long a step is remembered whose pod is gone, in case that its member comes back: then the step is
 	// taken back.
@@ -242,7 +243,7 @@ func (t *tidier) withdraw() []Action {
 		if request.Held || !t.in.WantedKnown {
 			continue
 		}
-		if end := request.Asked.Add(requestLife); t.in.Now.Before(end) {
+		if end := request.Asked.Add(requestLife); t.in.Now.Before(end) && request.Asked.Sub(t.in.Now) < requestLife {
 			t.look(end)
 			continue
 		}

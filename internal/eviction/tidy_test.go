@@ -186,9 +186,9 @@ func TestTidyRequests(t *testing.T) {
 		return AdmissionRequest{Pod: snapshot.Key{Namespace: "shop", Name: "s0"}, UID: "uid-s0", Requester: who, Asked: noon.Add(-ago), Held: held}
 	}
 	in := untidy(t)
-	in.Requests = []AdmissionRequest{request("young", 9*time.Minute, false), request("old", 10*time.Minute, false), request("held", time.Hour, true)}
+	in.Requests = []AdmissionRequest{request("young", 9*time.Minute, false), request("old", 10*time.Minute, false), request("held", time.Hour, true), request("from the future", -time.Hour, false)}
 	got := Tidy(in)
-	if len(got.Actions) != 1 || got.Actions[0].Kind != Withdraw || got.Actions[0].Requester != "old" {
+	if len(got.Actions) != 2 || got.Actions[0].Kind != Withdraw || got.Actions[0].Requester != "old" || got.Actions[1].Requester != "from the future" {
 		t.Errorf("%+v", got.Actions)
 	}
 	if !got.NextLook.Equal(noon.Add(time.Minute)) {

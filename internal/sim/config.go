@@ -35,8 +35,7 @@ type Config struct {
 
 	Binds func(*snapshot.Pod) string // the node that the pod's template names; nil, "": the scheduler finds one
 
-	FreshBeats bool           // signs of life never grow old: a forecast need not renew them
-	Judge      *drain.Request // whose actions Violations judges; nil: nobody's
+	Judge *drain.Request // whose actions Violations judges; nil: nobody's
 }
 
 // Lag is by how much what is seen may be behind what is true: each observation

@@ -64,9 +64,9 @@ func (s *Sim) writeNode(a drain.Action) drain.Answer {
 	changed := *n
 	switch a.Kind {
 	case drain.Cordon:
-		changed.Unschedulable, changed.Drain = true, s.recorded(a.Record)
+		changed.Unschedulable, changed.Drain = true, a.Record
 	case drain.Mark:
-		changed.Drain = s.recorded(a.Record)
+		changed.Drain = a.Record
 	case drain.Uncordon:
 		changed.Unschedulable, changed.Drain = false, nil
 	case drain.Unmark:
@@ -76,15 +76,6 @@ func (s *Sim) writeNode(a drain.Action) drain.Answer {
 	}
 	s.setNode(&changed)
 	return drain.Answer{Code: drain.Accepted}
-}
-
-func (s *Sim) recorded(r *snapshot.DrainRecord) *snapshot.DrainRecord {
-	if !s.cfg.FreshBeats {
-		return r
-	}
-	fresh := *r
-	fresh.Beat = r.Beat.AddDate(10, 0, 0)
-	return &fresh
 }
 
 func (s *Sim) writeCost(a drain.Action) drain.Answer {

@@ -35,7 +35,7 @@ type forecast struct {
 }
 
 func newForecast(view snapshot.View, req drain.Request) *forecast {
-	req.Started = view.Now
+	req.Started, req.NoBeat = view.Now, true
 	learn := newLearner(view.Cluster)
 	tick := tickFor(view, req)
 	f := &forecast{
@@ -43,7 +43,6 @@ func newForecast(view snapshot.View, req drain.Request) *forecast {
 		sim: New(view, Config{
 			Tick: tick, Ready: learn.start, Stop: learn.stop,
 			Scaler: 15 * time.Second, ScaleDown: 5 * time.Minute, PodGC: time.Minute,
-			FreshBeats: true,
 		}),
 	}
 	f.diary = newDiary(f.sim)

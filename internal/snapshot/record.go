@@ -43,7 +43,18 @@ const (
 )
 
 // LiveAt reports whether the drain may still be running.
-func (d Drainer) LiveAt(now time.Time) bool { return now.Before(d.Beat.Add(LiveFor)) }
+func (d Drainer) LiveAt(now time.Time) bool { return now.Before(Believed(d.Beat, now).Add(LiveFor)) }
+
+// Believed returns a time that was read from an annotation, or the zero time where it
+// lies more than LiveFor ahead of now. Whoever may write the annotation may write any
+// time: one from the future would never be over. The clocks of API servers, by which
+// drains go, differ by less.
+func Believed(claimed, now time.Time) time.Time {
+	if claimed.After(now.Add(LiveFor)) {
+		return time.Time{}
+	}
+	return claimed
+}
 
 // DrainRecord is what a drain writes on a node.
 type DrainRecord struct {

@@ -71,7 +71,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 
 func TestSignOfLife(t *testing.T) {
 	who := Drainer{Beat: now}
-	for after, alive := range map[time.Duration]bool{-time.Hour: true, 0: true, LiveFor - 1: true, LiveFor: false, time.Hour: false} {
+	for after, alive := range map[time.Duration]bool{-time.Hour: false, -LiveFor - 1: false, -LiveFor: true, 0: true, LiveFor - 1: true, LiveFor: false, time.Hour: false} {
 		if who.LiveAt(now.Add(after)) != alive {
 			t.Errorf("alive %s after its beat: want %v", after, alive)
 		}
