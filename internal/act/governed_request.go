@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,14 +43,11 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 	return g.patchRequest(ctx, existing, body, err)
 }
 
-// newRequest returns a request that ends with its pod: nobody who reads it would miss it.
+// newRequest returns a request that says when the caller asked last.
 func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
 	ref := lifecycle.Ref{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID}
 	wanted := lifecycle.NewRequest(ref, lifecycle.Requester(action.Requester))
 	wanted.Annotations = map[string]string{lifecycle.AskedAnnotation: g.Now().UTC().Format(time.RFC3339)}
-	wanted.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: action.Pod.Name, UID: action.UID,
-	}}
 	return wanted
 }
 

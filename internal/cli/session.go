@@ -60,8 +60,8 @@ func (s *session) dead() map[string]bool {
 	return found
 }
 
-// revert undoes what killed drains left on workloads and pods, if there is any. It
-// returns sentences for what could not be undone.
+// revert undoes what killed drains left on workloads and pods, and withdraws what they
+// asked for, if there is any. It returns sentences for what could not be undone.
 func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]string, error) {
 	source := s.source
 	if s.mustLookWider() {
@@ -72,13 +72,13 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]stri
 		defer wide.Stop()
 		source = wide
 	}
-	var found bool
+	var left drain.Decision
 	var dead map[string]bool
 	source.Read(func(v snapshot.View) {
-		found = len(v.Cluster.Surged())+len(v.Cluster.SurgedAutoscalers())+len(v.Cluster.MarkedPods()) > 0
 		dead = s.host.dead(v.Cluster)
+		left = drain.Leftovers(v, dead, drain.NewLedger())
 	})
-	if !found {
+	if left.Settled {
 		return nil, nil
 	}
 	d := drainer.Drainer{
@@ -89,19 +89,23 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]stri
 }
 
 // mustLookWider reports whether a killed drain may have left something that this
-// session does not read: Deployments are read only where pods on its nodes need them.
+// session does not read: Deployments and eviction requests are read only where pods on
+// its nodes need them.
 func (s *session) mustLookWider() bool {
 	if s.nodes == nil {
 		return false
 	}
-	var traces, reads bool
+	var traces, deployments, requests bool
 	s.source.Read(func(v snapshot.View) {
 		traces = len(v.Cluster.MarkedPods()) > 0 || slices.ContainsFunc(v.Cluster.Nodes(), func(n *snapshot.Node) bool {
 			return s.host.abandoned(n, v.Now)
 		})
 		for _, name := range s.nodes {
-			reads = reads || slices.ContainsFunc(v.Cluster.PodsOn(name), func(p *snapshot.Pod) bool { return p.Owner.Kind == "ReplicaSet" })
+			for _, p := range v.Cluster.PodsOn(name) {
+				deployments = deployments || p.Owner.Kind == "ReplicaSet"
+				requests = requests || p.Policy() != ""
+			}
 		}
 	})
-	return traces && !reads
+	return traces && (!deployments || !requests)
 }

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -47,10 +48,28 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 		if len(s.Blockers) == 0 {
 			s.State = Evicting
 		}
+	case own != nil && own.Withdrawn:
+		s.Blockers = append(s.Blockers, d.clearAway(p, own))
 	case own != nil:
 		s.Blockers = append(s.Blockers, d.responderSays(p))
 	}
 	return s
+}
+
+// clearAway deletes a request of this drain that was withdrawn, as the manager does with
+// those of drains that show no sign of life, so that it can be made anew.
+func (d *decider) clearAway(p *snapshot.Pod, own *snapshot.Request) Blocker {
+	b := Blocker{
+		Reason: AskedFor, Pod: p.Key(), Node: p.Node, WayOut: "wait",
+		Message: "the request for its eviction was withdrawn, and is made anew",
+	}
+	if !d.try(Action{Kind: Withdraw, Request: own, Why: "it was withdrawn while the drain goes on"}) {
+		_, t := d.standing(Withdraw, own.UID, "")
+		b.Reason, b.Dead = refusalReason[t.answer.Code], true
+		b.Message = "the request for its eviction was withdrawn and cannot be made anew: " + t.answer.Message
+		b.WayOut = fmt.Sprintf("kubectl delete evictionrequest -n %s %s", own.Namespace, own.Name)
+	}
+	return b
 }
 
 // ask makes the request, or returns what the server said to the last attempt.
@@ -99,8 +118,7 @@ func neverSays(e *snapshot.Eviction) bool { return strings.HasPrefix(e.Message, 
 // gone are only in the way.
 func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, r := range d.Cluster.Requests() {
-		id := r.DrainOf()
-		if id == "" || !owns(snapshot.Drainer{ID: id}) {
+		if who, drains := r.Drainer(); !drains || !owns(who) {
 			continue
 		}
 		failed = d.undoOr(failed, Action{Kind: Withdraw, Request: r, Why: "the drain has ended"}, "the request "+r.Namespace+"/"+r.Name+" still asks for its pod's eviction", revert)

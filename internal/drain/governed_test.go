@@ -84,6 +84,31 @@ func TestGovernedPodsAreAskedFor(t *testing.T) {
 	}
 }
 
+// The manager withdraws the requests of a drain that shows no sign of life. One that goes
+// on all the same asks again.
+func TestWithdrawnRequestIsMadeAnew(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(me, "db-0", withdrawn))
+	s.expect("withdraw db-0-me")
+	s.holds("db-0: AskedFor")
+	s.answer(drain.Accepted)
+	s.then(time.Second, func(c *snapshot.Cluster) { c.DeleteRequest(snapshot.Key{Namespace: "default", Name: "db-0-me"}) })
+	s.expect("ask db-0")
+}
+
+func TestWithdrawnRequestThatCannotBeMadeAnew(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(me, "db-0", withdrawn))
+	s.expect("withdraw db-0-me")
+	s.answer(drain.Forbidden)
+	s.decide()
+	s.holds("db-0: NoPermission!")
+}
+
+func withdrawn(r *snapshot.Request) { r.Withdrawn = true }
+
+func madeAt(t time.Time) func(*snapshot.Request) {
+	return func(r *snapshot.Request) { r.Created = t }
+}
+
 func TestUnansweredRequestsNameTheManager(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3))
 	s.expect("ask db-0")

@@ -41,7 +41,7 @@ func Remains(view snapshot.View, dead map[string]bool) []Leftover {
 		}
 	}
 	for _, r := range d.Cluster.Requests() {
-		if id := r.DrainOf(); id != "" && d.ended(snapshot.Drainer{ID: id}) {
+		if who, drains := r.Drainer(); drains && d.ended(who) {
 			note(revert, "the request %s/%s still asks for the eviction of its pod", r.Namespace, r.Name)
 		}
 	}

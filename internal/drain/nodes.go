@@ -192,6 +192,22 @@ func alive(who snapshot.Drainer, now time.Time, dead map[string]bool) bool {
 	return !dead[who.ID] && who.LiveAt(now)
 }
 
+// LiveUntil returns until when a drain has to be taken for one that may still be running:
+// by its own sign of life, and by those on the nodes on which it works. The drain has
+// ended where that is not after now.
+func LiveUntil(who snapshot.Drainer, nodes []*snapshot.Node, now time.Time) time.Time {
+	last := snapshot.Believed(who.Beat, now)
+	for _, n := range nodes {
+		if n.Drain == nil || n.Drain.ID != who.ID || !working(n.Drain) {
+			continue
+		}
+		if beat := snapshot.Believed(n.Drain.Beat, now); beat.After(last) {
+			last = beat
+		}
+	}
+	return last.Add(snapshot.LiveFor)
+}
+
 // beat renews the sign of life on a node that is worked on.
 func (d *decider) beat(n *snapshot.Node) {
 	if d.req.NoBeat || !working(n.Drain) {

@@ -166,18 +166,7 @@ func (d *decider) foreignSurge(s *surge) {
 // surgeAlive reports whether the drain that wrote the record may still be running:
 // its sign of life is on the nodes it drains.
 func (d *decider) surgeAlive(r *snapshot.SurgeRecord) bool {
-	if d.req.Dead[r.ID] {
-		return false
-	}
-	if r.LiveAt(d.Now) {
-		return true
-	}
-	for _, n := range d.Cluster.Nodes() {
-		if n.Drain != nil && n.Drain.ID == r.ID && working(n.Drain) && n.Drain.LiveAt(d.Now) {
-			return true
-		}
-	}
-	return false
+	return !d.req.Dead[r.ID] && LiveUntil(r.Drainer, d.Cluster.Nodes(), d.Now).After(d.Now)
 }
 
 // dropSurge gives way to somebody who scaled the Deployment in between: the number

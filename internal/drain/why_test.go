@@ -98,6 +98,13 @@ func TestLeftovers(t *testing.T) {
 		"the owner has scaled since":        {all(solo, deployment("web", 2, surgedBy("x", 1, long)), rescaled(9)), nil, []string{"scale web to 9, no record"}},
 		"marks of a live and a dead drain":  {all(node("a", drainedBy("x", start)), pod("p", of("web"), marked("x")), pod("q", of("web"), marked("y=1"))), nil, []string{"restore-cost q"}},
 		"a marked pod that is on its way":   {pod("p", of("web"), marked("x"), endsAt(start.Add(time.Minute))), nil, nil},
+		"a request of a drain that is gone": {askedBy("x", "db-0", madeAt(long)), nil, []string{"withdraw db-0-x"}},
+		"… that was made just now":          {askedBy("x", "db-0", madeAt(start.Add(-59*time.Second))), nil, nil},
+		"… by a drain known to be dead":     {askedBy("x", "db-0", madeAt(start)), map[string]bool{"x": true}, []string{"withdraw db-0-x"}},
+		"… of a drain that is alive":        {all(node("a", drainedBy("x", start)), askedBy("x", "db-0", madeAt(long))), nil, nil},
+		"… whose drain has ended":           {all(node("a", drainedBy("x", start), state("drained")), askedBy("x", "db-0", madeAt(long))), nil, []string{"withdraw db-0-x"}},
+		"… that is kept by a forged beat":   {all(node("a", drainedBy("x", start.Add(time.Hour))), askedBy("x", "db-0", madeAt(long))), nil, []string{"withdraw db-0-x"}},
+		"a request of nobody's drain":       {askedBy("", "db-0", madeAt(long)), nil, nil},
 		"surges of two dead drains at once": {all(deployment("web", 2, surgedBy("x", 1, long)), deployment("api", 4, surgedBy("y", 3, long))), nil, []string{"scale api to 3, no record", "scale web to 1, no record"}},
 	}
 	for name, c := range cases {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,11 +38,15 @@ func Requester(user string) string {
 }
 
 // NewRequest returns the request by which a requester asks for a pod's eviction. Its name follows from pod and
-// requester: asking twice makes one request. Where it exists and was withdrawn, IntentPatch asks anew.
+// requester: asking twice makes one request. Where it exists and was withdrawn, IntentPatch asks anew. The pod owns it, so
+// that it goes when the pod is gone, whatever has become of the requester.
 func NewRequest(pod Ref, requester string) *api.EvictionRequest {
 	name := fmt.Sprintf("usher-%s-%s", fit(pod.Name, maxName-len("usher--")-hashLength), hash(string(pod.UID)+"/"+requester))
 	return &api.EvictionRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: name,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: pod.Name, UID: pod.UID}},
+		},
 		Spec: api.EvictionRequestSpec{
 			Target:    api.EvictionRequestTarget{Pod: &api.EvictionRequestPodReference{Name: pod.Name, UID: pod.UID}},
 			Requester: requester,

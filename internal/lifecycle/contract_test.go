@@ -154,6 +154,7 @@ func TestRequestersAreKeysAndUnique(t *testing.T) {
 func TestNewRequest(t *testing.T) {
 	one := lifecycle.NewRequest(ref, "example.com/x")
 	same(t, "the same request", one, lifecycle.NewRequest(ref, "example.com/x"))
+	same(t, "owners", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: ref.Name, UID: ref.UID}}, one.OwnerReferences)
 	other := ref
 	other.UID = "u2"
 	for what, r := range map[string]*api.EvictionRequest{

@@ -19,6 +19,7 @@ func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 		Name:      r.Name,
 		UID:       r.UID,
 		Requester: r.Spec.Requester,
+		Created:   r.CreationTimestamp.Time,
 		Ended:     lifecycle.Evicted(r.Status.Conditions) || lifecycle.Failed(r.Status.Conditions),
 		Withdrawn: r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
 	}

@@ -103,7 +103,7 @@ func (s *Sim) Leftovers(drainID string) []string {
 func (s *Sim) requestsLeft(drainID string) []string {
 	var left []string
 	for _, r := range s.truth.Requests() {
-		if r.DrainOf() == drainID && s.truth.Pod(r.PodUID) != nil {
+		if who, drains := r.Drainer(); drains && who.ID == drainID && s.truth.Pod(r.PodUID) != nil {
 			left = append(left, "request "+r.Key().String())
 		}
 	}

@@ -25,7 +25,7 @@ func (s *Sim) ask(a drain.Action) drain.Answer {
 	}
 	name := p.Name + "-" + a.Drain
 	s.setRequest(&snapshot.Request{
-		Namespace: p.Namespace, Name: name, UID: types.UID("request-" + s.version()), PodUID: p.UID, Requester: requester,
+		Namespace: p.Namespace, Name: name, UID: types.UID("request-" + s.version()), PodUID: p.UID, Requester: requester, Created: s.now,
 	})
 	s.setEviction(&snapshot.Eviction{
 		Namespace: p.Namespace, Name: "pod-" + p.Name, UID: types.UID("eviction-" + s.version()), PodUID: p.UID,

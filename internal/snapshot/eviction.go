@@ -17,6 +17,7 @@ type Request struct {
 	UID       types.UID
 	PodUID    types.UID
 	Requester string // domain-prefixed: drain.usher.sh/<drain id>
+	Created   time.Time
 	Withdrawn bool   // its intent is no longer an eviction
 	Ended     bool   // the pod was evicted, or the request has failed
 	Failed    string // why it comes to nothing; "" while it may come to something
@@ -31,13 +32,11 @@ const drainRequester = "drain.usher.sh/"
 // RequesterOf returns the name under which a drain asks for evictions.
 func RequesterOf(drain string) string { return drainRequester + drain }
 
-// DrainOf returns the id of the drain that asks, "" where no drain does.
-func (r *Request) DrainOf() string {
+// Drainer returns the drain that asks, false where no drain does. That it asked is a sign
+// of its life.
+func (r *Request) Drainer() (Drainer, bool) {
 	id, found := strings.CutPrefix(r.Requester, drainRequester)
-	if !found {
-		return ""
-	}
-	return id
+	return Drainer{ID: id, Beat: r.Created}, found && id != ""
 }
 
 // Eviction is what becomes of the requests for one pod.
