@@ -70,7 +70,7 @@ func TestWavesWaitForABoundedTime(t *testing.T) {
 	s.expect()
 	same(t, "next", start.Add(5*time.Minute), s.last.Next)
 	s.then(time.Second)
-	s.expect("evict last", "evict later")
+	s.expect("evict later", "evict last")
 }
 
 // An order sorts the pods of its own namespace. No other namespace's pod waits for one because of it.

@@ -14,6 +14,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/evictionrequest"
+	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
@@ -111,7 +112,10 @@ func addControllers(mgr ctrl.Manager, p *parts, requests requests) error {
 	if err := evictionrequest.Setup(mgr, evictionrequest.Options{Version: requests.version, Governed: lifecycle.Governed}); err != nil {
 		return err
 	}
-	return imperative.Setup(mgr, imperative.Options{Version: requests.version})
+	if err := imperative.Setup(mgr, imperative.Options{Version: requests.version}); err != nil {
+		return err
+	}
+	return expiry.Setup(mgr, expiry.Options{Now: p.gatherer.Now})
 }
 
 func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // cacheOptions keeps of each object what is used. Pods and nodes are handed out without a copy: nothing changes them.
@@ -70,13 +71,22 @@ func slimNode(object any) (any, error) {
 		ObjectMeta: slimMeta(&node.ObjectMeta),
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
 	}
-	slim.Annotations = nil
+	slim.Annotations = annotation(slim.Annotations, snapshot.DrainAnnotation)
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
 			slim.Status.Conditions = node.Status.Conditions[i : i+1 : i+1]
 		}
 	}
 	return slim, nil
+}
+
+// annotation keeps one annotation, if it is there.
+func annotation(all map[string]string, key string) map[string]string {
+	value, ok := all[key]
+	if !ok {
+		return nil
+	}
+	return map[string]string{key: value}
 }
 
 func slimNamespace(object any) (any, error) {

@@ -19,6 +19,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
 )
 
 func TestASlimPodStillSaysWhatIsUsed(t *testing.T) {
@@ -74,7 +75,9 @@ func ignoreUnused() cmp.Option {
 
 func TestASlimNodeStillSaysWhatIsUsed(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{corev1.LabelTopologyZone: "z"}, Annotations: map[string]string{"a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{corev1.LabelTopologyZone: "z"}, Annotations: map[string]string{
+			"a": "b", snapshot.DrainAnnotation: `{"id":"d1","by":"me@host","beat":"2026-11-21T08:00:00Z","since":"2026-11-21T08:00:00Z","state":"draining"}`,
+		}},
 		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}},
 		Status: corev1.NodeStatus{
 			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
@@ -89,6 +92,9 @@ func TestASlimNodeStillSaysWhatIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, got := observe.NodeFacts(node), observe.NodeFacts(slimmed.(*corev1.Node))
+	if len(slimmed.(*corev1.Node).Annotations) != 1 || got.Drain == nil {
+		t.Errorf("annotations %v: of these only a drain's record is used", slimmed.(*corev1.Node).Annotations)
+	}
 	want.Allocatable = got.Allocatable // no verdict looks at it
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -270,5 +270,5 @@ func (w *world) traces() []string {
 	if !w.givenUp {
 		left = append(left, w.site.leftovers()...)
 	}
-	return left
+	return append(left, w.unended()...)
 }

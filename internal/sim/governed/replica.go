@@ -26,6 +26,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/evictionrequest"
+	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
@@ -107,6 +108,7 @@ func (r *replica) addControllers(c *connection) error {
 			return evictionrequest.Setup(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed})
 		},
 		func() error { return imperative.Setup(mgr, imperative.Options{Version: lifecycleapi.Usher}) },
+		func() error { return expiry.Setup(mgr, expiry.Options{Now: r.now}) },
 	} {
 		if err := setup(); err != nil {
 			return err

@@ -49,11 +49,12 @@ var (
 	asks     = trade{"requester", (*person).request}
 	deletes  = trade{"deleter", (*person).deleter}
 	taints   = trade{"tainter", (*person).tainter}
+	leaves   = trade{"drain", (*person).drain}
 	wonders  = trade{"asker", (*person).asker}
 	rolls    = trade{"roller", (*person).roller}
 	shutdown = trade{"shutdown", (*person).shutdown}
 
-	everybody = []trade{drains, drains, asks, asks, deletes, taints, wonders, rolls}
+	everybody = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
 	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newDepot}
 )
 
@@ -82,7 +83,7 @@ var themes = []theme{
 	{name: "data", sites: []func(*world) site{newCluster, newCluster, newCluster, newDepot}, trades: []trade{asks, asks, drains}, odds: func(o *odds, draw func(...int) int) {
 		o.failing, o.wiped, o.accidents, o.haste, o.kills = draw(1, 3), draw(0, 100), draw(0, 1), draw(1, 3), draw(0, 0, 1)
 	}, focus: []string{"arangodb-dbserver", "keeper"}},
-	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {
+	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
 	}},
 }

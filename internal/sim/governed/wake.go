@@ -17,11 +17,12 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // controllers are those of a leading replica in the order in which they are set up.
-var controllers = []string{"policy", "labels", "responder", "evictionrequest", "eviction", "eviction-metadata", "imperative-eviction"}
+var controllers = []string{"policy", "labels", "responder", "evictionrequest", "eviction", "eviction-metadata", "imperative-eviction", "expiry"}
 
 // work is an entry of a controller's queue.
 type work struct {
@@ -107,6 +108,9 @@ func (r *replica) wake(e event) {
 	case *api.EvictionRequest:
 		r.wakePolicies()
 		r.enqueue("evictionrequest", object.Name)
+		if _, drains := observe.RequestFacts(object).Drainer(); drains {
+			r.enqueue("expiry", object.Name)
+		}
 		r.enqueue("responder", podName(object))
 		r.wakeEvictions(podName(object), "eviction", "eviction-metadata")
 	case *api.Eviction:

@@ -1,0 +1,151 @@
+package expiry
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var now = time.Date(2026, time.November, 21, 8, 0, 0, 0, time.UTC)
+
+// asked is the request of a requester for pod db-0, made that long ago.
+func asked(requester string, ago time.Duration) *api.EvictionRequest {
+	r := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "pod"}, requester)
+	r.CreationTimestamp = metav1.NewTime(now.Add(-ago))
+	return r
+}
+
+// node carries the record of a drain, "" for none.
+func node(t *testing.T, name, drain, state string, beat time.Time) *corev1.Node {
+	t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	if drain == "" {
+		return n
+	}
+	text, err := (&snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: drain, Beat: beat}, Since: now.Add(-time.Hour), State: state}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Annotations = map[string]string{snapshot.DrainAnnotation: text}
+	return n
+}
+
+func on(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "pod"}, Spec: corev1.PodSpec{NodeName: name}}
+}
+
+func store(t *testing.T, faults interceptor.Funcs, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+		WithIndex(&corev1.Node{}, drainIndex, drainOf).Build()
+}
+
+func look(t *testing.T, s *shell, request *api.EvictionRequest) (intent api.EvictionRequestIntent, again time.Duration) {
+	t.Helper()
+	key := client.ObjectKeyFromObject(request)
+	result, err := s.reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := &api.EvictionRequest{}
+	if err := s.client.Get(t.Context(), key, after); err != nil {
+		t.Fatal(err)
+	}
+	return after.Spec.Intent, result.RequeueAfter
+}
+
+func TestRequestsOfEndedDrains(t *testing.T) {
+	const drain, stands, withdrawn = "drain.usher.sh/d1", api.EvictionRequestIntentEviction, api.EvictionRequestIntentWithdrawn
+	cases := map[string]struct {
+		requester string
+		age       time.Duration
+		node      *corev1.Node // of the pod
+		other     *corev1.Node
+		want      api.EvictionRequestIntent
+		again     time.Duration
+	}{
+		"of a drain that lives":             {drain, time.Hour, node(t, "a", "d1", "draining", now.Add(-20*time.Second)), nil, stands, 40 * time.Second},
+		"… on another node":                 {drain, time.Hour, node(t, "a", "d1", "blocked", now.Add(-time.Hour)), node(t, "b", "d1", "draining", now), stands, time.Minute},
+		"of a drain that was killed":        {drain, time.Hour, node(t, "a", "d1", "draining", now.Add(-time.Minute)), nil, withdrawn, 0},
+		"of a drain that has just begun":    {drain, 10 * time.Second, node(t, "a", "", "", now), nil, stands, 50 * time.Second},
+		"of a drain that has ended":         {drain, time.Hour, node(t, "a", "d1", "interrupted", now), nil, withdrawn, 0},
+		"of a drain whose record is gone":   {drain, time.Hour, node(t, "a", "", "", now), nil, withdrawn, 0},
+		"… where another one drains":        {drain, time.Hour, node(t, "a", "d2", "draining", now), nil, withdrawn, 0},
+		"with a beat from the future":       {drain, time.Hour, node(t, "a", "d1", "draining", now.Add(time.Hour)), nil, withdrawn, 0},
+		"of somebody who is no drain":       {"requester.usher.sh/anna", time.Hour, node(t, "a", "", "", now), nil, stands, 0},
+		"of another program by that prefix": {"drain.example.com/d1", time.Hour, node(t, "a", "", "", now), nil, stands, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			request := asked(c.requester, c.age)
+			objects := []client.Object{request, on("a"), c.node}
+			if c.other != nil {
+				objects = append(objects, c.other)
+			}
+			all := store(t, interceptor.Funcs{}, objects...)
+			s := &shell{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
+			if got, again := look(t, s, request); got != c.want || again != c.again {
+				t.Errorf("intent %s, looked at again in %s; want %s, %s", got, again, c.want, c.again)
+			}
+		})
+	}
+}
+
+// A watch that hangs shows old signs of life, or none: the apiserver is asked before a request is withdrawn.
+func TestNodesAreReadLive(t *testing.T) {
+	request := asked("drain.usher.sh/d1", time.Hour)
+	for name, cached := range map[string]*corev1.Node{
+		"an old sign of life": node(t, "a", "d1", "draining", now.Add(-time.Hour)), "no record yet": node(t, "a", "", "", now),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &shell{
+				Options: Options{Now: func() time.Time { return now }},
+				client:  store(t, interceptor.Funcs{}, request.DeepCopy(), on("a"), cached),
+				live:    store(t, interceptor.Funcs{}, node(t, "a", "d1", "draining", now)),
+			}
+			if got, again := look(t, s, request); got != api.EvictionRequestIntentEviction || again != snapshot.LiveFor {
+				t.Errorf("intent %s, looked at again in %s", got, again)
+			}
+		})
+	}
+}
+
+// Whoever has changed the request in between is asked about anew.
+func TestLostRace(t *testing.T) {
+	request := asked("drain.usher.sh/d1", time.Hour)
+	meanwhile := interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		changed := &api.EvictionRequest{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), changed); err != nil {
+			return err
+		}
+		changed.Labels = map[string]string{"changed": "meanwhile"}
+		if err := c.Update(ctx, changed); err != nil {
+			return err
+		}
+		return c.Patch(ctx, o, p, opts...)
+	}}
+	all := store(t, meanwhile, request, on("a"))
+	s := &shell{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
+	if got, again := look(t, s, request); got != api.EvictionRequestIntentEviction || again != lostRace {
+		t.Errorf("intent %s, looked at again in %s", got, again)
+	}
+}

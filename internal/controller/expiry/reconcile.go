@@ -1,0 +1,111 @@
+package expiry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// fieldManager owns the intent of requests that are withdrawn from here.
+const fieldManager = "usher-expiry"
+
+// lostRace is how long the watch gets to deliver what a write lost against.
+const lostRace = time.Second
+
+func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	request := &api.EvictionRequest{}
+	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	facts := observe.RequestFacts(request)
+	who, drains := facts.Drainer()
+	if !drains || facts.Withdrawn || facts.Ended {
+		return reconcile.Result{}, nil
+	}
+	names, err := s.places(ctx, request, who)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, reader := range []client.Reader{s.client, s.live} { // a cache may lack the last sign of life
+		nodes, err := read(ctx, reader, names)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		now := s.Now()
+		if until := drain.LiveUntil(who, nodes, now); until.After(now) {
+			return reconcile.Result{RequeueAfter: until.Sub(now)}, nil
+		}
+	}
+	return s.withdraw(ctx, request, who)
+}
+
+// places names the nodes that may carry the drain's record: that of the pod, and those on which the cache shows it.
+func (s *shell) places(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) ([]string, error) {
+	var list corev1.NodeList
+	if err := s.client.List(ctx, &list, client.MatchingFields{drainIndex: who.ID}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the nodes of drain %s: %w", who.ID, err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	ref, ok := lifecycle.RequestRef(request)
+	if !ok {
+		return names, nil
+	}
+	var pod corev1.Pod
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &pod)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading pod %s of request %s: %w", ref.Name, request.Name, err)
+	}
+	if err == nil && pod.UID == ref.UID && pod.Spec.NodeName != "" {
+		names = append(names, pod.Spec.NodeName)
+	}
+	return names, nil
+}
+
+func read(ctx context.Context, reader client.Reader, names []string) ([]*snapshot.Node, error) {
+	var nodes []*snapshot.Node
+	for _, name := range names {
+		var node corev1.Node
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, &node)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading node %s: %w", name, err)
+		}
+		nodes = append(nodes, observe.NodeFacts(&node))
+	}
+	return nodes, nil
+}
+
+// withdraw insists on the version that was looked at: its maker may just have asked anew.
+func (s *shell) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {
+	body, err := lifecycle.GivenUpPatch(request)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = s.client.Patch(ctx, request, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: lostRace}, nil
+	case err != nil:
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	log.FromContext(ctx).Info("the request of a drain that shows no sign of life is withdrawn", "drain", who.ID, "request", request.Name)
+	return reconcile.Result{}, nil
+}
