@@ -10,6 +10,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/text"
 )
 
 type heardKey struct {
@@ -51,7 +52,7 @@ func systemAnswer(err error) drain.Answer {
 
 func (g *Governed) hear(policy *v1alpha1.EvictionPolicy, heard eviction.Heard, err error) {
 	if err != nil {
-		heard.Error, heard.Terminal, heard.Done = err.Error(), errors.Is(err, system.ErrTerminal), false
+		heard.Error, heard.Terminal, heard.Done = text.Line(err.Error()), errors.Is(err, system.ErrTerminal), false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

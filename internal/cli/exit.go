@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/text"
 )
 
 // The exit codes, as docs/usage.md promises them.
@@ -55,6 +56,6 @@ func settle(err error, errOut io.Writer) int {
 	case errors.As(err, &done):
 		return done.code
 	}
-	fmt.Fprintf(errOut, "error: %v\n", err)
+	fmt.Fprintf(errOut, "error: %s\n", text.Lines(err.Error()))
 	return exitUsage
 }

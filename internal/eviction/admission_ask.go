@@ -63,7 +63,7 @@ func (j *judgement) answerCauses() []metav1.StatusCause {
 		causes = append(causes, metav1.StatusCause{Type: evidenceCause, Message: v.Evidence.UTC().Format(time.RFC3339Nano)})
 	}
 	if v.BreakGlass != "" {
-		causes = append(causes, metav1.StatusCause{Type: glassCause, Message: oneLine(v.BreakGlass)})
+		causes = append(causes, metav1.StatusCause{Type: glassCause, Message: v.BreakGlass})
 	}
 	return causes
 }

@@ -5,6 +5,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // Claim says that an entry of a policy claims a pod.
@@ -83,8 +84,12 @@ func (e *entry) member(pod *snapshot.Pod) (id, problem string) {
 	if err != nil {
 		return "", "the expression for its id (" + e.id.Text + ") gives none: " + err.Error()
 	}
-	if id, _ = value.(string); id == "" {
+	id, _ = value.(string)
+	switch {
+	case id == "":
 		return "", "the expression for its id (" + e.id.Text + ") gives an empty one"
+	case !text.Printable(id):
+		return "", "the expression for its id (" + e.id.Text + ") gives one with characters that cannot be printed"
 	}
 	return id, ""
 }

@@ -106,7 +106,7 @@ func TestRulesAfterTheLimitSaySo(t *testing.T) {
 
 func TestMessagesAfterTheLimitAreNotKnown(t *testing.T) {
 	blockers := Judge(dear(t, 1, "false", strings.Repeat(once, 40))).Blockers
-	if len(blockers) != 1 || !strings.HasPrefix(blockers[0].Message, "0 ") || !strings.HasSuffix(blockers[0].WayOut, "(not known) ") {
+	if len(blockers) != 1 || !strings.HasPrefix(blockers[0].Message, "0 ") || !strings.HasSuffix(blockers[0].WayOut, "(not known)") {
 		t.Errorf("got %+v", blockers)
 	}
 }

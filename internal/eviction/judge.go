@@ -6,6 +6,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // Input is everything that a verdict looks at.
@@ -85,7 +86,11 @@ type judgement struct {
 	leaving []string // ids of members of all roles
 }
 
-func (j *judgement) block(b Blocker) { j.verdict.Blockers = append(j.verdict.Blockers, b) }
+// block adds a blocker. What its words quote may be anything: it is cleaned here, for all who print it.
+func (j *judgement) block(b Blocker) {
+	b.Message, b.WayOut = text.Line(b.Message), text.Line(b.WayOut)
+	j.verdict.Blockers = append(j.verdict.Blockers, b)
+}
 
 // claimed finds the policy, the entry and the role.
 func claimed(in Input) *judgement {
@@ -94,7 +99,7 @@ func claimed(in Input) *judgement {
 		effort: &Effort{left: verdictEffort, within: in.Effort},
 		words:  &Effort{left: wordsEffort, within: in.Effort},
 	}
-	j.verdict.BreakGlass = strings.TrimSpace(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
+	j.verdict.BreakGlass = text.Line(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
 	found := claimants(in.Policies, in.Pod)
 	switch {
 	case len(found) == 0:

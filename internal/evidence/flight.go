@@ -12,6 +12,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/text"
 )
 
 // flight is one observation. Its result is set before done is closed.
@@ -106,7 +107,7 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 		err = ctx.Err() // it was broken off, and may have seen half
 	}
 	if err != nil {
-		evidence = &eviction.Evidence{Error: f.sentence(err)}
+		evidence = &eviction.Evidence{Error: text.Line(f.sentence(err))}
 		e.link.doubt()
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.version.epoch

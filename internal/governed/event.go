@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/text"
 )
 
 // Reasons of events on nodes.
@@ -35,7 +36,7 @@ const (
 )
 
 // EventNote is text that an event may have as its note.
-func EventNote(text string) string { return clip(text, mostNote) }
+func EventNote(note string) string { return clip(text.Lines(note), mostNote) }
 
 // EventAction is the action that failed, and what made it fail. Recorders take two events for one, and keep the older
 // note, unless reason or action differ.
@@ -55,13 +56,13 @@ func EventWhy(blockers []eviction.Blocker) string {
 	return strings.Join(names, ",")
 }
 
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
+func clip(words string, most int) string {
+	if len(words) <= most {
+		return words
 	}
 	cut := most - len("…")
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // not within a character
+	for cut > 0 && words[cut]&0xC0 == 0x80 { // not within a character
 		cut--
 	}
-	return text[:cut] + "…"
+	return words[:cut] + "…"
 }

@@ -151,6 +151,13 @@ func TestRequestersAreKeysAndUnique(t *testing.T) {
 	})
 }
 
+// What a system has said stands in the message, which everybody reads.
+func TestMessagesArePrintable(t *testing.T) {
+	e := eviction(1, states(active))
+	entry, _, _ := lifecycle.Tell(e, "example.com/a", lifecycle.Report{Message: "wiped\x1b[2J,\n turned \u202egnp"}, start)
+	same(t, "message", "wiped,\n turned gnp", *entry.Message)
+}
+
 func TestNewRequest(t *testing.T) {
 	one := lifecycle.NewRequest(ref, "example.com/x")
 	same(t, "the same request", one, lifecycle.NewRequest(ref, "example.com/x"))

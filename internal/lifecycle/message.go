@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"usher.sh/usher/internal/text"
 )
 
 const maxMessage = 4000 // characters, as the server counts them
 
-// message cuts a text to what fits, at the end of a line if it can, and says how much is missing. An empty text is no
+// message cleans a text and cuts it to what fits, at the end of a line if it can, and says how much is missing. An empty text is no
 // message.
-func message(text string) *string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD")
-	if text == "" {
+func message(said string) *string {
+	said = strings.TrimSpace(text.Lines(said))
+	if said == "" {
 		return nil
 	}
-	if utf8.RuneCountInString(text) > maxMessage {
-		text = cut(text)
+	if utf8.RuneCountInString(said) > maxMessage {
+		said = cut(said)
 	}
-	return &text
+	return &said
 }
 
 func cut(text string) string {

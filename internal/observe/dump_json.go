@@ -121,9 +121,9 @@ func (s *jsonSplitter) explain(err error) error {
 
 // typeOf returns what an object says about its type; zero where it says nothing.
 func typeOf(fields map[string]json.RawMessage) metav1.TypeMeta {
-	return metav1.TypeMeta{Kind: text(fields["kind"]), APIVersion: text(fields["apiVersion"])}
+	return metav1.TypeMeta{Kind: unquoted(fields["kind"]), APIVersion: unquoted(fields["apiVersion"])}
 }
 
-func text(value json.RawMessage) string {
+func unquoted(value json.RawMessage) string {
 	return strings.Trim(string(value), `"`)
 }

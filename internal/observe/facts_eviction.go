@@ -10,6 +10,7 @@ import (
 
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // RequestFacts returns what decisions know of an EvictionRequest.
@@ -27,7 +28,7 @@ func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 		facts.PodUID = pod.UID
 	}
 	if failed := apimeta.FindStatusCondition(r.Status.Conditions, string(api.EvictionConditionFailed)); failed != nil && failed.Status == metav1.ConditionTrue {
-		facts.Failed = failed.Reason + ": " + failed.Message
+		facts.Failed = text.Line(failed.Reason + ": " + failed.Message)
 	}
 	return facts
 }
@@ -50,7 +51,7 @@ func EvictionFacts(e *api.Eviction) *snapshot.Eviction {
 		if e.Status.TargetResponders[i].State != api.ResponderStateActive || entry == nil {
 			continue
 		}
-		facts.Responder, facts.Message = name, ptr.Deref(entry.Message, "")
+		facts.Responder, facts.Message = name, text.Line(ptr.Deref(entry.Message, ""))
 		facts.Since, facts.Expected = timeOf(entry.StartTime), timeOf(entry.ExpectedCompletionTime)
 	}
 	return facts

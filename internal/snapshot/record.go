@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"usher.sh/usher/internal/text"
 )
 
 // Names of what Usher writes on objects.
@@ -86,21 +88,31 @@ type SurgeRecord struct {
 }
 
 // ParseDrainRecord reads a record; it returns nil, nil for "".
-func ParseDrainRecord(text string) (*DrainRecord, error) {
-	return parse(text, func(r *DrainRecord) bool { return r.ID != "" })
+func ParseDrainRecord(annotation string) (*DrainRecord, error) {
+	r, err := parse(annotation, func(r *DrainRecord) bool { return r.plain() })
+	if r != nil {
+		r.Why, r.State = text.Line(r.Why), text.Line(r.State)
+	}
+	return r, err
 }
 
 // ParseSurgeRecord reads a record; it returns nil, nil for "".
-func ParseSurgeRecord(text string) (*SurgeRecord, error) {
-	return parse(text, func(r *SurgeRecord) bool { return r.ID != "" && r.Was >= 0 && r.To >= r.Was })
+func ParseSurgeRecord(annotation string) (*SurgeRecord, error) {
+	return parse(annotation, func(r *SurgeRecord) bool { return r.plain() && r.Was >= 0 && r.To >= r.Was })
 }
 
-func parse[T any](text string, valid func(*T) bool) (*T, error) {
-	if text == "" {
+// plain cleans the words of a record, which are printed, and reports whether its id can be: it is compared as it is.
+func (d *Drainer) plain() bool {
+	d.By, d.Boot = text.Line(d.By), text.Line(d.Boot)
+	return d.ID != "" && text.Printable(d.ID)
+}
+
+func parse[T any](annotation string, valid func(*T) bool) (*T, error) {
+	if annotation == "" {
 		return nil, nil
 	}
 	record := new(T)
-	if err := json.Unmarshal([]byte(text), record); err != nil {
+	if err := json.Unmarshal([]byte(annotation), record); err != nil {
 		return nil, fmt.Errorf("reading usher's record: %w", err)
 	}
 	if !valid(record) {
@@ -116,9 +128,9 @@ func (r *DrainRecord) Encode() (string, error) { return encode(r) }
 func (r *SurgeRecord) Encode() (string, error) { return encode(r) }
 
 func encode[T any](record *T) (string, error) {
-	text, err := json.Marshal(record)
+	body, err := json.Marshal(record)
 	if err != nil {
 		return "", fmt.Errorf("writing usher's record: %w", err)
 	}
-	return string(text), nil
+	return string(body), nil
 }

@@ -69,6 +69,17 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Who wrote a record is printed, and the kubelet of a node may write its annotations.
+func TestWordsOfRecordsArePrintable(t *testing.T) {
+	r, err := ParseDrainRecord(`{"id":"x","by":"eve\u001b[2J\u001b]0;owned\u0007","why":"\u202etxt","state":"draining\u009b1m"}`)
+	if err != nil || r.By != "eve" || r.Why != "txt" || r.State != "draining" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := ParseSurgeRecord(`{"id":"x\u001b[2J","was":1,"to":2}`); err == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestSignOfLife(t *testing.T) {
 	who := Drainer{Beat: now}
 	for after, alive := range map[time.Duration]bool{-time.Hour: false, -LiveFor - 1: false, -LiveFor: true, 0: true, LiveFor - 1: true, LiveFor: false, time.Hour: false} {

@@ -4,20 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"usher.sh/usher/internal/text"
 )
 
-// clean makes words of a server, a webhook or a user safe to print on one line:
-// escape sequences, control characters and marks that turn the direction of text
-// could otherwise rewrite the terminal.
-func clean(s string) string {
-	s = ansi.Strip(s)
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
-	}), " ")
-}
+// clean makes words of a server, a webhook or a user safe to print on one line.
+func clean(s string) string { return text.Line(s) }
 
 // fit cuts a line to at most width cells; escape sequences count nothing.
 func fit(s string, width int) string {

@@ -39,7 +39,7 @@ func (w Why) policyLine() []string {
 	}
 	line := "governed by policy " + policy
 	if v := w.Verdict; v != nil && v.Role != "" {
-		line += fmt.Sprintf(" as %s %s", v.Role, v.Member)
+		line += " as " + clean(v.Role+" "+v.Member)
 	}
 	if v := w.Verdict; v != nil && !v.Evidence.IsZero() {
 		line += fmt.Sprintf("; its system was asked %s ago", Span(max(0, w.Now.Sub(v.Evidence))))

@@ -11,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/text"
 )
 
 // Reasons of a policy's conditions.
@@ -222,7 +223,7 @@ func enumerate(texts []string, separator string) string {
 func (v verdict) set(conditions *[]metav1.Condition, generation int64, now time.Time) {
 	put := func(kind string, status metav1.ConditionStatus) {
 		meta.SetStatusCondition(conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: v.reason, Message: v.message,
+			Type: kind, Status: status, Reason: v.reason, Message: text.Lines(v.message),
 			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		})
 	}
