@@ -1,7 +1,6 @@
 package pressure
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,32 +44,6 @@ func PodOf(p *corev1.Pod) Pod {
 		}
 		// The timestamp is when the pod has to be gone.
 		out.DeletedAt = p.DeletionTimestamp.Add(-out.Grace)
-	}
-	return out
-}
-
-// allotted returns the pod with the requests that its kubelet has granted: until a resize in place is carried out, the
-// kubelet goes by those and not by what is wished for.
-func allotted(p *corev1.Pod) *corev1.Pod {
-	granted := map[string]corev1.ResourceList{}
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			granted[list[i].Name] = list[i].AllocatedResources
-		}
-	}
-	out := *p
-	out.Spec.InitContainers = withRequests(p.Spec.InitContainers, granted)
-	out.Spec.Containers = withRequests(p.Spec.Containers, granted)
-	return &out
-}
-
-// withRequests leaves containers of which nothing is granted as they are.
-func withRequests(containers []corev1.Container, granted map[string]corev1.ResourceList) []corev1.Container {
-	out := slices.Clone(containers)
-	for i := range out {
-		if requests := granted[out[i].Name]; requests != nil {
-			out[i].Resources.Requests = requests
-		}
 	}
 	return out
 }

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// requestsOf returns what a pod asks for, its overhead included.
+// requestsOf returns what a pod asks for, its overhead included. What its kubelet reports as allocated to the pod goes
+// before the sum of its containers, of which the status is silent until they are created.
 func requestsOf(p *corev1.Pod) Requests {
 	memory := containersRequest(p, corev1.ResourceMemory)
 	out := Requests{}
@@ -15,6 +16,9 @@ func requestsOf(p *corev1.Pod) Requests {
 		if own, found := p.Spec.Resources.Requests[corev1.ResourceMemory]; found {
 			memory, out.PodMemory = own.DeepCopy(), true
 		}
+	}
+	if total, known := allottedMemory(p); known {
+		memory = total
 	}
 	disk := containersRequest(p, corev1.ResourceEphemeralStorage)
 	out.Memory = withOverhead(p, corev1.ResourceMemory, memory)

@@ -58,7 +58,7 @@ func (g gen) amount(below int) *uint64 {
 }
 
 // traits say what the pods of an input may have; where Usher differs on purpose, it is left out and shown elsewhere.
-type traits struct{ podLevel, diskRequests, qosInStatus, allMeasured bool }
+type traits struct{ podLevel, diskRequests, qosInStatus, allMeasured, resized bool }
 
 func (g gen) quantity() resource.Quantity {
 	return *resource.NewQuantity(int64(g.IntN(12)), resource.BinarySI)

@@ -20,12 +20,12 @@ var orders = []struct {
 	rank   func([]*corev1.Pod, statsFunc)
 	traits traits
 }{
-	{"memory", pressure.MemoryAvailable, pressure.Single, rankMemoryPressure, traits{podLevel: true}},
+	{"memory", pressure.MemoryAvailable, pressure.Single, rankMemoryPressure, traits{podLevel: true, resized: true}},
 	{"pids", pressure.PIDAvailable, pressure.Single, rankPIDPressure, traits{}},
-	{"everything's bytes", pressure.NodeFsAvailable, pressure.Single, disk("root", "logs", "localVolumeSource"), traits{diskRequests: true}},
-	{"logs' and volumes' bytes", pressure.NodeFsAvailable, pressure.DedicatedImages, disk("logs", "localVolumeSource"), traits{diskRequests: true}},
-	{"writable layers' bytes", pressure.ImageFsAvailable, pressure.DedicatedImages, disk("root"), traits{diskRequests: true}},
-	{"images' bytes", pressure.ImageFsAvailable, pressure.SplitImages, disk("images"), traits{diskRequests: true}},
+	{"everything's bytes", pressure.NodeFsAvailable, pressure.Single, disk("root", "logs", "localVolumeSource"), traits{diskRequests: true, resized: true}},
+	{"logs' and volumes' bytes", pressure.NodeFsAvailable, pressure.DedicatedImages, disk("logs", "localVolumeSource"), traits{diskRequests: true, resized: true}},
+	{"writable layers' bytes", pressure.ImageFsAvailable, pressure.DedicatedImages, disk("root"), traits{diskRequests: true, resized: true}},
+	{"images' bytes", pressure.ImageFsAvailable, pressure.SplitImages, disk("images"), traits{diskRequests: true, resized: true}},
 	{"everything's inodes", pressure.NodeFsInodesFree, pressure.Single, inodes("root", "logs", "localVolumeSource"), traits{}},
 	{"logs' and volumes' inodes", pressure.NodeFsInodesFree, pressure.DedicatedImages, inodes("logs", "localVolumeSource"), traits{}},
 	{"writable layers' inodes", pressure.ImageFsInodesFree, pressure.DedicatedImages, inodes("root"), traits{}},
@@ -46,18 +46,18 @@ func TestRanking(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			each(t, *inputs/len(orders)+1, func(t *testing.T, g gen) {
-				pods, found := g.node(2+g.IntN(14), o.traits)
-				ranked := slices.Clone(pods)
-				o.rank(ranked, lookUp(found))
-				ours := pressure.Rank(pressure.OrderKubelet, o.signal, pressure.Node{Layout: o.layout}, measured(t, pods, found))
-				sameOrder(t, ranked, ours)
+				pods, found := g.node(t, 2+g.IntN(14), o.traits)
+				o.rank(pods.kubelet, lookUp(found))
+				ours := pressure.Rank(pressure.OrderKubelet, o.signal, pressure.Node{Layout: o.layout}, measured(t, pods.api, found))
+				sameOrder(t, pods.kubelet, ours)
 			})
 		})
 	}
 }
 
 // node is a node's pods and what was measured of them.
-func (g gen) node(n int, tr traits) ([]*corev1.Pod, []stats.PodStats) {
+func (g gen) node(t *testing.T, n int, tr traits) (population, []stats.PodStats) {
+	t.Helper()
 	var pods []*corev1.Pod
 	var found []stats.PodStats
 	for i := range n {
@@ -67,7 +67,7 @@ func (g gen) node(n int, tr traits) ([]*corev1.Pod, []stats.PodStats) {
 			found = append(found, g.use(p, tr))
 		}
 	}
-	return pods, found
+	return g.resize(t, pods, tr), found
 }
 
 func lookUp(found []stats.PodStats) statsFunc {

@@ -37,6 +37,10 @@ var mutations = []mutation{
 	{"a sidecar is spared like the largest main container", "oom.go", "i == 0 || request < smallest", "i == 0 || request > smallest", "TestOOM"},
 	{"the least score of a Burstable container is 2", "oom.go", "adjLeast      = 3", "adjLeast      = 2", "TestOOM"},
 	{"init containers do not count for the class", "qos.go", "[][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers}", "[][]corev1.Container{p.Spec.Containers}", "TestQoS"},
+	{"what a pod as a whole asks for is ranked before it is granted", "requests.go", "allottedMemory(p); known {", "allottedMemory(p); known && false {", "TestRanking"},
+	{"what a pod as a whole asks for is scored before it is granted", "allotted.go", "!found || own.Equal(total)", "true || found && own.Equal(total)", "TestOOM"},
+	{"what a container asks for is scored before it is granted", "allotted.go", "resized(out[i].Resources.Requests, s.AllocatedResources)", "out[i].Resources.Requests", "TestOOM"},
+	{"a container's first request is scored before it is granted", "allotted.go", "(s.AllocatedResources != nil || s.Resources != nil)", "s.AllocatedResources != nil", "TestOOM"},
 	{"soft thresholds have no minimum reclaim", "parse.go", "Grace: graces[signal], MinReclaim: reclaim[signal]", "Grace: graces[signal]", "TestThresholds"},
 }
 
