@@ -22,7 +22,8 @@ func (c Config) Validate() field.ErrorList {
 }
 
 // Thresholds returns the thresholds that the configuration sets, defaults included, memory first and of two thresholds of
-// one signal the hard one. A threshold of 0% or 100% is none.
+// one signal the hard one. A threshold of 0% or 100% is none; one that is so close to them that it is rounded is one all the
+// same, as it is to the kubelet.
 func (c Config) Thresholds() ([]Threshold, error) {
 	thresholds, errs := c.parse()
 	if len(errs) > 0 {
@@ -125,7 +126,7 @@ func (p *parser) demandGraces(soft map[Signal]Value, given map[string]string) {
 // percentage is a plain decimal number: no sign, no exponent, no NaN.
 var percentage = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?%$`)
 
-// fraction reads "15%" as 0.15.
+// fraction reads "15%" as 0.15, as exactly as the kubelet does: what is next to 100% may be 1, what is next to 0% may be 0.
 func fraction(s string) (float32, error) {
 	if !percentage.MatchString(s) {
 		return 0, errors.New(`must be a percentage such as "10%" or "2.5%"`)
@@ -137,12 +138,18 @@ func fraction(s string) (float32, error) {
 	return float32(f) / 100, nil
 }
 
+// nothing are the percentages that say that there is to be no threshold.
+var nothing = regexp.MustCompile(`^(0+|0*100)(\.0+)?%$`)
+
 // thresholdValue reads what a signal is compared with; 0% and 100% are read as nothing.
 func thresholdValue(s string) (Value, error) {
 	if strings.HasSuffix(s, "%") {
 		f, err := fraction(s)
-		if err != nil || f == 1 {
+		switch {
+		case err != nil || nothing.MatchString(s):
 			return Value{}, err
+		case f == 0: // a threshold that is never met, and not none
+			f = math.SmallestNonzeroFloat32
 		}
 		return Value{Fraction: f}, nil
 	}

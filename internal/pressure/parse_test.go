@@ -143,11 +143,32 @@ func TestTransitionMustNotBeNegative(t *testing.T) {
 
 // What differs from the kubelet in what is taken.
 func TestPercentagesThatAreNone(t *testing.T) {
-	for _, s := range []string{"0%", "0.0%", "100%", "100.0%", "0.0000000000000000000000000000000000000000000000001%"} {
+	for _, s := range []string{"0%", "0.0%", "00%", "100%", "100.0%", "0100.00%"} {
 		got, err := Config{EvictionHard: m{"memory.available": s}}.Thresholds()
 		if err != nil || len(got) != 0 {
 			t.Errorf("%s: %v, %v; want no threshold", s, text(got), err)
 		}
+	}
+}
+
+// What is rounded to 0% or 100% was not written as such: it is a threshold, never met or as good as always.
+func TestPercentagesThatAreRounded(t *testing.T) {
+	nearly := "0." + strings.Repeat("0", 60) + "1%"
+	for s, met := range map[string]bool{"99.99999999%": true, "99.999999999999999999%": true, "100.00000001%": true, nearly: false, "0." + strings.Repeat("0", 43) + "1%": false} {
+		c := Config{EnforceNodeAllocatable: []string{}, EvictionHard: m{"memory.available": s}, EvictionSoft: m{"nodefs.available": s}, EvictionSoftGracePeriod: m{"nodefs.available": "30s"}}
+		got, err := c.Thresholds()
+		if err != nil || len(got) != 2 {
+			t.Errorf("%s: %v, %v; want a hard and a soft threshold", s, text(got), err)
+			continue
+		}
+		if at := got[0].Met(Reading{Available: 99, Capacity: 100}); at != met || got[0].Met(Reading{Available: 100, Capacity: 100}) {
+			t.Errorf("%s is met with 99 of 100 available: %v, want %v; and never with all of it", s, at, met)
+		}
+	}
+	// Nothing can be reclaimed of a reclaim that is rounded to nothing, so it is refused like 0%, by the kubelet as well.
+	c := Config{EvictionHard: m{"memory.available": "1Gi"}, EvictionMinimumReclaim: m{"memory.available": nearly}}
+	if _, err := c.Thresholds(); err == nil {
+		t.Error("a minimum reclaim that is rounded to 0% was taken")
 	}
 }
 
@@ -169,7 +190,7 @@ func TestConfigSurvivesJSON(t *testing.T) {
 }
 
 func FuzzThresholds(f *testing.F) {
-	for _, seed := range []string{"100Mi", "10%", "NaN%", "10%%", "0x1p3%", "-1", "1e400%", "1m", "9e99", "1e10000000", "9223372036854775808", "%", "", "0", "١%"} {
+	for _, seed := range []string{"100Mi", "10%", "NaN%", "10%%", "0x1p3%", "-1", "1e400%", "1m", "9e99", "1e10000000", "9223372036854775808", "%", "", "0", "١%", "99.99999999%"} {
 		f.Add(seed, seed, "30s", seed)
 	}
 	f.Fuzz(func(t *testing.T, hard, soft, grace, reclaim string) {
@@ -182,7 +203,7 @@ func FuzzThresholds(f *testing.F) {
 			t.Fatalf("Thresholds says %v, Validate %v", err, c.Validate())
 		}
 		for _, th := range thresholds {
-			if f := th.Below.Fraction; !(f >= 0 && f < 1) {
+			if f := th.Below.Fraction; !(f >= 0 && f <= 1) || th.Below.IsZero() {
 				t.Errorf("%s: fraction %v", th.Signal, f)
 			}
 			for _, capacity := range []int64{0, 1, 1 << 40} {

@@ -49,6 +49,8 @@ func TestDifferentReading(t *testing.T) {
 		"a soft threshold with a grace of 0":    {soft("0s"), 1, -1, "belongs into evictionHard"},
 		"to reclaim more than there is":         {reclaim("500%"), 1, -1, "above 100%"},
 		"to reclaim what is not a number":       {reclaim("NaN%"), 1, -1, "percentage such as"},
+		"next to nothing, as a counter-check":   {hard("0." + strings.Repeat("0", 60) + "1%"), 1, 1, ""},
+		"next to all, as a counter-check":       {hard("99.99999999%"), 1, 1, ""},
 		"a plain threshold, as a counter-check": {hard("10%"), 1, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,17 @@ func line(signal string, kind string, below, reclaim string) string {
 
 func amount(quantity fmt.Stringer, fraction float32) string {
 	if fraction != 0 {
-		return fmt.Sprintf("%.9g", fraction)
+		return share(fraction)
 	}
 	return quantity.String()
+}
+
+// share writes a share of the capacity; what is below all that a machine has is 0.
+func share(fraction float32) string {
+	if fraction < 1e-40 {
+		fraction = 0
+	}
+	return fmt.Sprintf("%.9g of all", fraction)
 }
 
 func theirLine(t evictionapi.Threshold) string {
@@ -35,7 +43,7 @@ func theirLine(t evictionapi.Threshold) string {
 
 func theirValue(v evictionapi.ThresholdValue) string {
 	if v.Quantity == nil {
-		return amount(nil, v.Percentage)
+		return share(v.Percentage)
 	}
 	return amount(v.Quantity, 0)
 }
@@ -104,6 +112,7 @@ func (g gen) value(bad int) func() string {
 		return oneOf(g,
 			fmt.Sprint(1+g.IntN(40)), fmt.Sprintf("%dMi", 1+g.IntN(40)), fmt.Sprintf("%dm", 1+g.IntN(2000)), fmt.Sprintf("%d.5Ki", g.IntN(9)),
 			fmt.Sprintf("%d%%", 1+g.IntN(99)), fmt.Sprintf("%d.%d%%", 1+g.IntN(98), g.IntN(100)), "1e3", "0%", "100%",
+			"99.99999999%", "99.9999%", "100.00000001%", "0."+strings.Repeat("0", 30+g.IntN(40))+"1%",
 		)
 	}
 }
