@@ -26,6 +26,8 @@ type Pod struct {
 	Terminating bool `json:"terminating,omitempty"`
 	// Grace is how long the pod may take to shut down: its own, or the one it was deleted with.
 	Grace time.Duration `json:"grace"`
+	// SpecGrace is the grace of the pod's spec, at least a second, where the pod was deleted with more than that; else 0.
+	SpecGrace time.Duration `json:"specGrace,omitempty"`
 	// DeletedAt is when it was deleted, as far as is known.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`
 	// Governed: a policy looks after the pod; Policy is that policy's name (cut to 63 characters).
@@ -41,6 +43,24 @@ type Pod struct {
 
 // Key is the pod's namespace and name, for people.
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
+
+// setDeletionGrace enters the grace that the pod was deleted with; Grace is that of its spec before.
+func (p *Pod) setDeletionGrace(grace time.Duration) {
+	if grace > p.Grace {
+		p.SpecGrace = max(p.Grace, leastGrace)
+	}
+	p.Grace = grace
+}
+
+// evictionGrace is the longest that the pod gets when it is evicted: the grace of its spec or, if that is shorter, the one that
+// it was deleted with. The kubelet goes by the spec, and what it has begun to end gets no more time than before
+// (calculateEffectiveGracePeriod in its pod_workers.go).
+func (p *Pod) evictionGrace() time.Duration {
+	if p.SpecGrace != 0 {
+		return p.SpecGrace
+	}
+	return p.Grace
+}
 
 // Requests is what a pod asked for when it was scheduled, its overhead included, in bytes.
 type Requests struct {

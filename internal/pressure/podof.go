@@ -40,7 +40,7 @@ func PodOf(p *corev1.Pod) Pod {
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true
 		if s := p.DeletionGracePeriodSeconds; s != nil {
-			out.Grace = time.Duration(*s) * time.Second
+			out.setDeletionGrace(time.Duration(*s) * time.Second)
 		}
 		// The timestamp is when the pod has to be gone.
 		out.DeletedAt = p.DeletionTimestamp.Add(-out.Grace)

@@ -51,6 +51,42 @@ func TestPodOfTerminating(t *testing.T) {
 	}
 }
 
+// At a soft threshold a pod gets the grace of its spec, or the one that it was deleted with if that is shorter.
+func TestGraceOfTerminating(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec, deleted int64
+		leaves        time.Duration // how long it may take as it is
+		longest       int32
+		want          time.Duration
+	}{
+		"deleted with more":              {30, 300, 300 * time.Second, 600, 30 * time.Second},
+		"deleted with less":              {30, 10, 10 * time.Second, 600, 10 * time.Second},
+		"deleted with more than none":    {0, 300, 300 * time.Second, 600, time.Second},
+		"deleted with more, and limited": {30, 300, 300 * time.Second, 20, 20 * time.Second},
+		"deleted with more, unlimited":   {30, 300, 300 * time.Second, -1, 30 * time.Second},
+		"deleted with none":              {30, 0, 0, 600, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := apiPod(container("a", nil, nil))
+			p.Spec.TerminationGracePeriodSeconds, p.DeletionGracePeriodSeconds = &test.spec, &test.deleted
+			p.DeletionTimestamp = &metav1.Time{Time: noon}
+			pod := PodOf(p)
+			pod.Usage = &Usage{At: noon, Memory: gi}
+			in := Input{
+				Now: noon, Node: memoryNode(150*mi, noon), Pods: []Pod{pod}, Config: Config{EvictionMaxPodGracePeriod: test.longest},
+				Thresholds: []Threshold{soft(MemoryAvailable, "200Mi", 30*time.Second)},
+			}
+			state, _ := State{}.Step(in)
+			in.Now = noon.Add(time.Minute)
+			in.Node = memoryNode(150*mi, in.Now)
+			_, out := state.Step(in)
+			if out.Victim == nil || out.Victim.Grace != test.want || pod.Grace != test.leaves {
+				t.Errorf("victim %+v, leaves within %s; want %s and %s", out.Victim, pod.Grace, test.want, test.leaves)
+			}
+		})
+	}
+}
+
 // 116: static and critical pods are not evicted.
 func TestExempt(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -160,7 +160,7 @@ func (in Input) choose(out *Output) {
 	for i := range out.Ranking {
 		if r := &out.Ranking[i]; r.Exempt == "" {
 			out.Victim = &Victim{
-				Pod: r.Pod, Threshold: t, Grace: in.Config.graceAt(t, r.Pod.Grace),
+				Pod: r.Pod, Threshold: t, Grace: in.Config.graceAt(t, r.Pod.evictionGrace()),
 				Message: message(t.Signal, out.Due, in.Node, &r.Pod),
 			}
 			return

@@ -113,6 +113,10 @@ func (g gen) pod(i int, tr traits) *corev1.Pod {
 		}
 	}
 	p.Spec.TerminationGracePeriodSeconds = new(int64(g.IntN(60))) // the apiserver always sets it
+	if g.chance(10) {
+		p.DeletionTimestamp = &metav1.Time{Time: epoch}
+		p.DeletionGracePeriodSeconds = new(int64(g.IntN(60)))
+	}
 	g.volumes(p)
 	return p
 }

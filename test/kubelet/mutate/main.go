@@ -41,6 +41,9 @@ var mutations = []mutation{
 	{"what a pod as a whole asks for is scored before it is granted", "allotted.go", "!found || own.Equal(total)", "true || found && own.Equal(total)", "TestOOM"},
 	{"what a container asks for is scored before it is granted", "allotted.go", "resized(out[i].Resources.Requests, s.AllocatedResources)", "out[i].Resources.Requests", "TestOOM"},
 	{"a container's first request is scored before it is granted", "allotted.go", "(s.AllocatedResources != nil || s.Resources != nil)", "s.AllocatedResources != nil", "TestOOM"},
+	{"a pod that was deleted with more grace than its spec's keeps that", "pod.go", "if p.SpecGrace != 0 {", "if false {", "TestSteps"},
+	{"what is rounded to 100% is no threshold", "parse.go", "err != nil || nothing.MatchString(s):", "err != nil || f == 1 || nothing.MatchString(s):", "TestThresholds"},
+	{"what is rounded to 0% is no threshold", "parse.go", "f = math.SmallestNonzeroFloat32", "f = 0", "TestThresholds"},
 	{"soft thresholds have no minimum reclaim", "parse.go", "Grace: graces[signal], MinReclaim: reclaim[signal]", "Grace: graces[signal]", "TestThresholds"},
 }
 
