@@ -52,7 +52,7 @@ func rank(o Order, s Signal, node Node, pods []Pod, passed map[types.UID]string)
 			entries[i].passed = pods[i].Exempt
 		}
 	}
-	alone := onlyGuaranteed(entries)
+	alone := onlyGuaranteed(pods)
 	keys := keysOf(o, s, alone)
 	slices.SortFunc(entries, func(a, b entry) int {
 		c, _ := compare(keys, a, b)
@@ -64,6 +64,17 @@ func rank(o Order, s Signal, node Node, pods []Pod, passed map[types.UID]string)
 	return describe(s, keys, entries)
 }
 
+// RankAt is Rank for a threshold that is met. In order qos it passes over those that usher agent would not take for it.
+func RankAt(o Order, t Threshold, node Node, pods []Pod) []Ranked {
+	passed := map[types.UID]string{}
+	if o != OrderKubelet {
+		for i := range pods {
+			passed[pods[i].UID] = passedAt(t, node, &pods[i])
+		}
+	}
+	return rank(o, t.Signal, node, pods, passed)
+}
+
 // entry is a pod on its way to its place.
 type entry struct {
 	standing
@@ -72,9 +83,11 @@ type entry struct {
 	passed string
 }
 
-// onlyGuaranteed reports whether no pod of a lower class is left that could go instead.
-func onlyGuaranteed(entries []entry) bool {
-	return !slices.ContainsFunc(entries, func(e entry) bool { return e.passed == "" && !e.pod.guaranteed() })
+// onlyGuaranteed reports whether only Guaranteed pods remain on the node, but for exempt ones. A pod of a lower class counts
+// for as long as it is there, whether it may go now or not, and whatever is known of it: what it uses is not the Guaranteed
+// pods' doing.
+func onlyGuaranteed(pods []Pod) bool {
+	return !slices.ContainsFunc(pods, func(p Pod) bool { return p.Exempt == "" && !p.guaranteed() })
 }
 
 // protect passes over Guaranteed pods that stay within their request: it is not their consumption.

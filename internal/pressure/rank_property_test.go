@@ -58,6 +58,59 @@ func TestRankQoSKeepsClasses(t *testing.T) {
 	})
 }
 
+// Whom usher pressure names in order qos is whom usher agent takes, of pods that nobody governs, that have refused nothing
+// and that are not leaving: the page and the agent follow the same rules.
+func TestForecastAndReliefAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pods := drawPods(t, 8)
+		for i := range pods {
+			pods[i].Governed, pods[i].OnPressure = false, ""
+		}
+		signal := rapid.SampledFrom([]Signal{MemoryAvailable, NodeFsAvailable, NodeFsInodesFree, PIDAvailable}).Draw(t, "signal")
+		limit := map[Signal]string{MemoryAvailable: "200Mi", NodeFsAvailable: "200Mi", NodeFsInodesFree: "500", PIDAvailable: "50"}[signal]
+		threshold := hard(signal, limit)
+		if rapid.Bool().Draw(t, "soft") {
+			threshold.Grace = 20 * time.Second
+		}
+		most := threshold.Below.Of(0)
+		reading := Reading{Available: rapid.Int64Range(0, most-1).Draw(t, "available"), Capacity: 4 * gi}
+		daemons := Daemons{Known: rapid.Bool().Draw(t, "known"), MemoryUsage: rapid.Int64Range(0, 1).Draw(t, "daemons")}
+		var relief Relief
+		var state State
+		var out Output
+		var actions []Action
+		for _, after := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
+			now := noon.Add(after)
+			reading.At = now
+			node := Node{Readings: map[Signal]Reading{signal: reading}, Daemons: daemons}
+			for i := range pods {
+				if u := pods[i].Usage; u != nil {
+					fresh := *u
+					fresh.At = now
+					pods[i].Usage = &fresh
+				}
+			}
+			state, out = state.Step(Input{Now: now, Node: node, Pods: pods, Thresholds: []Threshold{threshold}, Order: OrderQoS})
+			relief, actions = relief.Next(ReliefInput{Now: now, Node: node, Pods: pods, Thresholds: []Threshold{threshold}, Reachable: true})
+			if threshold.Hard() {
+				break
+			}
+		}
+		var named, taken *Pod
+		if out.Victim != nil {
+			named = &out.Victim.Pod
+		}
+		for _, a := range actions {
+			if a.Kind == Evict || a.Kind == Remove {
+				taken = a.Pod
+			}
+		}
+		if (named == nil) != (taken == nil) || named != nil && named.UID != taken.UID {
+			t.Fatalf("usher pressure names %+v, usher agent takes %+v", named, taken)
+		}
+	})
+}
+
 // A step has a victim only for a threshold that is due and on a reading that is new, and takes the first that may go.
 func TestStepNeverErrs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,19 +2,11 @@ package pressure
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-)
-
-// Why a pod is passed over.
-const (
-	passedSelf    = "it is usher's own agent"
-	passedLeaving = "it is leaving already"
-	passedUnknown = "nothing is known of what it uses"
 )
 
 // rank puts the pods in order for a threshold and says of each why it is passed over.
@@ -26,10 +18,6 @@ func (l *look) rank(t Threshold) []Ranked {
 		} else if reason := l.blocked(t, p); reason != "" {
 			blocked[uid] = reason
 		}
-	}
-	if t.Hard() {
-		// Who may not go cannot spare Guaranteed pods any more.
-		maps.Copy(passed, blocked)
 	}
 	out := rank(l.in.Order, t.Signal, l.in.Node, l.in.Pods, passed)
 	for i := range out {
@@ -46,8 +34,6 @@ func (l *look) useless(t Threshold, p *Pod) string {
 	switch {
 	case p.Exempt != "":
 		return p.Exempt
-	case l.in.Self != "" && p.UID == l.in.Self:
-		return passedSelf
 	case leaving || l.acted(p.UID) != nil:
 		return passedLeaving
 	case !measured(t.Signal, p):
@@ -67,7 +53,7 @@ func (l *look) useless(t Threshold, p *Pod) string {
 		return fmt.Sprintf("what it uses was measured %s in the future: the clock was set back", short(-age))
 	}
 	if !l.wouldHelp(t, p) {
-		return fmt.Sprintf("it uses too little to help: %s", uses(t.Signal, entry{standing: measure(t.Signal, l.in.Node.Layout, p)}))
+		return tooLittle(t.Signal, l.in.Node.Layout, p)
 	}
 	return ""
 }
@@ -83,45 +69,20 @@ func (l *look) blocked(t Threshold, p *Pod) string {
 		return "its policy's verdict cannot be asked: the apiserver does not answer"
 	case p.Governed && !t.Hard() && requested != nil && requested.UID != p.UID:
 		return fmt.Sprintf("%s/%s is being prepared to leave first", requested.Namespace, requested.Name)
-	case p.DaemonSet && !t.Hard() && !measure(t.Signal, l.in.Node.Layout, p).exceeds():
-		return "its DaemonSet would start it again here, and it stays within its request"
+	case comesBack(t, l.in.Node.Layout, p):
+		return passedDaemonSet
 	}
 	return ""
 }
 
 // wouldHelp reports whether a pod uses enough of what is short to make a difference, or may do so for all that is known.
 func (l *look) wouldHelp(t Threshold, p *Pod) bool {
-	if !measured(t.Signal, p) {
-		return true
-	}
-	m := measure(t.Signal, l.in.Node.Layout, p)
-	reading := l.in.Node.Readings[t.Signal]
-	missing := (t.Below.Of(reading.Capacity) - reading.Available) / 100
-	return m.usage >= max(leastHelp(t.Signal), missing)
+	return !measured(t.Signal, p) || helps(t, l.in.Node, p)
 }
 
 // surelyHelps reports whether a pod is known to use enough of what is short to make a difference.
 func (l *look) surelyHelps(t Threshold, p *Pod) bool {
 	return measured(t.Signal, p) && l.wouldHelp(t, p)
-}
-
-// measured reports whether it is known what a pod uses of what is short. Disk takes a while longer than the rest.
-func measured(s Signal, p *Pod) bool {
-	return p.Usage != nil && (p.Usage.Disk != nil || !onDisk(s))
-}
-
-// leastHelp is what is next to nothing.
-func leastHelp(s Signal) int64 {
-	switch s.Resource() {
-	case resourceMemory:
-		return 4 << 20
-	case resourceDisk:
-		return 1 << 20
-	case resourceInodes:
-		return 64
-	default:
-		return 4
-	}
 }
 
 // choice is who goes and how.

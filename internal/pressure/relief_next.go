@@ -46,8 +46,13 @@ const (
 func (r Relief) Next(in ReliefInput) (Relief, []Action) {
 	l := &look{Relief: r.clone(), in: in, pods: make(map[types.UID]*Pod, len(in.Pods))}
 	l.in.Order = cmp.Or(in.Order, OrderQoS)
-	for i := range in.Pods {
-		l.pods[in.Pods[i].UID] = &in.Pods[i]
+	l.in.Pods = slices.Clone(in.Pods)
+	for i := range l.in.Pods {
+		p := &l.in.Pods[i]
+		if l.in.Self != "" && p.UID == l.in.Self {
+			p.Exempt = cmp.Or(p.Exempt, passedSelf)
+		}
+		l.pods[p.UID] = p
 	}
 	l.tick()
 	l.watch(ForLayout(in.Thresholds, in.Node.Layout))

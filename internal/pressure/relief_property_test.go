@@ -2,6 +2,7 @@ package pressure
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,6 +126,8 @@ func (w *world) checkVictim(a Action) {
 		fail("without grace")
 	case b.ends != 0 && (a.Kind == Evict || b.asked == 0):
 		fail("a pod that is leaving already")
+	case b.asked == 0 && w.spared(a.Threshold.Signal, p):
+		fail("a Guaranteed pod within its request, and others are left")
 	}
 	w.checkAlone(a)
 }
@@ -142,6 +145,14 @@ func (w *world) checkAlone(a Action) {
 	if others > 0 && a.Kind != KillLocally {
 		w.t.Fatalf("%d others are on the way: %s", others, a.Message)
 	}
+}
+
+// spared reports whether source 001 spares a pod: Guaranteed, within its request, and not alone with its like.
+func (w *world) spared(s Signal, p *Pod) bool {
+	if w.input.Order == OrderKubelet || s.Resource() != resourceMemory || !p.guaranteed() || p.Usage.Memory > p.Requests.Memory {
+		return false
+	}
+	return slices.ContainsFunc(w.input.Pods, func(o Pod) bool { return o.Exempt == "" && o.UID != w.self && !o.guaranteed() })
 }
 
 func (w *world) checkRequest(a Action) {
@@ -193,7 +204,7 @@ func (w *world) ended(last []Action) {
 		}
 		for _, p := range w.input.Pods {
 			enough := p.Usage != nil && p.Usage.Memory >= max(leastHelp(t.Signal), t.Below.Of(0)-reading.Available)
-			if t.Hard() && enough && p.Exempt == "" && p.UID != w.self && (!p.Governed || p.lastResort()) {
+			if t.Hard() && enough && !w.spared(t.Signal, &p) && p.Exempt == "" && p.UID != w.self && (!p.Governed || p.lastResort()) {
 				w.t.Fatalf("%s is met and %s could help: %v", t.key(), p.Key(), briefs(last))
 			}
 		}

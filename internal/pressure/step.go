@@ -156,7 +156,7 @@ func (in Input) choose(out *Output) {
 	t := out.Due[0]
 	order := cmp.Or(in.Order, OrderKubelet)
 	out.Reclaim = reclaimFirst(t.Signal, in.Node.Layout)
-	out.Ranking = Rank(order, t.Signal, in.Node, in.Pods)
+	out.Ranking = RankAt(order, t, in.Node, in.Pods)
 	for i := range out.Ranking {
 		if r := &out.Ranking[i]; r.Exempt == "" {
 			out.Victim = &Victim{

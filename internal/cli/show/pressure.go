@@ -135,7 +135,11 @@ func (p Pressure) notes() []string {
 		}
 	}
 	if unmeasured > 0 {
-		notes = append(notes, fmt.Sprintf("of %s nothing was measured yet: the kubelet evicts such pods first, whatever they use", Count(unmeasured, "pod")))
+		text := "of %s nothing was measured yet: the kubelet evicts such pods first, whatever they use"
+		if p.Forecast.Order == pressure.OrderQoS {
+			text += ", and usher agent none of them before it was measured"
+		}
+		notes = append(notes, fmt.Sprintf(text, Count(unmeasured, "pod")))
 	}
 	if f := p.Forecast.Focus; f != nil {
 		if l := f.Nearest(); l != nil && len(l.Reclaim) > 0 {

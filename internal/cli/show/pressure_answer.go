@@ -91,8 +91,8 @@ func (p Pressure) nobody(now bool) string {
 	}
 	var reasons []string
 	for _, r := range p.Forecast.Ranking {
-		if r.Exempt != "" && !slices.Contains(reasons, r.Exempt) {
-			reasons = append(reasons, r.Exempt)
+		if reason := inBrief(r.Exempt); reason != "" && !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
 		}
 	}
 	return fmt.Sprintf("Nobody %s, because every pod is passed over (%s)", verb, strings.Join(reasons, "; "))

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"usher.sh/usher/internal/pressure"
 )
@@ -98,9 +99,16 @@ func over(s pressure.Signal, r pressure.Ranked) string {
 
 func ruleWords(r pressure.Ranked) string {
 	if r.Exempt != "" {
-		return r.Exempt
+		return inBrief(r.Exempt)
 	}
 	return string(r.Rule)
+}
+
+// inBrief is why a pod is passed over without the details, which -o json has.
+func inBrief(exempt string) string {
+	exempt, _, _ = strings.Cut(exempt, ":")
+	exempt, _, _ = strings.Cut(exempt, ", and it")
+	return exempt
 }
 
 // outOfMemory says whose memory would be gone.

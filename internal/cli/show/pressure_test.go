@@ -144,6 +144,10 @@ func TestPressureAnswers(t *testing.T) {
 		{"no pods", pressure.OrderQoS, 400, none, "Supposed: memory.available of node worker-1 is 400Mi, 100Mi below its soft threshold of 500Mi. There is no pod on the node that could be evicted."},
 		{"exempt pods", pressure.OrderQoS, 700, exempt, "Supposed: memory.available of node worker-1 is 700Mi, 200Mi above its soft threshold of 500Mi. Nobody would go, because every pod is passed over (mirror pod)."},
 		{"exempt pods, now", pressure.OrderQoS, 50, exempt, "Supposed: memory.available of node worker-1 is 50Mi, 50Mi below its hard threshold of 100Mi. Nobody goes, because every pod is passed over (mirror pod)."},
+		{"guaranteed, with others that usher agent would not take", pressure.OrderQoS, 50, func(r *record.Record) {
+			unmeasured := pressed("new-0", corev1.PodQOSBurstable, 64, 0, func(p *pressure.Pod) { p.Usage = nil })
+			r.Pods = []pressure.Pod{pressed("tiny", corev1.PodQOSBestEffort, 0, 3, nil), unmeasured, pressed("db-0", corev1.PodQOSGuaranteed, 1024, 900, nil)}
+		}, "Supposed: memory.available of node worker-1 is 50Mi, 50Mi below its hard threshold of 100Mi. Nobody goes, because every pod is passed over (it uses too little to help; nothing is known of what it uses; guaranteed, and others are left)."},
 		{"no threshold", pressure.OrderKubelet, 50, func(r *record.Record) { r.Config = pressure.Config{EvictionHard: map[string]string{}} }, "Supposed: memory.available of node worker-1 is 50Mi of 4Gi, and no threshold is set for it: nobody is evicted on its account."},
 		{"share", pressure.OrderKubelet, 50, func(r *record.Record) {
 			r.Config = pressure.Config{EvictionHard: map[string]string{"memory.available": "5%"}}

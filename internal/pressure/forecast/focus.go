@@ -65,6 +65,14 @@ func (s *Signal) urgency() (rank int, share float64) {
 	return rank, share
 }
 
+// ranking is the order at the threshold to speak of, nil where there is none.
+func (s *Signal) ranking() []pressure.Ranked {
+	if l := s.Nearest(); l != nil {
+		return l.ranking
+	}
+	return nil
+}
+
 // Nearest is the threshold to speak of: the first that is met, the hard one first; else the one that is nearest. It is
 // nil where there is none or nothing was measured.
 func (s *Signal) Nearest() *Level {

@@ -62,6 +62,8 @@ type Level struct {
 	First *First
 	// Reclaim is what the kubelet clears away before, which may make the eviction needless.
 	Reclaim []pressure.Reclaim
+
+	ranking []pressure.Ranked // once the threshold is met
 }
 
 // First is the pod that goes first.
@@ -88,7 +90,9 @@ func Of(in Input) (Forecast, error) {
 		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, scored(in.Pods)), OOMWithin: pressure.OOMWithin(in.Node),
 	}
 	if f.Focus = focus(f.Signals, in.About); f.Focus != nil {
-		f.Ranking = pressure.Rank(in.Order, f.Focus.Name, in.Node, in.Pods)
+		if f.Ranking = f.Focus.ranking(); f.Ranking == nil {
+			f.Ranking = pressure.Rank(in.Order, f.Focus.Name, in.Node, in.Pods)
+		}
 	}
 	return f, nil
 }
@@ -129,7 +133,7 @@ func (in Input) level(all []pressure.Threshold, t pressure.Threshold, r *pressur
 	l.Limit = t.Below.Of(r.Capacity)
 	l.Headroom = r.Available - l.Limit
 	out := in.fallen(all, t, pressure.Reading{Available: min(r.Available, l.Limit-1), Capacity: r.Capacity})
-	l.Reclaim = out.Reclaim
+	l.Reclaim, l.ranking = out.Reclaim, out.Ranking
 	if out.Victim != nil {
 		l.First = &First{Pod: out.Victim.Pod, Grace: out.Victim.Grace, Why: reason(out)}
 	}
