@@ -24,6 +24,7 @@ The readings are the kubelet's own, from its /stats/summary through the apiserve
 so are the thresholds where its configuration may be read; nothing has to be installed.
 The kubelet measures every 10 to 15 seconds. --order kubelet puts pods in the order of
 the kubelet; --order qos in that of usher agent, which goes by QoS class first.
+--oom 3.11 scores containers for the OOM killer as OpenShift 3.11 did.
 
 With -f nothing is connected to. The file is a summary, of which requests, priorities
 and QoS classes are not known, or a record with all that counts, as -o json prints and
@@ -44,6 +45,7 @@ type PressureOptions struct {
 	file   string
 	whatIf []string
 	order  string
+	oom    string
 	output string
 	watch  bool
 
@@ -71,6 +73,7 @@ func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericio
 	fs.StringVarP(&o.file, "filename", "f", "", "A summary of a kubelet, or a record; - is standard input.")
 	fs.StringArrayVar(&o.whatIf, "what-if", nil, "SIGNAL=QUANTITY or SIGNAL=PERCENT%: suppose that this much is available. May be given for several signals.")
 	fs.StringVar(&o.order, "order", "", "kubelet or qos. Without it: that of the record, else kubelet.")
+	fs.StringVar(&o.oom, "oom", string(pressure.OOM137), "1.37 or 3.11: the release by which containers get their oom_score_adj, Kubernetes 1.37 or OpenShift 3.11.")
 	fs.StringVarP(&o.output, "output", "o", "table", "table or json.")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "Look again every few seconds until Ctrl-C.")
 	return cmd
@@ -102,6 +105,7 @@ func (o *PressureOptions) Validate() error {
 	}
 	return errors.Join(
 		oneOf("--order", o.order, "", string(pressure.OrderKubelet), string(pressure.OrderQoS)),
+		oneOf("--oom", o.oom, string(pressure.OOM137), string(pressure.OOM311)),
 		oneOf("--output", o.output, "table", "json"),
 	)
 }
@@ -172,7 +176,7 @@ func (o *PressureOptions) page(seen record.Record) (show.Pressure, error) {
 			about = append(about, s)
 		}
 	}
-	f, err := forecast.Of(forecast.Input{Now: seen.At, Node: node, Pods: seen.Pods, Config: seen.Config, Order: order, About: about})
+	f, err := forecast.Of(forecast.Input{Now: seen.At, Node: node, Pods: seen.Pods, Config: seen.Config, Order: order, OOMTable: pressure.OOMTable(o.oom), About: about})
 	if err != nil {
 		return show.Pressure{}, fmt.Errorf("node %s: %w", seen.Node.Name, err)
 	}

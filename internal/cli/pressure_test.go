@@ -30,6 +30,7 @@ func TestPressureBadUsage(t *testing.T) {
 		{"two nodes", []string{"a", "b"}, "name one node"},
 		{"not a node", []string{"pod/a"}, `"pod/a" is not a node`},
 		{"order", []string{"a", "--order=size"}, "--order=size is not known: it can be kubelet, qos"},
+		{"scores", []string{"a", "--oom=4.20"}, "--oom=4.20 is not known: it can be 1.37, 3.11"},
 		{"output", []string{"a", "-o", "yaml"}, "--output=yaml is not known: it can be table, json"},
 		{"watch a file", []string{"-w", "-f", "x"}, "a file stays as it is"},
 		{"supposition without a value", []string{"a", "--what-if", "memory.available"}, "give SIGNAL=QUANTITY"},
@@ -175,6 +176,10 @@ func TestPressureOfNode(t *testing.T) {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("no %q in\n%s", want, got.out)
 		}
+	}
+	const by = "by the scores of OpenShift 3.11"
+	if old := usher(t, "", "pressure", "worker-1", node(t, asUsual), "--oom=3.11"); !strings.Contains(old.out, by) || strings.Contains(got.out, by) {
+		t.Errorf("with --oom=3.11:\n%s\nwithout:\n%s", old.out, got.out)
 	}
 	if strings.Contains(got.out, "To know") {
 		t.Errorf("all is known, and yet:\n%s", got.out)

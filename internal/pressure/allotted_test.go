@@ -72,7 +72,7 @@ func TestPodOfWithPendingResize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := test.give.DeepCopy()
 			p := PodOf(test.give)
-			if diff := cmp.Diff(test.want, known{p.Requests, p.Containers[0].adj(&p, 8*gi)}); diff != "" {
+			if diff := cmp.Diff(test.want, known{p.Requests, p.Containers[0].adj(OOM137, &p, 8*gi)}); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if diff := cmp.Diff(before, test.give); diff != "" {

@@ -18,6 +18,9 @@ type OOM struct {
 	// Score is usage in thousandths of the memory and swap that run out (OOMWithin), plus Adj: what the kernel compares,
 	// rounded down.
 	Score int `json:"score"`
+	// Restart is the restart policy that decides whether the container is started again on its node, "" where it is not known:
+	// with Never it stays ended.
+	Restart corev1.RestartPolicy `json:"restart,omitempty"`
 }
 
 // OOMWithin says whose memory is used up first if it goes on: the machine's, or what all pods together may use. In the latter case
@@ -32,9 +35,19 @@ func OOMWithin(node Node) Signal {
 	return MemoryAvailable
 }
 
+// OOMTable names a release and so how it sets oom_score_adj.
+type OOMTable string
+
+// The tables.
+const (
+	OOM137 OOMTable = "1.37" // Kubernetes 1.37 (pkg/kubelet/qos)
+	OOM311 OOMTable = "3.11" // OpenShift 3.11 (its chapter on pod eviction)
+)
+
 // OOMScores returns the containers of all pods in the order in which the kernel would take them when the memory of OOMWithin
-// is used up, first goes first. Init containers other than sidecars count only where they are known to use something.
-func OOMScores(node Node, pods []Pod) []OOM {
+// is used up and oom_score_adj is set by a table, first goes first. Init containers other than sidecars count only where they
+// are known to use something.
+func OOMScores(table OOMTable, node Node, pods []Pod) []OOM {
 	var out []OOM
 	for i := range pods {
 		for j := range pods[i].Containers {
@@ -42,7 +55,7 @@ func OOMScores(node Node, pods []Pod) []OOM {
 			if c.Init && !c.Sidecar && c.Usage <= 0 {
 				continue
 			}
-			o := OOM{Pod: pods[i], Container: c.Name, Adj: c.adj(&pods[i], node.Memory), Usage: c.Usage}
+			o := OOM{Pod: pods[i], Container: c.Name, Adj: c.adj(table, &pods[i], node.Memory), Usage: c.Usage, Restart: c.restart(&pods[i])}
 			o.Score = int(o.badness(node) * 1000 / total(node))
 			out = append(out, o)
 		}
@@ -87,9 +100,12 @@ const (
 	adjMost       = 999
 )
 
-// adj is what the machine shows or the kubelet would set.
-func (c *Container) adj(p *Pod, memory int64) int {
-	if c.OOMScoreAdj != nil {
+// adj is what the machine shows or the kubelet would set, by today's table; what it would be by that of OpenShift 3.11.
+func (c *Container) adj(table OOMTable, p *Pod, memory int64) int {
+	switch {
+	case table == OOM311:
+		return adjust311(p.QoS, c.MemoryRequest, memory)
+	case c.OOMScoreAdj != nil:
 		return *c.OOMScoreAdj
 	}
 	return scoreAdj(p.QoS, p.NodeCritical, c.OOMRequest, memory)
@@ -116,22 +132,15 @@ func spared(request, memory int64) int {
 	return int(1000 - 1000*request/memory)
 }
 
-// OOMScoreAdj returns what the kubelet of 1.37 sets for a container on a machine with that much memory, in bytes.
-func OOMScoreAdj(p *corev1.Pod, c *corev1.Container, memory int64) int {
-	critical := exempt(p) != "" && p.Spec.PriorityClassName == nodeCriticalClass
-	return scoreAdj(QoSOf(p), critical, oomRequest(p, c), memory)
-}
-
-// OOMScoreAdj311 returns what OpenShift 3.11 set: -998 for Guaranteed, 1000 for BestEffort, and for Burstable
-// min(max(2, 1000 - 1000*request/memory), 999).
-func OOMScoreAdj311(p *corev1.Pod, c *corev1.Container, memory int64) int {
-	switch QoSOf(p) {
+// adjust311 is what OpenShift 3.11 sets, by its chapter on pod eviction: a container's own request counts, and no pod is spared for being critical.
+func adjust311(class corev1.PodQOSClass, request, memory int64) int {
+	switch class {
 	case corev1.PodQOSGuaranteed:
 		return -998
 	case corev1.PodQOSBestEffort:
-		return 1000
+		return adjBestEffort
 	default:
-		return min(max(2, spared(c.Resources.Requests.Memory().Value(), memory)), 999)
+		return min(max(2, spared(request, memory)), adjMost)
 	}
 }
 

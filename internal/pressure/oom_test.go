@@ -1,7 +1,6 @@
 package pressure
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,17 +47,13 @@ func TestOOMScoreAdj(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, memory := test.give()
-			all := append(slices.Clip(p.Spec.InitContainers), p.Spec.Containers...)
-			c := &all[test.container]
-			if got := OOMScoreAdj(p, c, memory); got != test.want {
-				t.Errorf("now: %d, want %d", got, test.want)
-			}
-			if got := OOMScoreAdj311(p, c, memory); got != test.want311 {
-				t.Errorf("3.11: %d, want %d", got, test.want311)
-			}
 			pod := PodOf(p)
-			if got := pod.Containers[test.container].adj(&pod, memory); got != test.want {
-				t.Errorf("from PodOf: %d, want %d", got, test.want)
+			c := &pod.Containers[test.container]
+			if got := c.adj(OOM137, &pod, memory); got != test.want {
+				t.Errorf("1.37: %d, want %d", got, test.want)
+			}
+			if got := c.adj(OOM311, &pod, memory); got != test.want311 {
+				t.Errorf("3.11: %d, want %d", got, test.want311)
 			}
 		})
 	}
@@ -86,12 +81,16 @@ func TestOOMScoreAdjCritical(t *testing.T) {
 	p := apiPod(container("a", nil, nil))
 	p.Spec.Priority = new(int32(2_000_000_000))
 	p.Spec.PriorityClassName = "system-cluster-critical"
-	if got := OOMScoreAdj(p, &p.Spec.Containers[0], gi); got != 1000 {
+	adj := func(table OOMTable) int {
+		pod := PodOf(p)
+		return pod.Containers[0].adj(table, &pod, gi)
+	}
+	if got := adj(OOM137); got != 1000 {
 		t.Errorf("cluster critical: %d", got)
 	}
 	p.Spec.PriorityClassName = "system-node-critical"
-	if got := OOMScoreAdj(p, &p.Spec.Containers[0], gi); got != -997 {
-		t.Errorf("node critical: %d", got)
+	if got, got311 := adj(OOM137), adj(OOM311); got != -997 || got311 != 1000 {
+		t.Errorf("node critical: %d, with 3.11 %d", got, got311)
 	}
 }
 
@@ -117,7 +116,7 @@ func TestOOMScores(t *testing.T) {
 		adj, score int
 	}
 	var got []line
-	for _, o := range OOMScores(Node{Memory: 8 * gi}, pods) {
+	for _, o := range OOMScores(OOM137, Node{Memory: 8 * gi}, pods) {
 		got = append(got, line{o.Pod.Name, o.Adj, o.Score})
 	}
 	// "% of node memory a container is using + oom_score_adj = oom_score": the highest score goes first.
@@ -157,7 +156,7 @@ func TestOOMWithin(t *testing.T) {
 			if got := OOMWithin(test.node); got != test.within {
 				t.Errorf("%s is used up first, want %s", got, test.within)
 			}
-			got := OOMScores(test.node, pods)
+			got := OOMScores(OOM137, test.node, pods)
 			if got[0].Pod.Name != test.first || got[0].Score != test.best || got[1].Score != test.second {
 				t.Errorf("%s %d, %s %d", got[0].Pod.Name, got[0].Score, got[1].Pod.Name, got[1].Score)
 			}

@@ -83,6 +83,9 @@ type Container struct {
 	OOMRequest int64 `json:"oomRequest,omitempty"`
 	// OOMScoreAdj is what the machine shows; nil: what the kubelet would set.
 	OOMScoreAdj *int `json:"oomScoreAdj,omitempty"`
+	// Restart is the restart policy that applies to the container when the kernel has killed it: its own, that of a rule for
+	// the exit code 137, or its pod's. "": unknown.
+	Restart corev1.RestartPolicy `json:"restart,omitempty"`
 	// Usage is resident memory and swap, in bytes; -1: unknown.
 	Usage int64 `json:"usage"`
 	// WorkingSet is memory that cannot be dropped, in bytes; Disk is writable layer and logs; 0: unknown or none.

@@ -73,7 +73,7 @@ func containersOf(p *corev1.Pod) []Container {
 		out = append(out, Container{
 			Name: c.Name, Init: init, Sidecar: init && restartable(c),
 			MemoryRequest: requests.Memory().Value(), DiskRequest: requests.StorageEphemeral().Value(),
-			OOMRequest: oomRequest(p, c), Usage: -1,
+			OOMRequest: oomRequest(p, c), Restart: restartOf(p, c), Usage: -1,
 		})
 	}
 	for i := range p.Spec.InitContainers {

@@ -20,7 +20,7 @@ func TestPodOf(t *testing.T) {
 	want := Pod{
 		Namespace: "default", Name: "pod", UID: "uid", Priority: 7, QoS: corev1.PodQOSBurstable,
 		Requests: Requests{Memory: gi, Disk: mi}, Grace: 90 * time.Second, Governed: true, Policy: "db", DaemonSet: true,
-		Containers: []Container{{Name: "a", MemoryRequest: gi, DiskRequest: mi, OOMRequest: gi, Usage: -1}},
+		Containers: []Container{{Name: "a", MemoryRequest: gi, DiskRequest: mi, OOMRequest: gi, Restart: corev1.RestartPolicyAlways, Usage: -1}},
 	}
 	if diff := cmp.Diff(want, PodOf(p)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -90,16 +90,36 @@ func (g gen) container(name string, tr traits) corev1.Container {
 	return corev1.Container{Name: name, Resources: g.resources(tr)}
 }
 
+// restarts gives some containers a restart policy of their own, and some of those rules.
+func (g gen) restarts(c corev1.Container) corev1.Container {
+	if !g.chance(30) {
+		return c
+	}
+	c.RestartPolicy = new(oneOf(g, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever))
+	for range g.IntN(3) {
+		rule := corev1.ContainerRestartRule{Action: oneOf(g, corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)}
+		if g.chance(90) {
+			rule.ExitCodes = &corev1.ContainerRestartRuleOnExitCodes{
+				Operator: oneOf(g, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn),
+				Values:   oneOf(g, nil, []int32{137}, []int32{1, 137}, []int32{1}),
+			}
+		}
+		c.RestartPolicyRules = append(c.RestartPolicyRules, rule)
+	}
+	return c
+}
+
 func (g gen) pod(i int, tr traits) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: oneOf(g, "a", "b"), Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprintf("u%d", i)),
 		Annotations: map[string]string{},
 	}}
+	p.Spec.RestartPolicy = oneOf(g, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever, "")
 	for c := range 1 + g.IntN(3) {
-		p.Spec.Containers = append(p.Spec.Containers, g.container(fmt.Sprintf("c%d", c), tr))
+		p.Spec.Containers = append(p.Spec.Containers, g.restarts(g.container(fmt.Sprintf("c%d", c), tr)))
 	}
 	for c := range g.IntN(3) {
-		init := g.container(fmt.Sprintf("i%d", c), tr)
+		init := g.restarts(g.container(fmt.Sprintf("i%d", c), tr))
 		if g.chance(50) {
 			init.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		}

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/qos"
 
 	"usher.sh/usher/internal/pressure"
@@ -37,15 +39,38 @@ func TestOOMScoreAdj(t *testing.T) {
 	})
 }
 
-// scores are Usher's, by container. All use something, since init containers that do not are left out.
+// Whether a container is started again that the OOM killer has ended: the kubelet looks at its exit code.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	each(t, *inputs, func(t *testing.T, g gen) {
+		p := g.pod(0, traits{})
+		ours := map[string]corev1.RestartPolicy{}
+		for _, o := range oomOf(p, 1) {
+			ours[o.Container] = o.Restart
+		}
+		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+			ended := &kubecontainer.PodStatus{ContainerStatuses: []*kubecontainer.Status{{Name: c.Name, State: kubecontainer.ContainerStateExited, ExitCode: 137}}}
+			if theirs := kubecontainer.ShouldContainerBeRestarted(logr.Discard(), &c, p, ended); theirs != (ours[c.Name] != corev1.RestartPolicyNever) {
+				t.Errorf("%s: the kubelet starts it again %v, Usher says %s", c.Name, theirs, ours[c.Name])
+			}
+		}
+	})
+}
+
+// scores are Usher's, by container.
 func scores(p *corev1.Pod, memory int64) map[string]int {
+	out := map[string]int{}
+	for _, o := range oomOf(p, memory) {
+		out[o.Container] = o.Adj
+	}
+	return out
+}
+
+// oomOf is Usher's account of a pod's containers. All use something, since init containers that do not are left out.
+func oomOf(p *corev1.Pod, memory int64) []pressure.OOM {
 	pod := pressure.PodOf(shown(p))
 	for i := range pod.Containers {
 		pod.Containers[i].Usage = 1
 	}
-	out := map[string]int{}
-	for _, o := range pressure.OOMScores(pressure.Node{Memory: memory}, []pressure.Pod{pod}) {
-		out[o.Container] = o.Adj
-	}
-	return out
+	return pressure.OOMScores(pressure.OOM137, pressure.Node{Memory: memory}, []pressure.Pod{pod})
 }

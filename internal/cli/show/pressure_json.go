@@ -43,6 +43,7 @@ type pressureJSON struct {
 	Taints     []corev1.Taint             `json:"taints,omitempty"`
 	Ranking    []rankedJSON               `json:"ranking"`
 	OOM        []oomJSON                  `json:"oom"`
+	OOMTable   pressure.OOMTable          `json:"oomTable"`
 	OOMWithin  pressure.Signal            `json:"oomWithin"`
 	Skipped    []pressure.Skipped         `json:"skipped,omitempty"`
 }
@@ -102,13 +103,15 @@ type oomJSON struct {
 	Score     int    `json:"score"`
 	Adj       int    `json:"oomScoreAdj"`
 	Usage     *int64 `json:"usage,omitempty"`
+	// Restart is the policy that applies to a container that was killed.
+	Restart corev1.RestartPolicy `json:"restart,omitempty"`
 }
 
 func (p Pressure) object() pressureJSON {
 	f := p.Forecast
 	j := pressureJSON{
 		Record: p.Record, Answer: p.Answer(), Signals: []signalJSON{}, Conditions: slices.Clone(f.Conditions), Taints: f.Taints,
-		Ranking: []rankedJSON{}, OOM: []oomJSON{}, OOMWithin: f.OOMWithin, Skipped: f.Skipped, Victim: p.victim(),
+		Ranking: []rankedJSON{}, OOM: []oomJSON{}, OOMTable: f.OOMTable, OOMWithin: f.OOMWithin, Skipped: f.Skipped, Victim: p.victim(),
 	}
 	j.Order = f.Order
 	if j.Conditions == nil {
@@ -187,7 +190,7 @@ func rankedOf(r pressure.Ranked) rankedJSON {
 }
 
 func oomOf(o pressure.OOM) oomJSON {
-	j := oomJSON{podRefJSON: refOf(&o.Pod), Container: o.Container, Score: o.Score, Adj: o.Adj}
+	j := oomJSON{podRefJSON: refOf(&o.Pod), Container: o.Container, Score: o.Score, Adj: o.Adj, Restart: o.Restart}
 	if o.Usage >= 0 {
 		j.Usage = &o.Usage
 	}

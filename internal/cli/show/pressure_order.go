@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -111,12 +112,16 @@ func inBrief(exempt string) string {
 	return exempt
 }
 
-// outOfMemory says whose memory would be gone.
+// outOfMemory says whose memory would be gone, and by whose scores.
 func (p Pressure) outOfMemory() string {
-	if p.Forecast.OOMWithin == pressure.AllocatableMemoryAvailable {
-		return "the pods have used all that they may together"
+	by := ""
+	if p.Forecast.OOMTable == pressure.OOM311 {
+		by = ", by the scores of OpenShift 3.11"
 	}
-	return "the whole node is out of memory"
+	if p.Forecast.OOMWithin == pressure.AllocatableMemoryAvailable {
+		return "the pods have used all that they may together" + by
+	}
+	return "the whole node is out of memory" + by
 }
 
 // oomLines is the kernel's order as a table of at most that many containers.
@@ -127,8 +132,8 @@ func (p Pressure) oomLines(width, most int, paint Paint) []string {
 	}
 	shown := all[:min(len(all), most)]
 	table := grid{
-		head:  []string{"#", "POD", "CONTAINER", "QOS", "SCORE", "ADJ", "USAGE"},
-		right: []bool{true, false, false, false, true, true, true},
+		head:  []string{"#", "POD", "CONTAINER", "QOS", "SCORE", "ADJ", "USAGE", "RESTART"},
+		right: []bool{true, false, false, false, true, true, true, false},
 		flex:  1,
 	}
 	for i, o := range shown {
@@ -140,7 +145,7 @@ func (p Pressure) oomLines(width, most int, paint Paint) []string {
 		if o.Usage >= 0 {
 			used = pressure.MemoryAvailable.Amount(o.Usage)
 		}
-		table.add(look, strconv.Itoa(i+1), o.Pod.Key(), o.Container, class(o.Pod), strconv.Itoa(o.Score), strconv.Itoa(o.Adj), used)
+		table.add(look, strconv.Itoa(i+1), o.Pod.Key(), o.Container, class(o.Pod), strconv.Itoa(o.Score), strconv.Itoa(o.Adj), used, cmp.Or(string(o.Restart), "unknown"))
 	}
 	lines := table.lines(width)
 	if rest := len(all) - len(shown); rest > 0 {

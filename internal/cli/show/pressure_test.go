@@ -21,7 +21,7 @@ func pressed(name string, qos corev1.PodQOSClass, request, usage int64, change f
 	p := pressure.Pod{
 		Namespace: "shop", Name: name, UID: types.UID("u-" + name), QoS: qos, Grace: 30 * time.Second,
 		Requests:   pressure.Requests{Memory: request * mi},
-		Containers: []pressure.Container{{Name: "main", MemoryRequest: request * mi, OOMRequest: request * mi, Usage: usage * mi}},
+		Containers: []pressure.Container{{Name: "main", MemoryRequest: request * mi, OOMRequest: request * mi, Restart: corev1.RestartPolicyAlways, Usage: usage * mi}},
 		Usage: &pressure.Usage{
 			At: noon, Memory: usage * mi, PIDs: usage,
 			Disk: map[pressure.FsPart]pressure.FsUse{pressure.WritableLayers: {Bytes: 2 * mi, Inodes: 40}},
@@ -46,7 +46,9 @@ func short() record.Record {
 	}, []pressure.Pod{
 		pressed("db-0", corev1.PodQOSGuaranteed, 1024, 900, func(p *pressure.Pod) { p.Governed, p.Policy = true, "arangodb" }),
 		pressed("shop-frontend-5d9c8f7b6d-x2x7l", corev1.PodQOSBurstable, 128, 512, nil),
-		pressed("batch-1", corev1.PodQOSBestEffort, 0, 300, func(p *pressure.Pod) { p.Governed, p.Policy = true, "batch" }),
+		pressed("batch-1", corev1.PodQOSBestEffort, 0, 300, func(p *pressure.Pod) {
+			p.Governed, p.Policy, p.Containers[0].Restart = true, "batch", corev1.RestartPolicyNever
+		}),
 		pressed("kube-proxy", corev1.PodQOSBestEffort, 0, 40, func(p *pressure.Pod) { p.Exempt, p.Priority = pressure.ExemptMirror, 2_000_001_000 }),
 		pressed("new-0", corev1.PodQOSBurstable, 64, 0, func(p *pressure.Pod) { p.Usage = nil }),
 	})
@@ -109,12 +111,12 @@ When something else runs short
   it uses, unlike shop/batch-1
 
 The kernel's OOM killer, if the whole node is out of memory
- # POD                                 CONTAINER QOS        SCORE  ADJ USAGE
- 1 shop/shop-frontend-5d9c8f7b6d-x2x7l main      Burstable   1093  969 512Mi
- 2 shop/batch-1                        main      BestEffort  1072 1000 300Mi
- 3 shop/kube-proxy                     main      BestEffort  1009 1000  40Mi
- 4 shop/new-0                          main      Burstable    984  985     0
- 5 shop/db-0                           main      Guaranteed  -776 -997 900Mi
+ # POD                            CONTAINER QOS        SCORE  ADJ USAGE RESTART
+ 1 shop/shop-fron…d9c8f7b6d-x2x7l main      Burstable   1093  969 512Mi Always
+ 2 shop/batch-1                   main      BestEffort  1072 1000 300Mi Never
+ 3 shop/kube-proxy                main      BestEffort  1009 1000  40Mi Always
+ 4 shop/new-0                     main      Burstable    984  985     0 Always
+ 5 shop/db-0                      main      Guaranteed  -776 -997 900Mi Always
 
 To know
   of 1 pod nothing was measured yet: the kubelet evicts such pods first,
@@ -124,6 +126,27 @@ func TestPressurePage(t *testing.T) {
 	got := strings.Join(asked(t, short(), pressure.OrderKubelet, -1).Lines(80, Paint{}), "\n")
 	if diff := cmp.Diff(page, got); diff != "" {
 		t.Errorf("-want +got:\n%s\n%s", diff, got)
+	}
+}
+
+// TestPressureScoresOf311: Guaranteed containers had another score, and the page says whose scores it has.
+func TestPressureScoresOf311(t *testing.T) {
+	r := short()
+	p := Pressure{Record: r}
+	var err error
+	p.Forecast, err = forecast.Of(forecast.Input{Now: r.At, Node: r.Node, Pods: r.Pods, Config: r.Config, Order: pressure.OrderKubelet, OOMTable: pressure.OOM311})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Join(p.Lines(80, Paint{}), "\n")
+	for _, want := range []string{"The kernel's OOM killer, if the whole node is out of memory, by the scores of OpenShift 3.11\n", "Guaranteed  -777 -998 900Mi Always"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	text, err := p.JSON()
+	if err != nil || !strings.Contains(string(text), `"oomTable": "3.11"`) || !strings.Contains(string(text), `"restart": "Never"`) {
+		t.Errorf("%v in\n%s", err, text)
 	}
 }
 

@@ -4,6 +4,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -19,6 +20,8 @@ type Input struct {
 	Pods   []pressure.Pod
 	Config pressure.Config
 	Order  pressure.Order
+	// OOMTable is OOM137 where it is empty.
+	OOMTable pressure.OOMTable
 	// About are the signals that the question is about, of which one becomes the focus; none: all.
 	About []pressure.Signal
 }
@@ -39,6 +42,7 @@ type Forecast struct {
 	Skipped []pressure.Skipped
 	// OOM is whom the kernel would take, first goes first, when the memory that OOMWithin is about is used up.
 	OOM       []pressure.OOM
+	OOMTable  pressure.OOMTable
 	OOMWithin pressure.Signal
 }
 
@@ -87,8 +91,9 @@ func Of(in Input) (Forecast, error) {
 	_, now := pressure.State{}.Step(in.step(in.Now, in.Node, thresholds))
 	f := Forecast{
 		Order: in.Order, Signals: in.signals(thresholds), Conditions: now.Conditions, Taints: now.Taints,
-		Skipped: now.Skipped, OOM: pressure.OOMScores(in.Node, scored(in.Pods)), OOMWithin: pressure.OOMWithin(in.Node),
+		Skipped: now.Skipped, OOMTable: cmp.Or(in.OOMTable, pressure.OOM137), OOMWithin: pressure.OOMWithin(in.Node),
 	}
+	f.OOM = pressure.OOMScores(f.OOMTable, in.Node, scored(in.Pods))
 	if f.Focus = focus(f.Signals, in.About); f.Focus != nil {
 		if f.Ranking = f.Focus.ranking(); f.Ranking == nil {
 			f.Ranking = pressure.Rank(in.Order, f.Focus.Name, in.Node, in.Pods)

@@ -44,6 +44,8 @@ var mutations = []mutation{
 	{"a pod that was deleted with more grace than its spec's keeps that", "pod.go", "if p.SpecGrace != 0 {", "if false {", "TestSteps"},
 	{"what is rounded to 100% is no threshold", "parse.go", "err != nil || nothing.MatchString(s):", "err != nil || f == 1 || nothing.MatchString(s):", "TestThresholds"},
 	{"what is rounded to 0% is no threshold", "parse.go", "f = math.SmallestNonzeroFloat32", "f = 0", "TestThresholds"},
+	{"a container's own restart policy does not count", "restart.go", "if c.RestartPolicy != nil {", "if false {", "TestRestart"},
+	{"a restart rule for the exit code does not count", "restart.go", "if restartRule(c) {", "if false {", "TestRestart"},
 	{"soft thresholds have no minimum reclaim", "parse.go", "Grace: graces[signal], MinReclaim: reclaim[signal]", "Grace: graces[signal]", "TestThresholds"},
 }
 
