@@ -40,10 +40,11 @@ const ExemptGuaranteed = "guaranteed, and others are left"
 
 // Rank returns all pods in the order in which they would go when a signal is short, first goes first. The order is total
 // and does not depend on that of pods. Pods that are passed over keep their place and say why.
-func Rank(o Order, s Signal, node Node, pods []Pod) []Ranked { return rank(o, s, node, pods, nil) }
+func Rank(o Order, s Signal, node Node, pods []Pod) []Ranked { return rank(o, s, node, pods, nil, nil) }
 
-// rank is Rank where some pods are passed over for reasons of their own, by UID.
-func rank(o Order, s Signal, node Node, pods []Pod, passed map[types.UID]string) []Ranked {
+// rank is Rank where some pods are passed over for reasons of their own, by UID. Those that are barred do not spare Guaranteed
+// pods.
+func rank(o Order, s Signal, node Node, pods []Pod, passed, barred map[types.UID]string) []Ranked {
 	entries := make([]entry, len(pods))
 	for i := range pods {
 		entries[i] = entry{pod: &pods[i], standing: measure(s, node.Layout, &pods[i])}
@@ -52,7 +53,7 @@ func rank(o Order, s Signal, node Node, pods []Pod, passed map[types.UID]string)
 			entries[i].passed = pods[i].Exempt
 		}
 	}
-	alone := onlyGuaranteed(pods)
+	alone := onlyGuaranteed(pods, barred)
 	keys := keysOf(o, s, alone)
 	slices.SortFunc(entries, func(a, b entry) int {
 		c, _ := compare(keys, a, b)
@@ -72,7 +73,7 @@ func RankAt(o Order, t Threshold, node Node, pods []Pod) []Ranked {
 			passed[pods[i].UID] = passedAt(t, node, &pods[i])
 		}
 	}
-	return rank(o, t.Signal, node, pods, passed)
+	return rank(o, t.Signal, node, pods, passed, nil)
 }
 
 // entry is a pod on its way to its place.
@@ -83,11 +84,11 @@ type entry struct {
 	passed string
 }
 
-// onlyGuaranteed reports whether only Guaranteed pods remain on the node, but for exempt ones. A pod of a lower class counts
-// for as long as it is there, whether it may go now or not, and whatever is known of it: what it uses is not the Guaranteed
+// onlyGuaranteed reports whether only Guaranteed pods remain on the node, but for those that are exempt or barred. Another pod
+// counts for as long as it is there, whatever is known of it and however little it uses: what it does is not the Guaranteed
 // pods' doing.
-func onlyGuaranteed(pods []Pod) bool {
-	return !slices.ContainsFunc(pods, func(p Pod) bool { return p.Exempt == "" && !p.guaranteed() })
+func onlyGuaranteed(pods []Pod, barred map[types.UID]string) bool {
+	return !slices.ContainsFunc(pods, func(p Pod) bool { return p.Exempt == "" && !p.guaranteed() && barred[p.UID] == "" })
 }
 
 // protect passes over Guaranteed pods that stay within their request: it is not their consumption.

@@ -19,7 +19,12 @@ func (l *look) rank(t Threshold) []Ranked {
 			blocked[uid] = reason
 		}
 	}
-	out := rank(l.in.Order, t.Signal, l.in.Node, l.in.Pods, passed)
+	var barred map[types.UID]string
+	if t.Hard() {
+		// Who may not go cannot spare Guaranteed pods any more: a verdict is about data, a class is not.
+		barred = blocked
+	}
+	out := rank(l.in.Order, t.Signal, l.in.Node, l.in.Pods, passed, barred)
 	for i := range out {
 		if reason := blocked[out[i].Pod.UID]; reason != "" && out[i].Pod.Exempt == "" {
 			out[i].Exempt = reason

@@ -54,42 +54,13 @@ func TestReliefHardLastResortIsRefused(t *testing.T) {
 	s.want(9*time.Second, "Evict cache")
 }
 
-// A Guaranteed pod within its request does not go on account of a pod that may not, not even for a last resort.
+// Where others may not go, Guaranteed pods do before governed ones are sacrificed.
 func TestReliefHardGuaranteed(t *testing.T) {
 	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
 	s := newScene(t, 50*mi, governed(hog("cache", 400), v1alpha1.PressureLastResort), guaranteed)
 	s.want(0, "Request cache", "Evict cache", sayMemory)
 	s.refuse("cache", time.Minute)
-	s.want(time.Second, "Remove cache 1s glass")
-	s = newScene(t, 50*mi, governed(hog("cache", 400), v1alpha1.PressureWhenAllowed), guaranteed)
-	s.want(0, "Request cache", "Evict cache", sayMemory)
-	s.refuse("cache", time.Minute)
-	s.want(time.Second, "Wait Nobody")
-	s.says("guaranteed, and others are left")
-	s.pod("guaranteed").Usage.Memory++ // its own consumption is the reason
 	s.want(time.Second, "Remove guaranteed 1s")
-}
-
-// Whatever is known of a pod of a lower class, and however little it uses, a Guaranteed pod within its request does not go
-// while it is there: that it is short is not the Guaranteed pod's doing.
-func TestReliefSparesGuaranteed(t *testing.T) {
-	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
-	for name, other := range map[string]Pod{"unmeasured": unknown(hog("other", 0)), "tiny": hog("other", 3)} {
-		for kind, available := range map[string]int64{"hard": 50 * mi, "soft": 150 * mi} {
-			t.Run(name+" "+kind, func(t *testing.T) {
-				s := newScene(t, available, other, guaranteed)
-				s.look(0)
-				s.look(15 * time.Second)
-				s.want(15*time.Second, "Wait Nobody")
-				_, out := State{}.Step(Input{Now: noon, Node: memoryNode(50*mi, noon), Pods: s.in.Pods, Thresholds: s.in.Thresholds[:1], Order: OrderQoS})
-				if out.Victim != nil {
-					t.Errorf("usher pressure names %s", out.Victim.Pod.Key())
-				}
-				s.gone("other")
-				s.want(time.Second, map[string]string{"hard": "Remove guaranteed 1s", "soft": "Evict guaranteed"}[kind])
-			})
-		}
-	}
 }
 
 func TestReliefHardHastensWhatItAsked(t *testing.T) {

@@ -126,7 +126,7 @@ func (w *world) checkVictim(a Action) {
 		fail("without grace")
 	case b.ends != 0 && (a.Kind == Evict || b.asked == 0):
 		fail("a pod that is leaving already")
-	case b.asked == 0 && w.spared(a.Threshold.Signal, p):
+	case b.asked == 0 && w.spared(*a.Threshold, p):
 		fail("a Guaranteed pod within its request, and others are left")
 	}
 	w.checkAlone(a)
@@ -147,12 +147,17 @@ func (w *world) checkAlone(a Action) {
 	}
 }
 
-// spared reports whether source 001 spares a pod: Guaranteed, within its request, and not alone with its like.
-func (w *world) spared(s Signal, p *Pod) bool {
-	if w.input.Order == OrderKubelet || s.Resource() != resourceMemory || !p.guaranteed() || p.Usage.Memory > p.Requests.Memory {
+// spared reports whether a pod is surely spared: Guaranteed, within its request, and not alone with its like. Below a hard
+// threshold, pods that would help and were refused, or are governed and may have been, do not count.
+func (w *world) spared(t Threshold, p *Pod) bool {
+	if w.input.Order == OrderKubelet || t.Signal.Resource() != resourceMemory || !p.guaranteed() || p.Usage.Memory > p.Requests.Memory {
 		return false
 	}
-	return slices.ContainsFunc(w.input.Pods, func(o Pod) bool { return o.Exempt == "" && o.UID != w.self && !o.guaranteed() })
+	return slices.ContainsFunc(w.input.Pods, func(o Pod) bool {
+		_, refused := w.refused[o.UID]
+		barred := t.Hard() && (refused || o.Governed) && o.Usage != nil && o.Usage.Memory >= leastHelp(t.Signal)
+		return o.Exempt == "" && o.UID != w.self && !o.guaranteed() && !barred
+	})
 }
 
 func (w *world) checkRequest(a Action) {
@@ -204,7 +209,7 @@ func (w *world) ended(last []Action) {
 		}
 		for _, p := range w.input.Pods {
 			enough := p.Usage != nil && p.Usage.Memory >= max(leastHelp(t.Signal), t.Below.Of(0)-reading.Available)
-			if t.Hard() && enough && !w.spared(t.Signal, &p) && p.Exempt == "" && p.UID != w.self && (!p.Governed || p.lastResort()) {
+			if t.Hard() && enough && !w.spared(t, &p) && p.Exempt == "" && p.UID != w.self && (!p.Governed || p.lastResort()) {
 				w.t.Fatalf("%s is met and %s could help: %v", t.key(), p.Key(), briefs(last))
 			}
 		}

@@ -1,0 +1,30 @@
+package pressure
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Whatever is known of a pod of a lower class, and however little it uses, a Guaranteed pod within its request does not go
+// while it is there: that it is short is not the Guaranteed pod's doing.
+func TestReliefSparesGuaranteed(t *testing.T) {
+	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
+	for name, other := range map[string]Pod{"unmeasured": unknown(hog("other", 0)), "tiny": hog("other", 3)} {
+		for kind, available := range map[string]int64{"hard": 50 * mi, "soft": 150 * mi} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				s := newScene(t, available, other, guaranteed)
+				s.look(0)
+				s.look(15 * time.Second)
+				s.want(15*time.Second, "Wait Nobody")
+				_, out := State{}.Step(Input{Now: noon, Node: memoryNode(50*mi, noon), Pods: s.in.Pods, Thresholds: s.in.Thresholds[:1], Order: OrderQoS})
+				if out.Victim != nil {
+					t.Errorf("usher pressure names %s", out.Victim.Pod.Key())
+				}
+				s.gone("other")
+				s.want(time.Second, map[string]string{"hard": "Remove guaranteed 1s", "soft": "Evict guaranteed"}[kind])
+			})
+		}
+	}
+}
