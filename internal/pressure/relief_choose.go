@@ -26,7 +26,7 @@ func (l *look) rank(t Threshold) []Ranked {
 	}
 	out := rank(l.in.Order, t.Signal, l.in.Node, l.in.Pods, passed, barred)
 	for i := range out {
-		if reason := blocked[out[i].Pod.UID]; reason != "" && out[i].Pod.Exempt == "" {
+		if reason := blocked[out[i].Pod.UID]; reason != "" && out[i].Exempt == "" {
 			out[i].Exempt = reason
 		}
 	}
@@ -117,7 +117,7 @@ func (l *look) choose(t Threshold, ranking []Ranked) *choice {
 	if r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt == "" }); r != nil {
 		return &choice{pod: &r.Pod, used: r.Usage, kind: Evict, grace: l.softGrace(&r.Pod), reason: ReasonHard}
 	}
-	r := firstOf(ranking, func(r *Ranked) bool { return l.lastResort(t, &r.Pod) })
+	r := firstOf(ranking, func(r *Ranked) bool { return r.Exempt != ExemptGuaranteed && l.lastResort(t, &r.Pod) })
 	if r == nil {
 		return nil
 	}

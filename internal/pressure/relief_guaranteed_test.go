@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // Whatever is known of a pod of a lower class, and however little it uses, a Guaranteed pod within its request does not go
@@ -27,4 +29,16 @@ func TestReliefSparesGuaranteed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Nor is it given up as a last resort.
+func TestReliefSparesGuaranteedLastResort(t *testing.T) {
+	db := governed(memoryPod("db", corev1.PodQOSGuaranteed, gi, gi), v1alpha1.PressureLastResort)
+	s := newScene(t, 50*mi, unknown(hog("other", 0)), db)
+	s.want(0, sayMemory, "Wait Nobody")
+	s.in.Reachable = false
+	s.want(time.Second, "Wait Nobody")
+	s.in.Reachable = true
+	s.gone("other")
+	s.want(time.Second, "Request db", "Evict db")
 }
