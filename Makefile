@@ -12,17 +12,27 @@ CONTROLLER_GEN := $(TOOLS)/controller-gen-v0.23.0/controller-gen
 
 LAB := go run -C lab ./cmd/lab
 
+# The image that `make image` builds, its name and the architecture of the nodes (this machine's). RELEASE is stamped into the
+# program, together with the image's name.
+IMAGE    = localhost/usher:$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+ARCH    ?=
+RELEASE ?=
+STAMPS   = $(if $(RELEASE),-X usher.sh/usher/internal/cli.stamped=$(RELEASE) -X usher.sh/usher/internal/cli.releaseImage=$(IMAGE))
+
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/usher, and bin/kubectl-usher as a link to it
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/usher ./cmd/usher
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMPS)" -o bin/usher ./cmd/usher
 	ln -sf usher bin/kubectl-usher
+
+image: ## build bin/usher-image.tar, an image called IMAGE for nodes of ARCH; without Docker
+	go run -C lab ./image/cmd/usher-image -name "$(IMAGE)" -arch "$(ARCH)" -release "$(RELEASE)" -o $(CURDIR)/bin/usher-image.tar
 
 test: $(GOTESTSUM) ## run all tests of all modules, on a real control plane where they need one
 	$(LAB) build $(TEST_BINARIES)

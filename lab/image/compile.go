@@ -12,24 +12,8 @@ import (
 
 // Compile builds the workload program to the file out. Unlike the lab's other programs it is part of this source tree
 // and small, so it is built each time and never out of date.
-func Compile(ctx context.Context, out string) error { return compile(ctx, ".", "workload", out) }
-
-// CompileUsher builds usher to the file out, as it runs in images.
-func CompileUsher(ctx context.Context, out string) error {
-	return compile(ctx, filepath.Join("..", ".."), "usher", out)
-}
-
-// compile builds a command of the module in dir, which is seen from here.
-func compile(ctx context.Context, dir, command, out string) error {
-	// The lab is always run from its source tree.
-	_, file, _, _ := runtime.Caller(0)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./cmd/"+command)
-	cmd.Dir = filepath.Join(filepath.Dir(file), dir)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", command, err, strings.TrimSpace(string(said)))
-	}
-	return nil
+func Compile(ctx context.Context, out string) error {
+	return compile(ctx, build{dir: ".", command: "workload", out: out, flags: []string{"-buildvcs=false"}})
 }
 
 // Make builds the workload program and packs it with the files into an image archive in the folder dir, and returns
@@ -40,5 +24,31 @@ func Make(ctx context.Context, dir string, files ...File) (string, error) {
 		return "", err
 	}
 	archive := filepath.Join(dir, "workload.tar")
-	return archive, WriteFile(archive, Name, program, files...)
+	return archive, WriteFile(archive, Spec{Name: Name, Entry: File{From: program, To: Program}, Files: files})
+}
+
+// build is one run of the compiler.
+type build struct {
+	dir     string   // of the module, seen from here
+	command string   // the folder under its cmd
+	out     string   // the file to write
+	arch    string   // GOARCH; this machine's if empty
+	ldflags []string // besides those that leave out symbols
+	flags   []string // of go build
+}
+
+func compile(ctx context.Context, b build) error {
+	// The lab is always run from its source tree.
+	_, file, _, _ := runtime.Caller(0)
+	args := append([]string{"build", "-ldflags", strings.Join(append([]string{"-s -w"}, b.ldflags...), " "), "-o", b.out}, b.flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+b.command)...)
+	cmd.Dir = filepath.Join(filepath.Dir(file), b.dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=linux")
+	if b.arch != "" {
+		cmd.Env = append(cmd.Env, "GOARCH="+b.arch)
+	}
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", b.command, err, strings.TrimSpace(string(said)))
+	}
+	return nil
 }

@@ -1,5 +1,6 @@
 // Package image answers: what runs in a pod of a real node, when no registry exists?
-// It packs one static program (and any further static binaries) into a one-layer archive that `ctr images import` reads.
+// It packs static programs into a one-layer archive that `ctr images import` and `docker load` read; neither Docker nor a
+// registry is needed for that. The image of usher that `make image` writes is packed here too.
 package image
 
 import (
@@ -12,17 +13,13 @@ import (
 	"io"
 	"os"
 	"path"
-	"runtime"
 	"time"
 )
 
 // Name is the image's reference. Its tag is not "latest", so that pods default to imagePullPolicy IfNotPresent.
 const Name = "lab.usher.sh/workload:lab"
 
-// UsherName is the reference of an image of usher.
-const UsherName = "lab.usher.sh/usher:lab"
-
-// Program is the path of an image's main program, its entry point.
+// Program is the path of the workload program in its image.
 const Program = "/workload"
 
 // File is a program of the host to be put into an image.
@@ -31,17 +28,29 @@ type File struct {
 	To   string // absolute path in the image
 }
 
-// Write packs the main program and the files into an image called name, in docker-archive format.
-func Write(w io.Writer, name, program string, files ...File) error {
-	layer, err := layerOf(append([]File{{From: program, To: Program}}, files...))
+// Spec says what an image is.
+type Spec struct {
+	Name  string // its reference
+	User  string // uid, or uid:gid, that runs the entry point; root if empty
+	Entry File   // the entry point; the image is for the architecture that it was built for
+	Files []File // further programs
+}
+
+// Write packs an image in docker-archive format. Equal programs give an equal image.
+func Write(w io.Writer, s Spec) error {
+	architecture, err := architectureOf(s.Entry.From)
 	if err != nil {
 		return err
 	}
-	config, err := json.Marshal(newConfig(layer))
+	layer, err := layerOf(append([]File{s.Entry}, s.Files...))
+	if err != nil {
+		return err
+	}
+	config, err := json.Marshal(s.config(architecture, layer))
 	if err != nil {
 		return fmt.Errorf("encoding image config: %w", err)
 	}
-	manifest, err := json.Marshal([]manifestEntry{{Config: "config.json", RepoTags: []string{name}, Layers: []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]manifestEntry{{Config: "config.json", RepoTags: []string{s.Name}, Layers: []string{"layer.tar"}}})
 	if err != nil {
 		return fmt.Errorf("encoding image manifest: %w", err)
 	}
@@ -58,14 +67,14 @@ func Write(w io.Writer, name, program string, files ...File) error {
 }
 
 // WriteFile is Write into a file, which appears whole or not at all.
-func WriteFile(to, name, program string, files ...File) error {
+func WriteFile(to string, s Spec) error {
 	var archive bytes.Buffer
-	if err := Write(&archive, name, program, files...); err != nil {
+	if err := Write(&archive, s); err != nil {
 		return err
 	}
 	temporary := to + ".part"
 	if err := os.WriteFile(temporary, archive.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("writing image %s: %w", name, err)
+		return fmt.Errorf("writing image %s: %w", s.Name, err)
 	}
 	return os.Rename(temporary, to)
 }
@@ -124,6 +133,7 @@ type config struct {
 }
 
 type processConfig struct {
+	User       string `json:",omitempty"`
 	Entrypoint []string
 	Env        []string
 }
@@ -133,12 +143,12 @@ type rootFS struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
-func newConfig(layer []byte) config {
+func (s Spec) config(architecture string, layer []byte) config {
 	sum := sha256.Sum256(layer)
 	return config{
-		Architecture: runtime.GOARCH,
+		Architecture: architecture,
 		OS:           "linux",
-		Config:       processConfig{Entrypoint: []string{Program}, Env: []string{"PATH=/"}},
+		Config:       processConfig{User: s.User, Entrypoint: []string{s.Entry.To}, Env: []string{"PATH=/"}},
 		RootFS:       rootFS{Type: "layers", DiffIDs: []string{"sha256:" + hex.EncodeToString(sum[:])}},
 	}
 }

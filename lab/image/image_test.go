@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +45,10 @@ func TestWrite(t *testing.T) {
 	sum := fmt.Sprintf("sha256:%x", sha256.Sum256(archive["layer.tar"]))
 	if diff := cmp.Diff([]string{sum}, config.RootFS.DiffIDs); diff != "" {
 		t.Errorf("layers in the config (-want +got):\n%s", diff)
+	}
+
+	if config.Architecture != runtime.GOARCH || config.Config.User != "65532" || !slices.Equal(config.Config.Entrypoint, []string{Program}) {
+		t.Errorf("config %+v, want this machine's architecture, the user and the entry point of the image", config)
 	}
 
 	body, err := os.ReadFile(program)
@@ -84,7 +90,7 @@ func TestWriteRefuses(t *testing.T) {
 func write(t *testing.T, program string, files ...File) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, Name, program, files...); err != nil {
+	if err := Write(&out, Spec{Name: Name, User: "65532", Entry: File{From: program, To: Program}, Files: files}); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
