@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -22,6 +23,9 @@ resources, roles, two replicas of the manager, and the webhooks. Nothing is gove
 until somebody writes an EvictionPolicy. What is there already is brought up to date;
 running it again changes nothing.
 
+A release knows its image. Any other build does not: make image builds one, without
+Docker, and --image names it.
+
 With --dry-run=client the manifests are printed and the cluster is not asked (it is
 taken not to serve the eviction request API); with --dry-run=server it checks them and
 changes nothing.`
@@ -32,6 +36,10 @@ const (
 	dryClient = "client"
 	dryServer = "server"
 )
+
+// releaseImage is the image of this release; the linker sets it together with stamped. No other build has an image in a
+// registry.
+var releaseImage string
 
 // InstallOptions is what `usher install` was asked for.
 type InstallOptions struct {
@@ -59,7 +67,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.image, "image", "", "The image of manager and agents; default: as in the manifests.")
+	cmd.Flags().StringVar(&o.image, "image", "", "The image of manager and agents; default: the release's. A build that is no release needs it.")
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
 	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryNone, "none, client or server.")
@@ -74,15 +82,26 @@ func (o *InstallOptions) Validate() error {
 	default:
 		return fmt.Errorf("--dry-run is %q; it can be none, client or server", o.dryRun)
 	}
-	if o.url != "" && o.image != "" && !o.agent {
+	if o.image != "" && !o.runsPods() {
 		return fmt.Errorf("--image has no meaning with --webhook-url: nothing is run in the cluster then")
+	}
+	if o.runsPods() && o.podImage() == "" {
+		return fmt.Errorf("--image is missing: this build (%s) is no release, so no registry has an image of it; "+
+			"build one with make image, load it on the nodes or push it to a registry, and name it with --image "+
+			"(docs/policies.md says how)", Version())
 	}
 	return nil
 }
 
+// runsPods reports whether anything that is installed runs in the cluster.
+func (o *InstallOptions) runsPods() bool { return o.url == "" || o.agent }
+
+// podImage is the image of manager and agents; "" if none is known.
+func (o *InstallOptions) podImage() string { return cmp.Or(o.image, releaseImage) }
+
 // Run installs.
 func (o *InstallOptions) Run(ctx context.Context) error {
-	options := install.Options{Namespace: systemNamespace(o.config), Image: o.image, URL: o.url, Agent: o.agent}
+	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent}
 	if o.dryRun == dryClient {
 		return o.print(options)
 	}

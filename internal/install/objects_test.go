@@ -98,6 +98,19 @@ func TestLifecycleOnlyWhereItIsNotServed(t *testing.T) {
 	}
 }
 
+// TestImagesNeedNoRegistry: an image that was loaded on the nodes is used, whatever its tag.
+func TestImagesNeedNoRegistry(t *testing.T) {
+	for _, object := range pick(objects(t, Options{Agent: true, Image: "localhost/usher"}), runs) {
+		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		for _, each := range containers {
+			container, _ := each.(map[string]any)
+			if container["image"] != "localhost/usher" || container["imagePullPolicy"] != "IfNotPresent" {
+				t.Errorf("%s: image %v with pull policy %v", Ref(object), container["image"], container["imagePullPolicy"])
+			}
+		}
+	}
+}
+
 // TestEveryWebhookIsScoped: a webhook that fails closed must never be asked about what is not governed.
 func TestEveryWebhookIsScoped(t *testing.T) {
 	for _, object := range pick(objects(t, Options{}), isWebhook) {

@@ -96,15 +96,15 @@ func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
 		return r.out
 	}
 	t.Run("dry runs change nothing", func(t *testing.T) {
-		ok(usher("install", "--dry-run=client"))
-		ok(usher("install", "--dry-run=server"))
+		ok(usher("install", "--image", "usher:this", "--dry-run=client"))
+		ok(usher("install", "--image", "usher:this", "--dry-run=server"))
 		ok(usher("uninstall", "--dry-run"))
 		if left := added(before, everything(t, l)); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}
 	})
 	t.Run("install", func(t *testing.T) {
-		out := ok(usher("install"))
+		out := ok(usher("install", "--image", "usher:this"))
 		for _, part := range []string{"deployment/usher-manager in usher-system created", "of 2 replicas are of this version", "installed"} {
 			if !strings.Contains(out, part) {
 				t.Errorf("no %q in:\n%s", part, out)
@@ -116,7 +116,7 @@ func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
 	})
 	t.Run("again", func(t *testing.T) {
 		l.WaitBudget(t, "usher-system", "usher-manager", 2) // the last that others write into what was installed
-		for line := range strings.Lines(ok(usher("install"))) {
+		for line := range strings.Lines(ok(usher("install", "--image", "usher:this"))) {
 			if !strings.HasSuffix(line, " unchanged\n") && !strings.HasPrefix(line, "installed") {
 				t.Error(line)
 			}

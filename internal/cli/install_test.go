@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// installed runs usher install without a cluster.
+func installed(args ...string) (code int, out, errOut string) {
+	streams, _, o, e := genericiooptions.NewTestIOStreams()
+	code = run(append([]string{"usher", "install", "--dry-run=client"}, args...), streams)
+	return code, o.String(), e.String()
+}
+
+func TestInstallNeedsAnImage(t *testing.T) {
+	for _, args := range [][]string{nil, {"--agent"}, {"--agent", "--webhook-url", "https://127.0.0.1:9443"}} {
+		code, out, errOut := installed(args...)
+		if code != 1 || out != "" || !strings.Contains(errOut, "--image is missing") || !strings.Contains(errOut, "make image") {
+			t.Errorf("%v: exit code %d, printed %q and said %q; want it to ask for --image and to name make image", args, code, out, errOut)
+		}
+	}
+	if code, _, errOut := installed("--webhook-url", "https://127.0.0.1:9443"); code != 0 {
+		t.Errorf("an image is asked for where nothing runs in the cluster: %s", errOut)
+	}
+}
+
+func TestInstallTakesTheImage(t *testing.T) {
+	of := func(args ...string) string {
+		_, out, _ := installed(args...)
+		return out
+	}
+	if !strings.Contains(of("--image", "localhost/usher:a"), "image: localhost/usher:a\n") {
+		t.Error("--image is not in the manifests")
+	}
+	releaseImage = "registry.example/usher:v1"
+	t.Cleanup(func() { releaseImage = "" })
+	if !strings.Contains(of("--agent"), "image: registry.example/usher:v1\n") {
+		t.Error("a release does not install its image")
+	}
+	if out := of("--image", "localhost/usher:a"); strings.Contains(out, "registry.example") {
+		t.Error("a release installs its image where another is named")
+	}
+}
