@@ -23,6 +23,8 @@ resources, roles, two replicas of the manager, and the webhooks. Nothing is gove
 until somebody writes an EvictionPolicy. What is there already is brought up to date;
 running it again changes nothing.
 
+The cluster must run Kubernetes 1.30 or later.
+
 A release knows its image. Any other build does not: make image builds one, without
 Docker, and --image names it.
 
@@ -105,11 +107,16 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryClient {
 		return o.print(options)
 	}
-	cluster, served, err := connectInstall(o.config, o.IOStreams)
+	cluster, asked, err := connectInstall(o.config, o.IOStreams)
 	if err != nil {
 		return err
 	}
-	options.LifecycleServed = served
+	if err := install.CheckVersion(asked); err != nil {
+		return err
+	}
+	if options.LifecycleServed, err = install.LifecycleServed(asked); err != nil {
+		return err
+	}
 	objects, err := install.Objects(options)
 	if err != nil {
 		return err
@@ -157,25 +164,21 @@ func systemNamespace(config *genericclioptions.ConfigFlags) string {
 	return install.DefaultNamespace
 }
 
-// connectInstall connects, and asks whether the cluster serves the eviction request API itself.
-func connectInstall(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) (install.Cluster, bool, error) {
+// connectInstall connects for writing, and for asking what the cluster is.
+func connectInstall(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) (install.Cluster, discovery.DiscoveryInterface, error) {
 	access, err := restConfig(config)
 	if err != nil {
-		return install.Cluster{}, false, err
+		return install.Cluster{}, nil, err
 	}
 	access = rest.CopyConfig(access)
 	access.ContentType, access.AcceptContentTypes = "", "" // custom resources speak JSON
 	asked, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
-		return install.Cluster{}, false, fmt.Errorf("making a client for %s: %w", access.Host, err)
-	}
-	served, err := install.LifecycleServed(asked)
-	if err != nil {
-		return install.Cluster{}, false, err
+		return install.Cluster{}, nil, fmt.Errorf("making a client for %s: %w", access.Host, err)
 	}
 	c, err := client.NewWithWatch(access, client.Options{})
 	if err != nil {
-		return install.Cluster{}, false, fmt.Errorf("making a client for %s: %w", access.Host, err)
+		return install.Cluster{}, nil, fmt.Errorf("making a client for %s: %w", access.Host, err)
 	}
-	return install.Cluster{Client: c, Out: streams.Out}, served, nil
+	return install.Cluster{Client: c, Out: streams.Out}, asked, nil
 }

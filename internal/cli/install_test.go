@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
@@ -41,5 +45,27 @@ func TestInstallTakesTheImage(t *testing.T) {
 	}
 	if out := of("--image", "localhost/usher:a"); strings.Contains(out, "registry.example") {
 		t.Error("a release installs its image where another is named")
+	}
+}
+
+// TestInstallAsksForTheVersionFirst: an apiserver that is too old is asked for nothing else, and nothing is written to it.
+func TestInstallAsksForTheVersionFirst(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/version" {
+			t.Errorf("%s %s", r.Method, r.URL)
+			http.NotFound(w, r)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "29", GitVersion: "v1.29.3"}); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	for _, dryRun := range []string{dryNone, dryServer} {
+		streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+		code := run([]string{"usher", "install", "--server", server.URL, "--image", "localhost/usher:a", "--dry-run", dryRun}, streams)
+		if code != 1 || out.Len() > 0 || !strings.Contains(errOut.String(), "runs Kubernetes v1.29.3, which is too old for Usher: installing needs 1.30 or later") {
+			t.Errorf("--dry-run=%s: exit code %d, printed %q and said %q", dryRun, code, out, errOut)
+		}
 	}
 }

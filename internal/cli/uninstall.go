@@ -49,8 +49,11 @@ func newUninstallCommand(config *genericclioptions.ConfigFlags, streams generici
 
 // Run uninstalls.
 func (o *UninstallOptions) Run(ctx context.Context) error {
-	cluster, _, err := connectInstall(o.config, o.IOStreams)
+	cluster, asked, err := connectInstall(o.config, o.IOStreams)
 	if err != nil {
+		return err
+	}
+	if _, err := install.LifecycleServed(asked); err != nil { // it explains why an apiserver cannot be reached
 		return err
 	}
 	namespace := systemNamespace(o.config)
