@@ -19,10 +19,13 @@ ARCH    ?=
 RELEASE ?=
 STAMPS   = $(if $(RELEASE),-X usher.sh/usher/internal/cli.stamped=$(RELEASE) -X usher.sh/usher/internal/cli.releaseImage=$(IMAGE))
 
+# The oldest Kubernetes that usher install accepts, and one in between; make test has the newest. They are pinned in lab/versions.
+OLDER_KUBERNETES := 1.33 1.30
+
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build image test lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test test-all lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +40,12 @@ image: ## build bin/usher-image.tar, an image called IMAGE for nodes of ARCH; wi
 test: $(GOTESTSUM) ## run all tests of all modules, on a real control plane where they need one
 	$(LAB) build $(TEST_BINARIES)
 	GOTESTSUM=$(GOTESTSUM) hack/test
+
+test-all: test ## make test, and what takes long: older Kubernetes, more properties and histories, the kubelet's code; hours
+	GOTESTSUM=$(GOTESTSUM) hack/test-versions $(OLDER_KUBERNETES)
+	hack/properties 20000
+	hack/sim 100000
+	$(MAKE) test-kubelet
 
 lint: $(GOLANGCI_LINT) ## check all modules with the pinned linters
 	$(GOLANGCI_LINT) run ./...

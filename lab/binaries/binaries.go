@@ -15,34 +15,27 @@ type Binary struct {
 	Env     []string // added to the environment of go build, as KEY=value
 }
 
-// kubernetesVersion is stamped into the Kubernetes programs, which otherwise call themselves v0.0.0; client-go's
-// discovery and kubectl's version skew check read it.
-const kubernetesVersion = "-s -w" +
-	" -X k8s.io/component-base/version.gitVersion=v1.37.1" +
-	" -X k8s.io/component-base/version.gitMajor=1" +
-	" -X k8s.io/component-base/version.gitMinor=37" +
-	" -X k8s.io/component-base/version.gitTreeState=clean"
-
 // static programs have no C in them: they run in a pod whose image holds nothing else.
 var static = []string{"CGO_ENABLED=0"}
 
 // ControlPlane lists what every lab needs. The order is the build order: the quick ones come first, so that a
 // machine without a working compiler or proxy says so early.
 func ControlPlane() []Binary {
+	k := Chosen()
 	return []Binary{
 		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w", Env: static},
-		kubernetes("kube-apiserver"),
-		kubernetes("kube-controller-manager"),
-		kubernetes("kube-scheduler"),
-		kubernetes("kubectl"),
+		k.binary("kube-apiserver"),
+		k.binary("kube-controller-manager"),
+		k.binary("kube-scheduler"),
+		k.binary("kubectl"),
 		{Name: "kwok", Module: "kwok", Package: "sigs.k8s.io/kwok/cmd/kwok", LDFlags: "-s -w"},
 	}
 }
 
-// Real lists what real nodes need besides ControlPlane.
+// Real lists what real nodes need besides ControlPlane. Their kubelet is of the newest Kubernetes.
 func Real() []Binary {
 	return []Binary{
-		kubernetes("kubelet"),
+		Versions()[0].binary("kubelet"),
 		containerd("containerd"),
 		containerd("containerd-shim-runc-v2"),
 		containerd("ctr"),
@@ -57,10 +50,6 @@ func Find(name string) (Binary, bool) {
 		return Binary{}, false
 	}
 	return all[i], true
-}
-
-func kubernetes(name string) Binary {
-	return Binary{Name: name, Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/" + name, LDFlags: kubernetesVersion}
 }
 
 // containerd is built static, as its own release builds are.

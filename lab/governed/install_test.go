@@ -27,6 +27,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/install"
 	"usher.sh/usher/lab/await"
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -75,7 +76,8 @@ func TestInstall(t *testing.T) {
 		"with the eviction request API":    nil,
 		"without the eviction request API": {testlab.WithoutEvictionRequestAPI()},
 	} {
-		t.Run(name, func(t *testing.T) { installAndRemove(t, testlab.Start(t, options...), options == nil) })
+		served := options == nil && binaries.Chosen().EvictionRequestAPI
+		t.Run(name, func(t *testing.T) { installAndRemove(t, testlab.Start(t, options...), served) })
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	lifecycle "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -134,19 +135,17 @@ func (h *house) undoesWhatIsWithdrawn(t *testing.T) {
 	h.waitGoverned(t, namespace, "db", 3)
 	uid := h.uid(t, namespace, pod)
 
-	requests := h.lab.Client().LifecycleV1alpha1().EvictionRequests(namespace)
-	request, err := requests.Create(t.Context(), &lifecycle.EvictionRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "by-hand"},
+	api := h.lab.Lifecycle(t)
+	request := &lifecycle.EvictionRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-hand"},
 		Spec: lifecycle.EvictionRequestSpec{
 			Target:    lifecycle.EvictionRequestTarget{Pod: &lifecycle.EvictionRequestPodReference{Name: pod, UID: uid}},
 			Requester: "test.example.com/me", Intent: lifecycle.EvictionRequestIntentEviction,
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}
+	must(t, api.Create(t.Context(), request))
 	h.waitPolicy(t, namespace, "db", "the member to be prepared", prepared(1, v1alpha1.PreparationBegun))
-	request.Spec.Intent = lifecycle.EvictionRequestIntentWithdrawn
-	_, err = requests.Patch(t.Context(), request.Name, types.MergePatchType, []byte(`{"spec":{"intent":"Withdrawn"}}`), metav1.PatchOptions{})
-	must(t, err)
+	must(t, api.Patch(t.Context(), request, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"intent":"Withdrawn"}}`))))
 	h.waitPolicy(t, namespace, "db", "the preparation to be undone", settled)
 	if diff := cmp.Diff([]string{"exclude/" + pod, "include/" + pod}, system.said()); diff != "" {
 		t.Errorf("what the system was asked for: %s", diff)

@@ -200,10 +200,7 @@ func (h *house) waitLabelled(t *testing.T, namespace, name string, n int) {
 // waitEviction waits until the Eviction of a pod is as it should be.
 func (h *house) waitEviction(t *testing.T, namespace, what string, done func(*lifecycle.Eviction) bool) {
 	t.Helper()
-	source := await.Source[*lifecycle.Eviction]{
-		Client: h.lab.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictions", Namespace: namespace,
-	}
-	testlab.WaitFor(t, source, what, func(all []*lifecycle.Eviction) bool { return slices.ContainsFunc(all, done) })
+	testlab.WaitFor(t, h.lab.Lifecycle(t).Evictions(namespace), what, func(all []*lifecycle.Eviction) bool { return slices.ContainsFunc(all, done) })
 }
 
 // says reports whether Usher's entry in an Eviction contains a text.

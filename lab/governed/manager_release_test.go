@@ -34,7 +34,7 @@ func (h *house) firesNothingWhenThePolicyIsDeleted(t *testing.T) {
 			t.Fatalf("the eviction of %s was answered with %v", pod, err)
 		}
 	}
-	evictions := await.Source[*lifecycle.Eviction]{Client: h.lab.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictions", Namespace: namespace}
+	evictions := h.lab.Lifecycle(t).Evictions(namespace)
 	testlab.WaitFor(t, evictions, "an eviction of each pod to wait", func(all []*lifecycle.Eviction) bool {
 		return len(all) == 3 && !slices.ContainsFunc(all, func(e *lifecycle.Eviction) bool { return len(e.Status.TargetResponders) == 0 })
 	})

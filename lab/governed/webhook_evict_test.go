@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/lifecycle"
@@ -88,8 +89,8 @@ func (s *stage) dryRun(t *testing.T) {
 // requests returns who asks for evictions.
 func (s *stage) requests(t *testing.T) []string {
 	t.Helper()
-	all, err := s.Client().LifecycleV1alpha1().EvictionRequests(s.ns).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	var all lifecyclev1alpha1.EvictionRequestList
+	must(t, s.Lifecycle(t).List(t.Context(), &all, client.InNamespace(s.ns)))
 	var names []string
 	for _, r := range all.Items {
 		names = append(names, r.Spec.Requester+" "+string(r.Spec.Intent))
@@ -139,8 +140,7 @@ func (s *stage) drained(t *testing.T) {
 func (s *stage) tainted(t *testing.T) {
 	p := s.alone(t)
 	s.kubectl(t, "taint", "node", p.Spec.NodeName, "broken=yes:NoExecute").says(t, "tainted")
-	requests := await.Source[*lifecyclev1alpha1.EvictionRequest]{Client: s.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictionrequests", Namespace: s.ns}
-	testlab.WaitFor(t, requests, "a request in the name of the taint's controller", func(all []*lifecyclev1alpha1.EvictionRequest) bool {
+	testlab.WaitFor(t, s.Lifecycle(t).Requests(s.ns), "a request in the name of the taint's controller", func(all []*lifecyclev1alpha1.EvictionRequest) bool {
 		return slices.ContainsFunc(all, func(r *lifecyclev1alpha1.EvictionRequest) bool {
 			return r.Spec.Target.Pod != nil && r.Spec.Target.Pod.UID == p.UID && strings.HasPrefix(r.Spec.Requester, "requester.usher.sh/system")
 		})
@@ -180,16 +180,15 @@ func (s *stage) alone(t *testing.T) *corev1.Pod {
 // would be evicted too once the database is green.
 func (s *stage) withdrawOthers(t *testing.T, but types.UID) {
 	t.Helper()
-	api := s.Client().LifecycleV1alpha1()
-	requests, err := api.EvictionRequests(s.ns).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
-	for _, r := range requests.Items {
-		if r.Spec.Target.Pod.UID != but {
-			must(t, api.EvictionRequests(s.ns).Delete(t.Context(), r.Name, metav1.DeleteOptions{}))
+	api := s.Lifecycle(t)
+	var requests lifecyclev1alpha1.EvictionRequestList
+	must(t, api.List(t.Context(), &requests, client.InNamespace(s.ns)))
+	for i := range requests.Items {
+		if requests.Items[i].Spec.Target.Pod.UID != but {
+			must(t, api.Delete(t.Context(), &requests.Items[i]))
 		}
 	}
-	evictions := await.Source[*lifecyclev1alpha1.Eviction]{Client: api.RESTClient(), Resource: "evictions", Namespace: s.ns}
-	testlab.WaitFor(t, evictions, "the others' evictions to end", func(all []*lifecyclev1alpha1.Eviction) bool {
+	testlab.WaitFor(t, api.Evictions(s.ns), "the others' evictions to end", func(all []*lifecyclev1alpha1.Eviction) bool {
 		return !slices.ContainsFunc(all, func(e *lifecyclev1alpha1.Eviction) bool {
 			return e.Spec.Target.Pod.UID != but && !lifecycle.Final(e)
 		})

@@ -25,6 +25,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/certificate"
 	"usher.sh/usher/internal/install"
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -62,7 +63,7 @@ func newRecorder(t *testing.T) *recorder {
 		Reader: c, Writer: c, Configurations: "usher", Terms: certificate.Default, Now: time.Now,
 		Secret: types.NamespacedName{Namespace: install.DefaultNamespace, Name: certificate.SecretName},
 	}
-	objects, err := install.Objects(install.Options{URL: "https://" + listener.Addr().String(), LifecycleServed: true})
+	objects, err := install.Objects(install.Options{URL: "https://" + listener.Addr().String(), LifecycleServed: binaries.Chosen().EvictionRequestAPI})
 	must(t, err)
 	must(t, install.Cluster{Client: c, Out: io.Discard}.Apply(t.Context(), objects, false))
 	_, err = r.keeper.Reconcile(t.Context(), reconcile.Request{})

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/image"
 	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/realnode/join"
@@ -30,6 +31,9 @@ func (l *Lab) RealNodes(tb testing.TB, n int, zones ...string) []*realnode.Node 
 // StartRealNodes is RealNodes with all options; names and the label that NodeSelector selects are filled in.
 func (l *Lab) StartRealNodes(tb testing.TB, o join.Options) []*realnode.Node {
 	tb.Helper()
+	if chosen := binaries.Chosen(); chosen != binaries.Versions()[0] {
+		tb.Skipf("SKIPPED, nothing was tested: the kubelet of real nodes is too new for an apiserver of %s", chosen.Minor)
+	}
 	if err := realnode.Preflight(l.cluster.Cache); err != nil {
 		tb.Skipf("SKIPPED, nothing was tested: %v", err)
 	}

@@ -117,7 +117,7 @@ func Start(tb testing.TB, opts ...Option) *Lab {
 const startTimeout = 10 * time.Minute
 
 func start(ctx context.Context, opts []Option) (*Lab, error) {
-	o := options{evictionRequestAPI: true, profile: nodes.Fast, seed: 1}
+	o := options{evictionRequestAPI: binaries.Chosen().EvictionRequestAPI, profile: nodes.Fast, seed: 1}
 	for _, set := range opts {
 		set(&o)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/cluster"
 	"usher.sh/usher/lab/nodes"
 )
@@ -47,7 +48,7 @@ func upCommand() *cobra.Command {
 	cmd.Flags().IntVar(&o.nodes, "nodes", 6, "number of simulated nodes")
 	cmd.Flags().IntVar(&o.realNodes, "real-nodes", 0, "number of nodes that really run pods (Linux, root; build with lab build --real)")
 	cmd.Flags().IntVar(&o.zones, "zones", 3, "number of zones the nodes are dealt out over, at most 26")
-	cmd.Flags().BoolVar(&o.evictionAPI, "eviction-request-api", true, "turn the feature gate EvictionRequestAPI on")
+	cmd.Flags().BoolVar(&o.evictionAPI, "eviction-request-api", binaries.Chosen().EvictionRequestAPI, "turn the feature gate EvictionRequestAPI on")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the times that simulated pods take")
 	cmd.Flags().StringVar(&o.profile, "profile", string(nodes.General), "how long simulated pods take: general (seconds) or fast (tens of milliseconds)")
 	return cmd
