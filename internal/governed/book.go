@@ -105,8 +105,8 @@ func (b *Book) latest(cached *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy 
 }
 
 // newer reports whether a is a later version than b. Versions that cannot be compared are taken for later ones of b.
-func newer(a, b *v1alpha1.EvictionPolicy) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+func newer(a, b client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order > 0
 }
 

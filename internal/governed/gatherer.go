@@ -47,6 +47,9 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	if err != nil {
 		return in, err
 	}
+	if Reduced(of.Pod) && len(policies) > 0 { // the first policy has come after the pod was read
+		return in, fmt.Errorf("reading pod %s: only a part of it is known yet", pod.Key())
+	}
 	in.Policies = make([]eviction.Declared, len(policies))
 	for i, policy := range policies {
 		in.Policies[i] = g.Book.Declared(policy)

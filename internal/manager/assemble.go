@@ -31,10 +31,11 @@ type parts struct {
 	act      *act.Governed
 	news     *governed.News
 	self     string
+	pods     *slimmer
 }
 
-func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests requests) error {
-	p, err := newParts(ctx, mgr, o, requests)
+func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests requests, pods *slimmer) error {
+	p, err := newParts(ctx, mgr, o, requests, pods)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	return addChecks(mgr)
 }
 
-func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests requests) (*parts, error) {
+func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests requests, pods *slimmer) (*parts, error) {
 	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -70,7 +71,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := governed.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	book := governed.NewBook(mgr.GetCache(), all.Kind, roles)
+	book := governed.NewBook(&governed.Whole{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Keep: slimPod}, all.Kind, roles)
 	book.Own = o.Namespace
 	news := &governed.News{}
 	keeper := evidence.New(evidence.Config{
@@ -89,7 +90,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		writer.Lifecycle = requests.version
 	}
 	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: mgr.GetAPIReader(), Now: o.Clock.Now}
-	return &parts{gatherer, writer, news, self}, nil
+	return &parts{gatherer, writer, news, self, pods}, nil
 }
 
 // whoAmI asks under which name the apiserver knows this process: what it does itself needs no request in its name.

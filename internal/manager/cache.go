@@ -14,10 +14,10 @@ import (
 
 // cacheOptions keeps of each object what is used. Pods and nodes are handed out without a copy: nothing changes them.
 // Eviction objects keep their managed fields, which tell who else writes them.
-func cacheOptions() cache.Options {
+func cacheOptions(pods *slimmer) cache.Options {
 	shared := true
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Pod{}:              {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+		&corev1.Pod{}:              {Transform: pods.pod, UnsafeDisableDeepCopy: &shared},
 		&corev1.Node{}:             {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}:        {Transform: slimNamespace},
 		&v1alpha1.EvictionPolicy{}: {Transform: cache.TransformStripManagedFields()},
@@ -29,11 +29,8 @@ func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
 }
 
-func slimPod(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil
-	}
+// slimPod is what policies may ask for, and what an eviction needs.
+func slimPod(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: slimMeta(&pod.ObjectMeta),
 		Spec: corev1.PodSpec{
@@ -43,20 +40,41 @@ func slimPod(object any) (any, error) {
 			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 			SchedulingGroup:               pod.Spec.SchedulingGroup,
 			EvictionResponders:            pod.Spec.EvictionResponders,
+			Volumes:                       slimVolumes(pod.Spec.Volumes),
 		},
 		Status: corev1.PodStatus{
 			Phase:      pod.Status.Phase,
 			PodIP:      pod.Status.PodIP,
 			Conditions: only(pod.Status.Conditions, corev1.PodReady),
 		},
-	}, nil
+	}
+}
+
+// slimVolumes keeps which volumes hold data of the pod's own, and where.
+func slimVolumes(volumes []corev1.Volume) []corev1.Volume {
+	var slim []corev1.Volume
+	for i := range volumes {
+		v := corev1.Volume{Name: volumes[i].Name}
+		switch source := &volumes[i].VolumeSource; {
+		case source.EmptyDir != nil:
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		case source.PersistentVolumeClaim != nil:
+			v.PersistentVolumeClaim = source.PersistentVolumeClaim
+		case source.Ephemeral != nil:
+			v.Ephemeral = &corev1.EphemeralVolumeSource{}
+		default:
+			continue
+		}
+		slim = append(slim, v)
+	}
+	return slim
 }
 
 // only keeps one condition, without the words that came with it.
 func only(conditions []corev1.PodCondition, kind corev1.PodConditionType) []corev1.PodCondition {
 	for i := range conditions {
 		if c := &conditions[i]; c.Type == kind {
-			return []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+			return []corev1.PodCondition{{Type: kind, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
 		}
 	}
 	return nil

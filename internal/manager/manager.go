@@ -63,11 +63,15 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(o, requests)
+	pods := &slimmer{}
+	mgr, err := newManager(o, requests, pods)
 	if err != nil {
 		return err
 	}
-	if err := assemble(ctx, mgr, o, requests); err != nil {
+	if err := countPolicies(ctx, mgr.GetAPIReader(), &pods.policies); err != nil {
+		return err
+	}
+	if err := assemble(ctx, mgr, o, requests, pods); err != nil {
 		return err
 	}
 	if err := mgr.Add(everywhere(func(ctx context.Context) error { return watchDiscovery(ctx, asked, requests) })); err != nil {
@@ -96,7 +100,7 @@ func saveMemory() {
 	}
 }
 
-func newManager(o Options, requests requests) (ctrl.Manager, error) {
+func newManager(o Options, requests requests, pods *slimmer) (ctrl.Manager, error) {
 	scheme, err := newScheme(requests)
 	if err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func newManager(o Options, requests requests) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(),
+		Cache:                         cacheOptions(pods),
 		Client:                        clientOptions(),
 		WebhookServer:                 server,
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -20,6 +21,18 @@ func addEvidence(mgr ctrl.Manager, p *parts) error {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("adding the keeper of evidence: %w", err)
 		}
+	}
+	return nil
+}
+
+// countPolicies counts the policies that there are before pods are cached: those of their namespaces are then cached whole.
+func countPolicies(ctx context.Context, live client.Reader, count *policyCount) error {
+	var policies v1alpha1.EvictionPolicyList
+	if err := live.List(ctx, &policies); err != nil {
+		return fmt.Errorf("listing the policies: %w", err)
+	}
+	for i := range policies.Items {
+		count.add(&policies.Items[i])
 	}
 	return nil
 }
@@ -44,6 +57,7 @@ func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
 
 func (p *parts) tracked(o any) {
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
+		p.pods.policies.add(policy)
 		p.gatherer.Keeper.Track(policy)
 	}
 }
@@ -54,6 +68,7 @@ func (p *parts) forgotten(o any) {
 		o = tombstone.Obj
 	}
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
+		p.pods.policies.remove(policy)
 		p.gatherer.Keeper.Forget(policy.UID)
 		p.gatherer.Book.Forget(policy.UID)
 		p.act.Forget(policy.UID)

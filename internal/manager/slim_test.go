@@ -1,0 +1,158 @@
+package manager
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/governed"
+)
+
+// crowdPod is a pod of a ReplicaSet with twenty of them, as a client gets it.
+func crowdPod(t testing.TB, i int) *corev1.Pod {
+	t.Helper()
+	app := fmt.Sprintf("app-%d", i/20)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: fmt.Sprintf("crowd-%d", i/20%40), Name: fmt.Sprintf("%s-6d5f7c9b8d-%05d", app, i),
+			UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), ResourceVersion: fmt.Sprint(1000000 + i),
+			Labels: map[string]string{
+				"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "crowd", "app.kubernetes.io/version": "1.2.3", "pod-template-hash": "6d5f7c9b8d",
+			},
+			Annotations: map[string]string{
+				"prometheus.io/scrape": "true", "cni.projectcalico.org/podIP": fmt.Sprintf("10.128.%d.%d/32", i/256, i%256),
+				"cni.projectcalico.org/containerID": fmt.Sprintf("%064d", i),
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-6d5f7c9b8d", UID: types.UID("of-" + app), Controller: new(true), BlockOwnerDeletion: new(true),
+			}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: fmt.Sprintf("node-%d", i%1000), Containers: []corev1.Container{{Name: "c", Image: "registry.example/team/c:v1"}},
+			Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.128.12.34", Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	wire, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	received := &corev1.Pod{}
+	if err := received.Unmarshal(wire); err != nil {
+		t.Fatal(err)
+	}
+	return received
+}
+
+func (s *slimmer) slim(t testing.TB, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	slim, err := s.pod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slim.(*corev1.Pod)
+}
+
+// mostOfAPod is what a pod that no policy governs may take in the cache, in bytes: with 150,000 of them, and 40 % more before
+// garbage is collected, the manager stays below its limit of 512Mi.
+const mostOfAPod = 1900
+
+func TestManyPodsFitIntoMemory(t *testing.T) {
+	const pods = 20000
+	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	s := &slimmer{}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range pods {
+		if err := store.Add(s.slim(t, crowdPod(t, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / pods
+	t.Logf("%d bytes a pod", each)
+	if each > mostOfAPod {
+		t.Errorf("a pod takes %d bytes, want %d at most", each, mostOfAPod)
+	}
+	runtime.KeepAlive(store)
+}
+
+func TestPodsAreReducedWhereNoPolicyIs(t *testing.T) {
+	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "crowd-0", Name: "db", UID: "p"}}
+	s := &slimmer{}
+	before := s.slim(t, crowdPod(t, 0))
+	if !governed.Reduced(before) || len(before.Annotations) > 0 || before.Spec.NodeName != "node-0" || before.Status.Phase != corev1.PodRunning {
+		t.Errorf("without a policy %+v is kept", before)
+	}
+	s.policies.add(policy)
+	whole := s.slim(t, crowdPod(t, 0))
+	if diff := cmp.Diff(slimPod(crowdPod(t, 0)), whole); diff != "" || governed.Reduced(whole) {
+		t.Errorf("with a policy (-want +got):\n%s", diff)
+	}
+	if again := s.slim(t, before); !governed.Reduced(again) {
+		t.Error("what was dropped does not come back, and the pod looks as if it were whole")
+	}
+	s.policies.remove(policy)
+	if s.policies.in("crowd-0") {
+		t.Error("the namespace of a policy that is gone has one")
+	}
+	labelled := crowdPod(t, 0)
+	labelled.Labels[v1alpha1.PolicyLabel] = "db"
+	if governed.Reduced(s.slim(t, labelled)) {
+		t.Error("a pod is reduced that a policy has governed and nothing has released")
+	}
+}
+
+// TestKinShareNothingThatDiffers: what is kept once is equal.
+func TestKinShareNothingThatDiffers(t *testing.T) {
+	s := &slimmer{}
+	s.policies.add(&v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "crowd-0", UID: "p"}})
+	kept := []*corev1.Pod{s.slim(t, crowdPod(t, 0))}
+	for i, change := range []func(*corev1.Pod){
+		func(*corev1.Pod) {},
+		func(p *corev1.Pod) { p.Labels["version"] = "2" },
+		func(p *corev1.Pod) { p.Labels, p.Annotations = nil, map[string]string{} },
+		func(p *corev1.Pod) {
+			p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{Name: "second"})
+		},
+		func(p *corev1.Pod) { p.OwnerReferences = nil },
+	} {
+		pod := crowdPod(t, i+1)
+		change(pod)
+		want := slimPod(pod.DeepCopy())
+		got := s.slim(t, pod)
+		if !maps.Equal(got.Labels, want.Labels) || !maps.Equal(got.Annotations, want.Annotations) || len(got.OwnerReferences) != len(want.OwnerReferences) || got.Namespace != want.Namespace {
+			t.Errorf("change %d: got %+v, want %+v", i, got.ObjectMeta, want.ObjectMeta)
+		}
+		kept = append(kept, got)
+	}
+	runtime.KeepAlive(kept)
+}
+
+func TestKinForgetsControllersWithoutPods(t *testing.T) {
+	k := &kin{}
+	for i := range 4 * fewest {
+		pod := &corev1.Pod{}
+		pod.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(fmt.Sprint(i)), Controller: new(true)}}
+		k.share(pod)
+		if i%100 == 0 {
+			runtime.GC()
+		}
+	}
+	if len(k.latest) > 2*fewest {
+		t.Errorf("%d controllers are remembered, of which hardly one has a pod", len(k.latest))
+	}
+}
