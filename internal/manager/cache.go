@@ -16,7 +16,7 @@ import (
 // Eviction objects keep their managed fields, which tell who else writes them.
 func cacheOptions(pods *slimmer) cache.Options {
 	shared := true
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+	return cache.Options{NewInformer: pods.newInformer, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}:              {Transform: pods.pod, UnsafeDisableDeepCopy: &shared},
 		&corev1.Node{}:             {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}:        {Transform: slimNamespace},

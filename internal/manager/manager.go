@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,7 +49,7 @@ type Options struct {
 // Run runs the manager until ctx ends, which is nil, or until it cannot go on. It also ends, without an error, when the
 // cluster serves eviction requests in another way than at the start: whoever runs it starts it again.
 func Run(ctx context.Context, o Options) error {
-	saveMemory()
+	paceGarbage()
 	logger := logr.FromSlogHandler(o.Log.Handler())
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
@@ -87,17 +85,6 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
-}
-
-// gcPercent trades a little CPU for memory: almost all of the heap is caches, which live as long as the process, so with
-// the default half of the memory would wait for garbage that never comes.
-const gcPercent = 40
-
-// saveMemory leaves it alone where somebody has set it.
-func saveMemory() {
-	if _, set := os.LookupEnv("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 func newManager(o Options, requests requests, pods *slimmer) (ctrl.Manager, error) {

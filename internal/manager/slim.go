@@ -3,7 +3,6 @@ package manager
 import (
 	"maps"
 	"sync"
-	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -68,15 +67,14 @@ func (c *policyCount) remove(policy *v1alpha1.EvictionPolicy) {
 }
 
 // kin finds what the pods of one controller have in common, so that it is in memory once; pods of a cache are never changed.
-// It keeps no pod alive.
 type kin struct {
 	mu     sync.Mutex
-	latest map[types.UID]weak.Pointer[corev1.Pod] // by the controller's UID
-	sweep  int                                    // the size at which controllers without pods are dropped
+	latest map[types.UID]*metav1.ObjectMeta // by the controller's UID
 }
 
-// fewest is the size below which looking for controllers without pods is not worth it.
-const fewest = 1024
+// mostKin is how many controllers are remembered. Few are enough: lists are sorted by name, so the pods of a controller come
+// one after the other.
+const mostKin = 1000
 
 func (k *kin) share(pod *corev1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(pod)
@@ -85,17 +83,15 @@ func (k *kin) share(pod *corev1.Pod) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if other := k.latest[owner.UID].Value(); other != nil {
-		shareMeta(&pod.ObjectMeta, &other.ObjectMeta)
+	if other := k.latest[owner.UID]; other != nil {
+		shareMeta(&pod.ObjectMeta, other)
 	}
-	if len(k.latest) >= max(k.sweep, fewest) {
-		maps.DeleteFunc(k.latest, func(_ types.UID, p weak.Pointer[corev1.Pod]) bool { return p.Value() == nil })
-		k.sweep = 2 * len(k.latest)
+	if k.latest == nil || len(k.latest) >= mostKin {
+		k.latest = map[types.UID]*metav1.ObjectMeta{}
 	}
-	if k.latest == nil {
-		k.latest = map[types.UID]weak.Pointer[corev1.Pod]{}
+	k.latest[owner.UID] = &metav1.ObjectMeta{
+		Namespace: pod.Namespace, Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
 	}
-	k.latest[owner.UID] = weak.Make(pod)
 }
 
 func shareMeta(meta, other *metav1.ObjectMeta) {
