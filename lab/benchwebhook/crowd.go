@@ -29,11 +29,11 @@ func (st *stage) crowd(ctx context.Context) error {
 	}
 	owners := make([]*corev1.ConfigMap, crowdNamespaces)
 	for i := range owners {
-		namespace := fmt.Sprintf("crowd-%d", i)
+		namespace := crowdNamespace(i)
 		if err := st.addNamespace(ctx, namespace); err != nil {
 			return err
 		}
-		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}
+		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ownerName}}
 		var err error
 		if owners[i], err = st.lab.Client.CoreV1().ConfigMaps(namespace).Create(ctx, owner, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating an owner: %w", err)
@@ -43,6 +43,11 @@ func (st *stage) crowd(ctx context.Context) error {
 		return st.addRunning(ctx, crowdPod(i, owners[i%crowdNamespaces]))
 	})
 }
+
+// ownerName is the name of what owns the crowd's pods, in each of their namespaces.
+const ownerName = "owner"
+
+func crowdNamespace(i int) string { return fmt.Sprintf("crowd-%d", i) }
 
 // inParallel does it for 0 to n-1, and ends at the first error.
 func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {

@@ -4,21 +4,31 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // settling is a little more than the time after which Go collects garbage even where nothing is allocated.
 const settling = 130 * time.Second
 
-// measureMemory starts the managers anew in the grown cluster: what they take while they fill their caches, under load
+// measureCrowd starts the managers anew in a cluster of allPods, and asks them when no member is on its way any more.
+func measureCrowd(ctx context.Context, st *stage, f *figures) error {
+	if err := st.regrow(ctx, st.crowd); err != nil {
+		return err
+	}
+	err := st.awaitPolicy(ctx, func(p *v1alpha1.EvictionPolicy) bool {
+		return len(p.Status.Leaving) == 0 && p.Status.Members == members+routers
+	})
+	if err != nil {
+		return err
+	}
+	return st.measureReplicas(ctx, &f.crowded, func(send sender) (*load, error) { return paced(ctx, "webhook, 20,000 pods", send) })
+}
+
+// measureMemory starts the managers anew in a cluster of mostPods: what they take while they fill their caches, under load
 // and at rest.
 func measureMemory(ctx context.Context, st *stage, f *figures) error {
-	if err := st.managers.stop(); err != nil {
-		return err
-	}
-	if err := st.crowd(ctx); err != nil {
-		return err
-	}
-	if err := st.managers.start(ctx); err != nil {
+	if err := st.regrow(ctx, st.flood); err != nil {
 		return err
 	}
 	var err error
@@ -26,9 +36,7 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 		return err
 	}
 	fmt.Printf("  just started: %s resident, at most %s\n", mb(f.started.resident), mb(f.started.peak))
-	err = st.measureReplicas(ctx, &f.crowded, func(send sender) (*load, error) {
-		return paced(ctx, "webhook, 20,000 pods", send)
-	})
+	err = st.measureReplicas(ctx, &f.flooded, func(send sender) (*load, error) { return paced(ctx, "webhook, 150,000 pods", send) })
 	if err != nil {
 		return err
 	}
@@ -39,4 +47,15 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 	}
 	f.rested, err = st.managers.usage(ctx)
 	return err
+}
+
+// regrow lets the cluster grow while no manager runs.
+func (st *stage) regrow(ctx context.Context, grow func(context.Context) error) error {
+	if err := st.managers.stop(); err != nil {
+		return err
+	}
+	if err := grow(ctx); err != nil {
+		return err
+	}
+	return st.managers.start(ctx)
 }

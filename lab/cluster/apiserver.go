@@ -52,7 +52,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 		return err
 	}
 	return awaitReady(ctx, p, func(ctx context.Context) bool {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.etcdURL()+"/readyz", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.EtcdURL()+"/readyz", nil)
 		if err != nil {
 			return false
 		}

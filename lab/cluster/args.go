@@ -2,15 +2,16 @@ package cluster
 
 import "fmt"
 
-func (c *Cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.EtcdClient) }
+// EtcdURL is the address of the etcd that the apiserver keeps everything in.
+func (c *Cluster) EtcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.EtcdClient) }
 
 func (c *Cluster) etcdArgs() []string {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.EtcdPeer)
 	return []string{
 		"--name=lab",
 		"--data-dir=" + c.path("etcd"),
-		"--listen-client-urls=" + c.etcdURL(),
-		"--advertise-client-urls=" + c.etcdURL(),
+		"--listen-client-urls=" + c.EtcdURL(),
+		"--advertise-client-urls=" + c.EtcdURL(),
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=lab=" + peer,
@@ -22,7 +23,7 @@ func (c *Cluster) etcdArgs() []string {
 
 func (c *Cluster) apiserverArgs() []string {
 	args := []string{
-		"--etcd-servers=" + c.etcdURL(),
+		"--etcd-servers=" + c.EtcdURL(),
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.ports.APIServer),
