@@ -18,6 +18,7 @@ type answers struct {
 	configs []agency.Config
 	via     map[string]string // id -> URL at which it answered
 	silent  []string          // sentences about those that did not answer, sorted
+	foreign []string          // sentences about those that belong to another agency
 }
 
 // rounds bounds how often newly named agents are asked: the configured ones, those they name, and those these name.
@@ -37,11 +38,24 @@ func (d *deployment) askAgents(ctx context.Context, addresses []string) answers 
 			}
 		}
 		d.askAll(ctx, next, &all)
+		all.leaveOut()
 		addresses = all.unheard()
 	}
 	slices.Sort(all.silent)
+	slices.Sort(all.foreign)
 	slices.SortFunc(all.configs, func(a, b agency.Config) int { return cmp.Compare(a.ID, b.ID) })
 	return all
+}
+
+// leaveOut drops the answers of another deployment's agents: of an address that was given to another pod, say. What they name is
+// not asked either.
+func (a *answers) leaveOut() {
+	ours, foreign := agency.Apart(a.configs)
+	a.configs = ours
+	for _, config := range foreign {
+		a.foreign = append(a.foreign, fmt.Sprintf("%s answers as agent %s, which the other agents do not know: it is left out", a.via[config.ID], config.ID))
+		delete(a.via, config.ID)
+	}
 }
 
 // unheard are the addresses of agents that others name and that have not answered.

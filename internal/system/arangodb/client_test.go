@@ -75,6 +75,39 @@ func TestAnswersThatGoWrong(t *testing.T) {
 	}
 }
 
+// The address of an agent leads to one of another deployment, as after its pod's address was given to another pod.
+func TestForeignAgentIsLeftOut(t *testing.T) {
+	const foreign = `{"term":9,"leaderId":"AGNT-x","commitIndex":7,"lastAcked":{"AGNT-x":{"lastAckedTime":0,"lastAckedIndex":7}},
+		"configuration":{"id":"AGNT-x","agency size":3,"pool":{"AGNT-x":"tcp://x.other.svc:8529","AGNT-y":"tcp://y.other.svc:8529"}}}`
+	for name, agents := range map[string][]string{
+		"every address is in the policy": {agntA, agntB, agntC},
+		"one leads to the others":        {agntA},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, shards(2, []string{prmrB, prmrC})(), func(own *v1alpha1.ArangoDB, _ *system.Access) {
+				own.Agents = slices.DeleteFunc(own.Agents, func(url string) bool {
+					return !slices.ContainsFunc(agents, func(id string) bool { return strings.Contains(url, strings.ToLower(id)) })
+				})
+			})
+			b.sim.Set("Target/CleanedServers", []any{prmrA})
+			b.sim.Inject(arangosim.Fault{Server: agntC, Path: "/_api/agency/config", Status: 200, Body: foreign})
+			if verdict := b.evict("dbserver", prmrA); verdict.Answer != eviction.Allowed {
+				t.Errorf("a cleaned-out server stays: %s", said(verdict))
+			}
+			if verdict := b.evict("agent", agntB); !slices.Equal(reasons(verdict), []string{"NoFollowerAnswers", "QuorumAtRisk"}) {
+				t.Errorf("a follower beside one that does not answer: %s", said(verdict))
+			}
+			if found := b.evidence(prmrA); !strings.Contains(found.Summary, "another agency") {
+				t.Errorf("summary %q", found.Summary)
+			}
+			b.sim.Kill(agntB)
+			if verdict := b.evict("dbserver", prmrA); verdict.Answer != eviction.Blocked || !strings.Contains(said(verdict), "AGNT-x") {
+				t.Errorf("with one agent left: %s", said(verdict))
+			}
+		})
+	}
+}
+
 func TestWrongSecret(t *testing.T) {
 	b := newBench(t, plain(), func(own *v1alpha1.ArangoDB, access *system.Access) {
 		access.Secrets[*own.JWT] = []byte("another")

@@ -111,7 +111,7 @@ func (d *deployment) lookAtAgents(ctx context.Context) (*sight, error) {
 	if len(all.configs) == 0 {
 		return nil, fmt.Errorf("no agent answers: %s", strings.Join(all.silent, "; "))
 	}
-	seen := &sight{agents: agency.Agree(all.configs), via: all.via, silent: all.silent}
+	seen := &sight{agents: agency.Agree(all.configs), via: all.via, silent: append(all.silent, all.foreign...), foreign: len(all.foreign)}
 	d.reign.see(seen.agents)
 	return seen, nil
 }

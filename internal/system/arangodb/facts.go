@@ -62,6 +62,7 @@ func (s *sight) addServer(facts eviction.Facts, id string) {
 func (s *sight) addShards(facts eviction.Facts, id string) {
 	cleaned := slices.Contains(s.state.Cleaned, id)
 	facts["cleaned"] = cleaned
+	facts["toBeCleaned"] = slices.Contains(s.state.ToBeCleaned, id)
 	if !s.state.PlanKnown || !s.state.CurrentKnown {
 		return
 	}
@@ -69,7 +70,9 @@ func (s *sight) addShards(facts eviction.Facts, id string) {
 	facts["shards"], facts["shardsHeld"] = list(use.Planned), list(use.Current)
 	facts["leads"], facts["onlyHere"] = list(use.Leads), list(use.Alone)
 	facts["neededForWrites"] = list(s.state.NeededForWrites(id))
-	facts["drained"] = cleaned && len(use.Planned) == 0 && len(use.Current) == 0
+	unused := len(use.Planned) == 0 && len(use.Current) == 0
+	facts["drained"] = cleaned && unused
+	facts["empty"] = unused && (cleaned || s.state.Servers[id].Status == agency.Lost)
 }
 
 // list is never nil, which would be a fact of another type.

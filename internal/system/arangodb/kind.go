@@ -77,6 +77,8 @@ var Schema = eviction.Schema{
 		{Name: "neededForWrites", Type: eviction.Strings, Doc: "dbservers: shards that could take no writes while it is away"},
 		{Name: "cleaned", Type: eviction.Bool, Doc: "dbservers: it counts as cleaned out and gets no shards"},
 		{Name: "drained", Type: eviction.Bool, Doc: "dbservers: it is cleaned out, and no shard is on it by plan or in fact"},
+		{Name: "empty", Type: eviction.Bool, Doc: "dbservers: it is drained, or FAILED while no shard is on it by plan or in fact: others have taken over all that it had"},
+		{Name: "toBeCleaned", Type: eviction.Bool, Doc: "dbservers: the supervision has it in Target/ToBeCleanedServers, because a job to clean it out or to resign is at work on it"},
 		{Name: "room", Type: eviction.Int, Doc: "dbservers: how many others may hold shards"},
 		{Name: "roomNeeded", Type: eviction.Int, Doc: "dbservers: how many the highest replication factor needs"},
 		{Name: "cleanOut", Type: eviction.String, Doc: "dbservers: where its clean-out job stands: ToDo, Pending, Finished, Failed; empty: there is none, or it is forgotten"},

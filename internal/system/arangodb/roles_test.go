@@ -1,6 +1,8 @@
 package arangodb
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +28,7 @@ func TestRolesSayWhatTheSourceSays(t *testing.T) {
 		"arangodb-single":                 {-1, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNobody, false},
 		"arangodb-single-active-failover": {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, false},
 		"arangodb-syncmaster":             {15, v1alpha1.StateNone, v1alpha1.IdentityAddress, v1alpha1.ByAnyPod, true},
+		"arangodb-gateway":                {15, v1alpha1.StateNone, v1alpha1.IdentityNone, v1alpha1.ByAnyPod, true},
 		"arangodb-syncworker":             {60, v1alpha1.StateMemory, v1alpha1.IdentityAddress, v1alpha1.ByAnyPod, true},
 	}
 	roles, err := eviction.ParseRoles(Kind().Roles)
@@ -45,6 +48,23 @@ func TestRolesSayWhatTheSourceSays(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+}
+
+// Admission refuses a DELETE without grace of what runs, so no way out may lead there.
+func TestNoWayOutByForce(t *testing.T) {
+	roles, err := eviction.ParseRoles(Kind().Roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles {
+		for _, rule := range slices.Concat(role.Evict.Rules, role.Replace.Rules) {
+			for _, forced := range []string{"--force", "--grace-period", "--now"} {
+				if strings.Contains(rule.WayOut, forced) {
+					t.Errorf("role %s, rule %s: the way out has %s", role.Name, rule.Name, forced)
+				}
+			}
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type sight struct {
 	agents       agency.Agents
 	via          map[string]string // the agents' URLs, by id
 	silent       []string
+	foreign      int // addresses at which agents of another deployment answer
 	state        *agency.State // nil if agents.Problem is set
 	availability map[string]availability
 }
@@ -117,6 +118,9 @@ func (s *sight) summary() string {
 		return "a single server"
 	}
 	parts := []string{fmt.Sprintf("%d of %d agents answer", len(s.agents.Answered), s.agents.Size)}
+	if s.foreign > 0 {
+		parts = append(parts, fmt.Sprintf("%d addresses lead to another agency and are left out", s.foreign))
+	}
 	if s.agents.Problem != "" {
 		return strings.Join(append(parts, s.agencyProblem()), ", ")
 	}

@@ -31,7 +31,7 @@ func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) err
 		return fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
 	}
 	job := jobs[step.Name]
-	if seen.state.Job(job.kind, server).Running() || seen.done(step.Name, server) {
+	if seen.underWay(job.kind, server) || seen.done(step.Name, server) {
 		return nil
 	}
 	body, err := json.Marshal(map[string]string{"server": server})
@@ -42,6 +42,12 @@ func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) err
 		return fmt.Errorf("asking for %s of %s: %w", step.Name, server, err)
 	}
 	return nil
+}
+
+// underWay tells whether a second job of the kind would be one too many. A server stays among those that are to be cleaned
+// until its job has ended, also where the job itself is not in the answer.
+func (s *sight) underWay(kind, server string) bool {
+	return s.state.Job(kind, server).Running() || slices.Contains(s.state.ToBeCleaned, server)
 }
 
 // done tells whether the step's effect is there.

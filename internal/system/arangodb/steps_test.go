@@ -101,6 +101,22 @@ func TestCleanOutIsAskedForOnce(t *testing.T) {
 	}
 }
 
+// The supervision keeps a server among those that are to be cleaned until its job has ended, whatever of the job is seen.
+func TestNoSecondCleanOutWhileToBeCleaned(t *testing.T) {
+	b := newBench(t, plain())
+	b.sim.Set("Target/ToBeCleanedServers", []any{prmrA})
+	if verdict := b.evict("dbserver", prmrA); len(verdict.Needed) > 0 {
+		t.Errorf("asks for %v", verdict.Needed)
+	}
+	if err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil || b.asked(cleanOutPath) > 0 {
+		t.Errorf("error %v, asked for %d times", err, b.asked(cleanOutPath))
+	}
+	b.sim.Set("Target/ToBeCleanedServers", []any{})
+	if b.leave(prmrA); b.asked(cleanOutPath) != 1 {
+		t.Errorf("asked for %d times, want once", b.asked(cleanOutPath))
+	}
+}
+
 func TestPrepareRefused(t *testing.T) {
 	cases := []struct {
 		name     string

@@ -26,6 +26,8 @@ func statelessCases() []numbered {
 		{name: "2 coordinator, others leave", sim: plain, role: "coordinator", member: "CRDN-a", given: othersLeave},
 		{name: "4 syncmaster", sim: plain, role: "syncmaster", member: "x"},
 		{name: "4 syncmaster, others leave", sim: plain, role: "syncmaster", member: "x", given: othersLeave},
+		{name: "gateway", sim: plain, role: "gateway", member: "x", arrange: down},
+		{name: "gateway, others leave", sim: plain, role: "gateway", member: "x", given: othersLeave},
 		{name: "5 syncworker", sim: plain, role: "syncworker", member: "x", arrange: down},
 		{name: "5 syncworker, others leave", sim: plain, role: "syncworker", member: "x", given: othersLeave},
 	})
@@ -96,6 +98,9 @@ func now(text string) func(*testing.T, *bench) {
 }
 
 func ticks(n int) func(*testing.T, *bench) { return func(_ *testing.T, b *bench) { b.ticks(n) } }
+
+// lost is for how long a dead server is away until the supervision calls it FAILED and has given its shards to others.
+func lost(_ *testing.T, b *bench) { b.ticks(20) }
 
 // resigned lets PRMR-a hand over what it can.
 func resigned(t *testing.T, b *bench) {
@@ -168,6 +173,16 @@ func dbserverEvictions() []numbered {
 		{name: "job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
 		{name: "16 job unknown", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished", nil, "Target/Failed", nil, "Target/ToDo", nil, "Target/Pending", nil)},
 		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), ticks(2))},
+		{name: "lost for good, and others have taken over all that it had", sim: led, arrange: both(kill(prmrA), lost)},
+		{name: "lost for good, a follower only", sim: follows, arrange: both(kill(prmrA), lost)},
+		{name: "lost for good, others have taken over, and then the supervision is stopped", sim: led, arrange: both(kill(prmrA), lost, func(_ *testing.T, b *bench) { b.sim.SetMaintenance(true) })},
+		{name: "lost for good, after a clean-out of it has failed", sim: led, arrange: both(set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z")), kill(prmrA), lost)},
+		{name: "lost for good with the only copy", sim: shards(1, []string{prmrA}), evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), lost)},
+		{name: "lost for good, and the plan still counts on it", sim: shards(3, []string{prmrB, prmrA, prmrC}), evict: []string{"NoCapacity", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), lost)},
+		{name: "FAILED, in no plan, and a leader still reports it in sync", sim: elsewhere, evict: []string{"NotDrained", "NotGood"}, arrange: both(set("Supervision/Health/PRMR-a/Status", "FAILED"), current("sc0", prmrB, prmrC, prmrA))},
+		{name: "BAD and in no shard: it may come back and get one", sim: elsewhere, evict: []string{"NotDrained", "NotGood"}, arrange: set("Supervision/Health/PRMR-a/Status", "BAD")},
+		{name: "FAILED, and the agency says nothing of shards", sim: elsewhere, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Current/Collections", nil, "Supervision/Health/PRMR-a/Status", "FAILED")},
+		{name: "the supervision still counts it among those to be cleaned", sim: led, evict: []string{"LeadsShards", "NotDrained"}, arrange: set("Target/ToBeCleanedServers", []any{prmrA})},
 		{name: "19 never joined: unknown is unsafe", sim: led, member: "PRMR-z", evict: []string{"MemberUnknown"}},
 		{name: "22 its node is cordoned: cleaned out all the same", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, given: func(in *eviction.Input) {
 			in.Node = &snapshot.Node{Name: "n1", Unschedulable: true}
