@@ -193,6 +193,9 @@ type Leaving struct {
 	// waiting for its process to end.
 	// +optional
 	LingerSeconds int64 `json:"lingerSeconds,omitempty"`
+	// GoneTime is when the pod was seen gone, where its role lets the member count for longer (evict.settle).
+	// +optional
+	GoneTime *metav1.Time `json:"goneTime,omitempty"`
 }
 
 // PreparationStatus is a step that makes a member safe to leave.
@@ -214,7 +217,26 @@ type PreparationStatus struct {
 	// Left is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
 	// +optional
 	Left int64 `json:"left,omitempty"`
+	// Job is the system's id of the job that does the step, where the system has told one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// JobOrigin says whose Job is: Begun for this step, or Found under way when the step was to be begun. What was found is not
+	// taken back.
+	// +optional
+	JobOrigin JobOrigin `json:"jobOrigin,omitempty"`
 }
+
+// JobOrigin says whether a job was begun for a step.
+//
+// +kubebuilder:validation:Enum=Begun;Found
+type JobOrigin string
+
+// The origins.
+const (
+	JobBegun JobOrigin = "Begun"
+	JobFound JobOrigin = "Found"
+)
 
 // PreparationState is where a preparation stands.
 type PreparationState string

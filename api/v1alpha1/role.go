@@ -89,6 +89,16 @@ type Evict struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	AtOnce *int32 `json:"atOnce,omitempty"`
+	// MinReady is how many other members of this role must have a Ready pod that stays; 0: none. It is a floor where no
+	// PodDisruptionBudget is, and needs no answer of the system. It holds no member whose own pod is not Ready. Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReady *int32 `json:"minReady,omitempty"`
+	// Settle is how long a member counts as leaving after its pod was seen gone, 0s to 10m, unless a Ready pod has its id
+	// before: longer than the system takes to find out that it is away. Until then the system may tell of a healthy member
+	// that is not there. Default: 30s where State is Persistent, else 0s.
+	// +optional
+	Settle *metav1.Duration `json:"settle,omitempty"`
 }
 
 // Rule is one condition over evidence.

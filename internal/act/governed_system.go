@@ -25,8 +25,8 @@ func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.An
 	if err != nil {
 		return AnswerOf(err)
 	}
-	err = g.Keeper.Prepare(ctx, policy, action.Step)
-	g.hear(policy, eviction.Heard{Step: action.Step}, err)
+	job, err := g.Keeper.Prepare(ctx, policy, action.Step)
+	g.hear(policy, eviction.Heard{Step: action.Step, Job: job}, err)
 	return systemAnswer(err)
 }
 

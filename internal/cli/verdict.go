@@ -11,6 +11,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // askSystem adds what the pod's system says, where a policy governs the pod and there is a cluster to be asked.
@@ -38,6 +39,31 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	if !o.replace && verdict.BreakGlass != "" {
 		return nil
 	}
+	addBlockers(page, &verdict)
+	return nil
+}
+
+// whyGone asks about the replacement of a member whose pod is gone, of which the manager remembers what it was.
+func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View) error {
+	conn, err := connect(o.config)
+	if err != nil {
+		return err
+	}
+	page := show.Why{Pod: &snapshot.Pod{Namespace: o.pod.Namespace, Name: o.pod.Name}, Now: view.Now, Replace: true}
+	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, eviction.AskReplace)
+	switch {
+	case apierrors.IsNotFound(err), errors.Is(err, observe.ErrNobodyAnswers):
+		return unknownPod(view.Cluster, o.pod, "why")
+	case err != nil:
+		page.Blockers = append(page.Blockers, unasked(&page, err))
+	default:
+		page.Verdict = &verdict
+		addBlockers(&page, &verdict)
+	}
+	return o.tell(page)
+}
+
+func addBlockers(page *show.Why, verdict *eviction.Verdict) {
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
 		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, WayOut: b.WayOut, Dead: verdict.Answer == eviction.Never}
@@ -46,7 +72,6 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		}
 		page.Blockers = append(page.Blockers, at)
 	}
-	return nil
 }
 
 // unasked says why there is no verdict. Unknown is unsafe: it is a blocker.

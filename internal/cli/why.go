@@ -20,7 +20,8 @@ const whyLong = `Say whether a pod may be evicted now, and if not: everything th
 when, what would unblock it, and what to type.
 
 Of a pod that an EvictionPolicy governs, its system is asked through Usher's manager.
-With --replace the question is whether another member may take its place.
+With --replace the question is whether another member may take its place. It can be
+asked for a day about a governed pod that is gone, by the name that it had.
 
 Exit codes: 0 it may go, 1 wrong usage or no access, 2 it may not.`
 
@@ -102,6 +103,9 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 		return err
 	}
 	pod := seen.view.Cluster.PodNamed(o.pod)
+	if pod == nil && o.replace {
+		return o.whyGone(ctx, seen.view)
+	}
 	if pod == nil {
 		return unknownPod(seen.view.Cluster, o.pod, "why")
 	}
@@ -112,6 +116,11 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	if err := o.askSystem(ctx, &page); err != nil {
 		return err
 	}
+	return o.tell(page)
+}
+
+// tell shows the answer.
+func (o *WhyOptions) tell(page show.Why) error {
 	if err := newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines); err != nil {
 		return err
 	}

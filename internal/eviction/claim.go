@@ -15,6 +15,7 @@ type Claim struct {
 	Role   *v1alpha1.Role // nil where no role has the entry's name
 	Member string         // id, "" if Error is set
 	Error  string         // why the id cannot be told
+	Roster bool           // the role cannot be judged without Input.Rosters
 }
 
 // Claims returns the claims of every policy in the pod's namespace on it, in the order of policies and entries.
@@ -69,7 +70,7 @@ func (e *entry) selects(pod *snapshot.Pod) bool { return e.selector.Matches(labe
 func (e *entry) claim(pod *snapshot.Pod) Claim {
 	claim := Claim{Entry: e.index}
 	if e.role != nil {
-		claim.Role = e.role.declared
+		claim.Role, claim.Roster = e.role.declared, e.role.roster
 	}
 	claim.Member, claim.Error = e.member(pod)
 	return claim

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -19,7 +20,13 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 		prepare:  c.preparations(path+".evict.prepare", declared.Evict.Prepare),
 		replace:  c.rules(path+".replace.rules", declared.Replace.Rules),
 		atOnce:   atOnce(declared),
+		settle:   settle(declared),
 	}
+	if declared.Evict.MinReady != nil {
+		compiled.minReady = int(*declared.Evict.MinReady)
+	}
+	compiled.roster = compiled.minReady > 0 || compiled.asksFor("unready")
+	c.within(path+".evict.settle", compiled.settle, 0, maxSettle)
 	c.together(path+".evict", compiled.evict, compiled.prepare)
 	c.together(path+".replace", compiled.replace, nil)
 	if declared.System != c.kind && c.kind != "" {
@@ -40,6 +47,38 @@ func atOnce(role *v1alpha1.Role) int {
 	return 1
 }
 
+const (
+	// DefaultSettle is how long a persistent member counts after it was seen gone where its role does not say: as long as the
+	// slowest of the usual failure detectors takes by default, which is Kafka's (replica.lag.time.max.ms). Those of MongoDB
+	// (electionTimeoutMillis 10 s), Redis Cluster (cluster-node-timeout 15 s) and ArangoDB (5 s) are faster.
+	DefaultSettle = 30 * time.Second
+	maxSettle     = 10 * time.Minute
+)
+
+// settle: of members that hold nothing there is nothing that a late failure detector could lose.
+func settle(role *v1alpha1.Role) time.Duration {
+	switch {
+	case role.Evict.Settle != nil:
+		return role.Evict.Settle.Duration
+	case role.State == v1alpha1.StatePersistent:
+		return DefaultSettle
+	}
+	return 0
+}
+
+// asksFor reports whether a rule or a step of an eviction, or what is said about it, speaks of a variable.
+func (r *role) asksFor(variable string) bool {
+	for i := range r.evict {
+		rule := &r.evict[i]
+		if speaks(rule.passes, variable) || rule.message.speaks(variable) || rule.wayOut.speaks(variable) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.prepare, func(p preparation) bool {
+		return speaks(p.when, variable) || speaks(p.left, variable) || p.message.speaks(variable)
+	})
+}
+
 func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 	var rules []rule
 	for i := range declared {
@@ -52,7 +91,7 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 			passes:   c.expression(at+".expression", d.Expression, Bool, costLimit),
 			message:  c.template(at+".message", d.Message),
 		}
-		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "leaving", "preparing", "now")
+		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "leaving", "unready", "preparing", "now")
 		if d.WayOut != "" {
 			compiled.wayOut = c.template(at+".wayOut", d.WayOut)
 		}

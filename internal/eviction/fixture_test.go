@@ -20,6 +20,7 @@ func toyRoles() []v1alpha1.Role {
 		{
 			Name: "store", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 			Evict: v1alpha1.Evict{
+				Settle: &metav1.Duration{},
 				Rules: []v1alpha1.Rule{
 					{
 						Name: "drained", Reason: "NotDrained", Expression: "member.drained",

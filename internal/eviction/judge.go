@@ -26,6 +26,8 @@ type Input struct {
 	// Peers are pods of the namespace: at least those that are terminating and those that the policy's status names. Pod
 	// itself may be among them.
 	Peers []*snapshot.Pod
+	// Rosters are those of the policies whose roles ask for all members (Claim.Roster), by policy. One that is missing is not known.
+	Rosters map[snapshot.Key]*Roster
 	// Effort is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
 	Effort *Effort
 }
@@ -62,6 +64,7 @@ func (j *judgement) judge() *judgement {
 		return j.conclude()
 	}
 	j.lookAtOthers()
+	j.keepFloor()
 	j.examine(j.role.evict)
 	j.prepare()
 	return j.conclude()

@@ -75,13 +75,23 @@ func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
 
 func (j *judgement) newScope() *Scope {
 	scope := &Scope{
-		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted, Node: j.in.Node,
-		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Preparing: j.preparing(),
+		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted && !j.lingers(), Node: j.in.Node,
+		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Unready: j.unready(), Preparing: j.preparing(),
 	}
 	if j.in.Evidence != nil {
 		scope.System = j.in.Evidence.System
 	}
 	return scope
+}
+
+// lingers reports whether the pod was removed without waiting for the end of its process, which may go on.
+func (j *judgement) lingers() bool {
+	at := permitOf(j.status().Leaving, j.in.Pod.UID)
+	if at < 0 {
+		return false
+	}
+	entry := &j.status().Leaving[at]
+	return j.in.Now.Sub(entry.Since.Time) < time.Duration(entry.LingerSeconds)*time.Second
 }
 
 // ask puts one rule to the facts. Where there are none, a rule that speaks of some says nothing: a blocker has said already

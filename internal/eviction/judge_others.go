@@ -16,7 +16,7 @@ func (j *judgement) lookAtOthers() {
 		if other.UID == j.in.Pod.UID {
 			continue
 		}
-		j.leaving = append(j.leaving, other.Member)
+		j.leaving = append(j.leaving, j.presentID(&other))
 		if j.sharesRole(&other) {
 			j.others = append(j.others, &other)
 		}
@@ -24,6 +24,18 @@ func (j *judgement) lookAtOthers() {
 	if j.full(len(j.others)) {
 		j.block(anotherIsLeaving(j.others, j.role))
 	}
+}
+
+// presentID is the id that the policy gives the member's pod, where that is still there: spec.members[].id may have been changed
+// since the permit was written, and what the system says goes by the new ids.
+func (j *judgement) presentID(other *v1alpha1.Leaving) string {
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == other.UID })
+	if at >= 0 {
+		if claim, ok := j.policy.Policy.Claim(j.in.Peers[at]); ok && claim.Member != "" {
+			return claim.Member
+		}
+	}
+	return other.Member
 }
 
 // sharesRole goes by the role in the entry and by the one that the policy gives the pod now: the entry may be older than a

@@ -56,6 +56,16 @@ func (e *Expression) speaksOnlyOf(allowed ...string) bool {
 	})
 }
 
+// speaks reports whether an expression, nil for none, names the variable.
+func speaks(e *Expression, variable string) bool {
+	return e != nil && slices.Contains(e.variables, variable)
+}
+
+// speaks reports whether a value of the template, nil for none, names the variable.
+func (t *Template) speaks(variable string) bool {
+	return t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return speaks(p.expression, variable) })
+}
+
 // path returns "" for what does not begin at a variable.
 func path(expr ast.Expr) string {
 	switch expr.Kind() {

@@ -25,7 +25,7 @@ const (
 	systemType = "system"
 )
 
-var variableNames = []string{"member", "system", "pod", "node", "leaving", "preparing", "now"}
+var variableNames = []string{"member", "system", "pod", "node", "leaving", "unready", "preparing", "now"}
 
 func newFactTypes(schema Schema) (*factTypes, error) {
 	registry, err := types.NewRegistry()
@@ -66,6 +66,7 @@ func (t *factTypes) options() []cel.EnvOption {
 		cel.Variable("pod", cel.ObjectType(podType)),
 		cel.Variable("node", cel.ObjectType(nodeType)),
 		cel.Variable("leaving", cel.ListType(cel.StringType)),
+		cel.Variable("unready", cel.ListType(cel.StringType)),
 		cel.Variable("preparing", cel.ListType(cel.StringType)),
 		cel.Variable("now", cel.TimestampType),
 	}

@@ -51,7 +51,9 @@ func (j *judgement) permit(by string, linger time.Duration) []Action {
 // counted reports whether it matters who of the role is on the way. Steps count as well: a permit that is written on the
 // status also proves that no step is being taken back meanwhile. So do rules: several evictions at once must not pass on
 // the same facts, and those that speak of `leaving` must see each other.
-func (r *role) counted() bool { return r.atOnce > 0 || len(r.prepare) > 0 || len(r.evict) > 0 }
+func (r *role) counted() bool {
+	return r.atOnce > 0 || r.minReady > 0 || len(r.prepare) > 0 || len(r.evict) > 0
+}
 
 // CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of it is under way any more.
 // It returns false if there is none, or if another caller was let through as well, whose request may still succeed.

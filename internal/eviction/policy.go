@@ -26,6 +26,16 @@ func (p *Policy) declares(name string) bool {
 	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
 }
 
+// settle is how long a member of the role counts after it was seen gone. Of a role that the policy has no more nothing is known
+// but that it may have been Persistent.
+func (p *Policy) settle(name string) time.Duration {
+	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
+	if at < 0 {
+		return DefaultSettle
+	}
+	return p.entries[at].role.settle
+}
+
 // Problem is a mistake in a policy.
 type Problem struct {
 	Path    string // "spec.roles[0].evict.rules[2].expression"
@@ -49,6 +59,10 @@ type role struct {
 	prepare  []preparation
 	replace  []rule
 	atOnce   int // 0: any number
+	minReady int
+	settle   time.Duration
+	// roster: its rules cannot be judged without all members of the policy.
+	roster bool
 }
 
 // rule is a compiled v1alpha1.Rule.
@@ -84,6 +98,11 @@ func (p *Policy) Blind() bool { return p.blind }
 
 // MaxAge is how old evidence may be when it decides.
 func (p *Policy) MaxAge() time.Duration { return p.maxAge }
+
+// AsksForRoster reports whether a role of the policy cannot be judged without Input.Rosters.
+func (p *Policy) AsksForRoster() bool {
+	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.roster })
+}
 
 // Suspended reports whether its owner has suspended it.
 func (p *Policy) Suspended() bool { return p.suspended }

@@ -26,6 +26,9 @@ type Scope struct {
 	System Facts
 	// Leaving is `leaving`: the ids of the policy's other members that are on their way, of whatever role.
 	Leaving []string
+	// Unready is `unready`: the ids of the policy's other members without a Ready pod that stays, those that are on their way
+	// included; nil: not known.
+	Unready []string
 	// Preparing is `preparing`: the ids of the role's other members for which a step was begun. A step may take its member
 	// away for a moment, and what the system said before does not tell.
 	Preparing []string
@@ -35,11 +38,14 @@ type Scope struct {
 
 var stringMap = cel.MapType(cel.StringType, cel.StringType)
 
+var stringList = cel.ListType(cel.StringType)
+
 var podFields = map[string]*cel.Type{
 	"name": cel.StringType, "namespace": cel.StringType, "uid": cel.StringType, "hostname": cel.StringType, "ip": cel.StringType,
 	"labels": stringMap, "annotations": stringMap, "node": cel.StringType, "phase": cel.StringType,
 	"ready": cel.BoolType, "terminating": cel.BoolType, "deleted": cel.BoolType, "created": cel.TimestampType,
 	"ownerKind": cel.StringType, "ownerName": cel.StringType, "priority": cel.IntType,
+	"emptyDirs": stringList, "claims": stringList,
 }
 
 var nodeFields = map[string]*cel.Type{
@@ -59,6 +65,9 @@ func (s *Scope) variables() map[string]any {
 		variables["system"] = map[string]any(s.System)
 	} else {
 		variables["system"] = map[string]any{}
+	}
+	if s.Unready != nil {
+		variables["unready"] = s.Unready
 	}
 	if !s.Now.IsZero() {
 		variables["now"] = s.Now
@@ -88,7 +97,7 @@ func (s *Scope) podFacts() map[string]any {
 		"labels": present(pod.Labels), "annotations": present(pod.Annotations), "phase": string(pod.Phase),
 		"ready": pod.Ready, "terminating": pod.Terminating(), "deleted": s.Deleted, "created": pod.Created,
 		"ownerKind": pod.Owner.Kind, "ownerName": pod.Owner.Name, "priority": int64(pod.Priority),
-		"hostname": cmp.Or(pod.Hostname, pod.Name),
+		"hostname": cmp.Or(pod.Hostname, pod.Name), "emptyDirs": pod.EmptyDirs, "claims": pod.Claims,
 	}
 	known(facts, "ip", pod.IP)
 	known(facts, "node", pod.Node)

@@ -28,6 +28,7 @@ type Heard struct {
 	Error    string // "": it was taken
 	Terminal bool   // asking again will not help
 	Done     bool   // Undo: there is nothing left to undo
+	Job      Job    // Prepare: what the system knows the work by
 }
 
 // StepResult is what to do now.
@@ -146,13 +147,19 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		Name: step.Name, Member: step.Member, Since: moment(in.Now), State: v1alpha1.PreparationBegun, Left: step.Left,
 	}
 	at := stepOf(status.Preparations, step.Name, step.Member)
+	first := at < 0
 	if at >= 0 {
 		entry = status.Preparations[at]
 		heard := heardOf(in.Heard, &entry)
+		told := learn(&entry, heard)
 		switch {
 		case entry.State == v1alpha1.PreparationUndoing && !heard.Terminal:
 			return nil // it is taken back first, or the two would race
+		case told && entry.State == v1alpha1.PreparationBegun:
+			status.Preparations[at] = entry
+			return []Action{j.policy.write(Begin, status, step.Name+" of "+j.title()+" is job "+entry.Job)}
 		case entry.State == v1alpha1.PreparationUndoing:
+			entry.Job, entry.JobOrigin = "", ""
 			entry.State, entry.Since, entry.Left = v1alpha1.PreparationBegun, moment(in.Now), step.Left
 			status.Epoch++
 		case !due(in.Now, &entry, heard):
@@ -165,12 +172,29 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	}
 	entry.UID, entry.Pod, entry.Asked = in.Pod.UID, in.Pod.Name, nextCall(in.Now, &entry)
 	status.Preparations[at] = entry
-	step.Asked = entry.Asked.Time
+	step.Asked, step.First, step.Job = entry.Asked.Time, first, jobOf(&entry)
 	why := step.Name + " is needed for " + j.title()
 	return []Action{
 		j.policy.write(Begin, status, why),
 		{Kind: Prepare, Policy: j.policy.Key, Step: step, Pod: step.Pod, UID: step.UID, Why: why},
 	}
+}
+
+// learn takes in what the system knows the step's work by, and reports whether that is new. It is written down by itself, at once:
+// a process that ends before could not tell its own job from another's.
+func learn(entry *v1alpha1.PreparationStatus, heard Heard) bool {
+	if heard.Undo || heard.Job.ID == "" || heard.Job == jobOf(entry) {
+		return false
+	}
+	entry.Job, entry.JobOrigin = heard.Job.ID, v1alpha1.JobBegun
+	if heard.Job.Found {
+		entry.JobOrigin = v1alpha1.JobFound
+	}
+	return true
+}
+
+func jobOf(entry *v1alpha1.PreparationStatus) Job {
+	return Job{ID: entry.Job, Found: entry.JobOrigin == v1alpha1.JobFound}
 }
 
 // withdraw takes back what was begun for a pod that nobody wants gone any more. Its entry in the Eviction is closed by

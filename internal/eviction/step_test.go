@@ -224,7 +224,7 @@ func TestBegin(t *testing.T) {
 		t.Error(actions[1].Version, diff)
 	}
 	step := Preparation{
-		Name: "Drain", Member: "m-s0", Pod: in.Pod.Key(), UID: in.Pod.UID, Message: "0 shards are to be moved", Asked: noon,
+		Name: "Drain", Member: "m-s0", Pod: in.Pod.Key(), UID: in.Pod.UID, Message: "0 shards are to be moved", Asked: noon, First: true,
 	}
 	if diff := cmp.Diff(step, actions[2].Step); diff != "" {
 		t.Error(diff)

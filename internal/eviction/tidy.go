@@ -114,9 +114,13 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 	sight := t.in.Sights[entry.UID]
 	pod := t.pods[entry.UID]
 	switch {
-	case sight == SeenGone && (linger == 0 || age >= linger):
-		t.crossOut(entry.Pod + " is gone")
-		return
+	case entry.GoneTime != nil, sight == SeenGone && (linger == 0 || age >= linger):
+		if settled, until := t.settle(&entry); settled {
+			t.crossOut(entry.Pod + " is gone")
+			return
+		} else {
+			t.look(until)
+		}
 	case sight == SeenStaying && age >= permitLife:
 		t.crossOut(entry.Pod + " was let go and stayed")
 		return
@@ -133,6 +137,43 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 		t.look(entry.Since.Add(permitLife))
 	}
 	t.status.Leaving = append(t.status.Leaving, entry)
+}
+
+// settle reports whether the system had time to find out that the member is away, or has it back; if not, when it will have had.
+// The time begins when the pod was seen gone, which is written down: another process goes on with it.
+func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time) {
+	within := t.in.Policy.Policy.settle(entry.Role)
+	if within == 0 || t.ready(entry) {
+		return true, time.Time{}
+	}
+	gone := t.in.Now
+	if entry.GoneTime != nil {
+		gone = entry.GoneTime.Time
+	}
+	age := t.in.Now.Sub(gone)
+	if age >= within+time.Second { // the API keeps whole seconds
+		return true, time.Time{}
+	}
+	if entry.GoneTime == nil || age < -time.Second {
+		// Seen gone just now, or by a clock that was set back since.
+		at := moment(t.in.Now)
+		entry.GoneTime = &at
+		t.changed = append(t.changed, entry.Pod+" is gone, and its system has "+within.String()+" to find that out")
+	}
+	return false, entry.GoneTime.Add(within + time.Second)
+}
+
+// ready reports whether another pod that is Ready is the entry's member now.
+func (t *tidier) ready(entry *v1alpha1.Leaving) bool {
+	for _, pod := range t.in.Pods {
+		if pod.UID == entry.UID || !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
+			continue
+		}
+		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.Member {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *tidier) crossOut(why string) {

@@ -47,6 +47,7 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 		u.look(entry.Asked.Add(callLife))
 	default:
 		if entry.State != v1alpha1.PreparationUndoing {
+			learn(&entry, heard)
 			heard = Heard{} // that was an answer to Prepare
 		}
 		entry.State, entry.Asked, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), heard.Error
@@ -61,7 +62,7 @@ func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
 	pod := snapshot.Key{Namespace: u.policy.Key.Namespace, Name: entry.Pod}
 	return Action{
 		Kind: Undo, Policy: u.policy.Key, Pod: pod, UID: entry.UID,
-		Step: Preparation{Name: entry.Name, Member: entry.Member, Pod: pod, UID: entry.UID, Asked: entry.Asked.Time},
+		Step: Preparation{Name: entry.Name, Member: entry.Member, Pod: pod, UID: entry.UID, Asked: entry.Asked.Time, Job: jobOf(entry)},
 		Why:  "nobody wants " + entry.Member + " gone",
 	}
 }

@@ -58,6 +58,7 @@ const (
 	Unmovable          = "Unmovable"          // an eviction would not take it off its node
 	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
 	PreparationPending = "PreparationPending" // a step was begun and is not done
+	TooFewReady        = "TooFewReady"        // fewer other members of the role have a Ready pod than the role asks for
 	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared
 	NobodyReplaces     = "NobodyReplaces"     // the role says that nobody takes the member's place
 	PolicyUnknown      = "PolicyUnknown"      // the pod says that it is governed, and its policy is not there
@@ -75,4 +76,15 @@ type Preparation struct {
 	Left  int64
 	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
 	Asked time.Time
+	// First: nothing was asked of the system for this step before.
+	First bool
+	// Job is the system's job for the step as it was told before.
+	Job Job
+}
+
+// Job is what a system knows the work on a step by; without an ID nothing is known.
+type Job struct {
+	ID string
+	// Found: it was under way when the step was asked for first, so that somebody else has begun it.
+	Found bool
 }

@@ -187,7 +187,12 @@ func stepFailed(step *preparation, err error) Blocker {
 
 func anotherIsLeaving(others []*v1alpha1.Leaving, r *role) Blocker {
 	var names []string
+	until := "it waits until that was seen gone"
 	for _, other := range others {
+		if other.GoneTime != nil {
+			until = fmt.Sprintf("%s was seen gone at %s, and its system has %s to find that out (evict.settle) unless a Ready pod has its id before",
+				other.Pod, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
+		}
 		name := other.Pod
 		if other.Member != "" && other.Member != other.Pod {
 			name += " (" + other.Member + ")"
@@ -196,9 +201,31 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role) Blocker {
 	}
 	return Blocker{
 		Reason:  AnotherIsLeaving,
-		Message: fmt.Sprintf("%s on the way out, and of role %s %s at a time; it waits until that was seen gone", are(names), r.declared.Name, mayLeave(r.atOnce)),
+		Message: fmt.Sprintf("%s on the way out, and of role %s %s at a time; %s", are(names), r.declared.Name, mayLeave(r.atOnce), until),
 		WayOut:  "wait; `usher evictions` shows what that one waits for",
 		Retry:   5 * time.Second,
+	}
+}
+
+func readyUnknown(r *role) Blocker {
+	return Blocker{
+		Reason:  TooFewReady,
+		Message: fmt.Sprintf("it is not known how many other members of role %s are Ready (evict.minReady: %d); it waits until the pods were listed", r.declared.Name, r.minReady),
+		WayOut:  "ask again in a moment",
+		Retry:   2 * time.Second,
+	}
+}
+
+func tooFewReady(ready []string, r *role) Blocker {
+	found := "no other member"
+	if len(ready) > 0 {
+		found = listed(ready) + " only"
+	}
+	return Blocker{
+		Reason:  TooFewReady,
+		Message: fmt.Sprintf("of role %s %s would be left with a Ready pod, and evict.minReady is %d; it waits until more are Ready", r.declared.Name, found, r.minReady),
+		WayOut:  "start more members, see why the others are not Ready (kubectl get pods), or lower evict.minReady in the role",
+		Retry:   lookAgain,
 	}
 }
 

@@ -63,7 +63,9 @@ func (s *fakeSystem) Observe(ctx context.Context, _ []system.Member) (*eviction.
 	return &eviction.Evidence{Summary: "well"}, nil
 }
 
-func (s *fakeSystem) Prepare(context.Context, eviction.Preparation) error { return s.fails }
+func (s *fakeSystem) Prepare(context.Context, eviction.Preparation) (eviction.Job, error) {
+	return eviction.Job{}, s.fails
+}
 
 func (s *fakeSystem) Undo(context.Context, eviction.Preparation) (bool, error) {
 	return s.fails == nil, s.fails

@@ -100,12 +100,12 @@ func (k *Keeper) Known(policy *v1alpha1.EvictionPolicy) *eviction.Evidence {
 }
 
 // Prepare asks the policy's system for a step.
-func (k *Keeper) Prepare(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.Preparation) error {
+func (k *Keeper) Prepare(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.Preparation) (eviction.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, patienceOf(policy))
 	defer cancel()
 	open, err := k.connect(ctx, k.entry(policy))
 	if err != nil {
-		return err
+		return eviction.Job{}, err
 	}
 	return open.Prepare(ctx, step)
 }

@@ -49,7 +49,7 @@ func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
 			t.Errorf("closed %d of the 3 that were replaced", closed)
 		}
 		step := eviction.Preparation{Name: "CleanOut"}
-		if err := k.Prepare(t.Context(), p, step); err != nil {
+		if _, err := k.Prepare(t.Context(), p, step); err != nil {
 			t.Error(err)
 		}
 		if done, err := k.Undo(t.Context(), p, step); !done || err != nil {

@@ -3,6 +3,7 @@ package governed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ type Gatherer struct {
 	Live client.Reader
 	// Now is the apiserver's clock; the Keeper must have the same.
 	Now func() time.Time
+	// Gone remembers the pods that were seen gone; nil: none.
+	Gone *Departed
 }
 
 // Subject is the pod that somebody asks about.
@@ -60,6 +63,9 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 			return in, err
 		}
 		if in.Peers, err = g.peers(ctx, pod.Namespace, policies); err != nil {
+			return in, err
+		}
+		if in.Rosters, err = g.rosters(ctx, pod.Namespace, in.Policies, claims); err != nil {
 			return in, err
 		}
 	}
@@ -129,6 +135,23 @@ func (g *Gatherer) peers(ctx context.Context, namespace string, policies []*v1al
 	return peers, nil
 }
 
+// rosters lists all members of the policies whose roles ask for them; most do not, and listing costs as much as there are pods.
+func (g *Gatherer) rosters(ctx context.Context, namespace string, policies []eviction.Declared, claims []eviction.Claim) (map[snapshot.Key]*eviction.Roster, error) {
+	rosters := map[snapshot.Key]*eviction.Roster{}
+	for _, claim := range claims {
+		at := slices.IndexFunc(policies, func(p eviction.Declared) bool { return p.Key == claim.Policy })
+		if !claim.Roster || at < 0 || rosters[claim.Policy] != nil {
+			continue
+		}
+		pods, err := g.Book.Pods(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		rosters[claim.Policy] = eviction.NewRoster(policies[at], pods)
+	}
+	return rosters, nil
+}
+
 func named(policies []*v1alpha1.EvictionPolicy) map[string]bool {
 	names := map[string]bool{}
 	for _, policy := range policies {
@@ -168,6 +191,9 @@ func (g *Gatherer) FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod,
 	}
 	return pod, nil
 }
+
+// Departed returns what was known last of a governed pod that was seen gone; nil: none of the name was.
+func (g *Gatherer) Departed(key snapshot.Key) *corev1.Pod { return g.Gone.named(key) }
 
 // Refresh reads a policy from the apiserver after a write of it has met a conflict.
 func (g *Gatherer) Refresh(ctx context.Context, key snapshot.Key) error {

@@ -34,7 +34,9 @@ func (s *counted) Observe(_ context.Context, members []system.Member) (*eviction
 	}
 	return said, nil
 }
-func (s *counted) Prepare(context.Context, eviction.Preparation) error      { return nil }
+func (s *counted) Prepare(context.Context, eviction.Preparation) (eviction.Job, error) {
+	return eviction.Job{}, nil
+}
 func (s *counted) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
 func (s *counted) Close()                                                   {}
 

@@ -89,7 +89,11 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if requests.served {
 		writer.Lifecycle = requests.version
 	}
-	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: mgr.GetAPIReader(), Now: o.Clock.Now}
+	gone := governed.NewDeparted(o.Clock.Now)
+	if err := gone.Watch(ctx, mgr.GetCache()); err != nil {
+		return nil, err
+	}
+	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
 	return &parts{gatherer, writer, news, self, pods}, nil
 }
 

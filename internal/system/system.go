@@ -24,10 +24,12 @@ type System interface {
 	// Observed are set by the caller.
 	Observe(ctx context.Context, members []Member) (*eviction.Evidence, error)
 	// Prepare asks for a step. It is called again and again until the step's effect shows in the evidence, and must not
-	// start it a second time where it is under way. nil means that the system has taken it.
-	Prepare(ctx context.Context, step eviction.Preparation) error
-	// Undo takes a step back: cancels it where it is under way, reverses it where it is done and can be reversed. It is
-	// called again until it returns true: undone, or nothing left that can be undone.
+	// start it a second time where it is under way. No error means that the system has taken it. The job is what the system
+	// knows the work by, as far as it tells; the next calls for the step get it back as step.Job.
+	Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error)
+	// Undo takes a step back: cancels it where it is under way, reverses it where it is done and can be reversed, and leaves
+	// alone what another has begun (step.Job). It is called again until it returns true: undone, or nothing left that can be
+	// undone.
 	Undo(ctx context.Context, step eviction.Preparation) (done bool, err error)
 	// Close lets go of connections.
 	Close()

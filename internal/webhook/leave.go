@@ -181,6 +181,10 @@ func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error
 	if subject.Pod, subject.Fresh, err = h.Facts.Pod(ctx, w.pod); err != nil {
 		return subject, err
 	}
+	if subject.Pod == nil && subject.Replace {
+		subject.Pod = h.Facts.Departed(w.pod)
+		subject.Deleted = subject.Pod != nil
+	}
 	if !subject.Fresh && (!w.means(subject.Pod) || unscheduled(subject.Pod)) {
 		err = h.refresh(ctx, w, &subject)
 	}

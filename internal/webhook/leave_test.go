@@ -38,6 +38,7 @@ type world struct {
 	green    bool
 	pods     map[string]*corev1.Pod
 	fresh    map[string]*corev1.Pod // where the cache is behind
+	departed map[string]*corev1.Pod // seen gone
 	broken   error                  // of every read
 	delay    time.Duration
 	conflict int // how many writes of the status meet a conflict
@@ -101,6 +102,9 @@ func (w *world) FreshPod(_ context.Context, key snapshot.Key) (*corev1.Pod, erro
 	return w.pods[key.Name], w.broken
 }
 
+// Departed implements Facts.
+func (w *world) Departed(key snapshot.Key) *corev1.Pod { return w.departed[key.Name] }
+
 // Input implements Facts.
 func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
 	if w.delay > 0 {
@@ -109,10 +113,13 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 	if of.Pod.Name == "panic" {
 		panic("planted")
 	}
+	if of.Deleted {
+		w.did = append(w.did, "judge as deleted")
+	}
 	policy := testPolicy()
 	facts := governed.Facts(of.Pod)
 	return eviction.Input{
-		Now: clock, Pod: facts, Fresh: of.Fresh, Policies: []eviction.Declared{declare(policy)},
+		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)},
 		Evidence: &eviction.Evidence{
 			Observed: clock.Add(-time.Second), System: eviction.Facts{"green": w.green},
 			Members: map[string]eviction.Facts{of.Pod.Name: {}},
@@ -348,6 +355,26 @@ func behind(w *world) {
 	next := testPod("db-0")
 	next.UID = "uid-2"
 	w.pods["db-0"], w.fresh = ending, map[string]*corev1.Pod{"db-0": next}
+}
+
+// Of a member without a pod it can be asked whether another may take its place, and nothing else.
+func TestReplacementOfPodThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.departed = map[string]*corev1.Pod{"db-9": testPod("db-9")}
+	ask := func(what string) *admissionv1.AdmissionResponse {
+		return w.post(PathLeave, evictionOf("db-9", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"`+what+`"}}`))
+	}
+	if answer := ask("evict"); answer.Result.Code != http.StatusNotFound {
+		t.Errorf("asked about an eviction: %+v", answer.Result)
+	}
+	answer := ask("replace")
+	if answer.Result.Code != http.StatusTooManyRequests || answer.Result.Details == nil {
+		t.Fatalf("asked about a replacement: %+v", answer.Result)
+	}
+	verdict, ok := eviction.ReadAnswer(answer.Result.Details.Causes)
+	if !ok || len(verdict.Blockers) != 1 || verdict.Blockers[0].Reason != eviction.NobodyReplaces || !slices.Contains(w.did, "judge as deleted") {
+		t.Errorf("verdict %+v, done %v", verdict, w.did)
+	}
 }
 
 func TestRefusal(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 type Facts interface {
 	Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error)
 	FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod, error)
+	Departed(key snapshot.Key) *corev1.Pod
 	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
 	Refresh(ctx context.Context, policy snapshot.Key) error
 }

@@ -164,14 +164,14 @@ func TestMoveLeader(t *testing.T) {
 	s := c.open(t)
 	before := until(t, s, "quiet", quiet).System["leader"]
 	step := eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(before)}
-	if err := s.Prepare(t.Context(), step); err != nil {
+	if _, err := s.Prepare(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
 	after := until(t, s, "quiet", quiet).System["leader"]
 	if after == before {
 		t.Fatalf("%v still leads", before)
 	}
-	if err := s.Prepare(t.Context(), step); err != nil {
+	if _, err := s.Prepare(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
 	if again := until(t, s, "quiet", quiet).System["leader"]; again != after {
@@ -411,7 +411,7 @@ func TestAuth(t *testing.T) {
 	t.Run("root", func(t *testing.T) {
 		s := c.open(t, as("root", "secret"))
 		e := until(t, s, "quiet", quiet)
-		if err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(e.System["leader"])}); err != nil {
+		if _, err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(e.System["leader"])}); err != nil {
 			t.Error(err)
 		}
 	})

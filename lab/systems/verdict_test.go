@@ -62,7 +62,7 @@ func TestEveryMemberInTurn(t *testing.T) {
 		e := until(t, s, "quiet", quiet)
 		v := judge(policy, e, m.name)
 		for _, step := range v.Needed {
-			if err := s.Prepare(t.Context(), step); err != nil {
+			if _, err := s.Prepare(t.Context(), step); err != nil {
 				t.Fatal(err)
 			}
 			moved++

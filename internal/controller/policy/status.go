@@ -78,12 +78,15 @@ type member struct {
 
 func (f *facts) members() []member {
 	var members []member
-	effort := eviction.NewEffort()
+	effort, rosters := eviction.NewEffort(), map[snapshot.Key]*eviction.Roster{}
+	if f.own.Policy.AsksForRoster() {
+		rosters[f.own.Key] = eviction.NewRoster(f.own, f.pods)
+	}
 	for _, pod := range f.pods {
 		claims := eviction.Claims(f.all, pod)
 		i := slices.IndexFunc(claims, func(c eviction.Claim) bool { return c.Policy == f.own.Key })
 		if i >= 0 {
-			members = append(members, member{pod, claims, claims[i], f.judge(pod, effort)})
+			members = append(members, member{pod, claims, claims[i], f.judge(pod, effort, rosters)})
 		}
 	}
 	return members
@@ -110,13 +113,13 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 }
 
 // judge takes a member by itself, at the time of the evidence: in the background that is older than a decision allows.
-func (f *facts) judge(pod *snapshot.Pod, effort *eviction.Effort) eviction.Verdict {
+func (f *facts) judge(pod *snapshot.Pod, effort *eviction.Effort, rosters map[snapshot.Key]*eviction.Roster) eviction.Verdict {
 	now := f.now
 	if f.evidence != nil {
 		now = f.evidence.Observed
 	}
 	return eviction.Judge(eviction.Input{
-		Now: now, Pod: pod, Node: f.nodes[pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers, Effort: effort,
+		Now: now, Pod: pod, Node: f.nodes[pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers, Rosters: rosters, Effort: effort,
 	})
 }
 

@@ -43,7 +43,10 @@ func (d *database) Observe(_ context.Context, members []system.Member) (*evictio
 	return said, nil
 }
 
-func (d *database) Prepare(context.Context, eviction.Preparation) error      { d.prepared++; return nil }
+func (d *database) Prepare(context.Context, eviction.Preparation) (eviction.Job, error) {
+	d.prepared++
+	return eviction.Job{}, nil
+}
 func (d *database) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
 func (d *database) Close()                                                   {}
 

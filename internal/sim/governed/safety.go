@@ -75,7 +75,8 @@ func (w *world) wouldLose(pod string) string {
 }
 
 // letGo checks the leave of a pod at the instant at which the apiserver lets it go. What became of the system after the
-// evidence may have been observed cannot be known to Usher, unless it has done it itself.
+// evidence may have been observed cannot be known to Usher, unless it has done it itself; and neither what the system finds out only
+// later.
 func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	why, role := w.wouldLose(pod.Name), w.roleOf(pod.Name)
 	n := s.needed[pod.Name]
@@ -111,13 +112,14 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 
 // unseen says what made the pod indispensable too late for the replica that was asked to have seen it, "" if nothing did.
 func (s *safety) unseen(w *world, r *removal, pod string) string {
-	n, role, late := s.needed[pod], w.roleOf(pod), !s.needed[pod].since.Before(r.horizon)
+	horizon := r.horizon.Add(-w.site.lag())
+	n, role, late := s.needed[pod], w.roleOf(pod), !s.needed[pod].since.Before(horizon)
 	switch {
 	case slices.Contains(r.seen, n.by):
 		return ""
 	case n.cause != ours && (n.by != "" || late) && !s.anotherOf(role, pod):
 		return "it happened too late to be seen: " + n.what
-	case late && !s.accident.Before(r.horizon) && s.notedOthers(w, role, pod):
+	case late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod):
 		return "an accident happened too late to be seen, and all others that were let go are noted"
 	}
 	return ""

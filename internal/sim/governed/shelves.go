@@ -14,12 +14,18 @@ type shelves struct {
 	up               map[string]bool
 	closed           map[string]bool // keepers that give their parts away and get none
 	parts            [][]string
+	// missed counts the ticks since a process was last up: the depot finds out that one is away only after a while.
+	missed map[string]int
 }
+
+// shelvesLag is for how many ticks a depot tells of a process that is away as if it were there, as Kafka does of a follower by
+// default (replica.lag.time.max.ms).
+const shelvesLag = 30
 
 const copies = 2
 
 func newShelves(plan []planned, keepers int) *shelves {
-	s := &shelves{up: map[string]bool{}, closed: map[string]bool{}}
+	s := &shelves{up: map[string]bool{}, closed: map[string]bool{}, missed: map[string]int{}}
 	for i, p := range plan {
 		s.up[p.pod] = true
 		if i < keepers {
@@ -36,6 +42,12 @@ func newShelves(plan []planned, keepers int) *shelves {
 
 // tick makes one copy, or drops one, for each part.
 func (s *shelves) tick() {
+	for _, name := range slices.Concat(s.keepers, s.routers) {
+		s.missed[name]++
+		if s.up[name] {
+			s.missed[name] = 0
+		}
+	}
 	for i, on := range s.parts {
 		serving := slices.DeleteFunc(slices.Clone(on), func(k string) bool { return !s.up[k] })
 		lasting := slices.DeleteFunc(slices.Clone(serving), func(k string) bool { return s.closed[k] })
@@ -111,13 +123,15 @@ func (s *shelves) lost() []string {
 	return lost
 }
 
+func (s *shelves) seemsUp(name string) bool { return s.up[name] || s.missed[name] < shelvesLag }
+
 func (s *shelves) answer(request *http.Request) *http.Response {
 	name := request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]
 	switch request.Method + " " + strings.TrimSuffix(request.URL.Path, name) {
 	case "GET /":
-		down := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return s.up[k] })
+		down := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return s.seemsUp(k) })
 		closed := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return !s.closed[k] })
-		routers := slices.DeleteFunc(slices.Clone(s.routers), func(r string) bool { return !s.up[r] })
+		routers := slices.DeleteFunc(slices.Clone(s.routers), func(r string) bool { return !s.seemsUp(r) })
 		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers)})
 	case "GET /shelves/":
 		return said(request, http.StatusOK, map[string]any{"parts": s.count(name), "closed": s.closed[name]})

@@ -25,6 +25,8 @@ type site interface {
 	stop(pod string)
 	// wouldLose says what would be lost if the member went now, with those that are away counted as gone; "": nothing.
 	wouldLose(pod string, away []string) string
+	// lag is for how long the system may tell of a member that is away as if it were there.
+	lag() time.Duration
 	// strike lets something go wrong or right again, and says what.
 	strike(dice *rand.Rand) string
 	// fail lets a preparation that is under way go wrong, and says what; "": there is none.
@@ -88,7 +90,7 @@ func (h hasty) Observe(ctx context.Context, members []system.Member) (*eviction.
 	return said, err
 }
 
-func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) error {
+func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
 	return h.System.Prepare(ctx, step)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -181,6 +182,8 @@ func (a *arango) wouldLose(pod string, away []string) string {
 	}
 	return ""
 }
+
+func (*arango) lag() time.Duration { return 0 } // its roles ask nothing that lags
 
 func (a *arango) strike(dice *rand.Rand) string {
 	member := a.plan[dice.IntN(len(a.plan))]

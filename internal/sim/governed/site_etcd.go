@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/system"
@@ -76,6 +77,8 @@ func (e *etcdSite) wouldLose(pod string, away []string) string {
 	}
 	return ""
 }
+
+func (*etcdSite) lag() time.Duration { return 0 } // each member is asked itself
 
 func (e *etcdSite) strike(dice *rand.Rand) string {
 	name := e.plan[dice.IntN(len(e.plan))].pod

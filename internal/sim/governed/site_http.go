@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/system"
@@ -77,7 +80,7 @@ func depotRoles() []v1alpha1.Role {
 		},
 		{
 			Name: "router", Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
-			Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{
+			Evict: v1alpha1.Evict{Settle: &metav1.Duration{Duration: shelvesLag * time.Second}, Rules: []v1alpha1.Rule{{
 				Name: "another-routes", Reason: "LastRouters",
 				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",
 				Message:    "{{system.status.routers}} routers serve; leaving: {{leaving}}",
@@ -112,6 +115,8 @@ func (d *depot) start(pod string, wiped bool) {
 func (d *depot) stop(pod string) { delete(d.here.up, pod) }
 
 func (d *depot) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
+
+func (*depot) lag() time.Duration { return shelvesLag * time.Second }
 
 func (d *depot) strike(dice *rand.Rand) string {
 	how := troubles[dice.IntN(len(troubles))]

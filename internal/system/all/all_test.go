@@ -10,6 +10,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/all"
 )
 
@@ -86,4 +87,52 @@ func names(roles []v1alpha1.Role) []string {
 		all = append(all, r.Name)
 	}
 	return all
+}
+
+// A persistent member that is not emptied before it leaves must have its data on something that outlives its pod.
+func TestPersistentRolesLookForEmptyDirs(t *testing.T) {
+	roles, err := all.Roles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emptied := []string{"arangodb-dbserver", "arangodb-single"} // the one leaves drained, the other never
+	for i := range roles {
+		if roles[i].State != v1alpha1.StatePersistent || slices.Contains(emptied, roles[i].Name) {
+			continue
+		}
+		for name, c := range map[string]struct {
+			pod     *snapshot.Pod
+			blocked bool
+		}{
+			"an emptyDir and no claim":  {&snapshot.Pod{EmptyDirs: []string{"data"}}, true},
+			"an emptyDir and a claim":   {&snapshot.Pod{EmptyDirs: []string{"tmp"}, Claims: []string{"data-db-0"}}, false},
+			"neither, as on a hostPath": {&snapshot.Pod{}, false},
+		} {
+			if got := blockedBy(t, &roles[i], c.pod, "DataOnEmptyDir"); got != c.blocked {
+				t.Errorf("role %s, %s: blocked %t, want %t", roles[i].Name, name, got, c.blocked)
+			}
+		}
+	}
+}
+
+// blockedBy reports whether the role blocks the eviction of such a pod with that reason, whatever else it says.
+func blockedBy(t *testing.T, role *v1alpha1.Role, pod *snapshot.Pod, reason string) bool {
+	t.Helper()
+	kind, _ := all.Kind(role.System)
+	spec := v1alpha1.EvictionPolicySpec{
+		System: v1alpha1.System{ArangoDB: arangoDB(role.System), Etcd: etcd(role.System)},
+		Members: []v1alpha1.MemberSelector{{
+			Role: role.Name, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		}},
+	}
+	policy, problems := eviction.Compile(&spec, []v1alpha1.Role{*role}, kind.Schema, kind.Steps)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	judged := *pod
+	judged.Namespace, judged.Name, judged.UID, judged.Node, judged.Labels = "db", "db-0", "uid", "n1", map[string]string{"app": "db"}
+	verdict := eviction.Judge(eviction.Input{
+		Pod: &judged, Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "db"}, Policy: policy}},
+	})
+	return slices.ContainsFunc(verdict.Blockers, func(b eviction.Blocker) bool { return b.Reason == reason })
 }

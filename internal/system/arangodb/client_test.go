@@ -182,7 +182,7 @@ func TestServersByOtherNames(t *testing.T) {
 		{"two at one address, one has failed", "prmr-a", "PRMR-a-again8", func(c *arangosim.Cluster) {
 			c.Wipe(prmrA)
 			c.Renew(prmrA)
-			for range 5 {
+			for range 12 {
 				c.Tick()
 			}
 		}},

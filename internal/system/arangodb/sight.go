@@ -27,7 +27,7 @@ type sight struct {
 	agents       agency.Agents
 	via          map[string]string // the agents' URLs, by id
 	silent       []string
-	foreign      int // addresses at which agents of another deployment answer
+	foreign      int           // addresses at which agents of another deployment answer
 	state        *agency.State // nil if agents.Problem is set
 	availability map[string]availability
 }

@@ -174,7 +174,7 @@ func (r *rotation) call(action *eviction.Action) {
 	if heard.Undo {
 		heard.Done, err = r.sys.Undo(r.t.Context(), action.Step)
 	} else {
-		err = r.sys.Prepare(r.t.Context(), action.Step)
+		heard.Job, err = r.sys.Prepare(r.t.Context(), action.Step)
 	}
 	if err != nil {
 		heard.Error = err.Error()

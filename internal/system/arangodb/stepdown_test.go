@@ -26,7 +26,10 @@ func reigning(t *testing.T, sim *arangosim.Cluster) *bench {
 	return b
 }
 
-func (b *bench) stepDown(id string) error { return b.sys.Prepare(b.t.Context(), b.step(StepDown, id)) }
+func (b *bench) stepDown(id string) error {
+	_, err := b.sys.Prepare(b.t.Context(), b.step(StepDown, id))
+	return err
+}
 
 func TestStepDown(t *testing.T) {
 	b := reigning(t, plain())
@@ -35,7 +38,7 @@ func TestStepDown(t *testing.T) {
 			t.Fatalf("it may not go: %s", said(b.evict("agent", agntA)))
 		}
 		for _, step := range b.evict("agent", agntA).Needed {
-			if err := b.sys.Prepare(t.Context(), b.step(step.Name, agntA)); err != nil {
+			if _, err := b.sys.Prepare(t.Context(), b.step(step.Name, agntA)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -21,27 +21,41 @@ var jobs = map[string]struct{ kind, path string }{
 }
 
 // Prepare implements system.System. Whether the step is under way is looked up in the agency, every time: what was asked
-// for and not answered may have been begun.
-func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) error {
+// for and not answered may have been begun. A job that runs before the first call was begun by another.
+func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name == StepDown {
-		return d.stepDown(ctx, step.Member)
+		return eviction.Job{}, d.stepDown(ctx, step.Member)
 	}
 	seen, server, err := d.find(ctx, step)
 	if err != nil {
-		return fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
+		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
 	}
 	job := jobs[step.Name]
-	if seen.underWay(job.kind, server) || seen.done(step.Name, server) {
-		return nil
+	if running := seen.state.Job(job.kind, server); running.Running() && step.First {
+		return eviction.Job{ID: running.ID, Found: true}, nil
 	}
+	if seen.underWay(job.kind, server) || seen.done(step.Name, server) {
+		return step.Job, nil
+	}
+	id, err := d.submit(ctx, job.path, server)
+	if err != nil {
+		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, server, err)
+	}
+	return eviction.Job{ID: id}, nil
+}
+
+// submit begins a job about a server and returns its id.
+func (d *deployment) submit(ctx context.Context, path, server string) (string, error) {
 	body, err := json.Marshal(map[string]string{"server": server})
 	if err != nil {
-		return fmt.Errorf("asking for %s of %s: %w", step.Name, server, err)
+		return "", fmt.Errorf("making a request: %w", err)
 	}
-	if err := d.command(ctx, http.MethodPost, job.path, body); err != nil {
-		return fmt.Errorf("asking for %s of %s: %w", step.Name, server, err)
+	data, err := d.ask(ctx, http.MethodPost, path, body)
+	if err != nil {
+		return "", err
 	}
-	return nil
+	answer, err := decode[struct{ ID string }](data)
+	return answer.ID, err
 }
 
 // underWay tells whether a second job of the kind would be one too many. A server stays among those that are to be cleaned
@@ -59,7 +73,7 @@ func (s *sight) done(step, server string) bool {
 }
 
 // Undo implements system.System. A clean-out that runs is cancelled; a server that is cleaned out may hold shards again. Each
-// call does one of these and looks at the effect when it is called again.
+// call does one of these and looks at the effect when it is called again. What another has begun is left as it is.
 func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
 	if step.Name == StepDown {
 		return d.reign.settled(), nil // a restart leaves nothing behind, once it has happened
@@ -74,6 +88,8 @@ func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool,
 	switch job := seen.state.Job(jobs[step.Name].kind, server); {
 	case job.Running() && step.Name == ResignLeadership:
 		return false, nil // it cannot be cancelled, and ends soon
+	case job.Running() && !ours(job, step.Job), !job.Running() && seen.byAnother(server, step.Job):
+		return true, nil
 	case job.Running():
 		err = d.cancel(ctx, job)
 	case step.Name == CleanOut && slices.Contains(seen.state.Cleaned, server):
@@ -87,6 +103,23 @@ func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool,
 		return false, fmt.Errorf("taking back %s of %s: %w", step.Name, server, err)
 	}
 	return false, nil
+}
+
+// ours tells whether a job that runs is the step's. Where the answer that told its id was lost, it is any that was not there
+// before the step.
+func ours(job agency.Job, known eviction.Job) bool {
+	return known.ID == "" || (job.ID == known.ID) != known.Found
+}
+
+// byAnother tells whether a server is cleaned out by another's job: the one that was found, or one beside the step's own, which
+// has failed.
+func (s *sight) byAnother(server string, known eviction.Job) bool {
+	if known.ID == "" || !slices.Contains(s.state.Cleaned, server) {
+		return false
+	}
+	at := slices.IndexFunc(s.state.Jobs, func(job agency.Job) bool { return job.ID == known.ID })
+	failed := at >= 0 && s.state.Jobs[at].State == agency.Failed
+	return known.Found != failed
 }
 
 // cancel ends a job. One that has ended meanwhile cannot be cancelled; what it did is seen next time.

@@ -19,7 +19,7 @@ func TestWhoIsReplacedIsNotMissed(t *testing.T) {
 		b := newBench(t, families(rt))
 		if id := rapid.SampledFrom([]string{"", prmrB, prmrC}).Draw(rt, "has failed"); id != "" {
 			b.sim.Kill(id)
-			b.ticks(rapid.IntRange(2, 8).Draw(rt, "ticks since"))
+			b.ticks(rapid.IntRange(5, 14).Draw(rt, "ticks since")) // before that the supervision calls it GOOD
 		}
 		facts := b.evidence(prmrA).Members[prmrA]
 		held := slices.Concat(facts["leads"].([]string), facts["shardsHeld"].([]string))
@@ -29,7 +29,7 @@ func TestWhoIsReplacedIsNotMissed(t *testing.T) {
 		}
 		allowed++
 		b.sim.Wipe(prmrA)
-		b.ticks(10)
+		b.ticks(25)
 		for _, shard := range held {
 			if !b.sim.Write(shard) {
 				rt.Fatalf("%s takes no writes", shard)

@@ -84,7 +84,7 @@ func failoverCases() []numbered {
 	alsoLeads := func(_ *testing.T, b *bench) {
 		b.sim.Inject(arangosim.Fault{Server: "SNGL-b", Path: "/_admin/server/availability", Status: 200, Body: `{"mode":"default"}`})
 	}
-	failed := both(kill("SNGL-a"), ticks(6))
+	failed := both(kill("SNGL-a"), ticks(12))
 	return cases([]conformance{
 		{name: "follower", sim: pair, member: "SNGL-b"},
 		{name: "55 leader", sim: pair, member: "SNGL-a", evict: []string{"LeadsDeployment"}, replace: []string{"LeadsDeployment"}},

@@ -100,12 +100,12 @@ func now(text string) func(*testing.T, *bench) {
 func ticks(n int) func(*testing.T, *bench) { return func(_ *testing.T, b *bench) { b.ticks(n) } }
 
 // lost is for how long a dead server is away until the supervision calls it FAILED and has given its shards to others.
-func lost(_ *testing.T, b *bench) { b.ticks(20) }
+func lost(_ *testing.T, b *bench) { b.ticks(30) }
 
 // resigned lets PRMR-a hand over what it can.
 func resigned(t *testing.T, b *bench) {
 	t.Helper()
-	if err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
+	if _, err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
 		t.Fatal(err)
 	}
 	b.ticks(5)
@@ -172,7 +172,7 @@ func dbserverEvictions() []numbered {
 		},
 		{name: "job Finished, server taken back since", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished/7", job("cleanOutServer", prmrA))},
 		{name: "16 job unknown", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Finished", nil, "Target/Failed", nil, "Target/ToDo", nil, "Target/Pending", nil)},
-		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), ticks(2))},
+		{name: "17 killed before it is cleaned out", sim: led, evict: []string{"LeadsShards", "NotDrained", "NotGood"}, arrange: both(kill(prmrA), ticks(6))},
 		{name: "lost for good, and others have taken over all that it had", sim: led, arrange: both(kill(prmrA), lost)},
 		{name: "lost for good, a follower only", sim: follows, arrange: both(kill(prmrA), lost)},
 		{name: "lost for good, others have taken over, and then the supervision is stopped", sim: led, arrange: both(kill(prmrA), lost, func(_ *testing.T, b *bench) { b.sim.SetMaintenance(true) })},
@@ -210,11 +210,11 @@ func dbserverReplacements() []numbered {
 		{name: "34 follower in sync and BAD", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b/Status", "BAD"), replace: []string{"NoFollowerInSync"}},
 		{name: "34 follower of unknown health", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-b", nil), replace: []string{"NoFollowerInSync"}},
 		{name: "35 not reported yet", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Current/Collections/_system/c/sc0", nil, "Current/Collections/_system/d", map[string]any{}), replace: []string{"NoFollowerInSync"}},
-		{name: "37 dead, in no shard", sim: shards(2, []string{prmrB, prmrC}), arrange: both(kill(prmrA), ticks(6))},
-		{name: "38 dead, leads the only copy", sim: shards(1, []string{prmrA}), arrange: both(kill(prmrA), ticks(6)), replace: []string{"NoFollowerInSync"}},
-		{name: "38 dead, led what another leads by now", sim: shards(2, []string{prmrA, prmrB}), arrange: both(kill(prmrA), ticks(6))},
+		{name: "37 dead, in no shard", sim: shards(2, []string{prmrB, prmrC}), arrange: both(kill(prmrA), ticks(12))},
+		{name: "38 dead, leads the only copy", sim: shards(1, []string{prmrA}), arrange: both(kill(prmrA), ticks(12)), replace: []string{"NoFollowerInSync"}},
+		{name: "38 dead, led what another leads by now", sim: shards(2, []string{prmrA, prmrB}), arrange: both(kill(prmrA), ticks(12))},
 		{name: "dead, still planned to lead, a follower could", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Supervision/Health/PRMR-a/Status", "FAILED")},
-		{name: "dead, follows a healthy leader", sim: shards(2, []string{prmrB, prmrA}), arrange: both(kill(prmrA), ticks(6))},
+		{name: "dead, follows a healthy leader", sim: shards(2, []string{prmrB, prmrA}), arrange: both(kill(prmrA), ticks(12))},
 		{name: "41 cleaned out", sim: shards(2, []string{prmrB, prmrC}), arrange: set("Target/CleanedServers", []any{prmrA})},
 		{name: "leads, and the follower in sync is not planned", sim: shards(2, []string{prmrA, prmrB}), arrange: current("sc0", prmrA, prmrC), replace: []string{"NoFollowerInSync"}},
 		{name: "leads a satellite that is everywhere", sim: shards(0, []string{prmrA, prmrB, prmrC})},

@@ -69,7 +69,7 @@ func TestEveryDBServerLeavesWithItsDisk(t *testing.T) {
 				t.Fatalf("%s may not go: %s", member, said(b.evict(diskFollows, member)))
 			}
 			for _, step := range b.evict(diskFollows, member).Needed {
-				if err := b.sys.Prepare(t.Context(), b.step(step.Name, member)); err != nil {
+				if _, err := b.sys.Prepare(t.Context(), b.step(step.Name, member)); err != nil {
 					t.Error(err)
 				}
 			}

@@ -16,14 +16,14 @@ var ErrNotLeader = errors.New("not the leader")
 // ErrForbidden says that the user may not do that.
 var ErrForbidden = errors.New("permission denied")
 
-func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) error {
+func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name != MoveLeader {
-		return fmt.Errorf("preparing %s: etcd has no step %s: %w", step.Member, step.Name, system.ErrTerminal)
+		return eviction.Job{}, fmt.Errorf("preparing %s: etcd has no step %s: %w", step.Member, step.Name, system.ErrTerminal)
 	}
 	if err := c.moveLeader(ctx, step.Member); err != nil {
-		return fmt.Errorf("moving leadership from %s: %w", step.Member, err)
+		return eviction.Job{}, fmt.Errorf("moving leadership from %s: %w", step.Member, err)
 	}
-	return nil
+	return eviction.Job{}, nil
 }
 
 // Undo has nothing to take back: any voter may lead.

@@ -24,13 +24,13 @@ func TestLeadershipGoesToTheMostAdvanced(t *testing.T) {
 	sim.Slow(slow, 1)
 	sim.Settle(2)
 	s := sim.Open(maxLag, patience)
-	if err := s.Prepare(t.Context(), step(l)); err != nil {
+	if _, err := s.Prepare(t.Context(), step(l)); err != nil {
 		t.Fatal(err)
 	}
 	if sim.Leader() != quick {
 		t.Errorf("%s leads, and %s is the most advanced", sim.Leader(), quick)
 	}
-	if err := s.Prepare(t.Context(), step(l)); err != nil || sim.Leader() != quick {
+	if _, err := s.Prepare(t.Context(), step(l)); err != nil || sim.Leader() != quick {
 		t.Errorf("asked again: %v, and %s leads", err, sim.Leader())
 	}
 	if done, err := s.Undo(t.Context(), step(l)); !done || err != nil || sim.Leader() != quick {
@@ -77,7 +77,7 @@ func TestLeadershipStays(t *testing.T) {
 			if c.step != nil {
 				p = c.step(l)
 			}
-			err := sim.Open(maxLag, patience).Prepare(t.Context(), p)
+			_, err := sim.Open(maxLag, patience).Prepare(t.Context(), p)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}

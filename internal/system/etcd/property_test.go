@@ -115,7 +115,7 @@ func TestEveryMemberMayGoInTheEnd(t *testing.T) {
 		for _, name := range h.names {
 			v := j.evict(t, name)
 			for _, step := range v.Needed {
-				if err := j.system.Prepare(t.Context(), step); err != nil {
+				if _, err := j.system.Prepare(t.Context(), step); err != nil {
 					rt.Fatal(err)
 				}
 				h.sim.Settle(2)

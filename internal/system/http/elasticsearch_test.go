@@ -155,7 +155,7 @@ func TestElasticsearchOfTheDocs(t *testing.T) {
 		t.Errorf("summary %q", evidence.Summary)
 	}
 	for range 2 {
-		if err := d.system.Prepare(t.Context(), v.Needed[0]); err != nil {
+		if _, err := d.system.Prepare(t.Context(), v.Needed[0]); err != nil {
 			t.Fatal(err)
 		}
 	}

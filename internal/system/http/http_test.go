@@ -396,7 +396,7 @@ func TestSteps(t *testing.T) {
 			if c.undo {
 				done, err = w.Undo(t.Context(), prep(c.step))
 			} else {
-				err = w.Prepare(t.Context(), prep(c.step))
+				_, err = w.Prepare(t.Context(), prep(c.step))
 			}
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("error %v, want %q", err, c.says)
@@ -418,7 +418,7 @@ func TestStepKnowsTheObservedPod(t *testing.T) {
 	if _, err := w.Observe(t.Context(), []system.Member{member("a-0")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Prepare(t.Context(), prep("ByIP")); err != nil {
+	if _, err := w.Prepare(t.Context(), prep("ByIP")); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,15 +49,15 @@ func newCall(l *eviction.Language, spec v1alpha1.Call) (call, error) {
 	return call{method: spec.Method, url: url, body: body}, nil
 }
 
-func (w *web) Prepare(ctx context.Context, p eviction.Preparation) error {
+func (w *web) Prepare(ctx context.Context, p eviction.Preparation) (eviction.Job, error) {
 	s, ok := w.steps[p.Name]
 	if !ok {
-		return fmt.Errorf("preparing %s: the policy has no step %s: %w", p.Member, p.Name, system.ErrTerminal)
+		return eviction.Job{}, fmt.Errorf("preparing %s: the policy has no step %s: %w", p.Member, p.Name, system.ErrTerminal)
 	}
 	if err := w.call(ctx, s.do, p); err != nil {
-		return fmt.Errorf("%s of %s: %w", p.Name, p.Member, err)
+		return eviction.Job{}, fmt.Errorf("%s of %s: %w", p.Name, p.Member, err)
 	}
-	return nil
+	return eviction.Job{}, nil
 }
 
 func (w *web) Undo(ctx context.Context, p eviction.Preparation) (bool, error) {

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// For so many ticks a server has been away when the supervision calls it bad, and when it lets others take over.
+// For so many ticks a server has been away when the supervision calls it bad, and when it lets others take over: by default
+// --agency.supervision-ok-threshold and --agency.supervision-grace-period, in seconds.
 const (
-	ticksBad    = 2
-	ticksFailed = 4
+	ticksBad    = 5
+	ticksFailed = 10
 )
 
 func (c *Cluster) stamp() string { return c.now.Format(time.RFC3339) }

@@ -102,7 +102,7 @@ func TestLifeGoesOn(t *testing.T) {
 	if c.Write(shard) {
 		t.Error("a shard whose leader is dead takes a write")
 	}
-	for range 10 {
+	for range 20 {
 		c.Tick()
 	}
 	if !c.Write(shard) {
@@ -130,7 +130,7 @@ func TestFailoverLosesWhatWasNotCopied(t *testing.T) {
 		t.Error("the follower cannot have the write yet")
 	}
 	c.Kill("SNGL-a")
-	for range 6 {
+	for range 12 {
 		c.Tick()
 	}
 	if !c.Write("") {

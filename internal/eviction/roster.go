@@ -1,0 +1,88 @@
+package eviction
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// Roster is what pods say of all members of a policy. It is made once for all verdicts of one look, since an id is an expression.
+type Roster struct {
+	members []rosterMember
+}
+
+type rosterMember struct {
+	uid      types.UID
+	id, role string
+	ready    bool // and it stays
+}
+
+// NewRoster lists the members that a policy has among the pods, which must be all of its namespace.
+func NewRoster(policy Declared, pods []*snapshot.Pod) *Roster {
+	roster := &Roster{}
+	for _, pod := range pods {
+		if pod.Namespace != policy.Key.Namespace {
+			continue
+		}
+		claim, ok := policy.Policy.Claim(pod)
+		if !ok || claim.Role == nil || claim.Member == "" {
+			continue
+		}
+		roster.members = append(roster.members, rosterMember{
+			uid: pod.UID, id: claim.Member, role: claim.Role.Name, ready: pod.Ready && !pod.Terminating() && !pod.Finished(),
+		})
+	}
+	return roster
+}
+
+// roster returns the one of the policy that claims the judged pod, nil if it was not made.
+func (j *judgement) roster() *Roster {
+	if j.in.Rosters == nil {
+		return nil
+	}
+	return j.in.Rosters[j.policy.Key]
+}
+
+// staying are the ids of other members, of one role or of all (""), that have a Ready pod which nobody has let go.
+func (j *judgement) staying(role string) []string {
+	var ids []string
+	for _, m := range j.roster().members {
+		leaves := m.uid == j.in.Pod.UID || m.id == j.verdict.Member || slices.Contains(j.leaving, m.id)
+		if m.ready && !leaves && (role == "" || m.role == role) {
+			ids = append(ids, m.id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// unready are the ids of the policy's other members without a Ready pod that stays. nil: not known.
+func (j *judgement) unready() []string {
+	if j.roster() == nil {
+		return nil
+	}
+	staying, ids := j.staying(""), slices.Clone(j.leaving)
+	for _, m := range j.roster().members {
+		if m.id != j.verdict.Member && !slices.Contains(staying, m.id) {
+			ids = append(ids, m.id)
+		}
+	}
+	slices.Sort(ids)
+	return append([]string{}, slices.Compact(ids)...)
+}
+
+// keepFloor blocks a Ready member without which too few of its role would be Ready. One that is not Ready is missed already.
+func (j *judgement) keepFloor() {
+	if j.role.minReady == 0 || !j.in.Pod.Ready {
+		return
+	}
+	if j.roster() == nil {
+		j.block(readyUnknown(j.role))
+		return
+	}
+	if staying := j.staying(j.role.declared.Name); len(staying) < j.role.minReady {
+		j.block(tooFewReady(staying, j.role))
+	}
+}

@@ -1,0 +1,274 @@
+package eviction
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// settling is a policy whose stores count for a while after they were seen gone.
+func settling(t testing.TB, settle *metav1.Duration) *Policy {
+	t.Helper()
+	spec := toySpec()
+	own := toyRoles()[0]
+	own.Evict.Settle = settle
+	spec.Roles = []v1alpha1.Role{own}
+	return compiled(t, spec)
+}
+
+func TestTidySettles(t *testing.T) {
+	since := noon.Add(-3 * time.Minute)
+	at := func(ago time.Duration) *metav1.Time { return new(metav1.NewTime(noon.Add(-ago))) }
+	readyAgain := toyPod("s1", "store")
+	readyAgain.UID = "uid-again"
+	unreadyAgain := toyPod("s1", "store")
+	unreadyAgain.UID, unreadyAgain.Ready = "uid-again", false
+	for name, c := range map[string]struct {
+		settle *metav1.Duration
+		gone   *metav1.Time
+		pods   []*snapshot.Pod
+		out    bool
+		marked bool
+		next   time.Duration
+	}{
+		"seen gone just now":                      {marked: true, next: DefaultSettle + time.Second},
+		"seen gone a moment ago":                  {gone: at(29 * time.Second), next: 2 * time.Second},
+		"its time is over":                        {gone: at(DefaultSettle + time.Second), out: true},
+		"a Ready pod has its id":                  {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, out: true},
+		"a Ready pod has its id at once":          {pods: []*snapshot.Pod{readyAgain}, out: true},
+		"a pod has its id and is not Ready":       {gone: at(time.Second), pods: []*snapshot.Pod{unreadyAgain}, next: DefaultSettle},
+		"the role says how long":                  {settle: &metav1.Duration{Duration: time.Minute}, gone: at(DefaultSettle + time.Second), next: DefaultSettle},
+		"the role says that it need not":          {settle: &metav1.Duration{}, out: true},
+		"seen gone in the future, by some clock":  {gone: at(-time.Hour), marked: true, next: DefaultSettle + time.Second},
+		"the pod of another has a name like that": {gone: at(time.Second), pods: []*snapshot.Pod{toyPod("s2", "store")}, next: DefaultSettle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			in.Policy.Policy = settling(t, c.settle)
+			entry := leaves("s1", "store", since)
+			entry.GoneTime = c.gone
+			in.Policy.Status.Leaving, in.Pods = []v1alpha1.Leaving{entry}, c.pods
+			in.Sights = map[types.UID]Sight{"uid-s1": SeenGone}
+			if c.gone != nil {
+				in.Sights = nil // what is written down needs no second look
+			}
+			got := Tidy(in)
+			if crossed := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 0 && got.Actions[0].Status.Epoch == 5; crossed != c.out {
+				t.Errorf("crossed out: %t, want %t", crossed, c.out)
+			}
+			marked := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 1 && got.Actions[0].Status.Leaving[0].GoneTime.Time.Equal(noon) &&
+				got.Actions[0].Status.Epoch == 4
+			if marked != c.marked {
+				t.Errorf("marked: %t, want %t", marked, c.marked)
+			}
+			if !c.out && (!got.NextLook.Equal(noon.Add(c.next)) || len(got.Confirm) > 0) {
+				t.Errorf("next look %s, confirm %v", got.NextLook, got.Confirm)
+			}
+		})
+	}
+}
+
+// A member that is gone and not missed by its system yet keeps the next one, and what is said tells until when.
+func TestSettlingMemberHoldsTheNext(t *testing.T) {
+	in := world(t)
+	in.Policies[0].Policy = settling(t, nil)
+	entry := leaves("s1", "store", noon.Add(-time.Minute))
+	entry.GoneTime = new(metav1.NewTime(noon.Add(-time.Second)))
+	in.Policies[0].Status.Leaving, in.Peers = []v1alpha1.Leaving{entry}, []*snapshot.Pod{toyPod("s0", "store")}
+	verdict := Judge(in)
+	if got := reasons(verdict); !slices.Equal(got, []string{AnotherIsLeaving}) || !strings.Contains(verdict.Blockers[0].Message, "evict.settle") {
+		t.Errorf("verdict %v: %+v", got, verdict.Blockers)
+	}
+}
+
+func TestMinReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		given func(*Input, []*snapshot.Pod) []*snapshot.Pod
+		floor int32
+		want  []string
+	}{
+		"two others are Ready":      {floor: 2},
+		"no floor":                  {given: func(_ *Input, pods []*snapshot.Pod) []*snapshot.Pod { return pods[:1] }},
+		"one of two is not Ready":   {floor: 2, want: []string{TooFewReady}, given: func(_ *Input, pods []*snapshot.Pod) []*snapshot.Pod { pods[1].Ready = false; return pods }},
+		"one of two is terminating": {floor: 2, want: []string{TooFewReady}, given: func(_ *Input, pods []*snapshot.Pod) []*snapshot.Pod { terminating(pods[1]); return pods }},
+		"one of two was let go": {floor: 2, want: []string{TooFewReady}, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod {
+			in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("r1", "router", noon)}
+			return pods
+		}},
+		"two pods give the same id":    {floor: 2, want: []string{TooFewReady}, given: func(_ *Input, pods []*snapshot.Pod) []*snapshot.Pod { pods[2].Name = "r1"; return pods }},
+		"it is not Ready itself":       {floor: 2, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod { in.Pod.Ready = false; return pods[:1] }},
+		"members of other roles":       {floor: 3, want: []string{TooFewReady}},
+		"it is not known who is there": {floor: 1, want: []string{TooFewReady}, given: func(*Input, []*snapshot.Pod) []*snapshot.Pod { return nil }},
+		"its system does not answer":   {floor: 2, given: func(in *Input, pods []*snapshot.Pod) []*snapshot.Pod { in.Evidence = nil; return pods }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := toySpec()
+			own := toyRoles()[1]
+			own.Evict.MinReady = &c.floor
+			spec.Roles = []v1alpha1.Role{own}
+			in := world(t)
+			in.Policies[0].Policy, in.Pod = compiled(t, spec), toyPod("r0", "router")
+			pods := []*snapshot.Pod{in.Pod, toyPod("r1", "router"), toyPod("r2", "router"), toyPod("s0", "store")}
+			in.Peers = nil
+			if c.given != nil {
+				pods = c.given(&in, pods)
+			}
+			if pods != nil {
+				in.Rosters = map[snapshot.Key]*Roster{in.Policies[0].Key: NewRoster(in.Policies[0], pods)}
+			}
+			if got := reasons(Judge(in)); !slices.Equal(got, c.want) {
+				t.Errorf("reasons %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A permit is written for a member of a role with a floor, so that the next one is counted without it.
+func TestFloorIsCounted(t *testing.T) {
+	spec := toySpec()
+	own := toyRoles()[1]
+	own.Evict.MinReady = new(int32(1))
+	spec.Roles = []v1alpha1.Role{own}
+	in := world(t)
+	in.Policies[0].Policy, in.Pod = compiled(t, spec), toyPod("r0", "router")
+	in.Rosters = map[snapshot.Key]*Roster{in.Policies[0].Key: NewRoster(in.Policies[0], []*snapshot.Pod{in.Pod, toyPod("r1", "router")})}
+	got := Admit(AdmissionInput{Input: in, Verb: VerbEvict, User: "kubectl"})
+	if !got.Allow || len(got.Actions) != 1 || got.Actions[0].Kind != Permit {
+		t.Errorf("allowed %t, actions %+v", got.Allow, got.Actions)
+	}
+}
+
+func TestRulesSeeMembersWithoutReadyPod(t *testing.T) {
+	spec := toySpec()
+	own := toyRoles()[0]
+	own.Evict.Prepare = nil
+	own.Evict.AtOnce = new(int32(0))
+	own.Evict.Rules = []v1alpha1.Rule{{Name: "all-ready", Reason: "OtherNotReady", Expression: "unready.size() == 0", Message: "not Ready: {{unready}}"}}
+	spec.Roles = []v1alpha1.Role{own}
+	for name, c := range map[string]struct {
+		given func(*Input, []*snapshot.Pod)
+		want  string // in the message; "": allowed
+	}{
+		"all are Ready":              {},
+		"one is not":                 {want: "m-s1", given: func(_ *Input, pods []*snapshot.Pod) { pods[1].Ready = false }},
+		"one of another role is not": {want: "m-r0", given: func(_ *Input, pods []*snapshot.Pod) { pods[2].Ready = false }},
+		"one is gone and settles": {want: "m-s9", given: func(in *Input, _ []*snapshot.Pod) {
+			in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s9", "store", noon)}
+		}},
+		"the one itself is not":         {given: func(in *Input, pods []*snapshot.Pod) { pods[0].Ready, in.Pod.Ready = false, false }},
+		"its containers have all ended": {want: "m-s1", given: func(_ *Input, pods []*snapshot.Pod) { pods[1].Phase = "Failed" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world(t)
+			in.Policies[0].Policy = compiled(t, spec)
+			pods := []*snapshot.Pod{toyPod("s0", "store"), toyPod("s1", "store"), toyPod("r0", "router")}
+			in.Peers = nil
+			if c.given != nil {
+				c.given(&in, pods)
+			}
+			in.Rosters = map[snapshot.Key]*Roster{in.Policies[0].Key: NewRoster(in.Policies[0], pods)}
+			verdict := Judge(in)
+			if (c.want == "") != (verdict.Answer == Allowed) || (c.want != "" && !strings.Contains(verdict.Blockers[0].Message, c.want)) {
+				t.Errorf("verdict %s: %+v", verdict.Answer, verdict.Blockers)
+			}
+		})
+	}
+	in := world(t)
+	in.Policies[0].Policy = compiled(t, spec)
+	if got := reasons(Judge(in)); !slices.Equal(got, []string{FactMissing}) {
+		t.Errorf("without a list of members: %v", got)
+	}
+}
+
+// The ids of members that leave are those that the policy gives them now, by which the system is asked.
+func TestLeavingGoesByPresentID(t *testing.T) {
+	spec := toySpec()
+	own := toyRoles()[0]
+	own.Evict.Prepare, own.Evict.AtOnce = nil, new(int32(0))
+	own.Evict.Rules = []v1alpha1.Rule{{Name: "one", Reason: "TwoGo", Expression: `!("m-s1" in leaving)`, Message: "{{leaving}}"}}
+	spec.Roles = []v1alpha1.Role{own}
+	in := world(t)
+	in.Policies[0].Policy = compiled(t, spec)
+	entry := leaves("s1", "store", noon)
+	entry.Member = "old-id-of-s1"
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{entry}
+	if got := reasons(Judge(in)); !slices.Equal(got, []string{"TwoGo"}) {
+		t.Errorf("reasons %v", got)
+	}
+	in.Peers = []*snapshot.Pod{in.Pod}
+	if got := reasons(Judge(in)); len(got) > 0 {
+		t.Errorf("a member whose pod is gone has the id of its permit: %v", got)
+	}
+}
+
+// A pod that was removed by force is not known to be deleted for as long as its process may go on.
+func TestDeletedOnceItsProcessHasEnded(t *testing.T) {
+	in := world(t)
+	in.Deleted = true
+	if got := JudgeReplace(in).Answer; got != Allowed {
+		t.Errorf("deleted: %s", got)
+	}
+	entry := leaves("s0", "store", noon.Add(-time.Minute))
+	entry.LingerSeconds = 180
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{entry}
+	if got := JudgeReplace(in).Answer; got != Blocked {
+		t.Errorf("removed by force a minute ago: %s", got)
+	}
+	in.Now = noon.Add(2 * time.Minute)
+	in.Evidence.Observed = in.Now
+	if got := JudgeReplace(in).Answer; got != Allowed {
+		t.Errorf("removed by force three minutes ago: %s", got)
+	}
+}
+
+func TestJobIsWrittenDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		job    Job
+		origin v1alpha1.JobOrigin
+	}{
+		"begun": {Job{ID: "7"}, v1alpha1.JobBegun},
+		"found": {Job{ID: "7", Found: true}, v1alpha1.JobFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wanted(t)
+			in.Evidence.Members["m-s0"]["drained"] = false
+			first := Step(in)
+			at := slices.IndexFunc(first.Actions, func(a Action) bool { return a.Kind == Prepare })
+			if at < 0 || !first.Actions[at].Step.First {
+				t.Fatalf("the first call: %+v", first.Actions)
+			}
+			in.Policies[0].Status.Preparations = first.Actions[at-1].Status.Preparations
+			in.Heard = []Heard{{Step: first.Actions[at].Step, Job: c.job}}
+			told := Step(in)
+			at = slices.IndexFunc(told.Actions, func(a Action) bool { return a.Kind == Begin })
+			if at < 0 || slices.Contains(kinds(told.Actions), Prepare) {
+				t.Fatalf("the job is not written down by itself: %v", kinds(told.Actions))
+			}
+			entry := told.Actions[at].Status.Preparations[0]
+			if entry.Job != "7" || entry.JobOrigin != c.origin {
+				t.Errorf("written down: %+v", entry)
+			}
+			in.Policies[0].Status.Preparations = told.Actions[at].Status.Preparations
+			in.Now = noon.Add(askAgain)
+			in.Evidence.Observed = in.Now
+			again := Step(in)
+			at = slices.IndexFunc(again.Actions, func(a Action) bool { return a.Kind == Prepare })
+			if at < 0 || again.Actions[at].Step.First || again.Actions[at].Step.Job != c.job {
+				t.Errorf("the next call: %+v", again.Actions)
+			}
+			in.Wanted = false
+			undone := Step(in)
+			at = slices.IndexFunc(undone.Actions, func(a Action) bool { return a.Kind == Undo })
+			if at < 0 || undone.Actions[at].Step.Job != c.job {
+				t.Errorf("taken back: %+v", undone.Actions)
+			}
+		})
+	}
+}
