@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -30,9 +32,15 @@ type Governed struct {
 	// Lifecycle is the group that serves eviction requests; empty: none does.
 	Lifecycle schema.GroupVersion
 	Now       func() time.Time
+	// Answered is told of a policy whose system has answered to Prepare or Undo. With it those calls are made beside the worker
+	// that wants them, and are Accepted at once; nil: they are made in line.
+	Answered func(*v1alpha1.EvictionPolicy)
 
-	mu    sync.Mutex
-	heard map[heardKey]eviction.Heard
+	mu     sync.Mutex
+	shares *share.Shares
+	// calling are the calls that systems have not answered.
+	calling map[heardKey]bool
+	heard   map[heardKey]eviction.Heard
 }
 
 // Do carries an action out and returns what was answered: by the cluster, or by the system to Prepare and Undo. A system

@@ -3,12 +3,14 @@ package act
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/text"
 )
@@ -21,23 +23,79 @@ type heardKey struct {
 }
 
 func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.Answer {
-	policy, err := g.Book.Policy(ctx, action.Policy)
-	if err != nil {
-		return AnswerOf(err)
-	}
-	job, err := g.Keeper.Prepare(ctx, policy, action.Step)
-	g.hear(policy, eviction.Heard{Step: action.Step, Job: job}, err)
-	return systemAnswer(err)
+	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
+		job, err := g.Keeper.Prepare(ctx, policy, action.Step)
+		return eviction.Heard{Step: action.Step, Job: job}, err
+	})
 }
 
 func (g *Governed) undo(ctx context.Context, action eviction.Action) drain.Answer {
+	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
+		done, err := g.Keeper.Undo(ctx, policy, action.Step)
+		return eviction.Heard{Step: action.Step, Undo: true, Done: done}, err
+	})
+}
+
+// callsEach is how many calls to the systems of one namespace may be under way.
+const callsEach = 4
+
+var errManyCalls = fmt.Errorf("the systems of the policy's namespace have not answered %d calls yet, and no more are made at a time: "+
+	"see that they answer (kubectl get evictionpolicy)", callsEach)
+
+// call asks a system beside the worker, if somebody is told of the answer. Calls for one step never overlap: one that is late could
+// begin again what was taken back.
+func (g *Governed) call(
+	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Heard, error),
+) drain.Answer {
 	policy, err := g.Book.Policy(ctx, action.Policy)
 	if err != nil {
 		return AnswerOf(err)
 	}
-	done, err := g.Keeper.Undo(ctx, policy, action.Step)
-	g.hear(policy, eviction.Heard{Step: action.Step, Undo: true, Done: done}, err)
-	return systemAnswer(err)
+	if g.Answered == nil {
+		heard, err := ask(ctx, policy)
+		g.hear(policy, heard, err)
+		return systemAnswer(err)
+	}
+	key := heardKey{policy: policy.UID, pod: action.Step.UID, name: action.Step.Name}
+	end, busy := g.begin(policy.Namespace, key)
+	switch {
+	case busy:
+		return drain.Answer{Code: drain.Accepted} // its answer is still to come
+	case end == nil:
+		g.hear(policy, eviction.Heard{Step: action.Step, Undo: action.Kind == eviction.Undo}, errManyCalls)
+		return systemAnswer(errManyCalls)
+	}
+	ctx = context.WithoutCancel(ctx) // the Keeper gives it the policy's time
+	go func() {
+		defer end()
+		heard, err := ask(ctx, policy)
+		g.hear(policy, heard, err)
+		g.Answered(policy)
+	}()
+	return drain.Answer{Code: drain.Accepted}
+}
+
+// begin notes that a call is made, unless the last one of its step is under way (busy) or the namespace has its share (end is nil).
+func (g *Governed) begin(namespace string, key heardKey) (end func(), busy bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.calling[key] {
+		return nil, true
+	}
+	if g.shares == nil {
+		g.shares, g.calling = share.New(callsEach), map[heardKey]bool{}
+	}
+	release, ok := g.shares.Try(namespace)
+	if !ok {
+		return nil, false
+	}
+	g.calling[key] = true
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.calling, key)
+		release()
+	}, false
 }
 
 func systemAnswer(err error) drain.Answer {

@@ -20,11 +20,18 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // leaving answers evictions and deletions of pods.
-type leaving struct{ Options }
+type leaving struct {
+	Options
+	verdicts *share.Shares
+}
+
+// verdictsEach is how many verdicts about governed pods of one namespace are made at a time: they wait for a system and compute.
+const verdictsEach = 8
 
 // wish is what a caller wants, read from the request.
 type wish struct {
@@ -239,6 +246,13 @@ func (h *leaving) refresh(ctx context.Context, w *wish, subject *governed.Subjec
 }
 
 func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
+	if _, governed := subject.Pod.Labels[v1alpha1.PolicyLabel]; governed {
+		release, err := h.verdicts.Take(ctx, w.pod.Namespace)
+		if err != nil {
+			return eviction.AdmissionResult{}, fmt.Errorf("waiting for a verdict: %w", err)
+		}
+		defer release()
+	}
 	input, err := h.Facts.Input(ctx, subject)
 	if err != nil {
 		return eviction.AdmissionResult{}, err

@@ -15,6 +15,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -71,7 +72,7 @@ const (
 
 // Setup serves the answers.
 func Setup(server Registrar, o Options) {
-	server.Register(PathLeave, timed(&admission.Webhook{Handler: &leaving{o}}))
+	server.Register(PathLeave, timed(&admission.Webhook{Handler: &leaving{o, share.New(verdictsEach)}}))
 	server.Register(PathCreate, timed(&admission.Webhook{Handler: &creation{o}}))
 	server.Register(PathPolicy, timed(&admission.Webhook{Handler: &policies{o}}))
 }

@@ -62,26 +62,45 @@ func (r *refusals) of(namespace string) string {
 	return r.last[namespace]
 }
 
-// judging is how often all members of a policy are judged at most: a storm of events says no more than its last one.
-const judging = time.Second
+// judging is how often all members of a policy are judged at most: a storm of events says no more than its last one. rest is how
+// many times as long as its last judgement took a policy then has to wait: rules that are expensive leave the processor to others.
+const (
+	judging = time.Second
+	rest    = 10
+)
 
 // pace spaces the judgements of each policy.
 type pace struct {
 	mu   sync.Mutex
-	last map[reconcile.Request]time.Time
+	last map[reconcile.Request]judged
 }
 
-func newPace() *pace { return &pace{last: map[reconcile.Request]time.Time{}} }
+type judged struct {
+	at    time.Time
+	pause time.Duration
+}
+
+func newPace() *pace { return &pace{last: map[reconcile.Request]judged{}} }
 
 // wait returns how long the next judgement has to wait; 0 is taken for one that begins now. Whoever waits has to ask again.
 func (p *pace) wait(policy reconcile.Request, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if last, ok := p.last[policy]; ok && now.Sub(last) < judging {
-		return judging - now.Sub(last)
+	if last, ok := p.last[policy]; ok && now.Sub(last.at) < last.pause {
+		return last.pause - now.Sub(last.at)
 	}
-	p.last[policy] = now
+	p.last[policy] = judged{now, judging}
 	return 0
+}
+
+// took notes how long the judgement took that began last.
+func (p *pace) took(policy reconcile.Request, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last, ok := p.last[policy]; ok {
+		last.pause = max(judging, rest*d)
+		p.last[policy] = last
+	}
 }
 
 func (p *pace) forget(policy reconcile.Request) {

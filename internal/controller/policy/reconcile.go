@@ -53,9 +53,11 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 		return reconcile.Result{}, err
 	}
 	next, err := s.settle(ctx, f)
-	again := s.pace.wait(key, time.Now())
+	began := time.Now()
+	again := s.pace.wait(key, began)
 	if again == 0 {
 		again, err = f.renewal(), errors.Join(err, s.writeStatus(ctx, f))
+		s.pace.took(key, time.Since(began))
 	}
 	if err != nil {
 		return reconcile.Result{}, err

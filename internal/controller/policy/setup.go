@@ -20,6 +20,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/share"
 )
 
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
@@ -52,7 +53,11 @@ type shell struct {
 	pace     *pace
 }
 
-const workers = 4
+// workers are many because some wait for the apiserver; a namespace has workersEach of them at most.
+const (
+	workers     = 16
+	workersEach = 2
+)
 
 // Setup adds the controllers of policies and of labels to a manager.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -70,13 +75,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.News != nil {
 		policies = policies.WatchesRawSource(o.News.Source(itself))
 	}
-	if err := policies.Complete(reconcile.Func(s.reconcile)); err != nil {
+	if err := policies.Complete(share.New(workersEach).Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the policy controller: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("labels").
 		For(&corev1.Namespace{}).
 		Watches(&v1alpha1.EvictionPolicy{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.namespaceOfPod), builder.WithPredicates(matters())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}). // a namespace is one key, so one that is big keeps one
 		Complete(reconcile.Func(s.reconcileLabels))
 	if err != nil {
 		return fmt.Errorf("setting up the controller of labels: %w", err)

@@ -21,6 +21,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/share"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch
@@ -46,7 +47,11 @@ type shell struct {
 	told, toldNodes *told
 }
 
-const workers = 5
+// workers are many because they wait for systems; a namespace has workersEach of them at most.
+const (
+	workers     = 16
+	workersEach = 2
+)
 
 // Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of pods.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -63,7 +68,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.News != nil {
 		all = all.WatchesRawSource(o.News.Source(s.wantedOf))
 	}
-	err := all.Complete(reconcile.Func(s.reconcile))
+	err := all.Complete(share.New(workersEach).Reconciler(s.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the responder: %w", err)
 	}

@@ -86,7 +86,7 @@ func (r *replica) assemble() error {
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper,
-		Lifecycle: lifecycleapi.Usher, Now: r.now,
+		Lifecycle: lifecycleapi.Usher, Now: r.now, Answered: r.told,
 	}
 	r.gatherer = &governed.Gatherer{Book: book, Keeper: keeper, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{

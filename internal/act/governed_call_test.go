@@ -1,0 +1,84 @@
+package act
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/system"
+)
+
+// hanging is a system that takes back nothing until its caller's time is over.
+type hanging struct{ calls atomic.Int32 }
+
+func (h *hanging) Observe(context.Context, []system.Member) (*eviction.Evidence, error) {
+	return &eviction.Evidence{}, nil
+}
+
+func (h *hanging) Prepare(ctx context.Context, _ eviction.Preparation) (eviction.Job, error) {
+	h.calls.Add(1)
+	<-ctx.Done()
+	return eviction.Job{}, ctx.Err()
+}
+
+func (h *hanging) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+	_, err := h.Prepare(ctx, step)
+	return false, err
+}
+
+func (h *hanging) Close() {}
+
+// A worker does not wait for a tenant's system, whatever is asked of it; calls for one step do not overlap, and a namespace has so many
+// at a time.
+func TestHangingSystemKeepsNoWorker(t *testing.T) {
+	g := governedWorld(t) // outside of the bubble: it makes channels
+	policy := g.stored(t)
+	policy.Spec.System.HTTP = &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://db:1"}}}
+	policy.Spec.System.Timeout.Duration = 30 * time.Second
+	if err := g.Client.Update(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{}
+		kind := func(string) (system.Kind, bool) {
+			return system.Kind{Name: "http", Open: func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }}, true
+		}
+		g.Book = governed.NewBook(g.Client, kind, nil)
+		g.Keeper = evidence.New(evidence.Config{Kind: kind, Members: g.Book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		var answered atomic.Int32
+		g.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
+		undo := func(n int) drain.Answer {
+			return g.Do(t.Context(), eviction.Action{Kind: eviction.Undo, Policy: policyKey, Step: eviction.Preparation{
+				Name: "Empty", Member: fmt.Sprint("m", n), UID: types.UID(fmt.Sprint("u", n)), Asked: time.Now(),
+			}})
+		}
+		began := time.Now()
+		for n := range callsEach {
+			wantCode(t, undo(n), drain.Accepted)
+		}
+		synctest.Wait()
+		wantCode(t, undo(0), drain.Accepted) // the last one goes on
+		wantCode(t, undo(callsEach), drain.Unavailable)
+		if h.calls.Load() != callsEach || time.Since(began) > 0 {
+			t.Errorf("%d calls, and the worker waited %s", h.calls.Load(), time.Since(began))
+		}
+		<-time.After(31 * time.Second)
+		synctest.Wait()
+		if answered.Load() != callsEach {
+			t.Errorf("%d answers were told of, want %d", answered.Load(), callsEach)
+		}
+		wantCode(t, undo(callsEach), drain.Accepted)
+		<-time.After(31 * time.Second)
+	})
+}
