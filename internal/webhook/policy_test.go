@@ -53,6 +53,22 @@ func TestPolicyWarnings(t *testing.T) {
 	}
 }
 
+func TestStepThatIsRenamedWhileItIsBegun(t *testing.T) {
+	policy := testPolicy()
+	policy.Name, policy.Spec.System.HTTP.Endpoints = "other", []string{"http://q:1"}
+	policy.Spec.Members[0].Selector.MatchLabels["app"] = "other"
+	policy.Spec.System.HTTP.Steps = []v1alpha1.Step{{Name: "Flush", Do: v1alpha1.Call{Method: "POST", URL: "/flush"}}}
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Flush", Member: "a"}, {Name: "Empty", Member: "b"}}
+	raw, err := json.Marshal(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := newWorld(t).warningsOf(policy.Name, raw)
+	if len(got) != 1 || !strings.Contains(got[0], "Empty of b was begun and the policy has no such step any more") {
+		t.Errorf("warnings %q", got)
+	}
+}
+
 // warningsOf writes a policy.
 func (w *world) warningsOf(name string, raw []byte) []string {
 	w.t.Helper()

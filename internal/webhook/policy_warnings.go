@@ -33,6 +33,23 @@ func (h *policies) warnings(ctx context.Context, namespace string, policy *v1alp
 		warnings = append(warnings, fmt.Sprintf("spec.system.maxAge (%s) is shorter than spec.system.timeout (%s): what the system says after more than %s is too old when it comes",
 			system.MaxAge.Duration, system.Timeout.Duration, system.MaxAge.Duration))
 	}
+	return append(warnings, lostSteps(policy)...)
+}
+
+// lostSteps names what was begun by steps that the policy has no more.
+func lostSteps(policy *v1alpha1.EvictionPolicy) []string {
+	if policy.Spec.System.HTTP == nil {
+		return nil
+	}
+	var warnings []string
+	for i := range policy.Status.Preparations {
+		begun := &policy.Status.Preparations[i]
+		known := slices.ContainsFunc(policy.Spec.System.HTTP.Steps, func(s v1alpha1.Step) bool { return s.Name == begun.Name })
+		if !known {
+			warnings = append(warnings, fmt.Sprintf("%s of %s was begun and the policy has no such step any more, so that it is not taken back by its undo: "+
+				"keep the step until then, or see to it in the system", begun.Name, begun.Member))
+		}
+	}
 	return warnings
 }
 
