@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -27,6 +29,7 @@ type ManagerOptions struct {
 
 	config  *genericclioptions.ConfigFlags
 	manager manager.Options
+	memory  string // as --evidence-memory has it
 }
 
 func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -49,6 +52,7 @@ func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	flags.StringVar(&o.manager.MetricsAddress, "metrics-address", ":8080", "Where to serve /metrics; 0: nowhere.")
 	flags.StringVar(&o.manager.HealthAddress, "health-address", ":8081", "Where to serve /healthz and /readyz; 0: nowhere.")
 	flags.StringVar(&o.manager.Certificates, "certificates", manager.CertificatesFromSecret, "Where the webhook's certificate comes from: secret (made and renewed by the manager), or a directory with tls.crt and tls.key.")
+	flags.StringVar(&o.memory, "evidence-memory", "160Mi", "How much memory the answers of all policies' systems may take together, half of it for one namespace. Raise the memory limit and GOMEMLIMIT with it.")
 	return cmd
 }
 
@@ -61,6 +65,10 @@ func (o *ManagerOptions) Complete() error {
 	if namespace == "" || o.manager.Certificates == "" {
 		return errors.New("--namespace and --certificates must not be empty")
 	}
+	memory, err := resource.ParseQuantity(o.memory)
+	if err != nil || memory.Sign() <= 0 {
+		return fmt.Errorf("--evidence-memory %q: give bytes, as 160Mi", o.memory)
+	}
 	config, err := restConfig(o.config)
 	if err != nil {
 		return err
@@ -70,7 +78,7 @@ func (o *ManagerOptions) Complete() error {
 	// Custom resources have no protobuf; the manager's client chooses for each kind.
 	config.ContentType, config.AcceptContentTypes = "", ""
 	o.manager.Config, o.manager.Clock, o.manager.Namespace = config, clock, namespace
-	o.manager.Loopback = !inPod()
+	o.manager.Loopback, o.manager.EvidenceMemory = !inPod(), memory.Value()
 	o.manager.Log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
 	return nil
 }

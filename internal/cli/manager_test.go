@@ -21,7 +21,7 @@ func TestManagerInAPodKeepsPoliciesOffItself(t *testing.T) {
 			config := genericclioptions.NewConfigFlags(false)
 			*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
 			o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
-			o.manager.Certificates = "secret"
+			o.manager.Certificates, o.memory = "secret", "160Mi"
 			if err := o.Complete(); err != nil {
 				t.Fatal(err)
 			}

@@ -23,6 +23,8 @@ type Evidence struct {
 	Summary string
 	// Error is why the system could not be asked; then nothing else is set but the time.
 	Error string
+	// TooLarge: Error says that the system's answers need more memory than they may have.
+	TooLarge bool
 }
 
 // Type is the type of a fact.

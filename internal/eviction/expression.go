@@ -18,6 +18,7 @@ type Expression struct {
 	program   cel.Program
 	facts     []string
 	variables []string
+	uses      []string // the facts that it reads, with all below them
 }
 
 // MissingError says that an expression needs a fact that is not known.

@@ -27,6 +27,10 @@ func (j *judgement) weigh() {
 		j.block(notAsked())
 		return
 	}
+	if evidence.TooLarge {
+		j.block(tooLarge(evidence.Error))
+		return
+	}
 	if evidence.Error != "" {
 		j.block(cannotAsk(evidence.Error))
 		return

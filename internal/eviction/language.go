@@ -102,5 +102,6 @@ func (l *Language) expression(text string, want Type, limit uint64) (*Expression
 	}
 	return &Expression{
 		Text: text, want: want, limit: limit, estimate: estimate, program: program, facts: factsOf(tree), variables: variablesOf(tree),
+		uses: usesOf(tree),
 	}, nil
 }

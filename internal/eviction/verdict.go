@@ -47,6 +47,7 @@ type Blocker struct {
 const (
 	NoEvidence         = "NoEvidence"         // the system was not asked yet, or could not be asked
 	EvidenceStale      = "EvidenceStale"      // what is known is too old, or older than the last member's leave
+	EvidenceTooLarge   = "EvidenceTooLarge"   // what the system answers needs more memory than it may have
 	FactMissing        = "FactMissing"        // the system did not say what a rule asks for
 	RuleFailed         = "RuleFailed"         // a rule could not be evaluated, or took too long
 	MemberUnknown      = "MemberUnknown"      // the system does not know the member, or the pod's id cannot be told

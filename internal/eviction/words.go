@@ -146,6 +146,16 @@ func cannotAsk(problem string) Blocker {
 	}
 }
 
+func tooLarge(problem string) Blocker {
+	return Blocker{
+		Reason:  EvidenceTooLarge,
+		Message: "the system's answers are not kept: " + problem,
+		WayOut: "ask the system for less (narrower URLs in spec.system.http.facts), or have the administrator raise the manager's memory limit and " +
+			"its flag --evidence-memory",
+		Retry: lookAgain,
+	}
+}
+
 func stale(message string) Blocker {
 	return Blocker{
 		Reason:  EvidenceStale,
@@ -270,8 +280,9 @@ func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker 
 	wayOut := "wait until it is taken back, then ask again"
 	if step.Message != "" {
 		message += ": " + step.Message
-		wayOut = fmt.Sprintf("see that the system can take it back; if it never will, see to it there and take the entry out of status.preparations: "+
-			"kubectl edit evictionpolicy -n %s %s --subresource=status", policy.Namespace, policy.Name)
+		wayOut = fmt.Sprintf("see that the system can take it back; if it never will, see to it there, then take the step out of spec.system.http.steps, "+
+			"or where the step is not the policy's own, set spec.suspend, delete the policy and create it anew: kubectl edit evictionpolicy -n %s %s",
+			policy.Namespace, policy.Name)
 	}
 	return Blocker{
 		Rule:    step.Name,

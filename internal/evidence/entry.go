@@ -26,11 +26,13 @@ type entry struct {
 
 	mu      sync.Mutex
 	policy  *v1alpha1.EvictionPolicy // the newest that was shown
+	shown   time.Time                // when it was shown last
 	tracked bool
 	gone    bool               // forgotten: what still comes in is nobody's
 	asked   time.Time          // when somebody wanted to know last
 	flight  *flight            // the newest observation, while it is under way
 	last    *eviction.Evidence // the newest that ended
+	counted *meter             // what last takes of the budget
 	lasts   version            // what its observer knew of the policy
 	sent    time.Time          // when it began
 	ended   time.Time          // when it did
@@ -40,10 +42,36 @@ type entry struct {
 func (e *entry) show(policy *v1alpha1.EvictionPolicy) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if policy.Generation < e.policy.Generation || policy.Status.Epoch < e.policy.Status.Epoch {
+	older := policy.Generation < e.policy.Generation || policy.Status.Epoch < e.policy.Status.Epoch
+	if older && time.Since(e.shown) < showLife {
 		return
 	}
-	e.policy = policy
+	if older {
+		e.forget() // what was observed by the version that was lost
+	}
+	e.policy, e.shown = policy, time.Now()
+}
+
+// showLife is how long a version counts that nobody shows any more while older ones are shown: it was lost when the cluster's etcd was
+// restored.
+const showLife = time.Minute
+
+// factor is the meter's.
+func (e *entry) factor() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last != nil && e.last.TooLarge {
+		return 2
+	}
+	return 1
+}
+
+// forget drops the newest evidence. The caller holds mu.
+func (e *entry) forget() {
+	if e.counted != nil {
+		_ = e.counted.settle(0) // nothing is kept, so nothing can be refused
+	}
+	e.last, e.counted = nil, nil
 }
 
 func (e *entry) newest() *v1alpha1.EvictionPolicy {
@@ -91,17 +119,18 @@ func (e *entry) known(wanted version, oldest, now time.Time) *eviction.Evidence 
 	return e.last
 }
 
-// land takes in what an observation has brought, and reports whether that is news. One that was overtaken by another is
-// dropped.
-func (e *entry) land(f *flight, now time.Time) (news bool) {
+// land takes in what an observation has brought, and reports whether that is news, and whose memory is free now. One that was
+// overtaken by another is dropped.
+func (e *entry) land(f *flight, counted *meter, now time.Time) (news bool, dropped *meter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.flight != f {
-		return false
+	if e.flight != f || e.gone {
+		return false, counted
 	}
+	dropped, e.counted = e.counted, counted
 	news = e.last == nil || !sameWord(e.last, f.result)
 	e.flight, e.last, e.lasts, e.sent, e.ended = nil, f.result, f.version, f.sent, now
-	return news
+	return news, dropped
 }
 
 // sameWord reports whether two observations say the same. The epoch counts: what was true before a member left decides
@@ -117,6 +146,7 @@ func (e *entry) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.gone = true
+	e.forget()
 	if e.flight != nil {
 		e.flight.cancel()
 	}

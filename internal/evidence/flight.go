@@ -102,18 +102,29 @@ func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
 
 func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.EvictionPolicy) {
 	defer f.cancel()
-	evidence, err := k.observe(ctx, e, policy)
+	counted := &meter{budget: k.budget, namespace: policy.Namespace, factor: e.factor()}
+	evidence, err := k.observe(system.WithMeter(ctx, counted), e, policy)
+	kept := int64(0)
+	if err == nil {
+		kept = evidence.Weight()
+	}
+	if full := counted.settle(kept); full != nil {
+		err = full // some of it may have been read, and what is missing is not known
+	}
 	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
 		err = ctx.Err() // it was broken off, and may have seen half
 	}
 	if err != nil {
-		evidence = &eviction.Evidence{Error: text.Line(f.sentence(err))}
+		evidence = &eviction.Evidence{Error: text.Line(f.sentence(err)), TooLarge: errors.Is(err, system.ErrTooLarge)}
 		e.link.doubt()
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.version.epoch
 	f.result = evidence
 	e.count(f, policy, k.config.Now())
-	news := e.land(f, time.Now())
+	news, dropped := e.land(f, counted, time.Now())
+	if dropped != nil {
+		_ = dropped.settle(0)
+	}
 	close(f.done)
 	if news && k.config.Changed != nil {
 		k.config.Changed(policy)
@@ -153,6 +164,9 @@ func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.Evictio
 		return nil, err
 	}
 	own := *said
+	if k.config.Uses != nil {
+		own.Prune(k.config.Uses(policy))
+	}
 	own.Shared = shared(members)
 	return &own, nil
 }

@@ -31,6 +31,10 @@ type Config struct {
 	Log      *slog.Logger
 	// Changed hears of a policy whose system says something new, if anybody cares. It must not block.
 	Changed func(policy *v1alpha1.EvictionPolicy)
+	// Uses are the facts that a policy's roles ask for: no others are kept. nil: all are.
+	Uses func(policy *v1alpha1.EvictionPolicy) eviction.Uses
+	// Memory is how many bytes all evidence may take together; 0: DefaultMemory.
+	Memory int64
 }
 
 // Keeper keeps the evidence of all policies. Its methods may be called by several goroutines at once.
@@ -39,11 +43,12 @@ type Keeper struct {
 	mu      sync.Mutex
 	entries map[types.UID]*entry
 	changed chan struct{} // something may be due earlier than it was
+	budget  *budget
 }
 
 // New returns a Keeper that knows no policy.
 func New(config Config) *Keeper {
-	return &Keeper{config: config, entries: map[types.UID]*entry{}, changed: make(chan struct{}, 1)}
+	return &Keeper{config: config, entries: map[types.UID]*entry{}, changed: make(chan struct{}, 1), budget: newBudget(config.Memory)}
 }
 
 // Track makes the Keeper observe the policy's system in the background while Run runs. It is called again whenever the
@@ -127,7 +132,7 @@ func (k *Keeper) entry(policy *v1alpha1.EvictionPolicy) *entry {
 	defer k.mu.Unlock()
 	e := k.entries[policy.UID]
 	if e == nil {
-		e = &entry{policy: policy, asked: time.Now()}
+		e = &entry{policy: policy, shown: time.Now(), asked: time.Now()}
 		k.entries[policy.UID] = e
 		return e
 	}

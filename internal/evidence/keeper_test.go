@@ -146,7 +146,7 @@ func TestEvidenceOfAnotherSpecIsNotGiven(t *testing.T) {
 func TestAnObservationThatWasOvertakenBringsNothing(t *testing.T) {
 	early, late := &flight{result: &eviction.Evidence{Error: "context canceled"}}, &flight{version: version{epoch: 1}}
 	e := &entry{flight: late}
-	if e.land(early, time.Now()); e.last != nil || e.flight != late {
+	if e.land(early, &meter{budget: newBudget(0)}, time.Now()); e.last != nil || e.flight != late {
 		t.Errorf("the entry knows %+v and follows %+v", e.last, e.flight)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +33,19 @@ type Book struct {
 
 	mu       sync.Mutex
 	compiled map[types.UID]page
-	learned  map[types.UID]*v1alpha1.EvictionPolicy
+	learned  map[types.UID]lesson
 }
+
+// lesson is a policy as the apiserver returned it, and when.
+type lesson struct {
+	policy *v1alpha1.EvictionPolicy
+	at     time.Time
+}
+
+// lessonLife is how long a version that was learned is preferred to the cache's: far longer than a watch takes to deliver it. A
+// version that never comes was lost when the cluster's etcd was restored. Nobody goes on the older version that the cache shows
+// then: every leave is written down with that version as precondition.
+const lessonLife = time.Minute
 
 type page struct {
 	generation int64
@@ -44,7 +56,7 @@ type page struct {
 func NewBook(cache client.Reader, kind func(name string) (system.Kind, bool), roles []v1alpha1.Role) *Book {
 	return &Book{
 		cache: cache, kind: kind, roles: roles, Compile: eviction.Compile,
-		compiled: map[types.UID]page{}, learned: map[types.UID]*v1alpha1.EvictionPolicy{},
+		compiled: map[types.UID]page{}, learned: map[types.UID]lesson{},
 	}
 }
 
@@ -52,10 +64,10 @@ func NewBook(cache client.Reader, kind func(name string) (system.Kind, bool), ro
 func (b *Book) Learn(policy *v1alpha1.EvictionPolicy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known, ok := b.learned[policy.UID]; ok && newer(known, policy) {
+	if known, ok := b.learned[policy.UID]; ok && newer(known.policy, policy) && time.Since(known.at) < lessonLife {
 		return
 	}
-	b.learned[policy.UID] = policy
+	b.learned[policy.UID] = lesson{policy, time.Now()}
 }
 
 // Forget drops what is known of a policy that is gone.
@@ -97,8 +109,8 @@ func (b *Book) latest(cached *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy 
 	switch {
 	case !ok:
 		return cached
-	case newer(learned, cached):
-		return learned
+	case newer(learned.policy, cached) && time.Since(learned.at) < lessonLife:
+		return learned.policy
 	}
 	delete(b.learned, cached.UID)
 	return cached
@@ -127,11 +139,14 @@ func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known, ok := b.compiled[policy.UID]; !ok || known.generation < policy.Generation {
+	if known, ok := b.compiled[policy.UID]; !ok || known.generation != policy.Generation {
 		b.compiled[policy.UID] = page{policy.Generation, compiled}
 	}
 	return compiled
 }
+
+// Uses are the facts that the policy's roles ask for.
+func (b *Book) Uses(policy *v1alpha1.EvictionPolicy) eviction.Uses { return b.Compiled(policy).Uses() }
 
 // Reserved reports whether nothing in a namespace can be governed.
 func (b *Book) Reserved(namespace string) bool {

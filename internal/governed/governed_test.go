@@ -180,6 +180,26 @@ func TestTheBookPrefersWhatAWriteHasReturned(t *testing.T) {
 	}
 }
 
+// After a restore of the cluster's etcd what a write has returned never comes, and every version from then on is older.
+func TestTheBookForgetsWhatARestoreHasLost(t *testing.T) {
+	policy := newPolicy("db", "db", rule)
+	policy.ResourceVersion = "10"
+	s := newSetting(t, policy)
+	book := s.gatherer.Book
+	lost, newest := policy.DeepCopy(), policy.DeepCopy()
+	lost.ResourceVersion, newest.ResourceVersion = "900", "11"
+	book.Learn(lost)
+	book.learned[policy.UID] = lesson{lost, time.Now().Add(-lessonLife)}
+	if got := book.latest(policy).ResourceVersion; got != "10" {
+		t.Errorf("version %s is preferred for ever", got)
+	}
+	book.learned[policy.UID] = lesson{lost, time.Now().Add(-lessonLife)}
+	book.Learn(newest)
+	if got := book.latest(policy).ResourceVersion; got != "11" {
+		t.Errorf("version %s: what a write returns after the restore is not learned", got)
+	}
+}
+
 func TestAPolicyIsCompiledOncePerGeneration(t *testing.T) {
 	s := newSetting(t)
 	policy := newPolicy("db", "db", rule)

@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"usher.sh/usher/internal/evidence"
 )
 
 func objects(t *testing.T, o Options) []*unstructured.Unstructured {
@@ -127,4 +130,33 @@ func TestEveryWebhookIsScoped(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The Go runtime collects harder before the kernel ends the process, and what systems say fits beside the caches.
+func TestMemoryLimitsFitTogether(t *testing.T) {
+	for _, object := range objects(t, Options{}) {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		container, _ := containers[0].(map[string]any)
+		limit, _, _ := unstructured.NestedString(container, "resources", "limits", "memory")
+		soft := ""
+		variables, _ := container["env"].([]any)
+		for _, variable := range variables {
+			if entry, _ := variable.(map[string]any); entry["name"] == "GOMEMLIMIT" {
+				soft, _ = entry["value"].(string)
+			}
+		}
+		hard := resource.MustParse(limit)
+		share := float64(new(resource.MustParse(strings.TrimSuffix(soft, "B"))).Value()) / float64(hard.Value())
+		if share < 0.85 || share > 0.92 {
+			t.Errorf("GOMEMLIMIT is %s of %s", soft, limit)
+		}
+		if evidence.DefaultMemory*3 > hard.Value() {
+			t.Errorf("all evidence may take %d bytes of %s", evidence.DefaultMemory, limit)
+		}
+		return
+	}
+	t.Error("there is no Deployment")
 }

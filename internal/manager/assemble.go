@@ -82,9 +82,12 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		Loopback: o.Loopback,
 		Log:      o.Log,
 		Changed:  news.Tell,
+		Uses:     book.Uses,
+		Memory:   o.EvidenceMemory,
 	})
 	writer := &act.Governed{
 		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper, Now: o.Clock.Now,
+		Answered: news.Tell,
 	}
 	if requests.served {
 		writer.Lifecycle = requests.version

@@ -43,7 +43,9 @@ type Options struct {
 	Certificates string
 	// Loopback lets policies name addresses of the machine that the manager runs on; in a pod these are its own.
 	Loopback bool
-	Log      *slog.Logger
+	// EvidenceMemory is how many bytes all that systems say may take together; 0: evidence.DefaultMemory.
+	EvidenceMemory int64
+	Log            *slog.Logger
 }
 
 // Run runs the manager until ctx ends, which is nil, or until it cannot go on. It also ends, without an error, when the

@@ -24,6 +24,7 @@ const (
 	ReasonClaimedTwice      = "ClaimedTwice"
 	ReasonMemberUnknown     = "MemberUnknown"
 	ReasonSystemUnreachable = "SystemUnreachable"
+	ReasonEvidenceTooLarge  = "EvidenceTooLarge"
 	ReasonRuleFailed        = "RuleFailed"
 	ReasonFactMissing       = "FactMissing"
 	ReasonUndoing           = "Undoing"
@@ -100,6 +101,9 @@ func (f *facts) systemVerdict(members []member) verdict {
 	switch {
 	case f.evidence == nil:
 		return reconciling(ReasonAsking, "the system is being asked for the first time; its members stay until it has answered")
+	case f.evidence.TooLarge:
+		return stalled(ReasonEvidenceTooLarge, "members whose rules need the system's word stay where they are: "+f.evidence.Error+
+			"; ask the system for less, or have the administrator raise the manager's memory limit and its flag --evidence-memory")
 	case f.evidence.Error != "":
 		return reconciling(ReasonSystemUnreachable, "the system cannot be asked, so members whose rules need its word stay where they are: "+f.evidence.Error)
 	case len(members) == 0:

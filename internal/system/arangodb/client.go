@@ -74,7 +74,7 @@ func (c *client) call(ctx context.Context, method, address string, body []byte, 
 		return reply{}, c.unanswered(ctx, err)
 	}
 	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	data, err := io.ReadAll(io.LimitReader(metered{ctx, response.Body}, limit+1))
 	if err != nil {
 		return reply{}, c.unanswered(ctx, fmt.Errorf("its answer breaks off: %w", err))
 	}
@@ -82,6 +82,23 @@ func (c *client) call(ctx context.Context, method, address string, body []byte, 
 		return reply{}, fmt.Errorf("its answer is longer than %d bytes", limit)
 	}
 	return reply{response.StatusCode, response.Header.Get("Location"), data}, nil
+}
+
+// parsedBytes is about how many times as much memory as an answer has bytes it takes to read and to understand it.
+const parsedBytes = 3
+
+// metered counts what is read, and what will be made of it.
+type metered struct {
+	ctx context.Context //nolint:containedctx // it carries the meter of the observation
+	io.Reader
+}
+
+func (m metered) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	if full := system.Take(m.ctx, int64(n)*parsedBytes); full != nil {
+		return n, full
+	}
+	return n, err
 }
 
 // unanswered says why there is no answer.

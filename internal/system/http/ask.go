@@ -66,7 +66,7 @@ func (w *web) get(ctx context.Context, in *intake, urls []string) (any, error) {
 func (w *web) do(ctx context.Context, r request, urls []string) error {
 	var failures lines
 	for i, url := range urls {
-		_, err := w.sendTo(ctx, newIntake(maxBody), r, url, len(urls)-i)
+		_, err := w.sendTo(ctx, newIntake(ctx, maxBody), r, url, len(urls)-i)
 		if err == nil {
 			return nil
 		}

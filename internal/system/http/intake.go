@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	nethttp "net/http"
 	"strings"
 	"sync/atomic"
+
+	"usher.sh/usher/internal/system"
 )
 
 const (
@@ -15,17 +18,20 @@ const (
 	maxAll    = 16 << 20 // bytes of all answers to one observation, those that were of no use included
 	maxReply  = 64 << 10 // bytes of an answer that is no fact
 	maxText   = 256 << 10
-	maxValues = 500_000 // in all answers to one observation: each takes far more memory than it has bytes
+	maxValues = 200_000 // in all answers to one observation: each takes far more memory than it has bytes
+	// valueBytes is about how much memory a value takes that was decoded: an object of one entry has three, and takes 400 bytes.
+	valueBytes = 130
 )
 
 // intake is what may still be read and understood for one observation: it is in memory twice while the next one is made,
 // and other policies' as well. The questions that are asked at the same time share it.
 type intake struct {
+	ctx           context.Context //nolint:containedctx // it carries the meter of the observation
 	bytes, values atomic.Int64
 }
 
-func newIntake(bytes int64) *intake {
-	i := &intake{}
+func newIntake(ctx context.Context, bytes int64) *intake {
+	i := &intake{ctx: ctx}
 	i.bytes.Store(bytes)
 	i.values.Store(maxValues)
 	return i
@@ -41,6 +47,9 @@ func (m metered) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if m.intake.bytes.Add(-int64(n)) < 0 {
 		return n, fmt.Errorf("the answers of one observation are larger than %d MiB together: ask for less", maxAll>>20)
+	}
+	if full := system.Take(m.intake.ctx, int64(n)); full != nil {
+		return n, full
 	}
 	return n, err
 }
@@ -71,6 +80,9 @@ func (i *intake) decode(body []byte) (any, error) {
 	}
 	if i.values.Add(-values) < 0 {
 		return nil, fmt.Errorf("the answers of one observation have more than %d values together: ask for less", maxValues)
+	}
+	if err := system.Take(i.ctx, values*valueBytes+int64(len(body))); err != nil {
+		return nil, err
 	}
 	var value any
 	if err := json.Unmarshal(body, &value); err != nil {

@@ -75,7 +75,7 @@ func (w *web) questions(members []system.Member, effort *eviction.Effort) []*ask
 
 func (w *web) askAll(ctx context.Context, all []*asked) {
 	var wait sync.WaitGroup
-	in, slots := newIntake(maxAll), make(chan struct{}, parallel)
+	in, slots := newIntake(ctx, maxAll), make(chan struct{}, parallel)
 	for _, q := range all {
 		if q.err != nil {
 			continue

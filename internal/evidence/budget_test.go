@@ -1,0 +1,160 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
+)
+
+const mib = 1 << 20
+
+func TestBudget(t *testing.T) {
+	b := newBudget(40 * mib)
+	take := func(namespace string, bytes int64, fits bool) {
+		t.Helper()
+		if err := b.take(namespace, bytes); (err == nil) != fits || (err != nil && !errors.Is(err, system.ErrTooLarge)) {
+			t.Errorf("%d MiB for %s: %v, want that it fits: %t", bytes/mib, namespace, err, fits)
+		}
+	}
+	take("a", 20*mib, true)
+	take("a", 1, false) // half of all is the most
+	take("b", 15*mib, true)
+	take("c", 10*mib, false) // all is used up
+	take("c", mib, true)     // a little is always there
+	take("c", mib, true)
+	b.give("a", 20*mib)
+	take("c", 10*mib, true)
+	for namespace, bytes := range map[string]int64{"b": 15 * mib, "c": 12 * mib} {
+		b.give(namespace, bytes)
+	}
+	if b.used != 0 || len(b.by) > 0 {
+		t.Errorf("left over: %d, %v", b.used, b.by)
+	}
+}
+
+// tenant is a policy whose system answers what the path names.
+func tenant(namespace, name, url, path string) *v1alpha1.EvictionPolicy {
+	p := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(namespace + name), Generation: 1,
+	}}
+	p.Spec.System.Timeout.Duration, p.Spec.System.MaxAge.Duration = 30*time.Second, time.Second
+	p.Spec.System.HTTP = &v1alpha1.HTTP{
+		Access: v1alpha1.Access{Endpoints: []string{url}}, Facts: []v1alpha1.Get{{Name: "all", URL: path}},
+	}
+	return p
+}
+
+// tenants is a Keeper with so much memory, and where their systems answer.
+func tenants(t *testing.T, memory int64, uses eviction.Uses) (*Keeper, string) {
+	t.Helper()
+	objects := "[" + strings.TrimSuffix(strings.Repeat(`{"a":0},`, 60_000), ",") + "]"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/greedy":
+			fmt.Fprint(w, objects)
+		case "/mixed":
+			fmt.Fprintf(w, `{"down":["a"],"rest":%s}`, objects)
+		default:
+			fmt.Fprint(w, `{"down":[]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	k := New(Config{
+		Kind:    func(string) (system.Kind, bool) { return systemhttp.Kind(), true },
+		Members: func(context.Context, *v1alpha1.EvictionPolicy) ([]system.Member, error) { return nil, nil },
+		Uses:    func(*v1alpha1.EvictionPolicy) eviction.Uses { return uses },
+		Now:     time.Now, Loopback: true, Memory: memory, Log: slog.New(slog.DiscardHandler),
+	})
+	t.Cleanup(k.closeAll)
+	return k, server.URL
+}
+
+// However many policies a tenant writes whose systems answer a lot, what is kept for them stays within its share, those beyond are
+// refused by name, and another namespace's policy is observed.
+func TestGreedyPoliciesAreRefusedOneByOne(t *testing.T) {
+	const memory = 96 * mib
+	k, url := tenants(t, memory, eviction.Uses{"system"})
+	ask := func(p *v1alpha1.EvictionPolicy, epoch int64) *eviction.Evidence {
+		p.Status.Epoch = epoch
+		return k.Evidence(t.Context(), p, epoch, time.Hour)
+	}
+	const greedy = 8
+	refused := 0
+	for round := range int64(3) { // from the second on the former evidence is kept until the next is there
+		for n := range greedy {
+			said := ask(tenant("greedy", fmt.Sprint("p", n), url, "/greedy"), round)
+			switch {
+			case said.TooLarge:
+				refused++
+			case said.Error != "":
+				t.Errorf("policy %d: %s", n, said.Error)
+			}
+			if k.budget.used > memory || k.budget.by["greedy"] > memory/2 {
+				t.Fatalf("%d MiB are taken, %d by one namespace", k.budget.used/mib, k.budget.by["greedy"]/mib)
+			}
+		}
+		if said := ask(tenant("other", "db", url, "/small"), round); said.Error != "" {
+			t.Errorf("another namespace: %s", said.Error)
+		}
+	}
+	if refused == 0 || refused == 3*greedy {
+		t.Errorf("%d of %d observations were refused", refused, 3*greedy)
+	}
+	runtime.GC()
+	var heap runtime.MemStats
+	runtime.ReadMemStats(&heap)
+	if heap.HeapAlloc > memory {
+		t.Errorf("the heap has %d MiB", heap.HeapAlloc/mib)
+	}
+	for _, e := range k.all() {
+		k.Forget(e.newest().UID)
+	}
+	if k.budget.used != 0 {
+		t.Errorf("%d bytes are taken by nobody", k.budget.used)
+	}
+}
+
+// What no expression names is not kept.
+func TestOnlyWhatIsNamedIsKept(t *testing.T) {
+	k, url := tenants(t, 0, eviction.Uses{"system.all.down"})
+	said := k.Evidence(t.Context(), tenant("a", "db", url, "/mixed"), 0, time.Hour)
+	all, _ := said.System["all"].(map[string]any)
+	if said.Error != "" || len(all) != 1 || all["down"] == nil {
+		t.Errorf("kept: %d facts, error %q", len(all), said.Error)
+	}
+	if k.budget.used > mib/100 {
+		t.Errorf("%d bytes are taken", k.budget.used)
+	}
+}
+
+// After a restore of the cluster's etcd a policy is older than it was, for good.
+func TestPolicyFromBeforeARestoreCounts(t *testing.T) {
+	e := &entry{policy: tenant("a", "db", "", ""), shown: time.Now()}
+	e.policy.Generation, e.policy.Status.Epoch = 7, 40
+	e.last = &eviction.Evidence{}
+	restored := tenant("a", "db", "", "")
+	restored.Generation, restored.Status.Epoch = 6, 38
+	if e.show(restored); e.policy == restored {
+		t.Error("an older version counts at once: it may come from a cache that is behind")
+	}
+	e.shown = time.Now().Add(-showLife)
+	if e.show(restored); e.policy != restored || e.last != nil {
+		t.Error("a version that nobody shows any more counts for ever")
+	}
+}
