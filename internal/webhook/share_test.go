@@ -1,0 +1,50 @@
+package webhook
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/share"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// A tenant whose verdicts take long waits for itself: another's are made meanwhile, and so are answers about pods that nothing governs.
+func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.delay = time.Minute
+		h := &leaving{Options{Facts: w}, share.New(2)}
+		decide := func(ctx context.Context, namespace, name string) error {
+			pod := w.pods[name].DeepCopy()
+			pod.Namespace = namespace
+			about := &wish{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: name}}
+			_, err := h.decide(ctx, about, governed.Subject{Pod: pod, Fresh: true})
+			return err
+		}
+		for range 2 {
+			go decide(t.Context(), "shop", "db-0") //nolint:errcheck // they only take their time
+		}
+		synctest.Wait()
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := decide(soon, "shop", "db-0"); err == nil || !strings.Contains(err.Error(), "namespace shop has 2 under way") {
+			t.Errorf("a third at a time: %v", err)
+		}
+		began := time.Now()
+		for namespace, pod := range map[string]string{"other": "db-0", "shop": "web"} {
+			if err := decide(t.Context(), namespace, pod); err != nil {
+				t.Errorf("%s/%s: %v", namespace, pod, err)
+			}
+		}
+		if took := time.Since(began); took != 2*w.delay {
+			t.Errorf("the others waited %s beside their own time", took-2*w.delay)
+		}
+	})
+}
