@@ -35,6 +35,10 @@ func TestJudge(t *testing.T) {
 			given:  func(in *Input) { in.Evidence = nil },
 			answer: Blocked, want: []string{NoEvidence},
 		},
+		"the system answers too much": {
+			given:  func(in *Input) { in.Evidence = &Evidence{Observed: noon, Error: "too large", TooLarge: true} },
+			answer: Blocked, want: []string{EvidenceTooLarge},
+		},
 		"the system cannot be asked": {
 			given:  func(in *Input) { in.Evidence = &Evidence{Observed: noon, Error: "401"} },
 			answer: Blocked, want: []string{NoEvidence},

@@ -403,7 +403,7 @@ func TestAuth(t *testing.T) {
 	t.Run("guest sees and may not move", func(t *testing.T) {
 		s := c.open(t, as("guest", "guest"))
 		e := until(t, s, "quiet", quiet)
-		err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(e.System["leader"])})
+		_, err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(e.System["leader"])})
 		if err == nil || !strings.Contains(err.Error(), "permission denied") {
 			t.Errorf("error: %v", err)
 		}

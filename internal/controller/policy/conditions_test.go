@@ -96,6 +96,10 @@ func TestConditions(t *testing.T) {
 			reason: ReasonAsking, says: "asked for the first time", more: v1alpha1.ConditionReconciling,
 		},
 		{
+			name: "answers too much", pods: 3, change: func(f *facts) { f.evidence = &eviction.Evidence{Error: "too large: 80 MiB", TooLarge: true} },
+			reason: ReasonEvidenceTooLarge, says: "80 MiB", more: v1alpha1.ConditionStalled,
+		},
+		{
 			name: "down", pods: 3, change: func(f *facts) { f.evidence = &eviction.Evidence{Error: "http://db: 401 Unauthorized"} },
 			reason: ReasonSystemUnreachable, says: "http://db: 401 Unauthorized", more: v1alpha1.ConditionReconciling,
 		},
