@@ -66,10 +66,9 @@ func settle(role *v1alpha1.Role) time.Duration {
 	return 0
 }
 
-// asksFor reports whether a rule or a step of an eviction, or what is said about it, speaks of a variable.
+// asksFor reports whether a rule or a step, or what is said about it, speaks of a variable.
 func (r *role) asksFor(variable string) bool {
-	for i := range r.evict {
-		rule := &r.evict[i]
+	for _, rule := range slices.Concat(r.evict, r.replace) {
 		if speaks(rule.passes, variable) || rule.message.speaks(variable) || rule.wayOut.speaks(variable) {
 			return true
 		}

@@ -41,6 +41,7 @@ func JudgeReplace(in Input) Verdict {
 	if j.role == nil {
 		return j.conclude().verdict
 	}
+	j.findOthers()
 	j.examine(j.role.replace)
 	if j.role.declared.Replace.By == v1alpha1.ByNobody && len(j.verdict.Blockers) == 0 {
 		j.block(nobodyReplaces(j.role.declared.Name))

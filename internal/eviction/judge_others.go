@@ -12,6 +12,14 @@ import (
 // lookAtOthers blocks where as many members of the role as may be on their way are: those with a permit that were not
 // seen gone, and those that are terminating for whatever cause.
 func (j *judgement) lookAtOthers() {
+	j.findOthers()
+	if j.full(len(j.others)) {
+		j.block(anotherIsLeaving(j.others, j.role))
+	}
+}
+
+// findOthers lists the policy's other members that are on their way, which rules may ask for.
+func (j *judgement) findOthers() {
 	for _, other := range leavingOf(j.policy, j.in.Peers) {
 		if other.UID == j.in.Pod.UID {
 			continue
@@ -20,9 +28,6 @@ func (j *judgement) lookAtOthers() {
 		if j.sharesRole(&other) {
 			j.others = append(j.others, &other)
 		}
-	}
-	if j.full(len(j.others)) {
-		j.block(anotherIsLeaving(j.others, j.role))
 	}
 }
 

@@ -187,6 +187,27 @@ func TestRulesSeeMembersWithoutReadyPod(t *testing.T) {
 	}
 }
 
+// Rules on a replacement see the same members as those on an eviction.
+func TestReplacementSeesTheOthers(t *testing.T) {
+	spec := toySpec()
+	own := toyRoles()[0]
+	own.Replace.Rules = []v1alpha1.Rule{
+		{Name: "nobody-leaves", Reason: "AnotherLeaves", Expression: "leaving.size() == 0", Message: "{{leaving}}"},
+		{Name: "all-ready", Reason: "OtherNotReady", Expression: "unready.size() == 0", Message: "{{unready}}"},
+	}
+	spec.Roles = []v1alpha1.Role{own}
+	in := world(t)
+	in.Policies[0].Policy = compiled(t, spec)
+	in.Rosters = map[snapshot.Key]*Roster{in.Policies[0].Key: NewRoster(in.Policies[0], in.Peers)}
+	if got := reasons(JudgeReplace(in)); len(got) > 0 || !in.Policies[0].Policy.AsksForRoster() {
+		t.Errorf("nobody leaves: %v", got)
+	}
+	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
+	if got := reasons(JudgeReplace(in)); !slices.Equal(got, []string{"AnotherLeaves", "OtherNotReady"}) {
+		t.Errorf("another leaves: %v", got)
+	}
+}
+
 // The ids of members that leave are those that the policy gives them now, by which the system is asked.
 func TestLeavingGoesByPresentID(t *testing.T) {
 	spec := toySpec()
