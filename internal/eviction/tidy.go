@@ -115,12 +115,12 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 	pod := t.pods[entry.UID]
 	switch {
 	case entry.GoneTime != nil, sight == SeenGone && (linger == 0 || age >= linger):
-		if settled, until := t.settle(&entry); settled {
+		settled, until := t.settle(&entry)
+		if settled {
 			t.crossOut(entry.Pod + " is gone")
 			return
-		} else {
-			t.look(until)
 		}
+		t.look(until)
 	case sight == SeenStaying && age >= permitLife:
 		t.crossOut(entry.Pod + " was let go and stayed")
 		return
