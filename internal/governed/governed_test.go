@@ -34,6 +34,7 @@ func (s *counted) Observe(_ context.Context, members []system.Member) (*eviction
 	}
 	return said, nil
 }
+
 func (s *counted) Prepare(context.Context, eviction.Preparation) (eviction.Job, error) {
 	return eviction.Job{}, nil
 }
