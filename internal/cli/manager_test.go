@@ -21,7 +21,7 @@ func TestManagerInAPodKeepsPoliciesOffItself(t *testing.T) {
 			config := genericclioptions.NewConfigFlags(false)
 			*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
 			o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
-			o.manager.Certificates, o.memory = "secret", "160Mi"
+			o.manager.Certificates, o.manager.EvictionController, o.memory = "secret", "auto", "160Mi"
 			if err := o.Complete(); err != nil {
 				t.Fatal(err)
 			}
@@ -29,5 +29,17 @@ func TestManagerInAPodKeepsPoliciesOffItself(t *testing.T) {
 				t.Errorf("policies may name the machine: %t, want %t", o.manager.Loopback, test.loopback)
 			}
 		})
+	}
+}
+
+func TestManagerKnowsWhenToRunTheEvictionController(t *testing.T) {
+	for value, ok := range map[string]bool{"auto": true, "always": true, "": false, "true": false} {
+		config := genericclioptions.NewConfigFlags(false)
+		*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
+		o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
+		o.manager.Certificates, o.manager.EvictionController = "secret", value
+		if err := o.Complete(); (err == nil) != ok {
+			t.Errorf("%q: %v", value, err)
+		}
 	}
 }

@@ -268,23 +268,19 @@ func TestFindOther(t *testing.T) {
 		whole         = `{"f:status":{` + failed + `,` + chosen + `,` + said + `,"f:observedGeneration":{},"f:requesters":{}}}`
 		upstream      = "evictionrequest-controller"
 	)
-	request := func(m metav1.ManagedFieldsEntry) metav1.Object {
-		return asked("alice", func(r *api.EvictionRequest) { r.ManagedFields = []metav1.ManagedFieldsEntry{m} })
-	}
-	of := func(m ...metav1.ManagedFieldsEntry) metav1.Object {
+	of := func(m ...metav1.ManagedFieldsEntry) *api.Eviction {
 		return eviction(1, func(e *api.Eviction) { e.ManagedFields = m })
 	}
 	cases := []struct {
 		name   string
-		object metav1.Object
+		object *api.Eviction
 		found  bool
 	}{
 		{"upstream's controller", of(managed(upstream, "status", apply, 0, controllers)), true},
-		{"a request's conditions", request(managed(upstream, "status", apply, 0, conditions)), true},
 		{"somebody's controller", of(managed("x", "status", apply, 0, controllers)), true},
-		{"upstream's, without apply", request(managed("kube-controller-manager", "status", update, 0, conditions)), true},
+		{"upstream's, without apply", of(managed("kube-controller-manager", "status", update, 0, controllers)), true},
 		{"ours", of(managed(lifecycle.FieldManager, "status", apply, 0, controllers)), false},
-		{"a person", request(managed("kubectl-edit", "status", update, 0, conditions)), false},
+		{"a person", of(managed("kubectl-edit", "status", update, 0, controllers)), false},
 		{"a responder", of(managed("x", "status", apply, 0, `{"f:status":{`+said+`}}`)), false},
 		{"a responder that applies a status as a whole", of(managed("x", "status", apply, 0, whole)), false},
 		{"a generation and requesters", of(managed("x", "status", apply, 0, `{"f:status":{"f:observedGeneration":{},"f:requesters":{}}}`)), false},
@@ -292,19 +288,22 @@ func TestFindOther(t *testing.T) {
 		{"an eviction's conditions alone", of(managed("x", "status", apply, 0, conditions)), false},
 		{"somebody's own condition", of(managed("x", "status", apply, 0, others)), false},
 		{"not the status", of(managed("x", "", apply, 0, controllers)), false},
+		{"a future that no clock explains", of(managed("x", "status", apply, time.Hour, controllers)), false},
+		{"a moment ahead of this clock", of(managed("x", "status", apply, 4*time.Second, controllers)), true},
+		{"long silent", of(managed("x", "status", apply, -lifecycle.OtherMemory, controllers)), false},
 		{"nonsense", of(managed("x", "status", apply, 0, `[`)), false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			other, found := lifecycle.FindOther(c.object)
-			if found != c.found || found && other.Manager != c.object.GetManagedFields()[0].Manager {
+			other, found := lifecycle.FindOther(c.object, start)
+			if found != c.found || found && (other.Manager != c.object.ManagedFields[0].Manager || other.Seen.After(start)) {
 				t.Errorf("found %v: %+v", found, other)
 			}
 		})
 	}
 	last, _ := lifecycle.FindOther(of(
 		managed("new", "status", apply, time.Minute, controllers), managed("old", "status", apply, 0, controllers),
-	))
+	), start.Add(time.Hour/4))
 	same(t, "last sign", lifecycle.Other{Manager: "new", Seen: start.Add(time.Minute)}, last)
 
 	e := eviction(1)

@@ -21,24 +21,41 @@ type Other struct {
 	Seen    time.Time
 }
 
-// FindOther returns the last sign that another controller wrote what only a controller writes: of an Eviction both its
-// conditions and its target responders, of a request its conditions.
+// clockError is how far the apiserver's clock may be ahead of what the caller takes it to be.
+const clockError = 5 * time.Second
+
+// FindOther returns the last sign that another controller wrote what only a controller writes of an Eviction: both its
+// conditions and its target responders. A sign that is later than now, or older than OtherMemory, is none.
 //
-// What can be observed of another controller? Nothing announces it. It has no Lease of its own: upstream's would run
-// inside kube-controller-manager, whose Lease exists with and without it, and so would its ClusterRole. Every write,
-// though, leaves its field manager and the time in metadata.managedFields. Only server-side apply counts, which a
-// controller of this API uses, and plain updates by the names that upstream may write under: a person's kubectl edit
-// must not stop all evictions, and neither must a responder that applies a status as a whole.
-func FindOther(o metav1.Object) (Other, bool) {
-	_, eviction := o.(*api.Eviction)
+// Nothing announces another controller. It has no Lease of its own: upstream's would run inside kube-controller-manager,
+// whose Lease exists with and without it, and so would its ClusterRole. Every write, though, leaves its field manager and
+// the time in metadata.managedFields. The apiserver stores the managedFields that a client sends with a write of the main
+// resource, so whoever may write an object can claim any manager and any time. That is why only Evictions count, which
+// no role for people may write, and not EvictionRequests, which every editor of a namespace may; and why no claimed time
+// reaches further than OtherMemory from now. Only server-side apply counts, which a controller of this API uses, and plain
+// updates by the names that upstream may write under: an administrator's kubectl edit must not stop all evictions, and
+// neither must a responder that applies a status as a whole.
+func FindOther(e *api.Eviction, now time.Time) (Other, bool) {
 	var last Other
-	for _, m := range o.GetManagedFields() {
-		if m.Subresource == "status" && m.Manager != FieldManager && m.Time != nil && m.Time.After(last.Seen) &&
-			likeController(m) && ownsControllerFields(m, eviction) {
-			last = Other{Manager: m.Manager, Seen: m.Time.Time}
+	for _, m := range e.ManagedFields {
+		seen, ok := signTime(m.Time, now)
+		if ok && m.Subresource == "status" && m.Manager != FieldManager && seen.After(last.Seen) &&
+			likeController(m) && ownsControllerFields(m) {
+			last = Other{Manager: m.Manager, Seen: seen}
 		}
 	}
 	return last, last.Manager != ""
+}
+
+// signTime returns the time of a sign, which is never after now; false if it cannot be true or is too old to matter.
+func signTime(at *metav1.Time, now time.Time) (time.Time, bool) {
+	if at == nil || at.After(now.Add(clockError)) || !at.Add(OtherMemory).After(now) {
+		return time.Time{}, false
+	}
+	if at.After(now) {
+		return now, true
+	}
+	return at.Time, true
 }
 
 func likeController(m metav1.ManagedFieldsEntry) bool {
@@ -77,12 +94,10 @@ func statusFields(m metav1.ManagedFieldsEntry) fieldTree {
 	return all.child("f:status")
 }
 
-func ownsControllerFields(m metav1.ManagedFieldsEntry, eviction bool) bool {
+func ownsControllerFields(m metav1.ManagedFieldsEntry) bool {
 	status := statusFields(m)
-	if !status.child("f:conditions").has(`k:{"type":"Failed"}`, `k:{"type":"TargetEvicted"}`) {
-		return false
-	}
-	return !eviction || status.has("f:targetResponders") && !speaks(status.child("f:responders"))
+	return status.child("f:conditions").has(`k:{"type":"Failed"}`, `k:{"type":"TargetEvicted"}`) &&
+		status.has("f:targetResponders") && !speaks(status.child("f:responders"))
 }
 
 // speaks says whether one of the entries is a responder's word.

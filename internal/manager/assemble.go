@@ -45,7 +45,7 @@ func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := addEvidence(mgr, p); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, p, requests); err != nil { //nolint:contextcheck // indexes wait for nothing
+	if err := addControllers(mgr, p, o, requests); err != nil { //nolint:contextcheck // indexes wait for nothing
 		return err
 	}
 	if err := serveCertificates(mgr, o); err != nil {
@@ -109,7 +109,7 @@ func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-func addControllers(mgr ctrl.Manager, p *parts, requests requests) error {
+func addControllers(mgr ctrl.Manager, p *parts, o Options, requests requests) error {
 	err := policy.Setup(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served, News: p.news})
 	if err != nil || !requests.served {
 		return err
@@ -117,7 +117,10 @@ func addControllers(mgr ctrl.Manager, p *parts, requests requests) error {
 	if err := responder.Setup(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act, News: p.news}); err != nil {
 		return err
 	}
-	if err := evictionrequest.Setup(mgr, evictionrequest.Options{Version: requests.version, Governed: lifecycle.Governed}); err != nil {
+	err = evictionrequest.Setup(mgr, evictionrequest.Options{
+		Version: requests.version, Governed: lifecycle.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
+	})
+	if err != nil {
 		return err
 	}
 	if err := imperative.Setup(mgr, imperative.Options{Version: requests.version}); err != nil {

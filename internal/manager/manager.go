@@ -24,6 +24,14 @@ const Lease = "usher-manager"
 // CertificatesFromSecret makes the manager issue, keep and renew its serving certificate itself, in a Secret.
 const CertificatesFromSecret = "secret"
 
+// Values of Options.EvictionController.
+const (
+	// EvictionControllerAuto stands down while another controller writes Evictions.
+	EvictionControllerAuto = "auto"
+	// EvictionControllerAlways runs the controller whatever else writes Evictions.
+	EvictionControllerAlways = "always"
+)
+
 // gracePeriod is how long answers and steps that are under way may take when the process is told to end.
 const gracePeriod = 20 * time.Second
 
@@ -41,6 +49,8 @@ type Options struct {
 	WebhookAddress string
 	// Certificates is CertificatesFromSecret, or a directory with tls.crt and tls.key.
 	Certificates string
+	// EvictionController says when to turn EvictionRequests into Evictions.
+	EvictionController string
 	// Loopback lets policies name addresses of the machine that the manager runs on; in a pod these are its own.
 	Loopback bool
 	// EvidenceMemory is how many bytes all that systems say may take together; 0: evidence.DefaultMemory.

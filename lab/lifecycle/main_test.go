@@ -36,7 +36,8 @@ var stories = []story{
 	{name: "DaemonSet", tell: daemonSet},
 	{name: "refused writes", tell: refusedWrites},
 	{name: "another responder", tell: anotherResponder},
-	{name: "another controller", tell: anotherController},
+	{name: "a forged controller", tell: forgedController},
+	{name: "another controller", tell: anotherController, kubernetesOnly: true},
 }
 
 func TestKubernetesAPI(t *testing.T) {

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/lifecycle"
@@ -101,15 +104,21 @@ func anotherResponder(t *testing.T, r *rig) {
 	}
 }
 
-// anotherController plays upstream's: it writes a request's status by server-side apply under its own name.
+// anotherController plays upstream's: it creates the Eviction and writes its status by server-side apply under its own name.
 func anotherController(t *testing.T, r *rig) {
 	t.Helper()
 	pod := r.runningPod(t, "web")
 	request := r.ask(t, pod, "alice")
-	status := lifecycle.PlanRequest(lifecycle.Target{Now: time.Now(), Ref: refTo(pod), Pod: pod, Requests: []*api.EvictionRequest{request}}, request)
-	patch, err := lifecycle.RequestStatusPatch(r.version, request, status.Status)
+	target := lifecycle.Target{Now: time.Now(), Ref: refTo(pod), Pod: pod, Version: r.version, Requests: []*api.EvictionRequest{request}}
+	upstream := client.FieldOwner("evictionrequest-controller")
+	patch, err := lifecycle.CreationPatch(r.version, lifecycle.PlanRequest(target, request).Create)
 	check(t, err)
-	check(t, r.client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner("evictionrequest-controller")))
+	check(t, r.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(patch), upstream))
+	theirs := r.waitEviction(t, 1, pod, "theirs", func(*api.Eviction) bool { return true })
+	target.Evictions = []*api.Eviction{theirs}
+	patch, err = lifecycle.EvictionStatusPatch(r.version, theirs, lifecycle.PlanEviction(target, theirs).Status)
+	check(t, err)
+	check(t, r.client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(patch), upstream))
 
 	r.start(t)
 	other := r.ask(t, pod, "bob")
@@ -123,9 +132,25 @@ func anotherController(t *testing.T, r *rig) {
 		}
 		return told[request.Name] && told[other.Name]
 	})
-	testlab.WaitFor(t, r.allEvictions(), "no eviction of ours", func(all []*api.Eviction) bool { return len(all) == 0 })
+	testlab.WaitFor(t, r.allEvictions(), "theirs alone", func(all []*api.Eviction) bool { return len(all) == 1 })
 	if now := r.waitRequest(t, other, "the request", func(*api.EvictionRequest) bool { return true }); now.Status.ObservedGeneration != nil {
 		t.Errorf("ours wrote %+v", now.Status)
 	}
 	r.stays(t, pod)
+}
+
+// forgedController plays an editor of the namespace who writes managedFields of a request in the name of a controller.
+func forgedController(t *testing.T, r *rig) {
+	t.Helper()
+	pod := r.runningPod(t, "web")
+	request := r.ask(t, pod, "alice")
+	forged := fmt.Sprintf(`{"metadata":{"managedFields":[{"manager":"evictionrequest-controller","operation":"Apply","subresource":"status",
+		"apiVersion":%q,"time":%q,"fieldsType":"FieldsV1","fieldsV1":{"f:status":{
+		"f:conditions":{"k:{\"type\":\"Failed\"}":{}},"f:targetResponders":{}}}}]}}`, r.version, time.Now().UTC().Format(time.RFC3339))
+	check(t, r.client.Patch(t.Context(), request, client.RawPatch(types.MergePatchType, []byte(forged))))
+	if !slices.ContainsFunc(request.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "status" }) {
+		t.Fatalf("the apiserver did not store what was forged: %+v", request.ManagedFields)
+	}
+	r.start(t)
+	r.waitEviction(t, 1, pod, "it is served all the same", func(e *api.Eviction) bool { return len(e.Status.TargetResponders) > 0 })
 }

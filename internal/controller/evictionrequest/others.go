@@ -24,41 +24,58 @@ var standingDown = prometheus.NewGauge(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(standingDown) }
 
-// others keeps the last sign of another evictionrequest-controller.
+// others keeps the last sign of another evictionrequest-controller in each Eviction that has one.
 type others struct {
 	log    logr.Logger
 	events events.EventRecorder
+	alone  bool // no other controller can be there: none is looked for
 
-	mu   sync.Mutex
-	last lifecycle.Other
-	down bool
-	own  bool // our own hand was seen in an eviction
+	mu    sync.Mutex
+	signs map[client.ObjectKey]lifecycle.Other
+	down  bool
+	own   bool // our own hand was seen in an eviction
 }
 
 // headStart is what another controller gets for its first sign, where neither's was seen yet: nothing else tells that it
 // is there, and two that begin at once would each make an eviction.
 const headStart = 2 * time.Second
 
-// newOthers with alone knows that there can be none but those that were seen.
+// newOthers with alone looks for no other controller.
 func newOthers(log logr.Logger, recorder events.EventRecorder, alone bool) *others {
-	return &others{own: alone, log: log.WithName("evictionrequest"), events: recorder}
-}
-
-// see looks for another controller's hand in an object.
-func (o *others) see(object client.Object) {
-	found, ok := lifecycle.FindOther(object)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.own = o.own || isOurs(object)
-	if ok && found.Seen.After(o.last.Seen) {
-		o.last = found
+	return &others{
+		log: log.WithName("evictionrequest"), events: recorder, alone: alone,
+		signs: map[client.ObjectKey]lifecycle.Other{},
 	}
 }
 
-// isOurs: requests do not count, whose status is written before anything else.
-func isOurs(object client.Object) bool {
-	_, eviction := object.(*api.Eviction)
-	return eviction && slices.ContainsFunc(object.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+// see looks for another controller's hand in an eviction. Where there is one, Usher's own of before does not count: the
+// other is given its head start again when its signs are gone.
+func (o *others) see(eviction *api.Eviction, now time.Time) {
+	if o.alone {
+		return
+	}
+	found, ok := lifecycle.FindOther(eviction, now)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := client.ObjectKeyFromObject(eviction)
+	if !ok {
+		delete(o.signs, key)
+		o.own = o.own || isOurs(eviction)
+		return
+	}
+	o.signs[key], o.own = found, false
+}
+
+// forget drops the signs in an eviction that is gone: what cannot be read again is not believed.
+func (o *others) forget(eviction client.Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.signs, client.ObjectKeyFromObject(eviction))
+}
+
+// isOurs reports whether Usher's controller has written the eviction's status.
+func isOurs(eviction *api.Eviction) bool {
+	return slices.ContainsFunc(eviction.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == lifecycle.FieldManager && m.Subresource == "status"
 	})
 }
@@ -67,26 +84,33 @@ func isOurs(object client.Object) bool {
 func (o *others) first(request client.Object, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.own {
+	if o.own || o.alone {
 		return 0
 	}
 	return min(headStart, request.GetCreationTimestamp().Add(headStart).Sub(now))
 }
 
-// running returns the other controller, and how long to leave everything to it; 0 when there is none.
+// running returns the other controller, and how long to leave everything to it, at most lifecycle.OtherMemory; 0 when
+// there is none.
 func (o *others) running(now time.Time) (lifecycle.Other, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	left := max(0, o.last.Seen.Add(lifecycle.OtherMemory).Sub(now))
-	if o.last.Manager == "" {
-		left = 0
+	var last lifecycle.Other
+	for _, sign := range o.signs {
+		if sign.Seen.After(last.Seen) {
+			last = sign
+		}
 	}
-	o.say(left > 0)
-	return o.last, left
+	left := time.Duration(0)
+	if last.Manager != "" {
+		left = min(lifecycle.OtherMemory, max(0, last.Seen.Add(lifecycle.OtherMemory).Sub(now)))
+	}
+	o.say(left > 0, last)
+	return last, left
 }
 
 // say reports a change once.
-func (o *others) say(down bool) {
+func (o *others) say(down bool, last lifecycle.Other) {
 	if down == o.down {
 		return
 	}
@@ -94,11 +118,11 @@ func (o *others) say(down bool) {
 	if down {
 		standingDown.Set(1)
 		o.log.Info("another evictionrequest-controller is at work; Usher's stands down until it has been silent for some time",
-			"manager", o.last.Manager, "seen", o.last.Seen, "silence", lifecycle.OtherMemory)
+			"manager", last.Manager, "seen", last.Seen, "silence", lifecycle.OtherMemory)
 		return
 	}
 	standingDown.Set(0)
-	o.log.Info("the other evictionrequest-controller is silent; Usher's takes over", "manager", o.last.Manager, "seen", o.last.Seen)
+	o.log.Info("the other evictionrequest-controller is silent; Usher's takes over", "manager", last.Manager, "seen", last.Seen)
 }
 
 // tell says on a request who serves it.

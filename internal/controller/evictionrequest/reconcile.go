@@ -28,7 +28,7 @@ func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (re
 	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if other, left := s.others.running(time.Now()); left > 0 {
+	if other, left := s.others.running(s.options.Now()); left > 0 {
 		s.others.tell(request, other)
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
@@ -45,7 +45,7 @@ func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (re
 		}
 	}
 	if plan.Create != nil {
-		if wait := s.others.first(request, time.Now()); wait > 0 {
+		if wait := s.others.first(request, s.options.Now()); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
 		patch, err := lifecycle.CreationPatch(s.options.Version, plan.Create)
@@ -93,7 +93,7 @@ func (s *shell) evictionFacts(ctx context.Context, key reconcile.Request) (*api.
 	if eviction.DeletionTimestamp != nil {
 		return nil, lifecycle.Target{}, reconcile.Result{}, nil
 	}
-	if _, left := s.others.running(time.Now()); left > 0 {
+	if _, left := s.others.running(s.options.Now()); left > 0 {
 		return nil, lifecycle.Target{}, reconcile.Result{RequeueAfter: left}, nil
 	}
 	ref, _ := lifecycle.EvictionRef(eviction)

@@ -5,12 +5,13 @@
 // evictions (their status), and the evictions' labels and owners.
 //
 // Only one such controller may run in a cluster. Where another one is seen at work, ours stands down; how it is seen is
-// said at lifecycle.FindOther. The cache must therefore keep managedFields of the two kinds.
+// said at lifecycle.FindOther. The cache must therefore keep the managedFields of Evictions.
 package evictionrequest
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -34,6 +36,10 @@ type Options struct {
 	Version schema.GroupVersion
 	// Governed says which pods get Usher's responder whatever their spec says.
 	Governed func(*corev1.Pod) bool
+	// Alone says that no other evictionrequest-controller is in the cluster: none is looked for.
+	Alone bool
+	// Now is the apiserver's time, by which other controllers' writes are dated.
+	Now func() time.Time
 }
 
 // podIndex finds requests and evictions by the name of the pod that they target, within a namespace.
@@ -49,7 +55,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := index(mgr); err != nil {
 		return err
 	}
-	alone := o.Version == lifecycleapi.Usher // an API of our own, which nobody else serves
+	alone := o.Alone || o.Version == lifecycleapi.Usher // Usher's own API has no other controller
 	s := &shell{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
 		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName), alone),
@@ -79,7 +85,7 @@ func index(mgr ctrl.Manager) error {
 
 func addRequests(mgr ctrl.Manager, s *shell) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("evictionrequest").
-		For(&api.EvictionRequest{}, builder.WithPredicates(s.witness())).
+		For(&api.EvictionRequest{}).
 		Watches(&api.Eviction{}, s.samePod(s.requestKeys)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(reconcile.Func(s.reconcileRequest))
@@ -104,10 +110,20 @@ func addMetadata(mgr ctrl.Manager, s *shell) error {
 
 // witness lets everything through and looks for another controller's hand in it.
 func (s *shell) witness() predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(o client.Object) bool {
-		s.others.see(o)
+	see := func(o client.Object) bool {
+		if eviction, ok := o.(*api.Eviction); ok {
+			s.others.see(eviction, s.options.Now())
+		}
 		return true
-	})
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return see(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return see(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			s.others.forget(e.Object)
+			return true
+		},
+	}
 }
 
 // samePod enqueues what targets the same pod as the object of an event.

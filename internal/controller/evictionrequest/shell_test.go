@@ -35,61 +35,89 @@ func TestEndingsAreRememberedForAWhile(t *testing.T) {
 	}
 }
 
-func touched(manager string, at time.Time) client.Object {
-	return &api.EvictionRequest{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
+func touched(name, manager string, at time.Time) *api.Eviction {
+	return &api.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{
 		Manager: manager, Subresource: "status", Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: at},
-		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"Failed\"}":{}}}}`),
+		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"Failed\"}":{}},"f:targetResponders":{}}}`),
 	}}}}
 }
 
 func TestStandingDownEnds(t *testing.T) {
-	o := newOthers(logr.Discard(), nil, true)
-	o.see(touched(lifecycle.FieldManager, now))
+	o := newOthers(logr.Discard(), nil, false)
+	o.see(touched("ours", lifecycle.FieldManager, now), now)
 	if other, left := o.running(now); left != 0 {
 		t.Errorf("our own hand is taken for %s", other.Manager)
 	}
-	o.see(touched("theirs", now))
-	o.see(touched("theirs", now.Add(-time.Hour)))
+	o.see(touched("a", "theirs", now), now)
+	o.see(touched("b", "theirs", now.Add(-time.Hour)), now)
 	if other, left := o.running(now.Add(10 * time.Minute)); left != 20*time.Minute || other.Manager != "theirs" {
 		t.Errorf("%s for %s more", other.Manager, left)
 	}
 	if _, left := o.running(now.Add(30 * time.Minute)); left != 0 {
 		t.Errorf("after half an hour of silence, %s more", left)
 	}
-	o.see(touched("theirs", now.Add(time.Hour)))
+	o.see(touched("a", "theirs", now.Add(time.Hour)), now.Add(time.Hour))
 	if _, left := o.running(now.Add(time.Hour)); left != 30*time.Minute {
 		t.Errorf("back again, left to it for %s", left)
 	}
+	if wait := o.first(&api.EvictionRequest{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}, now); wait != headStart {
+		t.Errorf("it gets a head start of %s", wait)
+	}
+	o.forget(touched("a", "theirs", now))
+	if _, left := o.running(now.Add(time.Hour)); left != 0 {
+		t.Errorf("after the eviction is gone, %s more", left)
+	}
 }
 
-// Who begins first is not known until somebody has written; the API of Usher's own has no others.
+// A claimed time, and the clock that goes back, leave the cluster to another for OtherMemory at most.
+func TestStandingDownIsBounded(t *testing.T) {
+	o := newOthers(logr.Discard(), nil, false)
+	o.see(touched("a", "theirs", now.AddDate(70, 0, 0)), now)
+	if other, left := o.running(now); left != 0 {
+		t.Errorf("the future is believed: %s for %s", other.Manager, left)
+	}
+	o.see(touched("a", "theirs", now), now)
+	if _, left := o.running(now.Add(-time.Hour)); left != lifecycle.OtherMemory {
+		t.Errorf("left to it for %s", left)
+	}
+}
+
+// Usher's own API has no other controller, and neither has a cluster whose administrator says so.
+func TestAloneLooksForNoOther(t *testing.T) {
+	o := newOthers(logr.Discard(), nil, true)
+	o.see(touched("a", "theirs", now), now)
+	if other, left := o.running(now); left != 0 {
+		t.Errorf("left to %s for %s", other.Manager, left)
+	}
+	if wait := o.first(&api.EvictionRequest{}, now); wait != 0 {
+		t.Errorf("a head start of %s", wait)
+	}
+}
+
+// Which controller begins first is not known until one has written.
 func TestAnotherHasAHeadStart(t *testing.T) {
 	request := &api.EvictionRequest{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
-	served := func(manager string) client.Object {
+	served := func(manager string) *api.Eviction {
 		return &api.Eviction{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: manager, Subresource: "status"}}}}
 	}
 	o := newOthers(logr.Discard(), nil, false)
 	for _, step := range []struct {
-		saw   client.Object
+		saw   *api.Eviction
 		after time.Duration
 		wait  time.Duration
 	}{
 		{nil, -time.Hour, headStart},
 		{nil, time.Second, time.Second},
-		{touched(lifecycle.FieldManager, now), time.Second, time.Second},
 		{served("x"), time.Second, time.Second},
 		{nil, 3 * time.Second, -time.Second},
 		{served(lifecycle.FieldManager), 0, 0},
 	} {
 		if step.saw != nil {
-			o.see(step.saw)
+			o.see(step.saw, now)
 		}
 		if wait := o.first(request, now.Add(step.after)); wait != step.wait {
 			t.Errorf("after %s: %s, want %s", step.after, wait, step.wait)
 		}
-	}
-	if wait := newOthers(logr.Discard(), nil, true).first(request, now); wait != 0 {
-		t.Errorf("alone: %s", wait)
 	}
 }
 

@@ -105,7 +105,7 @@ func (r *replica) addControllers(c *connection) error {
 		},
 		func() error { return responder.Setup(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}) },
 		func() error {
-			return evictionrequest.Setup(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed})
+			return evictionrequest.Setup(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed, Now: time.Now})
 		},
 		func() error { return imperative.Setup(mgr, imperative.Options{Version: lifecycleapi.Usher}) },
 		func() error { return expiry.Setup(mgr, expiry.Options{Now: r.now}) },
