@@ -115,7 +115,7 @@ func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []press
 	}
 	a.loop = &loop{
 		agent: a, eyes: see, thresholds: thresholds, ledger: newLedger(m),
-		census: &census{machine: m, residents: a.residents, modes: a.policies.mode, disk: a.surveyor.of},
+		census: &census{machine: m, residents: a.residents, policyOf: a.policies.of, disk: a.surveyor.of},
 	}
 	return a, nil
 }

@@ -256,8 +256,10 @@ func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
 		if w.agent, err = newAgent(o, m, nil, thresholds); err != nil {
 			t.Fatal(err)
 		}
-		w.agent.policies = newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) { return nil, nil })
-		w.agent.loop.census.modes = w.agent.policies.mode
+		w.agent.policies = newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) {
+			return []v1alpha1.EvictionPolicy{{Spec: v1alpha1.EvictionPolicySpec{Members: []v1alpha1.MemberSelector{{}}}}}, nil // selects all pods
+		})
+		w.agent.loop.census.policyOf = w.agent.policies.of
 		w.agent.records = &records{dir: t.TempDir()}
 		prepare(w)
 		ctx, stop := context.WithCancel(t.Context())

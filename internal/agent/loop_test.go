@@ -253,7 +253,7 @@ func TestGovernedPodsAreAskedFor(t *testing.T) {
 // TestAStopTakesTheAnnotationBack: a last resort that is given up in the middle leaves nothing that lets others past the policy.
 func TestAStopTakesTheAnnotationBack(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.agent.loop.census.modes = func(*resident) v1alpha1.PressureMode { return v1alpha1.PressureLastResort }
+		w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
 		w.synced(w.pod("member", 920, governedBy("db")))
 		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
 		w.cluster.hang, w.cluster.mending = "remove member", time.Second

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -221,6 +222,7 @@ func TestWhatIsFarAwayIsNotReadAnew(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	policy := func(name string, mode v1alpha1.PressureMode, suspended bool, selector map[string]string) v1alpha1.EvictionPolicy {
 		return v1alpha1.EvictionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -229,18 +231,22 @@ func TestPolicies(t *testing.T) {
 			}},
 		}
 	}
-	mine := map[string]string{"app": "db"}
+	blind := func(name string) v1alpha1.EvictionPolicy {
+		p := policy(name, v1alpha1.PressureLastResort, false, nil)
+		p.Spec.Members[0].Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
+		return p
+	}
+	mine, others := map[string]string{"app": "db"}, map[string]string{"app": "web"}
 	tests := []struct {
 		name string
 		all  []v1alpha1.EvictionPolicy
 		want v1alpha1.PressureMode
 	}{
-		{"none is known", nil, v1alpha1.PressureWhenAllowed},
 		{"it says nothing", []v1alpha1.EvictionPolicy{policy("db", "", false, mine)}, v1alpha1.PressureWhenAllowed},
 		{"it may be sacrificed", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, false, mine)}, v1alpha1.PressureLastResort},
 		{"a suspended one says nothing", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, true, mine)}, v1alpha1.PressureWhenAllowed},
 		{"another policy", []v1alpha1.EvictionPolicy{policy("web", v1alpha1.PressureLastResort, false, mine)}, v1alpha1.PressureWhenAllowed},
-		{"other members", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, false, map[string]string{"app": "web"})}, v1alpha1.PressureWhenAllowed},
+		{"a selector that cannot be read", []v1alpha1.EvictionPolicy{blind("db")}, v1alpha1.PressureWhenAllowed},
 		{"two that disagree", []v1alpha1.EvictionPolicy{
 			policy("db", v1alpha1.PressureLastResort, false, mine), policy("db", v1alpha1.PressureWhenAllowed, false, mine),
 		}, v1alpha1.PressureWhenAllowed},
@@ -249,12 +255,49 @@ func TestPolicies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPolicies(nil)
-			p.known["shop"] = said{rules: rulesOf(tt.all)}
-			if got := p.mode(r); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
+			p.known["shop"] = said{read: noon, rules: rulesOf(tt.all)}
+			if governed, got := p.of(r, noon); got != tt.want || !governed {
+				t.Errorf("got %s, governed: %t; want %s", got, governed, tt.want)
 			}
 		})
 	}
+	// Anyone may write the label. It counts where nothing is known, or what is known is old: a policy may be new.
+	for name, c := range map[string]struct {
+		known    said
+		governed bool
+	}{
+		"nothing was read":               {said{at: noon}, true},
+		"no policy":                      {said{read: noon}, false},
+		"other members":                  {said{read: noon, rules: rulesOf([]v1alpha1.EvictionPolicy{policy("db", "", false, others)})}, false},
+		"another policy cannot be read":  {said{read: noon, rules: rulesOf([]v1alpha1.EvictionPolicy{blind("web")})}, false},
+		"no policy, as of two minutes":   {said{read: noon.Add(-2 * time.Minute)}, true},
+		"no policy, as of half a minute": {said{read: noon.Add(-policiesFor)}, false},
+	} {
+		p := newPolicies(nil)
+		p.known["shop"] = c.known
+		if governed, mode := p.of(r, noon); governed != c.governed || mode != v1alpha1.PressureWhenAllowed {
+			t.Errorf("%s: governed: %t, %s", name, governed, mode)
+		}
+	}
+}
+
+// TestALabelWithoutAPolicyIsAskedAboutAgain: a policy that is new is not learned of an hour later.
+func TestALabelWithoutAPolicyIsAskedAboutAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, noon := 0, time.Now()
+		p := newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) {
+			asked++
+			return nil, nil
+		})
+		r := &resident{pod: pressure.Pod{Namespace: "shop", Name: "db-0", Governed: true, Policy: "db"}}
+		for _, after := range []time.Duration{0, policiesFor, policiesFor + time.Second} {
+			p.refresh(t.Context(), []*resident{r}, noon.Add(after), time.Hour)
+			synctest.Wait()
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times, want 2", asked)
+		}
+	})
 }
 
 // TestPoliciesAreKeptWhileNobodyAnswers: what a policy said holds on while the apiserver is away.
@@ -271,8 +314,8 @@ func TestPoliciesAreKeptWhileNobodyAnswers(t *testing.T) {
 	r := &resident{pod: pressure.Pod{Namespace: "shop", Governed: true, Policy: "db"}}
 	for range 2 {
 		p.ask(t.Context(), "shop", time.Now())
-		if got := p.mode(r); got != v1alpha1.PressureLastResort {
-			t.Errorf("got %s", got)
+		if governed, got := p.of(r, time.Now()); !governed || got != v1alpha1.PressureLastResort {
+			t.Errorf("got %s, governed: %t", got, governed)
 		}
 	}
 }

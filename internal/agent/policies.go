@@ -17,7 +17,9 @@ import (
 // thousand agents would be told of every change of every policy, and need one of them once in months.
 const policiesFor = 30 * time.Second
 
-// policies know what the policies of governed pods say of node pressure.
+// policies know which pods are governed, and what their policies say of node pressure. The label that says that a pod is
+// governed can be written by anyone who may create pods, so it is a claim: it counts where a policy that was read selects
+// the pod, or while that is not known.
 type policies struct {
 	read func(ctx context.Context, namespace string) ([]v1alpha1.EvictionPolicy, error)
 
@@ -27,8 +29,9 @@ type policies struct {
 }
 
 type said struct {
-	at    time.Time
-	rules []rule
+	// at is when the namespace was asked about last, read when it answered last; zero: never.
+	at, read time.Time
+	rules    []rule
 }
 
 // rule is one entry of a policy's members.
@@ -36,38 +39,66 @@ type rule struct {
 	policy   string // as on the label
 	selector labels.Selector
 	mode     v1alpha1.PressureMode
+	blind    bool // the selector cannot be read: it may select every pod with the policy's label
+}
+
+func (o *rule) selects(r *resident) bool {
+	if o.blind {
+		return o.policy == r.pod.Policy
+	}
+	return o.selector.Matches(labels.Set(r.labels))
 }
 
 func newPolicies(read func(context.Context, string) ([]v1alpha1.EvictionPolicy, error)) *policies {
 	return &policies{read: read, known: map[string]said{}, asking: map[string]bool{}}
 }
 
-// mode is what the pod's policy says; WhenAllowed where it says nothing, is not known, or contradicts itself.
-func (p *policies) mode(r *resident) v1alpha1.PressureMode {
+// unselected is how long it is believed that no policy selects a pod with the label. A policy may have been created since.
+const unselected = 3 * policiesFor
+
+// of returns whether a pod that carries the label is governed, and what its policy says: WhenAllowed where it says nothing,
+// is not known, or contradicts itself.
+func (p *policies) of(r *resident, now time.Time) (bool, v1alpha1.PressureMode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	known := p.known[r.pod.Namespace]
+	if !known.selects(r) {
+		return known.read.IsZero() || now.Sub(known.read) > unselected, v1alpha1.PressureWhenAllowed
+	}
 	found := v1alpha1.PressureWhenAllowed
-	for _, one := range p.known[r.pod.Namespace].rules {
-		if one.policy != r.pod.Policy || !one.selector.Matches(labels.Set(r.labels)) {
+	for i := range known.rules {
+		one := &known.rules[i]
+		if one.policy != r.pod.Policy || !one.selects(r) {
 			continue
 		}
 		if one.mode != v1alpha1.PressureLastResort {
-			return v1alpha1.PressureWhenAllowed
+			return true, v1alpha1.PressureWhenAllowed
 		}
 		found = one.mode
 	}
-	return found
+	return true, found
 }
 
-// refresh reads the policies of the namespaces of governed pods that are not known, or were last read longer ago than age.
-// It does not wait for the answers.
+func (s *said) selects(r *resident) bool {
+	return slices.ContainsFunc(s.rules, func(one rule) bool { return one.selects(r) })
+}
+
+// refresh reads the policies of the namespaces of pods with the label that are not known, or were asked about longer ago
+// than age; where none is known that selects the pod, longer ago than policiesFor. It does not wait for the answers.
 func (p *policies) refresh(ctx context.Context, all []*resident, now time.Time, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range all {
 		namespace := r.pod.Namespace
 		known, ok := p.known[namespace]
-		if !r.pod.Governed || p.asking[namespace] || ok && now.Sub(known.at) <= age {
+		if !r.pod.Governed || p.asking[namespace] {
+			continue
+		}
+		limit := age
+		if !known.selects(r) {
+			limit = min(age, policiesFor)
+		}
+		if ok && now.Sub(known.at) <= limit {
 			continue
 		}
 		p.asking[namespace] = true
@@ -84,7 +115,7 @@ func (p *policies) ask(ctx context.Context, namespace string, now time.Time) {
 	known := p.known[namespace]
 	known.at = now
 	if err == nil {
-		known.rules = rulesOf(all)
+		known.rules, known.read = rulesOf(all), now
 	}
 	p.known[namespace] = known
 }
@@ -96,15 +127,13 @@ func rulesOf(all []v1alpha1.EvictionPolicy) []rule {
 		policy := &all[i]
 		for j := range policy.Spec.Members {
 			member := &policy.Spec.Members[j]
+			one := rule{policy: eviction.LabelValue(policy.Name), mode: member.OnNodePressure}
 			selector, err := metav1.LabelSelectorAsSelector(&member.Selector)
-			if err != nil {
-				continue
+			one.selector, one.blind = selector, err != nil
+			if policy.Spec.Suspend || one.blind {
+				one.mode = v1alpha1.PressureWhenAllowed
 			}
-			mode := member.OnNodePressure
-			if policy.Spec.Suspend {
-				mode = v1alpha1.PressureWhenAllowed
-			}
-			rules = append(rules, rule{policy: eviction.LabelValue(policy.Name), selector: selector, mode: mode})
+			rules = append(rules, one)
 		}
 	}
 	return slices.Clip(rules)

@@ -22,8 +22,9 @@ const (
 type census struct {
 	machine   *machine.Machine
 	residents *residents
-	modes     func(*resident) v1alpha1.PressureMode
-	disk      func(types.UID) (pressure.Usage, bool)
+	// policyOf says of a pod with the label whether a policy governs it, and what that says of node pressure.
+	policyOf func(*resident, time.Time) (bool, v1alpha1.PressureMode)
+	disk     func(types.UID) (pressure.Usage, bool)
 
 	seen *roll
 	at   time.Time // of the use
@@ -53,7 +54,7 @@ func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
 		}
 		c.use[r.pod.UID], pod.Usage = usage, usage
 		if pod.Governed {
-			pod.OnPressure = c.modes(r)
+			pod.Governed, pod.OnPressure = c.policyOf(r, now)
 		}
 		c.pods = append(c.pods, pod)
 	}

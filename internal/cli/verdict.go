@@ -6,7 +6,10 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
@@ -21,9 +24,9 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		about = eviction.AskReplace
 	}
 	switch {
-	case page.Pod.Policy() == "" && o.replace:
+	case !page.Pod.Labelled() && o.replace:
 		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
-	case page.Pod.Policy() == "" || o.dump != "":
+	case !page.Pod.Labelled() || o.dump != "":
 		return nil
 	}
 	conn, err := connect(o.config)
@@ -31,6 +34,12 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		return err
 	}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
+	if errors.Is(err, observe.ErrNobodyAnswers) {
+		page.Unfounded = ungoverned(ctx, conn.client, page.Pod.Namespace)
+	}
+	if page.Unfounded && !o.replace {
+		return nil
+	}
 	if err != nil {
 		page.Blockers = append(page.Blockers, unasked(page, err))
 		return nil
@@ -74,6 +83,13 @@ func addBlockers(page *show.Why, verdict *eviction.Verdict) {
 	}
 }
 
+// ungoverned reports whether a namespace is seen to lack the label of one with policies: nothing in it is guarded. Where it
+// cannot be read that is not known.
+func ungoverned(ctx context.Context, client kubernetes.Interface, namespace string) bool {
+	found, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	return err == nil && found.Labels[v1alpha1.GovernedLabel] != "true"
+}
+
 // unasked says why there is no verdict. Unknown is unsafe: it is a blocker.
 func unasked(page *show.Why, err error) drain.Blocker {
 	b := drain.Blocker{
@@ -82,7 +98,8 @@ func unasked(page *show.Why, err error) drain.Blocker {
 	}
 	switch {
 	case errors.Is(err, observe.ErrNobodyAnswers):
-		b.Message = fmt.Sprintf("it carries the label of policy %s, and nobody answers for it: usher's manager is not there, or the policy is gone", page.Pod.Policy())
+		b.Message = fmt.Sprintf("its label %s names policy %q, and no verdict was returned: usher's manager is not there, or the policy is gone", v1alpha1.PolicyLabel, page.Pod.Policy())
+		b.WayOut += fmt.Sprintf("; if no policy is to govern it: kubectl label pod -n %s %s %s-", page.Pod.Namespace, page.Pod.Name, v1alpha1.PolicyLabel)
 	case apierrors.IsForbidden(err):
 		b.Message = "its system cannot be asked: " + err.Error()
 		b.WayOut = "ask for the right to create pods/eviction in namespace " + page.Pod.Namespace

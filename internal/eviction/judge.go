@@ -19,6 +19,9 @@ type Input struct {
 	// Deleted says that the pod was seen gone; Pod is what was known of it last.
 	Deleted bool
 	Node    *snapshot.Node // nil: not known
+	// Ungoverned says that, by a read past the cache, the pod's namespace has no policy and no GovernedLabel: no pod in it
+	// is governed, whatever its labels claim.
+	Ungoverned bool
 	// Policies are those of the pod's namespace, all of them; others are passed over.
 	Policies []Declared
 	// Evidence is that of the policy that claims the pod; nil: there is none. It is not looked at where several do.
@@ -149,10 +152,11 @@ func (j *judgement) unmovable() {
 }
 
 // unclaimed: a label whose policy does not claim the pod blocks. What governed the pod may come back, cannot be read, or
-// selects it by a version that has not come here yet; where the policy has let go, the label is soon taken off.
+// selects it by a version that has not come here yet; where the policy has let go, the label is soon taken off. Anyone who
+// may create pods can write the label, so it counts only in a namespace that is, or was a moment ago, governed.
 func (j *judgement) unclaimed() {
 	name, labelled := j.in.Pod.Labels[v1alpha1.PolicyLabel]
-	if !labelled {
+	if !labelled || j.in.Ungoverned {
 		return
 	}
 	for i := range j.in.Policies {
@@ -167,7 +171,7 @@ func (j *judgement) unclaimed() {
 		}
 		return
 	}
-	j.block(policyUnknown(name))
+	j.block(policyUnknown(j.in.Pod.Key(), name))
 }
 
 // LabelValue is the value of PolicyLabel for a policy.

@@ -187,6 +187,12 @@ func TestJudge(t *testing.T) {
 			answer: Allowed,
 		},
 		"a label without its policy": {given: func(in *Input) { in.Policies = nil }, answer: Blocked, want: []string{PolicyUnknown}},
+		"a label in a namespace that nothing governs": {
+			given: func(in *Input) { in.Policies, in.Ungoverned = nil, true }, answer: Allowed,
+		},
+		"an empty label": {
+			given: func(in *Input) { in.Policies, in.Pod.Labels[v1alpha1.PolicyLabel] = nil, "" }, answer: Blocked, want: []string{PolicyUnknown},
+		},
 		// The policy's newest version may select the pod, and not have come here yet (found by the simulation).
 		"a label whose policy does not select the pod": {
 			given: func(in *Input) { in.Pod.Labels["role"] = "none" }, answer: Blocked, want: []string{PolicyUnknown},

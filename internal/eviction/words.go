@@ -48,12 +48,13 @@ func policySuspended(policy snapshot.Key) Blocker {
 	}
 }
 
-func policyUnknown(label string) Blocker {
+func policyUnknown(pod snapshot.Key, label string) Blocker {
 	return Blocker{
 		Reason:  PolicyUnknown,
-		Message: fmt.Sprintf("the pod's label %s names policy %q, which is not there; nobody can say whether it may go", v1alpha1.PolicyLabel, label),
-		WayOut:  "create the policy again, or take the label off the pod if it shall not be governed any more",
-		Retry:   lookAgain,
+		Message: fmt.Sprintf("the pod's label %s names policy %q, and namespace %s has no such policy", v1alpha1.PolicyLabel, label, pod.Namespace),
+		WayOut: fmt.Sprintf("wait: Usher takes off the label of a policy that has been missing for some seconds; if it stays: kubectl label pod -n %s %s %s-",
+			pod.Namespace, pod.Name, v1alpha1.PolicyLabel),
+		Retry: lookAgain,
 	}
 }
 

@@ -195,6 +195,23 @@ func (g *Gatherer) FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod,
 // Departed returns what was known last of a governed pod that was seen gone; nil: none of the name was.
 func (g *Gatherer) Departed(key snapshot.Key) *corev1.Pod { return g.Gone.named(key) }
 
+// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one. The label
+// outlives the last policy by some seconds, in which a policy that is being replaced still holds its pods.
+func (g *Gatherer) Ungoverned(ctx context.Context, namespace string) (bool, error) {
+	var ns corev1.Namespace
+	if err := g.Live.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	if ns.Labels[v1alpha1.GovernedLabel] == "true" {
+		return false, nil
+	}
+	var policies v1alpha1.EvictionPolicyList
+	if err := g.Live.List(ctx, &policies, client.InNamespace(namespace), client.Limit(1)); err != nil {
+		return false, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
+	}
+	return len(policies.Items) == 0, nil
+}
+
 // Refresh reads a policy from the apiserver after a write of it has met a conflict.
 func (g *Gatherer) Refresh(ctx context.Context, key snapshot.Key) error {
 	var policy v1alpha1.EvictionPolicy

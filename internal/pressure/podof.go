@@ -36,6 +36,7 @@ func PodOf(p *corev1.Pod) Pod {
 	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
 		out.Grace = time.Duration(*s) * time.Second
 	}
+	// The label is a claim: who has read the policies corrects Governed.
 	out.Policy, out.Governed = p.Labels[v1alpha1.PolicyLabel]
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true

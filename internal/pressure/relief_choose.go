@@ -76,8 +76,25 @@ func (l *look) blocked(t Threshold, p *Pod) string {
 		return fmt.Sprintf("%s/%s is being prepared to leave first", requested.Namespace, requested.Name)
 	case comesBack(t, l.in.Node.Layout, p):
 		return passedDaemonSet
+	case !p.Governed && l.pushedOut(t, p):
+		return "it stays within its request, and a governed pod that exceeds its own is left"
 	}
 	return ""
+}
+
+// pushedOut reports whether a pod that stays within its request would go in place of a governed pod that exceeds its own.
+// A policy keeps a pod from leaving unsafely; it does not make its neighbours pay for what the pod uses. Such a governed
+// pod is asked instead and, if its verdict says no, left to the kubelet, which asks nobody.
+func (l *look) pushedOut(t Threshold, p *Pod) bool {
+	if measure(t.Signal, l.in.Node.Layout, p).exceeds() {
+		return false
+	}
+	for _, other := range l.pods {
+		if other.Governed && measure(t.Signal, l.in.Node.Layout, other).exceeds() && l.useless(t, other) == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // wouldHelp reports whether a pod uses enough of what is short to make a difference, or may do so for all that is known.

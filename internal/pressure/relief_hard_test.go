@@ -54,13 +54,49 @@ func TestReliefHardLastResortIsRefused(t *testing.T) {
 	s.want(9*time.Second, "Evict cache")
 }
 
-// Where others may not go, Guaranteed pods do before governed ones are sacrificed.
+// Where others may not go, Guaranteed pods do before governed ones that stay within their requests are sacrificed.
 func TestReliefHardGuaranteed(t *testing.T) {
 	guaranteed := memoryPod("guaranteed", corev1.PodQOSGuaranteed, gi, gi)
-	s := newScene(t, 50*mi, governed(hog("cache", 400), v1alpha1.PressureLastResort), guaranteed)
+	cache := governed(memoryPod("cache", corev1.PodQOSBurstable, 500*mi, 400*mi), v1alpha1.PressureLastResort)
+	s := newScene(t, 50*mi, cache, guaranteed)
 	s.want(0, "Request cache", "Evict cache", sayMemory)
 	s.refuse("cache", time.Minute)
 	s.want(time.Second, "Remove guaranteed 1s")
+}
+
+// A label, or a rule that is never met, shifts nothing to neighbours that stay within their requests.
+func TestReliefSparesNeighboursOfAGovernedPod(t *testing.T) {
+	web := memoryPod("web", corev1.PodQOSBurstable, 400*mi, 300*mi)
+	t.Run("hard", func(t *testing.T) {
+		s := newScene(t, 50*mi, governed(hog("miner", 3000), ""), web)
+		s.want(0, "Request miner", "Evict miner", sayMemory)
+		s.refuse("miner", time.Minute)
+		s.want(time.Second, "Wait Nobody")
+		s.in.Reachable = false
+		s.want(time.Second, "Wait Nobody")
+	})
+	t.Run("hard, as a last resort", func(t *testing.T) {
+		s := newScene(t, 50*mi, governed(hog("miner", 3000), v1alpha1.PressureLastResort), web)
+		s.look(0)
+		s.refuse("miner", time.Minute)
+		s.want(time.Second, "Remove miner 1s glass")
+	})
+	t.Run("soft", func(t *testing.T) {
+		s := newScene(t, 150*mi, governed(hog("miner", 3000), ""), web)
+		s.look(0)
+		s.look(15 * time.Second)
+		s.want(15*time.Second, "Request miner", "Evict miner")
+		s.refuse("miner", time.Minute)
+		s.want(time.Second, "Wait Nobody")
+	})
+	t.Run("who exceeds its request goes first", func(t *testing.T) {
+		s := newScene(t, 50*mi, governed(hog("miner", 3000), ""), web, hog("batch", 200))
+		s.want(0, "Remove batch 1s", sayMemory)
+	})
+	t.Run("a governed pod within its request", func(t *testing.T) {
+		s := newScene(t, 50*mi, governed(memoryPod("db", corev1.PodQOSBurstable, gi, 900*mi), ""), web)
+		s.want(0, "Remove web 1s", sayMemory)
+	})
 }
 
 func TestReliefHardHastensWhatItAsked(t *testing.T) {

@@ -3,6 +3,7 @@ package pressure
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,8 @@ func (w *world) checkVictim(a Action) {
 		fail("a pod that is gone")
 	case p.Exempt != "" || p.UID == w.self:
 		fail("an exempt pod, or the agent's own")
+	case !p.Governed && b.asked == 0 && m.known && !m.exceeds() && w.hogged(a):
+		fail("a pod within its request in place of a governed one that exceeds its own")
 	case p.Usage == nil || m.usage < leastHelp(a.Threshold.Signal):
 		fail("a pod that cannot help")
 	case age > maxAge || age < -maxAhead:
@@ -130,6 +133,17 @@ func (w *world) checkVictim(a Action) {
 		fail("a Guaranteed pod within its request, and others are left")
 	}
 	w.checkAlone(a)
+}
+
+// hogged reports whether a governed pod that could be asked exceeds its request of what is short.
+func (w *world) hogged(a Action) bool {
+	for i := range a.Ranking {
+		r := &a.Ranking[i]
+		if r.Pod.Governed && r.Over > 0 && (r.Exempt == "" || strings.HasPrefix(r.Exempt, "refused")) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkAlone checks that nobody else is on the way, but for those that take too long.

@@ -59,6 +59,12 @@ func (e *Eviction) Key() Key { return Key{Namespace: e.Namespace, Name: e.Name} 
 // Policy returns the name of the policy that governs the pod, "" where none does.
 func (p *Pod) Policy() string { return p.Labels[v1alpha1.PolicyLabel] }
 
+// Labelled reports whether the pod carries the label of governed pods, whatever its value.
+func (p *Pod) Labelled() bool {
+	_, labelled := p.Labels[v1alpha1.PolicyLabel]
+	return labelled
+}
+
 // SetRequest adds or replaces a request.
 func (c *Cluster) SetRequest(r *Request) { c.requests[r.Key()] = r }
 

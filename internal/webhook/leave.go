@@ -257,6 +257,11 @@ func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject)
 	if err != nil {
 		return eviction.AdmissionResult{}, err
 	}
+	if _, labelled := subject.Pod.Labels[v1alpha1.PolicyLabel]; labelled && len(input.Policies) == 0 {
+		if input.Ungoverned, err = h.Facts.Ungoverned(ctx, w.pod.Namespace); err != nil {
+			return eviction.AdmissionResult{}, err
+		}
+	}
 	ending, err := h.ending(ctx, w)
 	if err != nil {
 		return eviction.AdmissionResult{}, err

@@ -44,8 +44,10 @@ type world struct {
 	conflict int // how many writes of the status meet a conflict
 	// Nothing of a policy can be written, or read again.
 	unwritable, unreadable bool
-	did                    []string
-	events                 []string
+	// The cache knows no policy, and a read past it says so as well.
+	unknown, ungoverned bool
+	did                 []string
+	events              []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -118,6 +120,9 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 	}
 	policy := testPolicy()
 	facts := governed.Facts(of.Pod)
+	if w.unknown {
+		return eviction.Input{Now: clock, Pod: facts, Fresh: of.Fresh}, w.broken
+	}
 	return eviction.Input{
 		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)},
 		Evidence: &eviction.Evidence{
@@ -134,6 +139,12 @@ func (w *world) Refresh(context.Context, snapshot.Key) error {
 		return errors.New("no answer")
 	}
 	return nil
+}
+
+// Ungoverned implements Facts.
+func (w *world) Ungoverned(context.Context, string) (bool, error) {
+	w.did = append(w.did, "read the namespace")
+	return w.ungoverned, w.broken
 }
 
 // DoAll implements Writer, as act.Governed does.
@@ -262,7 +273,7 @@ func TestLeave(t *testing.T) {
 			labelled := w.pods["web"].DeepCopy()
 			labelled.Labels = map[string]string{v1alpha1.PolicyLabel: "new"}
 			w.fresh = map[string]*corev1.Pod{"web": labelled}
-		}, says: "policy \"new\", which is not there", events: 1, answered: "Refused"},
+		}, says: "policy \"new\", and namespace shop has no such policy", events: 1, answered: "Refused"},
 		"glass that the cache shows broken still": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) {
 			w.pods["db-0"], w.fresh = glass, map[string]*corev1.Pod{"db-0": testPod("db-0")}
 		}, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
@@ -284,6 +295,18 @@ func TestLeave(t *testing.T) {
 		"no kind of question":                {body: strings.Replace(evictionOf("db-0", "", noMore), `"subResource":"eviction"`, `"subResource":"status"`, 1), says: "no question"},
 		"an object that is none":             {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
 
+		"a DELETE where the policy has vanished": {
+			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown = true },
+			says: "namespace shop has no such policy", did: []string{"read the namespace"}, events: 1, answered: "Refused",
+		},
+		"a DELETE where a tenant has written the label": {
+			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown, w.ungoverned = true, true },
+			allowed: true, did: []string{"read the namespace"}, answered: "NotGoverned",
+		},
+		"an eviction where a tenant has written the label": {
+			body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.unknown, w.ungoverned = true, true },
+			allowed: true, did: []string{"read the namespace", "read the namespace"}, answered: "NotGoverned",
+		},
 		"a DELETE":                    {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"a DELETE that may":           {body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"one of a collection":         {body: deletionOf(t, testPod("db-0"), "", "jane", ""), says: "shop/db-0", did: []string{"request"}, events: 1, answered: "Refused"},

@@ -26,6 +26,8 @@ type Facts interface {
 	Departed(key snapshot.Key) *corev1.Pod
 	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
 	Refresh(ctx context.Context, policy snapshot.Key) error
+	// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one.
+	Ungoverned(ctx context.Context, namespace string) (bool, error)
 }
 
 // Writer carries out actions in their order, as act.Governed does, and returns the one that ended it, if one did.

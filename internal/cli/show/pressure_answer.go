@@ -108,16 +108,19 @@ func (p Pressure) governance(l *forecast.Level) string {
 		return fmt.Sprintf("; policy %s governs it, and the kubelet does not ask", pod.Policy)
 	}
 	text := fmt.Sprintf("; policy %s governs it and is asked first", pod.Policy)
-	if next := p.ungoverned(); next != "" && l.Threshold.Hard() {
+	if next := p.ungoverned(pod); next != "" && l.Threshold.Hard() {
 		text += ", so usher agent takes " + next + " before it"
 	}
 	return text
 }
 
-// ungoverned is the first pod that may be evicted without asking.
-func (p Pressure) ungoverned() string {
+// ungoverned is the first pod that may be evicted without asking, instead of the governed one that is first: none that stays
+// within its request while that one exceeds its own.
+func (p Pressure) ungoverned(first *pressure.Pod) string {
+	exceeds := false
 	for _, r := range p.Forecast.Ranking {
-		if r.Exempt == "" && !r.Pod.Governed {
+		exceeds = exceeds || r.Pod.UID == first.UID && r.Over > 0
+		if r.Exempt == "" && !r.Pod.Governed && (r.Over > 0 || !exceeds) {
 			return r.Pod.Key()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
@@ -19,6 +20,8 @@ type Why struct {
 	// Verdict is what its system says of a governed pod; nil: no policy governs it, or nobody could be asked. Its blockers
 	// are among Blockers.
 	Verdict *eviction.Verdict
+	// Unfounded says that the pod carries the label of governed pods in a namespace that no policy governs.
+	Unfounded bool
 }
 
 func (w Why) mayGo() bool { return len(w.Blockers) == 0 }
@@ -33,11 +36,17 @@ func (w Why) deed() string {
 
 // policyLine says who governs the pod.
 func (w Why) policyLine() []string {
-	policy := w.Pod.Policy()
-	if policy == "" {
+	if !w.Pod.Labelled() {
 		return nil
 	}
-	line := "governed by policy " + policy
+	if w.Unfounded {
+		return []string{fmt.Sprintf("its label %s=%q has no effect: no policy governs its namespace; remove it: kubectl label pod -n %s %s %s-",
+			v1alpha1.PolicyLabel, w.Pod.Policy(), w.Pod.Namespace, w.Pod.Name, v1alpha1.PolicyLabel)}
+	}
+	line := "governed by policy " + w.Pod.Policy()
+	if w.Pod.Policy() == "" {
+		line = fmt.Sprintf("its label %s is empty and names no policy", v1alpha1.PolicyLabel)
+	}
 	if v := w.Verdict; v != nil && v.Role != "" {
 		line += " as " + clean(v.Role+" "+v.Member)
 	}

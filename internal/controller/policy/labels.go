@@ -66,7 +66,7 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 	var failed []error
 	missing := map[string]bool{}
 	for _, pod := range pods {
-		if label := pod.Labels[v1alpha1.PolicyLabel]; label != "" && named(declared, label) == nil {
+		if label, labelled := pod.Labels[v1alpha1.PolicyLabel]; labelled && named(declared, label) == nil {
 			missing[label] = true
 		}
 		wait, err := s.labelPod(ctx, pod, declared)
@@ -83,7 +83,8 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 
 func (s *shell) labelPod(ctx context.Context, pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, err error) {
 	policy := governor(policies, pod)
-	if pod.Labels[v1alpha1.PolicyLabel] == eviction.LabelValue(policy) {
+	label, labelled := pod.Labels[v1alpha1.PolicyLabel]
+	if labelled == (policy != "") && label == eviction.LabelValue(policy) {
 		return 0, nil
 	}
 	if policy == "" {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,6 +81,37 @@ func TestAPolicyThatIsReplacedKeepsItsPods(t *testing.T) {
 		}
 		if next, err := r.label(t); err != nil || next != replaceGrace {
 			t.Errorf("looks again in %s, %v", next, err)
+		}
+	})
+}
+
+// Anyone who may create pods can write the label, with any value or none. It is taken off whatever it is, also where the
+// namespace has a policy that does not select the pod.
+func TestALabelThatNoPolicyAccountsForGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, policies := range map[string][]client.Object{"no policy": nil, "a policy": {newPolicy("db")}} {
+			empty, unknown := newMember("empty", "x"), newMember("unknown", "whatever")
+			for _, pod := range []*corev1.Pod{empty, unknown} {
+				pod.Labels["app"] = "miner"
+			}
+			empty.Labels[v1alpha1.PolicyLabel] = ""
+			r := newRig(t, interceptor.Funcs{}, append(policies, empty, unknown)...)
+			if next, err := r.label(t); err != nil || next != replaceGrace {
+				t.Errorf("%s: looks again in %s, %v", name, next, err)
+			}
+			pass(replaceGrace)
+			if _, err := r.label(t); err != nil {
+				t.Fatal(err)
+			}
+			for _, pod := range []string{"empty", "unknown"} {
+				var found corev1.Pod
+				if err := r.Get(t.Context(), client.ObjectKey{Namespace: "prod", Name: pod}, &found); err != nil {
+					t.Fatal(err)
+				}
+				if value, labelled := found.Labels[v1alpha1.PolicyLabel]; labelled {
+					t.Errorf("%s: the pod with the label %q keeps it", name, value)
+				}
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,4 +133,16 @@ type liveReader struct {
 func (l *liveReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	label := fmt.Sprintf("get %s %s", kindOf(into), key.Name)
 	return l.replica.call(ctx, label, plain, func() error { return read(l.replica.world.store.objects, key, into) })
+}
+
+// List returns all objects of a kind: there is one namespace.
+func (l *liveReader) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	k := kindOf(into)
+	return l.replica.call(ctx, fmt.Sprintf("list %s", k), plain, func() error {
+		var found []runtime.Object
+		for _, object := range sorted(l.replica.world.store.objects[k]) {
+			found = append(found, object.DeepCopyObject())
+		}
+		return meta.SetList(into, found)
+	})
 }

@@ -139,6 +139,7 @@ func (w *world) conclude() {
 	}
 	w.settle(2 * time.Minute)
 	w.checkWishes()
+	w.checkLabels()
 	w.note("---- nobody wants anything any more ----")
 	w.mu.Lock()
 	w.quiet = true

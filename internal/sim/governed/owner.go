@@ -70,3 +70,37 @@ func (w *world) breakGlass() {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.BreakGlassAnnotation, "it burns")
 	w.store.put(pod)
 }
+
+// forgeLabel is a tenant who writes the label of governed pods on a pod of their own. It is not taken off: the owner of a
+// policy is trusted with that.
+func (w *world) forgeLabel() {
+	pod := w.store.pod(w.somePod().pod)
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return
+	}
+	value := []string{"", "whatever", firstPolicy, secondPolicy}[w.dice.IntN(4)]
+	w.note("tenant: labels %s %s=%q", pod.Name, v1alpha1.PolicyLabel, value)
+	pod = duplicate(pod)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, v1alpha1.PolicyLabel, value)
+	w.store.put(pod)
+}
+
+// checkLabels: in peace a pod has the label of a policy that claims it, and no other.
+func (w *world) checkLabels() {
+	for _, p := range w.site.members() {
+		pod := w.store.pod(p.pod)
+		if pod == nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		value, labelled := pod.Labels[v1alpha1.PolicyLabel]
+		want := ""
+		for _, policy := range []string{firstPolicy, secondPolicy} {
+			if want == "" && w.policy(policy) != nil && w.claims(policy, p.pod) {
+				want = policy
+			}
+		}
+		if labelled != (want != "") || value != want {
+			w.fail("LABELS", "%s is labelled: %v, as a pod of policy %q; it is one of %q", p.pod, labelled, value, want)
+		}
+	}
+}

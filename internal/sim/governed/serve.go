@@ -102,14 +102,16 @@ func (w *world) serve(r *removal) error {
 // kubelet begins the names of users that are kubelets.
 const kubelet = "system:node:"
 
-// guarded is the webhook's scope: evictions by the namespace's label, deletions by the pod's, and none that a kubelet sends.
+// guarded is the webhook's scope: evictions by the namespace's label, deletions by the pod's as well, and none that a
+// kubelet sends.
 func (w *world) guarded(r *removal, pod *corev1.Pod) bool {
 	if strings.HasPrefix(r.user, kubelet) {
 		return false
 	}
 	if r.delete {
-		_, labelled := pod.Labels[v1alpha1.PolicyLabel]
-		return labelled
+		if _, labelled := pod.Labels[v1alpha1.PolicyLabel]; !labelled {
+			return false
+		}
 	}
 	for _, ns := range list[*corev1.Namespace](w.store, namespaces) {
 		return ns.Labels[v1alpha1.GovernedLabel] == "true"
