@@ -147,6 +147,11 @@ type EvictionPolicyStatus struct {
 	// +listMapKey=uid
 	// +kubebuilder:validation:MaxItems=1000
 	Leaving []Leaving `json:"leaving,omitempty"`
+	// Departed are pods that are gone and for which callers were refused before, as long as these may ask again by name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Departed []Departed `json:"departed,omitempty"`
 	// Preparations are the steps that were begun and neither undone nor overtaken. An entry is written before the system
 	// is asked.
 	// +optional
@@ -196,6 +201,27 @@ type Leaving struct {
 	// GoneTime is when the pod was seen gone, where its role lets the member count for longer (evict.settle).
 	// +optional
 	GoneTime *metav1.Time `json:"goneTime,omitempty"`
+	// Node is the one that the member leaves.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// Refused are the requesters, beside the one that was let through, whom admission has refused for the pod.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Refused []string `json:"refused,omitempty"`
+}
+
+// Departed is a pod that is gone, and whose name another pod may have by now.
+type Departed struct {
+	UID  types.UID `json:"uid"`
+	Pod  string    `json:"pod"`
+	Node string    `json:"node"`
+	// Refused are the requesters whom admission has refused for the pod, and who may not know that it is gone.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Refused []string `json:"refused"`
+	// Time is when it was seen gone.
+	Time metav1.Time `json:"time"`
 }
 
 // PreparationStatus is a step that makes a member safe to leave.

@@ -15,16 +15,17 @@ import (
 )
 
 // ledgerPatch holds the part of a policy's status by which evictions are let through. Everything else in the status is
-// written by the policy's controller, which never touches these three.
+// written by the policy's controller, which never touches these.
 type ledgerPatch struct {
 	Metadata patchMeta    `json:"metadata"`
 	Status   ledgerStatus `json:"status"`
 }
 
-// ledgerStatus writes all three fields, always: null removes.
+// ledgerStatus writes all its fields, always: null removes.
 type ledgerStatus struct {
 	Epoch        int64                        `json:"epoch"`
 	Leaving      []v1alpha1.Leaving           `json:"leaving"`
+	Departed     []v1alpha1.Departed          `json:"departed"`
 	Preparations []v1alpha1.PreparationStatus `json:"preparations"`
 }
 
@@ -33,7 +34,8 @@ func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) erro
 	body, err := json.Marshal(ledgerPatch{
 		Metadata: patchMeta{ResourceVersion: action.Version},
 		Status: ledgerStatus{
-			Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Preparations: action.Status.Preparations,
+			Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Departed: action.Status.Departed,
+			Preparations: action.Status.Preparations,
 		},
 	})
 	if err != nil {

@@ -28,6 +28,10 @@ type AdmissionInput struct {
 	DryRun bool
 	// Ask is the value of AskAnnotation on the Eviction.
 	Ask string
+	// ByName: an eviction without the UID of a pod.
+	ByName bool
+	// Requester is the name under which EvictionRequests are made for User.
+	Requester string
 	// OwnWish is set by OwnWishAnnotation on the Eviction.
 	OwnWish bool
 	// Grace is the grace period in seconds that the caller asked for, nil for the pod's own.
@@ -43,7 +47,8 @@ type AdmissionInput struct {
 // BestEffort, everything is looked at again, and if time does not allow that, the answer is a refusal.
 type AdmissionResult struct {
 	Allow bool
-	// Code is the HTTP status of a refusal: 429, or 400 for a question that cannot be understood.
+	// Code is the HTTP status of a refusal: 429, 404 where the pod that the caller means is gone, or 400 for a question that
+	// cannot be understood.
 	Code int32
 	// Message, Causes and RetryAfter go into the refusal's status; Done is to be added to Message once the actions were
 	// carried out.
@@ -72,6 +77,7 @@ type NoteKind string
 const (
 	NotGoverned    NoteKind = "NotGoverned"    // no policy claims the pod
 	NoSuchPod      NoteKind = "NoSuchPod"      // there is none of the name
+	GoneMeanwhile  NoteKind = "GoneMeanwhile"  // the pod that the caller was refused for is gone, and another has its name
 	Asked          NoteKind = "Asked"          // the verdict was asked for
 	LetThrough     NoteKind = "LetThrough"     // the verdict allows it
 	Refused        NoteKind = "Refused"        // the verdict does not
@@ -87,6 +93,7 @@ const (
 // HTTP statuses of a refusal.
 const (
 	badRequest      = 400
+	notFound        = 404
 	tooManyRequests = 429
 )
 
@@ -94,6 +101,9 @@ const (
 func Admit(in AdmissionInput) AdmissionResult {
 	if in.Ask != "" {
 		return answerAsk(&in)
+	}
+	if gone := in.departed(); gone != nil {
+		return goneMeanwhile(&in, gone)
 	}
 	j := judgeFor(&in)
 	if in.forced() && j.role != nil && j.role.counted() && !j.idle() {

@@ -111,7 +111,7 @@ func world(t testing.TB) Input {
 
 func leaves(pod, role string, since time.Time) v1alpha1.Leaving {
 	return v1alpha1.Leaving{
-		UID: types.UID("uid-" + pod), Pod: pod, Member: "m-" + pod, Role: role, Since: metav1.NewTime(since), By: "somebody",
+		UID: types.UID("uid-" + pod), Pod: pod, Member: "m-" + pod, Role: role, Since: metav1.NewTime(since), By: "somebody", Node: "node-a",
 	}
 }
 

@@ -32,7 +32,7 @@ func (j *judgement) permit(by string, linger time.Duration) []Action {
 	status := statusOf(j.policy)
 	entry := v1alpha1.Leaving{
 		UID: j.in.Pod.UID, Pod: j.in.Pod.Name, Member: j.verdict.Member, Role: j.entry.role.declared.Name,
-		Since: moment(j.in.Now), By: by, LingerSeconds: int64(linger / time.Second),
+		Since: moment(j.in.Now), By: by, LingerSeconds: int64(linger / time.Second), Node: j.in.Pod.Node,
 	}
 	if at := permitOf(status.Leaving, entry.UID); at >= 0 {
 		former := &status.Leaving[at]
@@ -40,6 +40,7 @@ func (j *judgement) permit(by string, linger time.Duration) []Action {
 			entry.By = several
 		}
 		entry.LingerSeconds = max(entry.LingerSeconds, former.LingerSeconds)
+		entry.Refused = former.Refused
 		status.Leaving[at] = entry
 	} else {
 		status.Leaving = append(status.Leaving, entry)
@@ -77,6 +78,7 @@ func statusOf(policy *Declared) *v1alpha1.EvictionPolicyStatus {
 	return &v1alpha1.EvictionPolicyStatus{
 		Epoch:        policy.Status.Epoch,
 		Leaving:      slices.Clone(policy.Status.Leaving),
+		Departed:     slices.Clone(policy.Status.Departed),
 		Preparations: slices.Clone(policy.Status.Preparations),
 	}
 }

@@ -111,7 +111,7 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 	if !in.Active {
 		return nil
 	}
-	permit := j.permit(usher, 0)
+	permit := withRefused(j.permit(usher, 0), in.Pod.UID, in.Requests)
 	if j.verdict.Answer != Allowed {
 		permit = bestEffort(permit)
 	}

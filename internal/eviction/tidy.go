@@ -26,6 +26,8 @@ type TidyInput struct {
 	WantedKnown bool
 	// Requests are those that admission made in the namespace.
 	Requests []AdmissionRequest
+	// Requesters are the names under which admission makes requests for the users in the policy's permits.
+	Requesters map[string]string
 	// Heard is what the system said to the last Undo of each step, in this process.
 	Heard []Heard
 	// Deleted says that the policy is being deleted: all steps are taken back whoever wants the pods gone, since nobody
@@ -93,6 +95,7 @@ func Tidy(in TidyInput) TidyResult {
 	for _, entry := range before.Preparations {
 		t.step(entry)
 	}
+	t.forgetDeparted()
 	result := TidyResult{Actions: t.actions(), Confirm: t.confirm}
 	result.Actions = append(result.Actions, t.withdraw()...)
 	result.NextLook = t.next
@@ -115,6 +118,9 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 	pod := t.pods[entry.UID]
 	switch {
 	case entry.GoneTime != nil, sight == SeenGone && (linger == 0 || age >= linger):
+		if entry.GoneTime == nil {
+			t.depart(&entry)
+		}
 		settled, until := t.settle(&entry)
 		if settled {
 			t.crossOut(entry.Pod + " is gone")
@@ -136,6 +142,7 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 	case age < permitLife:
 		t.look(entry.Since.Add(permitLife))
 	}
+	t.noteRefused(&entry)
 	t.status.Leaving = append(t.status.Leaving, entry)
 }
 

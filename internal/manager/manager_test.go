@@ -80,7 +80,7 @@ func TestASlimNodeStillSaysWhatIsUsed(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{corev1.LabelTopologyZone: "z"}, Annotations: map[string]string{
 			"a": "b", snapshot.DrainAnnotation: `{"id":"d1","by":"me@host","beat":"2026-11-21T08:00:00Z","since":"2026-11-21T08:00:00Z","state":"draining"}`,
 		}},
-		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}},
+		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}},
 		Status: corev1.NodeStatus{
 			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
 			Conditions: []corev1.NodeCondition{

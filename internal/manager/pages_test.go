@@ -26,7 +26,7 @@ func (p *pages) ListWithContext(_ context.Context, o metav1.ListOptions) (runtim
 	if p.fails && n == 2 {
 		return nil, errors.New("gone away")
 	}
-	page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: fmt.Sprint(n)}, Items: []corev1.Pod{*crowdPod(p.t, 2 * n), *crowdPod(p.t, 2*n + 1)}}
+	page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: fmt.Sprint(n)}, Items: []corev1.Pod{*crowdPod(p.t, 2*n), *crowdPod(p.t, 2*n+1)}}
 	if n == 3 {
 		page.Continue = ""
 	}

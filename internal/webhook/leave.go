@@ -20,6 +20,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -269,6 +270,7 @@ func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject)
 	return eviction.Admit(eviction.AdmissionInput{
 		Input: input,
 		Verb:  w.verb, User: w.request.UserInfo.Username, Groups: w.request.UserInfo.Groups,
+		ByName: w.uid == "", Requester: lifecycle.Requester(w.request.UserInfo.Username),
 		DryRun: w.dryRun, Ask: w.ask, OwnWish: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
 	}), ctx.Err()
 }

@@ -44,6 +44,8 @@ type world struct {
 	conflict int // how many writes of the status meet a conflict
 	// Nothing of a policy can be written, or read again.
 	unwritable, unreadable bool
+	// left: the pod of that name for which jane was refused has left another node.
+	left bool
 	// The cache knows no policy, and a read past it says so as well.
 	unknown, ungoverned bool
 	did                 []string
@@ -123,8 +125,13 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 	if w.unknown {
 		return eviction.Input{Now: clock, Pod: facts, Fresh: of.Fresh}, w.broken
 	}
+	if w.left {
+		policy.Status.Departed = []v1alpha1.Departed{{
+			UID: "before", Pod: of.Pod.Name, Node: "n0", Refused: []string{"requester.usher.sh/jane"}, Time: metav1.NewTime(clock),
+		}}
+	}
 	return eviction.Input{
-		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)},
+		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)}, Node: &snapshot.Node{Name: "n1"},
 		Evidence: &eviction.Evidence{
 			Observed: clock.Add(-time.Second), System: eviction.Facts{"green": w.green},
 			Members: map[string]eviction.Facts{of.Pod.Name: {}},
@@ -295,6 +302,8 @@ func TestLeave(t *testing.T) {
 		"no kind of question":                {body: strings.Replace(evictionOf("db-0", "", noMore), `"subResource":"eviction"`, `"subResource":"status"`, 1), says: "no question"},
 		"an object that is none":             {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
 
+		"a retry by name":       {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.left = true, true }, says: "has left node n0", answered: "GoneMeanwhile"},
+		"the same with the UID": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) { w.green, w.left = true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a DELETE where the policy has vanished": {
 			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown = true },
 			says: "namespace shop has no such policy", did: []string{"read the namespace"}, events: 1, answered: "Refused",

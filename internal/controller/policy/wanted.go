@@ -17,6 +17,11 @@ import (
 // wanted fills in who is wanted gone. Where the cluster serves no requests there are none.
 func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) error {
 	in.Wanted, in.WantedKnown, in.Deleted = map[types.UID]bool{}, true, f.policy.DeletionTimestamp != nil
+	in.Requesters = map[string]string{}
+	for i := range f.policy.Status.Leaving {
+		by := f.policy.Status.Leaving[i].By
+		in.Requesters[by] = lifecycle.Requester(by)
+	}
 	if !s.Requests {
 		return nil
 	}
