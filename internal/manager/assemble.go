@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
+	"usher.sh/usher/internal/controller/taint"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -115,6 +116,9 @@ func addControllers(mgr ctrl.Manager, p *parts, o Options, requests requests) er
 		return err
 	}
 	if err := responder.Setup(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act, News: p.news}); err != nil {
+		return err
+	}
+	if err := taint.Setup(mgr, taint.Options{Gatherer: p.gatherer, Act: p.act}); err != nil {
 		return err
 	}
 	err = evictionrequest.Setup(mgr, evictionrequest.Options{

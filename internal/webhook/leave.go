@@ -56,7 +56,7 @@ func (h *leaving) Handle(ctx context.Context, request admission.Request) admissi
 	}
 	result, pod, err := h.answer(ctx, w)
 	if err != nil {
-		result = unknown(ctx, w, err)
+		result = h.unknown(ctx, w, pod, err)
 	}
 	h.tell(w, pod, result, time.Since(began))
 	return respond(w, pod, result)

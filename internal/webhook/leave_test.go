@@ -295,15 +295,24 @@ func TestLeave(t *testing.T) {
 		"another pod of that name":           {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"old"}}`), allowed: true, answered: "NotGoverned"},
 		"the pod that was meant":             {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 1, answered: "LetThrough"},
-		"others are always faster":           {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh"}, events: 1, answered: "Refused"},
+		"others are always faster":           {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "request"}, events: 1, answered: "Refused"},
 		"nothing can be read":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
 		"the cache shows its predecessor":    {body: evictionOf("db-0", "", noMore), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"the cache has only its predecessor": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-2"}}`), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"no kind of question":                {body: strings.Replace(evictionOf("db-0", "", noMore), `"subResource":"eviction"`, `"subResource":"status"`, 1), says: "no question"},
 		"an object that is none":             {body: strings.Replace(evictionOf("db-0", "", noMore), `"metadata":{`, `"metadata":7,"x":{`, 1), says: "reading the Eviction"},
 
-		"a retry by name":       {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.left = true, true }, says: "has left node n0", answered: "GoneMeanwhile"},
-		"the same with the UID": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) { w.green, w.left = true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
+		"a DELETE for a taint, nothing can be read": {
+			body:    deletionOf(t, testPod("db-0"), "db-0", "system:serviceaccount:kube-system:taint-eviction-controller", ""),
+			prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "An EvictionRequest was made", did: []string{"request"}, events: 1, answered: "Refused",
+		},
+		"a dry-run DELETE, nothing can be read": {
+			body:    deletionOf(t, testPod("db-0"), "db-0", "jane", `,"dryRun":["All"]`),
+			prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", answered: "Refused",
+		},
+		"an unlabelled pod, nothing can be read": {body: evictionOf("web", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", answered: "Refused"},
+		"a retry by name":                        {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.left = true, true }, says: "has left node n0", answered: "GoneMeanwhile"},
+		"the same with the UID":                  {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) { w.green, w.left = true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a DELETE where the policy has vanished": {
 			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown = true },
 			says: "namespace shop has no such policy", did: []string{"read the namespace"}, events: 1, answered: "Refused",
@@ -362,7 +371,8 @@ func TestLeave(t *testing.T) {
 			if !got.Allowed && c.answered != "" && !strings.Contains(c.body, `"name":"`+got.Result.Details.Name+`"`) {
 				t.Errorf("refused about %q", got.Result.Details.Name)
 			}
-			if noted := strings.Contains(message, "the wish is noted"); noted != slices.Contains(c.did, "request") {
+			noted := strings.Contains(message, "the wish is noted") || strings.Contains(message, "An EvictionRequest was made")
+			if noted != slices.Contains(c.did, "request") {
 				t.Errorf("the refusal says that the wish is noted: %t; done: %v", noted, c.did)
 			}
 			if diff := cmp.Diff(c.did, w.did); diff != "" {
@@ -456,8 +466,8 @@ func TestDeadline(t *testing.T) {
 		if got.Allowed || got.Result.Code != 429 || !strings.Contains(got.Result.Message, "still being asked") {
 			t.Errorf("after %s: %+v", time.Since(began), got)
 		}
-		if len(w.did) > 0 {
-			t.Errorf("did %v after the time was up", w.did)
+		if diff := cmp.Diff([]string{"request"}, w.did); diff != "" || !strings.Contains(got.Result.Message, "An EvictionRequest was made") {
+			t.Errorf("after the time was up, did %v; %s", w.did, got.Result.Message)
 		}
 	})
 }

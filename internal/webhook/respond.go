@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -71,7 +74,30 @@ func refuseBad(err error) admission.Response {
 // unknownRetry is when to ask again after something could not be found out.
 const unknownRetry = 5 * time.Second
 
-// unknown is the answer where not enough could be found out: what is not known to be safe is not let through.
+// requestTime is what the request that an unknown answer leaves may take: half of what the answer needs to get back in time.
+const requestTime = margin / 2
+
+// unknown is the answer where not enough could be found out: what is not known to be safe is not let through. It leaves an
+// EvictionRequest in the caller's name, as every refusal of a governed pod does: some callers, such as Kubernetes for a
+// taint, do not ask again.
+func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err error) eviction.AdmissionResult {
+	result := unknown(ctx, w, err)
+	if pod == nil || pod.Labels[v1alpha1.PolicyLabel] == "" || pod.DeletionTimestamp != nil || w.dryRun || w.own || w.ask != "" ||
+		slices.Contains(h.Self, w.request.UserInfo.Username) {
+		return result
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	defer cancel()
+	_, answer := h.act(ctx, w, []eviction.Action{{
+		Kind: eviction.Request, Pod: w.pod, UID: pod.UID, Requester: w.request.UserInfo.Username,
+		Why: w.request.UserInfo.Username + " was refused and may ask again",
+	}})
+	if answer.Code == drain.Accepted {
+		result.Message += " An EvictionRequest was made: Usher evicts the pod once it is known to be safe."
+	}
+	return result
+}
+
 func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
 	message := fmt.Sprintf("Whether pod %s may leave could not be found out: %v. Ask again; if it stays so, look at the log of usher-manager.", w.pod, err)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

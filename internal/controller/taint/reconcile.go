@@ -1,0 +1,112 @@
+package taint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+)
+
+const (
+	// evictor is the user in whose name the requests are made, as admission does when it refuses that user's DELETE.
+	evictor = "system:serviceaccount:kube-system:taint-eviction-controller"
+	// head is how long after the end of a toleration Kubernetes' own DELETE, and the request that admission makes of it, are
+	// waited for.
+	head = 10 * time.Second
+)
+
+func (r *Reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	var node corev1.Node
+	if err := r.client.Get(ctx, key.NamespacedName, &node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	taints := noExecute(&node)
+	r.forget(node.UID, taints)
+	if len(taints) == 0 {
+		return reconcile.Result{}, nil
+	}
+	pods, err := r.labelled(ctx, node.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	now := r.Gatherer.Now()
+	var failed []error
+	var next time.Time
+	for i := range pods {
+		end, ends := eviction.TaintEnd(taints, pods[i].Spec.Tolerations, pods[i].CreationTimestamp.Time, r.since(node.UID, now))
+		if !ends {
+			continue
+		}
+		if at := end.Add(head); at.After(now) {
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		failed = append(failed, r.request(ctx, &pods[i]))
+	}
+	result := reconcile.Result{}
+	if !next.IsZero() {
+		result.RequeueAfter = next.Sub(now)
+	}
+	return result, errors.Join(failed...)
+}
+
+// labelled returns the pods of a node whose DELETE admission guards. They are not in the cache with their tolerations; the
+// apiserver has them by node in its own.
+func (r *Reconciler) labelled(ctx context.Context, node string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := r.live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}, client.HasLabels{v1alpha1.PolicyLabel},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+	if err != nil {
+		return nil, fmt.Errorf("listing the governed pods on node %s: %w", node, err)
+	}
+	return pods.Items, nil
+}
+
+// request asks for a pod's eviction in the name of Kubernetes' controller, once: a request that was withdrawn stays so.
+func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	policies, err := r.Gatherer.Book.Policies(ctx, pod.Namespace)
+	if err != nil {
+		return err
+	}
+	facts := governed.Facts(pod)
+	declared := make([]eviction.Declared, len(policies))
+	for i, policy := range policies {
+		declared[i] = r.Gatherer.Book.Declared(policy)
+	}
+	claims := eviction.Claims(declared, facts)
+	if len(claims) == 0 {
+		return nil // its label is taken off
+	}
+	ref := lifecycle.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	known := lifecycle.NewRequest(ref, lifecycle.Requester(evictor))
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(known), &api.EvictionRequest{})
+	if err == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	answer := r.Act.Do(ctx, eviction.Action{
+		Kind: eviction.Request, Policy: claims[0].Policy, Pod: facts.Key(), UID: pod.UID, Requester: evictor,
+		Why: "a NoExecute taint of node " + pod.Spec.NodeName + " evicts the pod, and its controller does not ask again",
+	})
+	if answer.Code != drain.Accepted && answer.Code != drain.Gone {
+		return fmt.Errorf("requesting the eviction of pod %s: %s: %s", facts.Key(), answer.Code, answer.Message)
+	}
+	return nil
+}

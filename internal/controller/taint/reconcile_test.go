@@ -1,0 +1,186 @@
+package taint
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/system"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// newReconciler sees node n1, whose taint is a minute old, and a policy of the pods with app=db.
+func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
+	objects = append(objects, tainted(noon.Add(-time.Minute)), &v1alpha1.EvictionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "policy"},
+		Spec: v1alpha1.EvictionPolicySpec{Members: []v1alpha1.MemberSelector{{
+			Role: "coordinator", ID: "pod.name", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		}}},
+	})
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			pod, _ := o.(*corev1.Pod)
+			return []string{pod.Spec.NodeName}
+		}).Build()
+	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
+	now := func() time.Time { return noon }
+	book := governed.NewBook(store, kinds, nil)
+	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: now, Log: slog.New(slog.DiscardHandler)})
+	return &Reconciler{
+		Options: Options{
+			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: now},
+			Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: now},
+		},
+		client: store, live: store, seen: map[seenTaint]time.Time{},
+	}
+}
+
+func tainted(since time.Time) *corev1.Node {
+	added := metav1.NewTime(since)
+	taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint}}}
+}
+
+// member is a governed pod on n1 that tolerates the taint for so many seconds.
+func member(name string, seconds int64, mutate ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour)),
+			Labels: map[string]string{"app": "db", v1alpha1.PolicyLabel: "db"},
+		},
+		Spec: corev1.PodSpec{NodeName: "n1", Tolerations: []corev1.Toleration{{
+			Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+		}}},
+	}
+	for _, f := range mutate {
+		f(pod)
+	}
+	return pod
+}
+
+func (r *Reconciler) look(t *testing.T) (requested []string, next time.Duration) {
+	t.Helper()
+	result, err := r.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all api.EvictionRequestList
+	if err := r.client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		request := &all.Items[i]
+		if _, made := lifecycle.AskedAt(request); made && request.Spec.Requester == lifecycle.Requester(evictor) {
+			requested = append(requested, request.Spec.Target.Pod.Name)
+		}
+	}
+	return requested, result.RequeueAfter
+}
+
+// What Kubernetes has asked for while no replica answered is asked for again, for those pods alone that it meant.
+func TestMissedEvictionsAreRequested(t *testing.T) {
+	forever := func(p *corev1.Pod) { p.Spec.Tolerations[0].TolerationSeconds = nil }
+	for name, c := range map[string]struct {
+		pod       *corev1.Pod
+		requested bool
+		next      time.Duration
+	}{
+		"its toleration has run out":      {pod: member("db-0", 15), requested: true},
+		"a moment ago":                    {pod: member("db-0", 55), next: 5 * time.Second},
+		"it has not":                      {pod: member("db-0", 300), next: 250 * time.Second},
+		"it has none":                     {pod: member("db-0", 0, func(p *corev1.Pod) { p.Spec.Tolerations = nil }), requested: true},
+		"it tolerates the taint for good": {pod: member("db-0", 0, forever)},
+		"it is terminating": {pod: member("db-0", 15, func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/wait"}
+		})},
+		"it has ended":          {pod: member("db-0", 15, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
+		"another node":          {pod: member("db-0", 15, func(p *corev1.Pod) { p.Spec.NodeName = "n2" })},
+		"no label":              {pod: member("db-0", 15, func(p *corev1.Pod) { delete(p.Labels, v1alpha1.PolicyLabel) })},
+		"no policy selects it":  {pod: member("db-0", 15, func(p *corev1.Pod) { p.Labels["app"] = "web" })},
+		"another namespace's":   {pod: member("db-0", 15, func(p *corev1.Pod) { p.Namespace = "else" })},
+		"it came after the end": {pod: member("db-0", 15, func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) }), next: 25 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReconciler(t, c.pod)
+			requested, next := r.look(t)
+			if (len(requested) == 1) != c.requested || next != c.next {
+				t.Errorf("requested %v, looks again in %s", requested, next)
+			}
+		})
+	}
+}
+
+// Who has taken the request back is not asked twice.
+func TestAWithdrawnRequestStaysWithdrawn(t *testing.T) {
+	pod := member("db-0", 15)
+	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, lifecycle.Requester(evictor))
+	request.Spec.Intent = api.EvictionRequestIntentWithdrawn
+	r := newReconciler(t, pod, request)
+	if requested, _ := r.look(t); len(requested) > 0 {
+		t.Errorf("requested again: %v", requested)
+	}
+}
+
+// A taint that does not say when it was added counts from when it was seen first.
+func TestATaintWithoutATimeCountsFromWhenItWasSeen(t *testing.T) {
+	r := newReconciler(t)
+	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}
+	first := r.since("n1", noon)(&taint)
+	if again := r.since("n1", noon.Add(time.Minute))(&taint); !again.Equal(first) || !first.Equal(noon) {
+		t.Errorf("since %s, then since %s", first, again)
+	}
+	r.forget("n1", nil)
+	if again := r.since("n1", noon.Add(time.Minute))(&taint); !again.Equal(noon.Add(time.Minute)) {
+		t.Errorf("a taint that is back counts from %s", again)
+	}
+	ahead := metav1.NewTime(noon.AddDate(70, 0, 0))
+	if got := r.since("n1", noon)(&corev1.Taint{Key: "b", TimeAdded: &ahead}); !got.Equal(noon) {
+		t.Errorf("a taint from the future counts from %s", got)
+	}
+}
+
+func TestOnlyTaintsWakeIt(t *testing.T) {
+	wakes, bare := taintsChange(), tainted(noon)
+	bare.Spec.Taints = nil
+	cordoned := bare.DeepCopy()
+	cordoned.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	if !wakes.Create(event.CreateEvent{Object: tainted(noon)}) || wakes.Create(event.CreateEvent{Object: bare}) {
+		t.Error("nodes that are first seen")
+	}
+	for name, c := range map[string]struct {
+		before, after *corev1.Node
+		want          bool
+	}{
+		"tainted": {bare, tainted(noon), true}, "over": {tainted(noon), bare, true},
+		"cordoned": {bare, cordoned, false}, "nothing": {tainted(noon), tainted(noon), false},
+	} {
+		if got := wakes.Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// Package taint answers: which governed pods should Kubernetes have evicted for a taint, and has it given up?
+//
+// The taint-eviction-controller deletes a pod when its toleration has run out. It tries five times within some 50 ms and
+// never again while the taint and the pod stay as they are. A DELETE that admission refuses leaves an EvictionRequest in the
+// controller's name; one that no replica answers leaves nothing. When a replica begins to lead, and when the NoExecute taints
+// of a node change, the requests that are missing are made.
+package taint
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/governed"
+)
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;create;patch
+
+// Options says what the controller works with.
+type Options struct {
+	Gatherer *governed.Gatherer
+	Act      *act.Governed
+}
+
+// Reconciler makes the requests that are missing on one node.
+type Reconciler struct {
+	Options
+	client client.Client
+	live   client.Reader
+
+	mu sync.Mutex
+	// seen is when this process saw a taint first that does not say when it was added.
+	seen map[seenTaint]time.Time
+}
+
+type seenTaint struct {
+	node  string
+	taint string
+}
+
+// Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of nodes.
+func Setup(mgr ctrl.Manager, o Options) error {
+	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), seen: map[seenTaint]time.Time{}}
+	err := ctrl.NewControllerManagedBy(mgr).Named("taint").
+		For(&corev1.Node{}, builder.WithPredicates(taintsChange())).
+		Complete(reconcile.Func(r.reconcile))
+	if err != nil {
+		return fmt.Errorf("setting up the taint controller: %w", err)
+	}
+	return nil
+}
+
+// taintsChange passes nodes with NoExecute taints when they are first seen, and updates that change these taints.
+func taintsChange() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return len(noExecute(e.Object)) > 0 },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !equality.Semantic.DeepEqual(noExecute(e.ObjectOld), noExecute(e.ObjectNew))
+		},
+	}
+}
+
+func noExecute(o client.Object) []corev1.Taint {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	var found []corev1.Taint
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].Effect == corev1.TaintEffectNoExecute {
+			found = append(found, node.Spec.Taints[i])
+		}
+	}
+	return found
+}
+
+// since returns when a taint began, by what it says or by when it was seen first. A time in the future does not count.
+func (r *Reconciler) since(node types.UID, now time.Time) func(*corev1.Taint) time.Time {
+	return func(taint *corev1.Taint) time.Time {
+		if taint.TimeAdded != nil && !taint.TimeAdded.After(now) {
+			return taint.TimeAdded.Time
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		key := seenTaint{string(node), taint.ToString()}
+		if _, known := r.seen[key]; !known {
+			r.seen[key] = now
+		}
+		return r.seen[key]
+	}
+}
+
+// forget drops what was seen of taints that a node has no longer.
+func (r *Reconciler) forget(node types.UID, taints []corev1.Taint) {
+	here := map[string]bool{}
+	for i := range taints {
+		here[taints[i].ToString()] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.seen {
+		if key.node == string(node) && !here[key.taint] {
+			delete(r.seen, key)
+		}
+	}
+}
