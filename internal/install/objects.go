@@ -56,9 +56,12 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// rank orders kinds by what must be there before.
+// rank orders kinds by what must be there before: what limits an account comes before what gives it rights.
 func rank(object *unstructured.Unstructured) int {
-	order := []string{"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"}
+	order := []string{
+		"Namespace", "CustomResourceDefinition", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding",
+	}
 	if i := slices.Index(order, object.GetKind()); i >= 0 {
 		return i
 	}

@@ -47,7 +47,8 @@ func TestObjectsInOrder(t *testing.T) {
 		}
 	}
 	want := []string{
-		"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding",
+		"Namespace", "CustomResourceDefinition", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding",
 		"Service", "PodDisruptionBudget", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 	}
 	if !slices.Equal(kinds, want) {
