@@ -24,9 +24,7 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		about = eviction.AskReplace
 	}
 	switch {
-	case !page.Pod.Labelled() && o.replace:
-		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
-	case !page.Pod.Labelled() || o.dump != "":
+	case !page.Pod.Labelled() && !o.replace, o.dump != "":
 		return nil
 	}
 	conn, err := connect(o.config)
@@ -34,6 +32,9 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		return err
 	}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
+	if !page.Pod.Labelled() && (errors.Is(err, observe.ErrNobodyAnswers) || err == nil && verdict.Role == "") {
+		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
+	}
 	if errors.Is(err, observe.ErrNobodyAnswers) {
 		page.Unfounded = ungoverned(ctx, conn.client, page.Pod.Namespace)
 	}
@@ -45,10 +46,9 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		return nil
 	}
 	page.Verdict = &verdict
-	if !o.replace && verdict.BreakGlass != "" {
-		return nil
+	if o.replace || verdict.BreakGlass == "" {
+		page.Blockers = append(page.Blockers, blockersOf(page, &verdict)...)
 	}
-	addBlockers(page, &verdict)
 	return nil
 }
 
@@ -67,20 +67,23 @@ func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View) error {
 		page.Blockers = append(page.Blockers, unasked(&page, err))
 	default:
 		page.Verdict = &verdict
-		addBlockers(&page, &verdict)
+		page.Blockers = append(page.Blockers, blockersOf(&page, &verdict)...)
 	}
 	return o.tell(page)
 }
 
-func addBlockers(page *show.Why, verdict *eviction.Verdict) {
+// blockersOf are a verdict's as the drain has them.
+func blockersOf(page *show.Why, verdict *eviction.Verdict) []drain.Blocker {
+	var all []drain.Blocker
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
 		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, WayOut: b.WayOut, Dead: verdict.Answer == eviction.Never}
 		if b.Retry > 0 {
 			at.Retry = page.Now.Add(b.Retry)
 		}
-		page.Blockers = append(page.Blockers, at)
+		all = append(all, at)
 	}
+	return all
 }
 
 // ungoverned reports whether a namespace is seen to lack the label of one with policies: nothing in it is guarded. Where it

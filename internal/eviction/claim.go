@@ -27,6 +27,22 @@ func Claims(policies []Declared, pod *snapshot.Pod) []Claim {
 	return claims
 }
 
+// GuardedBy returns the name of the policy whose label the pod carries, "" for none. Admission sees the DELETE of labelled
+// pods only, so that those of a role that asks nothing, which would be let through anyway, do not depend on an answer.
+// Where anything but that one role decides, because several policies claim the pod, or its policy is suspended or has
+// problems, the pod is guarded.
+func GuardedBy(policies []Declared, pod *snapshot.Pod) string {
+	found := claimants(policies, pod)
+	if len(found) == 0 {
+		return ""
+	}
+	of, role := found[0].policy, found[0].entry.role
+	if len(found) == 1 && len(of.Policy.problems) == 0 && !of.Policy.suspended && role != nil && !role.counted() {
+		return ""
+	}
+	return of.Key.Name
+}
+
 // Claim returns the policy's first claim on the pod. Policy is left empty in it.
 func (p *Policy) Claim(pod *snapshot.Pod) (Claim, bool) {
 	for i := range p.entries {

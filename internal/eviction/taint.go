@@ -54,9 +54,6 @@ func matches(toleration *corev1.Toleration, taint *corev1.Taint) bool {
 	if toleration.Effect != "" && toleration.Effect != taint.Effect || toleration.Key != "" && toleration.Key != taint.Key {
 		return false
 	}
-	switch toleration.Operator {
-	case "", corev1.TolerationOpEqual:
-		return toleration.Value == taint.Value
-	}
-	return true
+	equal := toleration.Operator == "" || toleration.Operator == corev1.TolerationOpEqual
+	return !equal || toleration.Value == taint.Value
 }

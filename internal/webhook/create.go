@@ -19,7 +19,6 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/snapshot"
 )
 
 // creation marks governed pods when they are created.
@@ -51,11 +50,13 @@ func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
 	pod.Namespace = namespace // it may be left out in the object
-	claims, err := h.claims(ctx, governed.Facts(&pod))
+	facts := governed.Facts(&pod)
+	policies, err := h.policies(ctx, namespace)
+	claims := eviction.Claims(policies, facts)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
-	patches := mark(&pod, claims[0].Policy.Name)
+	patches := mark(&pod, eviction.GuardedBy(policies, facts))
 	if role := claims[0].Role; role != nil {
 		patches = append(patches, tolerate(&pod, role)...)
 	}
@@ -65,25 +66,25 @@ func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([
 	return patches, nil
 }
 
-// claims asks the policies in the cache. The member's id is of no interest: the pod may not even have a name yet.
-func (h *creation) claims(ctx context.Context, pod *snapshot.Pod) ([]eviction.Claim, error) {
+// policies returns those of a namespace, from the cache, by name.
+func (h *creation) policies(ctx context.Context, namespace string) ([]eviction.Declared, error) {
 	var list v1alpha1.EvictionPolicyList
-	if err := h.Reader.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing the policies of namespace %s: %w", pod.Namespace, err)
+	if err := h.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
 	}
 	declared := make([]eviction.Declared, len(list.Items))
 	for i := range list.Items {
 		declared[i] = h.Declare(&list.Items[i])
 	}
 	slices.SortFunc(declared, func(a, b eviction.Declared) int { return strings.Compare(a.Key.Name, b.Key.Name) })
-	return eviction.Claims(declared, pod), nil
+	return declared, nil
 }
 
-// mark sets the label by which admission of a DELETE finds the pod.
+// mark sets the label by which admission of a DELETE finds the pod; "" sets none.
 func mark(pod *corev1.Pod, policy string) []jsonpatch.Operation {
 	value := eviction.LabelValue(policy)
 	switch {
-	case pod.Labels[v1alpha1.PolicyLabel] == value:
+	case policy == "" || pod.Labels[v1alpha1.PolicyLabel] == value:
 		return nil
 	case pod.Labels == nil:
 		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/labels", map[string]string{v1alpha1.PolicyLabel: value})}

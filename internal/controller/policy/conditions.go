@@ -86,11 +86,11 @@ func (f *facts) labelling(unguarded int) string {
 	return text
 }
 
-// unguarded counts the members whose DELETE admission does not see.
+// unguarded counts the members whose DELETE admission should see and does not.
 func (f *facts) unguarded(members []member) int {
 	n := 0
 	for _, m := range members {
-		if m.pod.Labels[v1alpha1.PolicyLabel] == "" && !m.pod.Terminating() {
+		if m.pod.Labels[v1alpha1.PolicyLabel] == "" && !m.pod.Terminating() && eviction.GuardedBy(f.all, m.pod) != "" {
 			n++
 		}
 	}

@@ -266,19 +266,6 @@ func TestTheDeletionOfAPolicyDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-func TestGovernor(t *testing.T) {
-	f := newFacts(t, 1)
-	other := declare(newPolicy("other", func(p *v1alpha1.EvictionPolicy) { p.Spec.Members[0].Selector.MatchLabels["app"] = "web" }))
-	both := []eviction.Declared{f.own, other}
-	if got := governor(both, f.pods[0]); got != "db" {
-		t.Errorf("governed by %q, want db", got)
-	}
-	stranger := &snapshot.Pod{Namespace: "prod", Name: "x", Labels: map[string]string{"app": "cron"}}
-	if got := governor(both, stranger); got != "" {
-		t.Errorf("a pod that nobody claims is governed by %q", got)
-	}
-}
-
 func TestEnumerate(t *testing.T) {
 	many := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for n, want := range map[int]string{1: "a", 5: "a, b, c, d, e", 7: "a, b, c, d, e, and 2 more"} {

@@ -82,7 +82,7 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 }
 
 func (s *shell) labelPod(ctx context.Context, pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, err error) {
-	policy := governor(policies, pod)
+	policy := eviction.GuardedBy(policies, pod)
 	label, labelled := pod.Labels[v1alpha1.PolicyLabel]
 	if labelled == (policy != "") && label == eviction.LabelValue(policy) {
 		return 0, nil
@@ -110,15 +110,6 @@ func (s *shell) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declare
 		declared[i] = s.Gatherer.Book.Declared(policy)
 	}
 	return declared
-}
-
-// governor returns the name of the policy whose label the pod carries, "" if none claims it. Where several do, the pod is
-// governed all the same: it is blocked.
-func governor(policies []eviction.Declared, pod *snapshot.Pod) string {
-	if claims := eviction.Claims(policies, pod); len(claims) > 0 {
-		return claims[0].Policy.Name
-	}
-	return ""
 }
 
 // accepted makes an error of what the apiserver refused. What is gone needs no label.

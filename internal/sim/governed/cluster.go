@@ -90,11 +90,8 @@ func (w *world) recreate(p planned) {
 		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	for _, policy := range w.standing() {
-		if w.claims(policy, p.pod) && w.odds.unlabelled <= w.dice.IntN(100) {
-			pod.Labels[v1alpha1.PolicyLabel] = policy
-			break
-		}
+	if policy := w.labelOf(p); policy != "" && w.odds.unlabelled <= w.dice.IntN(100) {
+		pod.Labels[v1alpha1.PolicyLabel] = policy
 	}
 	if err := w.store.create(pod); err != nil {
 		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)

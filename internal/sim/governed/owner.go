@@ -85,7 +85,22 @@ func (w *world) forgeLabel() {
 	w.store.put(pod)
 }
 
-// checkLabels: in peace a pod has the label of a policy that claims it, and no other.
+// labelOf returns the policy whose label a pod is to carry, "" for none: several claim it, or its policy is suspended, or its
+// role asks for something.
+func (w *world) labelOf(p planned) string {
+	var claiming []string
+	for _, policy := range []string{firstPolicy, secondPolicy} {
+		if w.policy(policy) != nil && w.claims(policy, p.pod) {
+			claiming = append(claiming, policy)
+		}
+	}
+	if len(claiming) == 0 || len(claiming) == 1 && w.asksNothing(p.role) && !w.policy(claiming[0]).Spec.Suspend {
+		return ""
+	}
+	return claiming[0]
+}
+
+// checkLabels: in peace a pod has the label of the policy that guards it, and no other.
 func (w *world) checkLabels() {
 	for _, p := range w.site.members() {
 		pod := w.store.pod(p.pod)
@@ -93,12 +108,7 @@ func (w *world) checkLabels() {
 			continue
 		}
 		value, labelled := pod.Labels[v1alpha1.PolicyLabel]
-		want := ""
-		for _, policy := range []string{firstPolicy, secondPolicy} {
-			if want == "" && w.policy(policy) != nil && w.claims(policy, p.pod) {
-				want = policy
-			}
-		}
+		want := w.labelOf(p)
 		if labelled != (want != "") || value != want {
 			w.fail("LABELS", "%s is labelled: %v, as a pod of policy %q; it is one of %q", p.pod, labelled, value, want)
 		}

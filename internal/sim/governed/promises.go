@@ -62,12 +62,23 @@ func (w *world) noted(uid types.UID) bool {
 
 // asksRules reports whether members of a role may not always go.
 func (w *world) asksRules(name string) bool {
-	for _, role := range slices.Concat(w.site.spec(false).Roles, roles) {
-		if role.Name == name {
-			return len(role.Evict.Rules) > 0
-		}
+	role := w.role(name)
+	return role == nil || len(role.Evict.Rules) > 0
+}
+
+// asksNothing reports whether members of a role may go at any time, and any number of them.
+func (w *world) asksNothing(name string) bool {
+	role := w.role(name)
+	return role != nil && len(role.Evict.Rules) == 0 && len(role.Evict.Prepare) == 0 && role.State == v1alpha1.StateNone &&
+		(role.Evict.AtOnce == nil || *role.Evict.AtOnce == 0)
+}
+
+func (w *world) role(name string) *v1alpha1.Role {
+	all := slices.Concat(w.site.spec(false).Roles, roles)
+	if at := slices.IndexFunc(all, func(role v1alpha1.Role) bool { return role.Name == name }); at >= 0 {
+		return &all[at]
 	}
-	return true
+	return nil
 }
 
 // careful hands facts to a replica's webhook, and looks whether the evidence among them is of the system that the policy

@@ -84,7 +84,9 @@ func (w *world) serve(r *removal) error {
 		return notFound(pods, r.pod)
 	}
 	if !w.guarded(r, before) {
-		r.excuse = "admission is not asked"
+		if !w.asksNothing(w.roleOf(r.pod)) {
+			r.excuse = "admission is not asked"
+		}
 	} else {
 		err := w.admit(ctx, r, before)
 		w.wait(w.ctx, &waiting{label: "(apiserver hears about) " + r.String(), of: r.of}) // one of those that hear at once is the first
