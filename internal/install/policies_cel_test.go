@@ -1,0 +1,178 @@
+package install
+
+import (
+	"maps"
+	"testing"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/ext"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// verdict evaluates an admission policy as the apiserver does: "" if it lets a request through, or else the expression that
+// refuses it. A policy whose conditions do not match lets through.
+func verdict(t *testing.T, name string, variables map[string]any) string {
+	t.Helper()
+	policy := admissionPolicy(t, name)
+	env, err := cel.NewEnv(
+		cel.OptionalTypes(), ext.Strings(),
+		cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("variables", cel.DynType),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval := func(expression string) any {
+		ast, issues := env.Compile(expression)
+		if issues.Err() != nil {
+			t.Fatalf("%s: %v", expression, issues.Err())
+		}
+		program, err := env.Program(ast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _, err := program.Eval(variables)
+		if err != nil {
+			return err
+		}
+		return value.Value()
+	}
+	for _, condition := range policy.Spec.MatchConditions {
+		if eval(condition.Expression) != true {
+			return ""
+		}
+	}
+	known := map[string]any{}
+	variables["variables"] = known
+	for _, variable := range policy.Spec.Variables {
+		known[variable.Name] = eval(variable.Expression)
+	}
+	for _, validation := range policy.Spec.Validations {
+		if eval(validation.Expression) == true {
+			continue
+		}
+		if validation.MessageExpression == "" {
+			return validation.Message
+		}
+		message, ok := eval(validation.MessageExpression).(string)
+		if !ok {
+			t.Errorf("%s gives no message", validation.MessageExpression)
+		}
+		return message
+	}
+	return ""
+}
+
+func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	for _, object := range objects(t, Options{Agent: true}) {
+		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == name {
+			policy := &admissionv1.ValidatingAdmissionPolicy{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
+				t.Fatal(err)
+			}
+			return policy
+		}
+	}
+	t.Fatalf("there is no admission policy %s", name)
+	return nil
+}
+
+type tree = map[string]any
+
+// with returns a tree with one field of one of its parts set; nil removes it.
+func with(object tree, part, field string, value any) tree {
+	changed := maps.Clone(object)
+	inner, _ := changed[part].(tree)
+	inner = maps.Clone(inner)
+	if inner == nil {
+		inner = tree{}
+	}
+	inner[field] = value
+	if value == nil {
+		delete(inner, field)
+	}
+	changed[part] = inner
+	return changed
+}
+
+func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
+	const agent, manager = "system:serviceaccount:usher-system-agent:usher-agent", "system:serviceaccount:usher-system:usher-manager"
+	user := func(name, node string) tree {
+		info := tree{"username": name}
+		if node != "" {
+			info["extra"] = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+		}
+		return info
+	}
+	pod := tree{
+		"metadata": tree{"name": "web", "labels": tree{"app": "web"}, "annotations": tree{"a": "b"}},
+		"spec":     tree{"nodeName": "n1", "containers": []any{tree{"name": "main", "image": "web:1"}}},
+		"status":   tree{"phase": "Running"},
+	}
+	bare := tree{"metadata": tree{"name": "web"}, "spec": tree{"nodeName": "n1"}}
+	node := tree{
+		"metadata": tree{"name": "n1", "labels": tree{"zone": "a"}}, "spec": tree{"taints": []any{tree{"key": "a", "effect": "NoSchedule"}}},
+		"status": tree{"conditions": []any{tree{"type": "Ready", "status": "True"}}, "capacity": tree{"cpu": "2"}},
+	}
+	namespace := tree{"metadata": tree{"name": "shop"}, "spec": tree{"finalizers": []any{"kubernetes"}}}
+	request := func(requester string) tree { return tree{"spec": tree{"requester": requester}} }
+	glass := tree{"a": "b", "usher.sh/break-glass": "fire"}
+	image := []any{tree{"name": "main", "image": "evil"}}
+	taints := []any{tree{"key": "a", "effect": "NoSchedule"}, tree{"key": "usher.sh/memory-pressure", "effect": "NoSchedule"}}
+	conditions := []any{tree{"type": "Ready", "status": "True"}, tree{"type": "usher.sh/MemoryPressure", "status": "True"}}
+	for name, c := range map[string]struct {
+		policy, operation string
+		user              tree
+		old, object       tree
+		allowed           bool
+	}{
+		"an agent, its annotation":           {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "metadata", "annotations", glass), true},
+		"the same, taken back":               {"usher-agent-pods", "UPDATE", user(agent, "n1"), with(pod, "metadata", "annotations", glass), pod, true},
+		"the same, of a pod with none":       {"usher-agent-pods", "UPDATE", user(agent, "n1"), bare, with(bare, "metadata", "annotations", tree{"usher.sh/break-glass": "fire"}), true},
+		"the same, elsewhere":                {"usher-agent-pods", "UPDATE", user(agent, "n2"), pod, with(pod, "metadata", "annotations", glass), false},
+		"the same, of a token of no node":    {"usher-agent-pods", "UPDATE", user(agent, ""), pod, with(pod, "metadata", "annotations", glass), false},
+		"a token of no node, a pod on none":  {"usher-agent-pods", "DELETE", user(agent, ""), with(pod, "spec", "nodeName", nil), nil, false},
+		"an agent, another annotation":       {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "metadata", "annotations", tree{"a": "c"}), false},
+		"an agent, one less":                 {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "metadata", "annotations", nil), false},
+		"an agent, a label":                  {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "metadata", "labels", tree{"app": "db"}), false},
+		"an agent, a finalizer":              {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "metadata", "finalizers", []any{"x"}), false},
+		"an agent, an image":                 {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "spec", "containers", image), false},
+		"an agent, a condition":              {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "status", "conditions", []any{}), true},
+		"an agent, a DELETE":                 {"usher-agent-pods", "DELETE", user(agent, "n1"), pod, nil, true},
+		"an agent, a DELETE elsewhere":       {"usher-agent-pods", "DELETE", user(agent, "n2"), pod, nil, false},
+		"somebody else":                      {"usher-agent-pods", "UPDATE", user("jane", ""), pod, with(pod, "spec", "containers", image), true},
+		"an agent, its taint":                {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "spec", "taints", taints), true},
+		"an agent, its condition":            {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "status", "conditions", conditions), true},
+		"an agent, a taint elsewhere":        {"usher-agent-nodes", "UPDATE", user(agent, "n2"), node, with(node, "spec", "taints", taints), false},
+		"an agent, another's taint":          {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "spec", "taints", nil), false},
+		"an agent, a cordon":                 {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "spec", "unschedulable", true), false},
+		"an agent, a node's label":           {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "metadata", "labels", nil), false},
+		"an agent, a kubelet's condition":    {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "status", "conditions", nil), false},
+		"an agent, a node's capacity":        {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "status", "capacity", tree{"cpu": "9"}), false},
+		"an agent, its request":              {"usher-agent-requests", "CREATE", user(agent, "n1"), nil, request("pressure.usher.sh/agent"), true},
+		"an agent, the end of its request":   {"usher-agent-requests", "DELETE", user(agent, "n1"), request("pressure.usher.sh/agent"), nil, true},
+		"an agent, another's request":        {"usher-agent-requests", "UPDATE", user(agent, "n1"), request("jane.example/x"), request("jane.example/x"), false},
+		"the manager, its label":             {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "labels", tree{"app": "web", "usher.sh/policy": "db"}), true},
+		"the manager, its first label":       {"usher-manager-pods", "UPDATE", user(manager, ""), bare, with(bare, "metadata", "labels", tree{"usher.sh/policy": "db"}), true},
+		"the manager, another label":         {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "labels", tree{"app": "db"}), false},
+		"the manager, an annotation":         {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "metadata", "annotations", glass), false},
+		"the manager, an image":              {"usher-manager-pods", "UPDATE", user(manager, ""), pod, with(pod, "spec", "containers", image), false},
+		"the manager, a namespace":           {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"usher.sh/governed": "true"}), true},
+		"the manager, a namespace's label":   {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"pod-security.kubernetes.io/enforce": "privileged"}), false},
+		"the manager, a namespace's end":     {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "spec", "finalizers", nil), false},
+		"an admin's namespace's label":       {"usher-manager-namespaces", "UPDATE", user("jane", ""), namespace, with(namespace, "metadata", "labels", tree{"a": "b"}), true},
+		"an agent, its request turned other": {"usher-agent-requests", "UPDATE", user(agent, "n1"), request("pressure.usher.sh/agent"), request("jane.example/x"), false},
+	} {
+		variables := tree{"request": tree{"operation": c.operation, "userInfo": c.user}, "object": nil, "oldObject": nil}
+		if c.object != nil {
+			variables["object"] = c.object
+		}
+		if c.old != nil {
+			variables["oldObject"] = c.old
+		}
+		if got := verdict(t, c.policy, variables); (got == "") != c.allowed {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
