@@ -76,10 +76,14 @@ func (s *thieves) as(t *testing.T, namespace, account, pod string) (kubernetes.I
 	return c, config
 }
 
+// tried is for what must not change anything where it gets through: a policy that is new takes effect a moment later, and a
+// change that was made already is none.
+var tried = metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+
 func (s *thieves) patchPod(c kubernetes.Interface, node, patch string) func(*testing.T) error {
 	return func(t *testing.T) error {
 		t.Helper()
-		_, err := c.CoreV1().Pods(s.ns).Patch(t.Context(), "on-"+node, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := c.CoreV1().Pods(s.ns).Patch(t.Context(), "on-"+node, types.StrategicMergePatchType, []byte(patch), tried)
 		return err
 	}
 }
@@ -87,7 +91,7 @@ func (s *thieves) patchPod(c kubernetes.Interface, node, patch string) func(*tes
 func (s *thieves) patchNode(c kubernetes.Interface, node, patch string, subresources ...string) func(*testing.T) error {
 	return func(t *testing.T) error {
 		t.Helper()
-		_, err := c.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+		_, err := c.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, []byte(patch), tried, subresources...)
 		return err
 	}
 }
@@ -138,7 +142,7 @@ func (s *thieves) agent(t *testing.T) {
 	denied(t, "somebody's request", "pressure.usher.sh/agent only", func(t *testing.T) error {
 		t.Helper()
 		wanted := lifecycle.NewRequest(s.ref(t, s.here), "example.com/mine")
-		_, err := c.LifecycleV1alpha1().EvictionRequests(s.ns).Create(t.Context(), wanted, metav1.CreateOptions{})
+		_, err := c.LifecycleV1alpha1().EvictionRequests(s.ns).Create(t.Context(), wanted, metav1.CreateOptions{DryRun: tried.DryRun})
 		return err
 	})
 	free, _ := s.as(t, agentsNamespace, "usher-agent", "")
@@ -174,7 +178,7 @@ func (s *thieves) manager(t *testing.T) {
 	namespace := func(patch string) func(*testing.T) error {
 		return func(t *testing.T) error {
 			t.Helper()
-			_, err := c.CoreV1().Namespaces().Patch(t.Context(), s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			_, err := c.CoreV1().Namespaces().Patch(t.Context(), s.ns, types.MergePatchType, []byte(patch), tried)
 			return err
 		}
 	}
