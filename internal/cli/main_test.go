@@ -54,6 +54,8 @@ func TestBadUsage(t *testing.T) {
 		{"no pod", []string{"why"}, "name one pod"},
 		{"two pods", []string{"why", "a", "b"}, "name one pod"},
 		{"not a pod", []string{"why", "node/a"}, `"node/a" is not a pod`},
+		{"dry run of what to remove", []string{"uninstall", "--dry-run=maybe"}, "--dry-run=maybe is not known: it can be none, client, server"},
+		{"version output", []string{"version", "-o", "yaml"}, "--output=yaml is not known: it can be text, json"},
 		{"uncordon what", []string{"uncordon"}, "no node was named"},
 		{"no cluster", []string{"drain", "a"}, "no cluster is configured: name a kubeconfig with --kubeconfig or $KUBECONFIG"},
 		{"no cluster to plan on", []string{"plan", "a"}, "no cluster is configured"},
@@ -194,9 +196,11 @@ func TestUninstallWhereNothingIs(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","message":"not found"}`))
 	}))
 	defer server.Close()
-	got := usher(t, "", "uninstall", "--dry-run", "--server="+server.URL)
-	if got.code != 0 || got.out != "nothing of usher is in the cluster\n" {
-		t.Errorf("exit %d, stdout %q, stderr %q", got.code, got.out, got.err)
+	for _, dryRun := range []string{"--dry-run", "--dry-run=true", "--dry-run=client", "--dry-run=server"} {
+		got := usher(t, "", "uninstall", dryRun, "--server="+server.URL)
+		if got.code != 0 || got.out != "nothing of usher is in the cluster\n" {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q", dryRun, got.code, got.out, got.err)
+		}
 	}
 }
 

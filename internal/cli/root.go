@@ -53,6 +53,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		Short:         "Move pods off nodes without losing data",
 		Long:          rootLong,
+		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -62,6 +63,8 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (%s --help lists the flags)", err, cmd.CommandPath())
 	})
+	root.Flags().Bool("version", false, "Say which version this is.") // cobra's own would take -v, which is kubectl's for something else
+	root.SetVersionTemplate("usher {{.Version}}\n")
 	config := genericclioptions.NewConfigFlags(true)
 	config.CacheDir = nil // there is no discovery to cache
 	config.AddFlags(root.PersistentFlags())
@@ -78,7 +81,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newUninstallCommand(config, streams),
 		newManagerCommand(config, streams),
 		newAgentCommand(config, streams),
-		newVersionCommand(streams),
+		newVersionCommand(config, streams),
 	)
 	return root
 }

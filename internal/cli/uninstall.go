@@ -16,7 +16,10 @@ import (
 const uninstallLong = `Remove Usher from the cluster, with all policies and everything that it has written
 on pods and namespaces. Webhooks go first, so that nothing is refused any more; then
 the policies, for which the manager undoes what it has prepared. What could not be
-undone is named.`
+undone is named.
+
+With --dry-run=client it is read what is there and said what would be removed; with
+--dry-run=server the server checks each removal and carries none out.`
 
 // undoPatience is how long the manager may take to undo what it has prepared in the systems.
 const undoPatience = 2 * time.Minute
@@ -29,7 +32,7 @@ type UninstallOptions struct {
 	genericiooptions.IOStreams
 
 	config  *genericclioptions.ConfigFlags
-	dryRun  bool
+	dryRun  string
 	timeout time.Duration
 }
 
@@ -40,9 +43,16 @@ func newUninstallCommand(config *genericclioptions.ConfigFlags, streams generici
 		Short: "Remove the manager, all policies and all traces from the cluster",
 		Long:  uninstallLong,
 		Args:  noNames,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.Run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.dryRun, err = dryRunOf(o.dryRun); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
 	}
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Say what would be removed, and remove nothing.")
+	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryRunNone, `"client": say what would be removed, and remove nothing. "server": let the server check it. "none": remove it.`)
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunBare
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long it may take altogether.")
 	return cmd
 }
@@ -67,13 +77,16 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	cluster.UndoPatience, cluster.RemovalPatience = undoPatience, removalPatience
 	said := &heard{Writer: cluster.Out}
 	cluster.Out = said
-	if err := cluster.Remove(ctx, objects, namespace, o.dryRun); err != nil {
+	if o.dryRun == dryRunClient {
+		cluster = cluster.ReadOnly()
+	}
+	if err := cluster.Remove(ctx, objects, namespace, o.dryRun != dryRunNone); err != nil {
 		return err
 	}
 	switch {
 	case !said.something:
 		fmt.Fprintln(o.Out, "nothing of usher is in the cluster")
-	case !o.dryRun:
+	case o.dryRun == dryRunNone:
 		fmt.Fprintln(o.Out, "uninstalled")
 	}
 	return nil

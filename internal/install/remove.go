@@ -187,14 +187,15 @@ func written(namespace string) []*unstructured.Unstructured {
 	secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
 	secret.SetName(certificate.SecretName)
 	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
-	lease.SetName(leaseName)
+	lease.SetName(ManagerName)
 	secret.SetNamespace(namespace)
 	lease.SetNamespace(namespace)
 	return []*unstructured.Unstructured{secret, lease}
 }
 
-// leaseName is what managers elect their leader by.
-const leaseName = "usher-manager"
+// ManagerName is the name of the manager's Deployment, and of the Lease by which its
+// replicas elect their leader.
+const ManagerName = "usher-manager"
 
 func (r remover) namespace(ctx context.Context, name string) error {
 	object := &unstructured.Unstructured{}

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,37 @@ func TestRequestsGoBeforeWhatHoldsThemBack(t *testing.T) {
 	}
 	if slices.Contains(*deleted, "another") {
 		t.Error("a binding to another role was deleted")
+	}
+}
+
+// Who only looks sends no write, and hears the same as whoever removes.
+func TestReadOnlyRemovesNothing(t *testing.T) {
+	wrote := errors.New("a write was sent")
+	r, deleted, out := removing(t, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return wrote
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return wrote
+		},
+	}, newObject(policyKind, "policy", nil), newObject(requestKind, "request", map[string]string{"spec.requester": "requester.usher.sh/jane"}))
+	absent := newObject(policyKind, "absent", nil)
+	if _, err := (remover{r.ReadOnly(), true}).delete(t.Context(), absent); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ReadOnly().Remove(t.Context(), nil, "usher-system", true); err != nil {
+		t.Fatal(err)
+	}
+	if len(*deleted) > 0 {
+		t.Errorf("deletions were sent: %v", *deleted)
+	}
+	for _, want := range []string{"request would be removed", "policy would be removed"} {
+		if !strings.Contains(strings.ReplaceAll(out.String(), " in prod", ""), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out.String(), "absent") {
+		t.Errorf("what is not there is said to be removed:\n%s", out)
 	}
 }
 
