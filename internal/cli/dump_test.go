@@ -87,6 +87,48 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			[]string{"shop/db-0 on worker-2 may not be evicted now", "LocalStorage", "BudgetNeverAllows"},
 		},
 		{
+			"pods of a Deployment",
+			[]string{"why", "deployment/web", "-n", "shop", "-f", "-"},
+			shop, exitDone,
+			[]string{"2 of 2 pods may be evicted now; each was judged by itself", "shop/web-1-a on worker-1 may", "shop/web-1-b on worker-1 may"},
+		},
+		{
+			"pods of several kinds, as kubectl reads them",
+			[]string{"why", "deploy/web", "StatefulSets.apps/db", "pod/web-1-a", "rs/web-1", "-n", "shop", "-f", "-"},
+			shop, exitBlocked,
+			[]string{"2 of 3 pods may be evicted now", "\n\nshop/db-0 on worker-2 may not be evicted now:\n"},
+		},
+		{
+			"a kind and names",
+			[]string{"why", "po", "web-1-a", "db-0", "-n", "shop", "-f", "-"},
+			shop, exitBlocked,
+			[]string{"1 of 2 pods may be evicted now"},
+		},
+		{
+			"pods with labels",
+			[]string{"why", "-l", "app in (web)", "-n", "shop", "-f", "-"},
+			shop, exitDone,
+			[]string{"2 of 2 pods may be evicted now"},
+		},
+		{
+			"one pod with labels, in a list for programs",
+			[]string{"why", "pods", "-l", "app=db", "-n", "shop", "-f", "-", "-o", "json"},
+			shop, exitBlocked,
+			[]string{"[\n  {\n    \"pod\": {"},
+		},
+		{
+			"labels that no pod has",
+			[]string{"why", "-l", "app=mail", "-n", "shop", "-f", "-"},
+			shop, exitUsage,
+			[]string{"namespace shop has no pod with the labels app=mail"},
+		},
+		{
+			"workload with a typo",
+			[]string{"why", "deploy/wep", "-n", "shop", "-f", "-"},
+			shop, exitUsage,
+			[]string{`namespace shop has no deployment "wep" that owns pods; did you mean web?`},
+		},
+		{
 			"node that the dump has not",
 			[]string{"plan", "worker-3", "-f", "-"},
 			shop, exitUsage,

@@ -71,7 +71,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	root.AddCommand(
 		newDrainCommand(name, config, streams),
 		newPlanCommand(name, config, streams),
-		newWhyCommand(config, streams),
+		newWhyCommand(name, config, streams),
 		newEvictCommand(name, config, streams),
 		newEvictionsCommand(config, streams),
 		newPressureCommand(config, streams),

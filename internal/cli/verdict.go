@@ -53,23 +53,23 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 }
 
 // whyGone asks about the replacement of a member whose pod is gone, of which the manager remembers what it was.
-func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View) error {
+func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapshot.Key) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err
 	}
-	page := show.Why{Pod: &snapshot.Pod{Namespace: o.pod.Namespace, Name: o.pod.Name}, Now: view.Now, Replace: true}
+	page := show.Why{Pod: &snapshot.Pod{Namespace: pod.Namespace, Name: pod.Name}, Now: view.Now, Replace: true}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, eviction.AskReplace)
 	switch {
 	case apierrors.IsNotFound(err), errors.Is(err, observe.ErrNobodyAnswers):
-		return unknownPod(view.Cluster, o.pod, "why")
+		return unknownPod(view.Cluster, pod, "why")
 	case err != nil:
 		page.Blockers = append(page.Blockers, unasked(&page, err))
 	default:
 		page.Verdict = &verdict
 		page.Blockers = append(page.Blockers, blockersOf(&page, &verdict)...)
 	}
-	return o.tell(page)
+	return o.tell(show.WhyPods{One: true, Pods: []show.Why{page}})
 }
 
 // blockersOf are a verdict's as the drain has them.

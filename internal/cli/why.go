@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -17,32 +18,41 @@ import (
 )
 
 const whyLong = `Say whether a pod may be evicted now, and if not: everything that keeps it, since
-when, what would unblock it, and what to type.
+when, what would unblock it, and what to type. Several pods, those of a workload and
+those with some labels are answered for one by one.
 
 Of a pod that an EvictionPolicy governs, its system is asked through Usher's manager.
 With --replace the question is whether another member may take its place. It can be
 asked for a day about a governed pod that is gone, by the name that it had.
 
-Exit codes: 0 it may go, 1 wrong usage or no access, 2 it may not.`
+Exit codes: 0 they may go, 1 wrong usage or no access, 2 at least one may not.`
+
+const whyExample = `  usher why web-5d9c-x2x7l -n shop
+  usher why deployment/web statefulset/db -n shop
+  usher why -l app=web -n shop`
 
 // WhyOptions is what `usher why` was asked for.
 type WhyOptions struct {
 	genericiooptions.IOStreams
 
-	config  *genericclioptions.ConfigFlags
-	dump    string
-	output  string
-	replace bool
+	config   *genericclioptions.ConfigFlags
+	dump     string
+	output   string
+	replace  bool
+	selector string
 
-	pod snapshot.Key
+	namespace string
+	subjects  []subject
+	labels    labels.Selector // nil without --selector
 }
 
-func newWhyCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+func newWhyCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &WhyOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
-		Use:   "why POD",
-		Short: "Say what keeps a pod on its node",
-		Long:  whyLong,
+		Use:     "why POD… | TYPE/NAME… | -l SELECTOR",
+		Short:   "Say what keeps pods on their nodes",
+		Long:    whyLong,
+		Example: strings.ReplaceAll(whyExample, "  usher ", "  "+name+" "),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Complete(args); err != nil {
 				return err
@@ -53,6 +63,7 @@ func newWhyCommand(config *genericclioptions.ConfigFlags, streams genericiooptio
 			return o.Run(cmd.Context())
 		},
 	}
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Pods with these labels, instead of names.")
 	cmd.Flags().StringVarP(&o.dump, "filename", "f", "", "A dump of the cluster's objects, YAML or JSON; - is standard input.")
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "Say whether another member may take the place of this one, of a governed pod.")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json.")
@@ -62,14 +73,19 @@ func newWhyCommand(config *genericclioptions.ConfigFlags, streams genericiooptio
 // Complete reads the arguments.
 func (o *WhyOptions) Complete(args []string) error {
 	var err error
-	o.pod, err = podArg(o.config, "why", args)
-	if o.dump != "" && err != nil && o.pod.Name != "" {
-		o.pod.Namespace, err = "default", nil // no kubeconfig is needed for a dump
+	if o.subjects, err = subjects(args, o.selector); err != nil {
+		return err
 	}
+	if o.selector != "" {
+		if o.labels, err = labels.Parse(o.selector); err != nil {
+			return fmt.Errorf("-l %q is not a label selector: %w", o.selector, err)
+		}
+	}
+	o.namespace, err = namespaceOf(o.config, o.dump)
 	return err
 }
 
-// podArg reads the one pod that a command is about. Its name is set where only the namespace cannot be told.
+// podArg reads the one pod that a command is about.
 func podArg(config *genericclioptions.ConfigFlags, verb string, args []string) (snapshot.Key, error) {
 	if len(args) != 1 {
 		return snapshot.Key{}, fmt.Errorf("name one pod: usher %s POD [-n NAMESPACE]", verb)
@@ -81,11 +97,8 @@ func podArg(config *genericclioptions.ConfigFlags, verb string, args []string) (
 	if !slices.Contains([]string{"pod", "pods", "po"}, kind) || name == "" {
 		return snapshot.Key{}, fmt.Errorf("%q is not a pod: give NAME or pod/NAME, and the namespace with -n", args[0])
 	}
-	namespace, _, err := config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return snapshot.Key{Name: name}, fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	return snapshot.Key{Namespace: namespace, Name: name}, nil
+	namespace, err := namespaceOf(config, "")
+	return snapshot.Key{Namespace: namespace, Name: name}, err
 }
 
 // Validate says what is wrong with the flags.
@@ -102,29 +115,33 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pod := seen.view.Cluster.PodNamed(o.pod)
-	if pod == nil && o.replace {
-		return o.whyGone(ctx, seen.view)
-	}
-	if pod == nil {
-		return unknownPod(seen.view.Cluster, o.pod, "why")
-	}
-	page := show.Why{Pod: pod, Now: seen.view.Now, Replace: o.replace}
-	if !o.replace {
-		page.Blockers = drain.Why(seen.view, pod)
-	}
-	if err := o.askSystem(ctx, &page); err != nil {
+	pods, err := podsOf(seen.view.Cluster, o.namespace, o.subjects, o.labels)
+	page := show.WhyPods{One: len(o.subjects) == 1 && o.subjects[0].kind == podKind}
+	switch {
+	case err != nil && o.replace && page.One:
+		return o.whyGone(ctx, seen.view, snapshot.Key{Namespace: o.namespace, Name: o.subjects[0].name})
+	case err != nil:
 		return err
+	}
+	for _, pod := range pods {
+		answer := show.Why{Pod: pod, Now: seen.view.Now, Replace: o.replace}
+		if !o.replace {
+			answer.Blockers = drain.Why(seen.view, pod)
+		}
+		if err := o.askSystem(ctx, &answer); err != nil {
+			return err
+		}
+		page.Pods = append(page.Pods, answer)
 	}
 	return o.tell(page)
 }
 
-// tell shows the answer.
-func (o *WhyOptions) tell(page show.Why) error {
+// tell shows the answers.
+func (o *WhyOptions) tell(page show.WhyPods) error {
 	if err := newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines); err != nil {
 		return err
 	}
-	if len(page.Blockers) > 0 {
+	if !page.AllMayGo() {
 		return exitWith(exitBlocked)
 	}
 	return nil

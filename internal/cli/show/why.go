@@ -1,7 +1,6 @@
 package show
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -72,12 +71,11 @@ func (w Why) Lines(width int, paint Paint) []string {
 	return append(lines, BlockerLines(w.Blockers, w.Now, width, paint)...)
 }
 
-// JSON is the answer for programs.
-func (w Why) JSON() ([]byte, error) {
-	return json.MarshalIndent(whyJSON{
+func (w Why) json() whyJSON {
+	return whyJSON{
 		Pod:  podJSON{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: string(w.Pod.UID)},
 		Node: w.Pod.Node, MayGo: w.mayGo(), Blockers: blockersJSON(w.Blockers), Policy: w.Pod.Policy(), Verdict: w.verdictJSON(),
-	}, "", "  ")
+	}
 }
 
 type whyJSON struct {

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// subject is a pod, or what owns pods.
+type subject struct {
+	kind string // in small letters, singular
+	name string
+}
+
+func (s subject) String() string { return s.kind + "/" + s.name }
+
+// podKind is the kind of a name without one.
+const podKind = "pod"
+
+// kindNames are the kinds by which pods can be meant, with kubectl's short names.
+var kindNames = map[string]string{
+	"po": podKind, "deploy": "deployment", "rs": "replicaset", "sts": "statefulset",
+	"ds": "daemonset", "rc": "replicationcontroller", "cj": "cronjob",
+	podKind: podKind, "deployment": "deployment", "replicaset": "replicaset", "statefulset": "statefulset",
+	"daemonset": "daemonset", "replicationcontroller": "replicationcontroller", "cronjob": "cronjob", "job": "job",
+}
+
+// kindOf reads a kind as kubectl does: in any case, plural or short, with or without its
+// group. Known: it is one that Kubernetes itself has.
+func kindOf(word string) (kind string, known bool) {
+	word, _, _ = strings.Cut(strings.ToLower(word), ".")
+	for _, name := range []string{word, strings.TrimSuffix(word, "s")} {
+		if kind, known = kindNames[name]; known {
+			return kind, true
+		}
+	}
+	return strings.TrimSuffix(word, "s"), false
+}
+
+// subjects reads arguments as kubectl does: NAME, TYPE/NAME, or TYPE NAME… . With a selector
+// the only argument there may be is the type pods.
+func subjects(args []string, selector string) ([]subject, error) {
+	kind, typed := podKind, false
+	if len(args) > 0 && (len(args) > 1 || selector != "") && !strings.Contains(args[0], "/") {
+		if kind, typed = kindOf(args[0]); typed {
+			args = args[1:]
+		} else {
+			kind = podKind
+		}
+	}
+	switch {
+	case selector != "" && (len(args) > 0 || kind != podKind):
+		return nil, errors.New("-l selects pods by their labels: give it alone, or names without it")
+	case selector == "" && len(args) == 0:
+		return nil, errors.New("name a pod or what owns pods: usher why POD, usher why deployment/NAME, or usher why -l SELECTOR [-n NAMESPACE]")
+	}
+	var all []subject
+	for _, arg := range args {
+		s := subject{kind, arg}
+		if of, name, slash := strings.Cut(arg, "/"); slash {
+			s.kind, _ = kindOf(of)
+			s.name = name
+		}
+		switch {
+		case s.name == "" || s.kind == "":
+			return nil, fmt.Errorf("%q has no name: give NAME or TYPE/NAME, and the namespace with -n", arg)
+		case s.kind == "node" || s.kind == "no":
+			return nil, fmt.Errorf("%q is a node: usher plan %s says what would keep its pods", arg, s.name)
+		case !slices.Contains(all, s):
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// podsOf returns the pods of a namespace that are meant, each once, in the order of what
+// they were named by.
+func podsOf(c *snapshot.Cluster, namespace string, named []subject, selector labels.Selector) ([]*snapshot.Pod, error) {
+	var found []*snapshot.Pod
+	add := func(pods ...*snapshot.Pod) {
+		for _, p := range pods {
+			if !slices.Contains(found, p) {
+				found = append(found, p)
+			}
+		}
+	}
+	for _, s := range named {
+		if s.kind == podKind {
+			p := c.PodNamed(snapshot.Key{Namespace: namespace, Name: s.name})
+			if p == nil {
+				return nil, unknownPod(c, snapshot.Key{Namespace: namespace, Name: s.name}, "why")
+			}
+			add(p)
+			continue
+		}
+		owned := ownedBy(c, namespace, s)
+		if len(owned) == 0 {
+			return nil, unknownOwner(c, namespace, s)
+		}
+		add(owned...)
+	}
+	if selector == nil {
+		return found, nil
+	}
+	for _, p := range c.PodsIn(namespace) {
+		if selector.Matches(labels.Set(p.Labels)) {
+			add(p)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("namespace %s has no pod with the labels %s", namespace, selector)
+	}
+	return found, nil
+}
+
+// ownedBy returns the pods that an object owns, or that belong to what it owns: those of a
+// Deployment through its ReplicaSets.
+func ownedBy(c *snapshot.Cluster, namespace string, s subject) []*snapshot.Pod {
+	is := func(o snapshot.Owner) bool { return strings.EqualFold(o.Kind, s.kind) && o.Name == s.name }
+	return slices.DeleteFunc(slices.Clone(c.PodsIn(namespace)), func(p *snapshot.Pod) bool {
+		w := c.Workload(p.Owner.UID)
+		return !is(p.Owner) && (w == nil || !is(w.Owner))
+	})
+}
+
+// unknownOwner says that nothing of this name owns pods, and what may be meant.
+func unknownOwner(c *snapshot.Cluster, namespace string, s subject) error {
+	var names []string
+	note := func(o snapshot.Owner) {
+		if strings.EqualFold(o.Kind, s.kind) && !slices.Contains(names, o.Name) {
+			names = append(names, o.Name)
+		}
+	}
+	for _, p := range c.PodsIn(namespace) {
+		note(p.Owner)
+		if w := c.Workload(p.Owner.UID); w != nil {
+			note(w.Owner)
+		}
+	}
+	text := fmt.Sprintf("namespace %s has no %s %q that owns pods", namespace, s.kind, s.name)
+	if near := nearest(s.name, names); len(near) > 0 {
+		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
+	}
+	return errors.New(text)
+}
+
+// namespaceOf returns the namespace that a command is about. A dump needs no kubeconfig.
+func namespaceOf(config *genericclioptions.ConfigFlags, dump string) (string, error) {
+	namespace, _, err := config.ToRawKubeConfigLoader().Namespace()
+	switch {
+	case err == nil:
+		return namespace, nil
+	case dump != "":
+		return "default", nil
+	}
+	return "", fmt.Errorf("reading the kubeconfig: %w", err)
+}
