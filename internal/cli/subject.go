@@ -18,8 +18,6 @@ type subject struct {
 	name string
 }
 
-func (s subject) String() string { return s.kind + "/" + s.name }
-
 // podKind is the kind of a name without one.
 const podKind = "pod"
 
@@ -46,77 +44,103 @@ func kindOf(word string) (kind string, known bool) {
 // subjects reads arguments as kubectl does: NAME, TYPE/NAME, or TYPE NAME… . With a selector
 // the only argument there may be is the type pods.
 func subjects(args []string, selector string) ([]subject, error) {
-	kind, typed := podKind, false
-	if len(args) > 0 && (len(args) > 1 || selector != "") && !strings.Contains(args[0], "/") {
-		if kind, typed = kindOf(args[0]); typed {
-			args = args[1:]
-		} else {
-			kind = podKind
-		}
+	kind := podKind
+	if first, known := leadingKind(args, selector); known {
+		kind, args = first, args[1:]
 	}
-	switch {
-	case selector != "" && (len(args) > 0 || kind != podKind):
-		return nil, errors.New("-l selects pods by their labels: give it alone, or names without it")
-	case selector == "" && len(args) == 0:
+	if selector != "" {
+		if len(args) > 0 || kind != podKind {
+			return nil, errors.New("-l selects pods by their labels: give it alone, or names without it")
+		}
+		return nil, nil
+	}
+	if len(args) == 0 {
 		return nil, errors.New("name a pod or what owns pods: usher why POD, usher why deployment/NAME, or usher why -l SELECTOR [-n NAMESPACE]")
 	}
 	var all []subject
 	for _, arg := range args {
-		s := subject{kind, arg}
-		if of, name, slash := strings.Cut(arg, "/"); slash {
-			s.kind, _ = kindOf(of)
-			s.name = name
+		s, err := subjectOf(kind, arg)
+		if err != nil {
+			return nil, err
 		}
-		switch {
-		case s.name == "" || s.kind == "":
-			return nil, fmt.Errorf("%q has no name: give NAME or TYPE/NAME, and the namespace with -n", arg)
-		case s.kind == "node" || s.kind == "no":
-			return nil, fmt.Errorf("%q is a node: usher plan %s says what would keep its pods", arg, s.name)
-		case !slices.Contains(all, s):
+		if !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
 	return all, nil
 }
 
+// leadingKind returns the kind that the first argument is, if it is not a name itself.
+func leadingKind(args []string, selector string) (string, bool) {
+	alone := len(args) == 1 && selector == ""
+	if len(args) == 0 || alone || strings.Contains(args[0], "/") {
+		return "", false
+	}
+	return kindOf(args[0])
+}
+
+// subjectOf reads NAME or TYPE/NAME.
+func subjectOf(kind, arg string) (subject, error) {
+	s := subject{kind, arg}
+	if of, name, slash := strings.Cut(arg, "/"); slash {
+		s.kind, _ = kindOf(of)
+		s.name = name
+	}
+	switch {
+	case s.name == "" || s.kind == "":
+		return s, fmt.Errorf("%q has no name: give NAME or TYPE/NAME, and the namespace with -n", arg)
+	case s.kind == "node" || s.kind == "no":
+		return s, fmt.Errorf("%q is a node: usher plan %s says what would keep its pods", arg, s.name)
+	}
+	return s, nil
+}
+
 // podsOf returns the pods of a namespace that are meant, each once, in the order of what
 // they were named by.
 func podsOf(c *snapshot.Cluster, namespace string, named []subject, selector labels.Selector) ([]*snapshot.Pod, error) {
+	if selector != nil {
+		return podsWith(c, namespace, selector)
+	}
 	var found []*snapshot.Pod
-	add := func(pods ...*snapshot.Pod) {
-		for _, p := range pods {
-			if !slices.Contains(found, p) {
+	seen := map[*snapshot.Pod]bool{}
+	for _, s := range named {
+		meant, err := podsNamed(c, namespace, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range meant {
+			if !seen[p] {
+				seen[p] = true
 				found = append(found, p)
 			}
 		}
 	}
-	for _, s := range named {
-		if s.kind == podKind {
-			p := c.PodNamed(snapshot.Key{Namespace: namespace, Name: s.name})
-			if p == nil {
-				return nil, unknownPod(c, snapshot.Key{Namespace: namespace, Name: s.name}, "why")
-			}
-			add(p)
-			continue
-		}
-		owned := ownedBy(c, namespace, s)
-		if len(owned) == 0 {
-			return nil, unknownOwner(c, namespace, s)
-		}
-		add(owned...)
-	}
-	if selector == nil {
-		return found, nil
-	}
-	for _, p := range c.PodsIn(namespace) {
-		if selector.Matches(labels.Set(p.Labels)) {
-			add(p)
-		}
-	}
+	return found, nil
+}
+
+func podsWith(c *snapshot.Cluster, namespace string, selector labels.Selector) ([]*snapshot.Pod, error) {
+	found := slices.DeleteFunc(slices.Clone(c.PodsIn(namespace)), func(p *snapshot.Pod) bool { return !selector.Matches(labels.Set(p.Labels)) })
 	if len(found) == 0 {
 		return nil, fmt.Errorf("namespace %s has no pod with the labels %s", namespace, selector)
 	}
 	return found, nil
+}
+
+// podsNamed returns the pod of a name, or what an object owns.
+func podsNamed(c *snapshot.Cluster, namespace string, s subject) ([]*snapshot.Pod, error) {
+	if s.kind == podKind {
+		key := snapshot.Key{Namespace: namespace, Name: s.name}
+		p := c.PodNamed(key)
+		if p == nil {
+			return nil, unknownPod(c, key, "why")
+		}
+		return []*snapshot.Pod{p}, nil
+	}
+	owned := ownedBy(c, namespace, s)
+	if len(owned) == 0 {
+		return nil, unknownOwner(c, namespace, s)
+	}
+	return owned, nil
 }
 
 // ownedBy returns the pods that an object owns, or that belong to what it owns: those of a

@@ -232,11 +232,7 @@ func (l *Ledger) Observe(view snapshot.View) {
 			delete(l.uncounted, uid)
 		}
 	}
-	for key, t := range l.tries {
-		if key.kind == Ask && !t.seen {
-			t.seen = view.Cluster.RequestBy(snapshot.RequesterOf(t.action.Drain), t.action.Pod) != nil
-		}
-	}
+	l.observeRequests(view)
 	for uid, p := range l.costed {
 		if now := view.Cluster.Pod(uid); now == nil || now.Terminating() {
 			l.depart(p, view.Now)
@@ -270,6 +266,15 @@ func (l *Ledger) observeResidents(c *snapshot.Cluster) {
 		}
 		t := l.tries[tryKey{Cordon, uid}]
 		l.closed[name] = t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID
+	}
+}
+
+// observeRequests notes which requests were seen, however short they stand.
+func (l *Ledger) observeRequests(view snapshot.View) {
+	for key, t := range l.tries {
+		if key.kind == Ask && !t.seen {
+			t.seen = view.Cluster.RequestBy(snapshot.RequesterOf(t.action.Drain), t.action.Pod) != nil
+		}
 	}
 }
 

@@ -17,37 +17,62 @@ type Leftover struct {
 // still be alive have left nothing.
 func Remains(view snapshot.View, dead map[string]bool) []Leftover {
 	d := newDecider(view, Request{Dead: dead}, NewLedger(), true)
+	all := append(d.surgesLeft(), d.minimumsLeft()...)
+	all = append(all, d.costsLeft()...)
+	all = append(all, d.requestsLeft()...)
+	return append(all, d.cordonsLeft()...)
+}
+
+func (d *decider) surgesLeft() []Leftover {
 	var all []Leftover
-	note := func(wayOut, what string, args ...any) {
-		all = append(all, Leftover{What: fmt.Sprintf(what, args...), WayOut: wayOut})
-	}
 	for _, w := range d.Cluster.Surged() {
-		switch {
-		case w.Surge == nil || !d.ended(w.Surge.Drainer):
-		case w.Replicas == w.Surge.To:
-			note(revert, "%s %s is still scaled to %d (it was %d)", w.Kind, w.Key(), w.Replicas, w.Surge.Was)
-		default:
-			note(revert, "%s %s still has the record of a surge, and was scaled to %d since", w.Kind, w.Key(), w.Replicas)
+		if w.Surge == nil || !d.ended(w.Surge.Drainer) {
+			continue
 		}
+		what := fmt.Sprintf("%s %s is still scaled to %d (it was %d)", w.Kind, w.Key(), w.Replicas, w.Surge.Was)
+		if w.Replicas != w.Surge.To {
+			what = fmt.Sprintf("%s %s still has the record of a surge, and was scaled to %d since", w.Kind, w.Key(), w.Replicas)
+		}
+		all = append(all, Leftover{what, revert})
 	}
+	return all
+}
+
+func (d *decider) minimumsLeft() []Leftover {
+	var all []Leftover
 	for _, a := range d.Cluster.SurgedAutoscalers() {
 		if a.Surge != nil && d.ended(a.Surge.Drainer) {
-			note(revert, "HorizontalPodAutoscaler %s still has minReplicas %d (it was %d)", a.Key(), a.Min, a.Surge.Was)
+			all = append(all, Leftover{fmt.Sprintf("HorizontalPodAutoscaler %s still has minReplicas %d (it was %d)", a.Key(), a.Min, a.Surge.Was), revert})
 		}
 	}
+	return all
+}
+
+func (d *decider) costsLeft() []Leftover {
+	var all []Leftover
 	for _, p := range d.Cluster.MarkedPods() {
 		if id, _, _ := strings.Cut(p.CostMark, "="); !p.Terminating() && d.ended(snapshot.Drainer{ID: id}) {
-			note(revert, "pod %s still has the lowest deletion cost", p.Key())
+			all = append(all, Leftover{fmt.Sprintf("pod %s still has the lowest deletion cost", p.Key()), revert})
 		}
 	}
+	return all
+}
+
+func (d *decider) requestsLeft() []Leftover {
+	var all []Leftover
 	for _, r := range d.Cluster.Requests() {
 		if who, drains := r.Drainer(); drains && d.ended(who) {
-			note(revert, "the request %s/%s still asks for the eviction of its pod", r.Namespace, r.Name)
+			all = append(all, Leftover{fmt.Sprintf("the request %s/%s still asks for the eviction of its pod", r.Namespace, r.Name), revert})
 		}
 	}
+	return all
+}
+
+func (d *decider) cordonsLeft() []Leftover {
+	var all []Leftover
 	for _, n := range d.Cluster.Nodes() {
-		if n.Drain != nil && n.Unschedulable && working(n.Drain) && !alive(n.Drain.Drainer, d.Now, dead) {
-			note("usher uncordon "+n.Name, "node %s is still cordoned for a drain of %s", n.Name, n.Drain.By)
+		if n.Drain != nil && n.Unschedulable && working(n.Drain) && !alive(n.Drain.Drainer, d.Now, d.req.Dead) {
+			all = append(all, Leftover{fmt.Sprintf("node %s is still cordoned for a drain of %s", n.Name, n.Drain.By), "usher uncordon " + n.Name})
 		}
 	}
 	return all
