@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/governed"
@@ -30,6 +31,9 @@ type Recorder struct {
 
 	barred atomic.Bool // events may not be made: none is tried again
 	writes sync.WaitGroup
+
+	mu   sync.Mutex
+	last map[types.UID]string // reason of each node's last event
 }
 
 // eventPatience bounds how long one event may take, and with it how long Wait does.
@@ -39,7 +43,7 @@ const eventPatience = time.Second
 func (r *Recorder) Do(ctx context.Context, a drain.Action) drain.Answer {
 	answer := r.Writer.Do(ctx, a)
 	news, some := newsOf(a)
-	if !some || answer.Code != drain.Accepted || r.DryRun || r.barred.Load() {
+	if !some || answer.Code != drain.Accepted || r.DryRun || r.barred.Load() || !r.first(a.Target(), news.reason) {
 		return answer
 	}
 	event := r.event(a, news)
@@ -51,6 +55,21 @@ func (r *Recorder) Do(ctx context.Context, a drain.Action) drain.Answer {
 		}
 	})
 	return answer
+}
+
+// first reports whether this is not what the node's last event says. A mark is written again
+// when something else changed the node before the first one was seen.
+func (r *Recorder) first(node types.UID, reason string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last[node] == reason {
+		return false
+	}
+	if r.last == nil {
+		r.last = map[types.UID]string{}
+	}
+	r.last[node] = reason
+	return true
 }
 
 // Wait returns when all events are made, or were given up.

@@ -84,6 +84,27 @@ func TestEventsOfADrain(t *testing.T) {
 	}
 }
 
+// A write that is repeated, because its effect was not seen in time, is one piece of news.
+func TestEventsAreMadeOnce(t *testing.T) {
+	client, received := server(t, ok())
+	r := &Recorder{Writer: &Writer{Client: client}, Now: time.Now}
+	for _, a := range []drain.Action{
+		{Kind: drain.Cordon, Node: node, Record: record}, {Kind: drain.Cordon, Node: node, Record: record},
+		marking("draining", "interrupted", ""), marking("draining", "interrupted", ""),
+		{Kind: drain.Uncordon, Node: node},
+	} {
+		r.Do(t.Context(), a)
+		r.Wait()
+	}
+	var reasons []string
+	for _, e := range eventsIn(t, *received) {
+		reasons = append(reasons, e.Reason)
+	}
+	if diff := cmp.Diff([]string{"Draining", "DrainInterrupted", "Uncordoned"}, reasons); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What was not carried out is no news, and whoever may not make events does not try each time.
 func TestEventsThatAreNotMade(t *testing.T) {
 	forbidden := metav1.Status{
