@@ -52,11 +52,11 @@ func (p *Pressure) Tell(ctx context.Context, e Event) drain.Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return p.Writer.tell(ctx, event)
+	return p.Writer.createEvent(ctx, event)
 }
 
-// tell makes an event, which is not made again if that fails.
-func (w *Writer) tell(ctx context.Context, event *eventsv1.Event) drain.Answer {
+// createEvent makes an event, which is not made again if that fails.
+func (w *Writer) createEvent(ctx context.Context, event *eventsv1.Event) drain.Answer {
 	return AnswerOf(once(ctx, w.Client.EventsV1().RESTClient().Post().Namespace(event.Namespace).Resource("events").Body(event)))
 }
 

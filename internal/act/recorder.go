@@ -22,7 +22,7 @@ const DrainController = "usher-drain"
 
 // Recorder carries actions out like its writer, and makes an Event on a node whenever the
 // node's place in a drain changes: two or three in a drain, whatever the number of pods.
-// Events are news, not state: one that cannot be made changes nothing.
+// Events are best effort: one that cannot be made changes nothing.
 type Recorder struct {
 	*Writer
 
@@ -42,15 +42,15 @@ const eventPatience = time.Second
 // Do carries an action out and returns what the cluster said. It waits for no event.
 func (r *Recorder) Do(ctx context.Context, a drain.Action) drain.Answer {
 	answer := r.Writer.Do(ctx, a)
-	news, some := newsOf(a)
-	if !some || answer.Code != drain.Accepted || r.DryRun || r.barred.Load() || !r.first(a.Target(), news.reason) {
+	what, some := nodeEventOf(a)
+	if !some || answer.Code != drain.Accepted || r.DryRun || r.barred.Load() || !r.first(a.Target(), what.reason) {
 		return answer
 	}
-	event := r.event(a, news)
+	event := r.event(a, what)
 	r.writes.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventPatience)
 		defer cancel()
-		if r.tell(ctx, event).Code == drain.Forbidden {
+		if r.createEvent(ctx, event).Code == drain.Forbidden {
 			r.barred.Store(true)
 		}
 	})
@@ -75,7 +75,7 @@ func (r *Recorder) first(node types.UID, reason string) bool {
 // Wait returns when all events are made, or were given up.
 func (r *Recorder) Wait() { r.writes.Wait() }
 
-func (r *Recorder) event(a drain.Action, n news) *eventsv1.Event {
+func (r *Recorder) event(a drain.Action, n nodeEvent) *eventsv1.Event {
 	at := r.Now()
 	return &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(a.Node.Name)},
@@ -88,35 +88,35 @@ func (r *Recorder) event(a drain.Action, n news) *eventsv1.Event {
 	}
 }
 
-// news is what an event says.
-type news struct{ kind, reason, action, note string }
+// nodeEvent is what an event says.
+type nodeEvent struct{ kind, reason, action, note string }
 
 // endings are the events of the states in which a drain leaves a node.
-var endings = map[string]news{
+var endings = map[string]nodeEvent{
 	string(drain.NodeDrained):     {corev1.EventTypeNormal, "Drained", "Drain", "all pods that were to leave have left; it stays cordoned"},
 	string(drain.NodeBlocked):     {corev1.EventTypeWarning, "DrainBlocked", "Drain", "nothing more can leave"},
-	string(drain.NoAccess):        {corev1.EventTypeWarning, "DrainBlocked", "Drain", "whoever drains may not evict"},
+	string(drain.NoAccess):        {corev1.EventTypeWarning, "DrainBlocked", "Drain", "the right to evict its pods is missing"},
 	string(drain.NodeInterrupted): {corev1.EventTypeWarning, "DrainInterrupted", "Drain", "the drain was interrupted"},
 	string(drain.NodeTimedOut):    {corev1.EventTypeWarning, "DrainTimedOut", "Drain", "the drain timed out"},
 	string(drain.NodeLate):        {corev1.EventTypeWarning, "DrainDeadlinePassed", "Drain", "the drain was not done by its deadline"},
 }
 
-// newsOf returns what an action that was carried out means for its node, if that is news: a
-// sign of life is none.
-func newsOf(a drain.Action) (news, bool) {
+// nodeEventOf returns what an action that was carried out means for its node, if anything: a sign
+// of life means nothing.
+func nodeEventOf(a drain.Action) (nodeEvent, bool) {
 	switch a.Kind {
 	case drain.Cordon:
-		n := news{corev1.EventTypeNormal, "Draining", "Drain", "pods are moved off the node for " + a.Record.By}
+		n := nodeEvent{corev1.EventTypeNormal, "Draining", "Drain", "pods are moved off the node for " + a.Record.By}
 		if a.Record.Why != "" {
 			n.note += fmt.Sprintf(" (%s)", a.Record.Why)
 		}
 		return n, true
 	case drain.Uncordon:
-		return news{corev1.EventTypeNormal, "Uncordoned", "Uncordon", "usher has taken its cordon away"}, true
+		return nodeEvent{corev1.EventTypeNormal, "Uncordoned", "Uncordon", "usher has taken its cordon away"}, true
 	case drain.Mark:
 		n, known := endings[a.Record.State]
 		if !known || a.Node.Drain != nil && a.Node.Drain.State == a.Record.State {
-			return news{}, false
+			return nodeEvent{}, false
 		}
 		if a.Note != "" {
 			n.note += "; " + a.Note
@@ -124,5 +124,5 @@ func newsOf(a drain.Action) (news, bool) {
 		return n, true
 	case drain.Unmark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw:
 	}
-	return news{}, false
+	return nodeEvent{}, false
 }

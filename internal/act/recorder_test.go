@@ -84,7 +84,7 @@ func TestEventsOfADrain(t *testing.T) {
 	}
 }
 
-// A write that is repeated, because its effect was not seen in time, is one piece of news.
+// A write that is repeated, because its effect was not seen in time, makes one event.
 func TestEventsAreMadeOnce(t *testing.T) {
 	client, received := server(t, ok())
 	r := &Recorder{Writer: &Writer{Client: client}, Now: time.Now}
@@ -105,7 +105,7 @@ func TestEventsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// What was not carried out is no news, and whoever may not make events does not try each time.
+// What was not carried out makes no event, and where the right to make them is missing only the first is tried.
 func TestEventsThatAreNotMade(t *testing.T) {
 	forbidden := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden,

@@ -13,7 +13,7 @@ type Leftover struct {
 	WayOut string // the command that undoes it
 }
 
-// Remains lists what killed drains have left, for those who may only look. Drains that may
+// Remains lists what killed drains have left, for commands that only read. Drains that may
 // still be alive have left nothing.
 func Remains(view snapshot.View, dead map[string]bool) []Leftover {
 	d := newDecider(view, Request{Dead: dead}, NewLedger(), true)

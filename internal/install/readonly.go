@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// ReadOnly returns the cluster for those who only look: what would be removed is read, so
+// ReadOnly returns the cluster for a dry run on the client: what would be removed is read, so
 // that what is not there is passed over, and nothing else is sent.
 func (c Cluster) ReadOnly() Cluster {
 	c.Client = interceptor.NewClient(c.Client, interceptor.Funcs{

@@ -106,7 +106,7 @@ func TestRequestsGoBeforeWhatHoldsThemBack(t *testing.T) {
 	}
 }
 
-// Who only looks sends no write, and hears the same as whoever removes.
+// A read-only removal sends no write, and reports the same as a removal.
 func TestReadOnlyRemovesNothing(t *testing.T) {
 	wrote := errors.New("a write was sent")
 	r, deleted, out := removing(t, interceptor.Funcs{

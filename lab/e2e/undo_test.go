@@ -34,11 +34,11 @@ func TestInterrupt(t *testing.T) {
 	if f.End.Nodes[0].State != "interrupted" {
 		t.Errorf("the node is %s, and all that held it was the interrupt", f.End.Nodes[0].State)
 	}
-	same(t, "events on the node", s.news(t), []string{"Draining", "DrainInterrupted", "Uncordoned"})
+	same(t, "events on the node", s.eventReasons(t), []string{"Draining", "DrainInterrupted", "Uncordoned"})
 }
 
-// news are the reasons of the events that usher has made on the node, in their order.
-func (s *stage) news(t *testing.T) []string {
+// eventReasons are the reasons of the events that usher has made on the node, in their order.
+func (s *stage) eventReasons(t *testing.T) []string {
 	t.Helper()
 	list, err := s.Client().EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -35,7 +35,7 @@ func foreseen(r drain.Reason) bool {
 		drain.Leaving, drain.VolumeAttached, drain.EarlierWave, drain.NodeWaitsTurn,
 		drain.SurgeStarting, drain.ReplacementPending, drain.RolloutUnderway, drain.NotReplaced:
 		return true
-	default: // what holds the pod ends when somebody, or something, outside of the cluster's own controllers ends it
+	default: // what ends this is outside of the cluster's own controllers: a person, a webhook, a kubelet
 		return false
 	}
 }

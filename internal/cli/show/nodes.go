@@ -21,7 +21,7 @@ func (r nodeRow) rank() int {
 	return slices.Index(nodeStates, r.State)
 }
 
-// nodeStates are all states: first what somebody must look at, last what is over.
+// nodeStates are all states: first what needs attention, last what is over.
 var nodeStates = []drain.NodeState{
 	drain.NodeBlocked, drain.NodeLate, drain.NodeTimedOut, drain.NodeInterrupted,
 	drain.NodeDraining, drain.NodePending, drain.NodeMissing, drain.NodeDrained,
