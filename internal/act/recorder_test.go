@@ -89,7 +89,8 @@ func TestEventsAreMadeOnce(t *testing.T) {
 	client, received := server(t, ok())
 	r := &Recorder{Writer: &Writer{Client: client}, Now: time.Now}
 	for _, a := range []drain.Action{
-		{Kind: drain.Cordon, Node: node, Record: record}, {Kind: drain.Cordon, Node: node, Record: record},
+		{Kind: drain.Cordon, Node: node, Record: record},
+		{Kind: drain.Cordon, Node: node, Record: record},
 		marking("draining", "interrupted", ""), marking("draining", "interrupted", ""),
 		{Kind: drain.Uncordon, Node: node},
 	} {
