@@ -101,17 +101,15 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 // printPlan prints how the drain that was typed so would go, and returns its exit code.
 func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request, as typed) error {
 	v := newVoice(streams, output)
-	objections := drain.Objections(view, req)
-	plan := sim.Forecast(view, req)
-	page := show.Plan{Plan: plan, Nodes: req.Nodes, Now: view.Now, Objections: objections, Ladder: drain.Ladder(view, req)}
-	if len(objections) > 0 {
-		page.Accept = as.accepting(objections)
+	page := show.Plan{Nodes: req.Nodes, Now: view.Now, Objections: drain.Objections(view, req)}
+	if len(page.Objections) > 0 {
+		page.Outcome = drain.Blocked // nothing would be done
+		page.Accept = as.accepting(page.Objections)
+	} else {
+		page.Plan, page.Ladder = sim.Forecast(view, req), drain.Ladder(view, req)
 	}
 	if err := v.page(page.JSON, page.Lines); err != nil {
 		return err
 	}
-	if len(objections) > 0 {
-		return exitWith(exitBlocked)
-	}
-	return exitWith(outcomeCode(plan.Outcome))
+	return exitWith(outcomeCode(page.Outcome))
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // finish writes the plan once the cluster has come to rest.
 func (f *forecast) finish() Plan {
 	p := Plan{
-		Outcome: f.end.Outcome, Duration: f.diary.ended, Tick: f.sim.cfg.Tick,
+		Outcome: cmp.Or(f.end.Outcome, Waiting), Duration: f.diary.ended, Tick: f.sim.cfg.Tick,
 		Steps: f.diary.steps, Waves: f.diary.waves(f.sim.cfg.Tick),
 		Budgets: f.diary.budgets(), Surges: f.diary.surgeList(),
 		Blockers: f.end.Blockers(), Notes: f.end.Notes,
@@ -45,12 +46,12 @@ func (f *forecast) stillThere() []Left {
 	return left
 }
 
-// gone counts the pods that were on the nodes and are no more.
+// gone counts the pods of the drain that were on the nodes and are no more.
 func (f *forecast) gone() int {
 	n := 0
 	for _, name := range f.req.Nodes {
 		for _, p := range f.learn.cluster.PodsOn(name) {
-			if f.sim.truth.Pod(p.UID) == nil {
+			if f.sim.truth.Pod(p.UID) == nil && !f.excluded[p.UID] {
 				n++
 			}
 		}
@@ -83,10 +84,27 @@ func (f *forecast) recovered() time.Duration {
 	return last
 }
 
+// finalized names the pods of the drain that were terminating already, and what may hold
+// them once their containers have ended.
+func (f *forecast) finalized() []string {
+	var held []string
+	for _, name := range f.req.Nodes {
+		for _, p := range f.learn.cluster.PodsOn(name) {
+			if p.Terminating() && p.Deletion.After(f.sim.start) && len(p.Finalizers) > 0 && !f.excluded[p.UID] {
+				held = append(held, p.Key().String()+" ("+strings.Join(p.Finalizers, ", ")+")")
+			}
+		}
+	}
+	return held
+}
+
 func (f *forecast) unknown() []string {
 	said := f.learn.unknown()
 	if n := f.diary.asked(); n > 0 {
 		said = append(said, fmt.Sprintf("that governed pods (%d) may go when they are asked to: no system was asked; usher why POD asks", n))
+	}
+	if held := f.finalized(); len(held) > 0 {
+		said = append(said, "that finalizers are removed when the containers have ended: "+strings.Join(held, "; "))
 	}
 	if f.end.Outcome == drain.Running {
 		said = append(said, "when it ends: it waits for what its blockers say")

@@ -3,6 +3,8 @@ package sim
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -29,6 +31,8 @@ type forecast struct {
 	learn *learner
 	diary diary
 
+	excluded map[types.UID]bool // pods of the nodes that are not part of the drain
+
 	window window
 	end    drain.Decision // as the drain ended, with all its words
 	turns  int            // decisions so far
@@ -46,6 +50,7 @@ func newForecast(view snapshot.View, req drain.Request) *forecast {
 		}),
 	}
 	f.diary = newDiary(f.sim)
+	f.excluded = drain.Excluded(view, req)
 	return f
 }
 

@@ -7,9 +7,13 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
+// Waiting is the outcome of a drain that does not end: nothing more happens by itself, or
+// not within a day. Its blockers say what it waits for.
+const Waiting drain.Outcome = "waiting"
+
 // Plan is how a drain would go. Times count from its start.
 type Plan struct {
-	Outcome   drain.Outcome // Running where nothing more will happen by itself, or not within a day
+	Outcome   drain.Outcome // how the drain ends, or Waiting
 	Duration  time.Duration // until the drain ends, or until nothing more happens
 	Recovered time.Duration // until every replacement is ready that ever will be
 	Tick      time.Duration // precision of all times

@@ -38,11 +38,11 @@ const defaultGrace = 30 * time.Second
 // overdue is how long after its grace a pod that is still there is taken to stay.
 const overdue = time.Minute
 
-// endOn lets a pod that was terminating at the start go, unless it is overdue: what
-// held it so far goes on holding it.
+// endOn lets a pod that was terminating at the start go, unless it is overdue, or its
+// grace is over and it has finalizers: what held it so far goes on holding it.
 func (s *Sim) endOn(p *snapshot.Pod, stop time.Duration) {
 	left := p.Deletion.Sub(s.now)
-	if left < -overdue {
+	if left < -overdue || (left <= 0 && len(p.Finalizers) > 0) {
 		return
 	}
 	uid := p.UID

@@ -70,12 +70,12 @@ func (p Plan) headline(paint Paint) string {
 	verdict := ""
 	switch {
 	case len(p.Objections) > 0:
-		verdict = paint.bad("would not start") + ", " + Count(len(p.Objections), "objection") + "; without the pods that object"
+		return fmt.Sprintf("%s %s, %s", listNames(p.Nodes), paint.bad("would not start"), Count(len(p.Objections), "objection"))
 	case p.Outcome == drain.Drained:
 		verdict = paint.good("would drain")
 	case p.Outcome == drain.DeadlinePassed:
 		verdict = paint.bad("would not be done by the deadline")
-	case p.Outcome == drain.Running:
+	case p.Outcome == sim.Waiting:
 		verdict = paint.bad("would not end within the forecast")
 	default:
 		verdict = paint.bad("would be blocked")

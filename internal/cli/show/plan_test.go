@@ -61,8 +61,8 @@ func TestPlanVerdicts(t *testing.T) {
 		{drain.Drained, nil, "worker-1 would drain: 1 pod leaves in about "},
 		{drain.Blocked, nil, "worker-1 would be blocked:"},
 		{drain.DeadlinePassed, nil, "worker-1 would not be done by the deadline:"},
-		{drain.Running, nil, "worker-1 would not end within the forecast:"},
-		{drain.Blocked, objection, "worker-1 would not start, 1 objection; without the pods that object:"},
+		{sim.Waiting, nil, "worker-1 would not end within the forecast:"},
+		{drain.Blocked, objection, "worker-1 would not start, 1 objection"},
 	}
 	for _, tt := range tests {
 		p := Plan{Nodes: []string{"worker-1"}, Plan: sim.Plan{Outcome: tt.outcome, Pods: 1}, Objections: tt.objections}
