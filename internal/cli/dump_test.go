@@ -204,3 +204,19 @@ func TestPlanAndWhyAsJSON(t *testing.T) {
 		t.Errorf("got %+v", why)
 	}
 }
+
+// With objections nothing would be done, so the plan has no steps, and an outcome all the same.
+func TestPlanWithObjectionsHasNoSteps(t *testing.T) {
+	r := usher(t, shop, "plan", "worker-1", "worker-2", "-f", "-", "-o", "json")
+	var plan struct {
+		Outcome           string
+		Pods              int
+		Steps, Objections []any
+	}
+	if err := json.Unmarshal([]byte(r.out), &plan); err != nil {
+		t.Fatal(err)
+	}
+	if r.code != exitBlocked || plan.Outcome != "blocked" || plan.Pods != 0 || len(plan.Steps) != 0 || len(plan.Objections) != 1 {
+		t.Errorf("exit code %d, %+v", r.code, plan)
+	}
+}
