@@ -85,10 +85,10 @@ func (s *Sim) wake(c *crew) {
 }
 
 func (s *Sim) reconcile(c *crew) {
-	switch c.owner.Kind {
-	case "StatefulSet":
+	switch {
+	case c.owner.Kind == "StatefulSet":
 		s.reconcileStateful(c)
-	case "DaemonSet":
+	case c.owner.DaemonSet():
 		s.reconcileDaemons(c)
 	default:
 		s.reconcileReplicas(c)

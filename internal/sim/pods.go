@@ -93,10 +93,10 @@ func (s *Sim) stopped(uid types.UID) {
 // removed takes a pod away for good and lets what waits for that go on.
 func (s *Sim) removed(p *snapshot.Pod) {
 	s.removePod(p)
-	if c := s.crews[p.Owner.UID]; c != nil && p.Owner.Kind == "DaemonSet" {
+	if c := s.crews[p.Owner.UID]; c != nil && p.Owner.DaemonSet() {
 		c.lost = append(c.lost, p.Node)
 	}
-	if active(p) || p.Owner.Kind == "StatefulSet" || p.Owner.Kind == "DaemonSet" {
+	if active(p) || p.Owner.Kind == "StatefulSet" || p.Owner.DaemonSet() {
 		s.wakeCrew(p) // others have replaced it when it began to terminate
 	}
 	s.detachLater(p)
