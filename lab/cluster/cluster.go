@@ -26,6 +26,8 @@ type Config struct {
 
 	// EvictionRequestAPI turns the gate of lifecycle.k8s.io/v1alpha1 on.
 	EvictionRequestAPI bool
+	// Still starts neither controller-manager nor scheduler: objects stay as they are written.
+	Still bool
 	// EndWithParent makes the kernel kill every process when the starting program ends, however it ends.
 	EndWithParent bool
 }
@@ -143,6 +145,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
+	}
+	if c.Still {
+		return nil
 	}
 	if _, err := c.Run("kube-controller-manager", "kube-controller-manager", c.controllerManagerArgs()...); err != nil {
 		return err

@@ -35,6 +35,7 @@ type Option func(*options)
 
 type options struct {
 	evictionRequestAPI bool
+	still              bool
 	profile            nodes.Profile
 	seed               uint64
 }
@@ -42,6 +43,12 @@ type options struct {
 // WithoutEvictionRequestAPI turns the gate of lifecycle.k8s.io/v1alpha1 off.
 func WithoutEvictionRequestAPI() Option {
 	return func(o *options) { o.evictionRequestAPI = false }
+}
+
+// Still leaves controllers, scheduler and the simulation of nodes out: objects stay as they are written, owners that do not
+// exist and pods that nobody ends included. Namespaces and nodes are the test's to make.
+func Still() Option {
+	return func(o *options) { o.still = true }
 }
 
 // WithProfile sets how long pods take to start and stop; nodes.Fast if not given.
@@ -133,7 +140,7 @@ func start(ctx context.Context, opts []Option) (*Lab, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Config{
-		Name: "test", Dir: dir, Cache: cache, EvictionRequestAPI: o.evictionRequestAPI, EndWithParent: true,
+		Name: "test", Dir: dir, Cache: cache, EvictionRequestAPI: o.evictionRequestAPI, Still: o.still, EndWithParent: true,
 	})
 	if err != nil {
 		return nil, err
@@ -153,6 +160,9 @@ func attach(c *cluster.Cluster, o options) (*Lab, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
+	}
+	if o.still {
+		return &Lab{cluster: c, config: config, client: client}, nil
 	}
 	simulator, err := nodes.Start(c, o.profile, o.seed)
 	if err != nil {
