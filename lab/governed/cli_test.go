@@ -142,6 +142,7 @@ func TestFirstPolicy(t *testing.T) {
 
 	t.Run("drain asks and waits", func(t *testing.T) { h.drainAsks(t, db) })
 	t.Run("two drain one node", func(t *testing.T) { h.twoDrain(t, db) })
+	t.Run("a killed drain leaves nothing", func(t *testing.T) { h.killedDrain(t, db) })
 	t.Run("a request stands until it is withdrawn", func(t *testing.T) { h.requestStands(t, db) })
 	t.Run("nobody answers", func(t *testing.T) {
 		h.managers.Kill(t, 0)
@@ -197,6 +198,26 @@ func (h *house) twoDrain(t *testing.T, db *database) {
 	}
 	h.kubectl(t, "uncordon", node).succeed(t)
 	h.lab.WaitReady(t, metav1.NamespaceDefault, testlab.Labels("db"), 3)
+}
+
+// What a killed drain has asked for is withdrawn by the next command that gives its node back, and the pod stays.
+func (h *house) killedDrain(t *testing.T, db *database) {
+	t.Helper()
+	node, before := h.nodeOf(t, "db-0"), h.uid(t, metav1.NamespaceDefault, "db-0")
+	db.write("db-0", "db-1")
+	h.whyUntil(t, 2, "db-0")
+	drain := h.usher(t, "drain", node)
+	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool { return says(e, "two are needed") })
+	must(t, drain.cmd.Process.Kill())
+	<-drain.ended
+	h.usher(t, "evictions").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/")
+	h.usher(t, "uncordon", node).ends(t, 0, "uncordoned")
+	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
+	db.write("db-0", "db-1", "db-2")
+	h.whyUntil(t, 0, "db-0")
+	if after := h.uid(t, metav1.NamespaceDefault, "db-0"); after != before {
+		t.Errorf("db-0 was evicted for a drain that was killed")
+	}
 }
 
 // A request outlives the command that made it; withdrawn, the pod stays.
