@@ -1,8 +1,6 @@
 package drain
 
 import (
-	"time"
-
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -57,7 +55,18 @@ func (d *decider) turnedDown(p *snapshot.Pod) bool {
 	return false
 }
 
-// budgetMoves reports whether the pod's budgets let it go, or will once a surge or a replacement that is on its way is ready.
+// inTurn reports whether a pod is waited for by those that its namespace's owner has put behind it: other than moves, also
+// while a budget that may allow it again holds it.
+func (d *decider) inTurn(q *queued, t *target) bool {
+	if d.moves(q, t) {
+		return true
+	}
+	budgets := d.Cluster.BudgetsFor(q.pod)
+	return len(budgets) == 1 && !q.pod.Terminating() && !d.turnedDown(q.pod) && len(q.fate.objections) == 0 && !d.neverAllows(q.pod, budgets[0])
+}
+
+// budgetMoves reports whether the pod's budgets let it go, or will once a surge is ready. What an exhausted budget holds is
+// waited for by none: it may be held for as long as its owner likes.
 func (d *decider) budgetMoves(p *snapshot.Pod) bool {
 	if d.req.DisableEviction || budgetless(p) {
 		return true
@@ -77,7 +86,7 @@ func (d *decider) budgetMoves(p *snapshot.Pod) bool {
 	case d.neverAllows(p, b):
 		return d.surgeMoves(p, 1)
 	}
-	return b.Allowed > 0 || d.used[b.UID] > 0 || d.replacing(b)
+	return b.Allowed-d.used[b.UID] > 0
 }
 
 func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {
@@ -86,31 +95,4 @@ func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {
 	}
 	w := d.surgeable(p)
 	return w.Surge == nil || d.Now.Before(snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience))
-}
-
-// startsWithin is how long a pod that is not ready is taken to be starting.
-const startsWithin = 2 * time.Minute
-
-// replacing reports whether one of the budget's pods is being replaced: it is ending by itself, or it was started lately
-// and is not ready yet. All that wait for one budget see the same.
-func (d *decider) replacing(b *snapshot.Budget) bool {
-	if known, ok := d.replaced[b.UID]; ok {
-		return known
-	}
-	found := false
-	for _, p := range d.Cluster.PodsIn(b.Namespace) {
-		switch {
-		case p.Finished() || !b.Matches(p):
-			continue
-		case p.Terminating():
-			found = d.ends(p, d.Cluster.Node(p.Node))
-		case !p.Ready:
-			found = d.Now.Before(p.Created.Add(startsWithin))
-		}
-		if found {
-			break
-		}
-	}
-	d.replaced[b.UID] = found
-	return found
 }

@@ -12,25 +12,19 @@ import (
 func TestLaterWavesWaitForProgress(t *testing.T) {
 	soon, past := endsAt(start.Add(20*time.Second)), endsAt(start.Add(-5*time.Second))
 	exhausted := all(deployment("web", 3), budget("web", 2, 2, 3, maxUnavailable("1")), pod("early", on("a"), of("web")))
-	starting := func(ago time.Duration) fact {
-		return pod("new", on("b"), of("web"), unready, createdAt(start.Add(-ago)))
-	}
 	cases := map[string]struct {
 		early fact
 		waits bool
 	}{
-		"is shutting down":                                     {pod("early", on("a"), soon), true},
-		"is being cleaned up":                                  {pod("early", on("a"), past), true},
-		"is overdue":                                           {pod("early", on("a"), endsAt(start.Add(-2*time.Minute))), false},
-		"is held by a finalizer":                               {pod("early", on("a"), past, finalizer("x/hold")), false},
-		"has ended, held by a finalizer":                       {pod("early", on("a"), soon, finalizer("x/hold"), phase("Failed")), false},
-		"has a finalizer and is shutting down":                 {pod("early", on("a"), soon, finalizer("x/hold")), true},
-		"is on a node that does not answer":                    {all(node("a", ours, silent), pod("early", on("a"), soon)), false},
-		"a budget is exhausted, nothing starts":                {exhausted, false},
-		"a budget is exhausted, a replacement starts":          {all(exhausted, starting(time.Minute)), true},
-		"a budget is exhausted by a pod that never gets ready": {all(exhausted, starting(time.Hour)), false},
-		"a budget is exhausted, a pod of it shuts down":        {all(exhausted, pod("old", on("b"), of("web"), soon)), true},
-		"a budget is exhausted, a pod of it hangs":             {all(exhausted, node("b"), pod("old", on("b"), of("web"), endsAt(start.Add(-time.Hour)))), false},
+		"is shutting down":                     {pod("early", on("a"), soon), true},
+		"is being cleaned up":                  {pod("early", on("a"), past), true},
+		"is overdue":                           {pod("early", on("a"), endsAt(start.Add(-2*time.Minute))), false},
+		"is held by a finalizer":               {pod("early", on("a"), past, finalizer("x/hold")), false},
+		"has ended, held by a finalizer":       {pod("early", on("a"), soon, finalizer("x/hold"), phase("Failed")), false},
+		"has a finalizer and is shutting down": {pod("early", on("a"), soon, finalizer("x/hold")), true},
+		"is on a node that does not answer":    {all(node("a", ours, silent), pod("early", on("a"), soon)), false},
+		"a budget is exhausted":                {all(exhausted, pod("new", on("b"), of("web"), unready)), false},
+		"a budget allows it":                   {all(exhausted, budget("web", 3, 2, 3, maxUnavailable("1"))), true},
 		"a surge is under way": {
 			all(solo, deployment("web", 2, surgedBy(me, 1, start.Add(-time.Minute))), pod("web-b1", of("web"), unready)), true,
 		},
@@ -85,6 +79,16 @@ func TestOrderOfATenantHoldsNoOther(t *testing.T) {
 	s.holds("slow: Terminating", "next: EarlierWave", "vital: EarlierWave")
 	same(t, "message", "waits for slow of earlier waves", s.status("next").Blockers[0].Message)
 	same(t, "message of another namespace", "waits for tenant/slow and 2 more pods of earlier waves", s.status("vital").Blockers[0].Message)
+}
+
+// Within a namespace the owner's order is kept while a budget holds a pod, for a bounded time.
+func TestOrderWaitsForBudgets(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("app", 3), budget("app", 2, 2, 3, maxUnavailable("1")),
+		pod("app", on("a"), of("app")), pod("db", on("a"), order(1)))
+	s.expect()
+	s.holds("app: BudgetExhausted", "db: EarlierWave")
+	s.then(5*time.Minute, node("a", drainedBy(me, start.Add(5*time.Minute))))
+	s.expect("evict db")
 }
 
 // What is ordered behind a pod of a higher priority waits as that one does: neither waits for the other.

@@ -138,33 +138,39 @@ func (l *line) join(p *snapshot.Pod) {
 // lineUp finds for each pod of the node the earlier ones that it waits for: those that are leaving or about to, and for
 // what serves the node, all that run there. The deadline's last rungs wait for none.
 func (d *decider) lineUp(t *target) {
-	until, patient := d.patient(t.status.Name)
 	if d.ladder.passed(rungShortGrace) {
 		return
 	}
+	until, patient := d.patient(t.status.Name)
 	var before line
 	for from := 0; from < len(t.queue); {
-		wave := t.queue[from:]
-		if next := slices.IndexFunc(wave, func(q queued) bool { return q.wave != wave[0].wave }); next > 0 {
-			wave = wave[:next]
-		}
+		wave := firstWave(t.queue[from:])
 		if wave[0].wave.daemon {
 			before = d.inLine(t.queue[:from], func(q *queued) bool { return patient && d.moves(q, t) || d.runs(q.pod, t.node) })
 		}
 		for i := range wave {
 			wave[i].behind = before
 		}
-		if patient {
-			d.lineUpRanks(wave, t)
-		}
 		from += len(wave)
-		if patient && from < len(t.queue) && (d.wordy || before.first == nil) {
-			before.add(d.inLine(wave, func(q *queued) bool { return d.moves(q, t) }))
+		if !patient {
+			continue
 		}
-		if before.first != nil && patient {
+		d.lineUpRanks(wave, t)
+		if slices.ContainsFunc(wave, func(q queued) bool { return q.behind.first != nil }) {
 			d.wake(until)
 		}
+		if from < len(t.queue) && (d.wordy || before.first == nil) {
+			before.add(d.inLine(wave, func(q *queued) bool { return d.moves(q, t) }))
+		}
 	}
+}
+
+// firstWave returns the pods that are in one wave with the first.
+func firstWave(queue []queued) []queued {
+	if next := slices.IndexFunc(queue, func(q queued) bool { return q.wave != queue[0].wave }); next > 0 {
+		return queue[:next]
+	}
+	return queue
 }
 
 // lineUpRanks lets the pods of one wave wait for those of their own namespace with a lower rank.
@@ -176,7 +182,7 @@ func (d *decider) lineUpRanks(wave []queued, t *target) {
 	for from, i := 0, 0; i < len(wave); i++ {
 		if wave[i].rank != wave[from].rank {
 			for j := from; j < i; j++ {
-				if p := wave[j].pod; d.moves(&wave[j], t) {
+				if p := wave[j].pod; d.inTurn(&wave[j], t) {
 					in := lines[p.Namespace]
 					in.join(p)
 					lines[p.Namespace] = in
