@@ -38,20 +38,45 @@ func bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runs, err := measureAll(ctx, lab, usher)
-	return errors.Join(err, finish(lab, runs, err == nil))
+	tools, err := toolsOf(lab, usher)
+	if err != nil {
+		return errors.Join(err, lab.Kill())
+	}
+	runs, err := measureAll(ctx, lab, tools)
+	if err != nil {
+		return errors.Join(err, lab.Kill())
+	}
+	line, err := measureBoth(ctx, lab, tools)
+	if err != nil {
+		return errors.Join(err, lab.Kill())
+	}
+	return errors.Join(finish(lab, runs, line), lab.Kill())
 }
 
-func measureAll(ctx context.Context, lab *throwaway.Lab, usher string) ([]*run, error) {
+// measureBoth drains an awkward node with kubectl and with usher, in place as kubectl does, and returns what was seen.
+func measureBoth(ctx context.Context, lab *throwaway.Lab, tools []tool) (string, error) {
+	fmt.Println(awkward + ": draining with kubectl, then with usher until it ends by itself, which takes some minutes")
+	kubectl, err := measureAwkward(ctx, lab, tools[0], "awkward-kubectl", false)
+	if err != nil {
+		return "", err
+	}
+	usher, err := measureAwkward(ctx, lab, tools[1], "awkward-usher", true)
+	return reportAwkward(usher, kubectl), err
+}
+
+func toolsOf(lab *throwaway.Lab, usher string) ([]tool, error) {
 	kubectl, err := lab.Cache.Path("kubectl")
 	if err != nil {
 		return nil, err
 	}
-	tools := []tool{
+	return []tool{
 		{name: "kubectl", path: kubectl, flags: []string{"--ignore-daemonsets"}, agent: "kubectl/"},
 		{name: "usher, in place", path: usher, flags: []string{"--ignore-daemonsets", "--surge=never"}, agent: usherAgent},
 		{name: "usher, surge", path: usher, flags: []string{"--ignore-daemonsets", "--surge=always"}, agent: usherAgent, surges: true},
-	}
+	}, nil
+}
+
+func measureAll(ctx context.Context, lab *throwaway.Lab, tools []tool) ([]*run, error) {
 	var runs []*run
 	for i, s := range setups() {
 		for j, t := range tools {
@@ -69,15 +94,16 @@ func measureAll(ctx context.Context, lab *throwaway.Lab, usher string) ([]*run, 
 }
 
 // finish ends the apiserver before its log is read: a watch is in the log only once it has ended.
-func finish(lab *throwaway.Lab, runs []*run, measured bool) error {
-	if !measured {
-		return lab.Kill()
-	}
+func finish(lab *throwaway.Lab, runs []*run, line string) error {
 	if err := lab.StopAPIServer(); err != nil {
-		return errors.Join(err, lab.Kill())
+		return err
 	}
 	if err := count(lab.AuditLog(), runs); err != nil {
-		return errors.Join(err, lab.Kill())
+		return err
 	}
-	return errors.Join(report(os.Stdout, runs), lab.Kill())
+	if err := report(os.Stdout, runs); err != nil {
+		return err
+	}
+	fmt.Print(line)
+	return nil
 }

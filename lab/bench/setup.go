@@ -88,16 +88,20 @@ func (st *stage) addNamespace(ctx context.Context) error {
 	return nil
 }
 
-func (st *stage) addDeployment(ctx context.Context, name string, budget policyv1.PodDisruptionBudgetSpec) error {
+func (st *stage) deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{appLabel: name}
-	d := &appsv1.Deployment{
+	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(replicas)),
+			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: st.podSpec()},
 		},
 	}
+}
+
+func (st *stage) addDeployment(ctx context.Context, name string, budget policyv1.PodDisruptionBudgetSpec) error {
+	d := st.deployment(name, replicas)
 	if _, err := st.lab.Client.AppsV1().Deployments(st.run).Create(ctx, d, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating deployment: %w", err)
 	}
