@@ -37,7 +37,7 @@ func TestManagerKnowsWhenToRunTheEvictionController(t *testing.T) {
 		config := genericclioptions.NewConfigFlags(false)
 		*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
 		o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
-		o.manager.Certificates, o.manager.EvictionController = "secret", value
+		o.manager.Certificates, o.manager.EvictionController, o.memory = "secret", value, "160Mi"
 		if err := o.Complete(); (err == nil) != ok {
 			t.Errorf("%q: %v", value, err)
 		}

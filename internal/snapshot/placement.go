@@ -22,7 +22,7 @@ func (n *Node) Obstacle(p *Pod) string {
 	switch {
 	case n.Unschedulable && !p.ToleratesCordon():
 		return Cordoned
-	case !n.Ready && !(p.tolerates(&unreachable) && p.tolerates(&unreachableNow)):
+	case !n.Ready && (!p.tolerates(&unreachable) || !p.tolerates(&unreachableNow)):
 		return NotReady
 	case !p.selects(n):
 		return NoAffinity

@@ -69,7 +69,7 @@ func withoutSequences(s string) string {
 			s = s[from+n:]
 			continue
 		}
-		if r != escape && !(0x80 <= r && r <= 0x9f) {
+		if r != escape && (r < 0x80 || r > 0x9f) {
 			kept.WriteString(s[:size])
 		}
 		s = s[size:]

@@ -25,7 +25,7 @@ func (p *person) drain() {
 	}
 	p.wants(pod)
 	beats := p.dice.IntN(20)
-	for n := 0; n < beats; n++ {
+	for range beats {
 		if !p.rest(10, 20) {
 			break
 		}
