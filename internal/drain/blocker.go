@@ -47,11 +47,13 @@ const (
 	VolumeAttached   Reason = "VolumeAttached"
 
 	// Order.
-	EarlierWave     Reason = "EarlierWave"
-	NodeWaitsTurn   Reason = "NodeWaitsItsTurn"
-	AnotherDrain    Reason = "AnotherDrain"
-	NodeNotCordoned Reason = "NodeNotCordoned"
-	DrainEnded      Reason = "DrainEnded"
+	EarlierWave Reason = "EarlierWave"
+	// StartedAfterCordon is of a pod that does not tolerate the cordon and is not evicted, lest that go on without end.
+	StartedAfterCordon Reason = "StartedAfterCordon"
+	NodeWaitsTurn      Reason = "NodeWaitsItsTurn"
+	AnotherDrain       Reason = "AnotherDrain"
+	NodeNotCordoned    Reason = "NodeNotCordoned"
+	DrainEnded         Reason = "DrainEnded"
 
 	// Surge.
 	SurgeStarting      Reason = "SurgeStarting"

@@ -26,31 +26,40 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 		return fate{stays: "not selected"}
 	case p.Mirror:
 		return fate{stays: "static pod, run by the kubelet from a file"}
+	case p.Owner.DaemonSet() && d.req.DaemonSets == DaemonSetsIgnore && !p.Finished() && !d.orphanOfDaemonSet(p):
+		return fate{stays: "DaemonSet pod"}
+	case d.cameBack(p):
+		return d.fateOfReturned(p)
 	case p.Finished():
 		return fate{}
-	}
-	if p.Owner.DaemonSet() && d.req.DaemonSets == DaemonSetsIgnore && !d.orphanOfDaemonSet(p) {
-		return fate{stays: "DaemonSet pod"}
-	}
-	if why := d.cameBack(p); why != "" {
-		return fate{stays: why}
 	}
 	return fate{objections: d.objectionsTo(p)}
 }
 
-// cameBack says why a pod that was started on the node after its cordon stays; "" if it leaves. Evicted, it would only
-// come back again: without end, and a Job would use up its retries.
-func (d *decider) cameBack(p *snapshot.Pod) string {
+// cameBack reports whether the pod was started on the node after this drain had cordoned it. Evicted, it would only come
+// back again: without end, and a Job would use up its retries.
+func (d *decider) cameBack(p *snapshot.Pod) bool {
 	n := d.Cluster.Node(p.Node)
-	switch {
-	case n == nil || !d.own(n) || p.Created.Before(snapshot.Believed(n.Drain.Since, d.Now).Truncate(time.Second)):
-		return ""
-	case d.led.residents[p.UID] || d.led.departures[p.UID] != nil:
-		return ""
-	case p.ToleratesCordon():
-		return "it was started after the cordon, which it tolerates"
+	if n == nil || !d.own(n) || p.Created.Before(snapshot.Believed(n.Drain.Since, d.Now).Truncate(time.Second)) {
+		return false
 	}
-	return "it was started after the cordon: its template names the node, or the scheduler had not seen the cordon; run the drain again to evict it"
+	return !d.led.residents[p.UID] && d.led.departures[p.UID] == nil
+}
+
+// fateOfReturned lets a pod stay that tolerates the cordon, or has ended. One that does not may have been bound before the
+// scheduler saw the cordon, so that the node is not called drained with it.
+func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
+	switch {
+	case p.Finished():
+		return fate{stays: "it was started after the cordon, and has ended"}
+	case p.ToleratesCordon():
+		return fate{stays: "it was started after the cordon, which it tolerates"}
+	}
+	return fate{objections: []Blocker{{
+		Reason: StartedAfterCordon, Pod: p.Key(), Node: p.Node, Dead: true,
+		Message: "it was started after the cordon: the scheduler had not seen that, or the pod's template names the node",
+		WayOut:  "run the drain again to evict it",
+	}}}
 }
 
 func (d *decider) deletedBefore(p *snapshot.Pod) bool {

@@ -121,6 +121,10 @@ func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []
 		if who, drains := r.Drainer(); !drains || !owns(who) {
 			continue
 		}
+		if _, t := d.standing(Withdraw, r.UID, ""); t != nil && t.answer.Code == Accepted && !d.Now.Before(t.done.Add(unseenFor)) {
+			failed = append(failed, "the request "+r.Namespace+"/"+r.Name+" was deleted and is still there: a finalizer holds it")
+			continue
+		}
 		failed = d.undoOr(failed, Action{Kind: Withdraw, Request: r, Why: "the drain has ended"}, "the request "+r.Namespace+"/"+r.Name+" still asks for its pod's eviction", revert)
 	}
 	return failed

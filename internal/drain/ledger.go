@@ -375,7 +375,7 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 // NoteNodes remembers when the turn of each node came. It is the part of Note that forecasts need.
 func (l *Ledger) NoteNodes(d *Decision, now time.Time) {
 	for i := range d.Nodes {
-		if n := &d.Nodes[i]; (n.State == NodeDraining || n.State == NodeBlocked) && l.moved[n.Name].IsZero() {
+		if n := &d.Nodes[i]; n.State != NodePending && l.moved[n.Name].IsZero() {
 			l.moved[n.Name] = now
 		}
 	}

@@ -24,7 +24,7 @@ type target struct {
 // admitNodes looks at every target, claims those that are free, and gives places to
 // MaxParallel nodes in MaxZones zones: first to those whose pods have begun to leave,
 // then in the given order. A node that is being cordoned has its place kept. A node on
-// which nothing is left that may still move, or nothing has moved for long, needs none.
+// which nothing is left that may still move needs none.
 func (d *decider) admitNodes() []target {
 	targets := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
@@ -85,13 +85,28 @@ func (d *decider) detaching(node string) bool {
 	return slices.ContainsFunc(attached, func(a *snapshot.Attachment) bool { return !inUse[a.Volume] })
 }
 
-// busy reports whether the node has a pod which may still leave. One on which nothing has moved for too long keeps no other
-// from its turn.
+// busy reports whether the node has a pod which may still leave by itself. What serves the node leaves when nothing runs
+// there any more.
 func (d *decider) busy(t *target) bool {
-	if _, patient := d.patient(t.status.Name); !patient {
-		return false
+	served := false
+	for i := range t.queue {
+		q := &t.queue[i]
+		if q.wave.daemon && served {
+			return false
+		}
+		if d.mayLeave(q, t) {
+			return true
+		}
+		served = served || !q.wave.daemon && d.runs(q.pod, t.node)
 	}
-	return slices.ContainsFunc(t.queue, func(q queued) bool { return len(q.fate.objections) == 0 && !d.doomed(q.pod) })
+	return false
+}
+
+func (d *decider) mayLeave(q *queued, t *target) bool {
+	if q.pod.Terminating() {
+		return !d.whyStillThere(q.pod, t.node).Dead
+	}
+	return len(q.fate.objections) == 0 && !d.doomed(q.pod)
 }
 
 // doomed reports whether only somebody else can make the pod's leaving possible.
@@ -100,6 +115,9 @@ func (d *decider) doomed(p *snapshot.Pod) bool {
 		return false
 	}
 	if t := d.lastTry(p); t != nil && (t.answer.Code == Forbidden || t.answer.Code == Rejected) {
+		return true
+	}
+	if d.surgeFailed(d.surgeable(p)) {
 		return true
 	}
 	if d.req.DisableEviction || budgetless(p) {
@@ -113,7 +131,7 @@ func (d *decider) doomed(p *snapshot.Pod) bool {
 	case unreadyMayGo(p, budgets[0]) || !budgets[0].Observed || !d.neverAllows(p, budgets[0]):
 		return false
 	}
-	return !d.maySurge(p, len(budgets))
+	return !d.surgeMoves(p, len(budgets))
 }
 
 // claim makes the node unschedulable and writes this drain's record on it. It

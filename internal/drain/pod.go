@@ -292,8 +292,10 @@ func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
 	b := Blocker{Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace), WayOut: "wait"}
 	late := d.Now.Sub(p.Deletion)
 	switch {
-	case n == nil:
+	case n == nil && len(p.Finalizers) == 0:
 		b.Reason, b.Message = NodeUnreachable, "its node is gone; the pod garbage collector removes it"
+	case n == nil:
+		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "its node is gone; held by "+finalizersOf(p), pastFinalizers(p)
 	case !n.Ready:
 		b.Reason, b.Message = NodeUnreachable, "its node does not answer: "+n.ReadyWhy
 		b.WayOut = fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", n.Name)

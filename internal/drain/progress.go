@@ -34,7 +34,9 @@ func (d *decider) runs(p *snapshot.Pod, n *snapshot.Node) bool {
 		return !p.Finished()
 	}
 	switch d.whyStillThere(p, n).Reason {
-	case HeldByFinalizers, NodeUnreachable:
+	case HeldByFinalizers:
+		return !p.Finished()
+	case NodeUnreachable:
 		return false
 	default:
 		return true
@@ -93,6 +95,11 @@ func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {
 	if !d.maySurge(p, budgets) {
 		return false
 	}
-	w := d.surgeable(p)
-	return w.Surge == nil || d.Now.Before(snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience))
+	return !d.surgeFailed(d.surgeable(p))
+}
+
+// surgeFailed reports whether this drain's surge of a Deployment, if there is one, waits for nothing any more: where a single
+// replacement gets ready, the surge goes on within surgePatience.
+func (d *decider) surgeFailed(w *snapshot.Workload) bool {
+	return w != nil && d.ours(w.Surge) && !d.Now.Before(snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience))
 }

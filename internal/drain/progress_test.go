@@ -106,16 +106,64 @@ func TestOrderAgainstPriority(t *testing.T) {
 	s.expect("evict app")
 }
 
-// A node on which nothing moves does not keep the others from their turn for ever.
+// A node on which only held pods are left does not keep the others from their turn for ever; one that is being drained does.
 func TestStuckNodeGivesItsPlaceUp(t *testing.T) {
-	req := ask("a", "b")
-	req.MaxParallel = 1
-	held := pod("held", on("a"), endsAt(start.Add(-time.Hour)), finalizer("x/hold"))
-	s := tell(t, req, node("a", ours), node("b", ours), held, pod("pb", on("b")))
-	s.expect()
-	later := drainedBy(me, start.Add(5*time.Minute))
-	s.then(5*time.Minute, node("a", later), node("b", later))
-	s.expect("mark a blocked", "evict pb")
+	cases := map[string]struct {
+		left fact
+		want []string
+	}{
+		"a finalizer":       {pod("held", on("a"), endsAt(start.Add(-time.Hour)), finalizer("x/hold")), []string{"mark a blocked", "evict pb"}},
+		"a grace of a day":  {pod("held", on("a"), endsAt(start.Add(24*time.Hour)), grace(24*time.Hour)), nil},
+		"a budget for now":  {all(deployment("web", 3), budget("web", 2, 2, 3, maxUnavailable("1")), pod("held", on("a"), of("web"))), nil},
+		"a surge that ends": {all(solo, pods("web", "a", 1), deployment("web", 2, surgedBy(me, 1, start)), pod("web-b1", of("web"), unready)), []string{"mark a blocked", "evict pb"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("a", "b")
+			req.MaxParallel = 1
+			s := tell(t, req, node("a", ours), node("b", ours), c.left, pod("pb", on("b")))
+			s.expect()
+			later := drainedBy(me, start.Add(5*time.Minute))
+			s.then(5*time.Minute, node("a", later), node("b", later))
+			s.expect(c.want...)
+		})
+	}
+}
+
+// A pod in earnest need of what serves its node: its containers run, whatever its finalizers and its grace.
+func TestDaemonSetPodsWaitForRunningContainers(t *testing.T) {
+	ended := endsAt(start.Add(-time.Second))
+	for _, c := range []struct {
+		pod   fact
+		waits bool
+	}{
+		{pod("job", on("a"), ofJob("job"), finalizer("batch.kubernetes.io/job-tracking"), ended), true},
+		{pod("job", on("a"), ofJob("job"), finalizer("batch.kubernetes.io/job-tracking"), ended, phase("Failed")), false},
+	} {
+		s := tell(t, asked(evictDaemons), node("a", ours), daemonSet("csi"), pod("csi", on("a"), ofDaemon("csi")), c.pod)
+		s.decide()
+		same(t, "waits", c.waits, s.status("csi").State == drain.Waiting)
+	}
+}
+
+// A surge is not waited for where the Deployment has more pods than wanted for another reason.
+func TestStuckRolloutAfterAScaling(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), pods("web", "a", 1, marked(me)))
+	s.expect("scale web to 1, no record")
+	s.answer(drain.Accepted)
+	stuck := func(w *snapshot.Workload) { w.Settled, w.RolloutStuck = false, "its rollout is paused" }
+	s.then(time.Minute, node("a", drainedBy(me, start.Add(time.Minute))), deployment("web", 1, stuck, at("2")))
+	s.expect("evict web-a1")
+}
+
+// Giving a surge up may be refused: then its pods are stuck, and the drain ends.
+func TestSurgeThatMayNotBeGivenUp(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start), func(w *snapshot.Workload) { w.Replicas = 3 }), pods("web", "b", 1))
+	s.expect("scale web to 3, no record")
+	s.answer(drain.Denied)
+	s.then(time.Second)
+	s.expect("mark a blocked")
+	s.holds("web-a1: SurgeStarting!")
 }
 
 // What only somebody else can free is waited for as long as anything moves, and five minutes more. Then the drain ends.
@@ -164,7 +212,7 @@ func TestPodsThatComeBack(t *testing.T) {
 		note string // "": it leaves
 	}{
 		"tolerates the cordon":             {both(after, toleratesAll), "it was started after the cordon, which it tolerates"},
-		"does not":                         {after, "it was started after the cordon: its template names the node, or the scheduler had not seen the cordon; run the drain again to evict it"},
+		"does not, but has ended":          {both(after, phase("Failed")), "it was started after the cordon, and has ended"},
 		"is older than the cordon":         {both(before, toleratesAll), ""},
 		"in the same second as the cordon": {both(createdAt(start), toleratesAll), "it was started after the cordon, which it tolerates"},
 	}
@@ -185,6 +233,16 @@ func TestPodsThatComeBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What was started after the cordon and does not tolerate it stays, too, but the node is not called drained with it.
+func TestPodsThatDoNotTolerateTheCordonAndComeBack(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), deployment("web", 2), pod("web-1", on("a"), of("web")))
+	s.expect("evict web-1")
+	s.answer(drain.Accepted)
+	s.then(3*time.Second, gone("web-1"), pod("web-2", on("a"), of("web"), createdAt(start.Add(2*time.Second))))
+	s.expect("mark a blocked")
+	s.holds("web-2: StartedAfterCordon!")
 }
 
 // Pods that were on the node when it was cordoned leave it, whatever the clock says.

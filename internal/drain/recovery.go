@@ -90,7 +90,7 @@ func (d *decider) lacking(owner *snapshot.Workload) (missing int, coming, back [
 		case p.Terminating():
 			want--
 		case p.Finished():
-		case d.cameBack(p) != "":
+		case d.cameBack(p):
 			back = append(back, p)
 		case p.AvailableAt(d.Now, owner.MinReady):
 			have++

@@ -52,11 +52,12 @@ func (d *decider) nowhere(p *snapshot.Pod) string {
 		return known
 	}
 	counts := map[string]int{}
+	placement := snapshot.PlacementOf(p)
 	some := d.Cluster.AnyNode(func(n *snapshot.Node) bool {
 		if d.targeted(n.Name) {
 			return false
 		}
-		obstacle := n.Obstacle(p)
+		obstacle := placement.Obstacle(n)
 		counts[obstacle]++
 		return obstacle == ""
 	})
@@ -77,7 +78,8 @@ func (d *decider) pinned(p *snapshot.Pod) bool {
 	}
 	other := snapshot.Node{Ready: true, Labels: maps.Clone(n.Labels)}
 	delete(other.Labels, corev1.LabelHostname)
-	return other.Obstacle(p) != ""
+	placement := snapshot.PlacementOf(p)
+	return placement.Obstacle(&other) != ""
 }
 
 func numbered(counts map[string]int) string {

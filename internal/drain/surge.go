@@ -77,7 +77,7 @@ func (d *decider) groupPods(t *target, groups map[types.UID]*surge) {
 		q := &t.queue[i]
 		p := q.pod
 		w := d.surgeable(p)
-		if w == nil || p.Terminating() || q.behind.first != nil || len(q.fate.objections) > 0 {
+		if w == nil || p.Terminating() || len(q.fate.objections) > 0 || q.behind.first != nil && !d.ours(w.Surge) {
 			continue
 		}
 		if groups[w.UID] == nil {
@@ -145,9 +145,6 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	if stuck := d.rolloutStuck(w, a, p.Node); stuck != "" {
 		return stuck
 	}
-	if w.Surge == nil && d.pinned(p) {
-		return "only node " + p.Node + " may run it"
-	}
 	if gap, ok := d.Cluster.Gap("horizontalpodautoscalers"); ok {
 		return "cannot see whether an autoscaler rules it: " + gap.Reason
 	}
@@ -160,6 +157,9 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	if a != nil && w.Surge == nil && a.Max <= d.base(w, a) {
 		return fmt.Sprintf("autoscaler %s allows no more than %d replicas", a.Name, a.Max)
 	}
+	if w.Surge == nil && d.pinned(p) {
+		return "only node " + p.Node + " may run it"
+	}
 	return ""
 }
 
@@ -171,17 +171,16 @@ func onlyOne(w *snapshot.Workload) bool {
 
 // needsSurge says whether the pods' leaving calls for a surge.
 func (d *decider) needsSurge(s *surge) bool {
-	if obstacle := d.surgeObstacle(s.deployment, s.leaving[0]); obstacle != "" {
-		d.noteUnsurged(s, obstacle)
+	needed := d.req.Surge == SurgeAlways || slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return p.Ready }) &&
+		(d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget))
+	if !needed {
 		return false
 	}
-	if d.req.Surge == SurgeAlways {
-		return true
+	obstacle := d.surgeObstacle(s.deployment, s.leaving[0])
+	if obstacle != "" && d.wordy {
+		d.out.Notes = append(d.out.Notes, fmt.Sprintf("%s/%s is not surged: %s", s.deployment.Namespace, s.deployment.Name, obstacle))
 	}
-	if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return p.Ready }) {
-		return false
-	}
-	return d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget)
+	return obstacle == ""
 }
 
 // scaling reports whether a step of the surge was sent and is not seen yet.
@@ -197,11 +196,14 @@ func (d *decider) scaling(s *surge) bool {
 }
 
 // removing reports whether the last scaling down of this drain is not seen in the pods
-// yet: more run than the Deployment wants. Which of them go is not decided by us.
+// yet: more run than the Deployment wants. Which of them go is not decided by us. What is
+// still so after settleFor has another cause: a rollout, say.
 func (d *decider) removing(s *surge) bool {
-	if d.led.tries[tryKey{Scale, s.deployment.UID}] == nil {
+	t := d.led.tries[tryKey{Scale, s.deployment.UID}]
+	if t == nil || !t.done.IsZero() && !d.Now.Before(t.done.Add(settleFor)) {
 		return false
 	}
+	d.wake(t.done.Add(settleFor))
 	return runningOf(d.Cluster, s.deployment) > int(s.deployment.Replicas)
 }
 
@@ -214,7 +216,7 @@ func (d *decider) base(w *snapshot.Workload, a *snapshot.Autoscaler) int32 {
 		return w.Replicas
 	case a.Surge == nil:
 		return max(w.Replicas, a.Min)
-	case d.ours(a.Surge) && a.Surge.Base > 0:
+	case d.ours(a.Surge) && a.Surge.Base > 0 && w.Replicas <= a.Surge.To:
 		return max(min(a.Surge.Base, w.Replicas), a.Surge.Was)
 	}
 	return max(w.Replicas, a.Surge.Was)
@@ -244,13 +246,6 @@ func (d *decider) heldByBudget(p *snapshot.Pod) bool {
 		}
 	}
 	return false
-}
-
-// noteUnsurged says once why a Deployment is not surged, where that matters.
-func (d *decider) noteUnsurged(s *surge, obstacle string) {
-	if d.wordy && (d.req.Surge == SurgeAlways || d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget)) {
-		d.out.Notes = append(d.out.Notes, fmt.Sprintf("%s/%s is not surged: %s", s.deployment.Namespace, s.deployment.Name, obstacle))
-	}
 }
 
 // surgeOf returns the surge of the pod's Deployment, or nil. It holds for pods of a

@@ -34,7 +34,7 @@ func (d *decider) stepSurge(s *surge) {
 	case s.deployment.Replicas != record.To:
 		d.dropSurge(s)
 	case s.astray > 0:
-		d.abandonSurge(s, "its replacements start on the nodes that are being drained: they tolerate the cordon")
+		d.abandonSurge(s, "its replacements start on the nodes that are being drained")
 	default:
 		d.removeSpare(s)
 	}
@@ -51,7 +51,7 @@ func (d *decider) countPods(s *surge) {
 		}
 		s.running++
 		switch {
-		case d.cameBack(p) != "":
+		case d.cameBack(p):
 			s.astray++
 		case d.perhapsGone(p):
 		case p.AvailableAt(d.Now, s.deployment.MinReady):
@@ -178,7 +178,7 @@ func (d *decider) dropSurge(s *surge) {
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
 		d.try(restoreMin(s.scaler, w))
 	}
-	d.try(Action{Kind: Scale, Workload: w, Replicas: w.Replicas, GiveUp: why, Why: why})
+	d.tryOrStop(s, Action{Kind: Scale, Workload: w, Replicas: w.Replicas, GiveUp: why, Why: why})
 }
 
 func (d *decider) ours(r *snapshot.SurgeRecord) bool { return r != nil && r.ID == d.req.Self.ID }
@@ -191,7 +191,18 @@ func (d *decider) abandonSurge(s *surge, why string) {
 		d.try(restoreMin(s.scaler, w))
 		return
 	}
-	d.try(Action{Kind: Scale, Workload: w, Replicas: w.Surge.Was, GiveUp: why, Why: why})
+	d.tryOrStop(s, Action{Kind: Scale, Workload: w, Replicas: w.Surge.Was, GiveUp: why, Why: why})
+}
+
+// tryOrStop gives a surge up. Where that is refused for good, the pods of the surge are stuck, and the answer says why.
+func (d *decider) tryOrStop(s *surge, a Action) {
+	if d.try(a) {
+		return
+	}
+	_, t := d.standing(a.Kind, a.Target(), a.version())
+	s.waiting.Dead = true
+	s.waiting.Message += ", which is refused: " + t.answer.Message
+	s.waiting.WayOut = refusalWayOut(t.answer.Code, s.leaving[0])
 }
 
 // removeSpare removes as many of the leaving pods as there are ready replacements.

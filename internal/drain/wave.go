@@ -141,27 +141,34 @@ func (d *decider) lineUp(t *target) {
 	if d.ladder.passed(rungShortGrace) {
 		return
 	}
-	until, patient := d.patient(t.status.Name)
+	_, patient := d.patient(t.status.Name)
+	moving := func(q *queued) bool { return patient && d.moves(q, t) }
 	var before line
 	for from := 0; from < len(t.queue); {
 		wave := firstWave(t.queue[from:])
 		if wave[0].wave.daemon {
-			before = d.inLine(t.queue[:from], func(q *queued) bool { return patient && d.moves(q, t) || d.runs(q.pod, t.node) })
+			before = d.inLine(t.queue[:from], func(q *queued) bool { return moving(q) || d.runs(q.pod, t.node) })
 		}
-		for i := range wave {
-			wave[i].behind = before
-		}
+		d.lineUpWave(wave, before, t)
 		from += len(wave)
-		if !patient {
-			continue
-		}
-		d.lineUpRanks(wave, t)
-		if slices.ContainsFunc(wave, func(q queued) bool { return q.behind.first != nil }) {
-			d.wake(until)
-		}
 		if from < len(t.queue) && (d.wordy || before.first == nil) {
-			before.add(d.inLine(wave, func(q *queued) bool { return d.moves(q, t) }))
+			before.add(d.inLine(wave, moving))
 		}
+	}
+}
+
+// lineUpWave lets the pods of one wave wait for those before it, and for those of their own namespace with a lower rank.
+func (d *decider) lineUpWave(wave []queued, before line, t *target) {
+	for i := range wave {
+		wave[i].behind = before
+	}
+	until, patient := d.patient(t.status.Name)
+	if !patient {
+		return
+	}
+	d.lineUpRanks(wave, t)
+	if slices.ContainsFunc(wave, func(q queued) bool { return q.behind.first != nil }) {
+		d.wake(until)
 	}
 }
 

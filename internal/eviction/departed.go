@@ -3,6 +3,7 @@ package eviction
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,11 +68,19 @@ func (in *AdmissionInput) means(gone *v1alpha1.Departed) bool {
 		gone.Node != "" && gone.Node != in.Pod.Node && (in.Pod.Node == "" || takesPods(in.Node))
 }
 
-// takesPods reports whether a node is known to take new pods, and so is not being drained.
+// takesPods reports whether a node is known to stay. A NoSchedule taint may reserve it for some pods, so only those count
+// that nodes get before they go.
 func takesPods(node *snapshot.Node) bool {
 	return node != nil && !node.Unschedulable && !slices.ContainsFunc(node.Taints, func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		return t.Effect == corev1.TaintEffectNoExecute || t.Effect == corev1.TaintEffectNoSchedule && goingTaint(t.Key)
 	})
+}
+
+// goingTaint reports whether Kubernetes, its autoscaler or Karpenter puts a taint of this key on nodes that do not work or
+// are about to go.
+func goingTaint(key string) bool {
+	return strings.HasPrefix(key, "node.kubernetes.io/") || strings.HasPrefix(key, "karpenter.sh/") || strings.HasSuffix(key, "OfClusterAutoscaler") ||
+		strings.HasSuffix(key, "ByClusterAutoscaler")
 }
 
 // goneMeanwhile answers 404, which says of an eviction by name that there is nothing left to do. A 429 would make kubectl

@@ -49,15 +49,20 @@ func TestARetryByNameDoesNotTakeTheSuccessor(t *testing.T) {
 		given func(*AdmissionInput)
 		want  NoteKind
 	}{
-		"another node":                         {func(*AdmissionInput) {}, GoneMeanwhile},
-		"no node yet":                          {func(in *AdmissionInput) { in.Pod.Node, in.Node = "", nil }, GoneMeanwhile},
-		"the verdict would refuse it":          {undrained, GoneMeanwhile},
-		"a dry run":                            {func(in *AdmissionInput) { in.DryRun = true }, GoneMeanwhile},
-		"a node that prefers no pods":          {taint(corev1.TaintEffectPreferNoSchedule), GoneMeanwhile},
-		"the permit still stands":              {stillLeaving, GoneMeanwhile},
-		"the same node":                        {func(in *AdmissionInput) { in.Pod.Node = "node-a" }, LetThrough},
-		"a node that is cordoned":              {func(in *AdmissionInput) { in.Node.Unschedulable = true }, LetThrough},
-		"a node that is tainted for its end":   {taint(corev1.TaintEffectNoSchedule), LetThrough},
+		"another node":                       {func(*AdmissionInput) {}, GoneMeanwhile},
+		"no node yet":                        {func(in *AdmissionInput) { in.Pod.Node, in.Node = "", nil }, GoneMeanwhile},
+		"the verdict would refuse it":        {undrained, GoneMeanwhile},
+		"a dry run":                          {func(in *AdmissionInput) { in.DryRun = true }, GoneMeanwhile},
+		"a node that prefers no pods":        {taint(corev1.TaintEffectPreferNoSchedule), GoneMeanwhile},
+		"the permit still stands":            {stillLeaving, GoneMeanwhile},
+		"the same node":                      {func(in *AdmissionInput) { in.Pod.Node = "node-a" }, LetThrough},
+		"a node that is cordoned":            {func(in *AdmissionInput) { in.Node.Unschedulable = true }, LetThrough},
+		"a node that is tainted for its end": {taint(corev1.TaintEffectNoSchedule), LetThrough},
+		"a node that is reserved for some pods": {
+			func(in *AdmissionInput) {
+				in.Node.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
+			}, GoneMeanwhile,
+		},
 		"a node of which nothing is known":     {func(in *AdmissionInput) { in.Node = nil }, LetThrough},
 		"it left from a node that is unknown":  {func(in *AdmissionInput) { first(in).Node = "" }, LetThrough},
 		"with a UID":                           {func(in *AdmissionInput) { in.ByName = false }, LetThrough},

@@ -35,6 +35,8 @@ type Subject struct {
 	Pod *corev1.Pod
 	// Fresh says that Pod does not come from a cache.
 	Fresh bool
+	// FreshNode asks for the pod's node past the cache.
+	FreshNode bool
 	// Deleted says that the pod was seen gone.
 	Deleted bool
 	// Replace says that the verdict on a replacement is asked for too.
@@ -59,7 +61,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	}
 	claims := eviction.Claims(in.Policies, pod)
 	if len(claims) > 0 {
-		if in.Node, err = g.Node(ctx, pod.Node); err != nil {
+		if in.Node, err = g.node(ctx, pod.Node, of.FreshNode); err != nil {
 			return in, err
 		}
 		if in.Peers, err = g.peers(ctx, pod.Namespace, policies); err != nil {
@@ -95,11 +97,19 @@ func usable(maxAge time.Duration) time.Duration { return maxAge - maxAge/10 }
 
 // Node returns what is known of a node; nil if that is nothing.
 func (g *Gatherer) Node(ctx context.Context, name string) (*snapshot.Node, error) {
+	return g.node(ctx, name, false)
+}
+
+func (g *Gatherer) node(ctx context.Context, name string, fresh bool) (*snapshot.Node, error) {
 	if name == "" {
 		return nil, nil
 	}
+	reader := client.Reader(g.Book.cache)
+	if fresh {
+		reader = g.Live
+	}
 	var node corev1.Node
-	err := g.Book.cache.Get(ctx, client.ObjectKey{Name: name}, &node)
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, &node)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -12,10 +12,10 @@ import (
 // of tolerations, the freest on top. What it says of a node's room may be out of date:
 // too good, which is mended when the node comes to the top, or a second entry.
 type pool struct {
-	sample   *snapshot.Pod
-	heap     heap[berth]
-	failures []failure
-	failedAt uint64 // the scheduler's room when they failed
+	placement snapshot.Placement
+	heap      heap[berth]
+	failures  []failure
+	failedAt  uint64 // the scheduler's room when they failed
 }
 
 // berth is a node with the share of its room that was free.
@@ -32,7 +32,7 @@ type failure struct {
 
 func newPool(p *snapshot.Pod, c *scheduler) *pool {
 	in := &pool{
-		sample: p,
+		placement: snapshot.PlacementOf(p),
 		heap: heap[berth]{less: func(a, b *berth) bool {
 			if a.share != b.share {
 				return a.share > b.share
@@ -49,7 +49,7 @@ func newPool(p *snapshot.Pod, c *scheduler) *pool {
 }
 
 // admits reports whether the scheduler may put the pods of the pool on the node, as far as room does not matter.
-func (in *pool) admits(n *snapshot.Node) bool { return n != nil && n.Obstacle(in.sample) == "" }
+func (in *pool) admits(n *snapshot.Node) bool { return n != nil && in.placement.Obstacle(n) == "" }
 
 // pick takes the freest node that fits.
 func (in *pool) pick(c *scheduler, p *snapshot.Pod) *slot {
@@ -157,7 +157,7 @@ func (c *scheduler) explain(in *pool, p *snapshot.Pod) string {
 
 func (in *pool) obstacle(at *slot, p *snapshot.Pod, kin bool) string {
 	has := at.node.Allocatable
-	switch obstacle := at.node.Obstacle(in.sample); {
+	switch obstacle := in.placement.Obstacle(at.node); {
 	case obstacle != "":
 		return obstacle
 	case kin:

@@ -16,15 +16,30 @@ const (
 	Untolerated = "node(s) had untolerated taint(s)"
 )
 
-// Obstacle says why the scheduler does not put a pod like p on the node, "" if it may. It looks at the cordon, readiness,
+// Placement is where the scheduler may put pods like one: what is asked of many nodes is read once.
+type Placement struct {
+	pod      *Pod
+	affinity *nodeaffinity.LazyErrorNodeSelector // nil: none is required
+}
+
+// PlacementOf returns that of pods like p.
+func PlacementOf(p *Pod) Placement {
+	if p.NodeAffinity == nil {
+		return Placement{pod: p}
+	}
+	return Placement{p, nodeaffinity.NewLazyErrorNodeSelector(p.NodeAffinity)}
+}
+
+// Obstacle says why the scheduler does not put such a pod on the node, "" if it may. It looks at the cordon, readiness,
 // node selector, required node affinity and taints; not at room, volumes, and the pods that are there.
-func (n *Node) Obstacle(p *Pod) string {
+func (in *Placement) Obstacle(n *Node) string {
+	p := in.pod
 	switch {
 	case n.Unschedulable && !p.ToleratesCordon():
 		return Cordoned
 	case !n.Ready && (!p.tolerates(&unreachable) || !p.tolerates(&unreachableNow)):
 		return NotReady
-	case !p.selects(n):
+	case !in.selects(n):
 		return NoAffinity
 	case !p.toleratesAll(n.Taints):
 		return Untolerated
@@ -69,16 +84,15 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 
 // selects reports whether node selector and required node affinity name the node. An affinity that cannot be read selects
 // none, as the scheduler has it.
-func (p *Pod) selects(n *Node) bool {
-	for key, value := range p.NodeSelector {
+func (in *Placement) selects(n *Node) bool {
+	for key, value := range in.pod.NodeSelector {
 		if has, ok := n.Labels[key]; !ok || has != value {
 			return false
 		}
 	}
-	if p.NodeAffinity == nil {
+	if in.affinity == nil {
 		return true
 	}
-	found, err := nodeaffinity.NewLazyErrorNodeSelector(p.NodeAffinity).
-		Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+	found, err := in.affinity.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
 	return err == nil && found
 }

@@ -58,7 +58,8 @@ func TestObstacles(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := c.node.Obstacle(&c.pod); got != c.want {
+			placement := PlacementOf(&c.pod)
+			if got := placement.Obstacle(&c.node); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -212,7 +212,9 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 		return w.misses(subject.Pod), nil
 	}
 	result, err := h.decide(ctx, w, *subject)
-	if err != nil || !result.Allow || subject.Fresh || w.dryRun {
+	// Whoever is answered that the pod is gone looks no further, so the pod and its node are looked at afresh for that, too.
+	subject.FreshNode = err == nil && result.Note.Kind == eviction.GoneMeanwhile
+	if err != nil || !subject.FreshNode && (!result.Allow || subject.Fresh) || w.dryRun {
 		return result, err
 	}
 	if err := h.refresh(ctx, w, subject); err != nil {

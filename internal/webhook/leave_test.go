@@ -45,6 +45,8 @@ type world struct {
 	unwritable, unreadable bool
 	// left: the pod of that name for which jane was refused has left another node.
 	left bool
+	// cordoned: the pod's node is, which the cache has not seen.
+	cordoned bool
 	// The cache knows no policy, and a read past it says so as well.
 	unknown, ungoverned bool
 	did                 []string
@@ -130,7 +132,7 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 		}}
 	}
 	return eviction.Input{
-		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)}, Node: &snapshot.Node{Name: "n1"},
+		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)}, Node: &snapshot.Node{Name: "n1", Unschedulable: w.cordoned && of.FreshNode},
 		Evidence: &eviction.Evidence{
 			Observed: clock.Add(-time.Second), System: eviction.Facts{"green": w.green},
 			Members: map[string]eviction.Facts{of.Pod.Name: {}},
@@ -311,7 +313,10 @@ func TestLeave(t *testing.T) {
 		},
 		"an unlabelled pod, nothing can be read": {body: evictionOf("web", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", answered: "Refused"},
 		"a retry by name":                        {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.left = true, true }, says: "has left node n0", answered: "GoneMeanwhile"},
-		"the same with the UID":                  {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) { w.green, w.left = true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
+		"a retry by name, the other node is cordoned by now": {
+			body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.left, w.cordoned = true, true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough",
+		},
+		"the same with the UID": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) { w.green, w.left = true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a DELETE where the policy has vanished": {
 			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown = true },
 			says: "namespace shop has no such policy", did: []string{"read the namespace"}, events: 1, answered: "Refused",

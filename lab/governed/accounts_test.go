@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -110,8 +111,8 @@ func denied(t *testing.T, what, says string, do func(*testing.T) error) {
 }
 
 func isCode(err error, code int32) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
-	return ok && status.Status().Code == code
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == code
 }
 
 const (

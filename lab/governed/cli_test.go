@@ -209,7 +209,7 @@ func (h *house) killedDrain(t *testing.T, db *database) {
 	drain := h.usher(t, "drain", node)
 	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool { return says(e, "two are needed") })
 	must(t, drain.cmd.Process.Kill())
-	<-drain.ended
+	<-drain.ended //nolint:errcheck // it was killed
 	h.usher(t, "evictions").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/")
 	h.usher(t, "uncordon", node).ends(t, 0, "uncordoned")
 	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")

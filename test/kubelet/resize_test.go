@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -67,9 +68,7 @@ func (g gen) ask(p *corev1.Pod) {
 		if r.Requests == nil {
 			r.Requests = corev1.ResourceList{}
 		}
-		for name, q := range g.list(70, corev1.ResourceCPU, corev1.ResourceMemory) {
-			r.Requests[name] = q
-		}
+		maps.Copy(r.Requests, g.list(70, corev1.ResourceCPU, corev1.ResourceMemory))
 	}
 }
 
