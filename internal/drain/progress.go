@@ -73,6 +73,9 @@ func (d *decider) budgetMoves(p *snapshot.Pod) bool {
 	if d.req.DisableEviction || budgetless(p) {
 		return true
 	}
+	if w := d.surgeable(p); w != nil && d.ours(w.Surge) {
+		return !d.surgeFailed(w)
+	}
 	budgets := d.Cluster.BudgetsFor(p)
 	switch len(budgets) {
 	case 0:

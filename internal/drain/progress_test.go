@@ -28,6 +28,9 @@ func TestLaterWavesWaitForProgress(t *testing.T) {
 		"a surge is under way": {
 			all(solo, deployment("web", 2, surgedBy(me, 1, start.Add(-time.Minute))), pod("web-b1", of("web"), unready)), true,
 		},
+		"a surge is under way, and its budget knows that": {
+			all(solo, deployment("web", 2, surgedBy(me, 1, start.Add(-time.Minute))), pod("web-b1", of("web"), unready), budget("web", 1, 1, 2, minAvailable("1"))), true,
+		},
 		"a surge leads nowhere": {
 			all(solo, deployment("web", 2, surgedBy(me, 1, start.Add(-time.Hour))), pod("web-b1", of("web"), unready)), false,
 		},
