@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,12 +56,12 @@ func TestTakeWaits(t *testing.T) {
 func TestReconcilerLeavesOthersTheirWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		served := 0
+		var served atomic.Int32
 		reconciler := New(2).Reconciler(func(_ context.Context, key reconcile.Request) (reconcile.Result, error) {
 			if key.Namespace == "hanging" {
 				<-hang
 			}
-			served++
+			served.Add(1)
 			return reconcile.Result{}, nil
 		})
 		key := func(namespace string) reconcile.Request {
@@ -74,8 +75,8 @@ func TestReconcilerLeavesOthersTheirWorkers(t *testing.T) {
 		if err != nil || result.RequeueAfter != again {
 			t.Errorf("a third worker of the namespace: %+v, %v", result, err)
 		}
-		if _, err := reconciler(t.Context(), key("other")); err != nil || served != 1 {
-			t.Errorf("another namespace: served %d, %v", served, err)
+		if _, err := reconciler(t.Context(), key("other")); err != nil || served.Load() != 1 {
+			t.Errorf("another namespace: served %d, %v", served.Load(), err)
 		}
 		close(hang)
 	})
