@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -224,6 +226,21 @@ func TestSomebodyScalesDuringTheSurge(t *testing.T) {
 }
 
 // Not parallel, like the next: any drain reverts what killed ones left, so another test's could be the one that did.
+// labelled keeps pods on the stage's node by a label that another node could have as well: their surge waits for one.
+func (s *stage) labelled(t *testing.T) func(*appsv1.Deployment) {
+	t.Helper()
+	const label = "lab.usher.sh/labelled"
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, label, s.node)
+	if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), s.node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return func(d *appsv1.Deployment) {
+		spec := &d.Spec.Template.Spec
+		spec.NodeSelector = maps.Clone(spec.NodeSelector)
+		spec.NodeSelector[label] = s.node
+	}
+}
+
 func TestKilledInTheSurge(t *testing.T) {
 	commands := map[string]func(*stage) []string{
 		"drain --revert":       func(*stage) []string { return []string{"drain", "--revert"} },
@@ -234,7 +251,7 @@ func TestKilledInTheSurge(t *testing.T) {
 	for name, command := range commands {
 		t.Run("reverted by "+name, func(t *testing.T) {
 			s := newStage(t)
-			s.Deployment(t, s.ns, "shop", 1, deploymentOn(s.node))
+			s.Deployment(t, s.ns, "shop", 1, s.labelled(t))
 			p := s.guardLone(t, 0).surge(t)
 			p.signal(t, syscall.SIGKILL)
 			<-p.ended
