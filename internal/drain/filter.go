@@ -52,7 +52,7 @@ func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
 	switch {
 	case p.Finished():
 		return fate{stays: "it was started after the cordon, and has ended"}
-	case p.ToleratesCordon():
+	case p.ToleratesCordon(), p.Owner.DaemonSet(): // to whose pods their controller gives that toleration
 		return fate{stays: "it was started after the cordon, which it tolerates"}
 	}
 	return fate{objections: []Blocker{{

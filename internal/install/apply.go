@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
@@ -58,6 +59,21 @@ func (c Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured
 	return nil
 }
 
+// same reports whether an object is as it was. Its status, which its controllers write meanwhile, does not count.
+func same(before, after *unstructured.Unstructured) bool {
+	if before.GetResourceVersion() == after.GetResourceVersion() {
+		return true
+	}
+	plain := func(object *unstructured.Unstructured) map[string]any {
+		object = object.DeepCopy()
+		object.SetResourceVersion("")
+		object.SetManagedFields(nil)
+		delete(object.Object, "status")
+		return object.Object
+	}
+	return equality.Semantic.DeepEqual(plain(before), plain(after))
+}
+
 // apply says what has become of the object: created, configured or unchanged.
 func (c Cluster) apply(ctx context.Context, object *unstructured.Unstructured, dryRun bool) (verb string, err error) {
 	before, err := c.now(ctx, object)
@@ -82,7 +98,7 @@ func (c Cluster) apply(ctx context.Context, object *unstructured.Unstructured, d
 	switch {
 	case created:
 		return "created", nil
-	case before.GetResourceVersion() != after.GetResourceVersion():
+	case !same(before, after):
 		return "configured", nil
 	}
 	return "unchanged", nil

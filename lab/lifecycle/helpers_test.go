@@ -46,6 +46,7 @@ func refTo(p *corev1.Pod) lifecycle.Ref {
 func (r *rig) ask(t *testing.T, pod *corev1.Pod, user string) *api.EvictionRequest {
 	t.Helper()
 	request := lifecycle.NewRequest(refTo(pod), lifecycle.Requester(user))
+	request.OwnerReferences = nil // as of another client: it outlives its pod, and tells how it ended
 	check(t, r.client.Create(t.Context(), request))
 	return request
 }
