@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,7 +101,7 @@ func (s *stage) requests(t *testing.T) []string {
 
 func (s *stage) refuses(t *testing.T) {
 	pods := s.Client().CoreV1().Pods(s.ns)
-	err := evict(t, s.Client(), s.ns, "db-0")
+	err := s.evictByUID(t, s.pod(t, "db-0"))
 	refused(t, "an eviction", err, "the database is not green")
 	if all := causes(t, err); all[0].Type != "NotGreen" || all[0].Field != "green" {
 		t.Errorf("causes %+v", all)
@@ -123,6 +124,16 @@ func (s *stage) refuses(t *testing.T) {
 	if asked := s.Requests(t, "kubectl", began).Of("delete", "pods"); asked > 1 {
 		t.Errorf("kubectl delete has asked %d times, want once", asked)
 	}
+}
+
+// evictByUID evicts this pod and no other of its name. By name alone, who was refused the one before it within 75 s is taken to
+// ask for that one again.
+func (s *stage) evictByUID(t *testing.T, p *corev1.Pod) error {
+	t.Helper()
+	return s.Client().PolicyV1().Evictions(s.ns).Evict(t.Context(), &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: s.ns, Name: p.Name},
+		DeleteOptions: metav1.NewPreconditionDeleteOptions(string(p.UID)),
+	})
 }
 
 // drained: kubectl shows the reason with its first refusal, and goes on asking.
@@ -243,7 +254,7 @@ func (s *stage) hanging(t *testing.T) {
 	free := s.truth.stuck()
 	defer free()
 	eventually(t, "evidence to be too old", func() bool {
-		err := evict(t, s.Client(), s.ns, "db-0")
+		err := s.evictByUID(t, s.pod(t, "db-0"))
 		if !apierrors.IsTooManyRequests(err) {
 			t.Fatalf("an eviction while the system hangs: %v", err)
 		}
@@ -253,16 +264,16 @@ func (s *stage) hanging(t *testing.T) {
 
 func (s *stage) brokenGlass(t *testing.T) {
 	pods := s.Client().CoreV1().Pods(s.ns)
-	uid := s.pod(t, "db-1").UID
+	db := s.pod(t, "db-1")
 	_, err := pods.Patch(t.Context(), "db-1", types.MergePatchType, []byte(`{"metadata":{"annotations":{"usher.sh/break-glass":"the disk is on fire"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	eventually(t, "db-1 to be evicted", func() bool { // once every replica has seen the annotation
-		err := evict(t, s.Client(), s.ns, "db-1")
-		p := s.pod(t, "db-1") // whose eviction somebody else may have asked for before us
-		return err == nil || p == nil || p.UID != uid
+		err := s.evictByUID(t, db)
+		p := s.pod(t, "db-1") // which the manager may have evicted before, for an earlier request
+		return err == nil || p == nil || p.UID != db.UID
 	})
 	testlab.WaitFor(t, s.Pods(s.ns), "db-1 to come back", func(all []*corev1.Pod) bool {
-		return slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Name == "db-1" && p.UID != uid })
+		return slices.ContainsFunc(all, func(p *corev1.Pod) bool { return p.Name == "db-1" && p.UID != db.UID })
 	})
 	eventually(t, "an event that says so", func() bool { return s.hasEvent(t, "BrokenGlass", "db-1", "the disk is on fire") })
 	s.WaitReady(t, s.ns, testlab.Labels("db"), 3)
@@ -285,13 +296,13 @@ func (s *stage) killed(t *testing.T) {
 	other := s.Namespace(t)
 	s.Pod(t, other, "plain")
 	s.Pod(t, s.ns, "plain")
-	unanswered(t, "the eviction of a governed pod", evict(t, s.Client(), s.ns, "db-0"))
+	unanswered(t, "the eviction of a governed pod", s.evictByUID(t, s.pod(t, "db-0")))
 	unanswered(t, "the deletion of a governed pod", s.Client().CoreV1().Pods(s.ns).Delete(t.Context(), "db-0", metav1.DeleteOptions{}))
 	must(t, s.Client().CoreV1().Pods(s.ns).Delete(t.Context(), "plain", now))
 	must(t, evict(t, s.Client(), other, "plain"))
 	s.managers.Start(t, 1)
 	s.managers.WaitReady(t, 1)
-	refused(t, "the eviction of a governed pod", evict(t, s.Client(), s.ns, "db-0"), "not green")
+	refused(t, "the eviction of a governed pod", s.evictByUID(t, s.pod(t, "db-0")), "not green")
 	s.managers.Start(t, 0)
 	s.managers.WaitReady(t, 0)
 }
@@ -301,7 +312,7 @@ func (s *stage) oneAfterTheOther(t *testing.T) {
 	s.turn(t, true, "db-0")
 	s.Stick(t, s.ns, "db-0") // or it may have gone before the second is asked about
 	must(t, s.Client().CoreV1().Pods(s.ns).Delete(t.Context(), "db-0", metav1.DeleteOptions{}))
-	refused(t, "the eviction of a second member", evict(t, s.Client(), s.ns, "db-2"), "db-0")
+	refused(t, "the eviction of a second member", s.evictByUID(t, s.pod(t, "db-2")), "db-0")
 	s.Unstick(t, s.ns, "db-0")
 	s.WaitReady(t, s.ns, testlab.Labels("db"), 3)
 }
