@@ -116,6 +116,15 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"status": tree{"conditions": []any{tree{"type": "Ready", "status": "True"}}, "capacity": tree{"cpu": "2"}},
 	}
 	namespace := tree{"metadata": tree{"name": "shop"}, "spec": tree{"finalizers": []any{"kubernetes"}}}
+	hook := func(field string, value any) tree {
+		config := tree{"service": tree{"name": "usher-webhook"}, "caBundle": "old"}
+		webhook := tree{"name": "evict.usher.sh", "clientConfig": config, "failurePolicy": "Fail", "rules": []any{tree{"resources": []any{"pods/eviction"}}}}
+		if field != "" {
+			webhook = with(webhook, "clientConfig", "caBundle", "new")
+			webhook[field] = value
+		}
+		return tree{"metadata": tree{"name": "usher"}, "webhooks": []any{webhook}}
+	}
 	request := func(requester string) tree { return tree{"spec": tree{"requester": requester}} }
 	glass := tree{"a": "b", "usher.sh/break-glass": "fire"}
 	image := []any{tree{"name": "main", "image": "evil"}}
@@ -161,6 +170,14 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"the manager, a namespace":           {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"usher.sh/governed": "true"}), true},
 		"the manager, a namespace's label":   {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "metadata", "labels", tree{"pod-security.kubernetes.io/enforce": "privileged"}), false},
 		"the manager, a namespace's end":     {"usher-manager-namespaces", "UPDATE", user(manager, ""), namespace, with(namespace, "spec", "finalizers", nil), false},
+		"the manager, authorities":           {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("name", "evict.usher.sh"), true},
+		"the manager, where to":              {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("clientConfig", tree{"url": "https://evil"}), false},
+		"the manager, what is asked":         {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("rules", []any{tree{"resources": []any{"*"}}}), false},
+		"the manager, when it fails":         {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("failurePolicy", "Ignore"), false},
+		"the manager, a condition":           {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("matchConditions", []any{tree{"name": "a", "expression": "false"}}), false},
+		"the manager, another's name":        {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("name", "evil"), false},
+		"the manager, no webhooks":           {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), tree{"metadata": tree{"name": "usher"}}, false},
+		"the manager, a label":               {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), with(hook("", nil), "metadata", "labels", tree{"a": "b"}), false},
 		"an admin's namespace's label":       {"usher-manager-namespaces", "UPDATE", user("jane", ""), namespace, with(namespace, "metadata", "labels", tree{"a": "b"}), true},
 		"an agent, its request turned other": {"usher-agent-requests", "UPDATE", user(agent, "n1"), request("pressure.usher.sh/agent"), request("jane.example/x"), false},
 	} {

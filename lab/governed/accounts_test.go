@@ -47,7 +47,7 @@ func TestStolenTokens(t *testing.T) {
 	objects, err := install.Objects(install.Options{Agent: true, URL: "https://127.0.0.1:1", LifecycleServed: true})
 	must(t, err)
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "DaemonSet" || strings.HasSuffix(o.GetKind(), "WebhookConfiguration")
+		return o.GetKind() == "DaemonSet"
 	})
 	must(t, install.Cluster{Client: store, Out: io.Discard}.Apply(t.Context(), objects, false))
 	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
@@ -188,9 +188,39 @@ func (s *thieves) manager(t *testing.T) {
 	denied(t, "an annotation", "usher.sh/policy of a pod only", s.patchPod(c, s.there, breakGlass))
 	denied(t, "a namespace's label", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`))
 	denied(t, "a namespace's annotation", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"annotations":{"a":"b"}}}`))
+	s.managersWebhooks(t, c)
 	for _, value := range []string{`"db"`, `null`} {
 		must(t, s.patchPod(c, s.there, `{"metadata":{"labels":{"usher.sh/policy":`+value+`}}}`)(t))
 		must(t, namespace(`{"metadata":{"labels":{"usher.sh/governed":`+value+`}}}`)(t))
+	}
+}
+
+// managersWebhooks: its certificate's authorities, and nothing else that decides what the apiserver sends where.
+func (s *thieves) managersWebhooks(t *testing.T, c kubernetes.Interface) {
+	t.Helper()
+	for kind, patch := range map[string]func(patch string) error{
+		"a validating webhook": func(patch string) error {
+			_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), "usher", types.JSONPatchType, []byte(patch), tried)
+			return err
+		},
+		"a mutating webhook": func(patch string) error {
+			_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "usher", types.JSONPatchType, []byte(patch), tried)
+			return err
+		},
+	} {
+		for what, forbidden := range map[string]string{
+			"the URL":      `[{"op":"replace","path":"/webhooks/0/clientConfig/url","value":"https://evil.example.com/"}]`,
+			"the rules":    `[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["*"]}]`,
+			"the patience": `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":1}]`,
+			"conditions":   `[{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"a","expression":"false"}]}]`,
+			"the removal":  `[{"op":"remove","path":"/webhooks"}]`,
+			"another one":  `[{"op":"copy","from":"/webhooks/0","path":"/webhooks/-"},{"op":"replace","path":"/webhooks/0/name","value":"z.example.com"}]`,
+		} {
+			denied(t, kind+": "+what, "caBundle of a webhook only", func(*testing.T) error { return patch(forbidden) })
+		}
+		if err := patch(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"AAAA"}]`); err != nil {
+			t.Errorf("%s: the authorities: %v", kind, err)
+		}
 	}
 }
 
