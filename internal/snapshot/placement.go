@@ -70,16 +70,14 @@ func (p *Pod) tolerates(taint *corev1.Taint) bool {
 	return slices.ContainsFunc(p.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) })
 }
 
+// tolerates takes a toleration that compares numbers for one that matches: whether the cluster compares is a feature gate,
+// which cannot be seen, and where the scheduler finds that it does not, its verdict on the pending pod says so.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
-	switch {
-	case t.Effect != "" && t.Effect != taint.Effect:
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
-	case t.Key != "" && t.Key != taint.Key:
-		return false
-	case t.Operator == corev1.TolerationOpExists:
-		return true
 	}
-	return (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == taint.Value
+	equal := t.Operator == "" || t.Operator == corev1.TolerationOpEqual
+	return !equal || t.Value == taint.Value
 }
 
 // selects reports whether node selector and required node affinity name the node. An affinity that cannot be read selects

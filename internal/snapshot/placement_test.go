@@ -55,6 +55,7 @@ func TestObstacles(t *testing.T) {
 		"a taint":                           {tainted, Pod{}, Untolerated},
 		"a taint of this value":             {tainted, tolerates("db", "x", "", ""), ""},
 		"a taint of another value":          {tainted, tolerates("db", "y", corev1.TolerationOpEqual, ""), Untolerated},
+		"a taint, numbers are compared":     {tainted, tolerates("db", "5", corev1.TolerationOpLt, ""), ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
