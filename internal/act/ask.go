@@ -5,7 +5,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/internal/drain"
@@ -26,7 +25,7 @@ func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
 	}
 	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}, snapshot.RequesterOf(a.Drain))
 	return client.Post().Namespace(a.Pod.Namespace).Resource(evictionRequests).
-		VersionedParams(&metav1.CreateOptions{DryRun: w.dryRun(), FieldManager: fieldManager}, scheme.ParameterCodec).
+		VersionedParams(&metav1.CreateOptions{DryRun: w.dryRun(), FieldManager: fieldManager}, metav1.ParameterCodec).
 		Body(request), nil
 }
 

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
@@ -32,7 +31,7 @@ func (w *Writer) Ask(ctx context.Context, wish Wish) error {
 	}
 	request := wish.request()
 	err = once(ctx, client.Post().Namespace(request.Namespace).Resource(evictionRequests).
-		VersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(request))
+		VersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, metav1.ParameterCodec).Body(request))
 	if !apierrors.IsAlreadyExists(err) {
 		return wrapped("asking for the eviction of", wish, err)
 	}
@@ -45,7 +44,7 @@ func (w *Writer) Ask(ctx context.Context, wish Wish) error {
 		return err
 	}
 	err = once(ctx, client.Patch(types.MergePatchType).Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).
-		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(patch))
+		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, metav1.ParameterCodec).Body(patch))
 	return wrapped("asking anew for the eviction of", wish, err)
 }
 

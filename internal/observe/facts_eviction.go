@@ -21,16 +21,23 @@ func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 		UID:       r.UID,
 		Requester: r.Spec.Requester,
 		Created:   r.CreationTimestamp.Time,
-		Ended:     lifecycle.Evicted(r.Status.Conditions) || lifecycle.Failed(r.Status.Conditions),
 		Withdrawn: r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
 	}
 	if pod := r.Spec.Target.Pod; pod != nil {
 		facts.PodUID = pod.UID
 	}
-	if failed := apimeta.FindStatusCondition(r.Status.Conditions, string(api.EvictionConditionFailed)); failed != nil && failed.Status == metav1.ConditionTrue {
+	failed := apimeta.FindStatusCondition(r.Status.Conditions, string(api.EvictionConditionFailed))
+	if failed != nil && failed.Status == metav1.ConditionTrue && (facts.Withdrawn || !outlived(failed)) {
 		facts.Failed = text.Line(failed.Reason + ": " + failed.Message)
 	}
+	facts.Ended = facts.Failed != "" || lifecycle.Evicted(r.Status.Conditions)
 	return facts
+}
+
+// outlived reports whether what failed is an earlier attempt, canceled for want of requesters before this request was made.
+// Its Eviction stays until it is garbage collected, and the request's status shows it until the next attempt has begun.
+func outlived(failed *metav1.Condition) bool {
+	return failed.Reason == string(api.EvictionConditionReasonCanceledDueToNoRequesters)
 }
 
 // EvictionFacts returns what decisions know of an Eviction.

@@ -26,6 +26,7 @@ import (
 	"usher.sh/usher/internal/lifecycle"
 	requests "usher.sh/usher/internal/lifecycle/client"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -39,16 +40,26 @@ type thieves struct {
 
 // TestStolenTokens: whoever has a token of an agent or of the manager can do with it what these do, and no more.
 func TestStolenTokens(t *testing.T) {
-	s := &thieves{Lab: testlab.Start(t)}
+	for name, options := range map[string][]testlab.Option{
+		"Kubernetes' requests": nil,
+		"Usher's requests":     {testlab.WithoutEvictionRequestAPI()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limited(t, testlab.Start(t, options...), options == nil && binaries.Chosen().EvictionRequestAPI)
+		})
+	}
+}
+
+func limited(t *testing.T, l *testlab.Lab, served bool) {
+	t.Helper()
+	s := &thieves{Lab: l}
 	nodes := s.Nodes(t, 2)
 	s.ns, s.here, s.there = s.Namespace(t), nodes[0], nodes[1]
 	store, err := client.NewWithWatch(s.RESTConfig(), client.Options{Scheme: runtime.NewScheme()})
 	must(t, err)
-	objects, err := install.Objects(install.Options{Agent: true, URL: "https://127.0.0.1:1", LifecycleServed: true})
+	objects, err := install.Objects(install.Options{Agent: true, URL: "https://127.0.0.1:1", LifecycleServed: served})
 	must(t, err)
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "DaemonSet"
-	})
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" })
 	must(t, install.Cluster{Client: store, Out: io.Discard}.Apply(t.Context(), objects, false))
 	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 	for _, node := range nodes {
@@ -143,8 +154,10 @@ func (s *thieves) agent(t *testing.T) {
 	denied(t, "somebody's request", "pressure.usher.sh/agent only", func(t *testing.T) error {
 		t.Helper()
 		wanted := lifecycle.NewRequest(s.ref(t, s.here), "example.com/mine")
-		_, err := c.LifecycleV1alpha1().EvictionRequests(s.ns).Create(t.Context(), wanted, metav1.CreateOptions{DryRun: tried.DryRun})
-		return err
+		rest, err := requests.New(config).REST()
+		must(t, err)
+		return rest.Post().Namespace(s.ns).Resource("evictionrequests").VersionedParams(&metav1.CreateOptions{DryRun: tried.DryRun}, metav1.ParameterCodec).
+			Body(wanted).Do(t.Context()).Error()
 	})
 	free, _ := s.as(t, agentsNamespace, "usher-agent", "")
 	denied(t, "a token of no node, a pod", "pods of its own node only", s.patchPod(free, s.here, breakGlass))

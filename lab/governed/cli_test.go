@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -126,9 +125,10 @@ func wantSaid(t *testing.T, said string, texts ...string) {
 	}
 }
 
-// The way to the first policy, as the docs describe it, and what people type on it.
+// The way to the first policy, as the docs describe it, and what people type on it, where requests are Usher's own custom
+// resources: Kubernetes' API is off by default.
 func TestFirstPolicy(t *testing.T) {
-	h := newHouse(t, 1)
+	h := newHouse(t, 1, testlab.WithoutEvictionRequestAPI())
 	h.lab.Nodes(t, 4)
 	db := h.firstPolicy(t)
 
@@ -171,10 +171,7 @@ func (h *house) twoDrain(t *testing.T, db *database) {
 	h.whyUntil(t, 2, "db-0")
 	node, before := h.nodeOf(t, "db-0"), h.pod(t, "db-0").UID
 	theirs := h.kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=4m")
-	requests := await.Source[*lifecycle.EvictionRequest]{
-		Client: h.lab.Client().LifecycleV1alpha1().RESTClient(), Resource: "evictionrequests", Namespace: metav1.NamespaceDefault,
-	}
-	testlab.WaitFor(t, requests, "kubectl to be refused", func(all []*lifecycle.EvictionRequest) bool {
+	testlab.WaitFor(t, h.lab.Lifecycle(t).Requests(metav1.NamespaceDefault), "kubectl to be refused", func(all []*lifecycle.EvictionRequest) bool {
 		return slices.ContainsFunc(all, func(r *lifecycle.EvictionRequest) bool {
 			return r.Spec.Intent == lifecycle.EvictionRequestIntentEviction && strings.HasPrefix(r.Spec.Requester, "requester.usher.sh/")
 		})
