@@ -17,12 +17,15 @@ type Kubernetes struct {
 	Module  string // the folder under lab/versions
 	// EvictionRequestAPI says that it can serve lifecycle.k8s.io.
 	EvictionRequestAPI bool
+	// StreamsLists says that its apiserver sends what there is at the beginning of a watch, by default: others refuse that,
+	// and are asked for a list.
+	StreamsLists bool
 }
 
 // Versions lists what labs can run, the newest first. The last is the oldest that usher install accepts.
 func Versions() []Kubernetes {
 	return []Kubernetes{
-		{Minor: "1.37", Release: "v1.37.1", Module: "kubernetes", EvictionRequestAPI: true},
+		{Minor: "1.37", Release: "v1.37.1", Module: "kubernetes", EvictionRequestAPI: true, StreamsLists: true},
 		{Minor: "1.33", Release: "v1.33.13", Module: "kubernetes-1.33"},
 		{Minor: "1.30", Release: "v1.30.14", Module: "kubernetes-1.30"},
 	}

@@ -12,6 +12,7 @@ import (
 
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -48,6 +49,10 @@ func TestObserverCostsOneRequestAKind(t *testing.T) {
 		"statefulsets", "persistentvolumeclaims", "volumeattachments",
 	} {
 		want[testlab.Request{Verb: "watch", Resource: resource, Code: http.StatusOK}] = 1
+		if !binaries.Chosen().StreamsLists {
+			want[testlab.Request{Verb: "watch", Resource: resource, Code: http.StatusUnprocessableEntity}] = 1
+			want[testlab.Request{Verb: "list", Resource: resource, Code: http.StatusOK}] = 1
+		}
 	}
 	// A watch is in the audit log once the apiserver has seen that it ended.
 	var got testlab.Requests

@@ -20,6 +20,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/lab/await"
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -60,7 +61,7 @@ func (s *stage) marked(t *testing.T) {
 	if want := []string{"node.kubernetes.io/not-ready limited", "node.kubernetes.io/unreachable forever"}; !slices.Equal(seconds, want) {
 		t.Errorf("tolerations %v, want %v", seconds, want)
 	}
-	if !slices.ContainsFunc(p.Spec.EvictionResponders, func(r corev1.EvictionResponder) bool { return r.Name == lifecycle.Responder }) {
+	if binaries.Chosen().EvictionRequestAPI && !slices.ContainsFunc(p.Spec.EvictionResponders, func(r corev1.EvictionResponder) bool { return r.Name == lifecycle.Responder }) {
 		t.Errorf("responders %v", p.Spec.EvictionResponders)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -41,6 +42,9 @@ var stories = []story{
 }
 
 func TestKubernetesAPI(t *testing.T) {
+	if !binaries.Chosen().EvictionRequestAPI {
+		t.Skipf("SKIPPED, nothing was tested: %s does not serve lifecycle.k8s.io", binaries.Chosen().Release)
+	}
 	tellAll(t, testlab.Get(t), true)
 }
 
