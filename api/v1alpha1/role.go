@@ -96,7 +96,8 @@ type Evict struct {
 	MinReady *int32 `json:"minReady,omitempty"`
 	// Settle is how long a member counts as leaving after its pod was seen gone, 0s to 10m, unless a Ready pod has its id
 	// before: longer than the system takes to find out that it is away. Until then the system may tell of a healthy member
-	// that is not there. Default: 30s where State is Persistent, else 0s.
+	// that is not there. Default: 30s where State is Persistent, else 0s. It is 10s at least where a role of the policy sets
+	// MinReady or has a rule that asks for unready, since so long a replica of Usher may still see the pod Ready.
 	// +optional
 	Settle *metav1.Duration `json:"settle,omitempty"`
 }

@@ -30,6 +30,7 @@ func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema Sc
 	for i := range spec.Members {
 		c.member(policy, spec, i, c.roleNamed(spec.Members[i].Role, own, roles))
 	}
+	policy.settleReady()
 	policy.problems = c.problems
 	return policy, c.problems
 }

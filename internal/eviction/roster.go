@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,6 +36,22 @@ func NewRoster(policy Declared, pods []*snapshot.Pod) *Roster {
 		})
 	}
 	return roster
+}
+
+// leastSettle is how long a member counts at least after it was seen gone where a role's verdict rests on which pods are Ready:
+// until then the cache of a replica may show its pod Ready, and the permit alone says that it is not.
+const leastSettle = 10 * time.Second
+
+// settleReady sets leastSettle, for the members of all roles, since a rule may ask for all.
+func (p *Policy) settleReady() {
+	if !p.AsksForRoster() {
+		return
+	}
+	for _, entry := range p.entries {
+		if entry.role != nil {
+			entry.role.settle = max(entry.role.settle, leastSettle)
+		}
+	}
 }
 
 // roster returns the one of the policy that claims the judged pod, nil if it was not made.

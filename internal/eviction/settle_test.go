@@ -130,6 +130,45 @@ func TestMinReady(t *testing.T) {
 	}
 }
 
+// A pod that was seen gone is in the cache of another replica, and Ready, for a moment: it does not make up the floor, whatever
+// the role says of its system.
+func TestFloorWithoutThoseThatACacheStillShows(t *testing.T) {
+	spec := toySpec()
+	own := toyRoles()[1]
+	own.Evict.MinReady, own.Evict.Settle = new(int32(2)), &metav1.Duration{}
+	spec.Roles = []v1alpha1.Role{own}
+	policy := compiled(t, spec)
+	tidy := untidy(t)
+	tidy.Policy.Policy = policy
+	tidy.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("r1", "router", noon.Add(-time.Second))}
+	tidy.Sights = map[types.UID]Sight{"uid-r1": SeenGone}
+	in := world(t)
+	in.Pod, in.Peers = toyPod("r0", "router"), nil
+	pods := []*snapshot.Pod{in.Pod, toyPod("r1", "router"), toyPod("r2", "router")}
+	for _, c := range []struct {
+		after time.Duration
+		pods  []*snapshot.Pod
+		want  []string
+	}{
+		{0, pods, []string{TooFewReady}},
+		{leastSettle, pods, []string{TooFewReady}},
+		{leastSettle + time.Second, append(pods, toyPod("r3", "router")), nil},
+	} {
+		tidy.Now = noon.Add(c.after)
+		for _, action := range Tidy(tidy).Actions {
+			tidy.Policy.Status = action.Status
+		}
+		in.Now, in.Policies[0] = tidy.Now, tidy.Policy
+		in.Rosters = map[snapshot.Key]*Roster{tidy.Policy.Key: NewRoster(tidy.Policy, c.pods)}
+		if got := reasons(Judge(in)); !slices.Equal(got, c.want) {
+			t.Errorf("%s after it was seen gone: %v, want %v", c.after, got, c.want)
+		}
+	}
+	if len(tidy.Policy.Status.Leaving) > 0 {
+		t.Errorf("still leaving: %v", tidy.Policy.Status.Leaving)
+	}
+}
+
 // A permit is written for a member of a role with a floor, so that the next one is counted without it.
 func TestFloorIsCounted(t *testing.T) {
 	spec := toySpec()
