@@ -7,9 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Shares hands out so many at a time to each namespace. It may be used by several goroutines at once.
@@ -70,20 +67,5 @@ func (s *Shares) leave(namespace string, of *slots) {
 	defer s.mu.Unlock()
 	if of.users--; of.users == 0 {
 		delete(s.slots, namespace)
-	}
-}
-
-// again is after how long a key is looked at again whose namespace had no worker left.
-const again = 100 * time.Millisecond
-
-// Reconciler gives each namespace so many of a controller's workers; what comes beyond is queued again.
-func (s *Shares) Reconciler(next reconcile.Func) reconcile.Func {
-	return func(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-		release, ok := s.Try(key.Namespace)
-		if !ok {
-			return reconcile.Result{RequeueAfter: again}, nil
-		}
-		defer release()
-		return next(ctx, key)
 	}
 }

@@ -75,7 +75,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.News != nil {
 		policies = policies.WatchesRawSource(o.News.Source(itself))
 	}
-	if err := policies.Complete(share.New(workersEach).Reconciler(s.reconcile)); err != nil {
+	each := share.NewWorkers(workersEach)
+	if err := policies.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the policy controller: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("labels").

@@ -68,8 +68,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.News != nil {
 		all = all.WatchesRawSource(o.News.Source(s.wantedOf))
 	}
-	err := all.Complete(share.New(workersEach).Reconciler(s.reconcile))
-	if err != nil {
+	each := share.NewWorkers(workersEach)
+	if err := all.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the responder: %w", err)
 	}
 	return nil
