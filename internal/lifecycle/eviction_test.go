@@ -91,6 +91,35 @@ func TestPlanEviction(t *testing.T) {
 	}
 }
 
+// Kubernetes' own API refuses times that are not the present; the custom resource takes any.
+func TestASignOfLifeFromTheFuture(t *testing.T) {
+	const far = 70 * 365 * 24 * time.Hour
+	began := func(after time.Duration) func(*api.ResponderStatus) {
+		return func(r *api.ResponderStatus) { r.StartTime, r.HeartbeatTime = at(after), at(after) }
+	}
+	for name, c := range map[string]struct {
+		now    time.Duration
+		says   func(*api.ResponderStatus)
+		states string
+		again  time.Duration
+	}{
+		"a clock that runs ahead":               {10 * time.Minute, beat(11 * time.Minute), "a:Active b:Inactive", 21 * time.Minute},
+		"not believed, its start is":            {10 * time.Minute, beat(far), "a:Active b:Inactive", 10 * time.Minute},
+		"not believed, and it began long ago":   {20 * time.Minute, beat(far), "a:Interrupted b:Active", 20 * time.Minute},
+		"not believed, and nor is its start":    {10 * time.Minute, began(far), "a:Interrupted b:Active", 20 * time.Minute},
+		"the furthest that is believed":         {10 * time.Minute, beat(30 * time.Minute), "a:Active b:Inactive", 40 * time.Minute},
+		"further ahead than a deadline":         {20 * time.Minute, beat(40*time.Minute + time.Second), "a:Interrupted b:Active", 20 * time.Minute},
+		"completed, whatever its heartbeat was": {10 * time.Minute, func(r *api.ResponderStatus) { beat(far)(r); completed(time.Minute)(r) }, "a:Completed b:Active", 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := eviction(1, states(active, inactive), says(0, c.says))
+			plan := lifecycle.PlanEviction(target(c.now, newPod(), requests(asked("alice")), e), e)
+			same(t, "states", c.states, shortStates(plan.Status.TargetResponders))
+			same(t, "again", c.again, plan.Again)
+		})
+	}
+}
+
 func TestInvalidSaysWhy(t *testing.T) {
 	second := eviction(2)
 	plan := lifecycle.PlanEviction(target(0, newPod(), requests(asked("alice")), eviction(1), second), second)

@@ -48,7 +48,7 @@ func (t Target) endOf(r *api.ResponderStatus, o outcome) (api.ResponderStateType
 	case completed:
 		return api.ResponderStateCompleted, 0
 	}
-	return orInterrupted(lastSign(r).Add(HeartbeatDeadline).Sub(t.Now))
+	return orInterrupted(t.lastSign(r).Add(HeartbeatDeadline).Sub(t.Now))
 }
 
 func orInterrupted(left time.Duration) (api.ResponderStateType, time.Duration) {
@@ -65,15 +65,17 @@ func (t Target) endGrace() time.Duration {
 	return t.EndedSince.Add(EndGrace).Sub(t.Now)
 }
 
-// lastSign is when the responder was last heard of; its start counts as a sign.
-func lastSign(r *api.ResponderStatus) time.Time {
-	switch {
-	case r == nil:
+// lastSign is when the responder last gave a sign of life; its start counts as one. A time more than HeartbeatDeadline ahead is
+// none: the custom resource, unlike Kubernetes' own API, takes any time that a responder writes, and a deadline after such a
+// time would never pass.
+func (t Target) lastSign(r *api.ResponderStatus) time.Time {
+	if r == nil {
 		return time.Time{}
-	case r.HeartbeatTime != nil:
-		return r.HeartbeatTime.Time
-	case r.StartTime != nil:
-		return r.StartTime.Time
+	}
+	for _, sign := range []*metav1.Time{r.HeartbeatTime, r.StartTime} {
+		if sign != nil && !sign.After(t.Now.Add(HeartbeatDeadline)) {
+			return sign.Time
+		}
 	}
 	return time.Time{}
 }
