@@ -72,6 +72,11 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 	return nil
 }
 
+// Withdrew reports whether a request is withdrawn, and by the manager alone. A person's word is found in the managed fields.
+func Withdrew(request *api.EvictionRequest) bool {
+	return request.Spec.Intent == api.EvictionRequestIntentWithdrawn && lifecycle.IntentBy(request, fieldManager)
+}
+
 // patchRequest takes what lifecycle makes of the request.
 func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionRequest, body []byte, err error) error {
 	if err != nil {

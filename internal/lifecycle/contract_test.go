@@ -318,3 +318,25 @@ func TestFindOther(t *testing.T) {
 		t.Errorf("the other responder is %q", other)
 	}
 }
+
+func TestIntentBy(t *testing.T) {
+	const spec, label = `{"f:spec":{"f:intent":{}}}`, `{"f:metadata":{"f:labels":{}}}`
+	wrote := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	for name, c := range map[string]struct {
+		fields []metav1.ManagedFieldsEntry
+		want   bool
+	}{
+		"alone":             {[]metav1.ManagedFieldsEntry{wrote("usher", spec)}, true},
+		"another, too":      {[]metav1.ManagedFieldsEntry{wrote("usher", spec), wrote("kubectl", spec)}, false},
+		"another, a label":  {[]metav1.ManagedFieldsEntry{wrote("usher", spec), wrote("kubectl", label)}, true},
+		"another alone":     {[]metav1.ManagedFieldsEntry{wrote("usher", label), wrote("kubectl", spec)}, false},
+		"it is not known":   {nil, false},
+		"it cannot be read": {[]metav1.ManagedFieldsEntry{wrote("usher", `{`)}, false},
+	} {
+		if got := lifecycle.IntentBy(&api.EvictionRequest{ObjectMeta: metav1.ObjectMeta{ManagedFields: c.fields}}, "usher"); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}

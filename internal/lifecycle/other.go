@@ -83,15 +83,28 @@ func (t fieldTree) has(names ...string) bool {
 	return false
 }
 
-func statusFields(m metav1.ManagedFieldsEntry) fieldTree {
-	if m.FieldsV1 == nil {
-		return nil
-	}
+func statusFields(m metav1.ManagedFieldsEntry) fieldTree { return owned(m).child("f:status") }
+
+func owned(m metav1.ManagedFieldsEntry) fieldTree {
 	var all fieldTree
-	if json.Unmarshal(m.FieldsV1.GetRawBytes(), &all) != nil {
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &all) != nil {
 		return nil
 	}
-	return all.child("f:status")
+	return all
+}
+
+// IntentBy reports whether a request's intent is what one field manager wrote, and nobody else.
+func IntentBy(r *api.EvictionRequest, manager string) bool {
+	by := false
+	for _, m := range r.ManagedFields {
+		if owned(m).child("f:spec").has("f:intent") {
+			if m.Manager != manager {
+				return false
+			}
+			by = true
+		}
+	}
+	return by
 }
 
 func ownsControllerFields(m metav1.ManagedFieldsEntry) bool {

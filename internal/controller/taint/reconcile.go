@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
@@ -26,6 +28,11 @@ const (
 	// head is how long after the end of a toleration Kubernetes' own DELETE, and the request that admission makes of it, are
 	// waited for.
 	head = 10 * time.Second
+	// again is how often a node is looked at while a pod is on it that Kubernetes would have evicted. Requests go for many
+	// causes: their policy is replaced, a taint comes back, somebody deletes them.
+	again = 10 * time.Minute
+	// begunReason is of the condition DisruptionTarget that Kubernetes' controller writes before it deletes.
+	begunReason = "DeletionByTaintManager"
 )
 
 func (r *Reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
@@ -50,19 +57,19 @@ func (r *Reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 		if !ends {
 			continue
 		}
-		if at := end.Add(head); at.After(now) {
-			if next.IsZero() || at.Before(next) {
-				next = at
-			}
-			continue
+		at := end.Add(head)
+		if !at.After(now) {
+			failed = append(failed, r.request(ctx, &pods[i]))
+			at = now.Add(again)
 		}
-		failed = append(failed, r.request(ctx, &pods[i]))
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
 	}
-	result := reconcile.Result{}
-	if !next.IsZero() {
-		result.RequeueAfter = next.Sub(now)
+	if err := errors.Join(failed...); err != nil || next.IsZero() {
+		return reconcile.Result{}, err
 	}
-	return result, errors.Join(failed...)
+	return reconcile.Result{RequeueAfter: next.Sub(now)}, nil
 }
 
 // labelled returns the pods of a node whose DELETE admission guards. They are not in the cache with their tolerations; the
@@ -77,7 +84,8 @@ func (r *Reconciler) labelled(ctx context.Context, node string) ([]corev1.Pod, e
 	return pods.Items, nil
 }
 
-// request asks for a pod's eviction in the name of Kubernetes' controller, once: a request that was withdrawn stays so.
+// request asks for a pod's eviction in the name of Kubernetes' controller, where that has begun and no request stands. What
+// anyone but the manager has withdrawn stays so.
 func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
@@ -97,9 +105,17 @@ func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 	}
 	ref := lifecycle.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 	known := lifecycle.NewRequest(ref, lifecycle.Requester(evictor))
-	err = r.client.Get(ctx, client.ObjectKeyFromObject(known), &api.EvictionRequest{})
-	if err == nil || !apierrors.IsNotFound(err) {
-		return err
+	existing := &api.EvictionRequest{}
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(known), existing)
+	switch {
+	case apierrors.IsNotFound(err):
+		if !begun(pod) {
+			return nil
+		}
+	case err != nil:
+		return fmt.Errorf("reading the request for pod %s: %w", facts.Key(), err)
+	case !act.Withdrew(existing):
+		return nil
 	}
 	answer := r.Act.Do(ctx, eviction.Action{
 		Kind: eviction.Request, Policy: claims[0].Policy, Pod: facts.Key(), UID: pod.UID, Requester: evictor,
@@ -109,4 +125,13 @@ func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("requesting the eviction of pod %s: %s: %s", facts.Key(), answer.Code, answer.Message)
 	}
 	return nil
+}
+
+// begun reports whether Kubernetes' controller has tried to evict the pod. A cluster without that controller evicts no pod for
+// a taint, and then nothing is asked for. Two minutes after a try that was refused, the disruption controller sets the condition
+// False and takes its reason away.
+func begun(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && (c.Reason == begunReason || c.Status == corev1.ConditionFalse && c.Reason == "")
+	})
 }

@@ -18,9 +18,12 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
 
@@ -42,7 +45,7 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			Role: "coordinator", ID: "pod.name", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 		}}},
 	})
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			pod, _ := o.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
@@ -66,7 +69,7 @@ func tainted(since time.Time) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint}}}
 }
 
-// member is a governed pod on n1 that tolerates the taint for so many seconds.
+// member is a governed pod on n1 that tolerates the taint for so many seconds, and that Kubernetes has tried to evict.
 func member(name string, seconds int64, mutate ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -76,11 +79,18 @@ func member(name string, seconds int64, mutate ...func(*corev1.Pod)) *corev1.Pod
 		Spec: corev1.PodSpec{NodeName: "n1", Tolerations: []corev1.Toleration{{
 			Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
 		}}},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
+		}}},
 	}
 	for _, f := range mutate {
 		f(pod)
 	}
 	return pod
+}
+
+func disrupted(status corev1.ConditionStatus, reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = status, reason }
 }
 
 func (r *Reconciler) look(t *testing.T) (requested []string, next time.Duration) {
@@ -110,19 +120,22 @@ func TestMissedEvictionsAreRequested(t *testing.T) {
 		requested bool
 		next      time.Duration
 	}{
-		"its toleration has run out":      {pod: member("db-0", 15), requested: true},
+		"its toleration has run out":      {pod: member("db-0", 15), requested: true, next: again},
+		"two minutes after the try":       {pod: member("db-0", 15, disrupted(corev1.ConditionFalse, "")), requested: true, next: again},
+		"no try was seen":                 {pod: member("db-0", 15, func(p *corev1.Pod) { p.Status.Conditions = nil }), next: again},
+		"it was preempted":                {pod: member("db-0", 15, disrupted(corev1.ConditionTrue, "PreemptionByScheduler")), next: again},
 		"a moment ago":                    {pod: member("db-0", 55), next: 5 * time.Second},
 		"it has not":                      {pod: member("db-0", 300), next: 250 * time.Second},
-		"it has none":                     {pod: member("db-0", 0, func(p *corev1.Pod) { p.Spec.Tolerations = nil }), requested: true},
+		"it has none":                     {pod: member("db-0", 0, func(p *corev1.Pod) { p.Spec.Tolerations = nil }), requested: true, next: again},
 		"it tolerates the taint for good": {pod: member("db-0", 0, forever)},
 		"it is terminating": {pod: member("db-0", 15, func(p *corev1.Pod) {
 			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/wait"}
-		})},
-		"it has ended":          {pod: member("db-0", 15, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
+		}), next: again},
+		"it has ended":          {pod: member("db-0", 15, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), next: again},
 		"another node":          {pod: member("db-0", 15, func(p *corev1.Pod) { p.Spec.NodeName = "n2" })},
 		"no label":              {pod: member("db-0", 15, func(p *corev1.Pod) { delete(p.Labels, v1alpha1.PolicyLabel) })},
-		"no policy selects it":  {pod: member("db-0", 15, func(p *corev1.Pod) { p.Labels["app"] = "web" })},
-		"another namespace's":   {pod: member("db-0", 15, func(p *corev1.Pod) { p.Namespace = "else" })},
+		"no policy selects it":  {pod: member("db-0", 15, func(p *corev1.Pod) { p.Labels["app"] = "web" }), next: again},
+		"another namespace's":   {pod: member("db-0", 15, func(p *corev1.Pod) { p.Namespace = "else" }), next: again},
 		"it came after the end": {pod: member("db-0", 15, func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) }), next: 25 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,14 +148,69 @@ func TestMissedEvictionsAreRequested(t *testing.T) {
 	}
 }
 
-// Who has taken the request back is not asked twice.
-func TestAWithdrawnRequestStaysWithdrawn(t *testing.T) {
-	pod := member("db-0", 15)
+// What was withdrawn is asked for again where the manager has withdrawn it, whatever for, and where no other did so.
+func TestWithdrawnRequests(t *testing.T) {
+	key := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, lifecycle.Requester(evictor))
+	withdraw := eviction.Action{
+		Kind: eviction.Withdraw, Policy: snapshot.Key{Namespace: "shop", Name: "db"}, Pod: snapshot.Key{Namespace: "shop", Name: "db-0"},
+		UID: "db-0", Requester: key.Spec.Requester,
+	}
+	byHand := func(t *testing.T, r *Reconciler) {
+		t.Helper()
+		request := &api.EvictionRequest{}
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(key), request); err != nil {
+			t.Fatal(err)
+		}
+		for _, intent := range []api.EvictionRequestIntent{api.EvictionRequestIntentEviction, api.EvictionRequestIntentWithdrawn} {
+			request.Spec.Intent = intent
+			if err := r.client.Update(t.Context(), request, client.FieldOwner("kubectl-edit")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	byManager := func(t *testing.T, r *Reconciler) {
+		t.Helper()
+		if answer := r.Act.Do(t.Context(), withdraw); answer.Code != drain.Accepted {
+			t.Fatal(answer)
+		}
+	}
+	type hand = func(*testing.T, *Reconciler)
+	for name, c := range map[string]struct {
+		hands []hand
+		want  api.EvictionRequestIntent
+	}{
+		"by nobody":                      {nil, api.EvictionRequestIntentEviction},
+		"by the manager":                 {[]hand{byManager}, api.EvictionRequestIntentEviction},
+		"by hand":                        {[]hand{byHand}, api.EvictionRequestIntentWithdrawn},
+		"by hand, after the manager did": {[]hand{byManager, byHand}, api.EvictionRequestIntentWithdrawn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReconciler(t, member("db-0", 15))
+			r.look(t)
+			for _, withdraw := range c.hands {
+				withdraw(t, r)
+			}
+			if _, next := r.look(t); next != again {
+				t.Errorf("looks again in %s, want %s", next, again)
+			}
+			request := &api.EvictionRequest{}
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(key), request); err != nil || request.Spec.Intent != c.want {
+				t.Errorf("intent %s, error %v, want %s", request.Spec.Intent, err, c.want)
+			}
+		})
+	}
+}
+
+// A request that is gone is made again.
+func TestDeletedRequestsAreMadeAgain(t *testing.T) {
+	r := newReconciler(t, member("db-0", 15))
+	r.look(t)
 	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, lifecycle.Requester(evictor))
-	request.Spec.Intent = api.EvictionRequestIntentWithdrawn
-	r := newReconciler(t, pod, request)
-	if requested, _ := r.look(t); len(requested) > 0 {
-		t.Errorf("requested again: %v", requested)
+	if err := r.client.Delete(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if requested, _ := r.look(t); len(requested) != 1 {
+		t.Errorf("requested %v", requested)
 	}
 }
 
@@ -161,6 +229,28 @@ func TestATaintWithoutATimeCountsFromWhenItWasSeen(t *testing.T) {
 	ahead := metav1.NewTime(noon.AddDate(70, 0, 0))
 	if got := r.since("n1", noon)(&corev1.Taint{Key: "b", TimeAdded: &ahead}); !got.Equal(noon) {
 		t.Errorf("a taint from the future counts from %s", got)
+	}
+}
+
+func TestPodsThatBecomeGovernedWakeIt(t *testing.T) {
+	wakes, governed := becomesGoverned(), member("db-0", 15)
+	free, waiting := member("db-0", 15, func(p *corev1.Pod) { p.Labels = nil }), member("db-0", 15, func(p *corev1.Pod) { p.Spec.NodeName = "" })
+	for name, c := range map[string]struct {
+		before, after *corev1.Pod
+		want          bool
+	}{
+		"its policy has come back": {free, governed, true}, "bound": {waiting, governed, true}, "let go": {governed, free, false},
+		"nothing": {governed, governed, false}, "not governed": {free, free, false},
+	} {
+		if got := wakes.Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if !wakes.Create(event.CreateEvent{Object: governed}) || wakes.Create(event.CreateEvent{Object: free}) || wakes.Create(event.CreateEvent{Object: waiting}) {
+		t.Error("pods that are first seen")
+	}
+	if keys := append(nodeOf(t.Context(), governed), nodeOf(t.Context(), free)...); len(keys) != 1 || keys[0].Name != "n1" {
+		t.Errorf("wakes %v", keys)
 	}
 }
 

@@ -2,11 +2,13 @@
 //
 // The taint-eviction-controller deletes a pod when its toleration has run out. It tries five times within some 50 ms and
 // never again while the taint and the pod stay as they are. A DELETE that admission refuses leaves an EvictionRequest in the
-// controller's name; one that no replica answers leaves nothing. When a replica begins to lead, and when the NoExecute taints
-// of a node change, the requests that are missing are made.
+// controller's name; one that no replica answers leaves nothing but a condition on the pod. When a replica begins to lead, when
+// the NoExecute taints of a node change, when a pod on it becomes governed, and every ten minutes while such a pod is there, the
+// requests that are missing or that the manager has withdrawn are made.
 package taint
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -18,15 +20,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/governed"
 )
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;create;patch
 
 // Options says what the controller works with.
@@ -56,6 +60,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), seen: map[seenTaint]time.Time{}}
 	err := ctrl.NewControllerManagedBy(mgr).Named("taint").
 		For(&corev1.Node{}, builder.WithPredicates(taintsChange())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(nodeOf), builder.WithPredicates(becomesGoverned())).
 		Complete(reconcile.Func(r.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the taint controller: %w", err)
@@ -71,6 +76,34 @@ func taintsChange() predicate.Predicate {
 			return !equality.Semantic.DeepEqual(noExecute(e.ObjectOld), noExecute(e.ObjectNew))
 		},
 	}
+}
+
+// becomesGoverned passes pods from when they have both the label of a policy and a node.
+func becomesGoverned() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return nodeOfGoverned(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return nodeOfGoverned(e.ObjectOld) == "" && nodeOfGoverned(e.ObjectNew) != ""
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func nodeOfGoverned(o client.Object) string {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || pod.Labels[v1alpha1.PolicyLabel] == "" {
+		return ""
+	}
+	return pod.Spec.NodeName
+}
+
+// nodeOf is asked for what a pod was before as well.
+func nodeOf(_ context.Context, pod client.Object) []reconcile.Request {
+	if node := nodeOfGoverned(pod); node != "" {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: node}}}
+	}
+	return nil
 }
 
 func noExecute(o client.Object) []corev1.Taint {
