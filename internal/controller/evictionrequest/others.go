@@ -1,6 +1,7 @@
 package evictionrequest
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/text"
 )
 
 var standingDown = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -125,8 +128,9 @@ func (o *others) say(down bool, last lifecycle.Other) {
 	o.log.Info("the other evictionrequest-controller is silent; Usher's takes over", "manager", last.Manager, "seen", last.Seen)
 }
 
-// tell says on a request who serves it.
+// tell says on a request who serves it. The other's name is what a client called itself.
 func (o *others) tell(request client.Object, other lifecycle.Other) {
-	o.events.Eventf(request, nil, corev1.EventTypeNormal, "ServedByAnother", "StandDown",
-		"evictions are run by %s, seen at %s; Usher's own controller stands down", other.Manager, other.Seen.UTC().Format(time.RFC3339))
+	note := fmt.Sprintf("evictions are run by %s, seen at %s; Usher's own controller stands down",
+		text.Line(other.Manager), other.Seen.UTC().Format(time.RFC3339))
+	o.events.Eventf(request, nil, corev1.EventTypeNormal, "ServedByAnother", "StandDown", "%s", governed.EventNote(note))
 }

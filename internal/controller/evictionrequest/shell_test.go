@@ -3,6 +3,7 @@ package evictionrequest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/lifecycle"
@@ -91,6 +93,18 @@ func TestAloneLooksForNoOther(t *testing.T) {
 	}
 	if wait := o.first(&api.EvictionRequest{}, now); wait != 0 {
 		t.Errorf("a head start of %s", wait)
+	}
+}
+
+// What a client calls itself is printed on one line, without what a terminal obeys, and fits into an event.
+func TestTheOthersNameIsPrintable(t *testing.T) {
+	recorder := events.NewFakeRecorder(1)
+	o := newOthers(logr.Discard(), recorder, false)
+	o.tell(&api.EvictionRequest{}, lifecycle.Other{Manager: "\x1b[2Jthe\nirs\u202e " + strings.Repeat("x", 2000), Seen: now})
+	const head, most = "Normal ServedByAnother ", 1024
+	note, ok := strings.CutPrefix(<-recorder.Events, head)
+	if !ok || !strings.HasPrefix(note, "evictions are run by the irs xxx") || len(note) > most {
+		t.Errorf("%d bytes: %q", len(note), note)
 	}
 }
 
