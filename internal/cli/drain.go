@@ -56,8 +56,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 	fs.SortFlags = false
 	o.add(fs)
 	fs.DurationVar(&o.timeout, "timeout", 0, "How long the command may take before it gives up, reading the cluster included; tidying up takes a moment more. 0: as long as it takes.")
-	fs.StringVar(&o.dryRun, "dry-run", "none", `"client": print the plan. "server": ask the server for each eviction without carrying it out. "none": drain.`)
-	fs.Lookup("dry-run").NoOptDefVal = dryRunBare
+	addDryRun(fs, &o.dryRun, `"client": print the plan. "server": ask the server for each eviction without carrying it out. "none": drain.`)
 	fs.BoolVar(&o.uncordonOnFailure, "uncordon-on-failure", false, "If the drain does not succeed, take back the cordons that it set.")
 	fs.StringVar(&o.reason, "reason", "", "Why the nodes are drained; it is written on them.")
 	fs.BoolVar(&o.revert, "revert", false, "Drain nothing: only undo what killed drains left.")
@@ -78,7 +77,7 @@ func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) 
 	if o.nodes, err = nodeArgs(args, o.selector); err != nil {
 		return err
 	}
-	o.dryRun, err = dryRunOf(o.dryRun)
+	o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun)
 	return err
 }
 

@@ -2,14 +2,18 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"strconv"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// The values of --dry-run. Bare --dry-run and booleans mean what they mean to kubectl.
+// The values of --dry-run. Bare --dry-run and booleans mean what they mean to kubectl, which says that they are deprecated.
 const (
 	dryRunNone   = "none"
 	dryRunClient = "client"
@@ -17,17 +21,27 @@ const (
 	dryRunBare   = "unchanged"
 )
 
-func dryRunOf(value string) (string, error) {
-	if on, err := strconv.ParseBool(value); err == nil {
-		if on {
-			return dryRunClient, nil
-		}
-		return dryRunNone, nil
-	}
-	if value == dryRunBare {
+func addDryRun(fs *pflag.FlagSet, value *string, usage string) {
+	fs.StringVar(value, "dry-run", dryRunNone, usage)
+	fs.Lookup("dry-run").NoOptDefVal = dryRunBare
+}
+
+// dryRunOf returns none, client or server, and warns where the value is spelt otherwise.
+func dryRunOf(warnings io.Writer, value string) (string, error) {
+	on, err := strconv.ParseBool(value)
+	switch {
+	case value == dryRunBare:
+		fmt.Fprintln(warnings, "warning: --dry-run without a value is deprecated: write --dry-run=client")
 		return dryRunClient, nil
+	case err != nil:
+		return value, oneOf("--dry-run", value, dryRunNone, dryRunClient, dryRunServer)
 	}
-	return value, oneOf("--dry-run", value, dryRunNone, dryRunClient, dryRunServer)
+	meant := dryRunNone
+	if on {
+		meant = dryRunClient
+	}
+	fmt.Fprintf(warnings, "warning: --dry-run=%s is deprecated: write --dry-run=%s\n", value, meant)
+	return meant, nil
 }
 
 // askServer asks the server for every eviction of the drain without carrying it out.

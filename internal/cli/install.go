@@ -32,13 +32,6 @@ With --dry-run=client the manifests are printed and the cluster is not asked (it
 taken not to serve the eviction request API); with --dry-run=server it checks them and
 changes nothing.`
 
-// The values of --dry-run.
-const (
-	dryNone   = "none"
-	dryClient = "client"
-	dryServer = "server"
-)
-
 // releaseImage is the image of this release; the linker sets it together with stamped. No other build has an image in a
 // registry.
 var releaseImage string
@@ -63,6 +56,10 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 		Long:  installLong,
 		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
+				return err
+			}
 			if err := o.Validate(); err != nil {
 				return err
 			}
@@ -72,18 +69,13 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	cmd.Flags().StringVar(&o.image, "image", "", "The image of manager and agents; default: the release's. A build that is no release needs it.")
 	cmd.Flags().BoolVar(&o.agent, "agent", false, "Install an agent on every node as well, which acts when the node runs short (usher agent --help).")
 	cmd.Flags().StringVar(&o.url, "webhook-url", "", "The manager runs outside of the cluster, and the apiserver reaches it at this URL (https).")
-	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryNone, "none, client or server.")
+	addDryRun(cmd.Flags(), &o.dryRun, `"client": print the manifests. "server": let the server check them. "none": install.`)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long to wait until manager and agents are ready.")
 	return cmd
 }
 
 // Validate checks the flags.
 func (o *InstallOptions) Validate() error {
-	switch o.dryRun {
-	case dryNone, dryClient, dryServer:
-	default:
-		return fmt.Errorf("--dry-run is %q; it can be none, client or server", o.dryRun)
-	}
 	if o.image != "" && !o.runsPods() {
 		return fmt.Errorf("--image has no meaning with --webhook-url: nothing is run in the cluster then")
 	}
@@ -104,7 +96,7 @@ func (o *InstallOptions) podImage() string { return cmp.Or(o.image, releaseImage
 // Run installs.
 func (o *InstallOptions) Run(ctx context.Context) error {
 	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent}
-	if o.dryRun == dryClient {
+	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}
 	cluster, asked, err := connectInstall(o.config, o.IOStreams)
@@ -123,7 +115,7 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
-	if err := cluster.Apply(ctx, objects, o.dryRun == dryServer); err != nil || o.dryRun == dryServer {
+	if err := cluster.Apply(ctx, objects, o.dryRun == dryRunServer); err != nil || o.dryRun == dryRunServer {
 		return err
 	}
 	if err := cluster.WaitReady(ctx, objects); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +28,25 @@ func TestInstallNeedsAnImage(t *testing.T) {
 	}
 	if code, _, errOut := installed("--webhook-url", "https://127.0.0.1:9443"); code != 0 {
 		t.Errorf("an image is asked for where nothing runs in the cluster: %s", errOut)
+	}
+}
+
+func TestInstallDryRun(t *testing.T) {
+	want, asked := "", "install --image localhost/usher:a "
+	for _, dryRun := range []string{"--dry-run=client", "--dry-run", "--dry-run=true"} {
+		got := usher(t, "", strings.Fields(asked+dryRun)...)
+		want = cmp.Or(want, got.out)
+		if got.code != exitDone || got.out != want || want == "" {
+			t.Errorf("%s: exit %d, %d bytes of manifests, want %d; said %q", dryRun, got.code, len(got.out), len(want), got.err)
+		}
+	}
+	for flags, want := range map[string]string{
+		"--dry-run=maybe": "--dry-run=maybe is not known: it can be none, client, server",
+		"--dry-run maybe": `usher install takes no names, and was given "maybe"`,
+	} {
+		if got := usher(t, "", strings.Fields(asked+flags)...); got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: exit %d, said %q, want %q", flags, got.code, got.err, want)
+		}
 	}
 }
 
@@ -61,9 +81,9 @@ func TestInstallAsksForTheVersionFirst(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	for _, dryRun := range []string{dryNone, dryServer} {
+	for _, dryRun := range []string{dryRunNone, dryRunServer} {
 		streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-		code := run([]string{"usher", "install", "--server", server.URL, "--image", "localhost/usher:a", "--dry-run", dryRun}, streams)
+		code := run([]string{"usher", "install", "--server", server.URL, "--image", "localhost/usher:a", "--dry-run=" + dryRun}, streams)
 		if code != 1 || out.Len() > 0 || !strings.Contains(errOut.String(), "runs Kubernetes v1.29.3, which is too old for Usher: installing needs 1.30 or later") {
 			t.Errorf("--dry-run=%s: exit code %d, printed %q and said %q", dryRun, code, out, errOut)
 		}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,12 +51,35 @@ func TestDryRunMeansWhatItMeansToKubectl(t *testing.T) {
 		"none": dryRunNone, "client": dryRunClient, "server": dryRunServer, "unchanged": dryRunClient,
 		"true": dryRunClient, "false": dryRunNone, "1": dryRunClient, "0": dryRunNone,
 	} {
-		if got, err := dryRunOf(value); got != want || err != nil {
+		var warnings strings.Builder
+		if got, err := dryRunOf(&warnings, value); got != want || err != nil {
 			t.Errorf("--dry-run=%s means %q (%v), want %q", value, got, err, want)
 		}
+		deprecated := value != want
+		if (warnings.Len() > 0) != deprecated || deprecated && !strings.HasSuffix(warnings.String(), "write --dry-run="+want+"\n") {
+			t.Errorf("--dry-run=%s: said %q", value, &warnings)
+		}
 	}
-	_, err := dryRunOf("maybe")
+	_, err := dryRunOf(io.Discard, "maybe")
 	wantError(t, err, "it can be none, client, server")
+}
+
+// Whoever knows one command's flag knows that of all.
+func TestDryRunIsTheSameInEveryCommand(t *testing.T) {
+	root, found := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard()), 0
+	for _, cmd := range root.Commands() {
+		f := cmd.Flags().Lookup("dry-run")
+		if f == nil {
+			continue
+		}
+		found++
+		if diff := cmp.Diff(kubectlDrain["dry-run"], flagShape{f.Value.Type(), f.DefValue, f.Shorthand, f.NoOptDefVal}); diff != "" {
+			t.Errorf("%s (-kubectl +usher):\n%s", cmd.Name(), diff)
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d commands have --dry-run, want drain, install and uninstall", found)
+	}
 }
 
 func TestCommandLineCanBeTypedAgain(t *testing.T) {

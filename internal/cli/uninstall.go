@@ -45,14 +45,13 @@ func newUninstallCommand(config *genericclioptions.ConfigFlags, streams generici
 		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.dryRun, err = dryRunOf(o.dryRun); err != nil {
+			if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
 				return err
 			}
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&o.dryRun, "dry-run", dryRunNone, `"client": say what would be removed, and remove nothing. "server": let the server check it. "none": remove it.`)
-	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunBare
+	addDryRun(cmd.Flags(), &o.dryRun, `"client": say what would be removed, and remove nothing. "server": let the server check it. "none": remove it.`)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long it may take altogether.")
 	return cmd
 }
