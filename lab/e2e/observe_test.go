@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -55,8 +56,10 @@ func TestObserverCostsOneRequestAKind(t *testing.T) {
 		}
 	}
 	// A watch is in the audit log once the apiserver has seen that it ended.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	var got testlab.Requests
-	for got.Total() < want.Total() && t.Context().Err() == nil {
+	for got.Total() < want.Total() && ctx.Err() == nil {
 		got = l.Requests(t, "observer-test", began)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
