@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,7 +10,10 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"usher.sh/usher/lab/testlab"
@@ -136,6 +140,7 @@ func TestWrongUsage(t *testing.T) {
 func TestAPIServerRestartsInTheMiddle(t *testing.T) {
 	s := held(t)
 	s.Nodes(t, 1)
+	s.cordonSeen(t)
 	p := start(t, "drain", s.node)
 	p.blocked(t, "BudgetExhausted")
 	s.RestartAPIServer(t)
@@ -144,6 +149,33 @@ func TestAPIServerRestartsInTheMiddle(t *testing.T) {
 	same(t, "left", s.names(t), nil)
 	if lowest := s.rec.lowestReady(t, "db"); lowest != 1 {
 		t.Errorf("at the lowest %d pods were ready, want the 1 of the beginning", lowest)
+	}
+}
+
+// cordonSeen cordons the node and returns once the scheduler knows. A scheduler that learns of a cordon only after the apiserver
+// was restarted binds pods to the node meanwhile, and a drain leaves those where they are.
+func (s *stage) cordonSeen(t *testing.T) {
+	t.Helper()
+	_, err := s.Client().CoreV1().Nodes().Patch(t.Context(), s.node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, bound := 0, true; bound; i++ {
+		name := fmt.Sprint("probe-", i)
+		s.Pod(t, s.ns, name, func(p *corev1.Pod) { hostOnly(&p.Spec, s.node) })
+		testlab.WaitFor(t, s.Pods(s.ns), "the scheduler to look at a pod", func(all []*corev1.Pod) bool {
+			at := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.Name == name })
+			if at < 0 {
+				return false
+			}
+			bound = all[at].Spec.NodeName != ""
+			return bound || slices.ContainsFunc(all[at].Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+			})
+		})
+		if err := s.Client().CoreV1().Pods(s.ns).Delete(t.Context(), name, *metav1.NewDeleteOptions(0)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
