@@ -52,7 +52,7 @@ func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericioo
 	flags.StringVar(&o.manager.MetricsAddress, "metrics-address", ":8080", "Where to serve /metrics; 0: nowhere.")
 	flags.StringVar(&o.manager.HealthAddress, "health-address", ":8081", "Where to serve /healthz and /readyz; 0: nowhere.")
 	flags.StringVar(&o.manager.Certificates, "certificates", manager.CertificatesFromSecret, "Where the webhook's certificate comes from: secret (made and renewed by the manager), or a directory with tls.crt and tls.key.")
-	flags.StringVar(&o.memory, "evidence-memory", "160Mi", "How much memory the answers of all policies' systems may take together, half of it for one namespace. Raise the memory limit and GOMEMLIMIT with it.")
+	flags.StringVar(&o.memory, "evidence-memory", "160Mi", "How much memory the answers of all policies' systems may take together; namespaces share it fairly. Raise the memory limit and GOMEMLIMIT with it.")
 	flags.StringVar(&o.manager.EvictionController, "eviction-controller", manager.EvictionControllerAuto, "When to turn EvictionRequests into Evictions: auto (not while another controller does), or always.")
 	return cmd
 }

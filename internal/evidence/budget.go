@@ -1,106 +1,117 @@
 package evidence
 
 import (
-	"fmt"
-	"sync"
-
-	"usher.sh/usher/internal/system"
+	"cmp"
+	"maps"
+	"slices"
 )
 
 const (
 	// DefaultMemory is for all evidence together, that which is kept and that which is being made, in bytes: with it a manager of
 	// a cluster of 20,000 pods stays well below the limit in config/manager.
 	DefaultMemory = 160 << 20
-	// smallest is what each namespace may have whatever the others have taken.
-	smallest = 1 << 20
+	// floor is what no namespace gives up for another, however many there are.
+	floor = 1 << 20
 )
 
-// budget shares memory out: at most half of it to one namespace, so that the policies of one tenant refuse each other and nobody
-// else's. It may be used by several goroutines at once.
-type budget struct {
-	total int64
-
-	mu   sync.Mutex
-	used int64
-	by   map[string]int64
-}
-
-func newBudget(total int64) *budget {
-	if total <= 0 {
-		total = DefaultMemory
-	}
-	return &budget{total: total, by: map[string]int64{}}
-}
-
-func (b *budget) each() int64 { return max(b.total/2, smallest) }
-
-func (b *budget) take(namespace string, bytes int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	own := b.by[namespace] + bytes
-	switch {
-	case own <= smallest:
-	case own > b.each():
-		return fmt.Errorf("%w: what the systems of namespace %s answer needs more than the %d MiB of memory that its policies may have together",
-			system.ErrTooLarge, namespace, b.each()>>20)
-	case b.used+bytes > b.total:
-		return fmt.Errorf("%w: what the systems of all policies answer needs more than the %d MiB of memory that the manager has for it",
-			system.ErrTooLarge, b.total>>20)
-	}
-	b.add(namespace, bytes)
-	return nil
-}
-
-func (b *budget) give(namespace string, bytes int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.add(namespace, -bytes)
-}
-
-func (b *budget) add(namespace string, bytes int64) {
-	b.used += bytes
-	b.by[namespace] += bytes
-	if b.by[namespace] == 0 {
-		delete(b.by, namespace)
-	}
-}
-
-// meter counts one observation.
-type meter struct {
-	budget    *budget
+// holding is memory that is taken: by an observation, or by the evidence that it brought.
+type holding struct {
 	namespace string
-	// factor is how many times what is taken counts: after a refusal twice, since what fits beside nothing and not beside itself
-	// would be refused every other time.
-	factor int64
-
-	mu    sync.Mutex
-	taken int64
-	full  error // the first refusal
+	bytes     int64
+	kept      bool // evidence: dropped at once. An observation is broken off, and has its memory until it has ended
+	going     bool // it is being broken off
+	former    bool // evidence of the policy that asks
 }
 
-// Take implements system.Meter.
-func (m *meter) Take(bytes int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.full == nil {
-		m.full = m.budget.take(m.namespace, bytes*m.factor)
-	}
-	if m.full == nil {
-		m.taken += bytes * m.factor
-	}
-	return m.full
+// ask is what an observation wants beside what it has.
+type ask struct {
+	namespace string
+	bytes     int64
+	// rest is how much more it will want in the end, bytes included, as far as the last observation of the policy shows.
+	rest int64
 }
 
-// settle gives back what was taken but for what is kept, which is counted anew. An error says that not even that fits.
-func (m *meter) settle(kept int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.budget.give(m.namespace, m.taken)
-	m.taken = 0
-	if m.full == nil && kept > 0 {
-		if m.full = m.budget.take(m.namespace, kept); m.full == nil {
-			m.taken = kept
+// answer says what becomes of an ask. It fits once the holdings of drop have gone, and those that were going.
+type answer struct {
+	fits  bool
+	drop  []int
+	share int64
+}
+
+// plan shares memory out so that it is max-min fair. What is free is for whoever asks first; where nothing is, a namespace within
+// its share gets what others have above theirs. A policy that is known to need more than the share in the end takes nothing away:
+// what it displaced would come back and displace it, without end.
+func (a ask) plan(total int64, held []holding) answer {
+	free, by := total, map[string]int64{}
+	for i := range held {
+		if !held[i].going {
+			free -= held[i].bytes
+			by[held[i].namespace] += held[i].bytes
 		}
 	}
-	return m.full
+	var drop []int
+	for i := range held {
+		if held[i].former && free < a.bytes {
+			drop, free = append(drop, i), free+held[i].bytes
+			by[a.namespace] -= held[i].bytes
+		}
+	}
+	by[a.namespace] += max(a.bytes, a.rest)
+	share := max(level(total, by), min(floor, total))
+	if by[a.namespace] <= share {
+		excess, freed := above(share, a.bytes-free, held, by, a.namespace)
+		drop, free = append(drop, excess...), free+freed
+	}
+	if free < a.bytes {
+		return answer{share: share}
+	}
+	return answer{fits: true, drop: drop, share: share}
+}
+
+// above returns holdings of namespaces above the share that are enough for what is missing, if there are so many, and their size.
+func above(share, missing int64, held []holding, by map[string]int64, but string) (drop []int, freed int64) {
+	for _, i := range largest(held, by) {
+		h := &held[i]
+		if freed >= missing {
+			break
+		}
+		if h.namespace != but && !h.going && by[h.namespace] > share {
+			drop, freed = append(drop, i), freed+h.bytes
+			by[h.namespace] -= h.bytes
+		}
+	}
+	return drop, freed
+}
+
+// largest orders holdings by what their namespaces have, then evidence before observations, then by size.
+func largest(held []holding, by map[string]int64) []int {
+	order, of := make([]int, len(held)), maps.Clone(by)
+	for i := range held {
+		order[i] = i
+	}
+	rank := func(h *holding) int {
+		if h.kept {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &held[i], &held[j]
+		return cmp.Or(cmp.Compare(of[b.namespace], of[a.namespace]), cmp.Compare(a.namespace, b.namespace),
+			cmp.Compare(rank(a), rank(b)), cmp.Compare(b.bytes, a.bytes))
+	})
+	return order
+}
+
+// level is the share: the most that a namespace may have so that each has all that it wants, or as much as any other.
+func level(total int64, wanted map[string]int64) int64 {
+	left, namespaces := total, int64(len(wanted))
+	for _, bytes := range slices.Sorted(maps.Values(wanted)) {
+		if bytes > left/namespaces {
+			return left / namespaces
+		}
+		left -= bytes
+		namespaces--
+	}
+	return total
 }

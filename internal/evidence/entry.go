@@ -33,6 +33,8 @@ type entry struct {
 	flight  *flight            // the newest observation, while it is under way
 	last    *eviction.Evidence // the newest that ended
 	counted *meter             // what last takes of the budget
+	need    int64              // how much memory an observation took
+	needed  time.Time          // when it did
 	lasts   version            // what its observer knew of the policy
 	sent    time.Time          // when it began
 	ended   time.Time          // when it did
@@ -49,6 +51,9 @@ func (e *entry) show(policy *v1alpha1.EvictionPolicy) {
 	if older {
 		e.forget() // what was observed by the version that was lost
 	}
+	if policy.Generation != e.policy.Generation {
+		e.need = 0 // it may ask its system for less
+	}
 	e.policy, e.shown = policy, time.Now()
 }
 
@@ -56,14 +61,31 @@ func (e *entry) show(policy *v1alpha1.EvictionPolicy) {
 // restored.
 const showLife = time.Minute
 
-// factor is the meter's.
-func (e *entry) factor() int64 {
+// needs is how much memory an observation is known to take; 0: not known any more. The caller holds mu.
+func (e *entry) needs(now time.Time) int64 {
+	if now.Sub(e.needed) > needLife {
+		return 0
+	}
+	return e.need
+}
+
+// measure notes how much memory an observation took. One that was refused shows the least that it takes, which is no news where more
+// is known. The caller holds mu.
+func (e *entry) measure(f *flight, peak int64, now time.Time) {
+	refused := f.result.TooLarge
+	if f.result.Error != "" && !refused || refused && peak <= e.need && now.Sub(e.needed) <= needLife {
+		return
+	}
+	e.need, e.needed = peak, now
+}
+
+// release drops the evidence whose memory was taken back.
+func (e *entry) release(m *meter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.last != nil && e.last.TooLarge {
-		return 2
+	if e.counted == m {
+		e.last, e.counted = nil, nil
 	}
-	return 1
 }
 
 // forget drops the newest evidence. The caller holds mu.
@@ -127,10 +149,15 @@ func (e *entry) land(f *flight, counted *meter, now time.Time) (news bool, dropp
 	if e.flight != f || e.gone {
 		return false, counted
 	}
-	dropped, e.counted = e.counted, counted
+	e.measure(f, counted.peak(), now)
 	news = e.last == nil || !sameWord(e.last, f.result)
-	e.flight, e.last, e.lasts, e.sent, e.ended = nil, f.result, f.version, f.sent, now
-	return news, dropped
+	e.forget()
+	e.flight, e.lasts, e.sent, e.ended = nil, f.version, f.sent, now
+	if f.result.Error == "" && !counted.keep() {
+		return news, counted
+	}
+	e.last, e.counted = f.result, counted
+	return news, nil
 }
 
 // sameWord reports whether two observations say the same. The epoch counts: what was true before a member left decides

@@ -65,14 +65,17 @@ func closed(ch <-chan struct{}) bool {
 
 // ending says why there is no answer when it is over.
 func (f *flight) ending() string {
-	if errors.Is(f.why(), context.Canceled) {
+	switch why := f.why(); {
+	case errors.Is(why, system.ErrTooLarge):
+		return why.Error()
+	case errors.Is(why, context.Canceled):
 		return "the policy was deleted while its system was asked"
 	}
 	return fmt.Sprintf("the system has not answered within %s", f.patience)
 }
 
 func (f *flight) unanswered(why string) *eviction.Evidence {
-	return &eviction.Evidence{Observed: f.began, Epoch: f.version.epoch, Error: why}
+	return &eviction.Evidence{Observed: f.began, Epoch: f.version.epoch, Error: why, TooLarge: errors.Is(f.why(), system.ErrTooLarge)}
 }
 
 // join returns the observation that is under way if it will do, and begins another if not. One that was begun for an
@@ -90,29 +93,36 @@ func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
 	}
 	policy := e.policy
 	patience := patienceOf(policy)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, revoke := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	f := &flight{
 		version: version{generation: policy.Generation, epoch: max(wanted.epoch, policy.Status.Epoch)}, began: k.config.Now(), sent: time.Now(), patience: patience,
-		cancel: cancel, over: ctx.Done(), why: ctx.Err, overtaken: make(chan struct{}), done: make(chan struct{}),
+		cancel: cancel, over: ctx.Done(), why: func() error { return context.Cause(ctx) }, overtaken: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.flight = f
-	go k.fly(ctx, e, f, policy)
+	counted := &meter{
+		budget: k.budget, namespace: policy.Namespace, policy: policy.UID, need: e.needs(f.sent), over: ctx.Done(), revoke: revoke,
+	}
+	counted.drop = func() {
+		e.release(counted)
+		k.wake()
+	}
+	go k.fly(ctx, e, f, policy, counted)
 	return f
 }
 
-func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.EvictionPolicy) {
+func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.EvictionPolicy, counted *meter) {
 	defer f.cancel()
-	counted := &meter{budget: k.budget, namespace: policy.Namespace, factor: e.factor()}
 	evidence, err := k.observe(system.WithMeter(ctx, counted), e, policy)
+	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = ctx.Err() // it was broken off, and may have seen half
+	}
 	kept := int64(0)
 	if err == nil {
 		kept = evidence.Weight()
 	}
 	if full := counted.settle(kept); full != nil {
 		err = full // some of it may have been read, and what is missing is not known
-	}
-	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
-		err = ctx.Err() // it was broken off, and may have seen half
 	}
 	if err != nil {
 		evidence = &eviction.Evidence{Error: text.Line(f.sentence(err)), TooLarge: errors.Is(err, system.ErrTooLarge)}
@@ -134,6 +144,8 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 // sentence says what went wrong in words that hold without knowing Go's.
 func (f *flight) sentence(err error) string {
 	switch {
+	case errors.Is(err, system.ErrTooLarge):
+		return err.Error()
 	case errors.Is(f.why(), context.Canceled):
 		return f.ending()
 	case errors.Is(f.why(), context.DeadlineExceeded):
