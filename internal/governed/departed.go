@@ -60,7 +60,7 @@ func (d *Departed) deleted(object any) {
 	if !ok {
 		return
 	}
-	if _, governed := pod.Labels[v1alpha1.PolicyLabel]; governed {
+	if _, labelled := pod.Labels[v1alpha1.PolicyLabel]; labelled && !Reduced(pod) { // anyone may write the label where no policy is
 		d.note(pod)
 	}
 }

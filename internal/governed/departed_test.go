@@ -25,8 +25,14 @@ func TestDeparted(t *testing.T) {
 	d.deleted(pod("db-0", governed))
 	d.deleted(toolscache.DeletedFinalStateUnknown{Obj: pod("db-1", governed)})
 	d.deleted(pod("web", nil))
+	forged := pod("forged", governed)
+	Reduce(forged)
+	d.deleted(forged)
 	if !knows("db-0") || !knows("db-1") || knows("web") {
 		t.Errorf("db-0 %t, db-1 %t, web, which nothing governs, %t", knows("db-0"), knows("db-1"), knows("web"))
+	}
+	if knows("forged") {
+		t.Error("a pod is remembered because of its label, in a namespace without a policy")
 	}
 	d.arrived(pod("db-0", governed))
 	if knows("db-0") {

@@ -12,28 +12,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// reducedGeneration marks what Reduce has made: no apiserver gives a generation below zero, and no tenant can.
-const reducedGeneration = -1
-
-// Reduce drops from a pod what only policies ask for. Whoever does not know that it is reduced must not judge it: a fact that
-// was dropped looks like one that is not so.
-func Reduce(pod *corev1.Pod) {
-	kept := map[string]string{}
-	if value, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
-		kept[corev1.MirrorPodAnnotationKey] = value
-	}
-	pod.Annotations = nil
-	if len(kept) > 0 {
-		pod.Annotations = kept
-	}
-	pod.Spec.Volumes = nil
-	pod.Status.PodIP, pod.Status.Conditions = "", nil
-	pod.Generation = reducedGeneration
-}
-
-// Reduced reports whether Reduce has made this pod.
-func Reduced(pod *corev1.Pod) bool { return pod.Generation == reducedGeneration }
-
 // Whole reads from a cache that holds reduced pods in namespaces without policies, and hands out none where there is a
 // policy: pods that were cached before the first policy of their namespace are read from the apiserver, once, and kept until
 // the cache has a later version. It may be used by several goroutines at once.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -31,7 +32,7 @@ func clientOptions() client.Options {
 
 // slimPod is what policies may ask for, and what an eviction needs.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{
+	slim := &corev1.Pod{
 		ObjectMeta: slimMeta(&pod.ObjectMeta),
 		Spec: corev1.PodSpec{
 			NodeName:                      pod.Spec.NodeName,
@@ -48,24 +49,31 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 			Conditions: only(pod.Status.Conditions, corev1.PodReady),
 		},
 	}
+	bound(&slim.ObjectMeta)
+	governed.SetSize(slim, pod.Size())
+	return slim
 }
 
-// slimVolumes keeps which volumes hold data of the pod's own, and where.
+// slimVolumes keeps which volumes hold data of the pod's own, and where, mostVolumes of each kind: that there are any of a kind is never
+// lost.
 func slimVolumes(volumes []corev1.Volume) []corev1.Volume {
 	var slim []corev1.Volume
+	var scratch, claims, ephemeral int
 	for i := range volumes {
-		v := corev1.Volume{Name: volumes[i].Name}
+		v, kind := corev1.Volume{Name: volumes[i].Name}, (*int)(nil)
 		switch source := &volumes[i].VolumeSource; {
 		case source.EmptyDir != nil:
-			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+			v.EmptyDir, kind = &corev1.EmptyDirVolumeSource{}, &scratch
 		case source.PersistentVolumeClaim != nil:
-			v.PersistentVolumeClaim = source.PersistentVolumeClaim
+			v.PersistentVolumeClaim, kind = source.PersistentVolumeClaim, &claims
 		case source.Ephemeral != nil:
-			v.Ephemeral = &corev1.EphemeralVolumeSource{}
+			v.Ephemeral, kind = &corev1.EphemeralVolumeSource{}, &ephemeral
 		default:
 			continue
 		}
-		slim = append(slim, v)
+		if *kind++; *kind <= mostVolumes {
+			slim = append(slim, v)
+		}
 	}
 	return slim
 }

@@ -27,7 +27,7 @@ func (s *slimmer) pod(object any) (any, error) {
 		return object, nil
 	}
 	slim := slimPod(pod)
-	if _, labelled := slim.Labels[v1alpha1.PolicyLabel]; !labelled && !s.policies.in(slim.Namespace) {
+	if !s.policies.in(slim.Namespace) {
 		governed.Reduce(slim)
 	}
 	s.kin.share(slim)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,8 +113,82 @@ func TestPodsAreReducedWhereNoPolicyIs(t *testing.T) {
 	}
 	labelled := crowdPod(t, 0)
 	labelled.Labels[v1alpha1.PolicyLabel] = "db"
-	if governed.Reduced(s.slim(t, labelled)) {
-		t.Error("a pod is reduced that a policy has governed and nothing has released")
+	labelled.Annotations[v1alpha1.BreakGlassAnnotation] = "it burns"
+	slim := s.slim(t, labelled)
+	if !governed.Reduced(slim) {
+		t.Error("a label that anyone may write keeps a pod whole")
+	}
+	if len(slim.Labels) != 1 || slim.Labels[v1alpha1.PolicyLabel] != "db" || slim.Annotations[v1alpha1.BreakGlassAnnotation] != "it burns" {
+		t.Errorf("kept are labels %v and annotations %v", slim.Labels, slim.Annotations)
+	}
+}
+
+// mostOfAReduced and mostOfAWhole bound what is kept of a pod whatever its owner has written on it, in bytes; see docs/policies.md.
+const (
+	mostOfAReduced = 4 << 10
+	mostOfAWhole   = 64 << 10
+)
+
+// largePod is a pod as large as an apiserver takes.
+func largePod(t testing.TB, i int) *corev1.Pod {
+	t.Helper()
+	pod := crowdPod(t, i)
+	text := strings.Repeat("x", 60<<10)
+	pod.Labels[v1alpha1.PolicyLabel] = "db"
+	for n := range 1000 {
+		pod.Labels[fmt.Sprintf("label-%d-%d", i, n)] = text[:60]
+		pod.Annotations[fmt.Sprintf("small-%d-%d", i, n)] = text[:n/10]
+		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: text[:200], UID: types.UID(fmt.Sprint(i, n))})
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name:         fmt.Sprintf("%d-%s", n, text[:58]),
+			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: text[:240] + fmt.Sprint(n)}},
+		})
+	}
+	for _, key := range []string{"large", v1alpha1.BreakGlassAnnotation, corev1.MirrorPodAnnotationKey} {
+		pod.Annotations[key] = fmt.Sprint(text, i)
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "late", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	wire, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	received := &corev1.Pod{}
+	if err := received.Unmarshal(wire); err != nil {
+		t.Fatal(err)
+	}
+	return received
+}
+
+// TestLargePodsAreBounded: what a tenant writes on pods does not fill the memory, whether or not a policy is there.
+func TestLargePodsAreBounded(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		s, most := &slimmer{}, int64(mostOfAReduced)
+		if whole {
+			most = mostOfAWhole
+			s.policies.add(&v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "crowd-0", UID: "p"}})
+		}
+		const pods = 20 // of one namespace
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		kept := make([]*corev1.Pod, pods)
+		for i := range kept {
+			kept[i] = s.slim(t, largePod(t, i))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / pods; each > most {
+			t.Errorf("whole %t: a pod takes %d bytes, want %d at most", whole, each, most)
+		}
+		for _, pod := range kept {
+			facts := governed.Facts(pod)
+			if governed.Reduced(pod) == whole || pod.Labels[v1alpha1.PolicyLabel] != "db" || pod.Annotations[v1alpha1.BreakGlassAnnotation] == "" || !facts.Mirror {
+				t.Fatalf("whole %t: what Usher needs is missing: %d labels, %d annotations", whole, len(pod.Labels), len(pod.Annotations))
+			}
+			if whole && (!slices.Contains(facts.EmptyDirs, "late") || facts.Claims == nil || facts.Owner.Kind != "ReplicaSet" || pod.Annotations["prometheus.io/scrape"] != "true") {
+				t.Fatalf("what policies ask for is missing: volumes %q and %d claims, owner %+v", facts.EmptyDirs, len(facts.Claims), facts.Owner)
+			}
+		}
 	}
 }
 
