@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,8 @@ type Whole struct {
 	Live client.Reader
 	// Keep drops what the cache drops of every pod.
 	Keep func(*corev1.Pod) *corev1.Pod
+
+	flights singleflight.Group // by namespace
 
 	mu   sync.Mutex
 	read map[string]map[types.UID]*corev1.Pod // by namespace
@@ -75,20 +78,17 @@ func (w *Whole) complete(ctx context.Context, namespace string, pods []*corev1.P
 	if w.fill(namespace, pods) == nil {
 		return nil
 	}
-	var live corev1.PodList
-	if err := w.Live.List(ctx, &live, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
+	var missing *corev1.Pod
+	for joined, tries := true, 0; joined && tries < 2; tries++ { // a read that others began may be older than these pods
+		var err error
+		if joined, err = w.readOnce(ctx, namespace); err != nil {
+			return err
+		}
+		if missing = w.fill(namespace, pods); missing == nil {
+			return nil
+		}
 	}
-	all := make(map[types.UID]*corev1.Pod, len(live.Items))
-	for i := range live.Items {
-		pod := w.Keep(&live.Items[i])
-		all[pod.UID] = pod
-	}
-	w.keep(namespace, all)
-	if missing := w.fill(namespace, pods); missing != nil {
-		return fmt.Errorf("reading pod %s in %s: the cache has it and the apiserver does not, or not yet", missing.Name, namespace)
-	}
-	return nil
+	return fmt.Errorf("reading pod %s in %s: the cache has it and the apiserver does not, or not yet", missing.Name, namespace)
 }
 
 // fill replaces those pods that were read, and returns one that was not.

@@ -1,0 +1,107 @@
+package governed
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// readTime bounds a read of all pods of a namespace.
+	readTime = time.Minute
+	// pagePods and pageBytes are the most that is read at once. A tenant can make pods of a megabyte.
+	pagePods  = 500
+	pageBytes = 8 << 20
+	// pageSpare is for pods that the cache does not have yet.
+	pageSpare = 10
+)
+
+// readOnce reads the pods of a namespace past the cache, once for all who ask meanwhile, and reports whether some of them had asked
+// before. The read goes on when the one who began it has gone.
+func (w *Whole) readOnce(ctx context.Context, namespace string) (joined bool, err error) {
+	result := w.flights.DoChan(namespace, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
+		defer cancel()
+		return nil, w.readAll(ctx, namespace)
+	})
+	select {
+	case r := <-result:
+		return r.Shared, r.Err
+	case <-ctx.Done():
+		return false, fmt.Errorf("reading the pods of namespace %s: %w", namespace, ctx.Err())
+	}
+}
+
+func (w *Whole) readAll(ctx context.Context, namespace string) error {
+	ahead, err := w.sizes(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	all := map[types.UID]*corev1.Pod{}
+	for next := ""; ; {
+		var page corev1.PodList
+		if err := w.Live.List(ctx, &page, client.InNamespace(namespace), client.Limit(pageLimit(ahead)), client.Continue(next)); err != nil {
+			return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
+		}
+		for i := range page.Items {
+			pod := w.Keep(&page.Items[i])
+			all[pod.UID] = pod
+		}
+		if next = page.Continue; next == "" {
+			w.keep(namespace, all)
+			return nil
+		}
+		if n := len(page.Items); n > 0 {
+			ahead = after(ahead, page.Items[n-1].Name)
+		}
+	}
+}
+
+// sized is how much the apiserver sends for a pod.
+type sized struct {
+	name  string
+	bytes int64
+}
+
+// sizes are those of a namespace's pods in the order in which the apiserver lists them.
+func (w *Whole) sizes(ctx context.Context, namespace string) ([]sized, error) {
+	var cached corev1.PodList
+	if err := w.Reader.List(ctx, &cached, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
+	}
+	sizes := make([]sized, len(cached.Items))
+	for i := range cached.Items {
+		sizes[i] = sized{cached.Items[i].Name, size(&cached.Items[i])}
+	}
+	slices.SortFunc(sizes, func(a, b sized) int { return cmp.Compare(a.name, b.name) })
+	return sizes, nil
+}
+
+// size is what SetSize has noted; 0: nothing.
+func size(pod *corev1.Pod) int64 { return max(pod.Generation, -pod.Generation) }
+
+func after(ahead []sized, name string) []sized {
+	at, found := slices.BinarySearchFunc(ahead, name, func(s sized, name string) int { return cmp.Compare(s.name, name) })
+	if found {
+		at++
+	}
+	return ahead[at:]
+}
+
+// pageLimit is how many of the pods ahead are read at once.
+func pageLimit(ahead []sized) int64 {
+	bytes := int64(0)
+	for n := range ahead {
+		bytes += ahead[n].bytes
+		if n == pagePods || n > 0 && bytes > pageBytes {
+			return int64(n)
+		}
+	}
+	return int64(min(len(ahead)+pageSpare, pagePods))
+}

@@ -1,0 +1,160 @@
+package governed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// paged is an apiserver that takes a second for each page of its pods.
+type paged struct {
+	client.Reader
+
+	mu     sync.Mutex
+	pods   []corev1.Pod
+	limits []int64
+}
+
+func (p *paged) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	p.mu.Lock()
+	p.limits = append(p.limits, o.Limit)
+	p.mu.Unlock()
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from, _ := strconv.Atoi(o.Continue)
+	to := min(len(p.pods), from+int(o.Limit))
+	page := list.(*corev1.PodList)
+	page.Items = p.pods[from:to]
+	if to < len(p.pods) {
+		page.Continue = strconv.Itoa(to)
+	}
+	return nil
+}
+
+// namespaceOf is a namespace with a policy whose pods were cached before it, each of so many bytes.
+func namespaceOf(t *testing.T, sizes ...int) (*Whole, *paged) {
+	t.Helper()
+	cached, live := []client.Object{newPolicy("p", "a", rule)}, &paged{}
+	for i, bytes := range sizes {
+		name := fmt.Sprintf("a-%04d", i)
+		live.pods = append(live.pods, *newPod(name, "a", annotated))
+		cached = append(cached, newPod(name, "a", annotated, func(p *corev1.Pod) {
+			SetSize(p, bytes)
+			Reduce(p)
+		}))
+	}
+	r := newReading(t, cached)
+	r.whole.Live = live
+	return r.whole, live
+}
+
+func repeat(n, bytes int) []int {
+	sizes := make([]int, n)
+	for i := range sizes {
+		sizes[i] = bytes
+	}
+	return sizes
+}
+
+// TestPodsOfANamespaceAreReadOnceInPages: however many ask for them, the pods of a namespace are read once, in pages that are bounded in
+// number and in size, and a caller who goes does not end the read.
+func TestPodsOfANamespaceAreReadOnceInPages(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		sizes []int
+		want  []int64
+	}{
+		{"many", repeat(1200, 4<<10), []int64{500, 500, 210}},
+		{"large ones", append(repeat(20, 1<<20), 4<<10), []int64{8, 8, 15}},
+		{"larger than a page", []int{20 << 20, 20 << 20, 4 << 10}, []int64{1, 1, 11}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			whole, live := namespaceOf(t, c.sizes...)
+			first, leave := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() {
+				var pods corev1.PodList
+				if err := whole.List(first, &pods, client.InNamespace("db")); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: who has gone got %v", c.name, err)
+				}
+			})
+			synctest.Wait()
+			for range 20 {
+				all.Go(func() {
+					var pods corev1.PodList
+					if err := whole.List(t.Context(), &pods, client.InNamespace("db")); err != nil {
+						t.Errorf("%s: %v", c.name, err)
+					}
+					for i := range pods.Items {
+						if Reduced(&pods.Items[i]) || pods.Items[i].Annotations["id"] == "" {
+							t.Fatalf("%s: pod %d is reduced", c.name, i)
+						}
+					}
+				})
+			}
+			synctest.Wait()
+			leave()
+			all.Wait()
+			if diff := cmp.Diff(c.want, live.limits); diff != "" {
+				t.Errorf("%s: the pages (-want +got):\n%s", c.name, diff)
+			}
+		})
+	}
+}
+
+// TestReadThatBeganEarlierIsNotEnough: who joins a read that does not have its pod, because the pod is younger, gets another.
+func TestReadThatBeganEarlierIsNotEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole, live := namespaceOf(t, 1, 1)
+		younger := live.pods[1]
+		live.pods = live.pods[:1]
+		get := func(name string) error {
+			return whole.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: name}, &corev1.Pod{})
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := get("a-0000"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if err := get("a-0001"); err != nil {
+				t.Errorf("the younger pod: %v", err)
+			}
+		})
+		<-time.After(time.Second + time.Millisecond)
+		live.mu.Lock()
+		live.pods = append(live.pods, younger)
+		live.mu.Unlock()
+		all.Wait()
+	})
+}
+
+// TestReadOfANamespaceEnds: an apiserver that does not answer keeps callers for a bounded time.
+func TestReadOfANamespaceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole, _ := namespaceOf(t, repeat(200, 20<<20)...)
+		began := time.Now()
+		err := whole.List(t.Context(), &corev1.PodList{}, client.InNamespace("db"))
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 2*readTime {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
