@@ -62,6 +62,12 @@ func TestObserverCostsOneRequestAKind(t *testing.T) {
 	for got.Total() < want.Total() && ctx.Err() == nil {
 		got = l.Requests(t, "observer-test", began)
 	}
+	for request, n := range got { // 503 is a watch that was ended before the apiserver had begun it
+		if begun := (testlab.Request{Verb: "watch", Resource: request.Resource, Code: http.StatusOK}); request.Code == http.StatusServiceUnavailable {
+			delete(got, request)
+			got[begun] += n
+		}
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
