@@ -19,17 +19,15 @@ import (
 func (p *person) drain() {
 	pod := p.some()
 	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name}, State: "draining"}
-	p.beat(pod, record)
-	if !p.rest(0, 2) {
+	if !p.beat(pod, record) || !p.rest(0, 2) {
 		return
 	}
 	p.wants(pod)
 	beats := p.dice.IntN(20)
 	for range beats {
-		if !p.rest(10, 20) {
+		if !p.rest(10, 20) || !p.beat(pod, record) {
 			break
 		}
-		p.beat(pod, record)
 	}
 	if p.dice.IntN(3) > 0 {
 		p.world.note("%s is killed", p.name)
@@ -40,29 +38,45 @@ func (p *person) drain() {
 	p.beat(pod, record)
 }
 
-// beat writes the drain's record on the node of a pod.
-func (p *person) beat(pod string, record *snapshot.DrainRecord) {
+// beat writes the drain's record on the node of a pod, unless another drain works on it.
+func (p *person) beat(pod string, record *snapshot.DrainRecord) bool {
 	record.Beat = time.Now()
 	text, err := record.Encode()
 	if err != nil {
 		p.world.fail("SIMULATOR", "writing a record: %v", err)
-		return
+		return false
 	}
+	ours := false
 	for range 20 {
 		err := p.world.call(p.world.ctx, nil, p.name+" gives a sign of life", plain, func() error {
-			node, ok := p.world.store.get(nodes, client.ObjectKey{Name: "n-" + pod}).(*corev1.Node)
-			if !ok {
-				return nil
-			}
-			marked := duplicate(node)
-			marked.Annotations = map[string]string{snapshot.DrainAnnotation: text}
-			p.world.store.put(marked)
+			ours = p.world.mark(client.ObjectKey{Name: "n-" + pod}, record, text)
 			return nil
 		})
 		if err == nil {
-			return
+			break
 		}
 	}
+	return ours
+}
+
+// mark writes a record on a node. It returns false where the node is gone or carries the record of another drain that is alive.
+func (w *world) mark(key client.ObjectKey, record *snapshot.DrainRecord, text string) bool {
+	node, ok := w.store.get(nodes, key).(*corev1.Node)
+	if !ok {
+		return false
+	}
+	if before, now := observe.NodeFacts(node).Drain, time.Now(); before != nil && before.State == "draining" {
+		switch live := before.LiveAt(now); {
+		case live && before.ID != record.ID:
+			return false
+		case !live && before.ID == record.ID:
+			w.revived[record.ID] = now
+		}
+	}
+	marked := duplicate(node)
+	marked.Annotations = map[string]string{snapshot.DrainAnnotation: text}
+	w.store.put(marked)
+	return true
 }
 
 // wants asks under the drain's name.
@@ -80,8 +94,9 @@ func (p *person) wants(name string) {
 	}
 }
 
-// checkExpiry: only a drain that shows no sign of life has its requests withdrawn. Replicas go by the apiserver's clock, but
-// not where clocks jump here.
+// checkExpiry: only a drain that shows no sign of life has its requests withdrawn. One that has been silent for too long and
+// then shows one may lose what it asked for to a replica that has read its node before: it asks anew. Replicas go by the
+// apiserver's clock, but not where clocks jump here.
 func (w *world) checkExpiry(key snapshot.Key, k kind, p part, body []byte) {
 	var patch struct {
 		Spec struct{ Intent api.EvictionRequestIntent }
@@ -94,7 +109,11 @@ func (w *world) checkExpiry(key snapshot.Key, k kind, p part, body []byte) {
 		return
 	}
 	who, drains := observe.RequestFacts(request).Drainer()
-	if drains && w.live(who, time.Now()) {
+	ref, _ := lifecycle.RequestRef(request)
+	if pod := w.store.pod(ref.Name); pod == nil || pod.UID != ref.UID {
+		return // it has what it asked for
+	}
+	if drains && w.live(who, time.Now()) && time.Since(w.revived[who.ID]) > snapshot.LiveFor {
 		w.fail("EXPIRY", "the request %s of %s is withdrawn, which gives signs of life", key.Name, who.ID)
 	}
 }

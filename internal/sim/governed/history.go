@@ -39,7 +39,7 @@ func Run(seed uint64) Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{
 		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{},
+		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}},
 	}
 	w.store = newStore(time.Now)
@@ -113,7 +113,11 @@ func (w *world) close(cancel context.CancelFunc) {
 	for _, r := range w.replicas {
 		r.stop()
 	}
+	time.Sleep(mostPatience) // calls to systems that never answer outlive whoever made them
 }
+
+// mostPatience is the longest that a policy may wait for its system, and a moment more.
+const mostPatience = v1alpha1.MaxTimeout + time.Second
 
 // conclude lets everything calm down and asks what has become of all wishes.
 func (w *world) conclude() {

@@ -40,6 +40,7 @@ type world struct {
 	lives_   map[string]life
 	crashed  map[string]bool
 	ghosts   map[string]ghost
+	revived  map[string]time.Time    // when a drain gave a sign of life after a time without one
 	ends     map[types.UID]time.Time // when the process of a terminating pod ends
 	draws    uint64
 	tight    bool // a budget allows no disruption
