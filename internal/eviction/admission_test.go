@@ -32,7 +32,9 @@ func TestAdmit(t *testing.T) {
 			}
 		}
 	}
-	owner := func(kind string) func(*AdmissionInput) { return func(in *AdmissionInput) { in.Pod.Owner.Kind = kind } }
+	owner := func(version, kind string) func(*AdmissionInput) {
+		return func(in *AdmissionInput) { in.Pod.Owner.APIVersion, in.Pod.Owner.Kind = version, kind }
+	}
 	leaving := func(in *AdmissionInput) { in.Pod = terminating(in.Pod) }
 	ending := func(in *AdmissionInput) { in.NamespaceEnding = true }
 	kubelet := func(in *AdmissionInput) { in.Groups = []string{"system:nodes", "system:authenticated"} }
@@ -62,10 +64,12 @@ func TestAdmit(t *testing.T) {
 		"a policy is missing":         {given: func(in *AdmissionInput) { in.Policies = nil }, note: Refused},
 		"its StatefulSet":             {given: by(sa + "statefulset-controller"), allow: true, note: ByOwner, acts: permit},
 		"another kind's controller":   {given: by(sa + "replicaset-controller"), note: Refused, acts: request},
-		"its ReplicaSet":              {given: also(by(sa+"replicaset-controller"), owner("ReplicaSet")), allow: true, note: ByOwner, acts: permit},
-		"its DaemonSet":               {given: also(by(sa+"daemon-set-controller"), owner("DaemonSet")), allow: true, note: ByOwner, acts: permit},
-		"its Job":                     {given: also(by(sa+"job-controller"), owner("Job")), allow: true, note: ByOwner, acts: permit},
-		"its RC":                      {given: also(by(sa+"replication-controller"), owner("ReplicationController")), allow: true, note: ByOwner, acts: permit},
+		"its ReplicaSet":              {given: also(by(sa+"replicaset-controller"), owner("apps/v1", "ReplicaSet")), allow: true, note: ByOwner, acts: permit},
+		"its DaemonSet":               {given: also(by(sa+"daemon-set-controller"), owner("apps/v1", "DaemonSet")), allow: true, note: ByOwner, acts: permit},
+		"its Job":                     {given: also(by(sa+"job-controller"), owner("batch/v1", "Job")), allow: true, note: ByOwner, acts: permit},
+		"its RC":                      {given: also(by(sa+"replication-controller"), owner("v1", "ReplicationController")), allow: true, note: ByOwner, acts: permit},
+		"another group's StatefulSet": {given: also(by(sa+"statefulset-controller"), owner("apps.kruise.io/v1beta1", "StatefulSet")), note: Refused, acts: request},
+		"another group's DaemonSet":   {given: owner("apps.kruise.io/v1alpha1", "DaemonSet"), allow: true, note: LetThrough, acts: permit},
 		"its StatefulSet evicts":      {given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Verb = VerbEvict }), note: Refused, acts: request},
 		"an operator": {
 			given: also(by("operator"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].controllers = []string{"operator"} }),
@@ -111,9 +115,9 @@ func TestAdmit(t *testing.T) {
 			given: also(undrained, func(in *AdmissionInput) { in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " "} }),
 			note:  Refused, acts: request,
 		},
-		"a pod of a DaemonSet": {given: owner("DaemonSet"), note: Refused},
+		"a pod of a DaemonSet": {given: owner("apps/v1", "DaemonSet"), note: Refused},
 		"delete of a pod of a DaemonSet": {
-			given: also(owner("DaemonSet"), func(in *AdmissionInput) { in.Verb = VerbDelete }), allow: true, note: LetThrough, acts: permit,
+			given: also(owner("apps/v1", "DaemonSet"), func(in *AdmissionInput) { in.Verb = VerbDelete }), allow: true, note: LetThrough, acts: permit,
 		},
 		"by force": {given: func(in *AdmissionInput) { in.Grace = &zero }, note: Refused, acts: request},
 		"delete, by force": {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -24,12 +26,12 @@ const (
 )
 
 // owners are the users that delete pods as their own controllers, by the kind of the owner.
-var owners = map[string]string{
-	"StatefulSet":           systemAccounts + "statefulset-controller",
-	"ReplicaSet":            systemAccounts + "replicaset-controller",
-	"DaemonSet":             systemAccounts + "daemon-set-controller",
-	"Job":                   systemAccounts + "job-controller",
-	"ReplicationController": systemAccounts + "replication-controller",
+var owners = map[schema.GroupKind]string{
+	{Group: "apps", Kind: "StatefulSet"}: systemAccounts + "statefulset-controller",
+	{Group: "apps", Kind: "ReplicaSet"}:  systemAccounts + "replicaset-controller",
+	{Group: "apps", Kind: "DaemonSet"}:   systemAccounts + "daemon-set-controller",
+	{Group: "batch", Kind: "Job"}:        systemAccounts + "job-controller",
+	{Kind: "ReplicationController"}:      systemAccounts + "replication-controller",
 }
 
 // evictors delete pods to take them off their nodes, whatever a policy says about DELETE: for a taint, since 1.29 and
@@ -120,6 +122,6 @@ func byMachinery(in *AdmissionInput) NoteKind {
 }
 
 func ownsPod(user string, pod *snapshot.Pod) bool {
-	account, ok := owners[pod.Owner.Kind]
+	account, ok := owners[pod.Owner.GroupKind()]
 	return ok && account == user
 }

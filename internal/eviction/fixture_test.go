@@ -82,6 +82,8 @@ func toyPod(name, role string) *snapshot.Pod {
 	}
 }
 
+var daemonSet = snapshot.Owner{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}
+
 func terminating(pod *snapshot.Pod) *snapshot.Pod {
 	pod.Deletion = noon.Add(30 * time.Second)
 	return pod

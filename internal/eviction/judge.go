@@ -146,7 +146,7 @@ func (j *judgement) unmovable() {
 	switch owner := j.in.Pod.Owner; {
 	case j.in.Pod.Mirror:
 		j.block(staticPod())
-	case owner.Kind == "DaemonSet":
+	case owner.DaemonSet():
 		j.block(daemonPod(owner.Name))
 	}
 }

@@ -226,14 +226,17 @@ func TestJudge(t *testing.T) {
 		},
 		"a static pod": {given: func(in *Input) { in.Pod.Mirror = true }, answer: Never, want: []string{Unmovable}},
 		"a pod of a DaemonSet": {
-			given:  func(in *Input) { in.Pod.Owner.Kind = "DaemonSet"; in.Evidence.Members["m-s0"]["drained"] = false },
+			given:  func(in *Input) { in.Pod.Owner = daemonSet; in.Evidence.Members["m-s0"]["drained"] = false },
 			answer: Never, want: []string{Unmovable, "NotDrained"},
 		},
 		"a pod of a DaemonSet that has ended": {
-			given: func(in *Input) { in.Pod.Owner.Kind, in.Pod.Phase = "DaemonSet", corev1.PodFailed }, answer: Allowed,
+			given: func(in *Input) { in.Pod.Owner, in.Pod.Phase = daemonSet, corev1.PodFailed }, answer: Allowed,
 		},
 		"a pod of a DaemonSet that nobody governs": {
-			given: func(in *Input) { in.Pod.Owner.Kind, in.Pod.Labels = "DaemonSet", nil }, answer: Allowed,
+			given: func(in *Input) { in.Pod.Owner, in.Pod.Labels = daemonSet, nil }, answer: Allowed,
+		},
+		"a pod of another group's DaemonSet": {
+			given: func(in *Input) { in.Pod.Owner.APIVersion, in.Pod.Owner.Kind = "apps.kruise.io/v1alpha1", "DaemonSet" }, answer: Allowed,
 		},
 		"a pod that has ended": {given: func(in *Input) { in.Pod.Phase = corev1.PodFailed; in.Evidence = nil }, answer: Allowed},
 		"a pod without a node, freshly read": {

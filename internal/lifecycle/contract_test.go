@@ -195,7 +195,10 @@ func TestPlanEvictor(t *testing.T) {
 	refused := lifecycle.Attempts{}.Refused("budget db needs 2", 0, start)
 	static := func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
 	daemon := func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+	}
+	likeDaemon := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
 	}
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = at(time.Minute) }
 	cases := []struct {
@@ -217,6 +220,7 @@ func TestPlanEvictor(t *testing.T) {
 		{name: "pod gone", eviction: eviction(1, evictorActive), done: true, says: "the pod is gone"},
 		{name: "pod terminal", eviction: eviction(1, evictorActive), pod: newPod(phase(corev1.PodFailed)), done: true, says: "the pod has ended"},
 		{name: "DaemonSet", eviction: eviction(1, evictorActive), pod: newPod(daemon), done: true, says: "a pod of a DaemonSet is not evicted: agent would"},
+		{name: "DaemonSet of another group", eviction: eviction(1, evictorActive), pod: newPod(likeDaemon), evict: true},
 		{name: "static pod", eviction: eviction(1, evictorActive), pod: newPod(static), done: true, says: "a static pod cannot be evicted"},
 		{name: "shutting down", eviction: eviction(1, evictorActive), pod: newPod(terminating), says: "it must be gone by 2026-11-21T08:01:00Z", again: 3 * time.Minute},
 		{name: "DaemonSet pod that shuts down anyway", eviction: eviction(1, evictorActive), pod: newPod(terminating, daemon), says: "it must be gone by", again: 3 * time.Minute},

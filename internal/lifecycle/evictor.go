@@ -6,7 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Attempts is what this process asked of the eviction API for one eviction, and was told. It may be lost: a restart
@@ -95,7 +96,7 @@ func unmovable(pod *corev1.Pod) string {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		return "a static pod cannot be evicted: its node's kubelet runs it from a file; remove the file on the node"
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+	if owner := snapshot.OwnerOf(pod); owner.DaemonSet() {
 		return fmt.Sprintf("a pod of a DaemonSet is not evicted: %s would start it again on the same node; change the DaemonSet, or delete the pod", owner.Name)
 	}
 	return ""

@@ -29,7 +29,7 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 		Labels:          pod.Labels,
 		IP:              pod.Status.PodIP,
 		Hostname:        pod.Spec.Hostname,
-		Owner:           controller(pod),
+		Owner:           snapshot.OwnerOf(pod),
 		Phase:           pod.Status.Phase,
 		Created:         pod.CreationTimestamp.Time,
 		Grace:           grace(pod),
@@ -55,14 +55,6 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 	facts.Order, facts.OrderError = order(pod.Annotations)
 	setReadiness(facts, pod)
 	return facts
-}
-
-func controller(object metav1.Object) snapshot.Owner {
-	ref := metav1.GetControllerOfNoCopy(object)
-	if ref == nil {
-		return snapshot.Owner{}
-	}
-	return snapshot.Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
 }
 
 func grace(pod *corev1.Pod) time.Duration {

@@ -132,7 +132,7 @@ func workload(kind string, object metav1.Object, template map[string]string, rep
 		Name:            object.GetName(),
 		UID:             object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(),
-		Owner:           controller(object),
+		Owner:           snapshot.OwnerOf(object),
 		Labels:          template,
 		Replicas:        wanted,
 		MinReady:        time.Duration(minReady) * time.Second,

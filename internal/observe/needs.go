@@ -55,7 +55,7 @@ var byClaim = []resource{volumeClaims, attachments}
 // eachNeed calls f for every resource that a decision about the pod needs besides
 // those that it always needs.
 func eachNeed(p *snapshot.Pod, f func(resource)) {
-	for _, r := range byOwner[schema.FromAPIVersionAndKind(p.Owner.APIVersion, p.Owner.Kind).GroupKind()] {
+	for _, r := range byOwner[p.Owner.GroupKind()] {
 		f(r)
 	}
 	if len(p.Claims) > 0 {

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Why a pod is never evicted.
@@ -27,7 +27,7 @@ func PodOf(p *corev1.Pod) Pod {
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID,
 		QoS: QoSOf(p), Exempt: exempt(p), Requests: requestsOf(p), Containers: containersOf(p),
-		Grace: defaultGrace, DaemonSet: ofDaemonSet(p),
+		Grace: defaultGrace, DaemonSet: snapshot.OwnerOf(p).DaemonSet(),
 	}
 	if p.Spec.Priority != nil {
 		out.Priority = *p.Spec.Priority
@@ -60,11 +60,6 @@ func exempt(p *corev1.Pod) string {
 		return ExemptCritical
 	}
 	return ""
-}
-
-func ofDaemonSet(p *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(p)
-	return owner != nil && owner.Kind == "DaemonSet"
 }
 
 func containersOf(p *corev1.Pod) []Container {

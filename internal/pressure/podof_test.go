@@ -16,7 +16,7 @@ func TestPodOf(t *testing.T) {
 	p.Spec.Priority = new(int32(7))
 	p.Spec.TerminationGracePeriodSeconds = new(int64(90))
 	p.Labels = map[string]string{v1alpha1.PolicyLabel: "db"}
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: new(true)}}
 	want := Pod{
 		Namespace: "default", Name: "pod", UID: "uid", Priority: 7, QoS: corev1.PodQOSBurstable,
 		Requests: Requests{Memory: gi, Disk: mi}, Grace: 90 * time.Second, Governed: true, Policy: "db", DaemonSet: true,
@@ -24,6 +24,15 @@ func TestPodOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, PodOf(p)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A controller of another group that is called DaemonSet may put its pods on other nodes.
+func TestPodOfAnotherGroupsDaemonSet(t *testing.T) {
+	p := apiPod(container("a", nil, nil))
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet", Controller: new(true)}}
+	if PodOf(p).DaemonSet {
+		t.Error("it counts as a pod of a DaemonSet")
 	}
 }
 

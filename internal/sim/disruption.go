@@ -151,8 +151,11 @@ func (s *Sim) scaleOf(g *guard) (int32, bool) {
 // for its ReplicaSets. Replicas is negative where the kind has none.
 func (s *Sim) root(owner snapshot.Owner) (uid types.UID, replicas int32, known bool) {
 	w := s.truth.Workload(owner.UID)
+	if owner.DaemonSet() {
+		return owner.UID, -1, true
+	}
 	switch owner.Kind {
-	case "DaemonSet", "Job":
+	case "Job":
 		return owner.UID, -1, true
 	case "ReplicaSet", "StatefulSet", "ReplicationController":
 		if w == nil {

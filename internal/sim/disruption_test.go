@@ -60,6 +60,24 @@ func TestBudgetArithmetic(t *testing.T) {
 	}
 }
 
+// A DaemonSet of another group may have a scale, which is not known: what the server last said stands.
+func TestBudgetOfAnotherGroupsDaemonSet(t *testing.T) {
+	for version, want := range map[string]int32{"apps/v1": 0, "apps.kruise.io/v1alpha1": 1} {
+		w := newWorld()
+		w.node("a", "z1")
+		w.workload("DaemonSet", "web", []string{"a", "a"}, func(p *snapshot.Pod) {
+			p.Owner.APIVersion = version
+			if version != "apps/v1" {
+				p.Owner.UID = "not-read"
+			}
+		})
+		w.budget("web", "web", maxUnavailable("1"), func(b *snapshot.Budget) { b.Expected = 2 })
+		if b := w.view().Cluster.Budget(snapshot.Key{Namespace: "shop", Name: "web"}); b.Allowed != want {
+			t.Errorf("%s: %d may go, want %d", version, b.Allowed, want)
+		}
+	}
+}
+
 // Counting pods as they change must give what counting them all anew gives.
 func TestCountsStayRight(t *testing.T) {
 	w := newWorld()

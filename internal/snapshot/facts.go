@@ -1,11 +1,12 @@
 package snapshot
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -18,12 +19,26 @@ type Owner struct {
 	UID        types.UID
 }
 
+// OwnerOf returns the controller of an object, zero where none controls it.
+func OwnerOf(object metav1.Object) Owner {
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil {
+		return Owner{}
+	}
+	return Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
+}
+
+// GroupKind is the owner's kind in whatever version. Kinds of one name in two groups are
+// two kinds.
+func (o Owner) GroupKind() schema.GroupKind {
+	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind()
+}
+
 // DaemonSet reports whether the owner is a DaemonSet of Kubernetes' own group apps, in
 // whatever version. A controller of that kind in another group is a controller like any
 // other: kubectl compares the group as well.
 func (o Owner) DaemonSet() bool {
-	group, _, _ := strings.Cut(o.APIVersion, "/")
-	return o.Kind == "DaemonSet" && group == "apps"
+	return o.GroupKind() == schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 }
 
 // Pod is what decisions know of a pod.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 )
 
 const (
@@ -25,7 +26,7 @@ type departure struct {
 func departureCases() []numbered {
 	by := func(user string) func(*eviction.AdmissionInput) {
 		return func(in *eviction.AdmissionInput) {
-			in.Verb, in.User, in.Pod.Owner.Kind = eviction.VerbDelete, user, "StatefulSet"
+			in.Verb, in.User, in.Pod.Owner = eviction.VerbDelete, user, snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet"}
 		}
 	}
 	ended := func(in *eviction.AdmissionInput) { in.Pod.Phase = corev1.PodFailed }
