@@ -247,8 +247,9 @@ type PreparationStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Job string `json:"job,omitempty"`
-	// JobOrigin says whose Job is: Begun for this step, or Found under way when the step was to be begun. What was found is not
-	// taken back.
+	// JobOrigin says whose Job is. Begun: the system's answer to the call that began it told Usher its id. Found: it was under way
+	// when the system was asked, so another client has begun it, or a call of Usher's did whose answer was lost. What was found
+	// is not taken back.
 	// +optional
 	JobOrigin JobOrigin `json:"jobOrigin,omitempty"`
 }

@@ -32,9 +32,9 @@ func (h *hanging) Prepare(ctx context.Context, _ eviction.Preparation) (eviction
 	return eviction.Job{}, ctx.Err()
 }
 
-func (h *hanging) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+func (h *hanging) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
 	_, err := h.Prepare(ctx, step)
-	return false, err
+	return eviction.Undone{}, err
 }
 
 func (h *hanging) Close() {}

@@ -31,8 +31,8 @@ func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.An
 
 func (g *Governed) undo(ctx context.Context, action eviction.Action) drain.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
-		done, err := g.Keeper.Undo(ctx, policy, action.Step)
-		return eviction.Heard{Step: action.Step, Undo: true, Done: done}, err
+		undone, err := g.Keeper.Undo(ctx, policy, action.Step)
+		return eviction.Heard{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
 	})
 }
 

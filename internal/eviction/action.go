@@ -32,8 +32,18 @@ type Action struct {
 	Report Report
 	// BestEffort: if it is refused, the rest is carried out all the same.
 	BestEffort bool
+	// Left is what Settle crosses out although it stays in force at its system, and what a person can do about it. It is said
+	// before the status is written: a process that ends in between says it again.
+	Left []Leftover
 	// Why is for people and logs.
 	Why string
+}
+
+// Leftover is a step that is crossed out and stays in force at its system.
+type Leftover struct {
+	Step, Member string
+	// Message says what stays, and what a person can do about it.
+	Message string
 }
 
 // ActionKind says what an Action does.

@@ -301,7 +301,7 @@ func TestJobIsWrittenDown(t *testing.T) {
 			in.Evidence.Members["m-s0"]["drained"] = false
 			first := Step(in)
 			at := slices.IndexFunc(first.Actions, func(a Action) bool { return a.Kind == Prepare })
-			if at < 0 || !first.Actions[at].Step.First {
+			if at < 0 || first.Actions[at].Step.Job != (Job{}) {
 				t.Fatalf("the first call: %+v", first.Actions)
 			}
 			in.Policies[0].Status.Preparations = first.Actions[at-1].Status.Preparations
@@ -320,7 +320,7 @@ func TestJobIsWrittenDown(t *testing.T) {
 			in.Evidence.Observed = in.Now
 			again := Step(in)
 			at = slices.IndexFunc(again.Actions, func(a Action) bool { return a.Kind == Prepare })
-			if at < 0 || again.Actions[at].Step.First || again.Actions[at].Step.Job != c.job {
+			if at < 0 || again.Actions[at].Step.Job != c.job {
 				t.Errorf("the next call: %+v", again.Actions)
 			}
 			in.Wanted = false

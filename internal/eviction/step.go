@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -27,7 +28,8 @@ type Heard struct {
 	Undo     bool
 	Error    string // "": it was taken
 	Terminal bool   // asking again will not help
-	Done     bool   // Undo: there is nothing left to undo
+	Done     bool   // Undo: there is nothing left that may be undone
+	Left     string // Undo: what stays in force, since it is not known to be the step's own
 	Job      Job    // Prepare: what the system knows the work by
 }
 
@@ -128,6 +130,9 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 	if said := in.lastError(j); said != "" {
 		report.Message += "; the system's last answer: " + said
 	}
+	if job := j.foundJob(); job != "" {
+		report.Message += "; job " + job + " was under way before Usher knew of one of its own, so it goes on when the eviction is withdrawn"
+	}
 	next := in.Now.Add(min(j.retryAfter(), heartbeat))
 	if j.verdict.Answer == Never {
 		report.Message = v1alpha1.NeverPrefix + report.Message
@@ -140,6 +145,18 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 	return actions, next
 }
 
+// foundJob is the job that does a step of the member and is not known to be the step's own, "" if there is none.
+func (j *judgement) foundJob() string {
+	preparations := j.status().Preparations
+	at := slices.IndexFunc(preparations, func(p v1alpha1.PreparationStatus) bool {
+		return p.Member == j.verdict.Member && p.JobOrigin == v1alpha1.JobFound
+	})
+	if at < 0 {
+		return ""
+	}
+	return preparations[at].Job
+}
+
 // begin asks for a step, having written it down.
 func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	status := statusOf(j.policy)
@@ -147,7 +164,6 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		Name: step.Name, Member: step.Member, Since: moment(in.Now), State: v1alpha1.PreparationBegun, Left: step.Left,
 	}
 	at := stepOf(status.Preparations, step.Name, step.Member)
-	first := at < 0
 	if at >= 0 {
 		entry = status.Preparations[at]
 		heard := heardOf(in.Heard, &entry)
@@ -159,7 +175,6 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 			status.Preparations[at] = entry
 			return []Action{j.policy.write(Begin, status, step.Name+" of "+j.title()+" is job "+entry.Job)}
 		case entry.State == v1alpha1.PreparationUndoing:
-			entry.Job, entry.JobOrigin = "", ""
 			entry.State, entry.Since, entry.Left = v1alpha1.PreparationBegun, moment(in.Now), step.Left
 			status.Epoch++
 		case !due(in.Now, &entry, heard):
@@ -172,7 +187,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	}
 	entry.UID, entry.Pod, entry.Asked = in.Pod.UID, in.Pod.Name, nextCall(in.Now, &entry)
 	status.Preparations[at] = entry
-	step.Asked, step.First, step.Job = entry.Asked.Time, first, jobOf(&entry)
+	step.Asked, step.Job = entry.Asked.Time, jobOf(&entry)
 	why := step.Name + " is needed for " + j.title()
 	return []Action{
 		j.policy.write(Begin, status, why),
@@ -181,7 +196,8 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 }
 
 // learn takes in what the system knows the step's work by, and reports whether that is new. It is written down by itself, at once:
-// a process that ends before could not tell its own job from another's.
+// a process that ends before cannot tell the step's own job from another client's, and leaves it alone. Tidy learns it too, of a
+// member that leaves before the responder looks again.
 func learn(entry *v1alpha1.PreparationStatus, heard Heard) bool {
 	if heard.Undo || heard.Job.ID == "" || heard.Job == jobOf(entry) {
 		return false

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // wanted is somebody's wish that s0 goes, in Usher's turn.
@@ -224,7 +226,7 @@ func TestBegin(t *testing.T) {
 		t.Error(actions[1].Version, diff)
 	}
 	step := Preparation{
-		Name: "Drain", Member: "m-s0", Pod: in.Pod.Key(), UID: in.Pod.UID, Message: "0 shards are to be moved", Asked: noon, First: true,
+		Name: "Drain", Member: "m-s0", Pod: in.Pod.Key(), UID: in.Pod.UID, Message: "0 shards are to be moved", Asked: noon,
 	}
 	if diff := cmp.Diff(step, actions[2].Step); diff != "" {
 		t.Error(diff)
@@ -252,4 +254,90 @@ func TestUndoEndsTheEpoch(t *testing.T) {
 	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
 		t.Errorf("%+v", status)
 	}
+}
+
+// What the system leaves because it may be another client's is crossed out, and said.
+func TestWhatIsLeftIsSaid(t *testing.T) {
+	in := wanted(t)
+	in.Wanted = false
+	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"}}
+	for name, actions := range map[string][]Action{
+		"the responder": Step(in).Actions,
+		"the policy's controller": Tidy(TidyInput{
+			Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Heard: in.Heard, WantedKnown: true,
+		}).Actions,
+	} {
+		if len(actions) != 1 || len(actions[0].Status.Preparations) > 0 {
+			t.Fatalf("%s: actions %+v", name, actions)
+		}
+		if diff := cmp.Diff([]Leftover{{Step: "Drain", Member: "m-s0", Message: "job 7 goes on"}}, actions[0].Left); diff != "" {
+			t.Errorf("%s: left (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A job that was found is told of before anyone withdraws; one of the step's own is not.
+func TestFoundJobIsTold(t *testing.T) {
+	for origin, want := range map[v1alpha1.JobOrigin]bool{v1alpha1.JobFound: true, v1alpha1.JobBegun: false} {
+		in := wanted(t)
+		in.Evidence.Members["m-s0"]["drained"] = false
+		entry := begun("Drain", "s0", v1alpha1.PreparationBegun, noon)
+		entry.Job, entry.JobOrigin = "7", origin
+		in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{entry}
+		actions := Step(in).Actions
+		if len(actions) == 0 || strings.Contains(actions[0].Report.Message, "job 7 was under way") != want {
+			t.Errorf("%s: %+v", origin, actions)
+		}
+	}
+}
+
+// A step that is wanted again while it could not be taken back keeps its job: without the id it would never be taken back.
+func TestJobOutlivesARefusedUndo(t *testing.T) {
+	in := wanted(t)
+	in.Evidence.Members["m-s0"]["drained"] = false
+	entry := begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))
+	entry.Job, entry.JobOrigin = "7", v1alpha1.JobBegun
+	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{entry}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
+	actions := Step(in).Actions
+	last := actions[len(actions)-1]
+	if last.Kind != Prepare || last.Step.Job != (Job{ID: "7"}) || actions[1].Status.Preparations[0].Job != "7" {
+		t.Errorf("%+v", actions)
+	}
+}
+
+// The id of a job is written down although its pod leaves, or has left, before the responder looks again.
+func TestTidyWritesTheJobDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods  []*snapshot.Pod
+		sight Sight
+		state v1alpha1.PreparationState
+	}{
+		"its pod is there":              {pods: []*snapshot.Pod{toyPod("s0", "store")}, state: v1alpha1.PreparationBegun},
+		"its pod terminates":            {pods: []*snapshot.Pod{terminating(toyPod("s0", "store"))}, state: v1alpha1.PreparationBegun},
+		"its pod is gone":               {sight: SeenGone, state: v1alpha1.PreparationBegun},
+		"its pod was made anew already": {pods: []*snapshot.Pod{again(toyPod("s0", "store"))}, sight: SeenGone, state: v1alpha1.PreparationUndoing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
+			in.Pods, in.Wanted, in.WantedKnown = c.pods, map[types.UID]bool{"uid-s0": true}, true
+			in.Sights = map[types.UID]Sight{"uid-s0": c.sight}
+			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Job: Job{ID: "7"}}}
+			actions := Tidy(in).Actions
+			if len(actions) == 0 || len(actions[0].Status.Preparations) != 1 {
+				t.Fatalf("actions %+v", actions)
+			}
+			entry := actions[0].Status.Preparations[0]
+			if entry.Job != "7" || entry.JobOrigin != v1alpha1.JobBegun || entry.State != c.state {
+				t.Errorf("written down: %+v", entry)
+			}
+		})
+	}
+}
+
+func again(pod *snapshot.Pod) *snapshot.Pod {
+	pod.UID += "-again"
+	return pod
 }

@@ -198,6 +198,9 @@ func (t *tidier) doubt(uid types.UID, name string) {
 // step keeps an entry, takes it back or forgets it.
 func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 	pod, sight := t.pods[entry.UID], t.in.Sights[entry.UID]
+	if entry.State == v1alpha1.PreparationBegun && learn(&entry, heardOf(t.heard, &entry)) {
+		t.changed = append(t.changed, entry.Name+" of "+entry.Member+" is job "+entry.Job)
+	}
 	switch {
 	case pod == nil && sight == "":
 		t.doubt(entry.UID, entry.Pod)

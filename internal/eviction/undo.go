@@ -17,6 +17,7 @@ type undoing struct {
 	heard   []Heard
 	status  *v1alpha1.EvictionPolicyStatus
 	changed []string
+	left    []Leftover
 	calls   []Action
 	next    time.Time
 }
@@ -39,7 +40,7 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 	switch {
 	case entry.State == v1alpha1.PreparationUndoing && heard.Done:
 		u.status.Epoch++
-		u.changed = append(u.changed, entry.Name+" of "+entry.Member+" is taken back")
+		u.end(&entry, heard.Left)
 		return
 	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, heard):
 		u.look(entry.Asked.Add(wait(heard)))
@@ -58,6 +59,17 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 	u.keep(entry)
 }
 
+// end crosses a step out that is undone as far as it may be.
+func (u *undoing) end(entry *v1alpha1.PreparationStatus, left string) {
+	step := entry.Name + " of " + entry.Member
+	if left == "" {
+		u.changed = append(u.changed, step+" is taken back")
+		return
+	}
+	u.changed = append(u.changed, step+" is not taken back")
+	u.left = append(u.left, Leftover{Step: entry.Name, Member: entry.Member, Message: left})
+}
+
 func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
 	pod := snapshot.Key{Namespace: u.policy.Key.Namespace, Name: entry.Pod}
 	return Action{
@@ -72,7 +84,9 @@ func (u *undoing) actions() []Action {
 	if len(u.changed) == 0 {
 		return nil
 	}
-	return append([]Action{u.policy.write(Settle, u.status, listed(u.changed))}, u.calls...)
+	settle := u.policy.write(Settle, u.status, listed(u.changed))
+	settle.Left = u.left
+	return append([]Action{settle}, u.calls...)
 }
 
 func (u *undoing) look(at time.Time) {

@@ -77,8 +77,6 @@ type Preparation struct {
 	Left  int64
 	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
 	Asked time.Time
-	// First: nothing was asked of the system for this step before.
-	First bool
 	// Job is the system's job for the step as it was told before.
 	Job Job
 }
@@ -86,6 +84,18 @@ type Preparation struct {
 // Job is what a system knows the work on a step by; without an ID nothing is known.
 type Job struct {
 	ID string
-	// Found: it was under way when the step was asked for first, so that somebody else has begun it.
+	// Found: it was under way when the step was asked for, and no answer has told its ID. Another client has begun it, or an
+	// earlier call did whose answer was lost: a system tells no more of it.
 	Found bool
+}
+
+// Own reports whether a job was begun for the step: only the answer to the call that begins it proves that.
+func (j Job) Own() bool { return j.ID != "" && !j.Found }
+
+// Undone is a system's answer to a call that takes a step back.
+type Undone struct {
+	// Done: undone, or nothing is left that may be undone.
+	Done bool
+	// Left is what stays in force because it is not known to be the step's own, and what a person can do about it; "": nothing.
+	Left string
 }

@@ -67,8 +67,8 @@ func (s *fakeSystem) Prepare(context.Context, eviction.Preparation) (eviction.Jo
 	return eviction.Job{}, s.fails
 }
 
-func (s *fakeSystem) Undo(context.Context, eviction.Preparation) (bool, error) {
-	return s.fails == nil, s.fails
+func (s *fakeSystem) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
+	return eviction.Undone{Done: s.fails == nil}, s.fails
 }
 
 func (s *fakeSystem) Close() {

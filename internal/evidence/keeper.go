@@ -116,12 +116,12 @@ func (k *Keeper) Prepare(ctx context.Context, policy *v1alpha1.EvictionPolicy, s
 }
 
 // Undo asks the policy's system to take a step back.
-func (k *Keeper) Undo(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.Preparation) (done bool, err error) {
+func (k *Keeper) Undo(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.Preparation) (eviction.Undone, error) {
 	ctx, cancel := context.WithTimeout(ctx, patienceOf(policy))
 	defer cancel()
 	open, err := k.connect(ctx, k.entry(policy))
 	if err != nil {
-		return false, err
+		return eviction.Undone{}, err
 	}
 	return open.Undo(ctx, step)
 }

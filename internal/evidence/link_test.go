@@ -52,8 +52,8 @@ func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
 		if _, err := k.Prepare(t.Context(), p, step); err != nil {
 			t.Error(err)
 		}
-		if done, err := k.Undo(t.Context(), p, step); !done || err != nil {
-			t.Errorf("undone %t, %v", done, err)
+		if undone, err := k.Undo(t.Context(), p, step); !undone.Done || err != nil {
+			t.Errorf("undone %+v, %v", undone, err)
 		}
 		if got := w.opens(); got != 4 {
 			t.Errorf("steps have opened %d connections of their own", got-4)

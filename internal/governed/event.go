@@ -6,7 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/text"
 )
@@ -16,6 +18,19 @@ const (
 	PodStays  = "GovernedPodStays"  // a pod is wanted gone, and its system does not let it go
 	PodLeaves = "GovernedPodLeaves" // its eviction or deletion is let through
 )
+
+// NotUndone is the reason of events on policies: a step is crossed out, and what may be another client's stays in force.
+const NotUndone = "NotUndone"
+
+// TellLeft makes an event on a policy of each step that the actions cross out although it stays in force.
+func TellLeft(recorder events.EventRecorder, policy *v1alpha1.EvictionPolicy, actions []eviction.Action) {
+	for i := range actions {
+		for _, left := range actions[i].Left {
+			recorder.Eventf(policy, nil, corev1.EventTypeWarning, NotUndone, EventAction("Undo", left.Step+"/"+left.Member), "%s",
+				EventNote(left.Step+" of "+left.Member+" is not taken back: "+left.Message))
+		}
+	}
+}
 
 // EventNode is the pod's node for an event about it, nil if the pod has none. Its UID is its name, as in the events of
 // kubelets, among which people then find it.

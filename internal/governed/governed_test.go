@@ -38,8 +38,11 @@ func (s *counted) Observe(_ context.Context, members []system.Member) (*eviction
 func (s *counted) Prepare(context.Context, eviction.Preparation) (eviction.Job, error) {
 	return eviction.Job{}, nil
 }
-func (s *counted) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
-func (s *counted) Close()                                                   {}
+
+func (s *counted) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
+	return eviction.Undone{Done: true}, nil
+}
+func (s *counted) Close() {}
 
 type setting struct {
 	store    client.Client

@@ -177,8 +177,8 @@ func TestMoveLeader(t *testing.T) {
 	if again := until(t, s, "quiet", quiet).System["leader"]; again != after {
 		t.Errorf("leadership went from %v to %v because of a step that was done", after, again)
 	}
-	if done, err := s.Undo(t.Context(), step); !done || err != nil {
-		t.Errorf("undo: %v, %v", done, err)
+	if undone, err := s.Undo(t.Context(), step); !undone.Done || err != nil {
+		t.Errorf("undo: %v, %v", undone, err)
 	}
 }
 

@@ -35,9 +35,9 @@ func (mute) Prepare(ctx context.Context, _ eviction.Preparation) (eviction.Job, 
 	return eviction.Job{}, ctx.Err()
 }
 
-func (mute) Undo(ctx context.Context, _ eviction.Preparation) (bool, error) {
+func (mute) Undo(ctx context.Context, _ eviction.Preparation) (eviction.Undone, error) {
 	<-ctx.Done()
-	return false, ctx.Err()
+	return eviction.Undone{}, ctx.Err()
 }
 
 func (mute) Close() {}

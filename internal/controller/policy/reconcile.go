@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -142,6 +143,7 @@ func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
 		}
 		result = eviction.Tidy(in)
 	}
+	governed.TellLeft(s.events, f.policy, result.Actions)
 	action, answer := s.Act.DoAll(ctx, result.Actions)
 	switch answer.Code {
 	case drain.Accepted:

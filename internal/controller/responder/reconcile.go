@@ -114,6 +114,7 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	}
 	s.tell(pod, step)
 	s.tellNode(pod, step)
+	governed.TellLeft(s.events, policy, step.Actions)
 	return s.carryOut(ctx, input, step)
 }
 

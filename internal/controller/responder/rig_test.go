@@ -47,8 +47,11 @@ func (d *database) Prepare(context.Context, eviction.Preparation) (eviction.Job,
 	d.prepared++
 	return eviction.Job{}, nil
 }
-func (d *database) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
-func (d *database) Close()                                                   {}
+
+func (d *database) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
+	return eviction.Undone{Done: true}, nil
+}
+func (d *database) Close() {}
 
 // rig is the responder over a store in which db-0 is wanted gone and it is Usher's turn.
 type rig struct {

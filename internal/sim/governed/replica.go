@@ -160,15 +160,16 @@ func (p *process) GetControllerOptions() config.Controller {
 	return config.Controller{SkipNameValidation: new(true), RecoverPanic: new(false)}
 }
 
-// silence takes events; of those that say that Usher has given up it takes note.
+// silence takes events; of those that say that Usher has given up, or leaves what may be another client's, it takes note.
 type silence struct {
 	events.AnnotatedEventRecorder
 	replica *replica
 }
 
 func (s silence) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
-	if s.replica != nil && reason == "UndoGivenUp" {
-		s.replica.world.givenUp = true
+	if s.replica != nil && (reason == "UndoGivenUp" || reason == governed.NotUndone) {
+		s.replica.world.givenUp = s.replica.world.givenUp || reason == "UndoGivenUp"
+		s.replica.world.left = append(s.replica.world.left, fmt.Sprintf(note, args...))
 		s.replica.world.note("%s says: "+note, append([]any{s.replica.name}, args...)...)
 	}
 }

@@ -96,7 +96,7 @@ func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) (eviction
 	return h.System.Prepare(ctx, step)
 }
 
-func (h hasty) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+func (h hasty) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
 	return h.System.Undo(ctx, step)

@@ -36,6 +36,7 @@ type world struct {
 	jobs     chan func() // for goroutines that are there already
 	calm     bool        // nothing goes wrong any more
 	givenUp  bool        // Usher said that it leaves something behind
+	left     []string    // what Usher said of steps that stay in force
 	safety   safety
 	lives_   map[string]life
 	crashed  map[string]bool

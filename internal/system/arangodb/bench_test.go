@@ -30,11 +30,12 @@ type bench struct {
 	sys    system.System
 	policy *eviction.Policy
 	now    time.Time
+	jobs   map[string]eviction.Job // of the clean-outs, by member, as a policy's status keeps them
 }
 
 func newBench(t *testing.T, sim *arangosim.Cluster, change ...func(*v1alpha1.ArangoDB, *system.Access)) *bench {
 	t.Helper()
-	b := &bench{t: t, sim: sim, now: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
+	b := &bench{t: t, sim: sim, now: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), jobs: map[string]eviction.Job{}}
 	key := v1alpha1.SecretKey{Name: "jwt", Key: "token"}
 	own := &v1alpha1.ArangoDB{JWT: &key}
 	access := system.Access{Timeout: time.Minute, Transport: sim.Transport(), Secrets: map[v1alpha1.SecretKey][]byte{key: []byte(testSecret + "\n")}}
@@ -125,7 +126,20 @@ func (b *bench) replace(role, id string) eviction.Verdict {
 }
 
 func (b *bench) step(name, id string) eviction.Preparation {
-	return eviction.Preparation{Name: name, Member: id}
+	step := eviction.Preparation{Name: name, Member: id}
+	if name == CleanOut {
+		step.Job = b.jobs[id]
+	}
+	return step
+}
+
+// prepare asks for a step and keeps the job that is told.
+func (b *bench) prepare(name, id string) error {
+	job, err := b.sys.Prepare(b.t.Context(), b.step(name, id))
+	if err == nil && name == CleanOut && job.ID != "" {
+		b.jobs[id] = job
+	}
+	return err
 }
 
 // forget makes what the system remembers that of a process that has just begun.

@@ -72,7 +72,7 @@ func happen(rt *rapid.T, b *bench) {
 			sim.Write(shard)
 		}
 	case 5, 6:
-		_, _ = b.sys.Prepare(b.t.Context(), b.step(CleanOut, dbserver)) // faults are part of it
+		_ = b.prepare(CleanOut, dbserver) // faults are part of it
 	case 7:
 		_, _ = b.sys.Undo(b.t.Context(), b.step(CleanOut, dbserver))
 	case 8:

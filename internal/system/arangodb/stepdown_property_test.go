@@ -172,7 +172,9 @@ func (r *rotation) call(action *eviction.Action) {
 	heard, before := eviction.Heard{Step: action.Step, Undo: action.Kind == eviction.Undo}, len(r.sim.Restarting())
 	var err error
 	if heard.Undo {
-		heard.Done, err = r.sys.Undo(r.t.Context(), action.Step)
+		var undone eviction.Undone
+		undone, err = r.sys.Undo(r.t.Context(), action.Step)
+		heard.Done, heard.Left = undone.Done, undone.Left
 	} else {
 		heard.Job, err = r.sys.Prepare(r.t.Context(), action.Step)
 	}

@@ -174,11 +174,11 @@ func TestUndoStepDown(t *testing.T) {
 	b := reigning(t, plain())
 	undo := func() bool {
 		t.Helper()
-		done, err := b.sys.Undo(t.Context(), b.step(StepDown, agntA))
+		undone, err := b.sys.Undo(t.Context(), b.step(StepDown, agntA))
 		if err != nil {
 			t.Error(err)
 		}
-		return done
+		return undone.Done
 	}
 	if !undo() {
 		t.Error("nothing was asked for, and it is not undone")

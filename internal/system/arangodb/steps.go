@@ -21,7 +21,8 @@ var jobs = map[string]struct{ kind, path string }{
 }
 
 // Prepare implements system.System. Whether the step is under way is looked up in the agency, every time: what was asked
-// for and not answered may have been begun. A job that runs before the first call was begun by another.
+// for and not answered may have been begun. A job carries no mark of the client that began it (its creator is the
+// coordinator), so only the answer that tells its id makes it the step's own.
 func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name == StepDown {
 		return eviction.Job{}, d.stepDown(ctx, step.Member)
@@ -31,7 +32,7 @@ func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) (ev
 		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
 	}
 	job := jobs[step.Name]
-	if running := seen.state.Job(job.kind, server); running.Running() && step.First {
+	if running := seen.state.Job(job.kind, server); running.Running() && !step.Job.Own() {
 		return eviction.Job{ID: running.ID, Found: true}, nil
 	}
 	if seen.underWay(job.kind, server) || seen.done(step.Name, server) {
@@ -73,53 +74,66 @@ func (s *sight) done(step, server string) bool {
 }
 
 // Undo implements system.System. A clean-out that runs is cancelled; a server that is cleaned out may hold shards again. Each
-// call does one of these and looks at the effect when it is called again. What another has begun is left as it is.
-func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (bool, error) {
+// call does one of these and looks at the effect when it is called again. What is not known to be the step's own is left as it
+// is: another client that takes a server out of service would get it back in the middle of that.
+func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
 	if step.Name == StepDown {
-		return d.reign.settled(), nil // a restart leaves nothing behind, once it has happened
+		return eviction.Undone{Done: d.reign.settled()}, nil // a restart leaves nothing behind, once it has happened
 	}
 	seen, server, err := d.find(ctx, step)
 	if errors.Is(err, errUnknownServer) {
-		return true, nil // it was removed from the deployment, and its jobs with it
+		return eviction.Undone{Done: true}, nil // it was removed from the deployment, and its jobs with it
 	}
 	if err != nil {
-		return false, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member, err)
+		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member, err)
 	}
-	switch job := seen.state.Job(jobs[step.Name].kind, server); {
-	case job.Running() && step.Name == ResignLeadership:
-		return false, nil // it cannot be cancelled, and ends soon
-	case job.Running() && !ours(job, step.Job), !job.Running() && seen.byAnother(server, step.Job):
-		return true, nil
-	case job.Running():
-		err = d.cancel(ctx, job)
-	case step.Name == CleanOut && slices.Contains(seen.state.Cleaned, server):
-		err = d.readmit(ctx, server)
-	case slices.Contains(seen.state.ToBeCleaned, server):
-		return false, nil // a job's end that is not written down yet
-	default:
-		return true, nil
+	if step.Name == ResignLeadership {
+		return eviction.Undone{Done: !seen.underWay(agency.ResignLeadership, server)}, nil // it cannot be cancelled, and ends soon
 	}
+	undone, err := d.undoCleanOut(ctx, seen, server, step.Job)
 	if err != nil {
-		return false, fmt.Errorf("taking back %s of %s: %w", step.Name, server, err)
+		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, server, err)
 	}
-	return false, nil
+	return undone, nil
 }
 
-// ours tells whether a job that runs is the step's. Where the answer that told its id was lost, it is any that was not there
-// before the step.
-func ours(job agency.Job, known eviction.Job) bool {
-	return known.ID == "" || (job.ID == known.ID) != known.Found
+func (d *deployment) undoCleanOut(ctx context.Context, seen *sight, server string, known eviction.Job) (eviction.Undone, error) {
+	own := seen.state.JobOf(known.ID)
+	switch {
+	case known.Own() && own.Running():
+		return eviction.Undone{}, d.cancel(ctx, own)
+	case seen.byAnother(server, known):
+		return eviction.Undone{Done: true, Left: seen.left(server)}, nil
+	case slices.Contains(seen.state.Cleaned, server):
+		return eviction.Undone{}, d.readmit(ctx, server)
+	}
+	// Without a job that runs, a server to be cleaned is one whose job's end is not written down yet.
+	return eviction.Undone{Done: !slices.Contains(seen.state.ToBeCleaned, server)}, nil
 }
 
-// byAnother tells whether a server is cleaned out by another's job: the one that was found, or one beside the step's own, which
-// has failed.
+// byAnother tells whether a server is cleaned out, or is being so, by a job that is not known to be the step's own. Where the
+// supervision has forgotten how its own job ended, and tells of no other that cleaned the server out since, it was that job.
 func (s *sight) byAnother(server string, known eviction.Job) bool {
-	if known.ID == "" || !slices.Contains(s.state.Cleaned, server) {
-		return false
+	running, last := s.state.Job(agency.CleanOutServer, server).Running(), s.state.LastFinished(agency.CleanOutServer, server).ID
+	cleaned := slices.Contains(s.state.Cleaned, server)
+	switch {
+	case !known.Own():
+		return running || cleaned || slices.Contains(s.state.ToBeCleaned, server)
+	case s.state.JobOf(known.ID).State == agency.Failed:
+		return running || cleaned
 	}
-	at := slices.IndexFunc(s.state.Jobs, func(job agency.Job) bool { return job.ID == known.ID })
-	failed := at >= 0 && s.state.Jobs[at].State == agency.Failed
-	return known.Found != failed
+	return running || cleaned && last != "" && last != known.ID
+}
+
+// left tells what stays of a clean-out that may be another client's, and how it is ended by hand.
+func (s *sight) left(server string) string {
+	const readmit = "PUT /_admin/cluster/numberOfServers with the other cleanedServers lets it hold shards again"
+	if job := s.state.Job(agency.CleanOutServer, server); job.Running() {
+		return fmt.Sprintf("job %s cleans out %s, and is not known to be Usher's own, so it goes on; unless another client wants that, cancel it: "+
+			"POST /_admin/cluster/cancelAgencyJob {\"id\":%q}; if it has ended by then: %s", job.ID, server, job.ID, readmit)
+	}
+	return fmt.Sprintf("%s is cleaned out, or is to be, and not by a job that is known to be Usher's own, so it stays so; unless another client wants that: %s",
+		server, readmit)
 }
 
 // cancel ends a job. One that has ended meanwhile cannot be cancelled; what it did is seen next time.

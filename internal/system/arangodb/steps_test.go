@@ -11,7 +11,6 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
-	"usher.sh/usher/internal/system/arangodb/agency"
 	"usher.sh/usher/internal/system/arangodb/arangosim"
 )
 
@@ -40,7 +39,7 @@ func (b *bench) leave(member string) int {
 			break
 		}
 		for _, step := range verdict.Needed {
-			if _, err := b.sys.Prepare(b.t.Context(), b.step(step.Name, member)); err != nil {
+			if err := b.prepare(step.Name, member); err != nil {
 				b.t.Logf("tick %d: %v", tick, err)
 			}
 		}
@@ -88,10 +87,10 @@ func TestCleanOutIsAskedForOnce(t *testing.T) {
 				b := newBench(t, plain())
 				c.fault.Path, c.fault.Times = cleanOutPath, 1
 				b.sim.Inject(c.fault)
-				if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); (err != nil) != c.fails {
+				if err := b.prepare(CleanOut, prmrA); (err != nil) != c.fails {
 					t.Errorf("error is %v, want one: %t", err, c.fails)
 				}
-				if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil {
+				if err := b.prepare(CleanOut, prmrA); err != nil {
 					t.Error(err)
 				}
 				if n := b.asked(cleanOutPath); n != c.asked {
@@ -109,98 +108,12 @@ func TestNoSecondCleanOutWhileToBeCleaned(t *testing.T) {
 	if verdict := b.evict("dbserver", prmrA); len(verdict.Needed) > 0 {
 		t.Errorf("asks for %v", verdict.Needed)
 	}
-	if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil || b.asked(cleanOutPath) > 0 {
+	if err := b.prepare(CleanOut, prmrA); err != nil || b.asked(cleanOutPath) > 0 {
 		t.Errorf("error %v, asked for %d times", err, b.asked(cleanOutPath))
 	}
 	b.sim.Set("Target/ToBeCleanedServers", []any{})
 	if b.leave(prmrA); b.asked(cleanOutPath) != 1 {
 		t.Errorf("asked for %d times, want once", b.asked(cleanOutPath))
-	}
-}
-
-// An administrator, or an operator that scales in, has begun a clean-out before an eviction was asked for: whoever withdraws the
-// eviction takes nothing of that back, at whatever moment.
-func TestAnothersCleanOutIsLeftAlone(t *testing.T) {
-	for ticks := range 14 {
-		b := newBench(t, plain())
-		d, _ := b.sys.(*deployment)
-		theirs, err := d.submit(t.Context(), cleanOutPath, prmrA)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.pass(1)
-		step := b.step(CleanOut, prmrA)
-		step.First = true
-		if step.Job, err = b.sys.Prepare(t.Context(), step); err != nil || step.Job != (eviction.Job{ID: theirs, Found: true}) {
-			t.Fatalf("job %+v, error %v", step.Job, err)
-		}
-		b.ticks(ticks)
-		if done, err := b.sys.Undo(t.Context(), step); !done || err != nil {
-			t.Errorf("after %d ticks: done %t, error %v", ticks, done, err)
-		}
-		b.ticks(20)
-		if facts := b.evidence(prmrA).Members[prmrA]; facts["drained"] != true || b.asked("cancelAgencyJob") > 0 {
-			t.Errorf("after %d ticks another's clean-out was taken back: %v", ticks, facts)
-		}
-	}
-}
-
-// One's own job is known by the answer that told its id, or where that was lost by not having been there before.
-func TestOwnCleanOutIsTakenBack(t *testing.T) {
-	for name, known := range map[string]bool{"its id is known": true, "the answer was lost": false} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, plain())
-			step := b.step(CleanOut, prmrA)
-			step.First = true
-			job, err := b.sys.Prepare(t.Context(), step)
-			if err != nil || job.ID == "" || job.Found {
-				t.Fatalf("job %+v, error %v", job, err)
-			}
-			step.First = false
-			if known {
-				step.Job = job
-			}
-			b.ticks(3)
-			if again, err := b.sys.Prepare(t.Context(), step); err != nil || again != step.Job {
-				t.Errorf("asked again: job %+v, error %v", again, err)
-			}
-			for done := false; !done; b.ticks(1) {
-				if done, err = b.sys.Undo(t.Context(), step); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if facts := b.evidence(prmrA).Members[prmrA]; facts["cleaned"] != false || facts["cleanOut"] == "Pending" {
-				t.Errorf("not taken back: %v", facts)
-			}
-		})
-	}
-}
-
-// After one's own job has failed another's is begun: that one is left alone.
-func TestLaterCleanOutOfAnotherIsLeftAlone(t *testing.T) {
-	b := newBench(t, plain())
-	d, _ := b.sys.(*deployment)
-	step := b.step(CleanOut, prmrA)
-	step.First = true
-	job, err := b.sys.Prepare(t.Context(), step)
-	if err != nil {
-		t.Fatal(err)
-	}
-	step.First, step.Job = false, job
-	if err := d.cancel(t.Context(), agency.Job{ID: job.ID}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.submit(t.Context(), cleanOutPath, prmrA); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if done, err := b.sys.Undo(t.Context(), step); !done || err != nil {
-			t.Errorf("done %t, error %v", done, err)
-		}
-		b.ticks(10)
-	}
-	if facts := b.evidence(prmrA).Members[prmrA]; facts["drained"] != true {
-		t.Errorf("taken back: %v", facts)
 	}
 }
 
@@ -240,11 +153,11 @@ func TestPrepareRefused(t *testing.T) {
 func (b *bench) undo(step, member string) int {
 	b.t.Helper()
 	for call := 1; call < 20; call++ {
-		done, err := b.sys.Undo(b.t.Context(), b.step(step, member))
+		undone, err := b.sys.Undo(b.t.Context(), b.step(step, member))
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if done {
+		if undone.Done {
 			return call
 		}
 		b.sim.Tick()
@@ -258,7 +171,7 @@ func TestUndoCleanOut(t *testing.T) {
 	for ticks := range 14 {
 		b := newBench(t, plain())
 		b.sim.Set("Target/CleanedServers", []any{"PRMR-x"})
-		if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil {
+		if err := b.prepare(CleanOut, prmrA); err != nil {
 			t.Fatal(err)
 		}
 		b.ticks(ticks)
@@ -285,23 +198,24 @@ func TestUndoCleanOut(t *testing.T) {
 
 func TestUndoIsCarefulWithTheRest(t *testing.T) {
 	b := newBench(t, plain())
-	if done, err := b.sys.Undo(t.Context(), b.step(CleanOut, "PRMR-z")); !done || err != nil {
-		t.Errorf("a server that is gone: done %t, error %v", done, err)
+	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, "PRMR-z")); !undone.Done || err != nil {
+		t.Errorf("a server that is gone: done %t, error %v", undone.Done, err)
 	}
 	b.sim.Inject(arangosim.Fault{Path: "/_api/agency", Refuse: true})
-	if done, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); done || err == nil {
-		t.Errorf("agency down: done %t, error %v", done, err)
+	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); undone.Done || err == nil {
+		t.Errorf("agency down: done %t, error %v", undone.Done, err)
 	}
 	b.sim.Heal()
+	b.jobs[prmrA] = eviction.Job{ID: "7"}
 	b.sim.Set("Target/CleanedServers", []any{prmrA})
 	b.sim.Inject(arangosim.Fault{Method: "PUT", Refuse: true})
-	if done, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); done || err == nil {
-		t.Errorf("no coordinator: done %t, error %v", done, err)
+	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); undone.Done || err == nil {
+		t.Errorf("no coordinator: done %t, error %v", undone.Done, err)
 	}
 	b.sim.Heal()
 	b.sim.Renew(prmrA)
-	if done, err := b.sys.Undo(t.Context(), b.step(CleanOut, "prmr-a")); done || err == nil || !strings.Contains(err.Error(), "PRMR-a, PRMR-a-again") {
-		t.Errorf("one of two: done %t, error %v", done, err)
+	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, "prmr-a")); undone.Done || err == nil || !strings.Contains(err.Error(), "PRMR-a, PRMR-a-again") {
+		t.Errorf("one of two: done %t, error %v", undone.Done, err)
 	}
 }
 
@@ -309,12 +223,12 @@ func TestUndoIsCarefulWithTheRest(t *testing.T) {
 func TestUndoOfAJobThatHasJustEnded(t *testing.T) {
 	for _, status := range []int{404, 412} {
 		b := newBench(t, plain())
-		if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil {
+		if err := b.prepare(CleanOut, prmrA); err != nil {
 			t.Fatal(err)
 		}
 		b.sim.Inject(arangosim.Fault{Path: "/_admin/cluster/cancelAgencyJob", Times: 1, Status: status, Body: `{"errorNum":1}`})
-		if done, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); done || err != nil {
-			t.Errorf("%d: done %t, error %v", status, done, err)
+		if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, prmrA)); undone.Done || err != nil {
+			t.Errorf("%d: done %t, error %v", status, undone.Done, err)
 		}
 	}
 }
@@ -325,7 +239,7 @@ func TestResignLeadership(t *testing.T) {
 		if b.evidence(prmrA).Members[prmrA]["resign"] == "Finished" {
 			break
 		}
-		if _, err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
+		if err := b.prepare(ResignLeadership, prmrA); err != nil {
 			t.Fatal(err)
 		}
 		b.sim.Tick()
@@ -338,7 +252,7 @@ func TestResignLeadership(t *testing.T) {
 	if n := b.asked("/_admin/cluster/resignLeadership"); n != 1 {
 		t.Errorf("asked for %d times, want once", n)
 	}
-	if _, err := b.sys.Prepare(t.Context(), b.step(ResignLeadership, prmrA)); err != nil {
+	if err := b.prepare(ResignLeadership, prmrA); err != nil {
 		t.Fatal(err)
 	}
 	if calls := b.undo(ResignLeadership, prmrA); calls < 2 {
@@ -353,7 +267,7 @@ func TestResignLeadership(t *testing.T) {
 func TestCleanedOutWithShardsLeft(t *testing.T) {
 	b := newBench(t, shards(1, []string{prmrA}, []string{prmrA})())
 	b.sim.SetForgetful(true)
-	if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil {
+	if err := b.prepare(CleanOut, prmrA); err != nil {
 		t.Fatal(err)
 	}
 	b.sim.Tick()
@@ -380,7 +294,7 @@ func TestCleanedOutWithShardsLeft(t *testing.T) {
 
 func TestJobsThatAreLost(t *testing.T) {
 	b := newBench(t, plain())
-	if _, err := b.sys.Prepare(t.Context(), b.step(CleanOut, prmrA)); err != nil {
+	if err := b.prepare(CleanOut, prmrA); err != nil {
 		t.Fatal(err)
 	}
 	b.ticks(2)

@@ -27,7 +27,9 @@ func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) (evict
 }
 
 // Undo has nothing to take back: any voter may lead.
-func (c *cluster) Undo(context.Context, eviction.Preparation) (bool, error) { return true, nil }
+func (c *cluster) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
+	return eviction.Undone{Done: true}, nil
+}
 
 func (c *cluster) moveLeader(ctx context.Context, from string) error {
 	l, err := c.look(ctx)

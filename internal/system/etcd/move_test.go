@@ -33,8 +33,8 @@ func TestLeadershipGoesToTheMostAdvanced(t *testing.T) {
 	if _, err := s.Prepare(t.Context(), step(l)); err != nil || sim.Leader() != quick {
 		t.Errorf("asked again: %v, and %s leads", err, sim.Leader())
 	}
-	if done, err := s.Undo(t.Context(), step(l)); !done || err != nil || sim.Leader() != quick {
-		t.Errorf("undone: %v, %v, and %s leads", done, err, sim.Leader())
+	if undone, err := s.Undo(t.Context(), step(l)); !undone.Done || err != nil || sim.Leader() != quick {
+		t.Errorf("undone: %v, %v, and %s leads", undone, err, sim.Leader())
 	}
 }
 

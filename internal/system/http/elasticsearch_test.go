@@ -171,8 +171,8 @@ func TestElasticsearchOfTheDocs(t *testing.T) {
 	if other, _ := d.judge(t, "es-1"); other.Answer != eviction.Blocked || len(other.Needed) != 0 {
 		t.Errorf("es-1 takes the exclusion away from es-0: %+v", other)
 	}
-	if done, err := d.system.Undo(t.Context(), step); !done || err != nil {
-		t.Errorf("undo: %v, %v", done, err)
+	if undone, err := d.system.Undo(t.Context(), step); !undone.Done || err != nil {
+		t.Errorf("undo: %v, %v", undone, err)
 	}
 	if diff := cmp.Diff([]string{"es-0", "es-0", "<nil>"}, server.puts); diff != "" {
 		t.Errorf("puts (-want +got):\n%s", diff)

@@ -391,17 +391,17 @@ func TestSteps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &server{answers: c.answers}
 			w := open(t, exclude(), s, "http://one", "http://two")
-			var done bool
+			var undone eviction.Undone
 			var err error
 			if c.undo {
-				done, err = w.Undo(t.Context(), prep(c.step))
+				undone, err = w.Undo(t.Context(), prep(c.step))
 			} else {
 				_, err = w.Prepare(t.Context(), prep(c.step))
 			}
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}
-			if done != c.done || errors.Is(err, system.ErrTerminal) != c.terminal {
+			if done := undone.Done; done != c.done || errors.Is(err, system.ErrTerminal) != c.terminal {
 				t.Errorf("done %v, error %v", done, err)
 			}
 			if diff := cmp.Diff(c.asked, s.asked); diff != "" {

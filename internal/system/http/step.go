@@ -60,19 +60,19 @@ func (w *web) Prepare(ctx context.Context, p eviction.Preparation) (eviction.Job
 	return eviction.Job{}, nil
 }
 
-func (w *web) Undo(ctx context.Context, p eviction.Preparation) (bool, error) {
+func (w *web) Undo(ctx context.Context, p eviction.Preparation) (eviction.Undone, error) {
 	s, ok := w.steps[p.Name]
 	if !ok || s.undo == nil { // a step that its owner has taken out of the policy says nothing of how to take it back
-		return true, nil
+		return eviction.Undone{Done: true}, nil
 	}
 	err := w.call(ctx, *s.undo, p)
 	if no, ok := errors.AsType[*refusal](err); ok && no.code == nethttp.StatusNotFound && s.undo.method == nethttp.MethodDelete {
-		return true, nil // it is gone, which is what was asked for
+		return eviction.Undone{Done: true}, nil // it is gone, which is what was asked for
 	}
 	if err != nil {
-		return false, fmt.Errorf("undoing %s of %s: %w", p.Name, p.Member, err)
+		return eviction.Undone{}, fmt.Errorf("undoing %s of %s: %w", p.Name, p.Member, err)
 	}
-	return true, nil
+	return eviction.Undone{Done: true}, nil
 }
 
 func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {

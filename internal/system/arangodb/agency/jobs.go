@@ -2,6 +2,7 @@ package agency
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,26 @@ func (s *State) Job(kind, server string) Job {
 	var last Job
 	for _, job := range s.Jobs {
 		if job.Type == kind && job.Server == server && (job.Running() || !last.Running()) {
+			last = job
+		}
+	}
+	return last
+}
+
+// JobOf returns the job with an id, one without an id where there is none.
+func (s *State) JobOf(id string) Job {
+	at := slices.IndexFunc(s.Jobs, func(job Job) bool { return job.ID == id && id != "" })
+	if at < 0 {
+		return Job{}
+	}
+	return s.Jobs[at]
+}
+
+// LastFinished returns the job of that type for a server that has finished last, one without an id where there is none.
+func (s *State) LastFinished(kind, server string) Job {
+	var last Job
+	for _, job := range s.Jobs {
+		if job.Type == kind && job.Server == server && job.State == Finished && !job.Ended().Before(last.Ended()) {
 			last = job
 		}
 	}
