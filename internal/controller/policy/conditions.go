@@ -28,6 +28,7 @@ const (
 	ReasonRuleFailed        = "RuleFailed"
 	ReasonFactMissing       = "FactMissing"
 	ReasonUndoing           = "Undoing"
+	ReasonSettling          = "Settling"
 	ReasonLabelling         = "Labelling"
 )
 
@@ -56,7 +57,7 @@ func reconciling(reason, message string) verdict {
 func (f *facts) verdict(members []member) verdict {
 	switch {
 	case f.policy.DeletionTimestamp != nil:
-		return reconciling(ReasonUndoing, "the policy is being deleted, which waits until its system has taken back: "+steps(f.policy))
+		return reconciling(f.deleting())
 	case len(f.problems) > 0:
 		return stalled(ReasonInvalid, f.problemText())
 	case f.policy.Spec.Suspend:

@@ -157,6 +157,21 @@ func TestConditions(t *testing.T) {
 			},
 			reason: ReasonUndoing, says: "Exclude of db-1", more: v1alpha1.ConditionReconciling,
 		},
+		{
+			name: "deleted while a member settles", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) {
+				p.DeletionTimestamp = &metav1.Time{Time: present}
+				p.Status.Leaving = []v1alpha1.Leaving{{UID: "gone", Pod: "db-7", Role: "node", GoneTime: &metav1.Time{Time: present}}}
+			},
+			reason: ReasonSettling, says: "db-7 until " + present.Add(31*time.Second).UTC().Format(time.RFC3339), more: v1alpha1.ConditionReconciling,
+		},
+		{
+			name: "deleted while a member terminates", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) {
+				p.DeletionTimestamp = &metav1.Time{Time: present}
+				p.Status.Leaving = []v1alpha1.Leaving{{UID: "gone", Pod: "db-7", Role: "node"}}
+			},
+			reason: ReasonSettling, says: "db-7 until 30s after it was seen gone, which is waited for until " + present.Add(undoPatience).UTC().Format(time.RFC3339),
+			more: v1alpha1.ConditionReconciling,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

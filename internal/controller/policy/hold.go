@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,14 +12,17 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 )
 
-// undoPatience is how long the deletion of a policy waits for its preparations to be undone.
+// undoPatience is how long the deletion of a policy waits for its preparations to be undone, and for a pod that it has let go to
+// be seen gone.
 const undoPatience = 10 * time.Minute
 
-// hold keeps a policy from vanishing while there are preparations that only it remembers, but not for ever. While somebody
-// wants a pod gone it lets go of nothing: the responder holds the policy before it begins a preparation.
+// hold keeps a policy from vanishing while there are preparations, or members that count as leaving, that only it remembers, but
+// not for ever: a policy of the same name that is created meanwhile would let the next member go on what the system has not
+// found out yet. While an eviction is wanted it lets go of nothing: the responder holds the policy before it begins a preparation.
 func (s *shell) hold(ctx context.Context, f *facts) error {
 	policy, err := s.Gatherer.Book.Policy(ctx, client.ObjectKeyFromObject(f.policy))
 	if err != nil {
@@ -29,6 +33,7 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
 		outstanding = false
 	}
+	outstanding = outstanding || len(f.settling(s.Gatherer.Book.Declared(policy))) > 0
 	if f.wanted && !outstanding && policy.DeletionTimestamp == nil {
 		return nil
 	}
@@ -43,6 +48,59 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 func (f *facts) givenUp(policy *v1alpha1.EvictionPolicy) bool {
 	deleted := policy.DeletionTimestamp
 	return deleted != nil && (f.ending || policy.Spec.Suspend || f.now.Sub(deleted.Time) > undoPatience)
+}
+
+// settling are the members for whose sake a policy stays: those that count as leaving by its status alone. Once it is being
+// deleted it waits for each of them until that is over, and for a pod to be seen gone no longer than for a preparation. A namespace
+// that is being deleted waits for none of them.
+func (f *facts) settling(policy eviction.Declared) []eviction.Settling {
+	if f.ending {
+		return nil
+	}
+	members := eviction.SettlingMembers(&policy, f.pods)
+	return slices.DeleteFunc(members, func(m eviction.Settling) bool {
+		return f.policy.DeletionTimestamp != nil && !f.now.Before(f.latest(m))
+	})
+}
+
+// latest is until when the deletion of a policy waits for a member.
+func (f *facts) latest(m eviction.Settling) time.Time {
+	if m.Until.IsZero() {
+		return f.policy.DeletionTimestamp.Add(undoPatience)
+	}
+	return m.Until
+}
+
+// deleting says what the deletion of the policy waits for, and for how long.
+func (f *facts) deleting() (reason, message string) {
+	var waits []string
+	reason = ReasonUndoing
+	if len(f.policy.Status.Preparations) > 0 {
+		waits = append(waits, "its system has taken back: "+steps(f.policy))
+	}
+	if members := f.settling(f.own); len(members) > 0 {
+		if len(waits) == 0 {
+			reason = ReasonSettling
+		}
+		waits = append(waits, "its system had time to find out that members have left, unless Ready pods have their ids before (evict.settle): "+f.deadlines(members))
+	}
+	if len(waits) == 0 {
+		return reason, "the policy is being deleted, and Usher waits for nothing more"
+	}
+	return reason, "the policy is being deleted, which waits until " + strings.Join(waits, "; and until ")
+}
+
+// deadlines names members with the times until which they are waited for.
+func (f *facts) deadlines(members []eviction.Settling) string {
+	texts := make([]string, len(members))
+	for i, m := range members {
+		until := f.latest(m).UTC().Format(time.RFC3339)
+		texts[i] = m.Pod + " until " + until
+		if m.Until.IsZero() {
+			texts[i] = fmt.Sprintf("%s until %s after it was seen gone, which is waited for until %s", m.Pod, m.Within, until)
+		}
+	}
+	return enumerate(texts, ", ")
 }
 
 func steps(policy *v1alpha1.EvictionPolicy) string {

@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+)
+
+// settled lets the controller of policies look for so long, at the times that it asks for.
+func (r *rig) settled(t *testing.T, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(d); ; {
+		result, err := r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.RequeueAfter == 0 || time.Now().Add(result.RequeueAfter).After(end) {
+			pass(max(0, time.Until(end)))
+			return
+		}
+		pass(result.RequeueAfter)
+	}
+}
+
+// stored is the policy, nil if it is gone.
+func (r *rig) stored(t *testing.T) *v1alpha1.EvictionPolicy {
+	t.Helper()
+	var policy v1alpha1.EvictionPolicy
+	err := r.Get(t.Context(), client.ObjectKey{Namespace: "prod", Name: "db"}, &policy)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &policy
+}
+
+// Whoever deletes a policy and creates it anew does not let the next member go while the system still tells of the last one. That
+// is waited for as long as the role says, for a pod that does not go no longer than for a preparation, and in a namespace that is
+// being deleted not at all.
+func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
+	terminating := func(*v1alpha1.EvictionPolicy, *corev1.Pod) {}
+	gone := func(policy *v1alpha1.EvictionPolicy, _ *corev1.Pod) {
+		policy.Status.Leaving[0].UID, policy.Status.Leaving[0].GoneTime = "gone", &metav1.Time{Time: time.Now().Add(-5 * time.Second)}
+	}
+	for name, c := range map[string]struct {
+		given  func(*v1alpha1.EvictionPolicy, *corev1.Pod)
+		settle *metav1.Duration
+		ending bool
+		held   bool
+		holds  time.Duration // after the deletion it is still there
+		over   time.Duration // and then it is gone
+	}{
+		"it was seen gone":                    {given: gone, held: true, holds: 25 * time.Second, over: 35 * time.Second},
+		"the role says for how long":          {given: gone, settle: &metav1.Duration{Duration: 3 * time.Minute}, held: true, holds: 170 * time.Second, over: 190 * time.Second},
+		"the role says that it need not":      {given: gone, settle: &metav1.Duration{}, over: time.Second},
+		"its pod terminates, and does not go": {given: terminating, held: true, holds: undoPatience - 10*time.Second, over: undoPatience + 10*time.Second},
+		"it was let go, and stays": {given: func(policy *v1alpha1.EvictionPolicy, pod *corev1.Pod) {
+			pod.DeletionTimestamp, pod.Finalizers = nil, nil
+		}, over: time.Second},
+		"its namespace is being deleted": {given: gone, ending: true, over: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pod := newMember("db-0", "db")
+				pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/stays"}
+				policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+					p.Spec.Roles[0].Evict.Settle = c.settle
+					p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+				})
+				c.given(policy, pod)
+				r := newRig(t, interceptor.Funcs{}, policy, pod)
+				if c.ending {
+					r.endNamespace(t)
+				}
+				r.settled(t, 0)
+				if held := slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer); held != c.held {
+					t.Fatalf("the policy is held: %t, want %t", held, c.held)
+				}
+				if err := r.Delete(t.Context(), r.stored(t)); err != nil {
+					t.Fatal(err)
+				}
+				if r.settled(t, c.holds); c.holds > 0 {
+					left := r.stored(t)
+					if left == nil {
+						t.Fatalf("it is gone %s after its deletion", c.holds)
+					}
+					ready := meta.FindStatusCondition(left.Status.Conditions, v1alpha1.ConditionReady)
+					if ready == nil || ready.Reason != ReasonSettling {
+						t.Errorf("the condition is %+v", ready)
+					}
+				}
+				if r.settled(t, c.over-c.holds); r.stored(t) != nil {
+					t.Errorf("it is there %s after its deletion: %+v", c.over, r.stored(t).Status)
+				}
+			})
+		})
+	}
+}
+
+// endNamespace deletes the namespace, which stays while something is in it.
+func (r *rig) endNamespace(t *testing.T) {
+	t.Helper()
+	var namespace corev1.Namespace
+	if err := r.Get(t.Context(), client.ObjectKey{Name: "prod"}, &namespace); err != nil {
+		t.Fatal(err)
+	}
+	namespace.Finalizers = []string{"example.com/kubernetes"}
+	if err := r.Update(t.Context(), &namespace); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Delete(t.Context(), &namespace); err != nil {
+		t.Fatal(err)
+	}
+}
