@@ -53,6 +53,7 @@ const (
 	NodeWaitsTurn      Reason = "NodeWaitsItsTurn"
 	AnotherDrain       Reason = "AnotherDrain"
 	NodeNotCordoned    Reason = "NodeNotCordoned"
+	NodeReplaced       Reason = "NodeReplaced"
 	DrainEnded         Reason = "DrainEnded"
 
 	// Surge.

@@ -68,11 +68,56 @@ func TestNodeDeletedMidDrain(t *testing.T) {
 	s.ends(drain.Drained)
 }
 
+// Pods are bound to the name of their node: they run on where another one of that name takes its place.
+func TestPodsOnANodeThatWasReplaced(t *testing.T) {
+	s := tell(t, never("a"), node("a"), pod("web", on("a"), of("web")), budget("web", 1, 1, 1), pod("free", on("a")), pod("d", on("a"), ofDaemon("d")), daemonSet("d"))
+	s.expect("cordon a draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours))
+	s.expect("evict free")
+	s.answer(drain.Accepted)
+	s.then(time.Second, func(c *clusterOf) { c.DeleteNode("a") })
+	s.expect()
+	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }), pod("new", on("a")), pod("free", on("a"), endsAt(s.now.Add(time.Minute))))
+	s.expect()
+	s.ends(drain.Blocked)
+	same(t, "nodes", []string{"a: NodeReplaced!"}, nodeReasons(s.last))
+	same(t, "left", 2, s.last.Nodes[0].Left)
+	s.then(time.Second, gone("free"))
+	s.expect()
+	s.led.End(drain.Blocked)
+	s.expect()
+	same(t, "nodes in the end", []string{"a: NodeReplaced!"}, nodeReasons(s.last))
+	same(t, "state in the end", drain.NodeBlocked, s.last.Nodes[0].State)
+	same(t, "left in the end", 1, s.last.Nodes[0].Left)
+}
+
+// What is ending when its node is replaced is waited for, and nothing else is.
+func TestPodsThatEndOnANodeThatWasReplaced(t *testing.T) {
+	s := tell(t, never("a"), node("a"), pod("web", on("a")))
+	s.expect("cordon a draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours))
+	s.expect("evict web")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }))
+	s.expect()
+	same(t, "states", []string{"web evicting"}, s.states())
+	s.then(time.Second, pod("web", on("a"), endsAt(s.now.Add(time.Minute))))
+	s.expect()
+	same(t, "states", []string{"web terminating"}, s.states())
+	s.holds("web: Terminating")
+	s.ends(drain.Running)
+	s.then(time.Second, gone("web"))
+	s.expect()
+	s.ends(drain.Drained)
+}
+
 func TestNodeThatCameBackIsAnother(t *testing.T) {
 	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
 	s.expect("cordon a draining")
 	s.answer(drain.Accepted)
-	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }), pod("new", on("a")))
+	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }), gone("web"), pod("new", on("a")))
 	s.expect()
 	same(t, "state", drain.NodeMissing, s.last.Nodes[0].State)
 	s.ends(drain.Drained)

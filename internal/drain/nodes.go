@@ -30,8 +30,8 @@ func (d *decider) admitNodes() []target {
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		t.claimed = t.node != nil && d.claim(&t)
+		t.queue, t.staying = d.inOrder(d.podsToLeave(&t))
 		if !t.another {
-			t.queue, t.staying = d.inOrder(d.Cluster.PodsOn(name))
 			d.lineUp(&t)
 		}
 		targets = append(targets, t)
@@ -57,6 +57,34 @@ func (d *decider) targetNamed(name string) target {
 		t.node, t.another = nil, true
 	}
 	return t
+}
+
+// podsToLeave returns the pods on a target. Of a node that came back under the same name only those are the drain's that
+// were on the former one: they are bound to the name, and run on.
+func (d *decider) podsToLeave(t *target) []*snapshot.Pod {
+	pods := d.Cluster.PodsOn(t.status.Name)
+	if !t.another {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p *snapshot.Pod) bool {
+		return !d.led.residents[p.UID] && d.led.present[p.UID] == nil
+	})
+}
+
+// drainReplaced says what still runs on a node that came back under the same name as another one. What is ending is waited for.
+func (d *decider) drainReplaced(t *target) {
+	t.status.State = NodeMissing
+	runsOn := func(q queued) bool { return !q.pod.Terminating() && d.asked(q.pod) == nil }
+	if slices.ContainsFunc(t.queue, runsOn) {
+		d.blockNode(t, Blocker{
+			Reason: NodeReplaced, Dead: true,
+			Message: "the node was deleted, and another one of its name has the pods; that one is not touched",
+			WayOut:  "run the drain again to drain it",
+		})
+	}
+	for i := range t.queue {
+		d.enter(&t.queue[i], t)
+	}
 }
 
 // place gives the node a place among those that drain at once, if it needs one and

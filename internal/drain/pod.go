@@ -10,22 +10,27 @@ import (
 // drainNode looks at every pod of a node and lets those go that may.
 func (d *decider) drainNode(t *target) {
 	if t.another {
-		t.status.State = NodeMissing
+		d.drainReplaced(t)
 		return
 	}
 	for i := range t.queue {
-		status := d.judge(&t.queue[i], t)
-		if !stuck(status.Blockers) {
-			t.alive++
-		}
-		d.count(status, t)
-		d.show(status)
-		t.status.Left++
+		d.enter(&t.queue[i], t)
 	}
 	for _, s := range t.staying {
 		d.show(s)
 	}
 	d.nodeState(t)
+}
+
+// enter judges a pod that still has to leave, and counts it.
+func (d *decider) enter(q *queued, t *target) {
+	status := d.judge(q, t)
+	if !stuck(status.Blockers) {
+		t.alive++
+	}
+	d.count(status, t)
+	d.show(status)
+	t.status.Left++
 }
 
 // nodeState sums up what is left on the node.
@@ -64,14 +69,18 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	s := PodStatus{Pod: p, State: Waiting, Wave: q.number, Blockers: q.fate.objections}
 	if p.Terminating() {
 		s.State = Terminating
-		s.Blockers = append(s.Blockers, d.whyStillThere(p, t.node))
+		s.Blockers = append(s.Blockers, d.whyStillThere(p, d.Cluster.Node(p.Node)))
 		if t.claimed {
 			d.hasten(p)
 		}
 		return s
 	}
+	if t.another && d.asked(p) != nil {
+		s.State = Evicting
+		return s
+	}
 	if !t.claimed {
-		if t.node == nil {
+		if t.node == nil && !t.another {
 			s.Blockers = append(s.Blockers, Blocker{
 				Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node,
 				Message: "its node is gone; the pod garbage collector removes it", WayOut: "wait",

@@ -168,15 +168,15 @@ func (d *decider) leaveNode(t *target, failed []string) []string {
 // showLeft says what is left on a node of a drain that has ended, and what held it
 // when it ended.
 func (d *decider) showLeft(t *target) {
-	if t.node == nil {
+	leaving, staying := d.inOrder(d.podsToLeave(t))
+	if t.node == nil && (!t.another || len(leaving) == 0) {
 		t.status.State = NodeMissing
 		return
 	}
-	leaving, staying := d.inOrder(d.Cluster.PodsOn(t.status.Name))
 	for i := range leaving {
 		p := leaving[i].pod
 		if p.Terminating() {
-			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, t.node)}})
+			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, d.Cluster.Node(p.Node))}})
 		} else {
 			d.show(PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, leaving[i].fate)})
 		}
