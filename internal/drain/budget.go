@@ -206,26 +206,6 @@ func demand(b *snapshot.Budget) string {
 	return fmt.Sprintf("it asks for %d healthy", b.Desired)
 }
 
-// wayPastBudget says how to get past a budget that never allows.
-func (d *decider) wayPastBudget(p *snapshot.Pod, b *snapshot.Budget) string {
-	w := d.workloadOf(p)
-	edit := fmt.Sprintf("kubectl edit pdb -n %s %s", b.Namespace, b.Name)
-	if w == nil || w.Replicas < 0 || onlyOne(w) {
-		return edit
-	}
-	if d.nowhere(p) != "" {
-		return "let another node run it (" + describe(p) + "), or " + edit
-	}
-	scale := fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", w.Namespace, strings.ToLower(w.Kind), w.Name, w.Replicas+1)
-	if w.Kind == "Deployment" && d.req.Surge == SurgeNever && d.surgeObstacle(w, p) == "" {
-		return "--surge=auto, or " + scale
-	}
-	if b.MinAvailable == nil || b.MinAvailable.Type == intstr.String {
-		return edit
-	}
-	return scale
-}
-
 // budgetless reports whether the eviction API lets the pod go without asking a
 // budget (canIgnorePDB upstream).
 func budgetless(p *snapshot.Pod) bool {

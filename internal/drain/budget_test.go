@@ -149,6 +149,36 @@ func TestBudgetWords(t *testing.T) {
 	}
 }
 
+// More replicas help under a fixed minAvailable only, and the number of them is the autoscaler's where there is one.
+func TestWaysPastABudget(t *testing.T) {
+	dead, fixed := budget("web", 3, 3, 3, maxUnavailable("0")), budget("web", 3, 3, 3, minAvailable("3"))
+	edit := "kubectl edit pdb -n default web"
+	patch := "kubectl patch hpa -n default web --type=merge -p "
+	cases := map[string]struct {
+		surge drain.SurgeMode
+		facts fact
+		way   string
+	}{
+		"maxUnavailable 0":                    {drain.SurgeNever, dead, "--surge=auto, or " + edit},
+		"minAvailable 100%":                   {drain.SurgeNever, budget("web", 3, 3, 3, minAvailable("100%")), "--surge=auto, or " + edit},
+		"… which cannot be surged":            {drain.SurgeNever, all(dead, pod("web", on("a"), of("web"), claims("own"))), edit},
+		"more is asked for than are wanted":   {drain.SurgeNever, budget("web", 3, 5, 3, minAvailable("5")), "--surge=auto, or kubectl scale -n default deployment/web --replicas=6"},
+		"an autoscaler":                       {drain.SurgeNever, all(fixed, autoscaler("web", 1, 5)), "--surge=auto, or " + patch + `'{"spec":{"minReplicas":4}}'`},
+		"an autoscaler at its maximum, never": {drain.SurgeNever, all(fixed, autoscaler("web", 1, 3)), patch + `'{"spec":{"minReplicas":4,"maxReplicas":4}}'`},
+		"… and no number helps":               {drain.SurgeNever, all(dead, autoscaler("web", 1, 3)), edit},
+		"an autoscaler at its maximum, auto":  {drain.SurgeAuto, all(dead, autoscaler("web", 1, 3)), patch + `'{"spec":{"maxReplicas":4}}' so that it can be surged, or ` + edit},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("a")
+			req.Surge = c.surge
+			s := tell(t, req, node("a", ours), node("b"), deployment("web", 3), pod("web", on("a"), of("web")), c.facts)
+			s.decide()
+			same(t, "way out", c.way, s.status("web").Blockers[0].WayOut)
+		})
+	}
+}
+
 // How long a budget has allowed nothing is not how long the drain has waited for it. Where
 // there is no drain, that is all there is to say.
 func TestAgeOfABudgetIsNotThatOfTheDrain(t *testing.T) {

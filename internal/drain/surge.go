@@ -155,7 +155,7 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 		}
 	}
 	if a != nil && w.Surge == nil && a.Max <= d.base(w, a) {
-		return fmt.Sprintf("autoscaler %s allows no more than %d replicas", a.Name, a.Max)
+		return atMost(a)
 	}
 	if w.Surge == nil && d.pinned(p) {
 		return "only node " + p.Node + " may run it"

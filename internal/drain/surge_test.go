@@ -71,7 +71,7 @@ func TestWhoIsSurged(t *testing.T) {
 func TestWhyNotSurged(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, autoscaler("web", 1, 1))
 	s.decide()
-	same(t, "notes", []string{"default/web is not surged: autoscaler web allows no more than 1 replicas"}, s.last.Notes)
+	same(t, "notes", []string{"default/web is not surged: autoscaler web allows no more than 1 replica"}, s.last.Notes)
 
 	s = tell(t, ask("a"), node("a", ours), solo, deployment("web", 1, noOverlap))
 	s.decide()
