@@ -272,7 +272,7 @@ func TestSurgeWhoseReplacementsComeBack(t *testing.T) {
 func TestWhatCameBackIsNoReplacement(t *testing.T) {
 	req := never("a")
 	req.WaitReplaced = true
-	s := tell(t, req, node("a", ours), deployment("web", 1), pod("web-1", on("a"), of("web"), toleratesAll))
+	s := tell(t, req, node("a", ours), node("b"), deployment("web", 1), pod("web-1", on("a"), of("web"), toleratesAll))
 	s.expect("evict web-1")
 	s.answer(drain.Accepted)
 	s.then(3*time.Second, gone("web-1"), pod("web-2", on("a"), of("web"), toleratesAll, createdAt(start.Add(2*time.Second))))
@@ -292,17 +292,17 @@ func TestStuckRollouts(t *testing.T) {
 	stuck := func(w *snapshot.Workload) {
 		w.Settled, w.RolloutStuck = false, "its rollout has exceeded its progress deadline"
 	}
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 1, stuck), single)
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1, stuck), single)
 	s.expect("evict web-a1")
 	same(t, "notes", []string{"default/web is not surged: its rollout has exceeded its progress deadline"}, s.last.Notes)
 
-	s = tell(t, ask("a"), node("a", ours), deployment("web", 1, rolling), single)
+	s = tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1, rolling), single)
 	s.expect()
 	s.holds("web-a1: RolloutUnderway")
 	s.then(5*time.Minute, node("a", drainedBy(me, start.Add(5*time.Minute))))
 	s.expect("evict web-a1")
 
-	s = tell(t, ask("a"), node("a", ours), deployment("web", 1, stuck), single, budget("web", 1, 1, 1, minAvailable("1")))
+	s = tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1, stuck), single, budget("web", 1, 1, 1, minAvailable("1")))
 	s.expect("mark a blocked")
 	s.holds("web-a1: BudgetNeverAllows!")
 }

@@ -169,14 +169,23 @@ func onlyOne(w *snapshot.Workload) bool {
 	return w.NoOverlap && w.Replicas == 1 && w.Surge == nil
 }
 
-// needsSurge says whether the pods' leaving calls for a surge.
+// needsSurge says whether the pods' leaving calls for a surge. Where no budget does, there is none whose replacements no
+// other node may run.
 func (d *decider) needsSurge(s *surge) bool {
-	needed := d.req.Surge == SurgeAlways || slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return p.Ready }) &&
-		(d.lastReady(s) || slices.ContainsFunc(s.leaving, d.heldByBudget))
-	if !needed {
+	required := d.req.Surge == SurgeAlways
+	if !required {
+		if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return p.Ready }) {
+			return false
+		}
+		required = slices.ContainsFunc(s.leaving, d.heldByBudget)
+	}
+	if !required && !d.lastReady(s) {
 		return false
 	}
 	obstacle := d.surgeObstacle(s.deployment, s.leaving[0])
+	if obstacle == "" && !required {
+		obstacle = d.nowhere(s.leaving[0])
+	}
 	if obstacle != "" && d.wordy {
 		d.out.Notes = append(d.out.Notes, fmt.Sprintf("%s/%s is not surged: %s", s.deployment.Namespace, s.deployment.Name, obstacle))
 	}
@@ -321,6 +330,17 @@ func (d *decider) byEviction(s *surge) bool {
 // hopeless reports whether the pod's budgets would refuse its eviction even with all
 // replacements ready. Their status may not show the replacements yet, so it is not asked.
 func (d *decider) hopeless(p *snapshot.Pod, s *surge) bool {
+	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected, s.deployment.Replicas) })
+}
+
+// refusedBefore reports whether the pod's budgets refuse its eviction with as many pods as there were before the surge.
+func (d *decider) refusedBefore(p *snapshot.Pod, s *surge) bool {
+	was, now := s.deployment.Surge.Was, s.deployment.Replicas
+	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected-(now-was), was) })
+}
+
+// refusedAmong reports whether the pod's budgets refuse its eviction where all of so many pods are healthy.
+func (d *decider) refusedAmong(p *snapshot.Pod, pods func(*snapshot.Budget) int32) bool {
 	if d.req.DisableEviction || budgetless(p) {
 		return false
 	}
@@ -335,7 +355,7 @@ func (d *decider) hopeless(p *snapshot.Pod, s *surge) bool {
 	case b.MinAvailable == nil:
 		return false
 	}
-	size := int(max(b.Expected, s.deployment.Replicas))
+	size := int(pods(b))
 	least, err := intstr.GetScaledValueFromIntOrPercent(b.MinAvailable, size, true)
 	return err != nil || least >= size
 }

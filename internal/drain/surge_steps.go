@@ -36,8 +36,35 @@ func (d *decider) stepSurge(s *surge) {
 	case s.astray > 0:
 		d.abandonSurge(s, "its replacements start on the nodes that are being drained")
 	default:
+		if why := d.unplaced(s); why != "" {
+			d.abandonSurge(s, why)
+			return
+		}
 		d.removeSpare(s)
 	}
+}
+
+// unplaced says why a surge that --surge=auto has begun is given up for evictions, "" if it is not: the scheduler has found a
+// node for no replacement within surgePatience, and a budget may let a pod go without. What was asked for by
+// --surge=always is not given up.
+func (d *decider) unplaced(s *surge) string {
+	if d.req.Surge != SurgeAuto || s.spare > 0 || !d.surgeFailed(s.deployment) || d.underWay(Scale, s.deployment) {
+		return ""
+	}
+	if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return !d.refusedBefore(p, s) }) {
+		return ""
+	}
+	why := ""
+	for _, p := range d.podsOf(s.deployment) {
+		switch {
+		case p.Ready || p.Terminating() || p.Finished() || slices.Contains(s.leaving, p):
+		case !p.Unschedulable:
+			return ""
+		case why == "":
+			why = fmt.Sprintf("no node took a replacement within %s%s", short(surgePatience), because(p.NotReadyWhy))
+		}
+	}
+	return why
 }
 
 func (d *decider) countPods(s *surge) {

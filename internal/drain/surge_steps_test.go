@@ -87,6 +87,37 @@ func TestSurgeWithoutReadyReplacement(t *testing.T) {
 	s.holds("web-a1: ReplacementPending!")
 }
 
+// Without a budget that asks for it, a surge that fits nowhere is given up, and the pods are evicted. What the operator has
+// asked for is not given up, and neither is one whose replacements have found a node.
+func TestSurgeThatFitsNowhereIsGivenUp(t *testing.T) {
+	nowhere := func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available" }
+	cases := map[string]struct {
+		mode  drain.SurgeMode
+		facts fact
+		want  []string
+	}{
+		"auto":                               {drain.SurgeAuto, all(), []string{"scale web to 2, no record"}},
+		"always":                             {drain.SurgeAlways, all(), []string{"mark a blocked"}},
+		"a budget that lets one go":          {drain.SurgeAuto, budget("web", 2, 1, 4, minAvailable("1")), []string{"scale web to 2, no record"}},
+		"a budget that asks for a surge":     {drain.SurgeAuto, budget("web", 2, 2, 4, minAvailable("2")), []string{"mark a blocked"}},
+		"two budgets":                        {drain.SurgeAuto, all(budget("web", 2, 1, 4), budget("web", 2, 1, 4, named("b"))), []string{"mark a blocked"}},
+		"one of them has a node":             {drain.SurgeAuto, pod("web-b2", of("web"), on("b"), unready), []string{"mark a blocked"}},
+		"the autoscaler's minimum goes back": {drain.SurgeAuto, autoscaler("web", 4, 5, raisedBy(me, 2)), []string{"scale-min web to 2, no record"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("a")
+			req.Surge = c.mode
+			s := tell(t, req, node("a", ours), node("b"), deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 2),
+				pod("web-b1", of("web"), unready, nowhere), pod("web-b2", of("web"), unready, nowhere), c.facts)
+			s.then(5*time.Minute-time.Second, node("a", drainedBy(me, start.Add(5*time.Minute))))
+			s.expect()
+			s.then(time.Second)
+			s.expect(c.want...)
+		})
+	}
+}
+
 // A step from the future, which whoever may edit the Deployment may write, does not make
 // the drain wait until then.
 func TestSurgeStepFromTheFuture(t *testing.T) {
@@ -223,7 +254,7 @@ func TestSomebodyTakesTheMinimumBack(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := tell(t, ask("a"), node("a", ours), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
+			s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
 			s.expect("scale-min web to 2, was 1")
 			s.answer(drain.Accepted)
 			s.then(time.Second, c.back)
@@ -244,7 +275,7 @@ func TestSomebodyTakesTheMinimumBack(t *testing.T) {
 func TestSomebodyRemovesTheRecord(t *testing.T) {
 	req := ask("a")
 	req.Surge = drain.SurgeAlways
-	s := tell(t, req, node("a", ours), deployment("web", 1), pods("web", "a", 1))
+	s := tell(t, req, node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))
 	s.expect("scale web to 2, was 1")
 	s.answer(drain.Accepted)
 	s.then(time.Second, deployment("web", 2, at("3")), pods("web", "b", 1))

@@ -30,6 +30,9 @@ func TestWhoIsSurged(t *testing.T) {
 			[]string{"web-a1: SurgeStarting"},
 		},
 		"auto: all three on one node":         {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 3)), []string{"scale web to 6, was 3"}, []string{"web-a1: SurgeStarting", "web-a2: SurgeStarting", "web-a3: SurgeStarting"}},
+		"auto: no other node may run them":    {drain.SurgeAuto, all(node("b", cordoned), deployment("web", 2), pods("web", "a", 2)), []string{"evict web-a1", "evict web-a2"}, nil},
+		"… but a budget asks for it":          {drain.SurgeAuto, all(node("b", cordoned), solo), scaleUp, []string{"web-a1: SurgeStarting"}},
+		"always: no other node may run them":  {drain.SurgeAlways, all(node("b", cordoned), deployment("web", 1), pods("web", "a", 1)), scaleUp, []string{"web-a1: SurgeStarting"}},
 		"auto: others are ready":              {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 1), pods("web", "b", 2)), []string{"evict web-a1"}, nil},
 		"auto: a live budget sees to it":      {drain.SurgeAuto, all(deployment("web", 3), pods("web", "a", 3), budget("web", 3, 2, 3, maxUnavailable("1"))), []string{"evict web-a1"}, []string{"web-a2: BudgetExhausted", "web-a3: BudgetExhausted"}},
 		"always: although others are ready":   {drain.SurgeAlways, all(deployment("web", 3), pods("web", "a", 1), pods("web", "b", 2)), []string{"scale web to 4, was 3"}, []string{"web-a1: SurgeStarting"}},
@@ -101,7 +104,7 @@ func TestDeadWaveKeepsNoSurge(t *testing.T) {
 
 func TestForbiddenSurgeGoesOnWithoutIt(t *testing.T) {
 	for _, code := range []drain.Code{drain.Forbidden, drain.Denied, drain.Rejected} {
-		s := tell(t, ask("a"), node("a", ours), deployment("web", 1), pods("web", "a", 1))
+		s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))
 		s.expect("scale web to 2, was 1")
 		s.answer(code)
 		s.expect("evict web-a1")
@@ -112,7 +115,7 @@ func TestForbiddenSurgeGoesOnWithoutIt(t *testing.T) {
 // The autoscaler was raised, but the Deployment may not be scaled: the minimum is
 // given back.
 func TestForbiddenSurgeGivesTheMinimumBack(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
 	s.expect("scale-min web to 2, was 1")
 	s.answer(drain.Accepted)
 	s.then(time.Second, autoscaler("web", 2, 5, raisedBy(me, 1), scalerVersion("2")))
