@@ -3,6 +3,8 @@ package drain
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -82,6 +84,8 @@ type Decision struct {
 	Next    time.Time // when to look again without an event; zero: only on an event
 	Outcome Outcome   // how it ends; Running while it goes on
 	Settled bool      // the outcome stands and everything was tidied up
+
+	Successors map[types.UID]types.UID // of pods that left: what has taken their place, themselves where that is not known
 }
 
 // Blockers returns the blockers of all pods and nodes, pods first.

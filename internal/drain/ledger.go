@@ -31,6 +31,7 @@ type Ledger struct {
 	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	deaf       map[types.UID]string     // what cannot be surged, and why
 	costless   map[types.UID]bool       // pods whose deletion cost may not be changed
+	successors map[types.UID]types.UID  // as in the last decision
 }
 
 type tryKey struct {
@@ -367,6 +368,7 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 	l.NoteNodes(d, now)
 	l.since = fresh
 	l.present = present(d)
+	l.successors = d.Successors
 	if l.ending == Running {
 		l.keepVerdict(d)
 	}

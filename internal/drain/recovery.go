@@ -45,34 +45,18 @@ func (d *decider) departedOwners() [][]*departure {
 	return all
 }
 
-// recoverOwner finds how many pods the owner still lacks. The pods that left last
-// are the ones that are not replaced yet; before them, those whose place on the node was taken again.
+// recoverOwner finds what has come in place of each pod of an owner that left.
 func (d *decider) recoverOwner(group []*departure) {
 	owner := d.workloadOf(group[0].pod)
-	if owner == nil || owner.Replicas < 0 {
+	switch {
+	case owner == nil || owner.Replicas < 0:
 		for _, dep := range group {
 			d.departed(dep, nil, Blocker{}, noReplacement(dep.pod, owner))
 		}
-		return
-	}
-	lacking, coming, back := d.lacking(owner)
-	missing := min(lacking, len(group))
-	for i, dep := range group {
-		n := i - (len(group) - missing)
-		if returned := n + len(back); n < 0 && returned >= 0 {
-			d.departed(dep, nil, Blocker{}, back[returned].Name+" has come back to the node in its place")
-			continue
-		}
-		if n < 0 {
-			d.departed(dep, nil, Blocker{}, "")
-			continue
-		}
-		var next *snapshot.Pod
-		if n < len(coming) {
-			next = coming[n]
-		}
-		b := notBack(dep.pod, owner, next)
-		d.departed(dep, next, b, b.Message)
+	case owner.Kind == "StatefulSet":
+		d.recoverByName(owner, group)
+	default:
+		d.recoverByNumber(owner, group)
 	}
 }
 

@@ -71,6 +71,56 @@ func TestFirstGoneIsFirstReplaced(t *testing.T) {
 	same(t, "replacement", "newer", s.status("two").Replacement.Name)
 }
 
+// What takes the place of a StatefulSet's pod has its name.
+func TestPodsOfAStatefulSetComeBackByName(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), node("b"), statefulSet("db", 3), pod("db-0", on("a"), ofSet("db")), pod("db-1", on("b"), ofSet("db")), pod("db-2", on("a"), ofSet("db")))
+	s.leave(pod("db-2", on("b"), ofSet("db"), uid("new-2")))
+	same(t, "states", []string{"db-0 gone", "db-2 replaced"}, s.states())
+	same(t, "note", "StatefulSet/db has not started its replacement yet", s.status("db-0").Note)
+
+	s.then(time.Second, pod("db-0", on("b"), ofSet("db"), uid("new-0"), unready), pod("db-2", on("a"), ofSet("db"), uid("newer-2"), createdAt(s.now)))
+	s.decide()
+	same(t, "note of what came back", "db-2 has come back to the node in its place", s.noteOf("uid-db-2"))
+	same(t, "note of what comes", "its replacement db-0 is not ready", s.noteOf("uid-db-0"))
+
+	s.then(time.Second, pod("db-0", on("b"), ofSet("db"), uid("new-0")))
+	s.decide()
+	same(t, "note of what came back", "db-2 has come back to the node in its place", s.noteOf("uid-db-2"))
+	same(t, "note of what is ready", "", s.noteOf("uid-db-0"))
+}
+
+// noteOf returns the note of the pod of this UID: another one may have its name.
+func (s *story) noteOf(uid string) string {
+	s.t.Helper()
+	for i := range s.last.Pods {
+		if string(s.last.Pods[i].Pod.UID) == uid {
+			return s.last.Pods[i].Note
+		}
+	}
+	s.t.Fatalf("no pod with UID %q in the decision", uid)
+	return ""
+}
+
+// What was said of a pod that left is not said of another one at the next look.
+func TestReplacementsAreKept(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), node("b"), deployment("web", 3), pod("one", on("a"), of("web")), pod("two", on("a"), of("web"), order(1)), pod("three", on("a"), of("web"), order(2)))
+	s.leave(pod("back", on("a"), of("web"), createdAt(start.Add(time.Second))))
+	same(t, "note", "back has come back to the node in its place", s.status("one").Note)
+	s.answer(drain.Accepted)
+	s.then(time.Second, gone("two"), pod("second", on("b"), of("web")))
+	s.decide()
+	same(t, "note", "back has come back to the node in its place", s.status("one").Note)
+	same(t, "state", drain.Replaced, s.status("two").State)
+	s.answer(drain.Accepted)
+	s.then(time.Second, gone("three"), pod("new", on("b"), of("web"), unready))
+	s.decide()
+	same(t, "replacement", "new", s.status("three").Replacement.Name)
+	s.then(time.Second, pod("earlier", on("b"), of("web"), unready))
+	s.decide()
+	same(t, "replacement", "new", s.status("three").Replacement.Name)
+	same(t, "state", drain.Replaced, s.status("two").State)
+}
+
 // Pods of two ReplicaSets of one Deployment lack the same replacements: each is
 // missing once.
 func TestPodsOfTwoReplicaSetsOfOneDeployment(t *testing.T) {

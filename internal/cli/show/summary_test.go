@@ -97,7 +97,7 @@ func TestDrainedSummary(t *testing.T) {
 	d := drain.Decision{Outcome: drain.Drained, Nodes: []drain.NodeStatus{{Name: "worker-1", State: drain.NodeDrained}}}
 	d.Pods = []drain.PodStatus{{Pod: pod("shell"), State: drain.Ended, Note: "no controller owned it"}}
 	text := strings.Join(Summarize(d, endView(cordoned("worker-1", true)), drain.Request{Started: noon.Add(-time.Minute)}, "usher drain worker-1").Lines(0, Paint{}), "\n")
-	if !strings.Contains(text, "gone for good: 1 pod\n    shop/shell: no controller owned it") {
+	if !strings.Contains(text, "gone, with no replacement to wait for: 1 pod\n    shop/shell: no controller owned it") {
 		t.Errorf("what nothing replaces is not named:\n%s", text)
 	}
 	if strings.Contains(text, "go on with") || !strings.Contains(text, "when the work is done:  usher uncordon worker-1") {

@@ -17,7 +17,7 @@ func (s Summary) Lines(width int, paint Paint) []string {
 		lines = append(lines, indented(nodeEndWords(n), "  ", width)...)
 	}
 	lines = append(lines, listPods(paint.wait("not replaced yet"), s.NotReplaced, width)...)
-	lines = append(lines, listPods("gone for good", s.Ended, width)...)
+	lines = append(lines, listPods("gone, with no replacement to wait for", s.Ended, width)...)
 	for _, name := range s.Surged {
 		lines = append(lines, indented(paint.bad("still surged: ")+name+"; undo with: usher drain --revert", "  ", width)...)
 	}
