@@ -102,9 +102,26 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	if su := d.surgeOf(p); su != nil {
 		return d.judgeSurged(s, su, ref, found, q)
 	}
+	if len(s.Blockers) > 0 {
+		d.surgeComes(p, found)
+	}
 	s.Blockers = append(s.Blockers, found...)
 	d.letGo(&s, ref)
 	return s
+}
+
+// surgeComes takes back that budgets never allow it to a pod that waits for its turn, where its Deployment is surged then.
+func (d *decider) surgeComes(p *snapshot.Pod, found []Blocker) {
+	if !stuck(found) || !d.surgeMoves(p, len(d.Cluster.BudgetsFor(p))) {
+		return
+	}
+	for i := range found {
+		found[i].Dead = false
+		if d.wordy {
+			found[i].Message += "; replacements are started first in its turn"
+			found[i].WayOut = "wait"
+		}
+	}
 }
 
 // blindAfter is how old the picture of the cluster may be: a watch that breaks is

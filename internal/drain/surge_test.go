@@ -94,6 +94,34 @@ func TestOnlyTheFirstWaveIsSurged(t *testing.T) {
 	s.expect("scale web to 2, was 1")
 }
 
+// A pod that waits for its turn is not stuck where a surge is tried then.
+func TestPodThatIsSurgedInItsTurnIsNotStuck(t *testing.T) {
+	cases := map[string]struct {
+		mode     drain.SurgeMode
+		facts    fact
+		parallel int
+		held     []string
+	}{
+		"an earlier wave":      {drain.SurgeAuto, pod("first", on("a"), order(-1)), 0, []string{"web-a1: EarlierWave", "web-a1: BudgetNeverAllows"}},
+		"an earlier node":      {drain.SurgeAuto, all(node("0", ours), pod("first", on("0"))), 1, []string{"web-a1: NodeWaitsItsTurn", "web-a1: BudgetNeverAllows"}},
+		"there is no surge":    {drain.SurgeNever, pod("first", on("a"), order(-1)), 0, []string{"web-a1: EarlierWave", "web-a1: BudgetNeverAllows!"}},
+		"a surge cannot be":    {drain.SurgeAuto, all(pod("first", on("a"), order(-1)), autoscaler("web", 1, 1)), 0, []string{"web-a1: EarlierWave", "web-a1: BudgetNeverAllows!"}},
+		"two budgets, one pod": {drain.SurgeAuto, all(pod("first", on("a"), order(-1)), budget("web", 1, 1, 1, named("b"))), 0, []string{"web-a1: EarlierWave", "web-a1: SeveralBudgets"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := ask("0", "a")
+			req.Surge, req.MaxParallel = c.mode, c.parallel
+			s := tell(t, req, node("a", ours), node("b"), solo, c.facts)
+			s.expect("evict first")
+			s.holds(c.held...)
+			if held := s.status("web-a1").Blockers; !held[1].Dead {
+				same(t, "way out", "wait", held[1].WayOut)
+			}
+		})
+	}
+}
+
 // A wave that can go no further does not keep the next from being surged.
 func TestDeadWaveKeepsNoSurge(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("sick", 1),
