@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,12 +130,12 @@ func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker
 func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget)}
 	if d.wordy {
-		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget))
+		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget).words)
 		if used := d.used[budget.UID]; used > 0 && budget.Allowed > 0 {
 			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, counted32(used, "eviction"))
 		}
 		b.Message += d.heldBefore(budget)
-		b.WayOut = "wait until more of its pods are ready"
+		b.WayOut = cmp.Or(d.unreadyUnder(budget).wayOut, "wait until more of its pods are ready")
 		d.stillCounted(&b, budget)
 	}
 	return b
@@ -170,30 +171,6 @@ func (d *decider) stillCounted(b *Blocker, budget *snapshot.Budget) {
 	b.Retry = budget.Disrupted[names[0]].Add(disruptedFor)
 	b.Message += fmt.Sprintf("; the disruption controller still counts %s as being evicted, at the latest until %s", listed(names), b.Retry.Format("15:04:05"))
 	b.WayOut = "wait until the controller has looked again"
-}
-
-// unreadyUnder names the pods of a budget that are not ready. All that wait for one
-// budget say the same.
-func (d *decider) unreadyUnder(b *snapshot.Budget) string {
-	words, known := d.unready[b.UID]
-	if !known {
-		words = d.findUnready(b)
-		d.unready[b.UID] = words
-	}
-	return words
-}
-
-func (d *decider) findUnready(b *snapshot.Budget) string {
-	var names []string
-	for _, p := range d.Cluster.PodsIn(b.Namespace) {
-		if (!p.Ready || p.Terminating()) && !p.Finished() && b.Matches(p) {
-			names = append(names, p.Name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "; not ready: " + listed(names)
 }
 
 func demand(b *snapshot.Budget) string {

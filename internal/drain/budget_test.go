@@ -149,6 +149,34 @@ func TestBudgetWords(t *testing.T) {
 	}
 }
 
+// Where no more pods get ready by themselves, it is said why, and what would help instead of waiting.
+func TestPodsThatDoNotGetReady(t *testing.T) {
+	nowhere := func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu." }
+	lost := all(node("c", silent), pod("lost", on("c"), of("web"), unready))
+	wait := "wait until more of its pods are ready"
+	cases := map[string]struct {
+		facts        fact
+		unready, way string
+	}{
+		"nothing is known":         {pod("slow", on("b"), of("web"), unready), "slow", wait},
+		"no node takes it":         {pod("new", of("web"), unready, nowhere), "new (no node takes it)", "make room for it on another node"},
+		"its node is dead":         {lost, "lost (node c does not answer)", "bring node c back"},
+		"terminating, and dead":    {all(lost, pod("lost", on("c"), of("web"), endsAt(start))), "lost (terminating on node c, which does not answer)", "bring the node back, or once it is certainly off: kubectl taint node c node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
+		"its rollout is stuck":     {all(deployment("web", 4, func(w *snapshot.Workload) { w.RolloutStuck = "its rollout is paused" }), pod("slow", on("b"), of("web"), unready)), "slow (its rollout is stuck)", "kubectl rollout status -n default deployment/web: its rollout is paused"},
+		"others get ready":         {all(lost, pod("slow", on("b"), of("web"), unready)), "lost (node c does not answer), slow", wait},
+		"two of three have a word": {all(lost, pod("new", of("web"), unready, nowhere), pod("newer", of("web"), unready, nowhere)), "lost (node c does not answer), new (no node takes it), newer", "bring node c back"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, never("a"), node("a", ours), node("b"), deployment("web", 4), pod("web", on("a"), of("web")), budget("web", 2, 2, 4, minAvailable("2")), c.facts)
+			s.decide()
+			b := s.status("web").Blockers[0]
+			same(t, "message", "budget web needs 2 healthy and has 2; not ready: "+c.unready, b.Message)
+			same(t, "way out", c.way, b.WayOut)
+		})
+	}
+}
+
 // More replicas help under a fixed minAvailable only, and the number of them is the autoscaler's where there is one.
 func TestWaysPastABudget(t *testing.T) {
 	dead, fixed := budget("web", 3, 3, 3, maxUnavailable("0")), budget("web", 3, 3, 3, minAvailable("3"))

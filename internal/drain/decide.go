@@ -30,9 +30,9 @@ type decider struct {
 	out       Decision
 	acting    map[tryKey]int
 	targets   map[string]bool
-	used      map[types.UID]int32  // evictions under each budget that its status does not show yet
-	unready   map[types.UID]string // words about the unready pods under each budget
-	places    map[types.UID]string // by owner: why no other node may run its pods
+	used      map[types.UID]int32    // evictions under each budget that its status does not show yet
+	unready   map[types.UID]shortage // of each budget that was looked at
+	places    map[types.UID]string   // by owner: why no other node may run its pods
 	surges    map[types.UID]*surge
 	zones     map[string]bool // zones with a draining node
 	active    int             // draining nodes
@@ -46,7 +46,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 	d := &decider{
 		View: view, req: req, led: led, wordy: wordy,
 		used:    map[types.UID]int32{},
-		unready: map[types.UID]string{}, places: map[types.UID]string{},
+		unready: map[types.UID]shortage{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
 		targets: make(map[string]bool, len(req.Nodes)),

@@ -324,7 +324,7 @@ func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
 		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "its node is gone; held by "+finalizersOf(p), pastFinalizers(p)
 	case !n.Ready:
 		b.Reason, b.Message = NodeUnreachable, "its node does not answer: "+n.ReadyWhy
-		b.WayOut = fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", n.Name)
+		b.WayOut = pastDeadNode(n)
 	case len(p.Finalizers) > 0 && (late >= 0 || p.Finished()):
 		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "held by "+finalizersOf(p), pastFinalizers(p)
 	case late > overdueAfter:

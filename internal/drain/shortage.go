@@ -1,0 +1,80 @@
+package drain
+
+import (
+	"fmt"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// shortage says which pods of a budget are not ready.
+type shortage struct {
+	words  string
+	wayOut string // "" where it is enough to wait for them, as far as is known
+}
+
+// unreadyUnder names the pods of a budget that are not ready. All that wait for one
+// budget say the same.
+func (d *decider) unreadyUnder(b *snapshot.Budget) shortage {
+	found, known := d.unready[b.UID]
+	if !known {
+		found = d.findUnready(b)
+		d.unready[b.UID] = found
+	}
+	return found
+}
+
+// mostWhys is of how many pods a line says why they are not ready.
+const mostWhys = 2
+
+func (d *decider) findUnready(b *snapshot.Budget) shortage {
+	var names []string
+	var wayOut string
+	coming, whys := int32(0), 0
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		if p.Ready && !p.Terminating() || p.Finished() || !b.Matches(p) {
+			continue
+		}
+		name := p.Name
+		why, way := d.whyUnready(p)
+		if why == "" {
+			coming++
+		} else if whys++; whys <= mostWhys {
+			name += " (" + why + ")"
+		}
+		if wayOut == "" {
+			wayOut = way
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return shortage{}
+	}
+	if b.Current+coming > b.Desired {
+		wayOut = ""
+	}
+	return shortage{"; not ready: " + listed(names), wayOut}
+}
+
+// whyUnready says why a pod does not get ready by itself, and what would help; "" where it may.
+func (d *decider) whyUnready(p *snapshot.Pod) (why, wayOut string) {
+	n := d.Cluster.Node(p.Node)
+	switch {
+	case n != nil && !n.Ready && p.Terminating():
+		return fmt.Sprintf("terminating on node %s, which does not answer", n.Name), pastDeadNode(n)
+	case n != nil && !n.Ready:
+		return fmt.Sprintf("node %s does not answer", n.Name), fmt.Sprintf("bring node %s back", n.Name)
+	case p.Terminating():
+		return "", ""
+	case p.Unschedulable:
+		return "no node takes it", makePlace(p)
+	}
+	if w := d.workloadOf(p); w != nil && w.Kind == "Deployment" && w.RolloutStuck != "" {
+		return "its rollout is stuck", fmt.Sprintf("kubectl rollout status -n %s deployment/%s: %s", w.Namespace, w.Name, w.RolloutStuck)
+	}
+	return "", ""
+}
+
+// pastDeadNode says how pods get past a node that does not answer.
+func pastDeadNode(n *snapshot.Node) string {
+	return fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", n.Name)
+}
