@@ -151,7 +151,9 @@ func TestBudgetWords(t *testing.T) {
 
 // Where no more pods get ready by themselves, it is said why, and what would help instead of waiting.
 func TestPodsThatDoNotGetReady(t *testing.T) {
-	nowhere := func(p *snapshot.Pod) { p.Unschedulable, p.NotReadyWhy = true, "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu." }
+	nowhere := func(p *snapshot.Pod) {
+		p.Unschedulable, p.NotReadyWhy = true, "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu."
+	}
 	lost := all(node("c", silent), pod("lost", on("c"), of("web"), unready))
 	wait := "wait until more of its pods are ready"
 	cases := map[string]struct {
