@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,11 +56,17 @@ func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
 	case p.ToleratesCordon(), p.Owner.DaemonSet(): // to whose pods their controller gives that toleration
 		return fate{stays: "it was started after the cordon, which it tolerates"}
 	}
-	return fate{objections: []Blocker{{
+	b := Blocker{
 		Reason: StartedAfterCordon, Pod: p.Key(), Node: p.Node, Dead: true,
 		Message: "it was started after the cordon: the scheduler had not seen that, or the pod's template names the node",
 		WayOut:  "run the drain again to evict it",
-	}}}
+	}
+	if w := d.Cluster.Workload(p.Owner.UID); w != nil && w.NodeName == p.Node {
+		owner := d.workloadOf(p)
+		b.Message = "it was started after the cordon: its template names the node"
+		b.WayOut = fmt.Sprintf("change spec.nodeName: kubectl edit -n %s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
+	}
+	return fate{objections: []Blocker{b}}
 }
 
 func (d *decider) deletedBefore(p *snapshot.Pod) bool {

@@ -172,6 +172,7 @@ func deployment(name string, replicas int32, options ...func(*snapshot.Workload)
 		o(w)
 	}
 	rs := workload("ReplicaSet", name+"-rs", w.Replicas)
+	rs.NodeName = w.NodeName
 	rs.Owner = snapshot.Owner{Kind: "Deployment", Name: name, UID: w.UID}
 	return func(c *snapshot.Cluster) { c.SetWorkload(w); c.SetWorkload(rs) }
 }

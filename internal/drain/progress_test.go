@@ -248,6 +248,37 @@ func TestPodsThatDoNotTolerateTheCordonAndComeBack(t *testing.T) {
 	s.holds("web-2: StartedAfterCordon!")
 }
 
+// Running the drain again does not help a pod whose template names the node.
+func TestPodsWhoseTemplateNamesTheNodeComeBack(t *testing.T) {
+	names := func(node string) func(*snapshot.Workload) {
+		return func(w *snapshot.Workload) { w.NodeName = node }
+	}
+	set := workload("StatefulSet", "db", 1)
+	names("a")(set)
+	later := createdAt(start.Add(2 * time.Second))
+	for name, c := range map[string]struct {
+		facts       fact
+		pod, wayOut string
+	}{
+		"a StatefulSet":    {all(func(c *clusterOf) { c.SetWorkload(set) }, pod("db-0", on("a"), ofSet("db"), later)), "db-0", "change spec.nodeName: kubectl edit -n default statefulset/db"},
+		"a Deployment":     {all(deployment("web", 1, names("a")), pod("web-2", on("a"), of("web"), later)), "web-2", "change spec.nodeName: kubectl edit -n default deployment/web"},
+		"of another node":  {all(deployment("web", 1, names("b")), pod("web-2", on("a"), of("web"), later)), "web-2", "run the drain again to evict it"},
+		"no node is named": {all(deployment("web", 1), pod("web-2", on("a"), of("web"), later)), "web-2", "run the drain again to evict it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), node("b"), c.facts)
+			s.then(3 * time.Second)
+			s.expect("mark a blocked")
+			s.holds(c.pod + ": StartedAfterCordon!")
+			same(t, "way out", c.wayOut, s.status(c.pod).Blockers[0].WayOut)
+		})
+	}
+
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1, names("a")), pods("web", "a", 1))
+	s.expect("evict web-a1")
+	same(t, "notes", []string{"default/web is not surged: its template names node a"}, s.last.Notes)
+}
+
 // Pods that were on the node when it was cordoned leave it, whatever the clock says.
 func TestResidentsLeave(t *testing.T) {
 	s := tell(t, never("a"), node("a"), pod("young", on("a"), ofSet("s"), toleratesAll, createdAt(start)))

@@ -138,6 +138,9 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	case onlyOne(w):
 		return "its strategy (Recreate, or maxSurge 0) says that no two of its pods may run at once"
 	}
+	if w.Surge == nil && d.targeted(w.NodeName) {
+		return "its template names node " + w.NodeName
+	}
 	a := d.Cluster.AutoscalerOf(w)
 	if taken := d.takenBack(w, a); taken != "" {
 		return taken

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +23,7 @@ const uncounted = -1
 // is paused at rest is, because the controller still scales it. Readiness is not
 // asked: a pod that fails is no rollout.
 func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
-	facts := workload("Deployment", d, d.Spec.Template.Labels, d.Spec.Replicas, d.Spec.MinReadySeconds)
+	facts := workload("Deployment", d, &d.Spec.Template, d.Spec.Replicas, d.Spec.MinReadySeconds)
 	facts.Settled = d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == facts.Replicas && d.Status.Replicas == facts.Replicas
 	if !facts.Settled {
@@ -63,7 +64,7 @@ func noOverlap(strategy *appsv1.DeploymentStrategy, replicas int) bool {
 
 // ReplicaSetFacts returns what decisions know of a ReplicaSet.
 func ReplicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
-	facts := workload("ReplicaSet", r, r.Spec.Template.Labels, r.Spec.Replicas, r.Spec.MinReadySeconds)
+	facts := workload("ReplicaSet", r, &r.Spec.Template, r.Spec.Replicas, r.Spec.MinReadySeconds)
 	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
 	return facts
 }
@@ -72,7 +73,7 @@ func ReplicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
 // partition keep their former revision for good, and OnDelete leaves it to others
 // to renew pods: neither is a rollout.
 func StatefulSetFacts(s *appsv1.StatefulSet) *snapshot.Workload {
-	facts := workload("StatefulSet", s, s.Spec.Template.Labels, s.Spec.Replicas, s.Spec.MinReadySeconds)
+	facts := workload("StatefulSet", s, &s.Spec.Template, s.Spec.Replicas, s.Spec.MinReadySeconds)
 	facts.Settled = s.Status.ObservedGeneration >= s.Generation &&
 		s.Status.Replicas == facts.Replicas && !statefulSetRolls(s, facts.Replicas)
 	return facts
@@ -92,7 +93,7 @@ func statefulSetRolls(s *appsv1.StatefulSet, wanted int32) bool {
 // DaemonSetFacts returns what decisions know of a DaemonSet. It has as many pods as
 // nodes fit, so it wants no number.
 func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
-	facts := workload("DaemonSet", d, d.Spec.Template.Labels, nil, d.Spec.MinReadySeconds)
+	facts := workload("DaemonSet", d, &d.Spec.Template, nil, d.Spec.MinReadySeconds)
 	facts.Replicas = uncounted
 	renewed := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType ||
 		d.Status.UpdatedNumberScheduled >= d.Status.DesiredNumberScheduled
@@ -102,11 +103,7 @@ func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
 
 // ReplicationControllerFacts returns what decisions know of a ReplicationController.
 func ReplicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workload {
-	var template map[string]string
-	if r.Spec.Template != nil {
-		template = r.Spec.Template.Labels
-	}
-	facts := workload("ReplicationController", r, template, r.Spec.Replicas, r.Spec.MinReadySeconds)
+	facts := workload("ReplicationController", r, cmp.Or(r.Spec.Template, &corev1.PodTemplateSpec{}), r.Spec.Replicas, r.Spec.MinReadySeconds)
 	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
 	return facts
 }
@@ -114,14 +111,14 @@ func ReplicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workl
 // JobFacts returns what decisions know of a Job. Its parallelism is an upper limit
 // and not a number that it keeps up, so it wants none, and it rolls nothing out.
 func JobFacts(j *batchv1.Job) *snapshot.Workload {
-	facts := workload("Job", j, j.Spec.Template.Labels, nil, 0)
+	facts := workload("Job", j, &j.Spec.Template, nil, 0)
 	facts.Replicas = uncounted
 	facts.Settled = true
 	return facts
 }
 
 // workload fills what all kinds share; nil replicas means 1, the API's default.
-func workload(kind string, object metav1.Object, template map[string]string, replicas *int32, minReady int32) *snapshot.Workload {
+func workload(kind string, object metav1.Object, template *corev1.PodTemplateSpec, replicas *int32, minReady int32) *snapshot.Workload {
 	wanted := int32(1)
 	if replicas != nil {
 		wanted = *replicas
@@ -133,7 +130,8 @@ func workload(kind string, object metav1.Object, template map[string]string, rep
 		UID:             object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(),
 		Owner:           snapshot.OwnerOf(object),
-		Labels:          template,
+		Labels:          template.Labels,
+		NodeName:        template.Spec.NodeName,
 		Replicas:        wanted,
 		MinReady:        time.Duration(minReady) * time.Second,
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -32,6 +33,23 @@ func TestWhatTheStrategySaysOfTwoAtOnce(t *testing.T) {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+func TestNodeThatATemplateNames(t *testing.T) {
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "a"}}
+	for kind, facts := range map[string]*snapshot.Workload{
+		"Deployment":            DeploymentFacts(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}}),
+		"ReplicaSet":            ReplicaSetFacts(&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: template}}),
+		"StatefulSet":           StatefulSetFacts(&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template}}),
+		"ReplicationController": ReplicationControllerFacts(&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &template}}),
+	} {
+		if facts.NodeName != "a" {
+			t.Errorf("%s: node %q, want a", kind, facts.NodeName)
+		}
+	}
+	if facts := ReplicationControllerFacts(&corev1.ReplicationController{}); facts.NodeName != "" {
+		t.Errorf("no template: node %q", facts.NodeName)
 	}
 }
 

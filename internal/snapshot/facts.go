@@ -153,6 +153,7 @@ type Workload struct {
 	ResourceVersion string
 	Owner           Owner
 	Labels          map[string]string // of the pod template
+	NodeName        string            // that the pod template names; "" where the scheduler decides
 	Replicas        int32             // wanted; -1 where the kind has no such number
 	MinReady        time.Duration
 	Settled         bool   // the controller has seen the spec and no rollout is under way
