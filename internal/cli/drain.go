@@ -66,7 +66,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 
 // Complete reads the arguments.
 func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) error {
-	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags()}
+	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd)}
 	if o.revert {
 		if len(args) > 0 || o.selector != "" {
 			return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
@@ -93,7 +93,7 @@ func (o *DrainOptions) Validate() error {
 
 // Run drains.
 func (o *DrainOptions) Run(ctx context.Context) error {
-	v := newVoice(o.IOStreams, o.output)
+	v := newVoice(o.IOStreams, o.output, o.typed.others)
 	limit := limitOf(o.timeout)
 	ctx, stop := interruptible(ctx,
 		func() { v.urgent("stopping; press again to leave at once; tidying up what this drain has changed") },
@@ -212,7 +212,7 @@ func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) erro
 	s.source.Read(func(view snapshot.View) {
 		for _, n := range view.Cluster.Nodes() {
 			if s.host.abandoned(n, view.Now) && n.Unschedulable {
-				v.say(n.Name + " stays cordoned: usher uncordon " + n.Name)
+				v.say(v.commands.In(n.Name + " stays cordoned: usher uncordon " + n.Name))
 			}
 		}
 	})

@@ -46,7 +46,8 @@ type typed struct {
 	command string
 	args    []string
 	flags   *pflag.FlagSet
-	foreign []string // flags that the command does not have
+	others  show.Commands // how to type the other commands that advice names
+	foreign []string      // flags that the command does not have
 }
 
 // goOn is what to type to go on with the drain. A deadline is left out: it was meant from
@@ -58,13 +59,10 @@ func (t typed) goOn() string { return t.again([]string{"deadline", "at-deadline"
 func (t typed) again(without []string, more ...string) string {
 	words := append([]string{t.command}, t.args...)
 	t.flags.Visit(func(f *pflag.Flag) {
-		bare := f.Value.Type() == "bool" && f.Value.String() == "true"
 		switch {
 		case slices.Contains(without, f.Name) || slices.Contains(t.foreign, f.Name) || slices.Contains(secretFlags, f.Name) || slices.Contains(more, "--"+f.Name):
-		case bare:
-			words = append(words, "--"+f.Name)
 		default:
-			words = append(words, "--"+f.Name+"="+quoted(f.Value.String()))
+			words = append(words, flagWords(f)...)
 		}
 	})
 	return strings.Join(append(words, more...), " ")

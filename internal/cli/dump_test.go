@@ -57,6 +57,30 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			[]string{"worker-2 would be blocked", "stuck  shop/db-0", "BudgetNeverAllows", "way out: kubectl scale -n shop statefulset/db --replicas=2"},
 		},
 		{
+			"ways out lead to the same cluster",
+			[]string{"plan", "worker-2", "-f", "-", "--delete-emptydir-data", "--context=lab", "--as=eva", "--as-group=ops", "--as-group=a b", "--token=secret"},
+			shop, exitBlocked,
+			[]string{"way out: kubectl --context=lab --as=eva --as-group=ops --as-group='a b' scale -n shop statefulset/db --replicas=2"},
+		},
+		{
+			"of why",
+			[]string{"why", "db-0", "-n", "shop", "-f", "-", "--context=lab", "-o", "json"},
+			shop, exitBlocked,
+			[]string{`"wayOut": "kubectl --context=lab scale -n shop statefulset/db --replicas=2"`},
+		},
+		{
+			"of plans for programs, and what goes on, with flags that are given several times",
+			[]string{"plan", "worker-2", "-f", "-", "--as-group=ops", "--as-group=dev", "-o", "json"},
+			shop, exitBlocked,
+			[]string{`"goOn": "usher drain worker-2 --as-group=ops --as-group=dev --delete-emptydir-data"`},
+		},
+		{
+			"of a name that is in another namespace",
+			[]string{"why", "db-0", "-f", "-", "--kubeconfig=/dev/null"},
+			shop, exitUsage,
+			[]string{"usher --kubeconfig=/dev/null why db-0 -n shop"},
+		},
+		{
 			"what a deadline would do",
 			[]string{"plan", "worker-2", "-f", "-", "--delete-emptydir-data", "--deadline=1m", "--surge=never"},
 			shop, exitBlocked,

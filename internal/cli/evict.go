@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/observe"
@@ -38,17 +39,18 @@ type EvictOptions struct {
 	withdraw bool
 	timeout  time.Duration
 
-	name string // of the program
-	pod  snapshot.Key
+	commands show.Commands
+	pod      snapshot.Key
 }
 
-func newEvictCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &EvictOptions{IOStreams: streams, config: config, name: name}
+func newEvictCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &EvictOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "evict POD",
 		Short: "Ask for one pod's eviction and follow it",
 		Long:  evictLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.commands = commandsOf(cmd)
 			if err := o.Complete(args); err != nil {
 				return err
 			}
@@ -122,7 +124,7 @@ func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) e
 			return fmt.Errorf("reading pod %s: %w", o.pod, err) // it is not there, and what is may not be read
 		}
 	}
-	return unknownPod(seen, o.pod, "evict")
+	return unknownPod(seen, o.pod, "evict", o.commands)
 }
 
 func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Wish) error {
@@ -131,7 +133,7 @@ func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.
 		return notServed(err)
 	}
 	if !found {
-		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; usher evictions lists what is asked for", wish.Requester, o.pod)
+		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; %s lists what is asked for", wish.Requester, o.pod, o.commands.In("usher evictions"))
 	}
 	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what was prepared for it alone is being undone\n", o.pod, wish.Requester)
 	return nil
@@ -157,7 +159,7 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	heard := hearing{out: o.Out, now: conn.clock.Now}
+	heard := hearing{out: o.Out, now: conn.clock.Now, commands: o.commands}
 	nobody := time.AfterFunc(drain.TakenUpWithin, heard.nothing)
 	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
 	nobody.Stop()
@@ -175,7 +177,7 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wi
 }
 
 func (o *EvictOptions) end(ctx context.Context, end observe.End, err error) error {
-	again := fmt.Sprintf("the request stands: %s evict %s -n %s goes on, with --withdraw it is taken back", o.name, o.pod.Name, o.pod.Namespace)
+	again := o.commands.In(fmt.Sprintf("the request stands: usher evict %s -n %s goes on, with --withdraw it is taken back", o.pod.Name, o.pod.Namespace))
 	switch {
 	case end.Gone:
 		fmt.Fprintf(o.Out, "pod %s is gone\n", o.pod)

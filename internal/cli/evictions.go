@@ -25,9 +25,10 @@ what that waits for.`
 type EvictionsOptions struct {
 	genericiooptions.IOStreams
 
-	config *genericclioptions.ConfigFlags
-	all    bool
-	output string
+	config   *genericclioptions.ConfigFlags
+	commands show.Commands
+	all      bool
+	output   string
 
 	namespace string // "": all
 }
@@ -39,6 +40,7 @@ func newEvictionsCommand(config *genericclioptions.ConfigFlags, streams generici
 		Short: "List the evictions that are under way, and what each waits for",
 		Long:  evictionsLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.commands = commandsOf(cmd)
 			if err := o.Complete(args); err != nil {
 				return err
 			}
@@ -80,8 +82,8 @@ func (o *EvictionsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return notServed(observe.Explained("reading eviction requests", err))
 	}
-	page := show.Evictions{Wanted: wanted(requests, evictions), Now: conn.clock.Now()}
-	return newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines)
+	page := show.Evictions{Wanted: wanted(requests, evictions), Now: conn.clock.Now(), Commands: o.commands}
+	return newVoice(o.IOStreams, o.output, o.commands).page(page.JSON, page.Lines)
 }
 
 // wanted joins what is asked for with what becomes of it, by pod. An eviction that nobody asks for any more is just being

@@ -15,6 +15,8 @@ type hearing struct {
 	out io.Writer
 	now func() time.Time
 
+	commands show.Commands
+
 	mu   sync.Mutex
 	said string
 	over bool
@@ -25,7 +27,7 @@ func (h *hearing) eviction(e *snapshot.Eviction) { h.say(show.EvictionWords(e), 
 
 // nothing says whom to look for, if nobody was heard of.
 func (h *hearing) nothing() {
-	h.say("nobody has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher", true)
+	h.say(h.commands.In("nobody has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"), true)
 }
 
 // end returns when nobody prints any more, and keeps it so.

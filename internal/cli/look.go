@@ -23,7 +23,7 @@ type sight struct {
 
 // look reads the cluster once: from a dump where one is named, else live. It says what
 // killed drains left in a live one, and changes nothing.
-func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, dump string) (sight, error) {
+func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, commands show.Commands, dump string) (sight, error) {
 	if dump != "" {
 		view, err := lookAtDump(streams.In, dump)
 		return sight{view: view, host: host{name: "dump", start: func(int) string { return "" }}}, err
@@ -35,7 +35,7 @@ func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams gen
 	defer s.close()
 	seen := sight{view: copied(s.source), host: s.host}
 	for _, line := range show.LeftoverLines(drain.Remains(seen.view, s.host.dead(seen.view.Cluster))) {
-		fmt.Fprintln(streams.ErrOut, line)
+		fmt.Fprintln(streams.ErrOut, commands.In(line))
 	}
 	return seen, nil
 }

@@ -172,7 +172,7 @@ func TestUnknownPodToBeEvicted(t *testing.T) {
 	defer server.Close()
 	for name, want := range map[string]string{
 		"db-9":  `namespace default has no pod "db-9"; did you mean db-0?`,
-		"web-0": "but namespace shop has one: usher evict web-0 -n shop",
+		"web-0": "but namespace shop has one: usher --server=" + server.URL + " evict web-0 -n shop",
 	} {
 		got := usher(t, "", "evict", name, "--server="+server.URL)
 		if got.code != exitUsage || !strings.Contains(got.err, want) {

@@ -69,7 +69,7 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 
 // Complete reads the arguments.
 func (o *PlanOptions) Complete(name string, cmd *cobra.Command, args []string) error {
-	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), foreign: []string{"filename", "output"}}
+	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd), foreign: []string{"filename", "output"}}
 	var err error
 	o.nodes, err = nodeArgs(args, o.selector)
 	return err
@@ -83,7 +83,7 @@ func (o *PlanOptions) Validate() error {
 
 // Run prints the plan.
 func (o *PlanOptions) Run(ctx context.Context) error {
-	cluster, err := look(ctx, o.config, o.IOStreams, o.dump)
+	cluster, err := look(ctx, o.config, o.IOStreams, o.typed.others, o.dump)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 
 // printPlan prints how the drain that was typed so would go, and returns its exit code.
 func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request, as typed) error {
-	v := newVoice(streams, output)
+	v := newVoice(streams, output, as.others)
 	page := show.Plan{Nodes: req.Nodes, Now: view.Now, Objections: drain.Objections(view, req)}
 	if len(page.Objections) > 0 {
 		page.Outcome = drain.Blocked // nothing would be done
@@ -108,6 +108,8 @@ func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.
 	} else {
 		page.Plan, page.Ladder = sim.Forecast(view, req), drain.Ladder(view, req)
 	}
+	page.Objections, page.Blockers = v.commands.Blockers(page.Objections), v.commands.Blockers(page.Blockers)
+	page.Notes, page.Unknown = v.commands.InAll(page.Notes), v.commands.InAll(page.Unknown)
 	if err := v.page(page.JSON, page.Lines); err != nil {
 		return err
 	}

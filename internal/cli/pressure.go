@@ -128,7 +128,7 @@ func (o *PressureOptions) Run(ctx context.Context) error {
 
 // print writes the page. There is nothing else that goes on without it, so an error says that it did not arrive.
 func (o *PressureOptions) print(page show.Pressure) error {
-	v := newVoice(o.IOStreams, o.output)
+	v := newVoice(o.IOStreams, o.output, show.Commands{})
 	text := []byte(strings.Join(page.Lines(v.term.textWidth(), v.paint()), "\n"))
 	if v.json != nil {
 		var err error

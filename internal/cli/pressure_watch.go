@@ -63,7 +63,7 @@ type pressureView struct {
 }
 
 func newPressureView(o *PressureOptions) *pressureView {
-	v := newVoice(o.IOStreams, o.output)
+	v := newVoice(o.IOStreams, o.output, show.Commands{})
 	return &pressureView{options: o, voice: v, screen: show.NewScreen(o.Out)}
 }
 

@@ -84,7 +84,7 @@ func (o *RolesOptions) Run() error {
 
 func (o *RolesOptions) print(roles []v1alpha1.Role, lines func(int, show.Paint) []string) error {
 	if o.output == "text" {
-		return newVoice(o.IOStreams, o.output).page(nil, lines)
+		return newVoice(o.IOStreams, o.output, show.Commands{}).page(nil, lines)
 	}
 	text, err := yaml.Marshal(roles)
 	if err != nil {

@@ -72,7 +72,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newDrainCommand(name, config, streams),
 		newPlanCommand(name, config, streams),
 		newWhyCommand(name, config, streams),
-		newEvictCommand(name, config, streams),
+		newEvictCommand(config, streams),
 		newEvictionsCommand(config, streams),
 		newPressureCommand(config, streams),
 		newRolesCommand(streams),

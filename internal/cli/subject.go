@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -97,14 +98,14 @@ func subjectOf(kind, arg string) (subject, error) {
 
 // podsOf returns the pods of a namespace that are meant, each once, in the order of what
 // they were named by.
-func podsOf(c *snapshot.Cluster, namespace string, named []subject, selector labels.Selector) ([]*snapshot.Pod, error) {
+func podsOf(c *snapshot.Cluster, namespace string, named []subject, selector labels.Selector, commands show.Commands) ([]*snapshot.Pod, error) {
 	if selector != nil {
 		return podsWith(c, namespace, selector)
 	}
 	var found []*snapshot.Pod
 	seen := map[*snapshot.Pod]bool{}
 	for _, s := range named {
-		meant, err := podsNamed(c, namespace, s)
+		meant, err := podsNamed(c, namespace, s, commands)
 		if err != nil {
 			return nil, err
 		}
@@ -127,12 +128,12 @@ func podsWith(c *snapshot.Cluster, namespace string, selector labels.Selector) (
 }
 
 // podsNamed returns the pod of a name, or what an object owns.
-func podsNamed(c *snapshot.Cluster, namespace string, s subject) ([]*snapshot.Pod, error) {
+func podsNamed(c *snapshot.Cluster, namespace string, s subject, commands show.Commands) ([]*snapshot.Pod, error) {
 	if s.kind == podKind {
 		key := snapshot.Key{Namespace: namespace, Name: s.name}
 		p := c.PodNamed(key)
 		if p == nil {
-			return nil, unknownPod(c, key, "why")
+			return nil, unknownPod(c, key, "why", commands)
 		}
 		return []*snapshot.Pod{p}, nil
 	}

@@ -25,6 +25,7 @@ type UncordonOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
+	commands show.Commands
 	selector string
 
 	nodes []string
@@ -37,6 +38,7 @@ func newUncordonCommand(config *genericclioptions.ConfigFlags, streams genericio
 		Short: "Remove the cordons that usher set",
 		Long:  uncordonLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.commands = commandsOf(cmd)
 			if err := o.Complete(args); err != nil {
 				return err
 			}
@@ -70,14 +72,14 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.revert(ctx, show.NewPlain(o.ErrOut)); err != nil {
+	if _, err := s.revert(ctx, advised{show.NewPlain(o.ErrOut), o.commands}); err != nil {
 		return err
 	}
 	worst := exitDone
 	for _, name := range names {
 		code, words := release(ctx, s, name)
 		worst = max(worst, code)
-		fmt.Fprintf(o.Out, "%s: %s\n", name, words)
+		fmt.Fprintf(o.Out, "%s: %s\n", name, o.commands.In(words))
 	}
 	return exitWith(worst)
 }

@@ -62,7 +62,7 @@ func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapsh
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, eviction.AskReplace)
 	switch {
 	case apierrors.IsNotFound(err), errors.Is(err, observe.ErrNobodyAnswers):
-		return unknownPod(view.Cluster, pod, "why")
+		return unknownPod(view.Cluster, pod, "why", o.commands)
 	case err != nil:
 		page.Blockers = append(page.Blockers, unasked(&page, err))
 	default:

@@ -86,7 +86,7 @@ func (o *VersionOptions) Run(ctx context.Context) error {
 			page.Unknown = err.Error()
 		}
 	}
-	return newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines)
+	return newVoice(o.IOStreams, o.output, show.Commands{}).page(page.JSON, page.Lines)
 }
 
 // manager reads the manager's Deployment. Its error is a sentence for people.

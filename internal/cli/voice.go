@@ -22,12 +22,14 @@ type voice struct {
 	term terminal
 	json *show.JSON // nil unless -o json
 
+	commands show.Commands // how to type those that advice names
+
 	// live is nil unless a table is being drawn. Signals arrive in a goroutine of their own, at any time.
 	live atomic.Pointer[show.Live]
 }
 
-func newVoice(streams genericiooptions.IOStreams, output string) *voice {
-	v := &voice{out: &show.Quiet{Out: streams.Out}, err: &show.Quiet{Out: streams.ErrOut}, term: terminalOf(streams.Out)}
+func newVoice(streams genericiooptions.IOStreams, output string, commands show.Commands) *voice {
+	v := &voice{commands: commands, out: &show.Quiet{Out: streams.Out}, err: &show.Quiet{Out: streams.ErrOut}, term: terminalOf(streams.Out)}
 	if output == "json" {
 		v.json, v.term = show.NewJSON(v.out), terminal{}
 	}
@@ -39,9 +41,9 @@ func (v *voice) paint() show.Paint { return show.Paint{On: v.term.colour} }
 // reporter takes events as long as no table is drawn.
 func (v *voice) reporter() drainer.Reporter {
 	if v.json != nil {
-		return v.json
+		return advised{v.json, v.commands}
 	}
-	return show.NewPlain(v.out)
+	return advised{show.NewPlain(v.out), v.commands}
 }
 
 // know tells programs the UIDs of pods that events only name.
@@ -60,7 +62,7 @@ func (v *voice) begin(req drain.Request, now func() time.Time) drainer.Reporter 
 	start := show.Picture{Started: req.Started, Deadline: req.Deadline}
 	live := show.NewLive(v.out, start, v.paint(), v.term.size, now)
 	v.live.Store(live)
-	return live
+	return advised{live, v.commands}
 }
 
 // end leaves the last table where it is.
@@ -92,6 +94,7 @@ func (v *voice) urgent(text string) {
 
 // summary prints how the drain ended; it is the last thing printed.
 func (v *voice) summary(s show.Summary) {
+	s.Blockers, s.Commands = v.commands.Blockers(s.Blockers), v.commands
 	if v.json != nil {
 		v.json.End(s.Now, s)
 		return
@@ -117,6 +120,7 @@ func (v *voice) ladder(steps []drain.Rung, start time.Time) {
 
 // objections prints what keeps a drain from starting.
 func (v *voice) objections(found []drain.Blocker, now time.Time, accept show.Accept) {
+	found = v.commands.Blockers(found)
 	if v.json != nil {
 		for i := range found {
 			v.json.Event(drain.Event{At: now, Kind: drain.EventBlocked, Blocker: &found[i]})

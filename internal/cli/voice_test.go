@@ -8,12 +8,13 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 )
 
 // A key may be pressed at any moment, also where a table begins or ends; the race detector judges.
 func TestAKeyIsHeardWhileATableBeginsAndEnds(t *testing.T) {
-	v := newVoice(genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard}, "text")
+	v := newVoice(genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard}, "text", show.Commands{})
 	v.term = terminal{fd: -1, live: true}
 	var pressing sync.WaitGroup
 	pressing.Go(func() {

@@ -36,6 +36,7 @@ type WhyOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
+	commands show.Commands
 	dump     string
 	output   string
 	replace  bool
@@ -54,6 +55,7 @@ func newWhyCommand(name string, config *genericclioptions.ConfigFlags, streams g
 		Long:    whyLong,
 		Example: strings.ReplaceAll(whyExample, "  usher ", "  "+name+" "),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.commands = commandsOf(cmd)
 			if err := o.Complete(args); err != nil {
 				return err
 			}
@@ -111,11 +113,11 @@ func (o *WhyOptions) Validate() error {
 
 // Run answers.
 func (o *WhyOptions) Run(ctx context.Context) error {
-	seen, err := look(ctx, o.config, o.IOStreams, o.dump)
+	seen, err := look(ctx, o.config, o.IOStreams, o.commands, o.dump)
 	if err != nil {
 		return err
 	}
-	pods, err := podsOf(seen.view.Cluster, o.namespace, o.subjects, o.labels)
+	pods, err := podsOf(seen.view.Cluster, o.namespace, o.subjects, o.labels, o.commands)
 	page := show.WhyPods{One: len(o.subjects) == 1 && o.subjects[0].kind == podKind}
 	switch {
 	case err != nil && o.replace && page.One:
@@ -138,7 +140,11 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 
 // tell shows the answers.
 func (o *WhyOptions) tell(page show.WhyPods) error {
-	if err := newVoice(o.IOStreams, o.output).page(page.JSON, page.Lines); err != nil {
+	for i := range page.Pods {
+		at := &page.Pods[i]
+		at.Blockers, at.Commands = o.commands.Blockers(at.Blockers), o.commands
+	}
+	if err := newVoice(o.IOStreams, o.output, o.commands).page(page.JSON, page.Lines); err != nil {
 		return err
 	}
 	if !page.AllMayGo() {
@@ -148,7 +154,7 @@ func (o *WhyOptions) tell(page show.WhyPods) error {
 }
 
 // unknownPod says so, and which pods a caller of that verb may mean.
-func unknownPod(c *snapshot.Cluster, key snapshot.Key, verb string) error {
+func unknownPod(c *snapshot.Cluster, key snapshot.Key, verb string, commands show.Commands) error {
 	var here, elsewhere []string
 	c.EachPod(func(p *snapshot.Pod) {
 		switch {
@@ -162,7 +168,7 @@ func unknownPod(c *snapshot.Cluster, key snapshot.Key, verb string) error {
 	slices.Sort(here)
 	text := fmt.Sprintf("namespace %s has no pod %q", key.Namespace, key.Name)
 	if len(elsewhere) > 0 {
-		return fmt.Errorf("%s, but namespace %s has one: usher %s %s -n %s", text, strings.Join(elsewhere, ", "), verb, key.Name, elsewhere[0])
+		return fmt.Errorf("%s, but namespace %s has one: %s", text, strings.Join(elsewhere, ", "), commands.In(fmt.Sprintf("usher %s %s -n %s", verb, key.Name, elsewhere[0])))
 	}
 	if near := nearest(key.Name, here); len(near) > 0 {
 		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))

@@ -20,8 +20,9 @@ type Wanted struct {
 
 // Evictions lists the evictions that are under way.
 type Evictions struct {
-	Wanted []Wanted
-	Now    time.Time
+	Wanted   []Wanted
+	Now      time.Time
+	Commands Commands // how to type those that are named
 }
 
 // Lines is the list for people.
@@ -36,7 +37,7 @@ func (e Evictions) Lines(width int, paint Paint) []string {
 			head += "  for " + Span(max(0, e.Now.Sub(w.Eviction.Created)))
 		}
 		lines = append(lines, head+"  asked for by "+strings.Join(w.By, ", "))
-		words := "nobody has taken it up yet; if it stays so, see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
+		words := e.Commands.In("nobody has taken it up yet; if it stays so, see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
 		if w.Eviction != nil {
 			words = EvictionWords(w.Eviction)
 		}

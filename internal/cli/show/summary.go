@@ -22,6 +22,7 @@ type Summary struct {
 	Surged      []string // what still carries a surge of this drain
 	Blockers    []drain.Blocker
 	GoOn        string // the command that goes on with the drain
+	Commands    Commands
 	Stale       string // why this may not be how things are by now; "" where it is
 }
 

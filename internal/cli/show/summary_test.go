@@ -44,6 +44,21 @@ func TestSummarySaysWhatStateIsLeft(t *testing.T) {
 	}
 }
 
+func TestSummaryNamesCommandsForTheSameCluster(t *testing.T) {
+	sum := Summary{
+		Outcome: drain.Blocked, Nodes: []NodeEnd{{Name: "worker-1", Cordon: "cordoned by usher", Free: true}}, Surged: []string{"Deployment shop/web"},
+		Commands: Commands{Program: "kubectl usher", Flags: []string{"--context=lab"}}, GoOn: "kubectl usher drain worker-1 --context=lab",
+	}
+	text := strings.Join(sum.Lines(0, Paint{}), "\n")
+	for _, want := range []string{
+		"undo with: kubectl usher --context=lab drain --revert", "undo with:   kubectl usher --context=lab uncordon worker-1", "go on with:  kubectl usher drain worker-1 --context=lab",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // The cordon of a drain that still works on the node is not offered to be taken away: that would be refused.
 func TestCordonOfAnotherDrainIsNotOffered(t *testing.T) {
 	req := drain.Request{Self: snapshot.Drainer{ID: "second"}, Started: noon.Add(-time.Minute)}

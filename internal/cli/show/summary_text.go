@@ -19,7 +19,7 @@ func (s Summary) Lines(width int, paint Paint) []string {
 	lines = append(lines, listPods(paint.wait("not replaced yet"), s.NotReplaced, width)...)
 	lines = append(lines, listPods("gone, with no replacement to wait for", s.Ended, width)...)
 	for _, name := range s.Surged {
-		lines = append(lines, indented(paint.bad("still surged: ")+name+"; undo with: usher drain --revert", "  ", width)...)
+		lines = append(lines, indented(paint.bad("still surged: ")+name+"; undo with: "+s.Commands.In("usher drain --revert"), "  ", width)...)
 	}
 	lines = append(lines, s.nextLines(width)...)
 	if s.Outcome == drain.Drained || len(s.Blockers) == 0 {
@@ -130,7 +130,7 @@ func (s Summary) nextLines(width int) []string {
 		if s.Outcome == drain.Drained {
 			verb = "when the work is done:  "
 		}
-		lines = append(lines, indented(verb+"usher uncordon "+strings.Join(free, " "), "  ", width)...)
+		lines = append(lines, indented(verb+s.Commands.In("usher uncordon "+strings.Join(free, " ")), "  ", width)...)
 	}
 	return lines
 }

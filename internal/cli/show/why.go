@@ -21,6 +21,7 @@ type Why struct {
 	Verdict *eviction.Verdict
 	// Unfounded says that the pod carries the label of governed pods in a namespace that no policy governs.
 	Unfounded bool
+	Commands  Commands // how to type those that are named
 }
 
 func (w Why) mayGo() bool { return len(w.Blockers) == 0 }
@@ -39,8 +40,8 @@ func (w Why) policyLine() []string {
 		return nil
 	}
 	if w.Unfounded {
-		return []string{fmt.Sprintf("its label %s=%q has no effect: no policy governs its namespace; remove it: kubectl label pod -n %s %s %s-",
-			v1alpha1.PolicyLabel, w.Pod.Policy(), w.Pod.Namespace, w.Pod.Name, v1alpha1.PolicyLabel)}
+		return []string{fmt.Sprintf("its label %s=%q has no effect: no policy governs its namespace; remove it: ", v1alpha1.PolicyLabel, w.Pod.Policy()) +
+			w.Commands.In(fmt.Sprintf("kubectl label pod -n %s %s %s-", w.Pod.Namespace, w.Pod.Name, v1alpha1.PolicyLabel))}
 	}
 	line := "governed by policy " + w.Pod.Policy()
 	if w.Pod.Policy() == "" {
