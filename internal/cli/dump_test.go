@@ -39,6 +39,12 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			[]string{"worker-1 would drain: 2 pods leave in about", "evict 1 pod: shop/web-1-a", "shop/web: 2 evictions", "healthy never below 1, needed 1", "Assumed"},
 		},
 		{
+			"a surge in a cluster without autoscalers",
+			[]string{"plan", "worker-1", "-f", "-"},
+			strings.Replace(shop, "maxUnavailable: 1,", "maxUnavailable: 0,", 1), exitDone,
+			[]string{"worker-1 would drain: 2 pods leave", "Started first (surge)", "no HorizontalPodAutoscaler is in the dump: taken to be none"},
+		},
+		{
 			"an objection",
 			[]string{"plan", "worker-2", "-f", "-"},
 			shop, exitBlocked,
@@ -197,6 +203,13 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhySaysWhatItAssumesOfADump(t *testing.T) {
+	got := usher(t, shop, "why", "web-1-a", "-n", "shop", "-f", "-")
+	if want := "assumed: no HorizontalPodAutoscaler is in the dump: taken to be none\n"; got.code != exitDone || got.err != want {
+		t.Errorf("exit %d, stderr %q; want 0 and %q", got.code, got.err, want)
 	}
 }
 

@@ -17,16 +17,17 @@ import (
 
 // sight is one look at a cluster, live or from a dump.
 type sight struct {
-	view snapshot.View
-	host host // knows nothing where the cluster is a dump: its drains ran who knows where
+	view    snapshot.View
+	assumed []string // what a dump does not say, in sentences
+	host    host     // knows nothing where the cluster is a dump: its drains ran who knows where
 }
 
 // look reads the cluster once: from a dump where one is named, else live. It says what
 // killed drains left in a live one, and changes nothing.
 func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, commands show.Commands, dump string) (sight, error) {
 	if dump != "" {
-		view, err := lookAtDump(streams.In, dump)
-		return sight{view: view, host: host{name: "dump", start: func(int) string { return "" }}}, err
+		view, assumed, err := lookAtDump(streams.In, dump)
+		return sight{view: view, assumed: assumed, host: host{name: "dump", start: func(int) string { return "" }}}, err
 	}
 	s, err := open(ctx, flags, nil)
 	if err != nil {
@@ -40,11 +41,11 @@ func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams gen
 	return seen, nil
 }
 
-func lookAtDump(in io.Reader, name string) (snapshot.View, error) {
+func lookAtDump(in io.Reader, name string) (snapshot.View, []string, error) {
 	if name != "-" {
 		file, err := os.Open(name) //nolint:gosec // the file that the caller named
 		if err != nil {
-			return snapshot.View{}, fmt.Errorf("reading the dump: %w", err)
+			return snapshot.View{}, nil, fmt.Errorf("reading the dump: %w", err)
 		}
 		defer file.Close()
 		in = file
@@ -53,11 +54,11 @@ func lookAtDump(in io.Reader, name string) (snapshot.View, error) {
 	}
 	dump, err := observe.FromDump(in)
 	if err != nil {
-		return snapshot.View{}, fmt.Errorf("%s: %w", name, err)
+		return snapshot.View{}, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	view := dump.View()
 	if _, none := view.Cluster.Gap("pods"); none {
-		return snapshot.View{}, fmt.Errorf("%s: the dump has no pods: write it with kubectl get nodes,pods,pdb,deployments,replicasets,statefulsets,daemonsets,hpa,pvc -A -o yaml", name)
+		return snapshot.View{}, nil, fmt.Errorf("%s: the dump has no pods: write it with %s", name, observe.DumpCommand)
 	}
-	return view, nil
+	return view, dump.Assumed, nil
 }

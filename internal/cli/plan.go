@@ -95,11 +95,12 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 		return err
 	}
 	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
-	return printPlan(o.IOStreams, o.output, cluster.view, req, o.typed)
+	return printPlan(o.IOStreams, o.output, cluster.view, req, o.typed, cluster.assumed...)
 }
 
-// printPlan prints how the drain that was typed so would go, and returns its exit code.
-func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request, as typed) error {
+// printPlan prints how the drain that was typed so would go, and what was assumed about
+// the cluster, and returns its exit code.
+func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request, as typed, assumed ...string) error {
 	v := newVoice(streams, output, as.others)
 	page := show.Plan{Nodes: req.Nodes, Now: view.Now, Objections: drain.Objections(view, req)}
 	if len(page.Objections) > 0 {
@@ -109,7 +110,7 @@ func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.
 		page.Plan, page.Ladder = sim.Forecast(view, req), drain.Ladder(view, req)
 	}
 	page.Objections, page.Blockers = v.commands.Blockers(page.Objections), v.commands.Blockers(page.Blockers)
-	page.Notes, page.Unknown = v.commands.InAll(page.Notes), v.commands.InAll(page.Unknown)
+	page.Notes, page.Unknown = v.commands.InAll(page.Notes), append(v.commands.InAll(page.Unknown), assumed...)
 	if err := v.page(page.JSON, page.Lines); err != nil {
 		return err
 	}

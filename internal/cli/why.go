@@ -117,6 +117,9 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, text := range seen.assumed {
+		fmt.Fprintln(o.ErrOut, "assumed: "+text)
+	}
 	pods, err := podsOf(seen.view.Cluster, o.namespace, o.subjects, o.labels, o.commands)
 	page := show.WhyPods{One: len(o.subjects) == 1 && o.subjects[0].kind == podKind}
 	switch {

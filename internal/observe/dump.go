@@ -23,10 +23,14 @@ type Dump struct {
 	Now     time.Time      // the newest time that the objects name
 	Skipped map[string]int // objects of kinds that decisions do not use, by kind
 	Missing []string       // resources that a decision needs and the dump has none of; each is a gap too
+	Assumed []string       // sentences about resources that a decision needs, and of which the dump is taken to say that there are no objects
 }
 
 // View returns the moment of the dump.
 func (d *Dump) View() snapshot.View { return snapshot.View{Now: d.Now, Cluster: d.Cluster} }
+
+// DumpCommand is what writes a dump with all that a decision may need.
+const DumpCommand = "kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,volumeattachments -A -o yaml"
 
 // FromDump reads what `kubectl get nodes,pods,pdb,… -A -o yaml` (or -o json) wrote: one
 // or several lists or objects, up to 4 GiB in all and 16 MiB each. It fails with a

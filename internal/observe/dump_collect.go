@@ -15,6 +15,7 @@ type collector struct {
 	family siblings
 	has    map[resource]bool
 	needs  map[resource]bool
+	merged bool // a list of several kinds was read
 	used   int
 }
 
@@ -40,6 +41,7 @@ func (c *collector) take(f found) {
 		c.dumped.Skipped[f.skipped]++
 		return
 	}
+	c.merged = c.merged || f.merged
 	c.has[f.of] = true
 	if f.newest.After(c.dumped.Now) {
 		c.dumped.Now = f.newest
@@ -56,19 +58,29 @@ func (c *collector) take(f found) {
 	}
 }
 
+// mayBeNone are the resources of which many clusters have no objects. The others are
+// needed only where a pod names one: it is there, and was not asked for.
+var mayBeNone = []resource{budgets, autoscalers, attachments}
+
 // dump notes what is missing. A merged list does not tell a kind that was not asked
-// for from one of which there are no objects, so both are unknown.
+// for from one of which there are no objects: what may well be none is taken to be so,
+// and that is said.
 func (c *collector) dump() (*Dump, error) {
 	if c.used == 0 {
 		return nil, c.nothing()
 	}
 	for r := range c.needs {
-		if !c.has[r] {
+		switch {
+		case c.has[r]:
+		case c.merged && slices.Contains(mayBeNone, r):
+			c.dumped.Assumed = append(c.dumped.Assumed, fmt.Sprintf("no %s is in the dump: taken to be none", r.kind()))
+		default:
 			c.dumped.Missing = append(c.dumped.Missing, r.String())
 			c.dumped.Cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "the dump has none", Final: true})
 		}
 	}
 	slices.Sort(c.dumped.Missing)
+	slices.Sort(c.dumped.Assumed)
 	return c.dumped, nil
 }
 
@@ -77,5 +89,5 @@ func (c *collector) nothing() error {
 		return errors.New("reading the dump: it holds no objects")
 	}
 	kinds := slices.Sorted(maps.Keys(c.dumped.Skipped))
-	return fmt.Errorf("reading the dump: none of its objects is of use for a plan, they are of kinds %v: take it with kubectl get nodes,pods,pdb,deploy,rs,sts,ds,hpa,pvc,volumeattachments -A -o yaml", kinds)
+	return fmt.Errorf("reading the dump: none of its objects is of use for a plan, they are of kinds %v: take it with %s", kinds, DumpCommand)
 }

@@ -40,6 +40,7 @@ func (p position) String() string {
 type found struct {
 	of      resource
 	skipped string // the kind that decisions do not use; "" otherwise
+	merged  bool   // it ends a list of several kinds
 	newest  time.Time
 	set     func(*snapshot.Cluster) // nil: a list of that resource had no items
 	pod     *snapshot.Pod           // if it is one
@@ -87,6 +88,9 @@ func (i item) typeWithin(own metav1.TypeMeta) metav1.TypeMeta {
 }
 
 func (i item) endOfList() []found {
+	if i.list.Kind == "List" {
+		return []found{{merged: true}}
+	}
 	kind := metav1.TypeMeta{Kind: strings.TrimSuffix(i.list.Kind, "List"), APIVersion: i.list.APIVersion}
 	if r, ok := readers[kind]; ok {
 		return []found{{of: r.of}}

@@ -17,6 +17,16 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
+// kind is what one object of the resource is called.
+func (r resource) kind() string {
+	for kind, reader := range readers {
+		if reader.of == r {
+			return kind.Kind
+		}
+	}
+	return r.name
+}
+
 // reader turns the JSON of one kind into facts.
 type reader struct {
 	of   resource

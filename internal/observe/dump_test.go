@@ -114,7 +114,7 @@ func TestFromDumpReadsWhatKubectlWrites(t *testing.T) {
 			if diff := cmp.Diff(map[string]int{"Secret": 2}, d.Skipped); diff != "" {
 				t.Error(diff)
 			}
-			wantMissing := []string{"deployments.apps", "horizontalpodautoscalers.autoscaling", "replicasets.apps"}
+			wantMissing := []string{"deployments.apps", "replicasets.apps"}
 			if diff := cmp.Diff(wantMissing, d.Missing); diff != "" {
 				t.Error(diff)
 			}
@@ -135,6 +135,43 @@ func TestFromDumpKnowsAnEmptyListFromNone(t *testing.T) {
 		if strings.HasPrefix(missing, "poddisruptionbudgets") {
 			t.Error("budgets are missing although there was an empty list of them")
 		}
+	}
+}
+
+func TestFromDumpTakesWhatAMergedListLacksToBeNone(t *testing.T) {
+	claiming := dumpedPod("db-0", "a")
+	claiming.OwnerReferences[0].Kind, claiming.OwnerReferences[0].UID = "StatefulSet", "sts"
+	claiming.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	named := []string{"deployments.apps", "persistentvolumeclaims", "replicasets.apps", "statefulsets.apps"} // by pods: they are there
+	tests := []struct {
+		name             string
+		text             string
+		assumed, missing []string
+	}{
+		{"a merged list", asList(t, dumpedNode("a"), dumpedPod("web-1", "a"), claiming), []string{
+			"no HorizontalPodAutoscaler is in the dump: taken to be none", "no PodDisruptionBudget is in the dump: taken to be none", "no VolumeAttachment is in the dump: taken to be none",
+		}, named},
+		{"as JSON, with a budget", asJSON(t, asList(t, dumpedNode("a"), dumpedPod("web-1", "a"), dumpedBudget())), []string{
+			"no HorizontalPodAutoscaler is in the dump: taken to be none",
+		}, []string{"deployments.apps", "replicasets.apps"}},
+		{"what no pod needs", asList(t, dumpedNode("a"), dumpedBudget()), nil, []string{"pods"}},
+		{"objects one by one", mustYAML(t, dumpedNode("a")) + "---\n" + mustYAML(t, dumpedPod("web-1", "a")), nil, []string{
+			"deployments.apps", "horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy", "replicasets.apps",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := FromDump(strings.NewReader(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([][]string{tt.assumed, tt.missing}, [][]string{d.Assumed, d.Missing}); diff != "" {
+				t.Error(diff)
+			}
+			if got := len(d.Cluster.Gaps()); got != len(tt.missing) {
+				t.Errorf("%d gaps, want %d", got, len(tt.missing))
+			}
+		})
 	}
 }
 
