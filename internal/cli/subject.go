@@ -169,10 +169,27 @@ func unknownOwner(c *snapshot.Cluster, namespace string, s subject) error {
 		}
 	}
 	text := fmt.Sprintf("namespace %s has no %s %q that owns pods", namespace, s.kind, s.name)
+	if unread := unreadAbout(c, s.kind); unread != "" {
+		return fmt.Errorf("what %s %q of namespace %s owns is not known: %s", s.kind, s.name, namespace, unread)
+	}
 	if near := nearest(s.name, names); len(near) > 0 {
 		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
 	}
 	return errors.New(text)
+}
+
+// through are the resources by which it is known what a pod's owner belongs to in turn.
+var through = map[string]string{"deployment": "replicasets", "cronjob": "jobs"}
+
+// unreadAbout says what would have to be read to know which pods an object of a kind
+// owns; "" if all of it was.
+func unreadAbout(c *snapshot.Cluster, kind string) string {
+	if resource, indirect := through[kind]; indirect {
+		if gap, unread := c.Gap(resource); unread {
+			return fmt.Sprintf("%s cannot be read (%s)", resource, gap.Reason)
+		}
+	}
+	return ""
 }
 
 // namespaceOf returns the namespace that a command is about. A dump needs no kubeconfig.
