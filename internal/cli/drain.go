@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,8 +96,10 @@ func (o *DrainOptions) Validate() error {
 func (o *DrainOptions) Run(ctx context.Context) error {
 	v := newVoice(o.IOStreams, o.output, o.typed.others)
 	limit := limitOf(o.timeout)
+	began := time.Now()
+	var changing atomic.Bool
 	ctx, stop := interruptible(ctx,
-		func() { v.urgent("stopping; press again to leave at once; tidying up what this drain has changed") },
+		func() { v.urgent(stoppingWords(changing.Load())) },
 		func() { os.Exit(exitInterrupted) })
 	defer stop()
 	beginning, begun := limit.context(ctx)
@@ -106,9 +109,13 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return o.late(v, "the cluster could not be read in that time")
 	}
 	if err != nil {
+		if ctx.Err() != nil {
+			v.idle(time.Now(), time.Since(began), drain.Interrupted)
+		}
 		return err
 	}
 	defer s.close()
+	changing.Store(o.dryRun == dryRunNone)
 	if o.revert {
 		return o.runRevert(beginning, s, v)
 	}
@@ -136,9 +143,19 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	return o.drain(ctx, s, req, v, limit)
 }
 
+// stoppingWords answer an interrupt.
+func stoppingWords(changing bool) string {
+	words := "stopping; press again to leave at once"
+	if changing {
+		words += "; tidying up what this drain has changed"
+	}
+	return words
+}
+
 // late says that the time was over before the drain began.
 func (o *DrainOptions) late(v *voice, why string) error {
 	v.urgent(fmt.Sprintf("timed out after %s (--timeout), and no node was drained: %s", o.timeout, why))
+	v.idle(time.Now(), o.timeout, drain.TimedOut)
 	return exitWith(exitLate)
 }
 

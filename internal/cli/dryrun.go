@@ -50,20 +50,39 @@ func askServer(ctx context.Context, s *session, req drain.Request, v *voice) err
 	s.source.Read(func(view snapshot.View) { pods = drain.Decide(view, req, drain.NewLedger()).Pods })
 	writer := s.writer()
 	writer.DryRun = true
-	worst := exitDone
+	worst, outcome := exitDone, drain.Drained
 	for _, p := range pods {
 		if p.State == drain.Staying || p.State == drain.Terminating {
 			continue
 		}
 		if ctx.Err() != nil {
-			return exitWith(exitInterrupted)
+			worst, outcome = exitInterrupted, drain.Interrupted
+			break
 		}
 		answer := writer.Do(ctx, evictionOf(p.Pod, req))
 		v.answer(s.clock.Now(), p.Pod, answer)
 		worst = worse(worst, answer.Code)
+		outcome = dryOutcome(worst)
 	}
-	v.say("The server judged each eviction by itself: pods that share a budget may not all go at once. `usher plan` counts them together.")
+	v.say(v.commands.In(serverNote))
+	now := s.clock.Now()
+	v.idle(now, now.Sub(req.Started), outcome)
 	return exitWith(worst)
+}
+
+// serverNote says what the answers of the server do not mean.
+const serverNote = "The server was asked only whether each eviction is allowed now, by itself. Pods that share a budget may not all go at once; " +
+	"where a budget allows none, a drain may start a replacement first (--surge), and waits for what others will allow. `usher plan` counts all of that together."
+
+// dryOutcome is how a dry run with an exit code has ended.
+func dryOutcome(code int) drain.Outcome {
+	switch code {
+	case exitDone:
+		return drain.Drained
+	case exitUsage:
+		return drain.NoAccess
+	}
+	return drain.Blocked
 }
 
 func evictionOf(p *snapshot.Pod, req drain.Request) drain.Action {

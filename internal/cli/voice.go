@@ -99,7 +99,17 @@ func (v *voice) summary(s show.Summary) {
 		v.json.End(s.Now, s)
 		return
 	}
+	if !v.term.live {
+		show.NewPlain(v.out).End(s.Now, s.Outcome)
+	}
 	v.say(s.Lines(v.term.textWidth(), v.paint())...)
+}
+
+// idle prints for programs how a drain ended that changed nothing; it is the last line.
+func (v *voice) idle(now time.Time, took time.Duration, outcome drain.Outcome) {
+	if v.json != nil {
+		v.json.End(now, show.Summary{Outcome: outcome, Now: now, Took: took})
+	}
 }
 
 // blockers prints blockers with their ways out.
@@ -137,12 +147,12 @@ func (v *voice) objections(found []drain.Blocker, now time.Time, accept show.Acc
 func (v *voice) page(object func() ([]byte, error), lines func(width int, paint show.Paint) []string) error {
 	if v.json == nil {
 		v.say(lines(v.term.textWidth(), v.paint())...)
-		return nil
+		return v.out.Err()
 	}
 	text, err := object()
 	if err != nil {
 		return fmt.Errorf("printing JSON: %w", err)
 	}
 	fmt.Fprintf(v.out, "%s\n", text)
-	return nil
+	return v.out.Err()
 }

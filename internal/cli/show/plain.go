@@ -35,10 +35,16 @@ func (p *Plain) Event(e drain.Event) {
 	switch {
 	case e.Blocker != nil:
 		p.blocker(e)
+	case e.Kind == drain.EventEnd: // End prints it: what the drain has changed is undone before
 	case e.Kind == drain.EventPod && e.State == string(drain.Waiting):
 	default:
 		p.print(EventLine(e))
 	}
+}
+
+// End prints the last event of a drain.
+func (p *Plain) End(at time.Time, outcome drain.Outcome) {
+	p.print(EventLine(drain.Event{At: at, Kind: drain.EventEnd, Outcome: outcome}))
 }
 
 // blocker remembers a new blocker. One whose numbers changed is not new: a budget of
