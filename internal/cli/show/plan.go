@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -192,7 +193,7 @@ func (p Plan) leftLines(width int) []string {
 		if l.Node != "" && named[l.Pod.Key()] {
 			continue
 		}
-		c := cause{l.Node, clean(l.Why)}
+		c := cause{l.Node, clean(cmp.Or(l.Why, p.heldWith(l.Node)))}
 		if names[c] == nil {
 			order = append(order, c)
 		}
@@ -210,6 +211,16 @@ func (p Plan) leftLines(width int) []string {
 		lines = append(lines, indented(fmt.Sprintf("%s %s: %s: %s", Count(len(names[c]), "pod"), where, listNames(names[c]), c.why), "  ", width)...)
 	}
 	return lines
+}
+
+// heldWith says why pods stay of which nothing else is said: something holds their node.
+func (p Plan) heldWith(node string) string {
+	for _, b := range p.blockers() {
+		if b.Pod.Name == "" && b.Node == node {
+			return fmt.Sprintf("their node is held (%s)", b.Reason)
+		}
+	}
+	return "the drain did not come to them"
 }
 
 func (p Plan) noteLines(width int) []string { return bullets(p.Notes, width) }

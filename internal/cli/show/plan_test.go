@@ -72,6 +72,22 @@ func TestPlanVerdicts(t *testing.T) {
 	}
 }
 
+func TestPlanSaysWhyPodsStay(t *testing.T) {
+	held := drain.Blocker{Reason: drain.UnreadableRecord, Node: "worker-1", Message: "its record cannot be read", Dead: true}
+	p := Plan{Nodes: []string{"worker-1"}, Now: noon, Plan: sim.Plan{
+		Outcome: drain.Blocked, Blockers: []drain.Blocker{held},
+		Left: []sim.Left{{Pod: pod("a"), Node: "worker-1"}, {Pod: pod("b"), Node: "worker-1"}, {Pod: pod("c"), Node: "worker-2"}},
+	}}
+	text := strings.Join(p.Lines(0, Paint{}), "\n")
+	for _, want := range []string{
+		"2 pods on worker-1: shop/a, shop/b: their node is held (UnreadableRecord)\n", "1 pod on worker-2: shop/c: the drain did not come to them\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // TestPlanNamesAPodOnce: a pod that objects, and waits for others besides, is in one place of the page and of each list.
 func TestPlanNamesAPodOnce(t *testing.T) {
 	objects := drain.Blocker{Reason: drain.DaemonSetPod, Pod: pod("log-1").Key(), Node: "worker-1", Message: "a DaemonSet's pod comes back", WayOut: "--ignore-daemonsets", Dead: true}
