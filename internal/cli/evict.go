@@ -84,6 +84,21 @@ func (o *EvictOptions) Validate() error {
 
 // Run asks, or withdraws.
 func (o *EvictOptions) Run(ctx context.Context) error {
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	err := o.run(ctx)
+	var ended exit
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil && !errors.As(err, &ended) {
+		fmt.Fprintf(o.ErrOut, "timed out after %s (--timeout): %v\n", o.timeout, err)
+		return exitWith(exitLate)
+	}
+	return err
+}
+
+func (o *EvictOptions) run(ctx context.Context) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err
@@ -135,7 +150,7 @@ func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.
 	if !found {
 		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; %s lists what is asked for", wish.Requester, o.pod, o.commands.In("usher evictions"))
 	}
-	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what was prepared for it alone is being undone\n", o.pod, wish.Requester)
+	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what a manager has prepared for it alone, that manager undoes\n", o.pod, wish.Requester)
 	return nil
 }
 
@@ -154,11 +169,6 @@ const clearedWithin = 5 * time.Second
 func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wish) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	if o.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.timeout)
-		defer cancel()
-	}
 	heard := hearing{out: o.Out, now: conn.clock.Now, commands: o.commands}
 	nobody := time.AfterFunc(drain.TakenUpWithin, heard.nothing)
 	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
