@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/install"
 )
 
@@ -40,12 +43,13 @@ var releaseImage string
 type InstallOptions struct {
 	genericiooptions.IOStreams
 
-	config  *genericclioptions.ConfigFlags
-	image   string
-	url     string
-	agent   bool
-	dryRun  string
-	timeout time.Duration
+	config   *genericclioptions.ConfigFlags
+	commands show.Commands
+	image    string
+	url      string
+	agent    bool
+	dryRun   string
+	timeout  time.Duration
 }
 
 func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -56,6 +60,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 		Long:  installLong,
 		Args:  noNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.commands = commandsOf(cmd)
 			var err error
 			if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
 				return err
@@ -84,6 +89,30 @@ func (o *InstallOptions) Validate() error {
 			"build one with make image, load it on the nodes or push it to a registry, and name it with --image "+
 			"(docs/policies.md says how)", Version())
 	}
+	if o.image != "" && !imageName.MatchString(o.image) {
+		return fmt.Errorf("--image %q is not the name of an image: write [REGISTRY/]NAME[:TAG][@DIGEST], names in small letters", o.image)
+	}
+	return checkURL(o.url)
+}
+
+// imageName is a reference to an image as container runtimes take it.
+var imageName = regexp.MustCompile(`^((\[[0-9a-fA-F:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]+)?/)?` +
+	`[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]{32,})?$`)
+
+// checkURL refuses what no apiserver takes as a webhook's address: it would be refused after half of the installation.
+func checkURL(address string) error {
+	if address == "" {
+		return nil
+	}
+	at, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--webhook-url is no URL: %w", err)
+	case at.Scheme != "https" || at.Hostname() == "":
+		return fmt.Errorf("--webhook-url %q: apiservers call webhooks at https://HOST[:PORT][/PATH] only", address)
+	case at.User != nil || at.RawQuery != "" || at.Fragment != "":
+		return fmt.Errorf("--webhook-url %q: apiservers take no user, query or fragment in it", at.Redacted())
+	}
 	return nil
 }
 
@@ -99,7 +128,7 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryRunClient {
 		return o.print(options)
 	}
-	cluster, asked, err := connectInstall(o.config, o.IOStreams)
+	cluster, asked, err := connectInstall(o.config, o.IOStreams, o.timeout)
 	if err != nil {
 		return err
 	}
@@ -115,7 +144,15 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
-	if err := cluster.Apply(ctx, objects, o.dryRun == dryRunServer); err != nil || o.dryRun == dryRunServer {
+	said := &heard{Writer: cluster.Out}
+	cluster.Out = said
+	err = cluster.Apply(ctx, objects, o.dryRun == dryRunServer)
+	switch {
+	case o.dryRun == dryRunServer:
+		return err
+	case err != nil && said.something:
+		return fmt.Errorf("%w; the installation is not complete: %s removes what is there of it, or install again once that is mended", err, o.removal())
+	case err != nil:
 		return err
 	}
 	if err := cluster.WaitReady(ctx, objects); err != nil {
@@ -123,6 +160,15 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.Out, "installed; next: write an EvictionPolicy (usher roles lists what there is for which system)")
 	return nil
+}
+
+// removal is what to type to remove what was installed.
+func (o *InstallOptions) removal() string {
+	words := o.commands.In("usher uninstall")
+	if *o.config.Namespace != "" {
+		words += " -n " + quoted(*o.config.Namespace)
+	}
+	return words
 }
 
 func (o *InstallOptions) print(options install.Options) error {
@@ -156,15 +202,17 @@ func systemNamespace(config *genericclioptions.ConfigFlags) string {
 	return install.DefaultNamespace
 }
 
-// connectInstall connects for writing, and for asking what the cluster is.
-func connectInstall(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) (install.Cluster, discovery.DiscoveryInterface, error) {
+// connectInstall connects for writing, and for asking what the cluster is; each question has an answer within the timeout.
+func connectInstall(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, timeout time.Duration) (install.Cluster, discovery.DiscoveryInterface, error) {
 	access, err := restConfig(config)
 	if err != nil {
 		return install.Cluster{}, nil, err
 	}
 	access = rest.CopyConfig(access)
 	access.ContentType, access.AcceptContentTypes = "", "" // custom resources speak JSON
-	asked, err := discovery.NewDiscoveryClientForConfig(access)
+	asking := rest.CopyConfig(access)
+	asking.Timeout = timeout
+	asked, err := discovery.NewDiscoveryClientForConfig(asking)
 	if err != nil {
 		return install.Cluster{}, nil, fmt.Errorf("making a client for %s: %w", access.Host, err)
 	}

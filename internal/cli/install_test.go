@@ -31,6 +31,67 @@ func TestInstallNeedsAnImage(t *testing.T) {
 	}
 }
 
+func TestInstallChecksAddressesBeforeItWrites(t *testing.T) {
+	tests := []struct {
+		flag, value string
+		refused     string // "": taken
+	}{
+		{"--image", "usher", ""},
+		{"--image", "localhost/usher:a", ""},
+		{"--image", "registry.example:5000/team/usher_x/us-her:v1.2@sha256:" + strings.Repeat("0a", 32), ""},
+		{"--image", "[::1]:5000/usher", ""},
+		{"--image", "my usher", `--image "my usher" is not the name of an image`},
+		{"--image", "localhost/Usher", "is not the name of an image"},
+		{"--image", "https://registry.example/usher", "is not the name of an image"},
+		{"--image", "usher:", "is not the name of an image"},
+		{"--webhook-url", "https://127.0.0.1:9443", ""},
+		{"--webhook-url", "https://usher.example/hooks", ""},
+		{"--webhook-url", "foo", `--webhook-url "foo": apiservers call webhooks at https://HOST[:PORT][/PATH] only`},
+		{"--webhook-url", "http://usher.example", "https://HOST[:PORT][/PATH] only"},
+		{"--webhook-url", "https://:9443", "https://HOST[:PORT][/PATH] only"},
+		{"--webhook-url", "https://usher.example:x", "--webhook-url is no URL"},
+		{"--webhook-url", "https://usher.example?a=b", "no user, query or fragment"},
+	}
+	for _, tt := range tests {
+		code, out, errOut := installed(tt.flag, tt.value)
+		switch {
+		case tt.refused == "" && code != exitDone:
+			t.Errorf("%s %s: exit %d, said %q", tt.flag, tt.value, code, errOut)
+		case tt.refused != "" && (code != exitUsage || out != "" || !strings.Contains(errOut, tt.refused)):
+			t.Errorf("%s %s: exit %d, printed %q, said %q; want %q", tt.flag, tt.value, code, out, errOut, tt.refused)
+		}
+	}
+}
+
+// TestInstallThatFailsHalfWay: the namespace is applied, and no other kind is known to the apiserver.
+func TestInstallThatFailsHalfWay(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answers := map[string]string{
+			"/version": `{"major":"1","minor":"34","gitVersion":"v1.34.0"}`,
+			"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
+			"/apis":    `{"kind":"APIGroupList","groups":[]}`,
+			"/api/v1":  `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"namespaces","kind":"Namespace"}]}`,
+		}
+		answer, found := answers[r.URL.Path]
+		switch {
+		case found:
+			_, _ = w.Write([]byte(answer))
+		case r.Method == http.MethodPatch:
+			_, _ = w.Write([]byte(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"here","uid":"1","resourceVersion":"1"}}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","message":"not found"}`))
+		}
+	}))
+	t.Cleanup(server.Close)
+	got := usher(t, "", "install", "--image=usher", "-n", "here", "--server="+server.URL)
+	want := "the installation is not complete: usher --server=" + server.URL + " uninstall -n here removes what is there of it"
+	if got.code != exitUsage || !strings.Contains(got.out, "created") || !strings.Contains(got.err, want) {
+		t.Errorf("exit %d, printed %q, said %q; want %q", got.code, got.out, got.err, want)
+	}
+}
+
 func TestInstallDryRun(t *testing.T) {
 	want, asked := "", "install --image localhost/usher:a "
 	for _, dryRun := range []string{"--dry-run=client", "--dry-run", "--dry-run=true"} {

@@ -126,6 +126,19 @@ func TestTimeoutOfAServerThatDoesNotAnswer(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(ended)
+	for _, args := range [][]string{{"evict", "a"}, {"install", "--image=usher"}, {"uninstall"}} {
+		got := usher(t, "", append(args, "--timeout=100ms", "--server="+server.URL)...)
+		if got.code == exitDone || got.err == "" {
+			t.Errorf("%v: exit %d, stderr %q", args, got.code, got.err)
+		}
+		if args[0] == "evict" && (got.code != exitLate || !strings.Contains(got.err, "timed out after 100ms (--timeout): reading pod default/a")) {
+			t.Errorf("exit %d, stderr %q; want 3 and that it timed out", got.code, got.err)
+		}
+	}
+	got := usher(t, "", "drain", "a", "-o", "json", "--timeout=100ms", "--server="+server.URL)
+	if !strings.HasPrefix(got.out, `{"type":"end",`) || !strings.Contains(got.out, `"outcome":"timeout"`) {
+		t.Errorf("no line for programs says how it ended: %q", got.out)
+	}
 	for _, args := range [][]string{{"drain", "a"}, {"drain", "--revert"}} {
 		got := usher(t, "", append(args, "--timeout=100ms", "--server="+server.URL)...)
 		if got.code != exitLate || !strings.Contains(got.err, "timed out after 100ms (--timeout), and no node was drained: the cluster could not be read") {

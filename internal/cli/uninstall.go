@@ -58,7 +58,7 @@ func newUninstallCommand(config *genericclioptions.ConfigFlags, streams generici
 
 // Run uninstalls.
 func (o *UninstallOptions) Run(ctx context.Context) error {
-	cluster, asked, err := connectInstall(o.config, o.IOStreams)
+	cluster, asked, err := connectInstall(o.config, o.IOStreams, o.timeout)
 	if err != nil {
 		return err
 	}
