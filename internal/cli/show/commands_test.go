@@ -22,8 +22,10 @@ func TestCommandsLeadToTheSameCluster(t *testing.T) {
 		{"a command alone", lab, "usher uncordon a", "usher --context=lab --as=eva uncordon a"},
 		{"without a name after the verb", lab, "usher drain --revert", "usher --context=lab --as=eva drain --revert"},
 		{"of kubectl", lab, "kubectl uncordon a", "kubectl --context=lab --as=eva uncordon a"},
-		{"several", lab, "let another node run it (kubectl describe pod -n a b shows its node selector), or kubectl edit pdb -n a b",
-			"let another node run it (kubectl --context=lab --as=eva describe pod -n a b shows its node selector), or kubectl --context=lab --as=eva edit pdb -n a b"},
+		{
+			"several", lab, "let another node run it (kubectl describe pod -n a b shows its node selector), or kubectl edit pdb -n a b",
+			"let another node run it (kubectl --context=lab --as=eva describe pod -n a b shows its node selector), or kubectl --context=lab --as=eva edit pdb -n a b",
+		},
 		{"within a sentence", lab, "node a keeps its cordon: no; usher uncordon a tries it again", "node a keeps its cordon: no; usher --context=lab --as=eva uncordon a tries it again"},
 		{"in quotes", lab, "wait; `usher evictions` shows it", "wait; `usher --context=lab --as=eva evictions` shows it"},
 		{"twice", lab, lab.In("usher uncordon a"), "usher --context=lab --as=eva uncordon a"},
