@@ -92,7 +92,7 @@ func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 		object(LocalStorage, fmt.Sprintf("its local data (emptyDir %s) is lost with the pod", listed(p.EmptyDirs)), "--delete-emptydir-data to accept that")
 	}
 	if p.OrderError != "" {
-		object(InvalidOrder, p.OrderError, fmt.Sprintf("kubectl annotate pod -n %s %s %s=<integer> --overwrite", p.Namespace, p.Name, snapshot.OrderAnnotation))
+		object(InvalidOrder, p.OrderError, fmt.Sprintf("kubectl annotate pod -n %s %s %s-, or set it to an integer", p.Namespace, p.Name, snapshot.OrderAnnotation))
 	}
 	return found
 }
