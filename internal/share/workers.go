@@ -36,11 +36,16 @@ func NewWorkers(most int) *Workers {
 // Source hands over the controller's queue, to which keys go back when their turn has come.
 func (w *Workers) Source() source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.queue = queue
+		w.Into(queue)
 		return nil
 	})
+}
+
+// Into has keys go back to this queue; Source does that where the controller runs its sources.
+func (w *Workers) Into(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = queue
 }
 
 // Reconciler works on a key when it is the turn of that key.

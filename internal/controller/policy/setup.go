@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -39,6 +40,8 @@ type Options struct {
 	Requests bool
 	// News are what systems say anew; nil where only the clock tells.
 	News *governed.News
+	// Workers shares the controller's workers out; nil: WorkersEach to a namespace.
+	Workers *share.Workers
 }
 
 type shell struct {
@@ -53,10 +56,10 @@ type shell struct {
 	pace     *pace
 }
 
-// workers are many because some wait for the apiserver; a namespace has workersEach of them at most.
+// workers are many because some wait for the apiserver; a namespace has WorkersEach of them at most.
 const (
 	workers     = 16
-	workersEach = 2
+	WorkersEach = 2
 )
 
 // Setup adds the controllers of policies and of labels to a manager.
@@ -75,7 +78,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.News != nil {
 		policies = policies.WatchesRawSource(o.News.Source(itself))
 	}
-	each := share.NewWorkers(workersEach)
+	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	if err := policies.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the policy controller: %w", err)
 	}

@@ -1,6 +1,7 @@
 package responder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -36,6 +37,8 @@ type Options struct {
 	Act      *act.Governed
 	// News are what systems say anew; nil where only the clock tells.
 	News *governed.News
+	// Workers shares the controller's workers out; nil: WorkersEach to a namespace.
+	Workers *share.Workers
 }
 
 type shell struct {
@@ -47,10 +50,10 @@ type shell struct {
 	told, toldNodes *told
 }
 
-// workers are many because they wait for systems; a namespace has workersEach of them at most.
+// workers are many because they wait for systems; a namespace has WorkersEach of them at most.
 const (
 	workers     = 16
-	workersEach = 2
+	WorkersEach = 2
 )
 
 // Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of pods.
@@ -68,7 +71,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.News != nil {
 		all = all.WatchesRawSource(o.News.Source(s.wantedOf))
 	}
-	each := share.NewWorkers(workersEach)
+	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	if err := all.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the responder: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/webhook"
 )
@@ -101,9 +103,11 @@ func (r *replica) addControllers(c *connection) error {
 	mgr := &process{replica: r, client: c, added: &added}
 	for _, setup := range []func() error{
 		func() error {
-			return policy.Setup(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true})
+			return policy.Setup(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true, Workers: r.workers("policy", policy.WorkersEach)})
 		},
-		func() error { return responder.Setup(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}) },
+		func() error {
+			return responder.Setup(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act, Workers: r.workers("responder", responder.WorkersEach)})
+		},
 		func() error {
 			return evictionrequest.Setup(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed, Now: time.Now})
 		},
@@ -126,6 +130,26 @@ func (r *replica) addControllers(c *connection) error {
 	}
 	return nil
 }
+
+// workers puts keys that had to wait for one back into the replica's own queue.
+func (r *replica) workers(controller string, each int) *share.Workers {
+	workers := share.NewWorkers(each)
+	workers.Into(queueOf{add: func(key reconcile.Request) {
+		r.world.mu.Lock()
+		defer r.world.mu.Unlock()
+		r.enqueue(controller, key.Name)
+	}})
+	return workers
+}
+
+// queueOf is as much of a controller's queue as share.Workers needs.
+type queueOf struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	add func(reconcile.Request)
+}
+
+func (q queueOf) Add(key reconcile.Request) { q.add(key) }
 
 // Register implements webhook.Registrar.
 func (r *replica) Register(path string, hook http.Handler) { r.hooks[path] = hook }
