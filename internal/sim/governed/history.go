@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle"
 )
 
@@ -218,7 +219,7 @@ func (w *world) settleOne() bool {
 	return w.store.collect() > 0
 }
 
-// checkWishes: every request has ended in eviction or cancel, or says what it waits for.
+// checkWishes: every request has ended in eviction or cancel, or says what it waits for, once there was time to take it up.
 func (w *world) checkWishes() {
 	if w.policy(firstPolicy) == nil {
 		return
@@ -227,6 +228,9 @@ func (w *world) checkWishes() {
 		ref, _ := lifecycle.RequestRef(request)
 		pod := w.store.pod(ref.Name)
 		if request.Spec.Intent != api.EvictionRequestIntentEviction || request.DeletionTimestamp != nil || pod == nil || pod.UID != ref.UID {
+			continue
+		}
+		if time.Since(request.CreationTimestamp.Time) < drain.TakenUpWithin {
 			continue
 		}
 		if pod.DeletionTimestamp == nil && w.blocker(ref) == "" {
