@@ -125,7 +125,7 @@ func (d *decider) maySurge(p *snapshot.Pod, budgets int) bool {
 	case w.Surge != nil || d.req.Surge == SurgeAlways:
 		return true
 	}
-	return p.Ready && (budgets == 1 || w.Replicas == 1)
+	return p.Ready && (budgets == 1 || w.Replicas == 1) && (d.nowhere(p) == "" || d.heldByBudget(p))
 }
 
 // surgeObstacle says why a Deployment cannot be surged at all; "" if it can.
