@@ -144,6 +144,9 @@ func (w *world) conclude() {
 	}
 	w.settle(2 * time.Minute)
 	w.checkWishes()
+	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
+		w.settle(labelsStay)
+	}
 	w.checkLabels()
 	w.note("---- nobody wants anything any more ----")
 	w.mu.Lock()
@@ -161,6 +164,9 @@ func (w *world) conclude() {
 	}
 	w.checkTraces()
 }
+
+// labelsStay is longer than labels stay once their policy is gone.
+const labelsStay = time.Minute
 
 // mostSteps is how much may happen until peace is made.
 const mostSteps = 5000

@@ -53,10 +53,11 @@ type store struct {
 	objects map[kind]map[snapshot.Key]client.Object
 	events  map[kind][]event
 	applied map[string]map[string]any // what each manager applied last
+	dropped map[kind]time.Time        // when the last object of a kind went
 }
 
 func newStore(now func() time.Time) *store {
-	s := &store{now: now, objects: map[kind]map[snapshot.Key]client.Object{}, events: map[kind][]event{}, applied: map[string]map[string]any{}}
+	s := &store{now: now, objects: map[kind]map[snapshot.Key]client.Object{}, events: map[kind][]event{}, applied: map[string]map[string]any{}, dropped: map[kind]time.Time{}}
 	for _, k := range kinds {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
@@ -141,6 +142,7 @@ func (s *store) drop(k kind, key snapshot.Key) {
 	}
 	s.version++
 	delete(s.objects[k], key)
+	s.dropped[k] = s.now()
 	s.events[k] = append(s.events[k], event{before: before})
 }
 
