@@ -2,6 +2,7 @@
 package systems
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/port"
@@ -144,7 +146,33 @@ func (m *member) freeze(t *testing.T) (thaw func()) {
 	}
 	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
 	t.Cleanup(thaw)
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return stopped(pid) })
+	if err != nil {
+		t.Fatalf("waiting for the member to stop: %v", err)
+	}
 	return thaw
+}
+
+// stopped reports whether all threads of a process have stopped: on a busy machine one that has not seen the signal goes on
+// answering.
+func stopped(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return false, err
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil // it has ended since
+		}
+		if err != nil {
+			return false, err
+		}
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); !bytes.HasPrefix(state, []byte("T")) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // dial makes a client of the members, all of them if none are given.
