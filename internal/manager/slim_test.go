@@ -184,7 +184,6 @@ func TestLargePodsAreBounded(t *testing.T) {
 		with := liveHeap()
 		runtime.KeepAlive(kept)
 		runtime.KeepAlive(s)
-		kept, s = nil, nil
 		if each := (with - liveHeap()) / pods; each > most {
 			t.Errorf("whole %t: a pod takes %d bytes, want %d at most", whole, each, most)
 		}
