@@ -67,4 +67,5 @@ func (s *Sim) Advance(to time.Time) {
 		s.now = to
 	}
 	s.watch.show(s.seen, s.now)
+	s.judge.settleIn(s.truth, s.seen)
 }

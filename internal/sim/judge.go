@@ -42,8 +42,10 @@ func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
 }
 
 // settleIn notes what the drain may remove: what is on its nodes until it sees their cordons, and what was started by then.
+// It is called whenever time has passed, which is when a drain looks again: what is started in the same moment as a cordon
+// shows together with it.
 func (j *judge) settleIn(truth, seen *snapshot.Cluster) {
-	if len(j.closed) == len(j.targets) {
+	if j == nil || len(j.closed) == len(j.targets) {
 		return
 	}
 	truth.EachPod(func(p *snapshot.Pod) {
@@ -139,7 +141,6 @@ func (j *judge) asked(s *Sim, a drain.Action) {
 	if j == nil {
 		return
 	}
-	j.settleIn(s.truth, s.seen)
 	switch a.Kind {
 	case drain.Evict, drain.Delete, drain.Ask:
 		j.mayTouch(s, a)
