@@ -243,11 +243,11 @@ type PreparationStatus struct {
 	// Left is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
 	// +optional
 	Left int64 `json:"left,omitempty"`
-	// Job is the system's id of the job that does the step, where the system has told one.
+	// Job is the system's id of the job that does the step, where the system has answered with one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Job string `json:"job,omitempty"`
-	// JobOrigin says whose Job is. Begun: the system's answer to the call that began it told Usher its id. Found: it was under way
+	// JobOrigin says whose Job is. Begun: the system's answer to the call that began it had its id. Found: it was under way
 	// when the system was asked, so another client has begun it, or a call of Usher's did whose answer was lost. What was found
 	// is not taken back.
 	// +optional

@@ -10,7 +10,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// hearing prints what becomes of a request, each thing once. It may be told by several goroutines.
+// hearing prints what becomes of a request, each thing once. Its methods may be called from several goroutines.
 type hearing struct {
 	out io.Writer
 	now func() time.Time
@@ -25,12 +25,12 @@ type hearing struct {
 // eviction says who works on it, and what that waits for.
 func (h *hearing) eviction(e *snapshot.Eviction) { h.say(show.EvictionWords(e), false) }
 
-// nothing says whom to look for, if nobody was heard of.
+// nothing says what to look at, where no responder has answered.
 func (h *hearing) nothing() {
-	h.say(h.commands.In("nobody has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"), true)
+	h.say(h.commands.In("no responder has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"), true)
 }
 
-// end returns when nobody prints any more, and keeps it so.
+// end returns when nothing is printed any more, and keeps it so.
 func (h *hearing) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,15 +14,15 @@ func TestRequestsThatNobodyTakesUp(t *testing.T) {
 		told  func(h *hearing)
 		lines []string
 	}{
-		"nobody":   {func(h *hearing) { h.nothing(); h.nothing() }, []string{"nobody has taken it up; see whether usher's manager runs"}},
-		"somebody": {func(h *hearing) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
-		"an end, then nobody": {func(h *hearing) {
+		"no responder": {func(h *hearing) { h.nothing(); h.nothing() }, []string{"no responder has taken it up; see whether usher's manager runs"}},
+		"a responder":  {func(h *hearing) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
+		"an end, then no responder": {func(h *hearing) {
 			h.eviction(works)
 			h.end()
 			h.nothing()
 			h.eviction(&snapshot.Eviction{Responder: "x.io/y", Message: "1 left"})
 		}, []string{"x.io/y: 2 shards left"}},
-		"nobody, then someone": {func(h *hearing) { h.nothing(); h.eviction(works) }, []string{"nobody has taken it up", "x.io/y: 2 shards left"}},
+		"no responder, then one": {func(h *hearing) { h.nothing(); h.eviction(works) }, []string{"no responder has taken it up", "x.io/y: 2 shards left"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -144,13 +144,13 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
-	said := &heard{Writer: cluster.Out}
-	cluster.Out = said
+	out := &written{Writer: cluster.Out}
+	cluster.Out = out
 	err = cluster.Apply(ctx, objects, o.dryRun == dryRunServer)
 	switch {
 	case o.dryRun == dryRunServer:
 		return err
-	case err != nil && said.something:
+	case err != nil && out.something:
 		return fmt.Errorf("%w; the installation is not complete: %s removes what is there of it, or install again once that is mended", err, o.removal())
 	case err != nil:
 		return err

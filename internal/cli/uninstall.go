@@ -74,8 +74,8 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
 	cluster.UndoPatience, cluster.RemovalPatience = undoPatience, removalPatience
-	said := &heard{Writer: cluster.Out}
-	cluster.Out = said
+	out := &written{Writer: cluster.Out}
+	cluster.Out = out
 	if o.dryRun == dryRunClient {
 		cluster = cluster.ReadOnly()
 	}
@@ -83,7 +83,7 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case !said.something:
+	case !out.something:
 		fmt.Fprintln(o.Out, "nothing of usher is in the cluster")
 	case o.dryRun == dryRunNone:
 		fmt.Fprintln(o.Out, "uninstalled")
@@ -91,14 +91,14 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	return nil
 }
 
-// heard notes whether anything was said.
-type heard struct {
+// written notes whether anything was written through it.
+type written struct {
 	io.Writer
 
 	something bool
 }
 
-func (h *heard) Write(p []byte) (int, error) {
-	h.something = true
-	return h.Writer.Write(p)
+func (w *written) Write(p []byte) (int, error) {
+	w.something = true
+	return w.Writer.Write(p)
 }

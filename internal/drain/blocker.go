@@ -36,7 +36,7 @@ const (
 	EvidenceUnavailable Reason = "EvidenceUnavailable" // something needed could not be read
 
 	// Governed pods.
-	AskedFor      Reason = "AskedFor"      // an EvictionRequest was made and nobody has taken it up yet
+	AskedFor      Reason = "AskedFor"      // an EvictionRequest was made and no responder has taken it up yet
 	SystemDecides Reason = "SystemDecides" // the system that the pod belongs to has not let it go yet
 
 	// Pods on their way out.

@@ -85,7 +85,7 @@ func (d *decider) ask(p *snapshot.Pod) []Blocker {
 	}}
 }
 
-// TakenUpWithin is how long a request may stand before its maker is told that nobody works on it.
+// TakenUpWithin is how long a request may stand before the drain says that no responder works on it.
 const TakenUpWithin = 10 * time.Second
 
 // responderSays returns the words of whoever works on the pod's eviction.

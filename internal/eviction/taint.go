@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // TaintEnd returns when Kubernetes evicts a pod for the NoExecute taints of its node: when the first of its tolerations for
@@ -37,7 +39,7 @@ func TaintEnd(taints []corev1.Taint, tolerations []corev1.Toleration, created ti
 func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) (lasts time.Duration, forever bool) {
 	for i := range tolerations {
 		toleration := &tolerations[i]
-		if !matches(toleration, taint) {
+		if !snapshot.Tolerates(toleration, taint) {
 			continue
 		}
 		if toleration.TolerationSeconds == nil {
@@ -46,14 +48,4 @@ func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) (lasts time
 		return time.Duration(max(0, *toleration.TolerationSeconds)) * time.Second, false
 	}
 	return 0, false
-}
-
-// matches reports whether a toleration is for a taint. One that compares numbers is taken to match: whether the cluster
-// compares is not known here, and a pod that is let stay can be asked for again.
-func matches(toleration *corev1.Toleration, taint *corev1.Taint) bool {
-	if toleration.Effect != "" && toleration.Effect != taint.Effect || toleration.Key != "" && toleration.Key != taint.Key {
-		return false
-	}
-	equal := toleration.Operator == "" || toleration.Operator == corev1.TolerationOpEqual
-	return !equal || toleration.Value == taint.Value
 }

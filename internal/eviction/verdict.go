@@ -77,14 +77,14 @@ type Preparation struct {
 	Left  int64
 	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
 	Asked time.Time
-	// Job is the system's job for the step as it was told before.
+	// Job is the system's job for the step as it was reported before.
 	Job Job
 }
 
 // Job is what a system knows the work on a step by; without an ID nothing is known.
 type Job struct {
 	ID string
-	// Found: it was under way when the step was asked for, and no answer has told its ID. Another client has begun it, or an
+	// Found: it was under way when the step was asked for, and no answer had its ID. Another client has begun it, or an
 	// earlier call did whose answer was lost: a system tells no more of it.
 	Found bool
 }

@@ -196,7 +196,7 @@ func TestRefusalEndsWhenItFits(t *testing.T) {
 	})
 }
 
-// TestLevel: nobody gets more than another who gets less than it wants.
+// TestLevel: no key gets more than another that gets less than it wants.
 func TestLevel(t *testing.T) {
 	for _, c := range []struct {
 		wanted map[string]int64
@@ -338,7 +338,7 @@ func TestOthersExcessIsTakenBack(t *testing.T) {
 			k.closeAll()
 			wait(time.Hour)
 			if k.budget.used != 0 || len(k.budget.meters) != 0 {
-				t.Errorf("%d bytes are taken by nobody", k.budget.used)
+				t.Errorf("%d bytes belong to no key", k.budget.used)
 			}
 		})
 	}

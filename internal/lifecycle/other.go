@@ -93,7 +93,7 @@ func owned(m metav1.ManagedFieldsEntry) fieldTree {
 	return all
 }
 
-// IntentBy reports whether a request's intent is what one field manager wrote, and nobody else.
+// IntentBy reports whether a request's intent is what one field manager alone wrote.
 func IntentBy(r *api.EvictionRequest, manager string) bool {
 	by := false
 	for _, m := range r.ManagedFields {

@@ -46,15 +46,21 @@ func crowdPod(t testing.TB, i int) *corev1.Pod {
 			Phase: corev1.PodRunning, PodIP: "10.128.12.34", Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		},
 	}
+	return received(t, pod)
+}
+
+// received returns the pod as a client decodes it: all of its strings share the memory of the message.
+func received(t testing.TB, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
 	wire, err := pod.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	received := &corev1.Pod{}
-	if err := received.Unmarshal(wire); err != nil {
+	got := &corev1.Pod{}
+	if err := got.Unmarshal(wire); err != nil {
 		t.Fatal(err)
 	}
-	return received
+	return got
 }
 
 func (s *slimmer) slim(t testing.TB, pod *corev1.Pod) *corev1.Pod {
@@ -148,15 +154,7 @@ func largePod(t testing.TB, i int) *corev1.Pod {
 		pod.Annotations[key] = fmt.Sprint(text, i)
 	}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "late", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-	wire, err := pod.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	received := &corev1.Pod{}
-	if err := received.Unmarshal(wire); err != nil {
-		t.Fatal(err)
-	}
-	return received
+	return received(t, pod)
 }
 
 // TestLargePodsAreBounded: what a tenant writes on pods does not fill the memory, whether or not a policy is there.

@@ -67,12 +67,13 @@ func (p *Pod) toleratesAll(taints []corev1.Taint) bool {
 }
 
 func (p *Pod) tolerates(taint *corev1.Taint) bool {
-	return slices.ContainsFunc(p.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) })
+	return slices.ContainsFunc(p.Tolerations, func(t corev1.Toleration) bool { return Tolerates(&t, taint) })
 }
 
-// tolerates takes a toleration that compares numbers for one that matches: whether the cluster compares is a feature gate,
-// which cannot be seen, and where the scheduler finds that it does not, its verdict on the pending pod says so.
-func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
+// Tolerates reports whether a toleration is for a taint. One that compares numbers is taken to match: whether the cluster
+// compares is a feature gate, which cannot be seen. Where the scheduler finds that it does not, its verdict on the pending
+// pod says so; and a pod that is let stay can be asked for again.
+func Tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
 	}

@@ -14,7 +14,7 @@ import (
 type Wanted struct {
 	Namespace string
 	Pod       string
-	Eviction  *snapshot.Eviction // nil: nobody has taken it up yet
+	Eviction  *snapshot.Eviction // nil: no responder has taken it up yet
 	By        []string           // requesters
 }
 
@@ -37,7 +37,7 @@ func (e Evictions) Lines(width int, paint Paint) []string {
 			head += "  for " + Span(max(0, e.Now.Sub(w.Eviction.Created)))
 		}
 		lines = append(lines, head+"  asked for by "+strings.Join(w.By, ", "))
-		words := e.Commands.In("nobody has taken it up yet; if it stays so, see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
+		words := e.Commands.In("no responder has taken it up yet; if it stays so, see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
 		if w.Eviction != nil {
 			words = EvictionWords(w.Eviction)
 		}
@@ -50,7 +50,7 @@ func (e Evictions) Lines(width int, paint Paint) []string {
 func EvictionWords(e *snapshot.Eviction) string {
 	switch {
 	case e.Responder == "":
-		return "nobody works on it"
+		return "no responder works on it"
 	case e.Message == "":
 		return e.Responder + " works on it"
 	}

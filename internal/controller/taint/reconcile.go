@@ -29,7 +29,7 @@ const (
 	// waited for.
 	head = 10 * time.Second
 	// again is how often a node is looked at while a pod is on it that Kubernetes would have evicted. Requests go for many
-	// causes: their policy is replaced, a taint comes back, somebody deletes them.
+	// causes: their policy is replaced, a taint comes back, they are deleted.
 	again = 10 * time.Minute
 	// begunReason is of the condition DisruptionTarget that Kubernetes' controller writes before it deletes.
 	begunReason = "DeletionByTaintManager"

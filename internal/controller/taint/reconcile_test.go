@@ -179,7 +179,7 @@ func TestWithdrawnRequests(t *testing.T) {
 		hands []hand
 		want  api.EvictionRequestIntent
 	}{
-		"by nobody":                      {nil, api.EvictionRequestIntentEviction},
+		"no writer":                      {nil, api.EvictionRequestIntentEviction},
 		"by the manager":                 {[]hand{byManager}, api.EvictionRequestIntentEviction},
 		"by hand":                        {[]hand{byHand}, api.EvictionRequestIntentWithdrawn},
 		"by hand, after the manager did": {[]hand{byManager, byHand}, api.EvictionRequestIntentWithdrawn},

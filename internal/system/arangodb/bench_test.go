@@ -133,7 +133,7 @@ func (b *bench) step(name, id string) eviction.Preparation {
 	return step
 }
 
-// prepare asks for a step and keeps the job that is told.
+// prepare asks for a step and returns the id of its job.
 func (b *bench) prepare(name, id string) error {
 	job, err := b.sys.Prepare(b.t.Context(), b.step(name, id))
 	if err == nil && name == CleanOut && job.ID != "" {
