@@ -45,15 +45,9 @@ type Action struct {
 	Why        string // for people
 	Note       string // marks that end something: what is left on the node, and what holds it
 
-	budget  budgetRef // evictions: the budget that they use
-	past    bool      // a delete past what held the pod
-	removes []use     // scaling down: as many pods as it may remove, with their budgets
-}
-
-// use is a pod whose leaving uses a budget.
-type use struct {
-	pod    *snapshot.Pod
-	budget budgetRef
+	budget budgetRef   // evictions: the budget that they use
+	past   bool        // a delete past what held the pod
+	under  []types.UID // scaling down: the budgets of the pods
 }
 
 // Target returns the UID of what the action changes.

@@ -40,10 +40,15 @@ func (d *decider) budgetAllows(p *snapshot.Pod, b *snapshot.Budget) (budgetRef, 
 		return ref, []Blocker{d.notObserved(p, b)}
 	case d.neverAllows(p, b):
 		return ref, []Blocker{d.neverAllowed(p, b)}
-	case b.Allowed-d.used[b.UID] <= 0:
+	case d.allowed(b) <= 0:
 		return ref, []Blocker{d.exhausted(p, b)}
 	}
 	return ref, nil
+}
+
+// allowed returns how many evictions the budget allows beside what its status does not show yet.
+func (d *decider) allowed(b *snapshot.Budget) int32 {
+	return b.Allowed - d.used[b.UID] - d.scaledAway(b)
 }
 
 // unreadyMayGo reports whether the server lets an unready pod go without using the
@@ -131,8 +136,11 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget)}
 	if d.wordy {
 		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget).words)
-		if used := d.used[budget.UID]; used > 0 && budget.Allowed > 0 {
+		switch used := d.used[budget.UID]; {
+		case budget.Allowed > 0 && used > 0:
 			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, counted32(used, "eviction"))
+		case budget.Allowed > 0:
+			b.Message = fmt.Sprintf("budget %s still counts %s that this drain has scaled away", budget.Name, counted32(d.scaledAway(budget), "pod"))
 		}
 		b.Message += d.heldBefore(budget)
 		b.WayOut = cmp.Or(d.unreadyUnder(budget).wayOut, "wait until more of its pods are ready")

@@ -31,6 +31,7 @@ type decider struct {
 	acting    map[tryKey]int
 	targets   map[string]bool
 	used      map[types.UID]int32    // evictions under each budget that its status does not show yet
+	removed   map[types.UID]int32    // pods that scaling down removes under each budget that was looked at, and that its status counts
 	unready   map[types.UID]shortage // of each budget that was looked at
 	places    map[types.UID]string   // by owner: why no other node may run its pods
 	surges    map[types.UID]*surge
@@ -46,6 +47,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 	d := &decider{
 		View: view, req: req, led: led, wordy: wordy,
 		used:    map[types.UID]int32{},
+		removed: map[types.UID]int32{},
 		unready: map[types.UID]shortage{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
@@ -148,7 +150,9 @@ const (
 // another one like it.
 const unseenFor = 10 * time.Second
 
-// standing looks up an action on a target that now has this resource version.
+// standing looks up an action on a target that now has this resource version. After one conflict a newer version is tried at
+// once. After several the watch is behind what changes the target, so that every version it shows may be an old one, and those
+// tries would be used up before it has caught up.
 func (d *decider) standing(kind Kind, uid types.UID, version string) (standing, *try) {
 	t := d.led.tries[tryKey{kind, uid}]
 	switch {
@@ -162,7 +166,7 @@ func (d *decider) standing(kind Kind, uid types.UID, version string) (standing, 
 			return underWay, t
 		}
 		return free, t
-	case t.answer.Code == Conflict && t.version != version:
+	case t.answer.Code == Conflict && t.version != version && t.count == 1:
 		return free, t
 	case d.Now.Before(t.retryAt):
 		d.wake(t.retryAt)
@@ -180,7 +184,7 @@ func (d *decider) try(a Action) bool {
 	}
 	if at == free {
 		if a.Kind == Scale && a.Replicas < a.Workload.Replicas {
-			a.removes = d.usesOf(a.Workload, a.Replicas)
+			a.under = d.budgetsOver(a.Workload)
 		}
 		d.act(a)
 	}

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +17,8 @@ type Ledger struct {
 	ending     Outcome
 	inFlight   int
 	tries      map[tryKey]*try
-	uncounted  map[types.UID]*try // evictions that the budget's status may not show yet, by pod
+	uncounted  map[types.UID]*try      // evictions that the budget's status may not show yet, by pod
+	scaled     map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
 	departures map[types.UID]*departure
 	leaving    map[types.UID]*departure    // departures that were not seen gone yet
 	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
@@ -82,6 +84,7 @@ func NewLedger() *Ledger {
 	return &Ledger{
 		tries:      map[tryKey]*try{},
 		uncounted:  map[types.UID]*try{},
+		scaled:     map[types.UID]time.Time{},
 		departures: map[types.UID]*departure{},
 		leaving:    map[types.UID]*departure{},
 		costed:     map[types.UID]*snapshot.Pod{},
@@ -119,6 +122,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	if a.Kind == Evict && a.budget.uid != "" {
 		l.uncounted[a.Target()] = t
 	}
+	l.scaling(a, now)
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
@@ -139,6 +143,7 @@ func (l *Ledger) Answer(a Action, answer Answer, now time.Time) {
 	}
 	l.inFlight--
 	t.done, t.answer = now, answer
+	l.scaling(a, now)
 	if answer.Code == Accepted {
 		t.count = 0
 		l.accepted(a, now)
@@ -170,11 +175,7 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 		l.costed[a.Pod.UID] = a.Pod
 	case RestoreCost:
 		delete(l.costed, a.Pod.UID)
-	case Scale:
-		for _, u := range a.removes {
-			l.uncounted[u.pod.UID] = &try{action: Action{Pod: u.pod, Workload: a.Workload}, sent: now, done: now, version: a.version(), budget: u.budget}
-		}
-	case Cordon, Mark, Uncordon, Unmark, ScaleMin, Ask, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw:
 	}
 }
 
@@ -233,6 +234,7 @@ func (l *Ledger) Observe(view snapshot.View) {
 			delete(l.uncounted, uid)
 		}
 	}
+	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return !view.Now.Before(at.Add(disruptedFor)) })
 	l.observeRequests(view)
 	for uid, p := range l.costed {
 		if now := view.Cluster.Pod(uid); now == nil || now.Terminating() {
@@ -297,32 +299,7 @@ func counted(view snapshot.View, t *try) bool {
 		return true
 	}
 	p := view.Cluster.Pod(t.action.Pod.UID)
-	return (p == nil || p.Terminating() || spared(view, t)) && !behind(view.Cluster, b, t)
-}
-
-// behind reports whether the budget's status counts pods that are seen gone. A scaling down, unlike an eviction, writes
-// nothing to it: what is newer there may be about another pod that went a moment before.
-func behind(c *snapshot.Cluster, b *snapshot.Budget, t *try) bool {
-	if t.action.Workload == nil {
-		return false
-	}
-	healthy := int32(0)
-	for _, p := range c.PodsIn(b.Namespace) {
-		if p.Ready && !p.Terminating() && !p.Finished() && b.Matches(p) {
-			healthy++
-		}
-	}
-	return b.Current > healthy
-}
-
-// spared reports whether a scaling down was carried out and removed other pods than
-// this one.
-func spared(view snapshot.View, t *try) bool {
-	if t.action.Workload == nil {
-		return false
-	}
-	w := view.Cluster.Workload(t.action.Workload.UID)
-	return w == nil || (w.ResourceVersion != t.version && runningOf(view.Cluster, w) <= int(w.Replicas))
+	return p == nil || p.Terminating()
 }
 
 // runningOf returns how many pods of a workload are there to stay.

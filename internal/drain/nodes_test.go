@@ -174,6 +174,21 @@ func TestCordonConflictIsTriedAgain(t *testing.T) {
 	s.expect("cordon a draining")
 }
 
+// A watch that is behind shows old versions one after the other: they are not tried one after the other.
+func TestConflictsInARowWait(t *testing.T) {
+	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
+	s.expect("cordon a draining")
+	s.answer(drain.Conflict)
+	s.then(time.Millisecond, node("a", version("2")))
+	s.expect("cordon a draining")
+	s.answer(drain.Conflict)
+	s.then(time.Millisecond, node("a", version("3")))
+	s.expect()
+	s.ends(drain.Running)
+	s.then(500*time.Millisecond - time.Millisecond)
+	s.expect("cordon a draining")
+}
+
 func TestSignOfLife(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a"), endsAt(start.Add(time.Hour))))
 	s.then(15*time.Second - time.Millisecond)

@@ -91,7 +91,7 @@ func (d *decider) budgetMoves(p *snapshot.Pod) bool {
 	case d.neverAllows(p, b):
 		return d.surgeMoves(p, 1)
 	}
-	return b.Allowed-d.used[b.UID] > 0
+	return d.allowed(b) > 0
 }
 
 func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {

@@ -28,6 +28,28 @@ func TestANewerStatusMayBeOlderThanTheScalingDown(t *testing.T) {
 	s.expect("evict web-a2")
 }
 
+// Replacements that were not seen when it was scaled are counted by the budget as soon as they are ready. As many pods go as
+// there are too many; which ones, only the controller knows.
+func TestScalingDownUsesTheBudgetOfLatePods(t *testing.T) {
+	s := scaledDown(t, 3)
+	late := all(pod("web-c", on("b"), of("web")), pod("web-d", on("b"), of("web")))
+	counted := budget("web", 5, 1, 5, minAvailable("1"), budgetVersion("2"))
+	s.then(time.Minute, deployment("web", 2, at("2")), node("a", drainedBy(me, start.Add(time.Minute))), late, counted)
+	s.expect("evict web-a1") // three of five are to go, and of the two others one
+	s.answer(drain.Accepted)
+	s.then(time.Second, gone("web-b"), gone("web-d"))
+	s.expect() // one is still to go, and the budget counts two that have gone
+	s.holds("web-a2: BudgetExhausted")
+}
+
+// TestScaledAwayIsSaid: no eviction of the drain has used the budget.
+func TestScaledAwayIsSaid(t *testing.T) {
+	s := scaledDown(t, 3)
+	s.then(time.Second, deployment("web", 2, at("2")), gone("web-b"))
+	s.expect()
+	same(t, "message", "budget web still counts 1 pod that this drain has scaled away", s.status("web-a1").Blockers[0].Message)
+}
+
 // scaledDown is a drain that has just ended the surge of another one: of three pods, two of them on the node, one is to go.
 // The budget needs two healthy pods and expects as many as given.
 func scaledDown(t *testing.T, expected int32) *story {

@@ -359,29 +359,6 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
 }
 
-// usesOf returns what a scaling down of a Deployment may use of budgets. It does not
-// ask them, but their status is behind for a moment, and the server would let evictions
-// go on top of it. Unready pods are removed first and use nothing.
-func (d *decider) usesOf(w *snapshot.Workload, to int32) []use {
-	var ready []*snapshot.Pod
-	surplus := -int(to)
-	for _, p := range d.podsOf(w) {
-		switch {
-		case p.Terminating() || p.Finished():
-		case p.Ready:
-			ready = append(ready, p)
-			surplus++
-		}
-	}
-	var uses []use
-	for _, p := range ready[:min(max(surplus, 0), len(ready))] {
-		for _, b := range d.Cluster.BudgetsFor(p) {
-			uses = append(uses, use{pod: p, budget: budgetRef{key: b.Key(), uid: b.UID, version: b.ResourceVersion}})
-		}
-	}
-	return uses
-}
-
 // endSurges scales back what has no leaving pods any more. What is refused for good is
 // said at the end of the drain.
 func (d *decider) endSurges() {

@@ -1,0 +1,69 @@
+package drain
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// scaling enters that a Deployment is scaled down. It asks no budget, but what it removes is missing under the budget.
+func (l *Ledger) scaling(a Action, now time.Time) {
+	for _, budget := range a.under {
+		l.scaled[budget] = now
+	}
+}
+
+// budgetsOver returns the budgets of a Deployment's pods.
+func (d *decider) budgetsOver(w *snapshot.Workload) []types.UID {
+	var over []types.UID
+	for _, p := range d.podsOf(w) {
+		for _, b := range d.Cluster.BudgetsFor(p) {
+			if !slices.Contains(over, b.UID) {
+				over = append(over, b.UID)
+			}
+		}
+	}
+	return over
+}
+
+// scaledAway returns how many pods a budget's status counts that this drain has scaled away: the ready ones that their
+// controller has still to remove, and those that are seen gone. The server would let evictions go on top of them. Unready
+// pods are removed first and use nothing. What is removed later than disruptedFor is not waited for.
+func (d *decider) scaledAway(b *snapshot.Budget) int32 {
+	at, scaled := d.led.scaled[b.UID]
+	if !scaled {
+		return 0
+	}
+	if known, looked := d.removed[b.UID]; looked {
+		return known
+	}
+	d.wake(at.Add(disruptedFor))
+	healthy, ready := int32(0), map[*snapshot.Workload]int32{}
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		if !p.Ready || p.Terminating() || p.Finished() || !b.Matches(p) {
+			continue
+		}
+		healthy++
+		if w := d.workloadOf(p); w != nil && d.led.tries[tryKey{Scale, w.UID}] != nil {
+			ready[w]++
+		}
+	}
+	removed := max(0, b.Current-healthy)
+	for w, n := range ready {
+		removed += max(0, n-d.scaledTo(w))
+	}
+	d.removed[b.UID] = removed
+	return removed
+}
+
+// scaledTo returns how many replicas a Deployment has, or will have once the drain's own scaling down is seen.
+func (d *decider) scaledTo(w *snapshot.Workload) int32 {
+	t := d.led.tries[tryKey{Scale, w.UID}]
+	if t.version == w.ResourceVersion && (t.done.IsZero() || perhapsDone(t.answer.Code)) {
+		return min(w.Replicas, t.action.Replicas)
+	}
+	return w.Replicas
+}
