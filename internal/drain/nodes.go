@@ -113,19 +113,19 @@ func (d *decider) detaching(node string) bool {
 	return slices.ContainsFunc(attached, func(a *snapshot.Attachment) bool { return !inUse[a.Volume] })
 }
 
-// busy reports whether the node has a pod which may still leave by itself. What serves the node leaves when nothing runs
-// there any more.
+// busy reports whether the node has a pod which may still leave by itself. What serves the node leaves when nothing of earlier
+// waves runs there any more, pods of DaemonSets of a lower priority included.
 func (d *decider) busy(t *target) bool {
-	served := false
-	for i := range t.queue {
-		q := &t.queue[i]
-		if q.wave.daemon && served {
+	runs := func(q queued) bool { return d.runs(q.pod, t.node) }
+	for from := 0; from < len(t.queue); {
+		wave := firstWave(t.queue[from:])
+		if wave[0].wave.daemon && slices.ContainsFunc(t.queue[:from], runs) {
 			return false
 		}
-		if d.mayLeave(q, t) {
+		if slices.ContainsFunc(wave, func(q queued) bool { return d.mayLeave(&q, t) }) {
 			return true
 		}
-		served = served || !q.wave.daemon && d.runs(q.pod, t.node)
+		from += len(wave)
 	}
 	return false
 }

@@ -115,7 +115,11 @@ func TestStuckNodeGivesItsPlaceUp(t *testing.T) {
 		left fact
 		want []string
 	}{
-		"a finalizer":       {pod("held", on("a"), endsAt(start.Add(-time.Hour)), finalizer("x/hold")), []string{"mark a blocked", "evict pb"}},
+		"a finalizer": {pod("held", on("a"), endsAt(start.Add(-time.Hour)), finalizer("x/hold")), []string{"mark a blocked", "evict pb"}},
+		"a finalizer of what may serve what is left": {
+			all(daemonSet("net"), daemonSet("csi"), pod("held", on("a"), ofDaemon("net"), endsAt(start.Add(-time.Hour)), finalizer("x/hold")), pod("csi", on("a"), ofDaemon("csi"), priority(1))),
+			[]string{"mark a blocked", "evict pb"},
+		},
 		"a grace of a day":  {pod("held", on("a"), endsAt(start.Add(24*time.Hour)), grace(24*time.Hour)), nil},
 		"a budget for now":  {all(deployment("web", 3), budget("web", 2, 2, 3, maxUnavailable("1")), pod("held", on("a"), of("web"))), nil},
 		"a surge that ends": {all(solo, pods("web", "a", 1), deployment("web", 2, surgedBy(me, 1, start)), pod("web-b1", of("web"), unready)), []string{"mark a blocked", "evict pb"}},
@@ -123,7 +127,7 @@ func TestStuckNodeGivesItsPlaceUp(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			req := ask("a", "b")
-			req.MaxParallel = 1
+			req.MaxParallel, req.DaemonSets = 1, drain.DaemonSetsEvict
 			s := tell(t, req, node("a", ours), node("b", ours), c.left, pod("pb", on("b")))
 			s.expect()
 			later := drainedBy(me, start.Add(5*time.Minute))
