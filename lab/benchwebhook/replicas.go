@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"usher.sh/usher/internal/install"
 	"usher.sh/usher/lab/cluster"
 	"usher.sh/usher/lab/process"
 	"usher.sh/usher/lab/throwaway"
@@ -34,18 +37,22 @@ type managers struct {
 	lab        *throwaway.Lab
 	usher      string
 	kubeconfig string
+	env        []string // of each replica
 	door       *door
 	replicas   []*replica
 }
 
-// install installs usher into the lab and starts its managers, with the rights that usher install gives them.
-func install(ctx context.Context, lab *throwaway.Lab, usher string) (*managers, error) {
+// startManagers installs usher into the lab and starts its managers, with the rights that usher install gives them.
+func startManagers(ctx context.Context, lab *throwaway.Lab, usher string) (*managers, error) {
 	m := &managers{lab: lab, usher: usher, kubeconfig: filepath.Join(lab.Dir, "usher-manager.kubeconfig")}
+	var err error
+	if m.env, err = environment(); err != nil {
+		return nil, err
+	}
 	addresses := make([]string, replicas)
 	for i := range replicas {
 		r := &replica{name: fmt.Sprintf("usher-manager-%d", i)}
 		for _, address := range []*string{&r.webhook, &r.health, &r.metrics} {
-			var err error
 			if *address, err = freeAddress(ctx); err != nil {
 				return nil, err
 			}
@@ -53,7 +60,6 @@ func install(ctx context.Context, lab *throwaway.Lab, usher string) (*managers, 
 		addresses[i] = r.webhook
 		m.replicas = append(m.replicas, r)
 	}
-	var err error
 	if m.door, err = openDoor(ctx, addresses); err != nil {
 		return nil, err
 	}
@@ -66,6 +72,28 @@ func install(ctx context.Context, lab *throwaway.Lab, usher string) (*managers, 
 		return nil, err
 	}
 	return m, m.start(ctx)
+}
+
+// environment is what the manager's Deployment gives its container, the soft limit of its memory among it.
+func environment() ([]string, error) {
+	objects, err := install.Objects(install.Options{})
+	if err != nil {
+		return nil, err
+	}
+	var env []string
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		var manager appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &manager); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", install.Ref(object), err)
+		}
+		for _, variable := range manager.Spec.Template.Spec.Containers[0].Env {
+			env = append(env, variable.Name+"="+variable.Value)
+		}
+	}
+	return env, nil
 }
 
 func freeAddress(ctx context.Context) (string, error) {
@@ -81,7 +109,7 @@ func (m *managers) start(ctx context.Context) error {
 	for _, r := range m.replicas {
 		var err error
 		r.process, err = process.Start(process.Spec{
-			Name: r.name, Path: m.usher, Dir: m.lab.Processes(), EndWithParent: true,
+			Name: r.name, Path: m.usher, Dir: m.lab.Processes(), EndWithParent: true, Env: m.env,
 			Args: []string{
 				"manager", "--kubeconfig", m.kubeconfig, "--namespace", systemNamespace,
 				"--webhook-address", r.webhook, "--health-address", r.health, "--metrics-address", r.metrics,

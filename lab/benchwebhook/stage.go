@@ -50,7 +50,7 @@ func build(ctx context.Context, lab *throwaway.Lab, usher string) (*stage, error
 	if err != nil {
 		return nil, err
 	}
-	if st.managers, err = install(ctx, lab, usher); err != nil {
+	if st.managers, err = startManagers(ctx, lab, usher); err != nil {
 		return nil, err
 	}
 	if err := st.connect(); err != nil {
