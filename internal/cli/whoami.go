@@ -96,17 +96,22 @@ func (h host) abandoned(n *snapshot.Node, now time.Time) bool {
 	return n.Drain != nil && n.Drain.State == "draining" && (h.ended(n.Drain.Drainer) || !n.Drain.LiveAt(now))
 }
 
-// dead returns the ids of all recorded drains that certainly run no more.
+// dead returns the ids of all recorded drains that certainly run no more. A record on a workload or an autoscaler, which its
+// namespace's users can write, counts only for a drain that has none on a node.
 func (h host) dead(c *snapshot.Cluster) map[string]bool {
-	found := map[string]bool{}
-	note := func(d snapshot.Drainer) {
-		if h.ended(d) {
-			found[d.ID] = true
+	found, onNodes := map[string]bool{}, map[string]bool{}
+	for _, n := range c.Nodes() {
+		if n.Drain == nil {
+			continue
+		}
+		onNodes[n.Drain.ID] = true
+		if h.ended(n.Drain.Drainer) {
+			found[n.Drain.ID] = true
 		}
 	}
-	for _, n := range c.Nodes() {
-		if n.Drain != nil {
-			note(n.Drain.Drainer)
+	note := func(d snapshot.Drainer) {
+		if !onNodes[d.ID] && h.ended(d) {
+			found[d.ID] = true
 		}
 	}
 	for _, w := range c.Workloads() {

@@ -94,6 +94,19 @@ func TestDeadLooksAtEveryRecord(t *testing.T) {
 	}
 }
 
+// Users of a namespace can write what they like on their Deployments, the id of a drain that runs included.
+func TestRecordOnAWorkloadEndsNoDrainOfANode(t *testing.T) {
+	h := host{boot: "k", start: func(pid int) string { return map[int]string{10: "1"}[pid] }}
+	runs, forged := snapshot.Drainer{ID: "d", PID: 10, Boot: "k/1"}, snapshot.Drainer{ID: "d", PID: 5, Boot: "k/1"}
+	c := snapshot.NewCluster()
+	c.SetNode(&snapshot.Node{Name: "a", Drain: &snapshot.DrainRecord{Drainer: runs}})
+	c.SetWorkload(&snapshot.Workload{UID: "w", Surge: &snapshot.SurgeRecord{Drainer: forged}})
+	c.SetAutoscaler(&snapshot.Autoscaler{Name: "h", Surge: &snapshot.SurgeRecord{Drainer: forged}})
+	if diff := cmp.Diff(map[string]bool{}, h.dead(c)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestThisProcessIsNotDead(t *testing.T) {
 	h := thisHost()
 	if h.boot == "" {

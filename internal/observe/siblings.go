@@ -4,23 +4,28 @@ import (
 	"maps"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"usher.sh/usher/internal/snapshot"
 )
 
 // siblings lets the pods of one owner share what their template gave them: facts of
 // 150,000 pods would otherwise hold as many copies of the same labels and tolerations.
-type siblings map[types.UID]*snapshot.Pod
+// Who creates a pod writes its owner: a UID alone may be that of another namespace's.
+type siblings map[parent]*snapshot.Pod
+
+type parent struct {
+	namespace string
+	owner     snapshot.Owner
+}
 
 // share returns p with what it has in common with the first pod of its owner.
 func (s siblings) share(p *snapshot.Pod) *snapshot.Pod {
 	if p.Owner.UID == "" {
 		return p
 	}
-	first := s[p.Owner.UID]
+	of := parent{p.Namespace, p.Owner}
+	first := s[of]
 	if first == nil {
-		s[p.Owner.UID] = p
+		s[of] = p
 		return p
 	}
 	p.Namespace, p.Owner, p.PriorityClass = first.Namespace, first.Owner, shared(first.PriorityClass, p.PriorityClass)
