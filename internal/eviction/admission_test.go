@@ -338,21 +338,41 @@ func TestPermitOfForcedRemoval(t *testing.T) {
 }
 
 func TestCrossOut(t *testing.T) {
-	in := world(t)
-	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon), leaves("s1", "store", noon)}
-	if _, ok := CrossOut(in.Policies[0], "uid-s0"); ok {
-		t.Error("somebody else's permit was crossed out")
+	ours := func(since time.Time) v1alpha1.Leaving {
+		entry := leaves("s0", "store", since)
+		entry.By = usher
+		return entry
 	}
-	in.Policies[0].Status.Leaving[0].By = usher
-	action, ok := CrossOut(in.Policies[0], "uid-s0")
-	want := &v1alpha1.EvictionPolicyStatus{Epoch: 5, Leaving: []v1alpha1.Leaving{leaves("s1", "store", noon)}}
-	if diff := cmp.Diff(want, action.Status); !ok || action.Kind != Settle || diff != "" {
-		t.Error(ok, action.Kind, diff)
+	other := leaves("s1", "store", noon)
+	status := func(entries ...v1alpha1.Leaving) *v1alpha1.EvictionPolicyStatus {
+		return &v1alpha1.EvictionPolicyStatus{Epoch: 4, Leaving: entries}
 	}
-	if len(in.Policies[0].Status.Leaving) != 2 || in.Policies[0].Status.Leaving[0].Pod != "s0" {
-		t.Error("the input was changed")
+	gone := &v1alpha1.EvictionPolicyStatus{Epoch: 5, Leaving: []v1alpha1.Leaving{other}}
+	cases := map[string]struct {
+		now, before, written, want *v1alpha1.EvictionPolicyStatus
+	}{
+		"its own":                        {status(ours(noon), other), status(other), status(ours(noon), other), gone},
+		"the first of a policy":          {status(ours(noon), other), nil, status(ours(noon), other), gone},
+		"somebody else's":                {status(leaves("s0", "store", noon), other), status(other), status(ours(noon), other), nil},
+		"written anew since":             {status(ours(noon), other), status(other), status(ours(noon.Add(-time.Second)), other), nil},
+		"none there":                     {status(other), status(other), status(ours(noon), other), nil},
+		"one that may be under way":      {status(ours(noon), other), status(ours(noon.Add(-time.Minute)), other), status(ours(noon), other), status(ours(noon.Add(-time.Minute)), other)},
+		"one that has long been ended":   {status(ours(noon), other), status(ours(noon.Add(-permitLife)), other), status(ours(noon), other), gone},
+		"nothing that was written by it": {status(ours(noon), other), status(ours(noon), other), status(other), nil},
 	}
-	if _, ok := CrossOut(in.Policies[0], "uid-s9"); ok {
-		t.Error("a permit that is not there was crossed out")
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			unchanged := c.now.DeepCopy()
+			action, ok := CrossOut(Declared{Status: c.now}, c.before, c.written, "uid-s0", noon)
+			if ok != (c.want != nil) || ok && action.Kind != Settle {
+				t.Fatalf("crossed out: %t, %s", ok, action.Kind)
+			}
+			if diff := cmp.Diff(c.want, action.Status); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(unchanged, c.now); diff != "" {
+				t.Errorf("the input was changed:\n%s", diff)
+			}
+		})
 	}
 }

@@ -56,18 +56,36 @@ func (r *role) counted() bool {
 	return r.atOnce > 0 || r.minReady > 0 || len(r.prepare) > 0 || len(r.evict) > 0
 }
 
-// CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of it is under way any more.
-// It returns false if there is none, or if another caller was let through as well, whose request may still succeed.
-func CrossOut(policy Declared, uid types.UID) (Action, bool) {
+// CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of that request is under way any
+// more. Written is the status that let it through, before the one that was judged upon. An earlier request of Usher's that was
+// not answered may still be under way: the permit that stood for it stands again, until its own life is over. It returns false
+// if there is no permit, or if that was written anew since, by or for another request, which may still succeed.
+func CrossOut(policy Declared, before, written *v1alpha1.EvictionPolicyStatus, uid types.UID, now time.Time) (Action, bool) {
 	status := statusOf(&policy)
-	at := permitOf(status.Leaving, uid)
-	if at < 0 || status.Leaving[at].By != usher {
+	at, own := permitOf(status.Leaving, uid), permitOf(written.Leaving, uid)
+	if at < 0 || own < 0 || status.Leaving[at].By != usher || !status.Leaving[at].Since.Equal(&written.Leaving[own].Since) {
 		return Action{}, false
 	}
 	why := "the eviction of " + status.Leaving[at].Pod + " was refused"
+	if stood := standing(before, uid, now); stood != nil {
+		status.Leaving[at] = *stood
+		return policy.write(Settle, status, why+", and an earlier one may be under way"), true
+	}
 	status.Leaving = slices.Delete(status.Leaving, at, at+1)
 	status.Epoch++
 	return policy.write(Settle, status, why), true
+}
+
+// standing returns the permit of a pod that stands in a status, which may be nil, for an eviction that may be under way.
+func standing(status *v1alpha1.EvictionPolicyStatus, uid types.UID, now time.Time) *v1alpha1.Leaving {
+	if status == nil {
+		return nil
+	}
+	at := permitOf(status.Leaving, uid)
+	if at < 0 || now.Sub(status.Leaving[at].Since.Time) >= permitLife {
+		return nil
+	}
+	return &status.Leaving[at]
 }
 
 // statusOf copies what decisions write of a status.

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -24,6 +25,7 @@ type cluster struct {
 	pods    []*snapshot.Pod
 	flight  map[request]time.Time // evictions that were let through and that the apiserver has not ended
 	serial  int
+	letBy   letBy
 	replica [2]view
 }
 
@@ -91,24 +93,42 @@ func (c *cluster) ask(v *view, pod *snapshot.Pod, user string) bool {
 	if !got.Allow || !c.write(got.Actions, v.version) || got.Note.Kind == AlreadyLeaving {
 		return false
 	}
-	c.flight[request{pod.UID, user}] = c.now
+	c.serial++
+	c.flight[request{pod.UID, user, c.serial}] = c.now
+	c.letBy = letBy{before: v.status, written: written(got.Actions)}
 	return true
 }
 
-// request is an eviction under way.
+// request is an eviction under way. One that was not answered may be, while another of the same user is.
 type request struct {
-	uid  types.UID
-	user string
+	uid    types.UID
+	user   string
+	number int
+}
+
+// letBy is what the last request was let through by.
+type letBy struct {
+	before, written *v1alpha1.EvictionPolicyStatus
+}
+
+func written(actions []Action) *v1alpha1.EvictionPolicyStatus {
+	for i := range actions {
+		if actions[i].Kind == Permit {
+			return actions[i].Status
+		}
+	}
+	return &v1alpha1.EvictionPolicyStatus{}
 }
 
 // syncStatus and syncPods let a replica see what is true now.
 func (c *cluster) syncStatus(v *view) { v.status, v.version = c.status, c.version }
 func (c *cluster) syncPods(v *view)   { v.pods = slices.Clone(c.pods) }
 
-// refused ends an eviction of Usher's own by a budget: it takes the permit back at once.
+// refused ends the last eviction of Usher's own by a budget: it takes the permit back at once.
 func (c *cluster) refused(uid types.UID) {
-	delete(c.flight, request{uid, "usher"})
-	if action, ok := CrossOut(Declared{Version: strconv.Itoa(c.version), Status: c.status}, uid); ok {
+	delete(c.flight, request{uid, "usher", c.serial})
+	declared := Declared{Version: strconv.Itoa(c.version), Status: c.status}
+	if action, ok := CrossOut(declared, c.letBy.before, c.letBy.written, uid, c.now); ok {
 		c.write([]Action{action}, c.version)
 	}
 }
@@ -215,12 +235,9 @@ func histories(t *rapid.T, c *cluster, let *int) {
 			}
 		},
 		"land": func(t *rapid.T) {
-			for _, user := range []string{"alice", "usher"} {
-				for _, pod := range c.pods {
-					if _, flying := c.flight[request{pod.UID, user}]; flying {
-						c.land(request{pod.UID, user}, rapid.Bool().Draw(t, "taken"))
-					}
-				}
+			flying := slices.SortedFunc(maps.Keys(c.flight), func(a, b request) int { return a.number - b.number })
+			for _, flight := range flying {
+				c.land(flight, rapid.Bool().Draw(t, "taken"))
 			}
 		},
 		"come back": func(t *rapid.T) { c.comeBack(rapid.IntRange(0, 2).Draw(t, "pod")) },

@@ -3,6 +3,7 @@ package responder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -10,7 +11,6 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/snapshot"
 )
 
 // carryOut does what was decided, and returns when to look again.
@@ -64,7 +64,7 @@ func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction
 	message := fmt.Sprintf("its system lets it go, and the eviction API refuses: %s; asked again in %s", answer.Message, wait.Round(time.Second))
 	log.FromContext(ctx).Info("the eviction was refused", "pod", key, "code", answer.Code, "message", answer.Message)
 	if answer.Code != drain.Unavailable {
-		if err := s.crossOut(ctx, step, input.Pod); err != nil {
+		if err := s.crossOut(ctx, input, step); err != nil {
 			return 0, err
 		}
 	}
@@ -78,26 +78,30 @@ func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction
 }
 
 // crossOut looks at the policy anew, because the permit was just written into it.
-func (s *shell) crossOut(ctx context.Context, step eviction.StepResult, pod *snapshot.Pod) error {
-	for _, action := range step.Actions {
-		if action.Kind != eviction.Evict {
-			continue
-		}
-		policy, err := s.Gatherer.Book.Policy(ctx, action.Policy)
-		if err != nil {
-			return err
-		}
-		settle, ok := eviction.CrossOut(s.Gatherer.Book.Declared(policy), pod.UID)
-		if !ok {
-			return nil
-		}
-		answer := s.Act.Do(ctx, settle)
-		if answer.Code == drain.Conflict {
-			return s.Gatherer.Refresh(ctx, action.Policy) // the permit ends by itself, at the latest
-		}
-		if answer.Code != drain.Accepted {
-			return fmt.Errorf("taking back the permit of pod %s: %s: %s", pod.Name, answer.Code, answer.Message)
-		}
+func (s *shell) crossOut(ctx context.Context, input eviction.Input, step eviction.StepResult) error {
+	at := slices.IndexFunc(step.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Permit })
+	if at < 0 {
+		return nil // its role has nothing written down
+	}
+	permit := step.Actions[at]
+	judged := slices.IndexFunc(input.Policies, func(p eviction.Declared) bool { return p.Key == permit.Policy })
+	if judged < 0 {
+		return nil
+	}
+	policy, err := s.Gatherer.Book.Policy(ctx, permit.Policy)
+	if err != nil {
+		return err
+	}
+	settle, ok := eviction.CrossOut(s.Gatherer.Book.Declared(policy), input.Policies[judged].Status, permit.Status, input.Pod.UID, s.Gatherer.Now())
+	if !ok {
+		return nil
+	}
+	answer := s.Act.Do(ctx, settle)
+	if answer.Code == drain.Conflict {
+		return s.Gatherer.Refresh(ctx, permit.Policy) // the permit ends by itself, at the latest
+	}
+	if answer.Code != drain.Accepted {
+		return fmt.Errorf("taking back the permit of pod %s: %s: %s", input.Pod.Name, answer.Code, answer.Message)
 	}
 	return nil
 }
