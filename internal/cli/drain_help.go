@@ -68,10 +68,9 @@ func (t typed) again(without []string, more ...string) string {
 	return strings.Join(append(words, more...), " ")
 }
 
-// accepting says how to drain in spite of what objects: all flags in one line.
-func (t typed) accepting(objections []drain.Blocker) show.Accept {
-	flags, enough := drain.Accept(objections)
-	return show.Accept{Command: t.again(nil, flags...), Enough: enough}
+// accepting is the command that drains in spite of what objects: all flags in one line.
+func (t typed) accepting(objections []drain.Blocker) string {
+	return t.again(nil, drain.Accept(objections)...)
 }
 
 // quoted protects a word from a shell.

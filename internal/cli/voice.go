@@ -106,9 +106,9 @@ func (v *voice) summary(s show.Summary) {
 }
 
 // idle prints for programs how a drain ended that changed nothing; it is the last line.
-func (v *voice) idle(now time.Time, took time.Duration, outcome drain.Outcome) {
+func (v *voice) idle(now time.Time, took time.Duration, outcome drain.Outcome, left ...string) {
 	if v.json != nil {
-		v.json.End(now, show.Summary{Outcome: outcome, Now: now, Took: took})
+		v.json.End(now, show.Summary{Outcome: outcome, Now: now, Took: took, Surged: left})
 	}
 }
 
@@ -129,17 +129,17 @@ func (v *voice) ladder(steps []drain.Rung, start time.Time) {
 }
 
 // objections prints what keeps a drain from starting.
-func (v *voice) objections(found []drain.Blocker, now time.Time, accept show.Accept) {
+func (v *voice) objections(found []drain.Blocker, now time.Time, accept string) {
 	found = v.commands.Blockers(found)
 	if v.json != nil {
 		for i := range found {
 			v.json.Event(drain.Event{At: now, Kind: drain.EventBlocked, Blocker: &found[i]})
 		}
-		v.json.End(now, show.Summary{Outcome: drain.Blocked, Now: now, Blockers: found, GoOn: accept.Command})
+		v.json.End(now, show.Summary{Outcome: drain.Blocked, Now: now, Blockers: found, GoOn: accept})
 		return
 	}
 	v.say(fmt.Sprintf("The drain was not started and nothing was changed (%s):", show.Count(len(found), "objection")))
-	v.say("", accept.Title()+":", "  "+accept.Command, "", "What objects:")
+	v.say("", show.AcceptTitle+":", "  "+accept, "", "What objects:")
 	v.blockers(found, now)
 }
 

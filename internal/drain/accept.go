@@ -11,19 +11,15 @@ var acceptedBy = map[Reason]string{
 	LocalStorage:    "--delete-emptydir-data",
 }
 
-// Accept returns the flags with which the drain would not object any more, sorted, and
-// whether they are enough: an order that cannot be read has no flag.
-func Accept(objections []Blocker) (flags []string, enough bool) {
-	enough = true
+// Accept returns the flags with which the drain would not object any more, sorted. Every objection has one: what a pod's
+// users can write keeps no node from being drained.
+func Accept(objections []Blocker) []string {
+	var flags []string
 	for i := range objections {
-		flag, known := acceptedBy[objections[i].Reason]
-		switch {
-		case !known:
-			enough = false
-		case !slices.Contains(flags, flag):
+		if flag, known := acceptedBy[objections[i].Reason]; known {
 			flags = append(flags, flag)
 		}
 	}
 	slices.Sort(flags)
-	return flags, enough
+	return slices.Compact(flags)
 }

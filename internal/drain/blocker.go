@@ -16,7 +16,6 @@ const (
 	OrphanedDaemon   Reason = "OrphanedDaemonSetPod"
 	UnreplicatedPod  Reason = "UnreplicatedPod"
 	LocalStorage     Reason = "LocalStorage"
-	InvalidOrder     Reason = "InvalidOrder"
 	UnreadableRecord Reason = "UnreadableRecord"
 
 	// Budgets.

@@ -77,6 +77,7 @@ func (d *decider) decide() Decision {
 	for i := range nodes {
 		d.drainNode(&nodes[i])
 	}
+	d.noteOrders(nodes)
 	d.recover()
 	d.conclude(nodes)
 	return d.out

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,10 +92,29 @@ func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 	if len(p.EmptyDirs) > 0 && !d.req.DeleteEmptyDir {
 		object(LocalStorage, fmt.Sprintf("its local data (emptyDir %s) is lost with the pod", listed(p.EmptyDirs)), "--delete-emptydir-data to accept that")
 	}
-	if p.OrderError != "" {
-		object(InvalidOrder, p.OrderError, fmt.Sprintf("kubectl annotate pod -n %s %s %s-, or set it to an integer", p.Namespace, p.Name, snapshot.OrderAnnotation))
-	}
 	return found
+}
+
+// noteOrders says once for each namespace that orders of its pods cannot be read: its users write them, and they must not
+// keep the node from being drained.
+func (d *decider) noteOrders(nodes []target) {
+	if !d.wordy {
+		return
+	}
+	var namespaces []string
+	for i := range nodes {
+		for _, q := range nodes[i].queue {
+			if q.pod.OrderInvalid {
+				namespaces = append(namespaces, q.pod.Namespace)
+			}
+		}
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		d.out.Notes = append(d.out.Notes, fmt.Sprintf("namespace %s: the annotation %s of some pods is not an integer and counts as 0; "+
+			`kubectl get pods -n %s -o custom-columns='NAME:.metadata.name,ORDER:.metadata.annotations.usher\.sh/order' shows them`,
+			namespace, snapshot.OrderAnnotation, namespace))
+	}
 }
 
 // orphanOfDaemonSet reports whether a DaemonSet's pod has lost its DaemonSet. A

@@ -68,7 +68,7 @@ func TestObjections(t *testing.T) {
 		"a DaemonSet's finished pod passes":            {asked(), all(daemonSet("agent"), pod("agent-a", on("a"), ofDaemon("agent"), phase(corev1.PodFailed))), nil},
 		"a pod that is not selected stays":             {asked(selecting("app=web")), all(bare, cache), nil},
 		"an ignored DaemonSet's local data stays":      {asked(ignoreDaemons), all(daemonSet("agent"), pod("agent-a", on("a"), ofDaemon("agent"), emptyDir("x"))), nil},
-		"an order that is no number":                   {asked(), pod("web", on("a"), of("web"), func(p *snapshot.Pod) { p.OrderError = "not an integer" }), []string{"web: InvalidOrder!"}},
+		"an order that is no number":                   {asked(), pod("web", on("a"), of("web"), orderInvalid), nil},
 		"a pod deleted long ago is skipped, if wanted": {asked(func(r *drain.Request) { r.SkipDeletedBefore = time.Minute }), pod("bare", on("a"), endsAt(start.Add(-61*time.Second))), nil},
 		"… not before that":                            {asked(func(r *drain.Request) { r.SkipDeletedBefore = time.Minute }), pod("bare", on("a"), endsAt(start.Add(-59*time.Second))), []string{"bare: UnreplicatedPod!"}},
 		"pods elsewhere do not matter":                 {asked(), pod("bare", on("b")), nil},
@@ -113,6 +113,24 @@ func TestObjectedPodsStayAlone(t *testing.T) {
 	s.then(time.Second, gone("web"))
 	s.expect("mark a blocked")
 }
+
+// An order that is no number keeps no node from being drained: it counts as 0, and is noted once for each namespace.
+func TestInvalidOrdersCountAsNone(t *testing.T) {
+	other := func(p *snapshot.Pod) { p.Namespace = "other" }
+	s := tell(t, ask("a"), node("a", ours),
+		pod("late", on("a"), of("web"), func(p *snapshot.Pod) { p.Order = 1 }),
+		pod("x", on("a"), of("web"), orderInvalid), pod("y", on("a"), of("web"), orderInvalid), pod("z", on("a"), of("web"), orderInvalid, other))
+	s.expect("evict x", "evict y", "evict z")
+	s.holds("late: EarlierWave")
+	var want []string
+	for _, namespace := range []string{"default", "other"} {
+		want = append(want, "namespace "+namespace+": the annotation usher.sh/order of some pods is not an integer and counts as 0; "+
+			"kubectl get pods -n "+namespace+` -o custom-columns='NAME:.metadata.name,ORDER:.metadata.annotations.usher\.sh/order' shows them`)
+	}
+	same(t, "notes", want, s.last.Notes)
+}
+
+func orderInvalid(p *snapshot.Pod) { p.OrderInvalid = true }
 
 func ofGroup(version string) func(*snapshot.Pod) {
 	return func(p *snapshot.Pod) { p.Owner.APIVersion = version }

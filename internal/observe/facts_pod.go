@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -52,7 +51,7 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 		facts.Priority = *pod.Spec.Priority
 	}
 	_, facts.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
-	facts.Order, facts.OrderError = order(pod.Annotations)
+	facts.Order, facts.OrderInvalid = order(pod.Annotations)
 	setReadiness(facts, pod)
 	return facts
 }
@@ -124,16 +123,16 @@ func selects(selector *metav1.LabelSelector, set map[string]string) bool {
 	return err == nil && parsed.Matches(labels.Set(set))
 }
 
-func order(annotations map[string]string) (value int, problem string) {
+func order(annotations map[string]string) (value int, invalid bool) {
 	text, ok := annotations[snapshot.OrderAnnotation]
 	if !ok {
-		return 0, ""
+		return 0, false
 	}
 	value, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Sprintf("annotation %s is %q, which is not an integer", snapshot.OrderAnnotation, text)
+		return 0, true
 	}
-	return value, ""
+	return value, false
 }
 
 // requiredNodeAffinity returns what every node of the pod must match beside its node selector, nil where it asks for nothing.

@@ -114,7 +114,7 @@ func (s *Sim) create(c *crew, name, node string) {
 		Priority: t.Priority, PriorityClass: t.PriorityClass,
 		EmptyDirs: t.EmptyDirs, Claims: claimsFor(t, name),
 		Requests: t.Requests, NodeSelector: t.NodeSelector, NodeAffinity: t.NodeAffinity, Tolerations: t.Tolerations,
-		SpreadHosts: t.SpreadHosts, Order: t.Order, OrderError: t.OrderError,
+		SpreadHosts: t.SpreadHosts, Order: t.Order, OrderInvalid: t.OrderInvalid,
 	}
 	if node == "" && s.cfg.Binds != nil {
 		node = s.cfg.Binds(p)

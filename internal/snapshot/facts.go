@@ -73,7 +73,7 @@ type Pod struct {
 	Tolerations     []corev1.Toleration
 	SpreadHosts     bool   // a required anti-affinity to its own kind by hostname
 	Order           int    // usher.sh/order; 0 where absent
-	OrderError      string // set where the annotation is not an integer
+	OrderInvalid    bool   // the annotation is not an integer, and counts as 0
 	DeletionCost    string // controller.kubernetes.io/pod-deletion-cost as found
 	CostMark        string // usher.sh/surge-cost: drain id that lowered the cost, and what it was before
 }

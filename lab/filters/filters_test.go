@@ -32,13 +32,12 @@ const namespace = "filters"
 type difference string
 
 const (
-	remade   difference = "of an `apps` DaemonSet that was deleted and made anew under its name (another UID)"
-	badOrder difference = "whose annotation `usher.sh/order` is not an integer"
-	held     difference = "that is terminating, its grace over, held by a finalizer"
+	remade difference = "of an `apps` DaemonSet that was deleted and made anew under its name (another UID)"
+	held   difference = "that is terminating, its grace over, held by a finalizer"
 )
 
 // reasons are those for which usher objects to such a pod although kubectl does not.
-var reasons = map[difference]string{remade: "OrphanedDaemonSetPod", badOrder: "InvalidOrder"}
+var reasons = map[difference]string{remade: "OrphanedDaemonSetPod"}
 
 func class(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
@@ -55,7 +54,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 			got = append(got, strings.TrimSpace(cells[1]))
 		}
 	}
-	if diff := cmp.Diff([]string{string(remade), string(badOrder), string(held)}, got); diff != "" {
+	if diff := cmp.Diff([]string{string(remade), string(held)}, got); diff != "" {
 		t.Errorf("the docs and this test (-test +docs):\n%s", diff)
 	}
 }

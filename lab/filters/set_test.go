@@ -80,7 +80,6 @@ func (s *set) pod(dice *rand.Rand, name string, daemons map[string]types.UID) *c
 	switch dice.IntN(12) {
 	case 0:
 		p.Annotations[snapshot.OrderAnnotation] = "soon"
-		s.differs[name] = badOrder
 	case 1, 2:
 		p.Annotations[snapshot.OrderAnnotation] = "-1"
 	}

@@ -19,9 +19,12 @@ type Plan struct {
 	Nodes      []string
 	Now        time.Time
 	Objections []drain.Blocker
-	Accept     Accept // where there are objections
+	Accept     string // where there are objections: the command that accepts them
 	Ladder     []drain.Rung
 }
+
+// AcceptTitle stands above the command that drains in spite of objections.
+const AcceptTitle = "To drain all the same"
 
 // How many lines of each part people get; JSON has all.
 const (
@@ -48,7 +51,7 @@ func (p Plan) Lines(width int, paint Paint) []string {
 	part("To know", p.noteLines(width))
 	part("Assumed", bullets(p.Unknown, width))
 	if len(p.Objections) > 0 {
-		part(p.Accept.Title(), []string{"  " + p.Accept.Command})
+		part(AcceptTitle, []string{"  " + p.Accept})
 	}
 	part("In the way", BlockerLines(p.inTheWay(), p.Now, width, paint))
 	return lines

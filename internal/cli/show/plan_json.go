@@ -76,7 +76,7 @@ func (p Plan) JSON() ([]byte, error) {
 		Seconds: p.Duration.Seconds(), Recovered: p.Recovered.Seconds(), Precision: p.Tick.Seconds(),
 		Steps: p.stepsJSON(), Waves: []waveJSON{}, Budgets: []budgetJSON{}, Surges: []surgeJSON{}, Left: []stayJSON{},
 		Notes: append([]string{}, p.Notes...), Unknown: append([]string{}, p.Unknown...),
-		Objections: blockersJSON(p.Objections), Blockers: blockersJSON(p.blockers()), GoOn: p.Accept.Command,
+		Objections: blockersJSON(p.Objections), Blockers: blockersJSON(p.blockers()), GoOn: p.Accept,
 	}
 	for _, w := range p.Waves {
 		out.Waves = append(out.Waves, waveJSON{w.From.Seconds(), w.To.Seconds(), w.Pods})
