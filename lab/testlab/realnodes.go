@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ func (l *Lab) StartRealNodes(tb testing.TB, o join.Options) []*realnode.Node {
 	}
 	if err := realnode.Preflight(l.cluster.Cache); err != nil {
 		tb.Skipf("SKIPPED, nothing was tested: %v", err)
+	}
+	if err := realnode.CheckRoom(os.TempDir()); err != nil {
+		tb.Fatal(err)
 	}
 	o.Prefix = fmt.Sprintf("%s-real-%s", scope(tb), unique())
 	labels := map[string]string{TestLabel: scope(tb)}
