@@ -180,7 +180,7 @@ func (d *decider) standing(kind Kind, uid types.UID, version string) (standing, 
 // whether the action is still to take effect.
 func (d *decider) try(a Action) bool {
 	at, t := d.standing(a.Kind, a.Target(), a.version())
-	if t != nil && at != underWay && final(t.answer.Code) {
+	if t != nil && at != underWay && (final(t.answer.Code) || d.endless(a)) {
 		return false
 	}
 	if at == free {

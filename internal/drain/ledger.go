@@ -33,6 +33,8 @@ type Ledger struct {
 	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	deaf       map[types.UID]string     // what cannot be surged, and why
 	costless   map[types.UID]bool       // pods whose deletion cost may not be changed
+	undone     map[tryKey]int           // undoings in a row that were accepted
+	recorded   map[types.UID]time.Time  // when a workload was first seen with a record of a surge
 	successors map[types.UID]types.UID  // as in the last decision
 }
 
@@ -96,6 +98,8 @@ func NewLedger() *Ledger {
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
 		costless:   map[types.UID]bool{},
+		undone:     map[tryKey]int{},
+		recorded:   map[types.UID]time.Time{},
 	}
 }
 
@@ -163,6 +167,7 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 	if a.past {
 		l.forced = append(l.forced, a.Pod.Key().String())
 	}
+	l.countUndone(a)
 	switch a.Kind {
 	case Evict, Delete, LowerCost, Ask:
 		l.moved[a.Pod.Node] = now
@@ -229,6 +234,7 @@ func backoff(answer Answer, count int) time.Duration {
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
 	l.observeResidents(view.Cluster)
+	l.observeRecords(view)
 	for uid, t := range l.uncounted {
 		if counted(view, t) {
 			delete(l.uncounted, uid)

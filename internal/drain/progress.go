@@ -104,5 +104,5 @@ func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {
 // surgeFailed reports whether this drain's surge of a Deployment, if there is one, waits for nothing any more: where a single
 // replacement gets ready, the surge goes on within surgePatience.
 func (d *decider) surgeFailed(w *snapshot.Workload) bool {
-	return w != nil && d.ours(w.Surge) && !d.Now.Before(snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience))
+	return w != nil && d.ours(w.Surge) && !d.Now.Before(d.lastStep(w).Add(surgePatience))
 }

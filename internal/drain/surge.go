@@ -66,6 +66,9 @@ func (d *decider) noteUnread(nodes []target) {
 // inSurge reports whether the Deployment is surged, by this drain or by another one
 // that has to end first. What another one left and may not be undone is left alone.
 func (d *decider) inSurge(w *snapshot.Workload) bool {
+	if _, endless := d.led.rewritten(Scale, w.UID); endless {
+		return false
+	}
 	return w.Surge != nil && (d.ours(w.Surge) || d.led.deaf[w.UID] == "")
 }
 
@@ -130,7 +133,9 @@ func (d *decider) maySurge(p *snapshot.Pod, budgets int) bool {
 
 // surgeObstacle says why a Deployment cannot be surged at all; "" if it can.
 func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
-	switch {
+	switch why, endless := d.led.rewritten(Scale, w.UID); {
+	case endless:
+		return "the record of a former surge stays: " + why
 	case d.led.deaf[w.UID] != "":
 		return d.led.deaf[w.UID]
 	case w.SurgeError != "":

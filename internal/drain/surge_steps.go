@@ -151,7 +151,7 @@ func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
 	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
 	back := restoreMin(a, s.deployment)
 	back.GiveUp, back.Why = why, why
-	d.try(back)
+	d.tryOrStop(s, back)
 }
 
 // takenBack says whether somebody has removed the record of a surge of this drain;
@@ -176,7 +176,7 @@ func (d *decider) stripped(kind Kind, uid types.UID, version string) bool {
 // foreignSurge waits for another drain's surge, or undoes it if that drain is dead.
 func (d *decider) foreignSurge(s *surge) {
 	record := s.deployment.Surge
-	if d.surgeAlive(record) {
+	if d.foreignAlive(s.deployment) {
 		s.waiting = Blocker{
 			Reason: AnotherDrain, Since: record.Since, Retry: record.Beat.Add(snapshot.LiveFor),
 			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), WayOut: "wait, or stop the other drain",
@@ -186,7 +186,7 @@ func (d *decider) foreignSurge(s *surge) {
 	}
 	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", WayOut: "wait"}
 	for _, a := range undoScale(s.deployment, s.scaler) {
-		d.try(a)
+		d.tryOrStop(s, a)
 	}
 }
 
@@ -215,7 +215,7 @@ func (d *decider) abandonSurge(s *surge, why string) {
 	w := s.deployment
 	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
-		d.try(restoreMin(s.scaler, w))
+		d.tryOrStop(s, restoreMin(s.scaler, w))
 		return
 	}
 	d.tryOrStop(s, Action{Kind: Scale, Workload: w, Replicas: w.Surge.Was, GiveUp: why, Why: why})
@@ -226,8 +226,17 @@ func (d *decider) tryOrStop(s *surge, a Action) {
 	if d.try(a) {
 		return
 	}
-	_, t := d.standing(a.Kind, a.Target(), a.version())
 	s.waiting.Dead = true
+	if why, endless := d.led.rewritten(a.Kind, a.Target()); endless {
+		s.waiting.Message += ", but " + why
+		object := "deployment " + s.deployment.Name
+		if a.Kind == ScaleMin {
+			object = "hpa " + a.Autoscaler.Name
+		}
+		s.waiting.WayOut = fmt.Sprintf("see what writes it: kubectl get -n %s %s -o yaml --show-managed-fields", s.deployment.Namespace, object)
+		return
+	}
+	_, t := d.standing(a.Kind, a.Target(), a.version())
 	s.waiting.Message += ", which is refused: " + t.answer.Message
 	s.waiting.WayOut = refusalWayOut(t.answer.Code, s.leaving[0])
 }
@@ -235,9 +244,8 @@ func (d *decider) tryOrStop(s *surge, a Action) {
 // removeSpare removes as many of the leaving pods as there are ready replacements.
 func (d *decider) removeSpare(s *surge) {
 	w := s.deployment
-	record := w.Surge
 	unready := int(w.Replicas) - s.ready
-	settled := snapshot.Believed(record.Step, d.Now).Add(settleFor)
+	settled := d.lastStep(w).Add(settleFor)
 	d.wake(settled)
 	switch {
 	case s.running > int(w.Replicas) || d.underWay(Scale, w):
@@ -267,7 +275,7 @@ const surgePatience = 5 * time.Minute
 func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	record := s.deployment.Surge
 	b := Blocker{Reason: SurgeStarting, Since: record.Since}
-	patient := snapshot.Believed(record.Step, d.Now).Add(surgePatience)
+	patient := d.lastStep(s.deployment).Add(surgePatience)
 	d.wake(patient)
 	b.Dead = s.spare == 0 && !d.Now.Before(patient)
 	if !d.wordy {

@@ -137,7 +137,11 @@ func (d *decider) undoOr(failed []string, a Action, left, again string) []string
 		d.pending = true
 		return failed
 	}
-	return append(failed, fmt.Sprintf("%s: %s; %s tries it again", left, t.answer.Message, again))
+	why := t.answer.Message
+	if endless, ok := d.led.rewritten(a.Kind, a.Target()); ok {
+		why = endless
+	}
+	return append(failed, fmt.Sprintf("%s: %s; %s tries it again", left, why, again))
 }
 
 // leaveNode writes the drain's end on the node, or takes its cordon away. It adds a

@@ -225,7 +225,6 @@ func TestSomebodyScalesDuringTheSurge(t *testing.T) {
 	}
 }
 
-// Not parallel, like the next: any drain reverts what killed ones left, so another test's could be the one that did.
 // labelled keeps pods on the stage's node by a label that another node could have as well: their surge waits for one.
 func (s *stage) labelled(t *testing.T) func(*appsv1.Deployment) {
 	t.Helper()
@@ -241,9 +240,11 @@ func (s *stage) labelled(t *testing.T) func(*appsv1.Deployment) {
 	}
 }
 
+// Not parallel, like the next: any drain reverts what killed ones left, so another test's could be the one that did.
 func TestKilledInTheSurge(t *testing.T) {
 	commands := map[string]func(*stage) []string{
 		"drain --revert":       func(*stage) []string { return []string{"drain", "--revert"} },
+		"… for programs":       func(*stage) []string { return []string{"drain", "--revert", "-o", "json"} },
 		"the next drain":       func(s *stage) []string { return []string{"drain", s.node, "--surge=never"} },
 		"uncordon":             func(s *stage) []string { return []string{"uncordon", s.node} },
 		"a drain of something": func(s *stage) []string { return []string{"drain", s.Nodes(t, 1)[0]} },
@@ -258,7 +259,10 @@ func TestKilledInTheSurge(t *testing.T) {
 			for _, look := range [][]string{{"plan", s.node}, {"why", "-n", s.ns, s.names(t)[0]}} {
 				usher(t, look...).says(t, "Deployment "+s.ns+"/shop is still scaled to 2 (it was 1); undo with: usher drain --revert", "undo with: usher uncordon "+s.node)
 			}
-			usher(t, command(s)...)
+			args := command(s)
+			if done := usher(t, args...); slices.Contains(args, "json") {
+				done.says(t, `{"type":"end"`, `"outcome":"drained"`)
+			}
 			s.replicas(t, "shop", 1)
 			s.WaitReady(t, s.ns, nil, 1)
 			if lowest := s.rec.lowestReady(t, "shop"); lowest != 1 {

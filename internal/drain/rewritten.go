@@ -1,0 +1,94 @@
+package drain
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// A record of a surge, a deletion cost and a request are on objects of a namespace's users. Who writes them again and again,
+// or changes the object all the time, keeps no drain from ending: undoing ends after mostUndone times that were accepted, and
+// after mostConflicts in a row.
+const (
+	mostUndone    = 3
+	mostConflicts = 30
+)
+
+// undoes reports whether the action takes back what a drain has changed on a workload, an autoscaler or a pod.
+func (a Action) undoes() bool {
+	switch a.Kind {
+	case RestoreCost:
+		return true
+	case Scale, ScaleMin:
+		return a.Surge == nil
+	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, LowerCost, Ask, Withdraw:
+	}
+	return false
+}
+
+// countUndone counts undoings in a row: what this drain changes anew is its own to undo again.
+func (l *Ledger) countUndone(a Action) {
+	switch {
+	case a.undoes():
+		l.undone[tryKey{a.Kind, a.Target()}]++
+	case a.Kind == LowerCost:
+		delete(l.undone, tryKey{RestoreCost, a.Target()})
+	case a.Kind == Scale || a.Kind == ScaleMin:
+		delete(l.undone, tryKey{a.Kind, a.Target()})
+	}
+}
+
+// rewritten reports whether undoing the target goes on without end, and why.
+func (l *Ledger) rewritten(kind Kind, target types.UID) (why string, endless bool) {
+	key := tryKey{kind, target}
+	if l.undone[key] >= mostUndone {
+		return "it was undone, and written again each time", true
+	}
+	if t := l.tries[key]; t != nil && t.answer.Code == Conflict && t.count >= mostConflicts {
+		return "it is changed all the time: " + t.answer.Message, true
+	}
+	return "", false
+}
+
+// endless reports whether the action undoes what is written again each time.
+func (d *decider) endless(a Action) bool {
+	if !a.undoes() {
+		return false
+	}
+	_, endless := d.led.rewritten(a.Kind, a.Target())
+	return endless
+}
+
+// observeRecords notes since when workloads have a record of a surge.
+func (l *Ledger) observeRecords(view snapshot.View) {
+	for _, w := range view.Cluster.Surged() {
+		if w.Surge != nil && l.recorded[w.UID].IsZero() {
+			l.recorded[w.UID] = view.Now
+		}
+	}
+}
+
+// foreignAlive reports whether the other drain that wrote the record may still be running. The record's own sign of life, which
+// the namespace's users can write, counts for LiveFor from when it was first seen: then only one on a node does.
+func (d *decider) foreignAlive(w *snapshot.Workload) bool {
+	who := w.Surge.Drainer
+	if first := d.led.recorded[w.UID]; !first.IsZero() && !d.Now.Before(first.Add(snapshot.LiveFor)) {
+		who.Beat = first
+	}
+	return d.surgeAlive(&snapshot.SurgeRecord{Drainer: who})
+}
+
+// lastStep returns when this drain's surge of a Deployment took its last step. The record's word for it, which the namespace's
+// users can write, counts if it is not later than what this process knows.
+func (d *decider) lastStep(w *snapshot.Workload) time.Time {
+	step, known := snapshot.Believed(w.Surge.Step, d.Now), d.led.recorded[w.UID]
+	if t := d.led.tries[tryKey{Scale, w.UID}]; t != nil {
+		known = later(known, later(t.sent, t.done))
+	}
+	if known.IsZero() || step.Before(known) {
+		return step
+	}
+	return known
+}

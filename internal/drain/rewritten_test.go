@@ -1,0 +1,126 @@
+package drain_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// A namespace's users can write the records of a surge as often as they like: the drain ends all the same.
+func TestRewrittenRecordsEndTheDrain(t *testing.T) {
+	long := start.Add(-time.Hour)
+	by := func(id string, beat func(now time.Time) time.Time) func(now time.Time) fact {
+		return func(now time.Time) fact { return deployment("web", 2, surgedBy(id, 1, beat(now))) }
+	}
+	old := func(time.Time) time.Time { return long }
+	fresh := func(now time.Time) time.Time { return now }
+	raised := func(now time.Time) fact {
+		return all(deployment("web", 2, surgedBy("other", 1, long)), autoscaler("web", 2, 5, raisedBy("other", 1)))
+	}
+	cases := map[string]struct {
+		write func(now time.Time) fact
+		code  drain.Code
+	}{
+		"of a dead drain":                          {by("other", old), drain.Accepted},
+		"of a dead drain, on its autoscaler, too":  {raised, drain.Accepted},
+		"of a drain with a sign of life each time": {by("other", fresh), drain.Accepted},
+		"of this very drain":                       {by(me, fresh), drain.Accepted},
+		"of a dead drain, between read and write":  {by("other", old), drain.Conflict},
+		"of this very drain, between …":            {by(me, fresh), drain.Conflict},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), solo)
+			for turn := range 2000 {
+				now := strconv.Itoa(turn)
+				s.then(time.Second, c.write(s.now), versions(now))
+				if s.decide(); s.last.Outcome != drain.Running {
+					s.ends(drain.Blocked)
+					endsSettled(s, c.code)
+					return
+				}
+				for _, a := range s.open {
+					if a.Kind == drain.Mark {
+						s.led.Answer(a, drain.Answer{Code: drain.Accepted}, s.now)
+						s.then(0, node("a", ours, state(a.Record.State), version(now)))
+						continue
+					}
+					s.led.Answer(a, drain.Answer{Code: c.code, Message: "changed"}, s.now)
+				}
+				s.open = nil
+			}
+			t.Errorf("the drain does not end%s", s.where())
+		})
+	}
+}
+
+// versions gives what namespaces' users write another resource version.
+func versions(version string) fact {
+	return func(c *clusterOf) {
+		if w := c.Workload("uid-web"); w != nil {
+			changed := *w
+			changed.ResourceVersion = version
+			c.SetWorkload(&changed)
+		}
+		for _, a := range c.SurgedAutoscalers() {
+			changed := *a
+			changed.ResourceVersion = version
+			c.SetAutoscaler(&changed)
+		}
+	}
+}
+
+// endsSettled plays the end of the drain, in which records are written no more.
+func endsSettled(s *story, code drain.Code) {
+	s.t.Helper()
+	s.led.End(s.last.Outcome)
+	for range 100 {
+		s.answer(code)
+		if s.decide().Settled {
+			return
+		}
+		s.then(time.Second)
+	}
+	s.t.Errorf("the drain does not settle%s", s.where())
+}
+
+// Undoing what killed drains have left, which comes before a drain, ends as well.
+func TestRewrittenLeftoversAreLeft(t *testing.T) {
+	cases := map[string]fact{
+		"a surge":         deployment("web", 2, surgedBy("other", 1, start.Add(-time.Hour))),
+		"a deletion cost": pod("p", on("a"), of("web"), marked("other=7")),
+	}
+	for name, written := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"))
+			for turn := range 20 {
+				s.then(time.Second, written, versions(strconv.Itoa(turn)), podVersion("p", strconv.Itoa(turn)))
+				decision := drain.Leftovers(s.view(), map[string]bool{"other": true}, s.led)
+				if decision.Settled {
+					same(t, "notes", 1, len(decision.Notes))
+					same(t, "turns", 3, turn)
+					return
+				}
+				for _, a := range decision.Actions {
+					s.led.Begin(a, s.now)
+					s.led.Answer(a, drain.Answer{Code: drain.Accepted}, s.now)
+				}
+			}
+			t.Error("undoing does not end")
+		})
+	}
+}
+
+func podVersion(name, version string) fact {
+	return func(c *clusterOf) {
+		for _, p := range c.PodsIn("default") {
+			if p.Name == name {
+				changed := *p
+				changed.ResourceVersion = version
+				c.SetPod(&changed)
+			}
+		}
+	}
+}
