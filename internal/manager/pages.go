@@ -16,9 +16,10 @@ const pageSize = 500
 
 // newInformer makes the cache's informers. Apiservers that cannot stream the pods that there are (before 1.32, and where it is
 // off) send them in one list, which takes ten times the memory of what is kept of them: from these it is read in pages, and
-// slimmed page by page.
+// slimmed page by page. Pods are kept compact.
 func (s *slimmer) newInformer(lw toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	if _, ok := of.(*corev1.Pod); ok {
+	_, pods := of.(*corev1.Pod)
+	if pods {
 		from := toolscache.ToListerWatcherWithContext(lw)
 		lw = &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -27,7 +28,11 @@ func (s *slimmer) newInformer(lw toolscache.ListerWatcher, of runtime.Object, re
 			WatchFuncWithContext: from.WatchWithContext,
 		}
 	}
-	return toolscache.NewSharedIndexInformer(lw, of, resync, indexers)
+	informer := toolscache.NewSharedIndexInformer(lw, of, resync, indexers)
+	if pods {
+		return podInformer{informer}
+	}
+	return informer
 }
 
 // list reads all pods in pages, at one version: an apiserver ignores the limit of a list that may be of any version.

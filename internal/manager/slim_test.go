@@ -74,7 +74,7 @@ func (s *slimmer) slim(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 
 // mostOfAPod is what a pod that no policy governs may take in the cache, in bytes: with 150,000 of them, and
 // mostGarbage beside them, the manager stays below its limit of 512Mi.
-const mostOfAPod = 1900
+const mostOfAPod = 1000
 
 func TestManyPodsFitIntoMemory(t *testing.T) {
 	const pods = 20000
@@ -84,7 +84,7 @@ func TestManyPodsFitIntoMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range pods {
-		if err := store.Add(s.slim(t, crowdPod(t, i))); err != nil {
+		if err := store.Add(compact(s.slim(t, crowdPod(t, i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
