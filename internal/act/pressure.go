@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,23 +60,62 @@ func (p *Pressure) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer
 	return AnswerOf(err)
 }
 
-// BreakGlass writes on a pod why it goes although its policy does not let it; "" takes that back.
-func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, reason string) drain.Answer {
-	set := &reason
-	if reason == "" {
-		set = nil
-	}
-	to := target{client: p.Writer.Client.CoreV1().RESTClient(), resource: "pods", namespace: pod.Namespace, name: pod.Name}
-	request, err := p.Writer.patch(to, patch{Metadata: patchMeta{
-		UID:         pod.UID,
-		Annotations: map[string]*string{v1alpha1.BreakGlassAnnotation: set},
+// glassManager owns the annotation that the agent writes on a pod. It differs from other managers of Usher, so that what a
+// person wrote is another's even where it was written with Usher.
+const glassManager = "usher-agent"
+
+type glassConfig struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Metadata   glassMeta `json:"metadata"`
+}
+
+type glassMeta struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	UID         types.UID         `json:"uid"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// BreakGlass writes on a pod why it goes although its policy does not let it. It is applied without force: where another's
+// value is there, which lets the pod through as well, that stays, and the answer is Conflict.
+func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer {
+	body, err := json.Marshal(glassConfig{APIVersion: "v1", Kind: "Pod", Metadata: glassMeta{
+		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID,
+		Annotations: map[string]string{v1alpha1.BreakGlassAnnotation: value},
 	}})
 	if err != nil {
-		return unsent(err)
+		return unsent(fmt.Errorf("writing an annotation: %w", err))
 	}
+	return p.patchGlass(ctx, pod, types.ApplyYAMLPatchType, body)
+}
+
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value string `json:"value,omitempty"`
+}
+
+// Unbreak takes the annotation back where it has that value. Another value, or none, is Rejected and stays.
+func (p *Pressure) Unbreak(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer {
+	path := "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.BreakGlassAnnotation, "/", "~1")
+	body, err := json.Marshal([]jsonPatchOp{
+		{Op: "test", Path: "/metadata/uid", Value: string(pod.UID)},
+		{Op: "test", Path: path, Value: value},
+		{Op: "remove", Path: path},
+	})
+	if err != nil {
+		return unsent(fmt.Errorf("taking an annotation back: %w", err))
+	}
+	return p.patchGlass(ctx, pod, types.JSONPatchType, body)
+}
+
+func (p *Pressure) patchGlass(ctx context.Context, pod *snapshot.Pod, kind types.PatchType, body []byte) drain.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return AnswerOf(once(ctx, request))
+	return AnswerOf(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(kind).
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+		VersionedParams(&metav1.PatchOptions{DryRun: p.Writer.dryRun(), FieldManager: glassManager}, scheme.ParameterCodec).Body(body)))
 }
 
 type podStatusPatch struct {

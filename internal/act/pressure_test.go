@@ -35,14 +35,14 @@ func TestPressureOnPods(t *testing.T) {
 			request{http.MethodDelete, podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":1,"preconditions":{"uid":"pod-uid"}}`},
 		},
 		{
-			"break the glass",
+			"break the glass, without force: what a person wrote stays",
 			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up") },
-			request{http.MethodPatch, podPath + "?fieldManager=usher", mergePatch, `{"metadata":{"uid":"pod-uid","annotations":{"usher.sh/break-glass":"memory is used up"}}}`},
+			request{http.MethodPatch, podPath + "?fieldManager=usher-agent", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"shop","uid":"pod-uid","annotations":{"usher.sh/break-glass":"memory is used up"}}}`},
 		},
 		{
-			"and mend it",
-			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "") },
-			request{http.MethodPatch, podPath + "?fieldManager=usher", mergePatch, `{"metadata":{"uid":"pod-uid","annotations":{"usher.sh/break-glass":null}}}`},
+			"and mend it where it is still one's own",
+			func(p *Pressure) drain.Answer { return p.Unbreak(t.Context(), pod, "memory is used up") },
+			request{http.MethodPatch, podPath + "?fieldManager=usher-agent", "application/json-patch+json", `[{"op":"test","path":"/metadata/uid","value":"pod-uid"},{"op":"test","path":"/metadata/annotations/usher.sh~1break-glass","value":"memory is used up"},{"op":"remove","path":"/metadata/annotations/usher.sh~1break-glass"}]`},
 		},
 		{
 			"say that it was disrupted",

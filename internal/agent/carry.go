@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // outcome is what became of an action.
@@ -29,6 +30,7 @@ type outcome struct {
 // carrier carries actions out.
 type carrier struct {
 	cluster  Cluster
+	node     string
 	machine  *machine.Machine
 	cgroup   func(types.UID) types.UID // the UID in the name of a pod's cgroup
 	reach    *reach
@@ -76,22 +78,32 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 }
 
 // remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
-// help is taken back: it would let everybody through.
+// help is taken back at once: it would let everybody through.
 func (c *carrier) remove(ctx context.Context, a *pressure.Action) drain.Answer {
-	pod := refOf(a.Pod)
+	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
+	broken := false
 	if a.BreakGlass {
-		if answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, a.Message)); answer.Code != drain.Accepted {
+		answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, glass))
+		if answer.Code != drain.Accepted && answer.Code != drain.Conflict { // another's value lets it through as well, and stays
 			return answer
 		}
+		broken = answer.Code == drain.Accepted
 	}
 	answer := c.heard(ctx, c.cluster.Remove(ctx, pod, a.Grace))
-	if a.BreakGlass && answer.Code != drain.Accepted && answer.Code != drain.Gone {
-		c.cluster.BreakGlass(context.WithoutCancel(ctx), pod, "")
+	if broken && answer.Code != drain.Accepted && answer.Code != drain.Gone {
+		c.unbreak(ctx, pod, glass)
 	}
 	if answer.Code == drain.Accepted {
 		c.cluster.Disrupted(ctx, pod, time.Now(), a.Message)
 	}
 	return answer
+}
+
+// unbreak takes the annotation back even where the agent is about to end. An apiserver that does not answer holds nothing up.
+func (c *carrier) unbreak(ctx context.Context, pod *snapshot.Pod, glass string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hardPatience)
+	defer cancel()
+	c.cluster.Unbreak(ctx, pod, glass)
 }
 
 // kill ends the pod's processes, and then the pod, so that they are not started again.

@@ -117,10 +117,13 @@ type fakeCluster struct {
 	shown   []act.NodeSays
 	events  []string
 	answers map[string]drain.Answer       // by "verb pod"; Accepted otherwise
-	then    func(verb string, pod string) // after an accepted act
+	lost    string                        // "verb pod" that is carried out, and whose answer does not arrive
+	then    func(verb string, pod string) // after an act that is carried out
+	slow    time.Duration                 // how long a request takes to be made
 	hang    string                        // "verb pod" that is answered when it is given up: a removal or a withdrawal
 	deaf    bool                          // it is answered a minute after that
 	mending time.Duration                 // how long it takes to take an annotation back
+	glass   string                        // the value of the annotation that was written last
 	over    bool                          // the agent has ended, and asks for nothing any more
 	late    []string                      // what it asked all the same
 }
@@ -151,7 +154,19 @@ func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) drain.A
 	if c.then != nil {
 		c.then(verb, pod.Name)
 	}
+	if c.lost == what {
+		return drain.Answer{Code: drain.Unavailable, Message: "timeout"}
+	}
 	return drain.Answer{Code: drain.Accepted}
+}
+
+// answer says how "verb pod" is answered from now on; nil: Accepted.
+func (c *fakeCluster) answer(what string, with *drain.Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.answers, what); with != nil {
+		c.answers[what] = *with
+	}
 }
 
 func (c *fakeCluster) log() []string {
@@ -179,7 +194,12 @@ func (c *fakeCluster) Remove(ctx context.Context, pod *snapshot.Pod, grace time.
 	return c.ask("remove", pod, grace.String())
 }
 
-func (c *fakeCluster) Ask(_ context.Context, pod *snapshot.Pod) drain.Answer {
+func (c *fakeCluster) Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+	select {
+	case <-ctx.Done():
+		return c.givenUp(ctx)
+	case <-time.After(c.slow):
+	}
 	return c.ask("request", pod, "")
 }
 
@@ -190,16 +210,20 @@ func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Ans
 	return c.ask("withdraw", pod, "")
 }
 
-func (c *fakeCluster) BreakGlass(ctx context.Context, pod *snapshot.Pod, reason string) drain.Answer {
-	if reason == "" {
-		select {
-		case <-ctx.Done():
-			return c.givenUp(ctx)
-		case <-time.After(c.mending):
-		}
-		return c.ask("mend", pod, "")
-	}
+func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, value string) drain.Answer {
+	c.mu.Lock()
+	c.glass = value
+	c.mu.Unlock()
 	return c.ask("break", pod, "")
+}
+
+func (c *fakeCluster) Unbreak(ctx context.Context, pod *snapshot.Pod, _ string) drain.Answer {
+	select {
+	case <-ctx.Done():
+		return c.givenUp(ctx)
+	case <-time.After(c.mending):
+	}
+	return c.ask("mend", pod, "")
 }
 
 func (c *fakeCluster) Disrupted(context.Context, *snapshot.Pod, time.Time, string) drain.Answer {

@@ -452,15 +452,20 @@ func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 	}{
 		{"it goes", nil, []string{"break db-0", "remove db-0 1s"}},
 		{"nothing without the annotation", map[string]drain.Answer{"break db-0": {Code: drain.Forbidden}}, []string{"break db-0"}},
+		{"another's value stays, and lets it through as well", map[string]drain.Answer{"break db-0": {Code: drain.Conflict}}, []string{"break db-0", "remove db-0 1s"}},
+		{"another's value does not help, and stays", map[string]drain.Answer{"break db-0": {Code: drain.Conflict}, "remove db-0": {Code: drain.Denied}}, []string{"break db-0", "remove db-0 1s"}},
 		{"it does not help, and is taken back", map[string]drain.Answer{"remove db-0": {Code: drain.Denied}}, []string{"break db-0", "remove db-0 1s", "mend db-0"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cluster := &fakeCluster{answers: tt.answers}
-			c := &carrier{cluster: cluster, reach: &reach{changed: func(bool) {}}}
+			c := &carrier{cluster: cluster, node: "worker-1", reach: &reach{changed: func(bool) {}}}
 			c.one(t.Context(), action)
 			if diff := cmp.Diff(tt.want, cluster.log()); diff != "" {
 				t.Error(diff)
+			}
+			if want := "pressure.usher.sh/agent on node worker-1: nobody else can help"; cluster.glass != want {
+				t.Errorf("the annotation says %q, want %q", cluster.glass, want)
 			}
 		})
 	}

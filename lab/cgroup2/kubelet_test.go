@@ -120,6 +120,8 @@ func (k *kubelet) Withdraw(context.Context, *snapshot.Pod) drain.Answer { return
 
 func (k *kubelet) BreakGlass(context.Context, *snapshot.Pod, string) drain.Answer { return k.answer() }
 
+func (k *kubelet) Unbreak(context.Context, *snapshot.Pod, string) drain.Answer { return k.answer() }
+
 func (k *kubelet) Disrupted(context.Context, *snapshot.Pod, time.Time, string) drain.Answer {
 	return k.answer()
 }

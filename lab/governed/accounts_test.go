@@ -181,9 +181,30 @@ func (s *thieves) agentsWork(t *testing.T, c kubernetes.Interface, config *rest.
 	accepted("a request", agent.Ask(t.Context(), pod))
 	accepted("its end", agent.Withdraw(t.Context(), pod))
 	accepted("the annotation", agent.BreakGlass(t.Context(), pod, "fire"))
-	accepted("its removal", agent.BreakGlass(t.Context(), pod, ""))
+	accepted("the annotation anew", agent.BreakGlass(t.Context(), pod, "flood"))
+	if answer := agent.Unbreak(t.Context(), pod, "fire"); answer.Code != drain.Rejected {
+		t.Errorf("the removal of another value: %s: %s", answer.Code, answer.Message)
+	}
+	accepted("its removal", agent.Unbreak(t.Context(), pod, "flood"))
+	s.keepsAPersonsReason(t, agent, pod)
 	accepted("a condition", agent.Disrupted(t.Context(), pod, time.Now(), "memory"))
 	accepted("a removal", agent.Remove(t.Context(), pod, time.Second))
+}
+
+// keepsAPersonsReason: what a person wrote lets the pod through, and neither goes nor changes on account of an agent.
+func (s *thieves) keepsAPersonsReason(t *testing.T, agent *act.Pressure, pod *snapshot.Pod) {
+	t.Helper()
+	pods := s.Client().CoreV1().Pods(pod.Namespace)
+	_, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, []byte(breakGlass), metav1.PatchOptions{})
+	must(t, err)
+	if answer := agent.BreakGlass(t.Context(), pod, "flood"); answer.Code != drain.Conflict {
+		t.Errorf("the annotation over a person's: %s: %s", answer.Code, answer.Message)
+	}
+	now, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+	must(t, err)
+	if now.Annotations["usher.sh/break-glass"] != "fire" {
+		t.Errorf("a person's reason has become %q", now.Annotations["usher.sh/break-glass"])
+	}
 }
 
 func (s *thieves) manager(t *testing.T) {
