@@ -69,6 +69,8 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 		o.answer = c.heard(ctx, c.cluster.Ask(ctx, pod))
 	case pressure.Withdraw:
 		o.answer = c.heard(ctx, c.cluster.Withdraw(ctx, pod))
+	case pressure.Unbreak:
+		o.answer = c.heard(ctx, c.cluster.Unbreak(ctx, pod, o.action.Value))
 	case pressure.Remove:
 		o.answer = c.remove(ctx, &o.action)
 	case pressure.KillLocally:
@@ -78,7 +80,8 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 }
 
 // remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
-// help is taken back at once: it would let everybody through.
+// help is taken back at once: it would let everybody through. Where that fails, or the answer to the write was lost, the pod
+// shows the annotation, and it is taken back on that account.
 func (c *carrier) remove(ctx context.Context, a *pressure.Action) drain.Answer {
 	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
 	broken := false

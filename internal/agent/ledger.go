@@ -19,14 +19,21 @@ type ledger struct {
 	machine *machine.Machine
 	refused map[types.UID]pressure.Refusal
 	leaving map[types.UID]pressure.Leaving
+	busy    map[types.UID]int // actions under way
+	written written
 }
 
 func newLedger(m *machine.Machine) *ledger {
-	return &ledger{machine: m, refused: map[types.UID]pressure.Refusal{}, leaving: map[types.UID]pressure.Leaving{}}
+	return &ledger{
+		machine: m, refused: map[types.UID]pressure.Refusal{}, leaving: map[types.UID]pressure.Leaving{},
+		busy: map[types.UID]int{}, written: newWritten(),
+	}
 }
 
-// begin notes a pod that is being asked to go: until it is answered, that counts as leaving.
+// begin notes an action on a pod. One that is being asked to go counts as leaving until it is answered.
 func (l *ledger) begin(a *pressure.Action, now time.Time) {
+	l.busy[a.Pod.UID]++
+	l.written.begin(a)
 	switch a.Kind {
 	case pressure.Evict, pressure.Remove, pressure.KillLocally:
 		grace := a.Grace
@@ -35,7 +42,7 @@ func (l *ledger) begin(a *pressure.Action, now time.Time) {
 		}
 		delete(l.refused, a.Pod.UID)
 		l.leaving[a.Pod.UID] = pressure.Leaving{UID: a.Pod.UID, Since: now, Grace: grace, Local: a.Kind == pressure.KillLocally}
-	case pressure.Request, pressure.Withdraw, pressure.Wait, pressure.Say:
+	case pressure.Request, pressure.Withdraw, pressure.Unbreak, pressure.Wait, pressure.Say:
 	}
 }
 
@@ -47,6 +54,10 @@ const (
 
 // end enters an answer.
 func (l *ledger) end(o *outcome, now time.Time) {
+	l.written.end(o, now)
+	if l.busy[o.action.Pod.UID]--; l.busy[o.action.Pod.UID] <= 0 {
+		delete(l.busy, o.action.Pod.UID)
+	}
 	if k := o.action.Kind; k != pressure.Evict && k != pressure.Remove && k != pressure.KillLocally {
 		return
 	}
@@ -87,6 +98,15 @@ func (l *ledger) settle(here map[types.UID]*resident, reachable bool) {
 			delete(l.refused, uid)
 		}
 	}
+	l.written.settle(here)
+}
+
+func (l *ledger) occupied() map[types.UID]bool {
+	all := make(map[types.UID]bool, len(l.busy))
+	for uid := range l.busy {
+		all[uid] = true
+	}
+	return all
 }
 
 func (l *ledger) ended(r *resident) bool {

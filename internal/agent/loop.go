@@ -21,9 +21,9 @@ type loop struct {
 	ledger     *ledger
 	trend      trend
 
-	relief pressure.Relief
-	idle   int // looks at a hard breach since something was done
-	tidied bool
+	relief    pressure.Relief
+	idle      int  // looks at a hard breach since something was done
+	inherited bool // what an agent before this one may have asked for is noted
 
 	saidBlind bool
 	waits     waits
@@ -91,6 +91,7 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 		Now: now, Node: sight.node, Pods: l.count(now, pressed), Thresholds: thresholds,
 		Config: l.agent.Config.Config, Order: l.agent.Config.Order,
 		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.reach.reachable(),
+		Busy: l.ledger.occupied(), Written: l.ledger.written.list(here.all, now),
 		Rates: rates, Self: l.agent.Self,
 	})
 }
@@ -127,28 +128,17 @@ func (l *loop) arm(s *sight, thresholds []pressure.Threshold) {
 	})
 }
 
-// prepare sees to what is slow to ask and may soon be needed.
+// prepare sees to what is slow to ask and may soon be needed and, once, to what an agent before this one may have asked for.
 func (l *loop) prepare(ctx context.Context, all []*resident, pressed bool, now time.Time) {
-	if !pressed {
-		l.agent.policies.refresh(ctx, all, now, time.Hour)
-		l.tidy(ctx, all)
-		return
+	if !l.inherited {
+		l.inherited = true
+		l.ledger.written.inherit(all)
 	}
-	l.agent.policies.refresh(ctx, all, now, policiesFor)
-}
-
-// tidy takes back, once, what an agent before this one may have asked for: nothing is short, so nobody wants it.
-func (l *loop) tidy(ctx context.Context, all []*resident) {
-	if l.tidied {
-		return
+	age := time.Hour
+	if pressed {
+		age = policiesFor
 	}
-	l.tidied = true
-	for _, r := range all {
-		if r.pod.Governed && !r.pod.Terminating {
-			pod := r.pod
-			l.agent.carry(ctx, pressure.Action{Kind: pressure.Withdraw, Pod: &pod, Message: "the agent has started anew"})
-		}
-	}
+	l.agent.policies.refresh(ctx, all, now, age)
 }
 
 // decide asks the pure core and begins what it says. It returns when to look again.
@@ -174,7 +164,7 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 			if a.For > 0 {
 				next = min(next, max(a.For, pressedShortest))
 			}
-		case pressure.Evict, pressure.Request, pressure.Withdraw, pressure.Remove, pressure.KillLocally:
+		case pressure.Evict, pressure.Request, pressure.Withdraw, pressure.Unbreak, pressure.Remove, pressure.KillLocally:
 			l.begin(a, &in)
 			byPod[a.Pod.UID] = append(byPod[a.Pod.UID], *a)
 			next = min(next, pressedShortest)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -31,6 +32,8 @@ type resident struct {
 	labels map[string]string
 	// cgroup is the UID under which the kubelet made the pod's cgroup; a static pod's is not that of its mirror.
 	cgroup types.UID
+	// glass is the value of the annotation that breaks the glass where an agent of this node wrote it.
+	glass string
 	// containers are IDs by name, as the runtime knows them.
 	containers map[string]string
 }
@@ -65,6 +68,9 @@ func residentOf(p *corev1.Pod) *resident {
 	r := &resident{pod: pressure.PodOf(p), cgroup: p.UID, containers: map[string]string{}}
 	if r.pod.Governed {
 		r.labels = p.Labels
+	}
+	if value := p.Annotations[v1alpha1.BreakGlassAnnotation]; pressure.IsGlassOf(p.Spec.NodeName, value) {
+		r.glass = value
 	}
 	// Anybody can write it on a pod of their own; what is marked as a mirror pod is not run from the API, nor ever killed.
 	if hash := p.Annotations[configHash]; hash != "" && r.pod.Exempt == pressure.ExemptMirror {

@@ -85,6 +85,8 @@ type Requested struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
+	// Withdrawn: its withdrawal was begun; until that is confirmed the pod counts as the one that is prepared.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
 func (r Relief) clone() Relief {

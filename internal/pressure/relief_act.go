@@ -9,7 +9,7 @@ import (
 // act lets the chosen pod go and remembers it.
 func (l *look) act(t Threshold, c *choice, ranking []Ranked) {
 	message := l.sentence(t, c)
-	if c.pod.Governed && c.kind == Evict && l.Requested == nil {
+	if l.asks(c) {
 		l.Requested = &Requested{UID: c.pod.UID, Namespace: c.pod.Namespace, Name: c.pod.Name}
 		l.actions = append(l.actions, Action{Kind: Request, Pod: c.pod, Threshold: &t, Reason: c.reason, Message: message})
 	}
@@ -124,32 +124,6 @@ func (l *look) doomed(t Threshold, match func(*Act) bool) *choice {
 		return &choice{pod: p, used: measure(t.Signal, l.in.Node.Layout, p).usage, glass: p.Governed}
 	}
 	return nil
-}
-
-// withdraw takes back the request for a pod when nothing is short any more, or when it will never be allowed to go.
-func (l *look) withdraw() {
-	q := l.Requested
-	if q == nil {
-		return
-	}
-	if l.pods[q.UID] == nil {
-		l.Requested = nil
-		return
-	}
-	_, refused := l.refused(q.UID)
-	never := refused && l.in.Refused[q.UID].Never
-	if !l.in.Reachable || len(l.due) > 0 && !never {
-		return
-	}
-	a := Action{
-		Kind: Withdraw, Pod: &Pod{Namespace: q.Namespace, Name: q.Name, UID: q.UID},
-		Reason: ReasonRelieved, Message: "the node is not short of anything any more",
-	}
-	if never {
-		a.Reason, a.Message = ReasonRefused, l.in.Refused[q.UID].Message
-	}
-	l.actions = append(l.actions, a)
-	l.Requested = nil
 }
 
 // wait says why nothing is done about a threshold.

@@ -22,6 +22,11 @@ type ReliefInput struct {
 	Refused map[types.UID]Refusal
 	// Leaving are pods that were asked to go and are not gone; pods that are Terminating count as well.
 	Leaving []Leaving
+	// Busy are pods on which an action is under way.
+	Busy map[types.UID]bool
+	// Written is what may stand of what agents of this node have written for its pods. What is known to be taken back is not
+	// among it.
+	Written []Written
 	// Reachable: the apiserver answers.
 	Reachable bool
 	// Rates is how fast what is available changes, in units per second; below 0: it shrinks. No entry: not known.
@@ -60,6 +65,8 @@ const (
 	Request ActionKind = "Request"
 	// Withdraw: take the EvictionRequest back.
 	Withdraw ActionKind = "Withdraw"
+	// Unbreak: take the annotation that breaks the glass off the pod where its value is Value.
+	Unbreak ActionKind = "Unbreak"
 	// Remove: delete the pod, with the UID as precondition and Grace, past budgets.
 	Remove ActionKind = "Remove"
 	// KillLocally: kill the processes in the pod's cgroup; then, where the apiserver answers, delete the pod.
@@ -74,13 +81,15 @@ const (
 // for come first.
 type Action struct {
 	Kind ActionKind `json:"kind"`
-	// Pod is set for Evict, Request, Withdraw, Remove and KillLocally. For Withdraw it has a name and UID alone.
+	// Pod is set for all kinds but Wait and Say. For Withdraw and Unbreak it has a name and UID alone.
 	Pod *Pod `json:"pod,omitempty"`
 	// Grace is how long the pod gets; 0: its own.
 	Grace time.Duration `json:"grace,omitempty"`
-	// BreakGlass: the pod goes although its policy blocks it; the annotation is to be written first, with Message as reason.
+	// BreakGlass: the pod goes although its policy blocks it; the annotation is to be written first, with GlassOf Message as value.
 	BreakGlass bool `json:"breakGlass,omitempty"`
-	// Threshold is why; nil for Say and Withdraw.
+	// Value is the annotation's that is to be taken back; set for Unbreak.
+	Value string `json:"value,omitempty"`
+	// Threshold is why; nil for Say, Withdraw and Unbreak.
 	Threshold *Threshold `json:"threshold,omitempty"`
 	// Reason is for machines, Message for people.
 	Reason  ReliefReason `json:"reason"`
@@ -107,8 +116,8 @@ const (
 	ReasonLastResort ReliefReason = "LastResort"    // below a hard threshold, and nobody else can help
 	ReasonOverdue    ReliefReason = "Overdue"       // below a hard threshold, was removed, and nobody has ended it
 
-	// Why a request is taken back.
-	ReasonRelieved ReliefReason = "Relieved" // nothing is short any more
+	// Why something is taken back.
+	ReasonRelieved ReliefReason = "Relieved" // no pressure stands behind it any more
 	ReasonRefused  ReliefReason = "Refused"  // the pod will never be allowed to go
 
 	// What is waited for.

@@ -59,12 +59,13 @@ func (r Relief) Next(in ReliefInput) (Relief, []Action) {
 	l.holdRefusals()
 	l.followDepartures()
 	l.followActs()
+	l.followRequest()
 	for _, t := range l.due {
 		if !l.harder(t) && l.deal(t) {
 			break
 		}
 	}
-	l.withdraw()
+	l.takeBack()
 	l.say()
 	return l.Relief, append(l.actions, l.waits...)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 )
 
@@ -25,7 +26,7 @@ func TestReliefNeverHarmsAndEnds(t *testing.T) {
 			}
 			w.turn(rapid.IntRange(0, 4).Draw(t, "fresh") > 0)
 		}
-		w.reachable = true
+		w.reachable, w.lossy = true, false
 		var last []Action
 		for range 420 { // a pod may take 1,024 s to grow; then the load has ended, and there is time for all that follows
 			w.pass(5 * time.Second)
@@ -56,7 +57,7 @@ func (w *world) turn(fresh bool) []Action {
 		case Evict, Remove, KillLocally:
 			gone++
 			w.checkVictim(a)
-		case Request, Withdraw:
+		case Request, Withdraw, Unbreak:
 			w.checkRequest(a)
 		default:
 		}
@@ -179,18 +180,20 @@ func (w *world) checkRequest(a Action) {
 	switch {
 	case !w.reachable:
 		w.t.Fatalf("through an apiserver that does not answer: %v", brief(a))
-	case a.Kind == Request && (!a.Pod.Governed || w.alive() > 0):
-		w.t.Fatalf("a request for %s, of %d", a.Pod.Key(), w.alive())
-	case a.Kind == Withdraw && !w.requested[a.Pod.UID]:
-		w.t.Fatalf("withdrawn and never requested: %s", a.Pod.Key())
+	case w.input.Busy[a.Pod.UID]:
+		w.t.Fatalf("beside what is under way on the pod: %v", brief(a))
+	case a.Kind == Request && (!a.Pod.Governed || w.alive(a.Pod.UID) > 0):
+		w.t.Fatalf("a request for %s, beside %d", a.Pod.Key(), w.alive(a.Pod.UID))
+	case a.Kind != Request && !w.written[Written{UID: a.Pod.UID, Kind: a.Kind}]:
+		w.t.Fatalf("taken back and never written: %v", brief(a))
 	}
 }
 
-// alive counts requests for pods that are still there.
-func (w *world) alive() int {
+// alive counts requests for pods that are still there, but for one.
+func (w *world) alive(but types.UID) int {
 	n := 0
 	for uid := range w.requested {
-		if w.pods[uid] != nil {
+		if w.pods[uid] != nil && uid != but {
 			n++
 		}
 	}
@@ -228,7 +231,12 @@ func (w *world) ended(last []Action) {
 			}
 		}
 	}
-	if w.alive() > 0 && len(w.relief.Breaches) == 0 {
+	if w.alive("") > 0 && len(w.relief.Breaches) == 0 {
 		w.t.Fatalf("a request was left behind")
+	}
+	for uid := range w.broken {
+		if b := w.pods[uid]; b != nil && b.ends == 0 {
+			w.t.Fatalf("the glass of %s was left broken", b.Key())
+		}
 	}
 }

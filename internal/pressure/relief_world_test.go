@@ -23,6 +23,9 @@ type world struct {
 	refused    map[types.UID]Refusal
 	until      map[types.UID]time.Duration // when refusals end, in felt time
 	requested  map[types.UID]bool
+	written    map[Written]bool // what the agent does not know to be taken back
+	broken     map[types.UID]bool
+	lossy      bool // answers may be lost, and actions take a while
 	reachable  bool
 	self       types.UID
 	rates      map[Signal]float64
@@ -47,7 +50,7 @@ type body struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, thresholds: drawThresholds(t), pods: map[types.UID]*body{}, refused: map[types.UID]Refusal{}, until: map[types.UID]time.Duration{},
-		requested: map[types.UID]bool{}, reachable: true, rates: map[Signal]float64{}, held: map[string]time.Duration{}, free: gi,
+		requested: map[types.UID]bool{}, written: map[Written]bool{}, broken: map[types.UID]bool{}, lossy: true, reachable: true, rates: map[Signal]float64{}, held: map[string]time.Duration{}, free: gi,
 	}
 	for _, p := range drawPods(t, 8) {
 		b := &body{Pod: p, moods: rapid.IntRange(0, 3).Draw(t, "moods"), stops: time.Duration(rapid.IntRange(0, 60).Draw(t, "stops")) * time.Second}
@@ -126,6 +129,7 @@ func (w *world) look(fresh bool) []Action {
 		}
 		in.Pods = append(in.Pods, p)
 	}
+	w.outstanding(&in)
 	w.input = in
 	next, actions := w.relief.Next(in)
 	w.relief = next
@@ -147,6 +151,9 @@ func (w *world) carryOut(a Action) {
 		b := w.pods[a.Pod.UID]
 		if b.firm > 0 {
 			b.firm--
+			if a.BreakGlass && w.loses() {
+				w.broken[b.UID], w.written[Written{UID: b.UID, Kind: Unbreak}] = true, true
+			}
 			w.refuse(b)
 			b.shut = w.until[b.UID]
 			return
@@ -161,10 +168,43 @@ func (w *world) carryOut(a Action) {
 			w.leave(b, time.Second)
 		}
 	case Request:
-		w.requested[a.Pod.UID] = true
+		w.requested[a.Pod.UID], w.written[Written{UID: a.Pod.UID, Kind: Withdraw}] = true, true
 	case Withdraw:
-		delete(w.requested, a.Pod.UID)
+		w.takenBack(a, w.requested)
+	case Unbreak:
+		w.takenBack(a, w.broken)
 	default:
+	}
+}
+
+// loses draws whether an answer is lost.
+func (w *world) loses() bool { return w.lossy && rapid.Bool().Draw(w.t, "lost") }
+
+// takenBack carries a withdrawal out or not; its answer is lost in either case or arrives.
+func (w *world) takenBack(a Action, from map[types.UID]bool) {
+	if w.loses() {
+		if rapid.Bool().Draw(w.t, "carried out") {
+			delete(from, a.Pod.UID)
+		}
+		return
+	}
+	delete(from, a.Pod.UID)
+	delete(w.written, Written{UID: a.Pod.UID, Kind: a.Kind})
+}
+
+// outstanding enters what the agent has written, and on which pods an action is under way.
+func (w *world) outstanding(in *ReliefInput) {
+	in.Busy = map[types.UID]bool{}
+	for _, p := range in.Pods {
+		for _, kind := range []ActionKind{Withdraw, Unbreak} {
+			if one := (Written{UID: p.UID, Kind: kind}); w.written[one] {
+				one.Later = w.lossy && rapid.Bool().Draw(w.t, "later")
+				in.Written = append(in.Written, one)
+			}
+		}
+		if w.lossy && rapid.IntRange(0, 5).Draw(w.t, "busy") == 0 {
+			in.Busy[p.UID] = true
+		}
 	}
 }
 

@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/pressure"
+)
+
+// written is what agents of this node may have written for its pods, and what became of taking it back. EvictionRequests are
+// kept until a withdrawal was accepted; annotations are seen on the pods.
+type written struct {
+	// asked are pods for which a request may stand, and until when one that went unanswered may still be carried out.
+	asked map[types.UID]time.Time
+	// later is when what may still stand is to be taken back again.
+	later map[takenBack]time.Time
+}
+
+type takenBack struct {
+	uid  types.UID
+	kind pressure.ActionKind
+}
+
+func newWritten() written {
+	return written{asked: map[types.UID]time.Time{}, later: map[takenBack]time.Time{}}
+}
+
+const (
+	// takeBackAgain is how long is waited after something was taken back and may still stand; where that is not allowed, it is
+	// forbiddenStands.
+	takeBackAgain = 5 * time.Second
+	// carriedOutWithin is how long after its client has given up an apiserver may still carry out a request: by default it
+	// gives up itself after as long.
+	carriedOutWithin = time.Minute
+)
+
+// inherit notes pods for which an agent before this one may have asked.
+func (w *written) inherit(all []*resident) {
+	for _, r := range all {
+		if r.pod.Governed && !r.pod.Terminating {
+			w.ask(r.pod.UID)
+		}
+	}
+}
+
+// ask notes a request that may stand from now on, and leaves what is known of an earlier one.
+func (w *written) ask(uid types.UID) {
+	if _, known := w.asked[uid]; !known {
+		w.asked[uid] = time.Time{}
+	}
+}
+
+func (w *written) begin(a *pressure.Action) {
+	if a.Kind == pressure.Request {
+		w.ask(a.Pod.UID)
+	}
+}
+
+func (w *written) end(o *outcome, now time.Time) {
+	uid, code := o.action.Pod.UID, o.answer.Code
+	back := takenBack{uid, o.action.Kind}
+	switch {
+	case o.action.Kind == pressure.Request && code == drain.Unavailable:
+		w.asked[uid] = now.Add(carriedOutWithin)
+	case o.action.Kind != pressure.Withdraw && o.action.Kind != pressure.Unbreak:
+	case code == drain.Forbidden || code == drain.Denied || code == drain.Rejected:
+		w.later[back] = now.Add(forbiddenStands)
+	case o.action.Kind == pressure.Unbreak || code != drain.Accepted && code != drain.Gone:
+		// A pod shows its annotation until the watch has brought the change.
+		w.later[back] = now.Add(takeBackAgain)
+	case now.Before(w.asked[uid]):
+		w.later[back] = w.asked[uid]
+	default:
+		delete(w.asked, uid)
+		delete(w.later, back)
+	}
+}
+
+// settle forgets pods that are gone: their requests have ended with them.
+func (w *written) settle(here map[types.UID]*resident) {
+	maps.DeleteFunc(w.asked, func(uid types.UID, _ time.Time) bool { return here[uid] == nil })
+	maps.DeleteFunc(w.later, func(back takenBack, _ time.Time) bool { return here[back.uid] == nil })
+}
+
+// list returns what may stand now, in an order that does not depend on chance.
+func (w *written) list(all []*resident, now time.Time) []pressure.Written {
+	var out []pressure.Written
+	add := func(uid types.UID, kind pressure.ActionKind, value string) {
+		out = append(out, pressure.Written{UID: uid, Kind: kind, Value: value, Later: now.Before(w.later[takenBack{uid, kind}])})
+	}
+	for uid := range w.asked {
+		add(uid, pressure.Withdraw, "")
+	}
+	for _, r := range all {
+		if r.glass != "" {
+			add(r.pod.UID, pressure.Unbreak, r.glass)
+		}
+	}
+	slices.SortFunc(out, func(a, b pressure.Written) int { return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind)) })
+	return out
+}
