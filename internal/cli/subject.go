@@ -149,7 +149,7 @@ func podsNamed(c *snapshot.Cluster, namespace string, s subject, commands show.C
 func ownedBy(c *snapshot.Cluster, namespace string, s subject) []*snapshot.Pod {
 	is := func(o snapshot.Owner) bool { return strings.EqualFold(o.Kind, s.kind) && o.Name == s.name }
 	return slices.DeleteFunc(slices.Clone(c.PodsIn(namespace)), func(p *snapshot.Pod) bool {
-		w := c.Workload(p.Owner.UID)
+		w := c.WorkloadOf(p.OwnerKey())
 		return !is(p.Owner) && (w == nil || !is(w.Owner))
 	})
 }
@@ -164,7 +164,7 @@ func unknownOwner(c *snapshot.Cluster, namespace string, s subject) error {
 	}
 	for _, p := range c.PodsIn(namespace) {
 		note(p.Owner)
-		if w := c.Workload(p.Owner.UID); w != nil {
+		if w := c.WorkloadOf(p.OwnerKey()); w != nil {
 			note(w.Owner)
 		}
 	}

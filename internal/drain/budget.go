@@ -93,9 +93,9 @@ func (d *decider) wanted(p *snapshot.Pod) int32 {
 // workloadOf returns what rules the pod's number: its Deployment if it has one,
 // else its controller; nil if unknown.
 func (d *decider) workloadOf(p *snapshot.Pod) *snapshot.Workload {
-	w := d.Cluster.Workload(p.Owner.UID)
-	if w != nil && w.Kind == "ReplicaSet" && w.Owner.UID != "" {
-		if owner := d.Cluster.Workload(w.Owner.UID); owner != nil {
+	w := d.Cluster.WorkloadOf(p.OwnerKey())
+	if w != nil && w.Kind == "ReplicaSet" {
+		if owner := d.Cluster.WorkloadOf(w.OwnerKey()); owner != nil {
 			return owner
 		}
 	}

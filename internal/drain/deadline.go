@@ -171,7 +171,7 @@ func (d *decider) risk(p *snapshot.Pod) int {
 }
 
 func (d *decider) readyElsewhere(p *snapshot.Pod) bool {
-	for _, sibling := range d.Cluster.PodsOf(p.Owner.UID) {
+	for _, sibling := range d.Cluster.PodsOf(p.OwnerKey()) {
 		if sibling.Ready && !sibling.Terminating() && !d.targeted(sibling.Node) {
 			return true
 		}

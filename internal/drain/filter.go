@@ -62,7 +62,7 @@ func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
 		Message: "it was started after the cordon: the scheduler had not seen that, or the pod's template names the node",
 		WayOut:  "run the drain again to evict it",
 	}
-	if w := d.Cluster.Workload(p.Owner.UID); w != nil && w.NodeName == p.Node {
+	if w := d.Cluster.WorkloadOf(p.OwnerKey()); w != nil && w.NodeName == p.Node {
 		owner := d.workloadOf(p)
 		b.Message = "it was started after the cordon: its template names the node"
 		b.WayOut = fmt.Sprintf("change spec.nodeName: kubectl edit -n %s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
@@ -123,7 +123,7 @@ func (d *decider) orphanOfDaemonSet(p *snapshot.Pod) bool {
 	if _, gap := d.Cluster.Gap("daemonsets"); gap {
 		return false
 	}
-	return d.Cluster.Workload(p.Owner.UID) == nil
+	return d.Cluster.WorkloadOf(p.OwnerKey()) == nil
 }
 
 // Objections returns every objection of the filters to the drain, for all pods of

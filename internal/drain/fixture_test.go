@@ -109,7 +109,12 @@ func ofSet(name string) func(*snapshot.Pod) { return ownedBy("StatefulSet", name
 
 func ofDaemon(name string) func(*snapshot.Pod) { return ownedBy("DaemonSet", name, name) }
 
-func ofJob(name string) func(*snapshot.Pod) { return ownedBy("Job", name, name) }
+func ofJob(name string) func(*snapshot.Pod) {
+	return func(p *snapshot.Pod) {
+		ownedBy("Job", name, name)(p)
+		p.Owner.APIVersion = "batch/v1"
+	}
+}
 
 func ownedBy(kind, owner, app string) func(*snapshot.Pod) {
 	return func(p *snapshot.Pod) {
@@ -173,7 +178,7 @@ func deployment(name string, replicas int32, options ...func(*snapshot.Workload)
 	}
 	rs := workload("ReplicaSet", name+"-rs", w.Replicas)
 	rs.NodeName = w.NodeName
-	rs.Owner = snapshot.Owner{Kind: "Deployment", Name: name, UID: w.UID}
+	rs.Owner = snapshot.Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: name, UID: w.UID}
 	return func(c *snapshot.Cluster) { c.SetWorkload(w); c.SetWorkload(rs) }
 }
 

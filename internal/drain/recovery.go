@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -23,14 +21,14 @@ func (d *decider) recover() {
 
 // departedOwners groups the pods that were seen gone by what rules their number.
 func (d *decider) departedOwners() [][]*departure {
-	groups := map[types.UID][]*departure{}
+	groups := map[snapshot.OwnerKey][]*departure{}
 	for _, dep := range d.led.departures {
 		if dep.gone.IsZero() {
 			continue
 		}
-		ruler := dep.pod.Owner.UID
+		ruler := dep.pod.OwnerKey()
 		if w := d.workloadOf(dep.pod); w != nil {
-			ruler = w.UID
+			ruler = w.AsOwner()
 		}
 		groups[ruler] = append(groups[ruler], dep)
 	}
@@ -92,11 +90,11 @@ func (d *decider) lacking(owner *snapshot.Workload) (missing int, coming, back [
 // Deployment.
 func podsOf(c *snapshot.Cluster, w *snapshot.Workload) []*snapshot.Pod {
 	if w.Kind != "Deployment" {
-		return c.PodsOf(w.UID)
+		return c.PodsOf(w.AsOwner())
 	}
 	var pods []*snapshot.Pod
-	for _, rs := range c.WorkloadsOf(w.UID) {
-		pods = append(pods, c.PodsOf(rs.UID)...)
+	for _, rs := range c.WorkloadsOf(w.AsOwner()) {
+		pods = append(pods, c.PodsOf(rs.AsOwner())...)
 	}
 	return pods
 }

@@ -249,7 +249,7 @@ func (d *decider) removeSpare(s *surge) {
 	d.wake(settled)
 	switch {
 	case s.running > int(w.Replicas) || d.underWay(Scale, w):
-		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", WayOut: "wait"}
+		s.waiting = d.surgeTooMany(s)
 	case unready > 0 && (s.spare == 0 || d.Now.Before(settled)):
 		s.waiting = d.surgeUnready(s, unready)
 	case d.byEviction(s):
@@ -270,6 +270,22 @@ func (d *decider) underWay(kind Kind, w *snapshot.Workload) bool {
 // surgePatience is how long a surge without a single ready replacement goes on. A
 // cluster autoscaler adds a node well within it.
 const surgePatience = 5 * time.Minute
+
+// surgeTooMany says what a surge waits for while more pods run than its Deployment wants. What has not gone within
+// surgePatience has a controller that does not work.
+func (d *decider) surgeTooMany(s *surge) Blocker {
+	w := s.deployment
+	b := Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", WayOut: "wait"}
+	patient := snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience)
+	d.wake(patient)
+	if s.running <= int(w.Replicas) || d.Now.Before(patient) {
+		return b
+	}
+	b.Dead = true
+	b.Message = fmt.Sprintf("%s run and %s wants %d: its controller has removed none in %s", counted32(int32(s.running), "pod"), w.Name, w.Replicas, short(surgePatience)) //nolint:gosec // a count of pods
+	b.WayOut = fmt.Sprintf("kubectl describe deployment -n %s %s, and look at kube-controller-manager; or --surge=never to go without", w.Namespace, w.Name)
+	return b
+}
 
 // surgeUnready says how far the replacements are, and what keeps one of them.
 func (d *decider) surgeUnready(s *surge, unready int) Blocker {

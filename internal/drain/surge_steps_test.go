@@ -131,6 +131,16 @@ func TestSurgeWaitsForTheController(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 3, surgedBy(me, 2, start)), pods("web", "a", 2, marked(me)), pods("web", "b", 2))
 	s.expect()
 	same(t, "message", "the controller of web is removing pods", s.status("web-a1").Blockers[0].Message)
+	same(t, "next is the beat", start.Add(15*time.Second), s.last.Next)
+	s.then(5*time.Minute-time.Second, node("a", drainedBy(me, start.Add(5*time.Minute))))
+	s.expect()
+	s.ends(drain.Running)
+	same(t, "next", start.Add(5*time.Minute), s.last.Next)
+	s.then(time.Second, node("a", drainedBy(me, start.Add(5*time.Minute)), state("blocked")))
+	s.expect()
+	s.ends(drain.Blocked)
+	s.holds("web-a1: SurgeStarting!", "web-a2: SurgeStarting!")
+	same(t, "message", "4 pods run and web wants 3: its controller has removed none in 5m", s.status("web-a1").Blockers[0].Message)
 }
 
 func TestAutoscaledSurge(t *testing.T) {

@@ -54,6 +54,7 @@ type Faults struct {
 	Deny       func(*snapshot.Pod) string // text with which a webhook denies to remove a pod; "" lets it through
 	NoScale    bool                       // the caller may not scale
 	NoCost     bool                       // the caller may not change pods
+	KeepsAll   bool                       // controllers that are scaled down remove no pods
 	NeverReady func(*snapshot.Pod) bool   // the pod never becomes ready
 	Stuck      func(*snapshot.Pod) bool   // the pod's finalizers are never removed
 }

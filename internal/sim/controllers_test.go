@@ -149,6 +149,36 @@ func TestWhoIsReplaced(t *testing.T) {
 	}
 }
 
+// TestForgedOwner: a pod that names the controller of another namespace is none of its pods.
+func TestForgedOwner(t *testing.T) {
+	w := newWorld()
+	w.node("a", "z1")
+	w.workload("ReplicaSet", "web", []string{"a"})
+	of := w.cluster.PodNamed(snapshot.Key{Namespace: "shop", Name: "web-0"}).Owner
+	forged := w.pod("forged", "a", func(p *snapshot.Pod) { p.Namespace, p.Owner = "tenant", of })
+	s := sim.New(w.view(), sim.Config{})
+	evict(s, forged)
+	evict(s, podNamed(s, "web-0"))
+	settle(s)
+	c := s.Truth().Cluster
+	if shop, tenant := len(c.PodsIn("shop")), len(c.PodsIn("tenant")); shop != 1 || tenant != 0 {
+		t.Errorf("%d pods are in the namespace of the controller, want 1; %d in that of the forged pod, want none", shop, tenant)
+	}
+}
+
+// TestControllerThatKeepsAll: what is scaled down stays, and its Deployment is not settled.
+func TestControllerThatKeepsAll(t *testing.T) {
+	w := newWorld()
+	w.node("a", "z1")
+	w.workload("Deployment", "web", []string{"a", "a"})
+	s := sim.New(w.view(), sim.Config{Faults: sim.Faults{KeepsAll: true}})
+	s.SetReplicas("Deployment-web", 1)
+	settle(s)
+	if n, settled := len(names(s)), s.Truth().Cluster.Workload("Deployment-web").Settled; n != 2 || settled {
+		t.Errorf("%d pods, want 2; settled: %v", n, settled)
+	}
+}
+
 func TestAutoscalerRaisesAndReleases(t *testing.T) {
 	w := newWorld()
 	w.node("a", "z1")

@@ -21,17 +21,21 @@ type crew struct {
 	lost     []string      // DaemonSets: nodes that lost their pod
 }
 
+// key names the crew's controller.
+func (c *crew) key() snapshot.OwnerKey { return c.owner.In(c.space) }
+
 // meet gets to know a pod's controller before anything of it changes.
 func (s *Sim) meet(p *snapshot.Pod) {
-	if p.Owner.UID == "" || s.crews[p.Owner.UID] != nil {
+	key := p.OwnerKey()
+	if key.UID == "" || s.crews[key] != nil {
 		return
 	}
-	s.crews[p.Owner.UID] = s.crewOf(p.Owner, p.Namespace, p)
+	s.crews[key] = s.crewOf(p.Owner, p.Namespace, p)
 }
 
 func (s *Sim) crewOf(owner snapshot.Owner, space string, sample *snapshot.Pod) *crew {
 	c := &crew{owner: owner, space: space, template: sample}
-	pods := s.truth.PodsOf(owner.UID)
+	pods := s.truth.PodsOf(c.key())
 	if len(pods) > 0 {
 		c.template = pods[0]
 	}
@@ -43,7 +47,7 @@ func (s *Sim) crewOf(owner snapshot.Owner, space string, sample *snapshot.Pod) *
 			c.first = ordinal
 		}
 	}
-	c.orphaned = s.truth.Workload(owner.UID) == nil && s.readable(owner)
+	c.orphaned = s.truth.WorkloadOf(c.key()) == nil && s.readable(owner)
 	return c
 }
 
@@ -67,7 +71,7 @@ func active(p *snapshot.Pod) bool { return !p.Finished() && !p.Terminating() }
 
 // wakeCrew lets a pod's controller look at its pods.
 func (s *Sim) wakeCrew(p *snapshot.Pod) {
-	if c := s.crews[p.Owner.UID]; c != nil {
+	if c := s.crews[p.OwnerKey()]; c != nil {
 		s.wake(c)
 	}
 }
@@ -98,7 +102,7 @@ func (s *Sim) reconcile(c *crew) {
 // wanted returns how many active pods the controller keeps. One that has no such
 // number, or that cannot be read, is taken to keep as many as it had.
 func (s *Sim) wanted(c *crew) int32 {
-	if w := s.truth.Workload(c.owner.UID); w != nil && w.Replicas >= 0 && c.owner.Kind != "Job" {
+	if w := s.truth.WorkloadOf(c.key()); w != nil && w.Replicas >= 0 && c.owner.Kind != "Job" {
 		return w.Replicas
 	}
 	return c.found

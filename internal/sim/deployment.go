@@ -1,6 +1,10 @@
 package sim
 
-import "usher.sh/usher/internal/snapshot"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"usher.sh/usher/internal/snapshot"
+)
 
 // spread lets a Deployment set the replicas of its newest ReplicaSet, taken to be
 // the one with most replicas.
@@ -10,7 +14,7 @@ func (s *Sim) spread(d *snapshot.Workload) {
 		if d == nil {
 			return
 		}
-		sets := s.truth.WorkloadsOf(d.UID)
+		sets := s.truth.WorkloadsOf(d.AsOwner())
 		newest := newestOf(sets)
 		if newest == nil {
 			return
@@ -40,11 +44,13 @@ func newestOf(sets []*snapshot.Workload) *snapshot.Workload {
 
 // crewFor returns the crew of a workload that may have no pods yet.
 func (s *Sim) crewFor(w *snapshot.Workload) *crew {
-	if s.crews[w.UID] == nil {
-		owner := snapshot.Owner{APIVersion: "apps/v1", Kind: w.Kind, Name: w.Name, UID: w.UID}
-		s.crews[w.UID] = s.crewOf(owner, w.Namespace, &snapshot.Pod{Labels: w.Labels, Grace: defaultGrace})
+	key := w.AsOwner()
+	if s.crews[key] == nil {
+		version := schema.GroupVersion{Group: key.Group, Version: "v1"}
+		owner := snapshot.Owner{APIVersion: version.String(), Kind: w.Kind, Name: w.Name, UID: w.UID}
+		s.crews[key] = s.crewOf(owner, w.Namespace, &snapshot.Pod{Labels: w.Labels, Grace: defaultGrace})
 	}
-	return s.crews[w.UID]
+	return s.crews[key]
 }
 
 // unsettle notes that a Deployment's controllers have work to do, settle that they
@@ -69,9 +75,9 @@ func (s *Sim) markSettled(d *snapshot.Workload, settled bool) {
 }
 
 func (s *Sim) deploymentOf(c *crew) *snapshot.Workload {
-	w := s.truth.Workload(c.owner.UID)
-	if w == nil || w.Owner.UID == "" {
+	w := s.truth.WorkloadOf(c.key())
+	if w == nil {
 		return nil
 	}
-	return s.truth.Workload(w.Owner.UID)
+	return s.truth.WorkloadOf(w.OwnerKey())
 }

@@ -92,8 +92,8 @@ func (y *diary) use(p *snapshot.Pod) {
 // counted before it happens.
 func (y *diary) chosen(w *snapshot.Workload) int {
 	n := 0
-	for _, set := range y.sim.truth.WorkloadsOf(w.UID) {
-		for _, p := range y.sim.truth.PodsOf(set.UID) {
+	for _, set := range y.sim.truth.WorkloadsOf(w.AsOwner()) {
+		for _, p := range y.sim.truth.PodsOf(set.AsOwner()) {
 			if p.CostMark != "" && !p.Terminating() {
 				n++
 			}

@@ -128,11 +128,11 @@ func portion(of *intstr.IntOrString, total int32) int32 {
 func (s *Sim) scaleOf(g *guard) (int32, bool) {
 	var total int32
 	var roots []types.UID
-	for uid, part := range g.owners {
-		if uid == "" {
+	for key, part := range g.owners {
+		if key.UID == "" {
 			continue
 		}
-		root, replicas, known := s.root(part.owner)
+		root, replicas, known := s.root(part.owner, key)
 		if !known {
 			return g.budget.Expected, g.budget.Expected == 0
 		}
@@ -149,8 +149,8 @@ func (s *Sim) scaleOf(g *guard) (int32, bool) {
 
 // root returns the controller whose replicas count for a pod's owner: a Deployment
 // for its ReplicaSets. Replicas is negative where the kind has none.
-func (s *Sim) root(owner snapshot.Owner) (uid types.UID, replicas int32, known bool) {
-	w := s.truth.Workload(owner.UID)
+func (s *Sim) root(owner snapshot.Owner, key snapshot.OwnerKey) (uid types.UID, replicas int32, known bool) {
+	w := s.truth.WorkloadOf(key)
 	if owner.DaemonSet() {
 		return owner.UID, -1, true
 	}
@@ -165,7 +165,7 @@ func (s *Sim) root(owner snapshot.Owner) (uid types.UID, replicas int32, known b
 	if w == nil {
 		return owner.UID, 0, false
 	}
-	if d := s.truth.Workload(w.Owner.UID); d != nil && w.Kind == "ReplicaSet" {
+	if d := s.truth.WorkloadOf(w.OwnerKey()); d != nil && w.Kind == "ReplicaSet" {
 		w = d
 	}
 	return w.UID, w.Replicas, true

@@ -75,7 +75,7 @@ func (f *forecast) homeless() []Left {
 func (f *forecast) recovered() time.Duration {
 	last := f.diary.ended
 	for _, c := range f.sim.crews {
-		for _, p := range f.sim.truth.PodsOf(c.owner.UID) {
+		for _, p := range f.sim.truth.PodsOf(c.key()) {
 			if p.Ready {
 				last = max(last, p.ReadySince.Sub(f.sim.start))
 			}

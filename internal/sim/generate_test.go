@@ -63,7 +63,7 @@ func drawWorkload(t *rapid.T, w *world, name string, nodes []string) {
 		w.cluster.SetPod(&p)
 	}
 	if kind == "StatefulSet" && rapid.Bool().Draw(t, "volumes") {
-		for _, p := range w.cluster.PodsOf(top.UID) {
+		for _, p := range w.cluster.PodsOf(top.AsOwner()) {
 			changed := *p
 			w.volume(&changed, false)
 			w.cluster.SetPod(&changed)
@@ -192,6 +192,8 @@ func drawFaults(t *rapid.T) sim.Faults {
 		LostAnswers: share("lost answers"), Outages: share("outages"), Conflicts: share("conflicts"),
 		NoScale: rapid.IntRange(0, 4).Draw(t, "no scale") == 0,
 		NoCost:  rapid.IntRange(0, 4).Draw(t, "no cost") == 0,
+
+		KeepsAll: rapid.IntRange(0, 7).Draw(t, "controllers keep all") == 0,
 		Deny: func(p *snapshot.Pod) string {
 			if denied(p) {
 				return `admission webhook "guard" denied the request: not now`

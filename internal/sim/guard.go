@@ -15,7 +15,7 @@ type guard struct {
 	lowest  int32            // least healthy pods that its status has shown
 	pods    int32
 	healthy int32 // ready and not terminating
-	owners  map[types.UID]*share
+	owners  map[snapshot.OwnerKey]*share
 	awake   bool // the disruption controller will look at it
 }
 
@@ -52,7 +52,7 @@ func newGuards(cluster *snapshot.Cluster) guards {
 			in = &space{byOwner: map[types.UID]match{}}
 			g.spaces[b.Namespace] = in
 		}
-		in.guards = append(in.guards, &guard{budget: b, lowest: b.Current, owners: map[types.UID]*share{}})
+		in.guards = append(in.guards, &guard{budget: b, lowest: b.Current, owners: map[snapshot.OwnerKey]*share{}})
 	}
 	return g
 }
@@ -114,14 +114,15 @@ func (g *guard) add(p *snapshot.Pod, sign int32) {
 	if healthy(p) {
 		g.healthy += sign
 	}
-	s := g.owners[p.Owner.UID]
+	key := p.OwnerKey()
+	s := g.owners[key]
 	if s == nil {
 		s = &share{owner: p.Owner}
-		g.owners[p.Owner.UID] = s
+		g.owners[key] = s
 	}
 	s.pods += sign
 	if s.pods == 0 {
-		delete(g.owners, p.Owner.UID)
+		delete(g.owners, key)
 	}
 }
 

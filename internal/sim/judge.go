@@ -25,14 +25,14 @@ type judge struct {
 	givenUp   map[types.UID]bool // Deployments whose surge the drain has given up
 	residents map[types.UID]bool // pods that were on the targets, or started, when the drain saw their cordons
 	closed    map[string]bool    // targets whose cordon the drain has seen
-	mayLose   map[types.UID]int  // how many of these each owner had
-	lost      map[types.UID]int  // pods of each owner that the drain has removed
+	mayLose   map[snapshot.OwnerKey]int  // how many of these each owner had
+	lost      map[snapshot.OwnerKey]int  // pods of each owner that the drain has removed
 }
 
 func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
 	j := &judge{
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
-		residents: map[types.UID]bool{}, closed: map[string]bool{}, mayLose: map[types.UID]int{}, lost: map[types.UID]int{},
+		residents: map[types.UID]bool{}, closed: map[string]bool{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
 	}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
@@ -51,7 +51,7 @@ func (j *judge) settleIn(truth, seen *snapshot.Cluster) {
 	truth.EachPod(func(p *snapshot.Pod) {
 		if (p.Node == "" || j.targets[p.Node] && !j.closed[p.Node]) && !j.residents[p.UID] {
 			j.residents[p.UID] = true
-			j.mayLose[p.Owner.UID]++
+			j.mayLose[p.OwnerKey()]++
 		}
 	})
 	for name := range j.targets {
@@ -63,7 +63,7 @@ func (j *judge) settleIn(truth, seen *snapshot.Cluster) {
 
 // notInCircles checks that no owner loses more pods than it had on the nodes when the drain began.
 func (j *judge) notInCircles(s *Sim, p *snapshot.Pod) {
-	if owner := p.Owner.UID; owner != "" {
+	if owner := p.OwnerKey(); owner.UID != "" {
 		j.lost[owner]++
 		if j.lost[owner] > j.mayLose[owner] {
 			j.report(s, "removed %s: its %s %s has lost %d pods, and had %d", p.Key(), p.Owner.Kind, p.Owner.Name, j.lost[owner], j.mayLose[owner])
@@ -263,11 +263,11 @@ func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool)
 // ready pods as its owner asked for. A surge that is given up, because somebody else has
 // scaled, is over once its record is off the Deployment; that on the autoscaler may go last.
 func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
-	w := s.truth.Workload(p.Owner.UID)
+	w := s.truth.WorkloadOf(p.OwnerKey())
 	if w == nil {
 		return
 	}
-	d := s.truth.Workload(w.Owner.UID)
+	d := s.truth.WorkloadOf(w.OwnerKey())
 	if d == nil {
 		return
 	}
@@ -279,8 +279,8 @@ func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
 		return
 	}
 	ready := int32(-1)
-	for _, set := range s.truth.WorkloadsOf(d.UID) {
-		pods := s.truth.PodsOf(set.UID)
+	for _, set := range s.truth.WorkloadsOf(d.AsOwner()) {
+		pods := s.truth.PodsOf(set.AsOwner())
 		ready += int32(len(pods) - len(slices.DeleteFunc(slices.Clone(pods), healthy)))
 	}
 	if ready < record.Was {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -22,21 +20,21 @@ const (
 // learner knows how long pods took to become ready so far.
 type learner struct {
 	cluster *snapshot.Cluster
-	owners  map[types.UID]time.Duration
+	owners  map[snapshot.OwnerKey]time.Duration
 	kinds   map[string]time.Duration // nil until asked for
 	guessed []string                 // owners of which nothing is known
 }
 
 func newLearner(c *snapshot.Cluster) *learner {
-	return &learner{cluster: c, owners: map[types.UID]time.Duration{}}
+	return &learner{cluster: c, owners: map[snapshot.OwnerKey]time.Duration{}}
 }
 
 // start is the median of the owner's ready pods, else of all pods of that kind of
 // owner, else what is assumed. A pod that nothing owns is of its own kind.
 func (l *learner) start(p *snapshot.Pod, _ *rand.Rand) time.Duration {
-	owner := p.Owner.UID
-	if owner == "" {
-		owner = p.UID
+	owner := p.OwnerKey()
+	if owner.UID == "" {
+		owner.UID = p.UID
 	}
 	if known, ok := l.owners[owner]; ok {
 		return known

@@ -85,7 +85,7 @@ func (c *scheduler) kinOf(p *snapshot.Pod) map[string]bool {
 		return nil
 	}
 	nodes := map[string]bool{}
-	for _, kin := range c.cluster.PodsOf(p.Owner.UID) {
+	for _, kin := range c.cluster.PodsOf(p.OwnerKey()) {
 		nodes[kin.Node] = nodes[kin.Node] || !kin.Finished()
 	}
 	return nodes

@@ -15,7 +15,7 @@ import (
 // stands in for Jobs and for controllers that are not known.
 func (s *Sim) reconcileReplicas(c *crew) {
 	var pods []*snapshot.Pod
-	for _, p := range s.truth.PodsOf(c.owner.UID) {
+	for _, p := range s.truth.PodsOf(c.key()) {
 		if active(p) {
 			pods = append(pods, p)
 		}
@@ -25,6 +25,9 @@ func (s *Sim) reconcileReplicas(c *crew) {
 		s.create(c, c.owner.Name+"-"+suffix(s.count()), "")
 	}
 	if surplus := len(pods) - want; surplus > 0 {
+		if s.cfg.Faults.KeepsAll {
+			return // it has work to do, so that its Deployment is not settled
+		}
 		s.shrink(pods, surplus)
 	}
 	s.settle(c)

@@ -272,6 +272,8 @@ func (s *scenario) fault(name string, o options) {
 		f.NoScale = true
 	case "no-cost":
 		f.NoCost = true
+	case "keeps-all":
+		f.KeepsAll = true
 	default:
 		s.t.Fatalf("unknown fault %q", name)
 	}

@@ -18,7 +18,7 @@ type scheduler struct {
 	slots   map[string]*slot
 	order   []*slot
 	pools   map[string]*pool
-	poolOf  map[types.UID]*pool // by controller: its pods have one template
+	poolOf  map[snapshot.OwnerKey]*pool // by controller: its pods have one template
 	queue   []types.UID         // pods for which no node was found, in order
 	room    uint64              // counts the times at which room grew
 	told    uint64              // room when the queue was last tried
@@ -37,7 +37,7 @@ func (c *scheduler) start() {
 	if c.slots != nil {
 		return
 	}
-	c.slots, c.pools, c.poolOf = map[string]*slot{}, map[string]*pool{}, map[types.UID]*pool{}
+	c.slots, c.pools, c.poolOf = map[string]*slot{}, map[string]*pool{}, map[snapshot.OwnerKey]*pool{}
 	for _, n := range c.cluster.Nodes() {
 		c.slotFor(n.Name)
 	}
@@ -172,7 +172,7 @@ func (c *scheduler) find(p *snapshot.Pod) (node, why string) {
 }
 
 func (c *scheduler) poolFor(p *snapshot.Pod) *pool {
-	if known := c.poolOf[p.Owner.UID]; known != nil && p.Owner.UID != "" {
+	if known := c.poolOf[p.OwnerKey()]; known != nil && p.Owner.UID != "" {
 		return known
 	}
 	sign := signature(p)
@@ -181,7 +181,7 @@ func (c *scheduler) poolFor(p *snapshot.Pod) *pool {
 		in = newPool(p, c)
 		c.pools[sign] = in
 	}
-	c.poolOf[p.Owner.UID] = in
+	c.poolOf[p.OwnerKey()] = in
 	return in
 }
 

@@ -124,7 +124,7 @@ func TestSchedulerNeverOverfills(t *testing.T) {
 			cpu := rapid.Int64Range(0, 500).Draw(t, "asks")
 			top := w.workload("ReplicaSet", fmt.Sprintf("w%d", i), on, func(p *snapshot.Pod) { p.Requests.MilliCPU = cpu })
 			w.pod(top.Name+"-seed", "", func(p *snapshot.Pod) {
-				p.Owner = snapshot.Owner{Kind: "ReplicaSet", Name: top.Name, UID: top.UID}
+				p.Owner = snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: top.Name, UID: top.UID}
 				p.Requests = snapshot.Resources{MilliCPU: cpu}
 			})
 		}

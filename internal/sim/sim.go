@@ -23,7 +23,7 @@ type Sim struct {
 	watch *watch
 
 	agenda    agenda
-	crews     map[types.UID]*crew
+	crews     map[snapshot.OwnerKey]*crew
 	guards    guards
 	scheduler scheduler
 	busy      map[types.UID]bool     // Deployments that are unsettled by what the simulation did
@@ -40,7 +40,7 @@ func New(view snapshot.View, cfg Config) *Sim {
 		now:    view.Now,
 		truth:  view.Cluster.Clone(),
 		agenda: newAgenda(),
-		crews:  map[types.UID]*crew{},
+		crews:  map[snapshot.OwnerKey]*crew{},
 		busy:   map[types.UID]bool{},
 		wishes: map[snapshot.Key]int32{},
 	}

@@ -12,7 +12,7 @@ import (
 // reconcileStateful is the StatefulSet controller with OrderedReady: one pod at a
 // time, in order, a name only after its former bearer is gone.
 func (s *Sim) reconcileStateful(c *crew) {
-	w := s.truth.Workload(c.owner.UID)
+	w := s.truth.WorkloadOf(c.key())
 	want := int(s.wanted(c))
 	for ordinal := c.first; ordinal < c.first+want; ordinal++ {
 		name := c.owner.Name + "-" + strconv.Itoa(ordinal)
@@ -39,7 +39,7 @@ func (s *Sim) lookAgainAt(c *crew, p *snapshot.Pod, w *snapshot.Workload) {
 // dropAbove scales down from the greatest ordinal, one pod at a time.
 func (s *Sim) dropAbove(c *crew, end int) {
 	var last *snapshot.Pod
-	for _, p := range s.truth.PodsOf(c.owner.UID) {
+	for _, p := range s.truth.PodsOf(c.key()) {
 		if at := ordinalOf(p.Name); at >= end && (last == nil || at > ordinalOf(last.Name)) {
 			last = p
 		}
@@ -61,7 +61,7 @@ func ordinalOf(name string) int {
 // that lost one, cordoned or not.
 func (s *Sim) reconcileDaemons(c *crew) {
 	there := map[string]bool{}
-	for _, p := range s.truth.PodsOf(c.owner.UID) {
+	for _, p := range s.truth.PodsOf(c.key()) {
 		there[p.Node] = there[p.Node] || p.Phase != corev1.PodFailed
 	}
 	for _, node := range c.lost {

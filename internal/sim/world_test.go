@@ -86,6 +86,9 @@ func (w *world) workload(kind, name string, nodes []string, options ...podOption
 		options := append([]podOption{func(p *snapshot.Pod) {
 			p.Labels = top.Labels
 			p.Owner = snapshot.Owner{APIVersion: "apps/v1", Kind: owner.Kind, Name: owner.Name, UID: owner.UID}
+			if kind == "Job" {
+				p.Owner.APIVersion = "batch/v1"
+			}
 		}}, options...)
 		w.pod(name+"-"+strconv.Itoa(i), node, options...)
 	}

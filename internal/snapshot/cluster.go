@@ -28,7 +28,7 @@ type Cluster struct {
 	pods        map[types.UID]*Pod
 	podsByName  map[Key]*Pod
 	podsByNode  map[string]*podSet
-	podsByOwner map[types.UID]*podSet
+	podsByOwner map[OwnerKey]*podSet
 	podsBySpace map[string]*podSet
 	marked      map[types.UID]*Pod
 	surged      map[types.UID]*Workload
@@ -36,7 +36,7 @@ type Cluster struct {
 	surgedScalers map[Key]*Autoscaler
 	budgets       budgetSet
 	workloads     map[types.UID]*Workload
-	workloadsOf   map[types.UID]map[types.UID]*Workload
+	workloadsOf   map[OwnerKey]map[types.UID]*Workload
 	scalers       map[Key]*Autoscaler
 	claims        map[Key]*Claim
 	attachments   map[string]*Attachment
@@ -61,7 +61,7 @@ func NewCluster() *Cluster {
 		pods:        map[types.UID]*Pod{},
 		podsByName:  map[Key]*Pod{},
 		podsByNode:  map[string]*podSet{},
-		podsByOwner: map[types.UID]*podSet{},
+		podsByOwner: map[OwnerKey]*podSet{},
 		podsBySpace: map[string]*podSet{},
 		marked:      map[types.UID]*Pod{},
 		surged:      map[types.UID]*Workload{},
@@ -69,7 +69,7 @@ func NewCluster() *Cluster {
 		surgedScalers: map[Key]*Autoscaler{},
 		budgets:       newBudgetSet(),
 		workloads:     map[types.UID]*Workload{},
-		workloadsOf:   map[types.UID]map[types.UID]*Workload{},
+		workloadsOf:   map[OwnerKey]map[types.UID]*Workload{},
 		scalers:       map[Key]*Autoscaler{},
 		claims:        map[Key]*Claim{},
 		attachments:   map[string]*Attachment{},
@@ -84,7 +84,7 @@ func NewCluster() *Cluster {
 // another pod: the former is removed.
 func (c *Cluster) SetPod(p *Pod) {
 	if old, ok := c.podsByName[p.Key()]; ok {
-		if old.UID == p.UID && old.Node == p.Node && old.Owner.UID == p.Owner.UID {
+		if old.UID == p.UID && old.Node == p.Node && old.OwnerKey() == p.OwnerKey() {
 			c.updatePod(old, p)
 			return
 		}
@@ -93,7 +93,7 @@ func (c *Cluster) SetPod(p *Pod) {
 	c.pods[p.UID] = p
 	c.podsByName[p.Key()] = p
 	put(c.podsByNode, p.Node, p)
-	put(c.podsByOwner, p.Owner.UID, p)
+	put(c.podsByOwner, p.OwnerKey(), p)
 	put(c.podsBySpace, p.Namespace, p)
 	if p.CostMark != "" {
 		c.marked[p.UID] = p
@@ -105,7 +105,7 @@ func (c *Cluster) updatePod(old, p *Pod) {
 	c.pods[p.UID] = p
 	c.podsByName[p.Key()] = p
 	c.podsByNode[p.Node].replace(old, p)
-	c.podsByOwner[p.Owner.UID].replace(old, p)
+	c.podsByOwner[p.OwnerKey()].replace(old, p)
 	c.podsBySpace[p.Namespace].replace(old, p)
 	delete(c.marked, p.UID)
 	if p.CostMark != "" {
@@ -125,7 +125,7 @@ func (c *Cluster) DeletePod(uid types.UID) {
 	delete(c.marked, uid)
 	delete(c.budgets.ofPod, p)
 	drop(c.podsByNode, p.Node, p)
-	drop(c.podsByOwner, p.Owner.UID, p)
+	drop(c.podsByOwner, p.OwnerKey(), p)
 	drop(c.podsBySpace, p.Namespace, p)
 }
 
@@ -144,8 +144,8 @@ func (c *Cluster) PodsOn(node string) []*Pod { return c.podsByNode[node].list() 
 
 // PodsOf returns the pods that this controller owns, sorted by namespace and name.
 // The caller must not change the slice.
-func (c *Cluster) PodsOf(owner types.UID) []*Pod {
-	if owner == "" {
+func (c *Cluster) PodsOf(owner OwnerKey) []*Pod {
+	if owner.UID == "" {
 		return nil
 	}
 	return c.podsByOwner[owner].list()

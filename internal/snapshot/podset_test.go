@@ -26,7 +26,7 @@ func TestIndexesStaySorted(t *testing.T) {
 			} else {
 				c.SetPod(p)
 			}
-			for _, got := range [][]*Pod{c.PodsOn("a"), c.PodsOf("o"), c.PodsIn("shop")} {
+			for _, got := range [][]*Pod{c.PodsOn("a"), c.PodsOf(OwnerKey{Namespace: "shop", UID: "o"}), c.PodsIn("shop")} {
 				out = append(out, handed{got, slices.Clone(got)})
 			}
 			same(t, c)
@@ -51,7 +51,7 @@ func same(t *rapid.T, c *Cluster) {
 			of = append(of, p)
 		}
 	})
-	for _, pair := range [][2][]*Pod{{on, c.PodsOn("a")}, {of, c.PodsOf("o")}, {in, c.PodsIn("shop")}} {
+	for _, pair := range [][2][]*Pod{{on, c.PodsOn("a")}, {of, c.PodsOf(OwnerKey{Namespace: "shop", UID: "o"})}, {in, c.PodsIn("shop")}} {
 		slices.SortFunc(pair[0], ComparePods)
 		if !slices.Equal(pair[0], pair[1]) {
 			t.Fatalf("index holds %v, want %v", pair[1], pair[0])

@@ -38,18 +38,18 @@ func (c *Cluster) SetWorkload(w *Workload) {
 	if w.Surge != nil || w.SurgeError != "" {
 		c.surged[w.UID] = w
 	}
-	if w.Owner.UID != "" {
-		if c.workloadsOf[w.Owner.UID] == nil {
-			c.workloadsOf[w.Owner.UID] = map[types.UID]*Workload{}
+	if of := w.OwnerKey(); of.UID != "" {
+		if c.workloadsOf[of] == nil {
+			c.workloadsOf[of] = map[types.UID]*Workload{}
 		}
-		c.workloadsOf[w.Owner.UID][w.UID] = w
+		c.workloadsOf[of][w.UID] = w
 	}
 }
 
 // DeleteWorkload forgets a workload.
 func (c *Cluster) DeleteWorkload(uid types.UID) {
 	if w := c.workloads[uid]; w != nil {
-		delete(c.workloadsOf[w.Owner.UID], uid)
+		delete(c.workloadsOf[w.OwnerKey()], uid)
 	}
 	delete(c.workloads, uid)
 	delete(c.surged, uid)
@@ -57,7 +57,7 @@ func (c *Cluster) DeleteWorkload(uid types.UID) {
 
 // WorkloadsOf returns the workloads that this workload owns (a Deployment's
 // ReplicaSets), sorted by name.
-func (c *Cluster) WorkloadsOf(owner types.UID) []*Workload {
+func (c *Cluster) WorkloadsOf(owner OwnerKey) []*Workload {
 	return sortedBy(c.workloadsOf[owner], func(a, b *Workload) int { return cmp.Compare(a.Name, b.Name) })
 }
 

@@ -66,7 +66,7 @@ func TestPodOfTheSameName(t *testing.T) {
 func TestPodsOfNobody(t *testing.T) {
 	c := NewCluster()
 	c.SetPod(named("bare", "n1"))
-	want(t, "of no owner", "", list(c.PodsOf("")))
+	want(t, "of no owner", "", list(c.PodsOf(OwnerKey{})))
 }
 
 func TestBudgetsFollowSelectorsAndNames(t *testing.T) {
@@ -118,7 +118,7 @@ func TestWorkloadChangesItsOwner(t *testing.T) {
 	c := NewCluster()
 	c.SetWorkload(&Workload{UID: "rs", Name: "rs", Owner: Owner{UID: "d1"}})
 	c.SetWorkload(&Workload{UID: "rs", Name: "rs", Owner: Owner{UID: "d2"}})
-	if n, m := len(c.WorkloadsOf("d1")), len(c.WorkloadsOf("d2")); n != 0 || m != 1 {
+	if n, m := len(c.WorkloadsOf(OwnerKey{UID: "d1"})), len(c.WorkloadsOf(OwnerKey{UID: "d2"})); n != 0 || m != 1 {
 		t.Errorf("the former owner has %d, the present one %d", n, m)
 	}
 }
@@ -229,7 +229,7 @@ func TestIndexesAgree(t *testing.T) {
 			agree(t, c, "node "+node, c.PodsOn(node), func(p *Pod) bool { return p.Node == node })
 		}
 		for _, owner := range owners[1:] {
-			agree(t, c, "owner "+string(owner), c.PodsOf(owner), func(p *Pod) bool { return p.Owner.UID == owner })
+			agree(t, c, "owner "+string(owner), c.PodsOf(Owner{UID: owner}.In("shop")), func(p *Pod) bool { return p.Owner.UID == owner })
 		}
 		agree(t, c, "namespace", c.PodsIn("shop"), func(*Pod) bool { return true })
 		agree(t, c, "marked", c.MarkedPods(), func(p *Pod) bool { return p.CostMark != "" })
