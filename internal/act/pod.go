@@ -2,8 +2,6 @@ package act
 
 import (
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -56,38 +54,33 @@ func graceSeconds(grace *time.Duration) *int64 {
 	return &seconds
 }
 
-// lowerCost makes the pod the first that its ReplicaSet removes. What the cost was
-// before is kept in the mark. A pod that is marked already keeps what is kept there:
-// its present cost is not its owner's.
+// lowerCost makes the pod the first that its ReplicaSet removes. What the cost was before is kept in the mark. Of a pod that is
+// marked already that is what its mark keeps, unless its cost was set since.
 func (w *Writer) lowerCost(a drain.Action) (*rest.Request, error) {
 	mark, former := a.Drain, a.Pod.DeletionCost
 	if a.Pod.CostMark != "" {
-		former = formerCost(a.Pod.CostMark)
+		former = a.Pod.CostToRestore()
 	}
 	if former != "" {
 		mark += "=" + former
 	}
-	lowest := strconv.Itoa(math.MinInt32)
-	return w.patchCost(a.Pod, &lowest, &mark)
+	return w.patchCost(a.Pod, "", new(snapshot.LowestCost), &mark)
 }
 
+// restoreCost insists on the resource version: a cost that was set since stays.
 func (w *Writer) restoreCost(a drain.Action) (*rest.Request, error) {
-	if former := formerCost(a.Pod.CostMark); former != "" {
-		return w.patchCost(a.Pod, &former, nil)
+	var cost *string
+	if back := a.Pod.CostToRestore(); back != "" {
+		cost = &back
 	}
-	return w.patchCost(a.Pod, nil, nil)
+	return w.patchCost(a.Pod, a.Pod.ResourceVersion, cost, nil)
 }
 
-// formerCost returns what a mark keeps: "<drain id>" or "<drain id>=<former cost>".
-func formerCost(mark string) string {
-	_, former, _ := strings.Cut(mark, "=")
-	return former
-}
-
-func (w *Writer) patchCost(pod *snapshot.Pod, cost, mark *string) (*rest.Request, error) {
+func (w *Writer) patchCost(pod *snapshot.Pod, version string, cost, mark *string) (*rest.Request, error) {
 	to := target{client: w.Client.CoreV1().RESTClient(), resource: "pods", namespace: pod.Namespace, name: pod.Name}
 	return w.patch(to, patch{Metadata: patchMeta{
-		UID:         pod.UID,
-		Annotations: map[string]*string{snapshot.CostAnnotation: cost, snapshot.CostMarkAnnotation: mark},
+		UID:             pod.UID,
+		ResourceVersion: version,
+		Annotations:     map[string]*string{snapshot.CostAnnotation: cost, snapshot.CostMarkAnnotation: mark},
 	}})
 }

@@ -129,7 +129,9 @@ func versionOf(a drain.Action) (version string, needed bool) {
 		return a.Workload.ResourceVersion, true
 	case drain.ScaleMin:
 		return a.Autoscaler.ResourceVersion, true
-	case drain.Mark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Ask, drain.Withdraw:
+	case drain.RestoreCost:
+		return a.Pod.ResourceVersion, true
+	case drain.Mark, drain.Evict, drain.Delete, drain.LowerCost, drain.Ask, drain.Withdraw:
 	}
 	return "", false
 }

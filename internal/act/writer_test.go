@@ -103,6 +103,10 @@ func cost(annotations string) string {
 	return `{"metadata":{"uid":"pod-uid","annotations":{` + annotations + `}}}`
 }
 
+func costAt(annotations string) string {
+	return `{"metadata":{"uid":"pod-uid","resourceVersion":"5","annotations":{` + annotations + `}}}`
+}
+
 func TestWhatIsSent(t *testing.T) {
 	grace, half, none := 90*time.Second, 500*time.Millisecond, time.Duration(0)
 	cases := map[string]struct {
@@ -110,25 +114,28 @@ func TestWhatIsSent(t *testing.T) {
 		dryRun bool
 		want   request
 	}{
-		"evict":               {drain.Action{Kind: drain.Evict, Pod: pod}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"}`)}},
-		"evict with a grace":  {drain.Action{Kind: drain.Evict, Pod: pod, Grace: &grace}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"gracePeriodSeconds":90,"preconditions":{"uid":"pod-uid"}`)}},
-		"half a second is 1":  {drain.Action{Kind: drain.Evict, Pod: pod, Grace: &half}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"gracePeriodSeconds":1,"preconditions":{"uid":"pod-uid"}`)}},
-		"evict, dry run":      {drain.Action{Kind: drain.Evict, Pod: pod}, true, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"},"dryRun":["All"]`)}},
-		"delete at once":      {drain.Action{Kind: drain.Delete, Pod: pod, Grace: &none}, false, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"pod-uid"}}`}},
-		"delete, dry run":     {drain.Action{Kind: drain.Delete, Pod: pod}, true, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"},"dryRun":["All"]}`}},
-		"lower a cost":        {drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1"`)}},
-		"lower a set cost":    {drain.Action{Kind: drain.LowerCost, Pod: withCost("-7", ""), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
-		"lower it again":      {drain.Action{Kind: drain.LowerCost, Pod: withCost("-2147483648", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
-		"restore a cost":      {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
-		"restore a set cost":  {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`)}},
-		"cordon":              {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
-		"cordon, dry run":     {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, true, request{"PATCH", "/api/v1/nodes/a?dryRun=All&fieldManager=usher", mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
-		"mark":                {drain.Action{Kind: drain.Mark, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","annotations":{"usher.sh/drain":"` + recordText + `"}}}`}},
-		"uncordon":            {drain.Action{Kind: drain.Uncordon, Node: node}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":null}},"spec":{"unschedulable":false}}`}},
-		"unmark":              {drain.Action{Kind: drain.Unmark, Node: node}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":null}}}`}},
-		"scale":               {drain.Action{Kind: drain.Scale, Workload: web, Replicas: 2, Surge: surge}, false, request{"PATCH", "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"web-uid","resourceVersion":"7","annotations":{"usher.sh/surge":"` + surgeText + `"},"labels":{"usher.sh/surge":"` + surge.ID + `"}},"spec":{"replicas":2}}`}},
-		"scale back":          {drain.Action{Kind: drain.Scale, Workload: web, Replicas: 0}, false, request{"PATCH", "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"web-uid","resourceVersion":"7","annotations":{"usher.sh/surge":null},"labels":{"usher.sh/surge":null}},"spec":{"replicas":0}}`}},
-		"scale an autoscaler": {drain.Action{Kind: drain.ScaleMin, Autoscaler: autoscaler, Replicas: 2, Surge: surge}, false, request{"PATCH", "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"hpa-uid","resourceVersion":"8","annotations":{"usher.sh/surge":"` + surgeText + `"},"labels":{"usher.sh/surge":"` + surge.ID + `"}},"spec":{"minReplicas":2}}`}},
+		"evict":                  {drain.Action{Kind: drain.Evict, Pod: pod}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"}`)}},
+		"evict with a grace":     {drain.Action{Kind: drain.Evict, Pod: pod, Grace: &grace}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"gracePeriodSeconds":90,"preconditions":{"uid":"pod-uid"}`)}},
+		"half a second is 1":     {drain.Action{Kind: drain.Evict, Pod: pod, Grace: &half}, false, request{"POST", podPath + "/eviction", "application/json", evicted(`"gracePeriodSeconds":1,"preconditions":{"uid":"pod-uid"}`)}},
+		"evict, dry run":         {drain.Action{Kind: drain.Evict, Pod: pod}, true, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"},"dryRun":["All"]`)}},
+		"delete at once":         {drain.Action{Kind: drain.Delete, Pod: pod, Grace: &none}, false, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"pod-uid"}}`}},
+		"delete, dry run":        {drain.Action{Kind: drain.Delete, Pod: pod}, true, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"},"dryRun":["All"]}`}},
+		"lower a cost":           {drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1"`)}},
+		"lower a set cost":       {drain.Action{Kind: drain.LowerCost, Pod: withCost("-7", ""), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
+		"lower it again":         {drain.Action{Kind: drain.LowerCost, Pod: withCost("-2147483648", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
+		"restore a cost":         {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
+		"restore a set cost":     {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`)}},
+		"… that was set since":   {drain.Action{Kind: drain.RestoreCost, Pod: withCost("100", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":"100","usher.sh/surge-cost":null`)}},
+		"… that was taken since": {drain.Action{Kind: drain.RestoreCost, Pod: withCost("", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
+		"lower one set since":    {drain.Action{Kind: drain.LowerCost, Pod: withCost("100", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=100"`)}},
+		"cordon":                 {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
+		"cordon, dry run":        {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, true, request{"PATCH", "/api/v1/nodes/a?dryRun=All&fieldManager=usher", mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
+		"mark":                   {drain.Action{Kind: drain.Mark, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","annotations":{"usher.sh/drain":"` + recordText + `"}}}`}},
+		"uncordon":               {drain.Action{Kind: drain.Uncordon, Node: node}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":null}},"spec":{"unschedulable":false}}`}},
+		"unmark":                 {drain.Action{Kind: drain.Unmark, Node: node}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":null}}}`}},
+		"scale":                  {drain.Action{Kind: drain.Scale, Workload: web, Replicas: 2, Surge: surge}, false, request{"PATCH", "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"web-uid","resourceVersion":"7","annotations":{"usher.sh/surge":"` + surgeText + `"},"labels":{"usher.sh/surge":"` + surge.ID + `"}},"spec":{"replicas":2}}`}},
+		"scale back":             {drain.Action{Kind: drain.Scale, Workload: web, Replicas: 0}, false, request{"PATCH", "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"web-uid","resourceVersion":"7","annotations":{"usher.sh/surge":null},"labels":{"usher.sh/surge":null}},"spec":{"replicas":0}}`}},
+		"scale an autoscaler":    {drain.Action{Kind: drain.ScaleMin, Autoscaler: autoscaler, Replicas: 2, Surge: surge}, false, request{"PATCH", "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web?fieldManager=usher", mergePatch, `{"metadata":{"uid":"hpa-uid","resourceVersion":"8","annotations":{"usher.sh/surge":"` + surgeText + `"},"labels":{"usher.sh/surge":"` + surge.ID + `"}},"spec":{"minReplicas":2}}`}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -182,12 +189,13 @@ func TestAFailureInTheBodyIsAFailure(t *testing.T) {
 }
 
 func TestWithoutAPreconditionNothingIsSent(t *testing.T) {
-	noUID, noVersion, replicaSet, noWebVersion := *pod, *node, *web, *web
-	noUID.UID, noVersion.ResourceVersion, replicaSet.Kind, noWebVersion.ResourceVersion = "", "", "ReplicaSet", ""
+	noUID, noPodVersion, noVersion, replicaSet, noWebVersion := *pod, *pod, *node, *web, *web
+	noUID.UID, noPodVersion.ResourceVersion, noVersion.ResourceVersion, replicaSet.Kind, noWebVersion.ResourceVersion = "", "", "", "ReplicaSet", ""
 	for _, a := range []drain.Action{
 		{Kind: drain.Evict, Pod: &noUID},
 		{Kind: drain.Delete, Pod: &noUID},
 		{Kind: drain.LowerCost, Pod: &noUID, Drain: "d1"},
+		{Kind: drain.RestoreCost, Pod: &noPodVersion},
 		{Kind: drain.Cordon, Node: &noVersion, Record: record},
 		{Kind: drain.Cordon, Node: node},
 		{Kind: drain.Uncordon, Node: &noVersion},

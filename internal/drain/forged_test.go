@@ -27,12 +27,12 @@ func TestForgedOwnersScaleNothing(t *testing.T) {
 		set  fact
 		want string
 	}{
-		"its own Deployment's":     {bare("x", "default", own), "scale web to 2, was 1"},
-		"of another namespace":     {bare("x", "tenant", own), "evict x-1"},
-		"of another kind":          {bare("x", "default", with(func(o *snapshot.Owner) { o.Kind = "Rollout" })), "evict x-1"},
-		"of another group":         {bare("x", "default", with(func(o *snapshot.Owner) { o.APIVersion = "example.com/v1" })), "evict x-1"},
-		"of another name":          {bare("x", "default", with(func(o *snapshot.Owner) { o.Name = "api" })), "evict x-1"},
-		"a pod, not a ReplicaSet":  {pod("x-1", on("a"), in("tenant"), of("web")), "evict x-1"},
+		"its own Deployment's":    {bare("x", "default", own), "scale web to 2, was 1"},
+		"of another namespace":    {bare("x", "tenant", own), "evict x-1"},
+		"of another kind":         {bare("x", "default", with(func(o *snapshot.Owner) { o.Kind = "Rollout" })), "evict x-1"},
+		"of another group":        {bare("x", "default", with(func(o *snapshot.Owner) { o.APIVersion = "example.com/v1" })), "evict x-1"},
+		"of another name":         {bare("x", "default", with(func(o *snapshot.Owner) { o.Name = "api" })), "evict x-1"},
+		"a pod, not a ReplicaSet": {pod("x-1", on("a"), in("tenant"), of("web")), "evict x-1"},
 		"… of its own namespace":  {pod("x-1", on("a"), of("web")), "scale web to 2, was 1"},
 	}
 	for name, c := range cases {

@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"strconv"
-	"strings"
-
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -85,6 +82,8 @@ func (s *Sim) writeCost(a drain.Action) drain.Answer {
 		return forbidden("patch pods")
 	case p == nil:
 		return gone()
+	case a.Kind == drain.RestoreCost && p.ResourceVersion != a.Pod.ResourceVersion:
+		return conflict()
 	case a.Kind == drain.LowerCost:
 		s.changePod(p.UID, func(p *snapshot.Pod) { lowerCost(p, a.Drain) })
 	default:
@@ -98,12 +97,11 @@ func lowerCost(p *snapshot.Pod, drainID string) {
 	if p.DeletionCost != "" {
 		p.CostMark += "=" + p.DeletionCost
 	}
-	p.DeletionCost = strconv.Itoa(-1 << 31)
+	p.DeletionCost = snapshot.LowestCost
 }
 
 func restoreCost(p *snapshot.Pod) {
-	_, former, _ := strings.Cut(p.CostMark, "=")
-	p.DeletionCost, p.CostMark = former, ""
+	p.DeletionCost, p.CostMark = p.CostToRestore(), ""
 }
 
 func forbidden(what string) drain.Answer {

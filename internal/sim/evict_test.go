@@ -104,6 +104,31 @@ func TestEvictionRules(t *testing.T) {
 	}
 }
 
+// TestRestoringCosts: what somebody has set since stays, and what changed since it was seen is not touched.
+func TestRestoringCosts(t *testing.T) {
+	for _, c := range []struct {
+		cost, mark, version string
+		want                drain.Code
+		then                string
+	}{
+		{snapshot.LowestCost, "d1=7", "1", drain.Accepted, "7"},
+		{snapshot.LowestCost, "d1", "1", drain.Accepted, ""},
+		{"100", "d1=7", "1", drain.Accepted, "100"},
+		{"", "d1=7", "1", drain.Accepted, ""},
+		{"100", "d1=7", "0", drain.Conflict, "100"},
+	} {
+		w := newWorld()
+		w.node("a", "z1")
+		seen := *w.pod("web", "a", func(p *snapshot.Pod) { p.DeletionCost, p.CostMark = c.cost, c.mark })
+		seen.ResourceVersion = c.version
+		s := sim.New(w.view(), sim.Config{})
+		got := s.Do(drain.Action{Kind: drain.RestoreCost, Pod: &seen}).Code
+		if cost := podNamed(s, "web").DeletionCost; got != c.want || cost != c.then {
+			t.Errorf("%+v: %s, and a cost of %q", c, got, cost)
+		}
+	}
+}
+
 func podNamed(s *sim.Sim, name string) *snapshot.Pod {
 	return s.Truth().Cluster.PodNamed(snapshot.Key{Namespace: "shop", Name: name})
 }

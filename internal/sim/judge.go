@@ -19,14 +19,14 @@ type judge struct {
 	req       drain.Request
 	targets   map[string]bool
 	found     []string
-	passed    bool               // budgets were passed with permission: their status may be behind
-	disturbed bool               // somebody else changed the cluster
-	until     time.Time          // and what follows from it may last so long
-	givenUp   map[types.UID]bool // Deployments whose surge the drain has given up
-	residents map[types.UID]bool // pods that were on the targets, or started, when the drain saw their cordons
-	closed    map[string]bool    // targets whose cordon the drain has seen
-	mayLose   map[snapshot.OwnerKey]int  // how many of these each owner had
-	lost      map[snapshot.OwnerKey]int  // pods of each owner that the drain has removed
+	passed    bool                      // budgets were passed with permission: their status may be behind
+	disturbed bool                      // somebody else changed the cluster
+	until     time.Time                 // and what follows from it may last so long
+	givenUp   map[types.UID]bool        // Deployments whose surge the drain has given up
+	residents map[types.UID]bool        // pods that were on the targets, or started, when the drain saw their cordons
+	closed    map[string]bool           // targets whose cordon the drain has seen
+	mayLose   map[snapshot.OwnerKey]int // how many of these each owner had
+	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
 }
 
 func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {

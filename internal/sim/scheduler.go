@@ -19,9 +19,9 @@ type scheduler struct {
 	order   []*slot
 	pools   map[string]*pool
 	poolOf  map[snapshot.OwnerKey]*pool // by controller: its pods have one template
-	queue   []types.UID         // pods for which no node was found, in order
-	room    uint64              // counts the times at which room grew
-	told    uint64              // room when the queue was last tried
+	queue   []types.UID                 // pods for which no node was found, in order
+	room    uint64                      // counts the times at which room grew
+	told    uint64                      // room when the queue was last tried
 	awake   bool
 }
 

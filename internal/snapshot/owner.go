@@ -1,10 +1,6 @@
 package snapshot
 
-import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
-)
+import "k8s.io/apimachinery/pkg/types"
 
 // OwnerKey names a controller whole. Who creates an object writes its owner: a UID alone may be that of another namespace's
 // controller, or of one of another kind.
@@ -19,11 +15,7 @@ func (o Owner) In(namespace string) OwnerKey {
 	if o.UID == "" {
 		return OwnerKey{}
 	}
-	group, _, grouped := strings.Cut(o.APIVersion, "/")
-	if !grouped {
-		group = "" // v1
-	}
-	return OwnerKey{Namespace: namespace, Group: group, Kind: o.Kind, Name: o.Name, UID: o.UID}
+	return OwnerKey{Namespace: namespace, Group: o.GroupKind().Group, Kind: o.Kind, Name: o.Name, UID: o.UID}
 }
 
 // OwnerKey names the pod's owner.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"usher.sh/usher/internal/text"
@@ -25,7 +26,19 @@ const (
 	// CostMarkAnnotation remembers on a pod who lowered its deletion cost and what
 	// it was: "<drain id>" or "<drain id>=<former value>".
 	CostMarkAnnotation = "usher.sh/surge-cost"
+	// LowestCost is the deletion cost of a pod that a surge has lowered: there is none below.
+	LowestCost = "-2147483648"
 )
+
+// CostToRestore returns the deletion cost that a marked pod has once its mark goes: what it was before the mark, or what
+// was set since. "" is none.
+func (p *Pod) CostToRestore() string {
+	if p.DeletionCost != LowestCost {
+		return p.DeletionCost
+	}
+	_, former, _ := strings.Cut(p.CostMark, "=")
+	return former
+}
 
 // Drainer says who drains, so that two drains notice each other and a killed one
 // can be told from a live one.
