@@ -18,10 +18,11 @@ import (
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // fieldManager owns the fields that Usher sets.
-const fieldManager = "usher"
+const fieldManager = snapshot.FieldManager
 
 // How long an answer is waited for. The apiserver itself repeats an eviction for some
 // ten seconds when others write to the same budget.

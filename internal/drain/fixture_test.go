@@ -78,6 +78,8 @@ func state(s string) func(*snapshot.Node) {
 
 func foundCordoned(n *snapshot.Node) { n.Drain.Cordoned = false }
 
+func cordonedAnew(n *snapshot.Node) { n.CordonedBy = "kubectl" }
+
 func drainer(id string, beat time.Time) snapshot.Drainer {
 	return snapshot.Drainer{ID: id, By: id + "@host", Beat: beat}
 }

@@ -202,7 +202,7 @@ func (d *decider) cordon(t *target) {
 	n := t.node
 	record := &snapshot.DrainRecord{
 		Drainer: d.self(), Why: d.req.Why, Since: d.Now, State: "draining",
-		Cordoned: !n.Unschedulable || (n.Drain != nil && n.Drain.Cordoned),
+		Cordoned: !n.Unschedulable || n.UsherCordon(),
 	}
 	if n.Unschedulable && record.Cordoned {
 		record.CordonTime = n.Drain.CordonedSince()

@@ -40,6 +40,7 @@ func TestClaims(t *testing.T) {
 		"drained by a live drain":               {node("a", drainedBy("other", start.Add(-59*time.Second))), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
 		"drained by a silent drain":             {node("a", drainedBy("other", start.Add(-60*time.Second))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
 		"… that found it cordoned":              {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
+		"… that was cordoned anew since":        {node("a", drainedBy("other", start.Add(-time.Hour)), cordonedAnew), nil, []string{"cordon a draining"}, nil, drain.Running, false},
 		"… and was uncordoned since":            {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned, schedulable), nil, []string{"cordon a draining"}, nil, drain.Running, true},
 		"drained by a drain known to be dead":   {node("a", drainedBy("other", start)), map[string]bool{"other": true}, []string{"cordon a draining"}, nil, drain.Running, true},
 		"a drain that has ended":                {node("a", drainedBy("other", start), state("drained")), nil, []string{"cordon a draining"}, nil, drain.Running, true},

@@ -157,13 +157,13 @@ func (d *decider) leaveNode(t *target, failed []string) []string {
 		record := *n.Drain
 		record.State, record.Beat = string(d.led.ending), d.Now
 		a.Record = &record
-	case n.Drain.Cordoned:
+	case n.UsherCordon():
 		a.Kind = Uncordon
 	default:
 		a.Kind = Unmark
 	}
 	left := fmt.Sprintf("node %s keeps the record of this drain", n.Name)
-	if n.Drain.Cordoned {
+	if n.UsherCordon() {
 		left = fmt.Sprintf("node %s keeps its cordon and the record of this drain", n.Name)
 	}
 	return d.undoOr(failed, a, left, "usher uncordon "+n.Name)

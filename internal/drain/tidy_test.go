@@ -67,6 +67,7 @@ func TestWhatIsLeftOnTheNode(t *testing.T) {
 		"deadline":                   {drain.DeadlinePassed, false, node("a", ours), []string{"mark a deadline"}},
 		"uncordon what was cordoned": {drain.Interrupted, true, node("a", ours), []string{"uncordon a"}},
 		"… also when the node said it is stuck": {drain.Blocked, true, node("a", ours, state("blocked")), []string{"uncordon a"}},
+		"… nor one that was set since":          {drain.Interrupted, true, node("a", ours, cordonedAnew), []string{"unmark a"}},
 		"… but not somebody else's cordon":      {drain.Interrupted, true, node("a", ours, foundCordoned), []string{"unmark a"}},
 		"… nor a node of another drain":         {drain.Interrupted, true, node("a", drainedBy("other", start)), nil},
 		"… nor one that was never claimed":      {drain.Interrupted, true, node("a", cordoned), nil},

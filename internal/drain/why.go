@@ -82,6 +82,8 @@ func Release(view snapshot.View, n *snapshot.Node, dead map[string]bool) (Action
 		return Action{Kind: Unmark, Node: n, Why: "it is schedulable already"}, ""
 	case !n.Drain.Cordoned:
 		return Action{Kind: Unmark, Node: n, Why: "the cordon was there before the drain and stays"}, ""
+	case !n.UsherCordon():
+		return Action{Kind: Unmark, Node: n, Why: fmt.Sprintf("%s has cordoned it since, and that stays", n.CordonedBy)}, ""
 	}
 	return Action{Kind: Uncordon, Node: n, Why: fmt.Sprintf("cordoned by usher for %s", n.Drain.By)}, ""
 }

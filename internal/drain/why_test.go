@@ -64,6 +64,7 @@ func TestRelease(t *testing.T) {
 		"… which is still at it":          {node("a", drainedBy("x", start.In(time.FixedZone("", 3600)))), nil, "x@host is draining it since 12:00:00; stop that drain first"},
 		"… which is known to be dead":     {node("a", drainedBy("x", start)), map[string]bool{"x": true}, "uncordon a"},
 		"drained on an earlier cordon":    {node("a", drainedBy("x", long), foundCordoned), nil, "unmark a"},
+		"cordoned anew since":             {node("a", drainedBy("x", long), cordonedAnew), nil, "unmark a"},
 		"a record that cannot be read":    {node("a", cordoned, func(n *nodeOf) { n.DrainError = "bad json" }), nil, "bad json"},
 		"a record left, cordon taken off": {node("a", drainedBy("x", long), schedulable), nil, "unmark a"},
 	}

@@ -1,9 +1,12 @@
 package observe
 
 import (
+	"encoding/json"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // NodeFacts returns what decisions know of a node. The facts share maps and slices
@@ -29,7 +32,31 @@ func NodeFacts(node *corev1.Node) *snapshot.Node {
 	if err != nil {
 		facts.DrainError = err.Error()
 	}
+	if record != nil && facts.Unschedulable {
+		facts.CordonedBy = cordonedBy(node)
+	}
 	return facts
+}
+
+// cordonedBy returns the field manager that owns the node's cordon where that is not Usher. What sets a field to the value
+// that it has does not own it, unless by server-side apply.
+func cordonedBy(node *corev1.Node) string {
+	for i := range node.ManagedFields {
+		m := &node.ManagedFields[i]
+		if m.Manager != snapshot.FieldManager && m.FieldsV1 != nil && ownsCordon(m.FieldsV1.GetRawBytes()) {
+			return text.Line(m.Manager)
+		}
+	}
+	return ""
+}
+
+func ownsCordon(fields []byte) bool {
+	var owned struct {
+		Spec struct {
+			Unschedulable *struct{} `json:"f:unschedulable"`
+		} `json:"f:spec"`
+	}
+	return json.Unmarshal(fields, &owned) == nil && owned.Spec.Unschedulable != nil
 }
 
 // zone prefers the label of today; clouds that began before Kubernetes 1.17 may

@@ -21,6 +21,38 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
+func TestWhoHasCordonedANode(t *testing.T) {
+	owns := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const cordon, taints = `{"f:spec":{"f:taints":{},"f:unschedulable":{}}}`, `{"f:spec":{"f:taints":{}}}`
+	const record, none = `{"id":"d1","state":"draining","cordoned":true}`, ""
+	cases := map[string]struct {
+		record string
+		fields []metav1.ManagedFieldsEntry
+		want   string
+	}{
+		"nothing is known":              {record, nil, ""},
+		"Usher":                         {record, []metav1.ManagedFieldsEntry{owns("kubelet", `{"f:metadata":{}}`), owns("kube-controller-manager", taints), owns("usher", cordon)}, ""},
+		"another one":                   {record, []metav1.ManagedFieldsEntry{owns("usher", `{"f:metadata":{}}`), owns("kubectl", cordon)}, "kubectl"},
+		"both":                          {record, []metav1.ManagedFieldsEntry{owns("usher", cordon), owns("argocd", cordon)}, "argocd"},
+		"a name that terminals obey":    {record, []metav1.ManagedFieldsEntry{owns("x\x1b[2J", cordon)}, "x"},
+		"fields that cannot be read":    {record, []metav1.ManagedFieldsEntry{owns("kubectl", "["), {Manager: "x"}}, ""},
+		"a node without Usher's record": {none, []metav1.ManagedFieldsEntry{owns("kubectl", cordon)}, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: c.fields}, Spec: corev1.NodeSpec{Unschedulable: true}}
+			if c.record != "" {
+				node.Annotations = map[string]string{snapshot.DrainAnnotation: c.record}
+			}
+			if got := NodeFacts(node).CordonedBy; got != c.want {
+				t.Errorf("cordoned by %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestNodeFacts(t *testing.T) {
 	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: "d1"}, State: "draining"}
 	text, err := record.Encode()

@@ -61,11 +61,11 @@ func (s *Sim) writeNode(a drain.Action) drain.Answer {
 	changed := *n
 	switch a.Kind {
 	case drain.Cordon:
-		changed.Unschedulable, changed.Drain = true, a.Record
+		changed.Unschedulable, changed.Drain = true, a.Record // a cordon that stands keeps its owner
 	case drain.Mark:
 		changed.Drain = a.Record
 	case drain.Uncordon:
-		changed.Unschedulable, changed.Drain = false, nil
+		changed.Unschedulable, changed.CordonedBy, changed.Drain = false, "", nil
 	case drain.Unmark:
 		changed.Drain = nil
 	default:

@@ -208,7 +208,7 @@ func (j *judge) mayUncordon(s *Sim, a drain.Action) {
 		return
 	}
 	switch r := n.Drain; {
-	case r == nil || !r.Cordoned:
+	case !n.UsherCordon():
 		j.report(s, "removed somebody else's cordon of %s", n.Name)
 	case r.ID != j.req.Self.ID && !j.req.Dead[r.ID] && r.LiveAt(s.now):
 		j.report(s, "removed the cordon of the live drain %s of %s", r.ID, n.Name)

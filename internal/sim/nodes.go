@@ -59,12 +59,17 @@ func (s *Sim) SetNodeReady(name string, ready bool) {
 // Cordon makes a node unschedulable, or schedulable again, as somebody else would:
 // without a record.
 func (s *Sim) Cordon(name string, unschedulable bool) {
-	if n := s.truth.Node(name); n != nil {
-		s.judge.meddled(s)
-		changed := *n
-		changed.Unschedulable = unschedulable
-		s.setNode(&changed)
+	n := s.truth.Node(name)
+	if n == nil || n.Unschedulable == unschedulable {
+		return
 	}
+	s.judge.meddled(s)
+	changed := *n
+	changed.Unschedulable, changed.CordonedBy = unschedulable, ""
+	if unschedulable {
+		changed.CordonedBy = "kubectl"
+	}
+	s.setNode(&changed)
 }
 
 // Flip makes a pod unready, or ready again.

@@ -176,8 +176,9 @@ func meddle(t *rapid.T, d *driver) {
 		d.note("-- node %s ready=%v", node, ready)
 		d.sim.SetNodeReady(node, ready)
 	case 2:
-		d.note("-- node %s is made schedulable", node)
-		d.sim.Cordon(node, false)
+		unschedulable := rapid.Bool().Draw(t, "unschedulable")
+		d.note("-- node %s is made unschedulable=%v", node, unschedulable)
+		d.sim.Cordon(node, unschedulable)
 	case 3, 4:
 		if len(workloads) > 0 {
 			w := rapid.SampledFrom(workloads).Draw(t, "workload")

@@ -361,8 +361,8 @@ func (s *scenario) meanwhile(d *driver, words []string) {
 		d.sim.DeleteNode(words[1])
 	case "lose-node":
 		d.sim.SetNodeReady(words[1], false)
-	case "uncordon":
-		d.sim.Cordon(words[1], false)
+	case "uncordon", "cordon":
+		d.sim.Cordon(words[1], words[0] == "cordon")
 	case "scale":
 		for _, w := range c.Workloads() {
 			if w.Name == words[1] {

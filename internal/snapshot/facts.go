@@ -110,12 +110,16 @@ type Node struct {
 	Labels          map[string]string
 	Taints          []corev1.Taint
 	Unschedulable   bool
-	Ready           bool // the Ready condition is True
+	CordonedBy      string // the field manager that has cordoned it since Usher did; "" where none has, as far as is known
+	Ready           bool   // the Ready condition is True
 	ReadyWhy        string
 	Allocatable     Resources
 	Drain           *DrainRecord // what a drain wrote on the node; nil where none did
 	DrainError      string       // set where the record cannot be read
 }
+
+// UsherCordon reports whether a drain has cordoned the node, and nothing else did so since.
+func (n *Node) UsherCordon() bool { return n.Drain != nil && n.Drain.Cordoned && n.CordonedBy == "" }
 
 // Budget is a PodDisruptionBudget.
 type Budget struct {

@@ -12,6 +12,8 @@ import (
 
 // Names of what Usher writes on objects.
 const (
+	// FieldManager owns the fields that Usher sets.
+	FieldManager = "usher"
 	// DrainAnnotation holds a DrainRecord on a node.
 	DrainAnnotation = "usher.sh/drain"
 	// SurgeAnnotation holds a SurgeRecord on a Deployment or HorizontalPodAutoscaler.

@@ -78,8 +78,11 @@ func nodeEnd(n drain.NodeStatus, view snapshot.View, req drain.Request) NodeEnd 
 
 // Cordon says who cordoned a node, and whether it was Usher.
 func Cordon(n *snapshot.Node) (words string, ours bool) {
-	if n.Drain == nil || !n.Drain.Cordoned {
+	switch {
+	case n.Drain == nil || !n.Drain.Cordoned:
 		return "cordoned before by somebody else", false
+	case !n.UsherCordon():
+		return "cordoned since by " + clean(n.CordonedBy), false
 	}
 	words = fmt.Sprintf("cordoned by usher for %s since %s", clean(n.Drain.By), stamp(n.Drain.CordonedSince()))
 	if n.Drain.Why != "" {
