@@ -18,13 +18,18 @@ func (w *Writer) cordon(a drain.Action) (*rest.Request, error) {
 }
 
 // mark insists on the UID only: a sign of life must not fail because the kubelet wrote
-// in between.
+// in between. After a long time without one it insists on the resource version: another
+// drain may have written its own record.
 func (w *Writer) mark(a drain.Action) (*rest.Request, error) {
 	text, err := a.Record.Encode()
 	if err != nil {
 		return nil, err
 	}
-	return w.patchNode(a.Node, "", &text, nil)
+	version := ""
+	if a.Lapsed {
+		version = a.Node.ResourceVersion
+	}
+	return w.patchNode(a.Node, version, &text, nil)
 }
 
 func (w *Writer) uncordon(a drain.Action) (*rest.Request, error) {

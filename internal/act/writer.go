@@ -126,13 +126,15 @@ func versionOf(a drain.Action) (version string, needed bool) {
 	switch a.Kind {
 	case drain.Cordon, drain.Uncordon, drain.Unmark:
 		return a.Node.ResourceVersion, true
+	case drain.Mark:
+		return a.Node.ResourceVersion, a.Lapsed
 	case drain.Scale:
 		return a.Workload.ResourceVersion, true
 	case drain.ScaleMin:
 		return a.Autoscaler.ResourceVersion, true
 	case drain.RestoreCost:
 		return a.Pod.ResourceVersion, true
-	case drain.Mark, drain.Evict, drain.Delete, drain.LowerCost, drain.Ask, drain.Withdraw:
+	case drain.Evict, drain.Delete, drain.LowerCost, drain.Ask, drain.Withdraw:
 	}
 	return "", false
 }

@@ -15,13 +15,13 @@ type Kind string
 // something carries the UID or the resource version of what was decided upon.
 const (
 	Cordon      Kind = "cordon"       // Node, Record: make it unschedulable and write the record; fails on another resource version
-	Mark        Kind = "mark"         // Node, Record: write the record only (sign of life, final state); fails on another UID
+	Mark        Kind = "mark"         // Node, Record: write the record only (sign of life, final state); fails on another UID, where Lapsed on another resource version
 	Uncordon    Kind = "uncordon"     // Node: make it schedulable and remove the record; fails on another resource version
 	Unmark      Kind = "unmark"       // Node: remove the record, leave the cordon; fails on another resource version
 	Evict       Kind = "evict"        // Pod, Grace: the eviction API, with UID precondition
 	Delete      Kind = "delete"       // Pod, Grace: a plain delete past the budgets, with UID precondition
 	LowerCost   Kind = "lower-cost"   // Pod, Drain: pod-deletion-cost to its minimum, former value in the mark; fails on another UID
-	RestoreCost Kind = "restore-cost" // Pod: the former pod-deletion-cost back and the mark away; fails on another UID
+	RestoreCost Kind = "restore-cost" // Pod: the former pod-deletion-cost back and the mark away; fails on another resource version
 	Scale       Kind = "scale"        // Workload, Replicas, Surge: replicas and record (nil removes it and the label); fails on another resource version
 	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record (Workload is what it rules); fails on another resource version
 	Ask         Kind = "ask"          // Pod, Drain: an EvictionRequest of this drain for the pod of this UID
@@ -33,6 +33,7 @@ type Action struct {
 	Kind       Kind
 	Node       *snapshot.Node
 	Record     *snapshot.DrainRecord
+	Lapsed     bool // marks: another drain may have taken the node since it was seen
 	Pod        *snapshot.Pod
 	Grace      *time.Duration // nil: the pod's own
 	Workload   *snapshot.Workload

@@ -38,6 +38,7 @@ type decider struct {
 	zones     map[string]bool // zones with a draining node
 	active    int             // draining nodes
 	cordoning bool            // a cordon is on its way: nothing moves before all nodes have theirs
+	renewing  bool            // a node is being claimed anew: no surge goes on, or is taken back
 	pending   bool            // something is under way or may clear: the drain goes on
 	left      int             // pods that still have to leave
 	barred    int             // of these, pods that the caller may not evict
@@ -73,7 +74,9 @@ func (d *decider) decide() Decision {
 		return d.tidyUp()
 	}
 	nodes := d.admitNodes()
-	d.surgeWhereNeeded(nodes)
+	if !d.renewing {
+		d.surgeWhereNeeded(nodes)
+	}
 	for i := range nodes {
 		d.drainNode(&nodes[i])
 	}

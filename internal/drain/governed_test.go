@@ -113,7 +113,7 @@ func TestUnansweredRequestsNameTheManager(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3))
 	s.expect("ask db-0")
 	s.answer(drain.Accepted)
-	s.then(time.Minute, askedBy(me, "db-0"))
+	s.then(time.Minute, askedBy(me, "db-0"), node("a", drainedBy(me, start.Add(time.Minute))))
 	s.decide()
 	s.holds("db-0: AskedFor")
 	if said := s.last.Blockers()[0].Message; said != "its eviction was asked for, and nobody takes it up" {

@@ -180,6 +180,9 @@ func (d *decider) claim(t *target) bool {
 			WayOut:  "wait, or stop the other drain",
 		})
 		return false
+	case d.own(n) && n.Unschedulable && working(n.Drain) && d.lapsed(n):
+		d.renew(t)
+		return false
 	case d.own(n) && n.Unschedulable:
 		d.beat(n)
 		return true
@@ -207,11 +210,38 @@ func (d *decider) cordon(t *target) {
 	if n.Unschedulable && record.Cordoned {
 		record.CordonTime = n.Drain.CordonedSince()
 	}
-	_, sent := d.standing(Cordon, n.UID, n.ResourceVersion)
-	if d.try(Action{Kind: Cordon, Node: n, Record: record, Why: "no new pods are to come"}) {
+	d.take(t, Action{Kind: Cordon, Node: n, Record: record, Why: "no new pods are to come"})
+}
+
+// renew claims a node anew on which the drain's last sign of life counts no more: the process was suspended, or cut off, so
+// that another drain may work on the node, and all that is seen of the cluster may be as old. Nothing else is done before the
+// server has compared the node with what is seen, and that was seen.
+func (d *decider) renew(t *target) {
+	n := t.node
+	record := *n.Drain
+	record.Beat = d.Now
+	if d.take(t, Action{Kind: Mark, Node: n, Record: &record, Lapsed: true, Why: "sign of life, after a long time without"}) {
+		d.blockNode(t, Blocker{
+			Reason: EvidenceUnavailable, Since: snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.LiveFor),
+			Message: "this drain's last sign of life on it is too old, so that another one may have it; it is claimed anew first", WayOut: "wait",
+		})
+	}
+}
+
+// lapsed reports whether another drain may take a node of this drain: this one does not work on it, or its last sign of life
+// counts no more.
+func (d *decider) lapsed(n *snapshot.Node) bool {
+	return !d.req.NoBeat && (!working(n.Drain) || !n.Drain.LiveAt(d.Now))
+}
+
+// take sends what makes a node this drain's, and reports whether that may still take effect.
+func (d *decider) take(t *target, a Action) bool {
+	_, sent := d.standing(a.Kind, a.Node.UID, a.Node.ResourceVersion)
+	if d.try(a) {
 		d.pending = true
-		d.cordoning = d.cordoning || sent == nil || sent.count < cordonsAwaited
-		return
+		awaited := sent == nil || sent.count < cordonsAwaited
+		d.cordoning, d.renewing = d.cordoning || awaited, d.renewing || awaited && a.Lapsed
+		return true
 	}
 	b := Blocker{Reason: refusalReason[sent.answer.Code], Dead: true, Message: sent.answer.Message, WayOut: "see the server's words"}
 	if b.Reason == NoPermission {
@@ -219,6 +249,7 @@ func (d *decider) cordon(t *target) {
 		d.barred, d.left = d.barred+1, d.left+1
 	}
 	d.blockNode(t, b)
+	return false
 }
 
 // own reports whether the record on the node is this drain's.

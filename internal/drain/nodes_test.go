@@ -298,3 +298,51 @@ func TestRefusedForGoodGivesUpThePlace(t *testing.T) {
 		}
 	}
 }
+
+// TestLapsedClaim: a process that was suspended for longer than its sign of life counts acts on nothing that it saw before:
+// another drain may have taken the node.
+func TestLapsedClaim(t *testing.T) {
+	suspended := snapshot.LiveFor
+	begin := func(t *testing.T) *story {
+		t.Helper()
+		s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), pod("web", on("a")), pod("db", on("b")),
+			deployment("api", 2, surgedBy(me, 1, start)), pods("api", "a", 1), pods("api", "b", 1))
+		s.then(suspended)
+		s.expect("mark a draining", "mark b draining")
+		s.holds("a: EvidenceUnavailable", "b: EvidenceUnavailable")
+		same(t, "it insists on what was seen", true, s.last.Actions[0].Lapsed)
+		same(t, "beat", s.now, s.last.Actions[0].Record.Beat)
+		return s
+	}
+	t.Run("the node is still its own", func(t *testing.T) {
+		s := begin(t)
+		s.answer(drain.Accepted)
+		s.expect() // accepted is not observed
+		s.holds("a: EvidenceUnavailable", "b: EvidenceUnavailable")
+		s.then(0, node("a", drainedBy(me, s.now), version("2")), node("b", drainedBy(me, s.now), version("2")))
+		s.decide()
+		same(t, "deeds", true, len(s.last.Actions) > 0)
+		for _, a := range s.last.Actions {
+			same(t, a.Why+" insists on what was seen", false, a.Lapsed)
+		}
+	})
+	t.Run("another drain has it", func(t *testing.T) {
+		s := begin(t)
+		s.answer(drain.Conflict)
+		s.then(0, node("a", drainedBy("other", s.now), version("2")), node("b", drainedBy("other", s.now), version("2")))
+		s.decide()
+		s.holds("a: AnotherDrain", "b: AnotherDrain")
+	})
+	t.Run("it ends", func(t *testing.T) {
+		s := tell(t, ask("a"), node("a", ours))
+		s.led.End(drain.TimedOut)
+		s.then(suspended - 1)
+		s.expect("mark a timeout")
+		same(t, "in time, it insists on what was seen", false, s.last.Actions[0].Lapsed)
+		s.led = drain.NewLedger()
+		s.led.End(drain.TimedOut)
+		s.then(1)
+		s.expect("mark a timeout")
+		same(t, "too late, it insists on what was seen", true, s.last.Actions[0].Lapsed)
+	})
+}

@@ -186,11 +186,16 @@ func TestHeldPodsAreWaitedForABoundedTime(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := tell(t, ask("a"), node("a", ours), c.facts, pod("other", on("a"), priority(1)))
+			beat := func(c *clusterOf) {
+				n, record := *c.Node("a"), *c.Node("a").Drain
+				record.Beat, n.Drain = s.now, &record
+				c.SetNode(&n)
+			}
 			s.decide()
 			s.answer(drain.Accepted)
-			s.then(3*time.Minute, gone("other"))
+			s.then(3*time.Minute, gone("other"), beat)
 			s.decide()
-			s.then(5*time.Minute - time.Second)
+			s.then(5*time.Minute-time.Second, beat)
 			s.decide()
 			s.holds("p: " + c.reason)
 			s.ends(drain.Running)

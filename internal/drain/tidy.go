@@ -148,7 +148,7 @@ func (d *decider) undoOr(failed []string, a Action, left, again string) []string
 // sentence if it may not.
 func (d *decider) leaveNode(t *target, failed []string) []string {
 	n := t.node
-	a := Action{Kind: Mark, Node: n, Why: "the drain has ended", Note: d.leftOn(t)}
+	a := Action{Kind: Mark, Node: n, Lapsed: d.lapsed(n), Why: "the drain has ended", Note: d.leftOn(t)}
 	switch {
 	case d.led.ending == Drained || !d.req.UncordonOnFailure:
 		if !working(n.Drain) {

@@ -92,7 +92,7 @@ func (d *decider) mark(t *target, state string) {
 	}
 	record := *t.node.Drain
 	record.State, record.Beat = state, d.Now
-	if d.try(Action{Kind: Mark, Node: t.node, Record: &record, Why: "the node is " + state, Note: d.leftOn(t)}) {
+	if d.try(Action{Kind: Mark, Node: t.node, Record: &record, Lapsed: d.lapsed(t.node), Why: "the node is " + state, Note: d.leftOn(t)}) {
 		d.pending = true
 	}
 }

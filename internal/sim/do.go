@@ -55,7 +55,7 @@ func (s *Sim) writeNode(a drain.Action) drain.Answer {
 	if n == nil || n.UID != a.Node.UID {
 		return gone()
 	}
-	if a.Kind != drain.Mark && n.ResourceVersion != a.Node.ResourceVersion {
+	if (a.Kind != drain.Mark || a.Lapsed) && n.ResourceVersion != a.Node.ResourceVersion {
 		return conflict()
 	}
 	changed := *n
