@@ -13,7 +13,7 @@ type rung int
 const (
 	rungEvict      rung = iota // evictions under their budgets, own grace where it fits
 	rungSurge                  // replacements are started wherever a budget holds a pod
-	rungShortGrace             // the longest grace no longer fits: graces are cut, waves no longer wait
+	rungShortGrace             // the longest grace no longer fits: a pod whose own does not waits for no earlier ones
 	rungLast                   // what budgets still hold is deleted, if the operator said so
 	rungEnd                    // the drain ends
 	rungs
@@ -44,7 +44,7 @@ func (d *decider) ladderOf() ladder {
 	l.at[rungEnd] = d.req.Deadline
 	l.at[rungLast] = d.req.Deadline.Add(-min(total/4, 30*time.Second) - l.reserve)
 	l.at[rungSurge] = earlier(d.req.Started.Add(total/4), l.at[rungLast])
-	l.at[rungShortGrace] = later(earlier(d.req.Deadline.Add(-l.reserve-d.longestGrace()), l.at[rungLast]), l.at[rungSurge])
+	l.at[rungShortGrace] = l.due(d.longestGrace())
 	for _, at := range l.at {
 		d.wake(at)
 	}
@@ -67,6 +67,22 @@ func later(a, b time.Time) time.Time {
 
 // passed reports whether the rung has begun; without a deadline none ever does.
 func (l ladder) passed(r rung) bool { return !l.at[r].IsZero() && !l.now.Before(l.at[r]) }
+
+// due returns when a pod with this grace has to be asked to leave at the latest.
+func (l ladder) due(grace time.Duration) time.Time {
+	return later(earlier(l.at[rungEnd].Add(-l.reserve-grace), l.at[rungLast]), l.at[rungSurge])
+}
+
+// mustGo reports whether the pod waits for no others any more: its grace would not end in time. That of one pod says nothing
+// of others, whose order it would void.
+func (d *decider) mustGo(p *snapshot.Pod) bool {
+	if d.req.Deadline.IsZero() {
+		return false
+	}
+	at := d.ladder.due(d.ownGrace(p))
+	d.wake(at)
+	return !d.Now.Before(at)
+}
 
 // longestGrace returns the longest grace of a pod that is to leave and was not asked yet.
 func (d *decider) longestGrace() time.Duration {
@@ -110,7 +126,7 @@ func (d *decider) room() time.Duration {
 // hasten shortens the grace of a pod that somebody else asked to end, if it would
 // outlive the node.
 func (d *decider) hasten(p *snapshot.Pod) {
-	if !d.ladder.passed(rungShortGrace) || !p.Deletion.After(d.req.Deadline.Add(-d.ladder.reserve+time.Second)) {
+	if !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.ladder.reserve+time.Second)) {
 		return
 	}
 	at, t := d.standing(Delete, p.UID, p.ResourceVersion)
@@ -218,7 +234,7 @@ func (d *decider) textOf(r rung) string {
 		}
 		return "start replacements first wherever a budget still holds a Deployment's pod"
 	case rungShortGrace:
-		return fmt.Sprintf("cut graces so that every pod ends %s before the deadline; waves no longer wait for each other", short(d.ladder.reserve))
+		return fmt.Sprintf("cut graces so that every pod ends %s before the deadline; a pod whose grace would last longer waits for no earlier wave", short(d.ladder.reserve))
 	case rungLast:
 		if d.req.AtDeadline == AtDeadlineDelete {
 			return "what budgets still hold is deleted past them, safest first (--at-deadline=delete)"

@@ -97,6 +97,48 @@ func TestWavesNoLongerWait(t *testing.T) {
 	s.expect("evict high")
 }
 
+// TestLongGraceVoidsNoOthersOrder: only the pod that needs the time leaves early; others keep their waves as long as their own
+// graces allow.
+func TestLongGraceVoidsNoOthersOrder(t *testing.T) {
+	lives := func(after time.Duration) fact { return node("a", drainedBy(me, start.Add(after))) }
+	s := tell(t, spot("a"), lives(29*time.Second), pod("low", on("a"), endsAt(start.Add(100*time.Second))), pod("high", on("a"), priority(1)),
+		pod("next", on("a"), in("tenant"), order(1)), pod("first", on("a"), in("tenant"), endsAt(start.Add(100*time.Second))),
+		pod("long", on("a"), in("tenant"), priority(2), grace(time.Hour)), daemonSet("cni"), pod("cni", on("a"), ofDaemon("cni")))
+	s.req.DaemonSets = drain.DaemonSetsEvict
+	s.then(29 * time.Second)
+	s.expect()
+	same(t, "next", start.Add(30*time.Second), s.last.Next)
+	s.then(time.Second)
+	s.expect("evict long in 1m20s")
+	s.answer(drain.Accepted)
+	s.then(49*time.Second, lives(79*time.Second), pod("long", on("a"), in("tenant"), priority(2), grace(time.Hour), endsAt(start.Add(110*time.Second))))
+	s.expect()
+	same(t, "next", start.Add(80*time.Second), s.last.Next)
+	s.then(time.Second)
+	s.expect("evict high", "evict next", "evict cni")
+}
+
+// TestLongGraceEndsNoOthersSurge: a Deployment's pods are evicted in place of being scaled away where their own grace has to
+// be cut.
+func TestLongGraceEndsNoOthersSurge(t *testing.T) {
+	cases := map[string]struct {
+		web  time.Duration
+		want []string
+	}{
+		"another pod's": {30 * time.Second, []string{"evict other in 1m20s", "lower-cost web-a1"}},
+		"its own":       {time.Hour, []string{"evict other in 1m20s", "evict web-a1 in 1m20s"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, spot("a"), node("a", drainedBy(me, start.Add(30*time.Second))), deployment("web", 2, surgedBy(me, 1, start)),
+				pods("web", "a", 1, grace(c.web)), pods("web", "b", 1), pod("other", on("a"), in("tenant"), grace(time.Hour)))
+			s.then(30 * time.Second)
+			s.decide()
+			same(t, "deeds", c.want, sorted(deeds(s.last)))
+		})
+	}
+}
+
 // A pod that somebody asked to end with a grace that outlasts the node is hastened.
 func TestHasten(t *testing.T) {
 	beat := start.Add(90 * time.Second)

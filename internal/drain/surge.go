@@ -329,7 +329,7 @@ func (d *decider) byEviction(s *surge) bool {
 	if slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.led.costless[p.UID] }) {
 		return true
 	}
-	if d.req.Grace == nil && !d.ladder.passed(rungShortGrace) {
+	if d.req.Grace == nil && !slices.ContainsFunc(s.leaving, d.mustGo) {
 		return false
 	}
 	return !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.hopeless(p, s) })

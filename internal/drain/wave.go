@@ -136,11 +136,8 @@ func (l *line) join(p *snapshot.Pod) {
 }
 
 // lineUp finds for each pod of the node the earlier ones that it waits for: those that are leaving or about to, and for
-// what serves the node, all that run there. The deadline's last rungs wait for none.
+// what serves the node, all that run there.
 func (d *decider) lineUp(t *target) {
-	if d.ladder.passed(rungShortGrace) {
-		return
-	}
 	_, patient := d.patient(t.status.Name)
 	moving := func(q *queued) bool { return patient && d.moves(q, t) }
 	var before line
@@ -157,16 +154,24 @@ func (d *decider) lineUp(t *target) {
 	}
 }
 
-// lineUpWave lets the pods of one wave wait for those before it, and for those of their own namespace with a lower rank.
+// lineUpWave lets the pods of one wave wait for those before it, and for those of their own namespace with a lower rank, unless
+// the deadline does not.
 func (d *decider) lineUpWave(wave []queued, before line, t *target) {
 	for i := range wave {
 		wave[i].behind = before
 	}
 	until, patient := d.patient(t.status.Name)
+	if patient {
+		d.lineUpRanks(wave, t)
+	}
+	for i := range wave {
+		if wave[i].behind.first != nil && d.mustGo(wave[i].pod) {
+			wave[i].behind = line{}
+		}
+	}
 	if !patient {
 		return
 	}
-	d.lineUpRanks(wave, t)
 	if slices.ContainsFunc(wave, func(q queued) bool { return q.behind.first != nil }) {
 		d.wake(until)
 	}
