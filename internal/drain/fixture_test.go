@@ -237,6 +237,11 @@ func raisedBy(id string, was int32) func(*snapshot.Autoscaler) {
 	}
 }
 
+// fromBase is how many replicas the Deployment had before the minimum was raised.
+func fromBase(replicas int32) func(*snapshot.Autoscaler) {
+	return func(a *snapshot.Autoscaler) { a.Surge.Base = replicas }
+}
+
 // budget counts the pods with label app; its status is that of a controller that has
 // looked at it: allowed = current - desired.
 func budget(app string, current, desired, expected int32, options ...func(*snapshot.Budget)) fact {

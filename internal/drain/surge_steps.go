@@ -396,7 +396,7 @@ func (d *decider) endSurges() {
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
 		if d.ours(a.Surge) && !d.surging(a) {
-			d.pending = d.try(restoreMin(a, nil)) || d.pending
+			d.pending = d.try(d.undoMin(a)) || d.pending
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
 		if a.Surge == nil || !owns(a.Surge.Drainer) || d.surging(a) {
 			continue
 		}
-		failed = d.undoOr(failed, restoreMin(a, nil), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was), revert)
+		failed = d.undoOr(failed, d.undoMin(a), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was), revert)
 	}
 	return failed
 }
