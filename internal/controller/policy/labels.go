@@ -52,6 +52,13 @@ func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies
 	if err != nil || next > 0 || wanted || !labelled {
 		return next, err
 	}
+	newest, err := s.newest(ctx, namespace.Name)
+	if err != nil {
+		return 0, err
+	}
+	if len(newest) > 0 {
+		return replaceGrace, nil // the cache is behind
+	}
 	return 0, accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, false), "labelling namespace", namespace.Name)
 }
 
@@ -64,35 +71,24 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 	}
 	declared := s.declared(policies)
 	var failed []error
+	var unclaimed []*snapshot.Pod
 	missing := map[string]bool{}
 	for _, pod := range pods {
-		if label, labelled := pod.Labels[v1alpha1.PolicyLabel]; labelled && named(declared, label) == nil {
+		label, labelled := pod.Labels[v1alpha1.PolicyLabel]
+		if labelled && named(declared, label) == nil {
 			missing[label] = true
 		}
-		wait, err := s.labelPod(ctx, pod, declared)
-		if err != nil {
-			failed = append(failed, err)
-		}
-		if wait > 0 && (next == 0 || wait < next) {
-			next = wait
+		switch policy := eviction.GuardedBy(declared, pod); {
+		case labelled == (policy != "") && label == eviction.LabelValue(policy):
+		case policy == "":
+			unclaimed = append(unclaimed, pod)
+		default:
+			failed = append(failed, accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, policy), "labelling pod", pod.Name))
 		}
 	}
+	next, err = s.release(ctx, namespace, unclaimed, declared)
 	s.absences.forget(namespace, missing)
-	return next, errors.Join(failed...)
-}
-
-func (s *shell) labelPod(ctx context.Context, pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, err error) {
-	policy := eviction.GuardedBy(policies, pod)
-	label, labelled := pod.Labels[v1alpha1.PolicyLabel]
-	if labelled == (policy != "") && label == eviction.LabelValue(policy) {
-		return 0, nil
-	}
-	if policy == "" {
-		if wait, keep, err := s.release(ctx, pod, policies); keep || err != nil {
-			return wait, err
-		}
-	}
-	return 0, accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, policy), "labelling pod", pod.Name)
+	return next, errors.Join(append(failed, err)...)
 }
 
 // namespace reports whether admission finds a namespace, and whether it is being deleted.

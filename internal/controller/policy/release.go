@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,25 +25,77 @@ const (
 	cancelGrace = time.Second
 )
 
-// release lets go of a pod that no policy claims any more; it is looked at again after a while where something has to happen
-// first, and 0 says that the label can go now or stays for good. What admission asked for in the names of callers that it
-// refused is withdrawn: with the label gone nobody would judge it.
-func (s *shell) release(ctx context.Context, pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, keep bool, err error) {
-	label := pod.Labels[v1alpha1.PolicyLabel]
-	owner := named(policies, label)
-	if owner != nil && owner.Policy.Blind() {
-		return 0, true, nil // it may claim the pod, and cannot be read
-	}
-	if owner == nil {
-		if wait := s.absences.wait(pod.Namespace, label, time.Now()); wait > 0 {
-			return wait, true, nil
+// release takes the labels off pods that no policy guards by the cache, unless one does by a read past it, which is made once for
+// all pods whose time has come. It returns when to look again at those whose label stays for a moment, 0 if there are none.
+func (s *shell) release(ctx context.Context, namespace string, pods []*snapshot.Pod, policies []eviction.Declared) (next time.Duration, err error) {
+	var due []*snapshot.Pod
+	for _, pod := range pods {
+		wait, keep := s.keeps(pod, policies)
+		if !keep {
+			due = append(due, pod)
 		}
+		next = sooner(next, wait)
+	}
+	if len(due) == 0 {
+		return next, nil
+	}
+	newest, err := s.newest(ctx, namespace)
+	if err != nil {
+		return next, err
+	}
+	var failed []error
+	for _, pod := range due {
+		wait, err := s.unlabel(ctx, pod, newest)
+		failed, next = append(failed, err), sooner(next, wait)
+	}
+	return next, errors.Join(failed...)
+}
+
+// keeps reports whether the label of a pod that no policy guards stays for now, and for how long; 0: until something happens.
+func (s *shell) keeps(pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, keep bool) {
+	label := pod.Labels[v1alpha1.PolicyLabel]
+	if blind(policies, label) {
+		return 0, true
+	}
+	if named(policies, label) == nil {
+		wait = max(0, s.absences.wait(pod.Namespace, label, time.Now()))
+	}
+	return wait, wait > 0
+}
+
+// blind: the policy that a label names may claim the pod, and cannot be read.
+func blind(policies []eviction.Declared, label string) bool {
+	owner := named(policies, label)
+	return owner != nil && owner.Policy.Blind()
+}
+
+// unlabel takes the label off a pod that none of the newest policies guards. What admission asked for in the names of callers that it
+// refused is withdrawn before: with the label gone nobody would judge it.
+func (s *shell) unlabel(ctx context.Context, pod *snapshot.Pod, newest []eviction.Declared) (wait time.Duration, err error) {
+	if eviction.GuardedBy(newest, pod) != "" || blind(newest, pod.Labels[v1alpha1.PolicyLabel]) {
+		return replaceGrace, nil // the cache is behind
 	}
 	withdrawn, err := s.withdraw(ctx, pod)
 	if err != nil || withdrawn > 0 {
-		return cancelGrace, true, err
+		return cancelGrace, err
 	}
-	return 0, false, nil
+	return 0, accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, ""), "labelling pod", pod.Name)
+}
+
+// newest returns the policies that can govern the pods of a namespace, by a read past the cache.
+func (s *shell) newest(ctx context.Context, namespace string) ([]eviction.Declared, error) {
+	if s.Gatherer.Book.Reserved(namespace) {
+		return nil, nil
+	}
+	return s.Gatherer.Newest(ctx, namespace)
+}
+
+// sooner is the earlier of two times to look again, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // named returns the policy that a label names, nil if it is not there.

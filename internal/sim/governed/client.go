@@ -75,6 +75,7 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	return c.write(ctx, "patch", p, object, func() error {
 		w.audit(kindOf(object), p, body)
 		w.checkExpiry(key, kindOf(object), p, body)
+		w.checkLabelGoes(ctx, kindOf(object), key, body)
 		changed, err := w.store.patch(kindOf(object), key, p, body)
 		if err != nil {
 			return err

@@ -154,7 +154,9 @@ type contextKey string
 
 const (
 	taskKey contextKey = "task"
-	dryKey  contextKey = "dry"
+	// beganKey is when a controller began to look.
+	beganKey contextKey = "began"
+	dryKey   contextKey = "dry"
 
 	replicaKey contextKey = "replica"
 )

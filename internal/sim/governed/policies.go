@@ -27,10 +27,13 @@ type regime struct {
 	// stray is the same for members that no policy claimed, gone when there was none last.
 	stray map[string]time.Time
 	gone  time.Time
+	// bare is when no policy guarded a member last, void when there was none at all.
+	bare map[string]time.Time
+	void time.Time
 }
 
 func newRegime() regime {
-	return regime{maxAge: maxAge, lax: map[string]time.Time{}, stray: map[string]time.Time{}}
+	return regime{maxAge: maxAge, lax: map[string]time.Time{}, stray: map[string]time.Time{}, bare: map[string]time.Time{}}
 }
 
 // spec is what the policy says under a regime.
@@ -154,6 +157,12 @@ func (w *world) relax() {
 		if !slices.ContainsFunc(standing, func(policy string) bool { return w.claims(policy, p.pod) }) {
 			w.regime.stray[p.pod] = time.Now()
 		}
+		if w.labelOf(p) == "" {
+			w.regime.bare[p.pod] = time.Now()
+		}
+	}
+	if w.policy(firstPolicy) == nil && w.policy(secondPolicy) == nil {
+		w.regime.void = time.Now()
 	}
 	if len(standing) > 0 {
 		w.regime.gone = time.Time{}

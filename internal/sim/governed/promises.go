@@ -2,9 +2,11 @@ package governed
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -14,6 +16,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // checkFires: what was asked for only in the name of callers whom admission refused must not be done when nothing judges
@@ -58,6 +61,31 @@ func (w *world) noted(uid types.UID) bool {
 		}
 	}
 	return false
+}
+
+// checkLabelGoes: Usher takes no label off that a policy accounts for which was there before Usher began to look. Whoever evicts the pod
+// then has nobody to ask.
+func (w *world) checkLabelGoes(ctx context.Context, k kind, key snapshot.Key, body []byte) {
+	var patch struct {
+		Metadata struct {
+			UID    types.UID
+			Labels map[string]*string
+		}
+	}
+	began, looks := ctx.Value(beganKey).(time.Time)
+	if !looks || json.Unmarshal(body, &patch) != nil {
+		return
+	}
+	w.relax()
+	pod := w.store.pod(key.Name)
+	if value, writes := patch.Metadata.Labels[v1alpha1.PolicyLabel]; k == pods && writes && value == nil && pod != nil && pod.UID == patch.Metadata.UID {
+		if w.regime.bare[key.Name].Before(began) {
+			w.fail("LABELS", "%s loses its label although a policy has guarded it since before that was looked at", key.Name)
+		}
+	}
+	if value, writes := patch.Metadata.Labels[v1alpha1.GovernedLabel]; k == namespaces && writes && value == nil && w.regime.void.Before(began) {
+		w.fail("LABELS", "the namespace loses its label although it has had a policy since before that was looked at")
+	}
 }
 
 // asksRules reports whether members of a role may not always go.

@@ -83,7 +83,7 @@ func (w *world) serve(r *removal) error {
 	if r.delete && before == nil {
 		return notFound(pods, r.pod)
 	}
-	if !w.guarded(r, before) {
+	if !w.guarded(r, before) { // a kubelet asks, or no label is on yet: of one that Usher takes off, checkLabelGoes has judged
 		if !w.asksNothing(w.roleOf(r.pod)) {
 			r.excuse = "admission is not asked"
 		}

@@ -251,7 +251,7 @@ func (r *replica) reconcile(item work) {
 	delete(r.queue, item)
 	r.running[item] = true
 	r.world.tasks++
-	ctx := context.WithValue(r.ctx, taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))
+	ctx := context.WithValue(context.WithValue(r.ctx, beganKey, time.Now()), taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))
 	r.world.note("%s looks at %s/%s (#%d)", r.name, item.controller, item.key.Name, r.world.tasks)
 	r.world.spawn(func() {
 		result, err := r.controllers[item.controller].Reconcile(ctx, reconcile.Request{NamespacedName: item.key})
