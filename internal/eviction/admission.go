@@ -59,6 +59,8 @@ type AdmissionResult struct {
 	// Warnings go to the caller of what is allowed.
 	Warnings []string
 	Actions  []Action
+	// ByReadiness: it is allowed by which members of the policy are Ready.
+	ByReadiness bool
 	// Note is for events, metrics and the audit log.
 	Note    Note
 	Verdict Verdict
@@ -151,7 +153,10 @@ func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 }
 
 func (j *judgement) letThrough(in *AdmissionInput) AdmissionResult {
-	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: LetThrough, Message: j.title() + " may leave"}}
+	result := AdmissionResult{
+		Allow: true, Verdict: j.verdict, ByReadiness: j.role != nil && j.role.roster && !j.idle(),
+		Note: Note{Kind: LetThrough, Message: j.title() + " may leave"},
+	}
 	if !in.DryRun {
 		result.Actions = j.permit(in.by(), 0)
 	}

@@ -104,6 +104,15 @@ func (p *Policy) AsksForRoster() bool {
 	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.roster })
 }
 
+// Selectors are those of the policy's entries: together they select all pods that it claims.
+func (p *Policy) Selectors() []labels.Selector {
+	all := make([]labels.Selector, len(p.entries))
+	for i := range p.entries {
+		all[i] = p.entries[i].selector
+	}
+	return all
+}
+
 // Suspended reports whether its owner has suspended it.
 func (p *Policy) Suspended() bool { return p.suspended }
 

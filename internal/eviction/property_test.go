@@ -255,7 +255,7 @@ func evicts(actions []Action) bool {
 
 func TestPropertyTidyOnce(t *testing.T) {
 	policy := compiled(t, toySpec())
-	sights := []Sight{"", SeenGone, SeenTerminating, SeenStaying}
+	sights := []Sight{"", SeenGone, SeenTerminating, SeenStaying, SeenReady}
 	check(t, func(t *rapid.T) {
 		in := TidyInput{
 			Now:    noon,
@@ -297,7 +297,7 @@ func checkTidied(t *rapid.T, in *TidyInput, before *v1alpha1.EvictionPolicyStatu
 		}
 		out++
 		sight, old := in.Sights[entry.UID], noon.Sub(entry.Since.Time) >= permitLife
-		if sight != SeenGone && (sight != SeenStaying || !old) {
+		if sight != SeenGone && (!sight.stays() || !old) {
 			t.Fatalf("%s was crossed out on %q", entry.Pod, sight)
 		}
 	}

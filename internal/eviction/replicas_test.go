@@ -159,6 +159,8 @@ func (c *cluster) sight(uid types.UID) Sight {
 		switch {
 		case pod.UID == uid && pod.Terminating():
 			return SeenTerminating
+		case pod.UID == uid && pod.Ready:
+			return SeenReady
 		case pod.UID == uid:
 			return SeenStaying
 		}

@@ -34,6 +34,7 @@ func TestTidySettles(t *testing.T) {
 		settle *metav1.Duration
 		gone   *metav1.Time
 		pods   []*snapshot.Pod
+		sight  Sight // of the pod that has its id again
 		out    bool
 		marked bool
 		next   time.Duration
@@ -41,8 +42,11 @@ func TestTidySettles(t *testing.T) {
 		"seen gone just now":                      {marked: true, next: DefaultSettle + time.Second},
 		"seen gone a moment ago":                  {gone: at(29 * time.Second), next: 2 * time.Second},
 		"its time is over":                        {gone: at(DefaultSettle + time.Second), out: true},
-		"a Ready pod has its id":                  {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, out: true},
-		"a Ready pod has its id at once":          {pods: []*snapshot.Pod{readyAgain}, out: true},
+		"a Ready pod has its id":                  {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenReady, out: true},
+		"a Ready pod has its id at once":          {pods: []*snapshot.Pod{readyAgain}, sight: SeenReady, out: true},
+		"one that was Ready is gone":              {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenGone, next: DefaultSettle},
+		"one that was Ready is so no more":        {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenStaying, next: DefaultSettle},
+		"one that was Ready is terminating":       {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenTerminating, next: DefaultSettle},
 		"a pod has its id and is not Ready":       {gone: at(time.Second), pods: []*snapshot.Pod{unreadyAgain}, next: DefaultSettle},
 		"the role says how long":                  {settle: &metav1.Duration{Duration: time.Minute}, gone: at(DefaultSettle + time.Second), next: DefaultSettle},
 		"the role says that it need not":          {settle: &metav1.Duration{}, out: true},
@@ -57,7 +61,10 @@ func TestTidySettles(t *testing.T) {
 			in.Policy.Status.Leaving, in.Pods = []v1alpha1.Leaving{entry}, c.pods
 			in.Sights = map[types.UID]Sight{"uid-s1": SeenGone}
 			if c.gone != nil {
-				in.Sights = nil // what is written down needs no second look
+				in.Sights = map[types.UID]Sight{} // what is written down needs no second look
+			}
+			if c.sight != "" {
+				in.Sights["uid-again"] = c.sight
 			}
 			got := Tidy(in)
 			if crossed := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 0 && got.Actions[0].Status.Epoch == 5; crossed != c.out {
@@ -72,6 +79,23 @@ func TestTidySettles(t *testing.T) {
 				t.Errorf("next look %s, confirm %v", got.NextLook, got.Confirm)
 			}
 		})
+	}
+}
+
+// Whether a Ready pod has the id again is looked up with the pod that may be gone: one look for both.
+func TestReadyPodsAreConfirmed(t *testing.T) {
+	again := toyPod("s1", "store")
+	again.UID = "uid-again"
+	in := untidy(t)
+	in.Policy.Policy = settling(t, nil)
+	in.Policy.Status.Leaving, in.Pods = []v1alpha1.Leaving{leaves("s1", "store", noon.Add(-time.Minute))}, []*snapshot.Pod{again}
+	want := []Doubt{{Pod: snapshot.Key{Namespace: "shop", Name: "s1"}, UID: "uid-s1"}, {Pod: snapshot.Key{Namespace: "shop", Name: "s1"}, UID: "uid-again"}}
+	if got := Tidy(in); !slices.Equal(got.Confirm, want) || len(got.Actions) > 0 {
+		t.Errorf("confirm %v, want %v; actions %v", got.Confirm, want, got.Actions)
+	}
+	in.Policy.Policy = settling(t, &metav1.Duration{})
+	if got := Tidy(in); !slices.Equal(got.Confirm, want[:1]) {
+		t.Errorf("of a role that settles nothing: confirm %v, want %v", got.Confirm, want[:1])
 	}
 }
 

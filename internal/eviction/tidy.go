@@ -49,7 +49,10 @@ const (
 	SeenGone        Sight = "Gone" // 404, or another UID under its name
 	SeenTerminating Sight = "Terminating"
 	SeenStaying     Sight = "Staying"
+	SeenReady       Sight = "Ready" // staying, and Ready
 )
+
+func (s Sight) stays() bool { return s == SeenStaying || s == SeenReady }
 
 // AdmissionRequest is an EvictionRequest that admission made in a caller's name.
 type AdmissionRequest struct {
@@ -127,7 +130,7 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 			return
 		}
 		t.look(until)
-	case sight == SeenStaying && age >= permitLife:
+	case sight.stays() && age >= permitLife:
 		t.crossOut(entry.Pod + " was let go and stayed")
 		return
 	case age < -permitLife:
@@ -139,6 +142,9 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 		t.look(entry.Since.Add(linger))
 	case sight == "" && (pod == nil || (!pod.Terminating() && age >= permitLife)):
 		t.doubt(entry.UID, entry.Pod)
+		if t.in.Policy.Policy.settle(entry.Role) > 0 {
+			t.ready(&entry) // is asked when the pod was seen gone, and looks live as well
+		}
 	case age < permitLife:
 		t.look(entry.Since.Add(permitLife))
 	}
@@ -170,14 +176,22 @@ func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time)
 	return false, entry.GoneTime.Add(within + time.Second)
 }
 
-// ready reports whether another pod that is Ready is the entry's member now.
+// ready reports whether another pod that is Ready is the entry's member now. Only a live look is believed: a cache whose watch hangs
+// shows Ready what was the member before the entry's pod was.
 func (t *tidier) ready(entry *v1alpha1.Leaving) bool {
 	for _, pod := range t.in.Pods {
 		if pod.UID == entry.UID || !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
 			continue
 		}
-		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.Member {
+		if claim, ok := t.in.Policy.Policy.Claim(pod); !ok || claim.Member != entry.Member {
+			continue
+		}
+		switch t.in.Sights[pod.UID] {
+		case SeenReady:
 			return true
+		case "":
+			t.doubt(pod.UID, pod.Name)
+		case SeenGone, SeenTerminating, SeenStaying:
 		}
 	}
 	return false

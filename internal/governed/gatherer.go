@@ -37,6 +37,9 @@ type Subject struct {
 	Fresh bool
 	// FreshNode asks for the pod's node past the cache.
 	FreshNode bool
+	// FreshMembers asks for the members past the cache where a verdict rests on which are Ready: a cache whose watch hangs shows Ready
+	// what has crashed since.
+	FreshMembers bool
 	// Deleted says that the pod was seen gone.
 	Deleted bool
 	// Replace says that the verdict on a replacement is asked for too.
@@ -67,7 +70,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 		if in.Peers, err = g.peers(ctx, pod.Namespace, policies); err != nil {
 			return in, err
 		}
-		if in.Rosters, err = g.rosters(ctx, pod.Namespace, in.Policies, claims); err != nil {
+		if in.Rosters, err = g.rosters(ctx, of.FreshMembers, in.Policies, claims); err != nil {
 			return in, err
 		}
 	}
@@ -146,14 +149,18 @@ func (g *Gatherer) peers(ctx context.Context, namespace string, policies []*v1al
 }
 
 // rosters lists all members of the policies whose roles ask for them; most do not, and listing costs as much as there are pods.
-func (g *Gatherer) rosters(ctx context.Context, namespace string, policies []eviction.Declared, claims []eviction.Claim) (map[snapshot.Key]*eviction.Roster, error) {
+func (g *Gatherer) rosters(ctx context.Context, fresh bool, policies []eviction.Declared, claims []eviction.Claim) (map[snapshot.Key]*eviction.Roster, error) {
 	rosters := map[snapshot.Key]*eviction.Roster{}
 	for _, claim := range claims {
 		at := slices.IndexFunc(policies, func(p eviction.Declared) bool { return p.Key == claim.Policy })
 		if !claim.Roster || at < 0 || rosters[claim.Policy] != nil {
 			continue
 		}
-		pods, err := g.Book.Pods(ctx, namespace)
+		list := g.cachedMembers
+		if fresh {
+			list = g.freshMembers
+		}
+		pods, err := list(ctx, policies[at])
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -49,6 +50,27 @@ func (b *Book) pods(ctx context.Context, options ...client.ListOption) ([]*snaps
 		pods[i] = Facts(&list.Items[i])
 	}
 	return pods, nil
+}
+
+// cachedMembers returns pods of which some are the policy's members, all of those among them.
+func (g *Gatherer) cachedMembers(ctx context.Context, policy eviction.Declared) ([]*snapshot.Pod, error) {
+	return g.Book.Pods(ctx, policy.Key.Namespace)
+}
+
+// freshMembers does the same past the cache, one entry of the policy after the other: a pod that two of them select is there twice.
+func (g *Gatherer) freshMembers(ctx context.Context, policy eviction.Declared) ([]*snapshot.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	var members []*snapshot.Pod
+	for _, selector := range policy.Policy.Selectors() {
+		err := readPods(ctx, g.Live, g.Book.cache, policy.Key.Namespace, selector, func(pod *corev1.Pod) {
+			members = append(members, Facts(pod))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return members, nil
 }
 
 // Members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -39,22 +40,33 @@ func (w *Whole) readOnce(ctx context.Context, namespace string) (joined bool, er
 }
 
 func (w *Whole) readAll(ctx context.Context, namespace string) error {
-	ahead, err := w.sizes(ctx, namespace)
-	if err != nil {
-		return err
-	}
 	all := map[types.UID]*corev1.Pod{}
+	err := readPods(ctx, w.Live, w.Reader, namespace, labels.Everything(), func(pod *corev1.Pod) {
+		pod = w.Keep(pod)
+		all[pod.UID] = pod
+	})
+	if err == nil {
+		w.keep(namespace, all)
+	}
+	return err
+}
+
+// readPods reads pods of a namespace from live, in pages that are bounded by what the cache knows of their sizes.
+func readPods(ctx context.Context, live, cache client.Reader, namespace string, which labels.Selector, each func(*corev1.Pod)) error {
+	options := []client.ListOption{client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: which}}
+	ahead, err := sizes(ctx, cache, options)
+	if err != nil {
+		return fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
+	}
 	for next := ""; ; {
 		var page corev1.PodList
-		if err := w.Live.List(ctx, &page, client.InNamespace(namespace), client.Limit(pageLimit(ahead)), client.Continue(next)); err != nil {
+		if err := live.List(ctx, &page, slices.Concat(options, []client.ListOption{client.Limit(pageLimit(ahead)), client.Continue(next)})...); err != nil {
 			return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
 		}
 		for i := range page.Items {
-			pod := w.Keep(&page.Items[i])
-			all[pod.UID] = pod
+			each(&page.Items[i])
 		}
 		if next = page.Continue; next == "" {
-			w.keep(namespace, all)
 			return nil
 		}
 		if n := len(page.Items); n > 0 {
@@ -70,10 +82,10 @@ type sized struct {
 }
 
 // sizes are those of a namespace's pods in the order in which the apiserver lists them.
-func (w *Whole) sizes(ctx context.Context, namespace string) ([]sized, error) {
+func sizes(ctx context.Context, cache client.Reader, options []client.ListOption) ([]sized, error) {
 	var cached corev1.PodList
-	if err := w.Reader.List(ctx, &cached, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
+	if err := cache.List(ctx, &cached, slices.Concat(options, []client.ListOption{client.UnsafeDisableDeepCopy})...); err != nil {
+		return nil, err
 	}
 	sizes := make([]sized, len(cached.Items))
 	for i := range cached.Items {

@@ -205,8 +205,8 @@ func unscheduled(pod *corev1.Pod) bool { return pod != nil && pod.Spec.NodeName 
 // consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
 // another has by now, and an eviction without a UID means that other; one whose policies are behind as well would call a
 // governed pod nobody's, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
-// breaks the glass, may be others by now under the same UID. So whatever is let through is looked at afresh, but for a dry
-// run, which lets nothing go.
+// breaks the glass, may be others by now under the same UID, and members that the cache shows Ready may have crashed. So whatever
+// is let through is looked at afresh, but for a dry run, which lets nothing go.
 func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	if !w.means(subject.Pod) {
 		return w.misses(subject.Pod), nil
@@ -214,16 +214,24 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 	result, err := h.decide(ctx, w, *subject)
 	// Whoever is answered that the pod is gone looks no further, so the pod and its node are looked at afresh for that, too.
 	subject.FreshNode = err == nil && result.Note.Kind == eviction.GoneMeanwhile
-	if err != nil || !subject.FreshNode && (!result.Allow || subject.Fresh) || w.dryRun {
+	if err != nil || !subject.FreshNode && !(result.Allow && rested(&result, subject)) || w.dryRun {
 		return result, err
 	}
-	if err := h.refresh(ctx, w, subject); err != nil {
-		return eviction.AdmissionResult{}, err
+	subject.FreshMembers = true
+	if subject.FreshNode || !subject.Fresh {
+		if err := h.refresh(ctx, w, subject); err != nil {
+			return eviction.AdmissionResult{}, err
+		}
 	}
 	if !w.means(subject.Pod) {
 		return w.misses(subject.Pod), nil
 	}
 	return h.decide(ctx, w, *subject)
+}
+
+// rested reports whether an answer rests on what a cache shows of the pod, or of which members are Ready.
+func rested(result *eviction.AdmissionResult, on *governed.Subject) bool {
+	return !on.Fresh || result.ByReadiness && !on.FreshMembers
 }
 
 // means reports whether the caller means this pod.

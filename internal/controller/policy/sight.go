@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/governed"
 )
 
 // graves remembers by policy which pods were seen gone. A UID never comes back, so nobody has to look twice.
@@ -35,7 +36,7 @@ func (g *graves) set(policy types.UID, gone map[types.UID]bool) {
 	}
 }
 
-// sights looks at pods past the cache, which may show a pod as gone that was only not delivered yet.
+// sights looks at pods past the cache, which may show a pod as gone that was only not delivered yet, or as Ready that no longer is.
 func (s *shell) sights(ctx context.Context, policy types.UID, pods []eviction.Doubt) (map[types.UID]eviction.Sight, error) {
 	sights, known, gone := map[types.UID]eviction.Sight{}, s.graves.of(policy), map[types.UID]bool{}
 	for _, asked := range pods {
@@ -65,6 +66,8 @@ func (s *shell) sight(ctx context.Context, asked eviction.Doubt) (eviction.Sight
 		return "", err
 	case pod.DeletionTimestamp != nil:
 		return eviction.SeenTerminating, nil
+	case governed.Facts(&pod).Ready:
+		return eviction.SeenReady, nil
 	}
 	return eviction.SeenStaying, nil
 }

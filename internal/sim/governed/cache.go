@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -175,6 +176,9 @@ func handed(object client.Object, o *client.ListOptions) runtime.Object {
 }
 
 func (c *cache) matches(k kind, object client.Object, o *client.ListOptions) bool {
+	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(object.GetLabels())) {
+		return false
+	}
 	if o.FieldSelector == nil {
 		return true
 	}

@@ -107,7 +107,23 @@ func (w *world) run(p planned) {
 	delete(w.lives_, p.pod)
 	delete(w.crashed, p.pod)
 	delete(w.safety.let, p.pod)
+	w.probe(p.pod)
 	w.safety.changed(w, natural, p.pod+" is back")
+}
+
+// probe has the kubelet write whether a member's pod is Ready.
+func (w *world) probe(name string) {
+	pod := w.store.pod(name)
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return
+	}
+	ready := corev1.ConditionFalse
+	if w.lives_[name] == runs && !w.crashed[name] {
+		ready = corev1.ConditionTrue
+	}
+	pod = duplicate(pod)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}
+	w.store.put(pod)
 }
 
 // begins has a pod terminate: its process may take its time.

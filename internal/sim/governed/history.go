@@ -77,6 +77,7 @@ func (w *world) open_() error {
 		}
 		w.recreate(p)
 		delete(w.lives_, p.pod)
+		w.probe(p.pod)
 	}
 	for i := range 2 + w.dice.IntN(2) {
 		r, err := w.start(replicaNames[i])

@@ -91,14 +91,14 @@ func (w *world) checkLabelGoes(ctx context.Context, k kind, key snapshot.Key, bo
 // asksRules reports whether members of a role may not always go.
 func (w *world) asksRules(name string) bool {
 	role := w.role(name)
-	return role == nil || len(role.Evict.Rules) > 0
+	return role == nil || len(role.Evict.Rules) > 0 || role.Evict.MinReady != nil
 }
 
 // asksNothing reports whether members of a role may go at any time, and any number of them.
 func (w *world) asksNothing(name string) bool {
 	role := w.role(name)
 	return role != nil && len(role.Evict.Rules) == 0 && len(role.Evict.Prepare) == 0 && role.State == v1alpha1.StateNone &&
-		(role.Evict.AtOnce == nil || *role.Evict.AtOnce == 0)
+		(role.Evict.AtOnce == nil || *role.Evict.AtOnce == 0) && role.Evict.MinReady == nil
 }
 
 func (w *world) role(name string) *v1alpha1.Role {

@@ -112,8 +112,9 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 
 // unseen says what made the pod indispensable too late for the replica that was asked to have seen it, "" if nothing did.
 func (s *safety) unseen(w *world, r *removal, pod string) string {
-	horizon := r.horizon.Add(-w.site.lag())
-	n, role, late := s.needed[pod], w.roleOf(pod), !s.needed[pod].since.Before(horizon)
+	n, role := s.needed[pod], w.roleOf(pod)
+	horizon := r.horizon.Add(-w.site.lag(role))
+	late := !n.since.Before(horizon)
 	switch {
 	case slices.Contains(r.seen, n.by):
 		return ""

@@ -78,7 +78,7 @@ func (e *etcdSite) wouldLose(pod string, away []string) string {
 	return ""
 }
 
-func (*etcdSite) lag() time.Duration { return 0 } // each member is asked itself
+func (*etcdSite) lag(string) time.Duration { return 0 } // each member is asked itself
 
 func (e *etcdSite) strike(dice *rand.Rand) string {
 	name := e.plan[dice.IntN(len(e.plan))].pod

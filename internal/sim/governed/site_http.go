@@ -22,6 +22,7 @@ type depot struct {
 	staging *shelves
 	writing *rand.Rand
 	faulty  map[string]int // answers that go wrong, by how
+	floor   bool           // routers go by which pods are Ready, and not by what the depot says
 }
 
 // troubles are what may be wrong with an answer.
@@ -37,6 +38,13 @@ func newDepot(w *world) site {
 		d.plan = append(d.plan, planned{fmt.Sprintf("router-%d", n), "router", false})
 	}
 	d.here, d.staging = newShelves(d.plan, keepers), newShelves(d.plan, keepers)
+	return d
+}
+
+// newFloor is a depot whose routers have a floor.
+func newFloor(w *world) site {
+	d, _ := newDepot(w).(*depot)
+	d.floor = true
 	return d
 }
 
@@ -58,12 +66,12 @@ func (d *depot) spec(staging bool) v1alpha1.EvictionPolicySpec {
 				Undo: &v1alpha1.Call{Method: http.MethodDelete, URL: "/closed/{{member.id}}"},
 			}},
 		}},
-		Members: selectors(d.plan), Roles: depotRoles(),
+		Members: selectors(d.plan), Roles: d.roles(),
 	}
 }
 
-func depotRoles() []v1alpha1.Role {
-	return []v1alpha1.Role{
+func (d *depot) roles() []v1alpha1.Role {
+	roles := []v1alpha1.Role{
 		{
 			Name: "keeper", Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 			Evict: v1alpha1.Evict{
@@ -87,6 +95,10 @@ func depotRoles() []v1alpha1.Role {
 			}}},
 		},
 	}
+	if d.floor {
+		roles[1].Evict = v1alpha1.Evict{MinReady: new(int32(1))}
+	}
+	return roles
 }
 
 func (d *depot) kind(r *replica, real system.Kind) system.Kind {
@@ -116,7 +128,12 @@ func (d *depot) stop(pod string) { delete(d.here.up, pod) }
 
 func (d *depot) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
 
-func (*depot) lag() time.Duration { return shelvesLag * time.Second }
+func (d *depot) lag(role string) time.Duration {
+	if d.floor && role == "router" {
+		return 0 // a kubelet tells at once that its pod is not Ready
+	}
+	return shelvesLag * time.Second
+}
 
 func (d *depot) strike(dice *rand.Rand) string {
 	how := troubles[dice.IntN(len(troubles))]

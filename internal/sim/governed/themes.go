@@ -23,6 +23,7 @@ type odds struct {
 	force      int // of a hundred removals, those with a grace period of 0
 	budgets    int // how often a budget refuses what Usher let through
 	hangs      int // how often watches hang, for minutes
+	unseen     int // and how often that of pods does
 	reorder    int // of a hundred deliveries, those that come twice or before their turn
 	edits      int // how often policies are made to speak of something else
 	failing    int // how often moves of data fail
@@ -55,7 +56,7 @@ var (
 	shutdown = trade{"shutdown", (*person).shutdown}
 
 	everybody = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
-	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newDepot}
+	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newDepot, newFloor}
 )
 
 // themes are drawn with equal chances.
@@ -83,6 +84,9 @@ var themes = []theme{
 	{name: "data", sites: []func(*world) site{newCluster, newCluster, newCluster, newDepot}, trades: []trade{asks, asks, drains}, odds: func(o *odds, draw func(...int) int) {
 		o.failing, o.wiped, o.accidents, o.haste, o.kills = draw(1, 3), draw(0, 100), draw(0, 1), draw(1, 3), draw(0, 0, 1)
 	}, focus: []string{"arangodb-dbserver", "keeper"}},
+	{name: "who is Ready", sites: []func(*world) site{newFloor}, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {
+		o.unseen, o.accidents, o.haste, o.linger = draw(2, 4), draw(1, 2), draw(1, 3), draw(0, 20)
+	}, focus: []string{"router"}},
 	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
 	}},

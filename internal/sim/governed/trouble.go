@@ -35,6 +35,7 @@ func (w *world) trouble() []option {
 	add(2*w.odds.owners, w.forgeLabel)
 	add(4*w.odds.budgets, w.tighten)
 	add(3*w.odds.hangs, func() { w.hang([]kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]) })
+	add(3*w.odds.unseen, func() { w.hang(pods) })
 	add(4*w.odds.failing, func() {
 		if what := w.site.fail(w.dice); what != "" {
 			w.note("system: %s", what)
@@ -59,6 +60,7 @@ func (w *world) crash() {
 	w.safety.excused = w.safety.excused || w.wouldLose(p.pod) != ""
 	w.site.stop(p.pod)
 	w.crashed[p.pod] = true
+	w.probe(p.pod)
 	w.safety.changed(w, accident, p.pod+" has crashed")
 }
 
@@ -71,6 +73,7 @@ func (w *world) repair() {
 		w.note("machine: the process of %s starts again", p.pod)
 		w.site.start(p.pod, false)
 		delete(w.crashed, p.pod)
+		w.probe(p.pod)
 		w.safety.changed(w, accident, p.pod+" is started again")
 	}
 }
