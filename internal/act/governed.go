@@ -58,7 +58,9 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer 
 		return rejected(why)
 	}
 	switch action.Kind {
-	case eviction.Permit, eviction.Begin, eviction.Settle:
+	case eviction.Permit:
+		return AnswerOf(g.permit(ctx, action))
+	case eviction.Begin, eviction.Settle:
 		return AnswerOf(g.writeStatus(ctx, action))
 	case eviction.Prepare:
 		return g.prepare(ctx, action)

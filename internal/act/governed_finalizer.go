@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 )
 
-// UndoFinalizer is on a policy while there are preparations that deleting it must take back first.
+// UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and that
+// only it remembers.
 const UndoFinalizer = "usher.sh/undo"
 
 type finalizerPatch struct {
@@ -31,10 +34,38 @@ func (g *Governed) HoldPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 	if slices.Contains(policy.Finalizers, UndoFinalizer) == hold {
 		return drain.Answer{Code: drain.Accepted}
 	}
-	return AnswerOf(g.holdPolicy(ctx, policy, hold))
+	_, err := g.holdPolicy(ctx, policy, hold)
+	return AnswerOf(err)
 }
 
-func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPolicy, hold bool) error {
+// holdFor holds a policy before a permit is written in it that its deletion would have to wait for, and returns the version upon which
+// that is to be written: the finalizers are all that differs from the one that was decided upon. The replica that lets a member go does
+// so, because none may lead until the policy is deleted. An apiserver that refuses the finalizer keeps no member.
+func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version string, err error) {
+	policy, err := g.Book.Policy(ctx, action.Policy)
+	if err != nil {
+		return "", err
+	}
+	if policy.ResourceVersion != action.Version || policy.DeletionTimestamp != nil || slices.Contains(policy.Finalizers, UndoFinalizer) {
+		return action.Version, nil
+	}
+	after := g.Book.Declared(policy)
+	after.Status = action.Status
+	if len(eviction.SettlingMembers(&after, nil)) == 0 {
+		return action.Version, nil
+	}
+	changed, err := g.holdPolicy(ctx, policy, true)
+	switch {
+	case apierrors.IsConflict(err):
+		return "", err
+	case changed == nil:
+		return action.Version, nil
+	}
+	return changed.ResourceVersion, nil
+}
+
+// holdPolicy returns the policy as it is then, nil if nothing was written.
+func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPolicy, hold bool) (*v1alpha1.EvictionPolicy, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	finalizers := slices.DeleteFunc(slices.Clone(policy.Finalizers), func(f string) bool { return f == UndoFinalizer })
@@ -43,16 +74,16 @@ func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 	}
 	body, err := json.Marshal(finalizerPatch{finalizerMeta{ResourceVersion: policy.ResourceVersion, Finalizers: finalizers}})
 	if err != nil {
-		return fmt.Errorf("writing a policy's finalizers: %w", err)
+		return nil, fmt.Errorf("writing a policy's finalizers: %w", err)
 	}
 	changed := &v1alpha1.EvictionPolicy{}
 	changed.Namespace, changed.Name = policy.Namespace, policy.Name
 	if err := g.Client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
-		return err
+		return nil, err
 	}
 	g.Book.Learn(changed)
 	if hold && !slices.Contains(changed.Finalizers, UndoFinalizer) {
-		return fmt.Errorf("the apiserver took the finalizer %s and did not keep it: somebody's admission webhook takes it off", UndoFinalizer)
+		return changed, fmt.Errorf("the apiserver took the finalizer %s and did not keep it: somebody's admission webhook takes it off", UndoFinalizer)
 	}
-	return nil
+	return changed, nil
 }

@@ -29,6 +29,16 @@ type ledgerStatus struct {
 	Preparations []v1alpha1.PreparationStatus `json:"preparations"`
 }
 
+// permit writes down that a member may go, in a policy that does not vanish with it.
+func (g *Governed) permit(ctx context.Context, action eviction.Action) error {
+	version, err := g.holdFor(ctx, action)
+	if err != nil {
+		return err
+	}
+	action.Version = version
+	return g.writeStatus(ctx, action)
+}
+
 // writeStatus insists on the version that was decided upon, and shows the Book what came of it.
 func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) error {
 	body, err := json.Marshal(ledgerPatch{

@@ -1,16 +1,22 @@
 package act
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -290,6 +296,59 @@ func TestAPolicyIsHeldOnce(t *testing.T) {
 	wantCode(t, g.HoldPolicy(t.Context(), held, false), drain.Accepted)
 	if diff := cmp.Diff([]string{}, g.stored(t).Finalizers, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Whoever writes the first permit holds the policy before, since no replica may lead until the policy is deleted, and upon the version
+// that was decided upon. It costs one write, where a deletion would have to wait for the member.
+func TestFirstPermitHoldsItsPolicy(t *testing.T) {
+	refusing := func(g *Governed) {
+		g.Client = interceptor.NewClient(g.Client.(client.WithWatch), interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "evictionpolicies"}, "db", errors.New("a policy engine says no"))
+		}})
+	}
+	settled := func(p *v1alpha1.EvictionPolicy) {
+		p.Spec.System.HTTP = &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://db"}}}
+		p.Spec.Members = []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
+		p.Spec.Roles = []v1alpha1.Role{{Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique, Evict: v1alpha1.Evict{Settle: &metav1.Duration{}}}}
+	}
+	deleted := func(p *v1alpha1.EvictionPolicy) { p.Finalizers = []string{"example.com/other"} }
+	for name, c := range map[string]struct {
+		policy func(*v1alpha1.EvictionPolicy)
+		given  func(*Governed)
+		stale  bool
+		held   bool
+		code   drain.Code
+		permit bool
+	}{
+		"it is not held":                      {held: true, code: drain.Accepted, permit: true},
+		"another has written it since":        {stale: true, code: drain.Conflict},
+		"the system needs no time":            {policy: settled, code: drain.Accepted, permit: true},
+		"the apiserver refuses the finalizer": {given: refusing, code: drain.Accepted, permit: true},
+		"the policy is being deleted":         {policy: deleted, given: func(g *Governed) { _ = g.Client.Delete(t.Context(), g.stored(t)) }, code: drain.Accepted, permit: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := governedWorld(t)
+			policy := g.stored(t)
+			if c.policy != nil {
+				c.policy(policy)
+				if err := g.Client.Update(t.Context(), policy); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.given != nil {
+				c.given(g)
+			}
+			action := permit(g.stored(t).ResourceVersion, 1)
+			if c.stale {
+				wantCode(t, g.WriteSeen(t.Context(), policy, v1alpha1.EvictionPolicyStatus{Members: 3}), drain.Accepted)
+			}
+			wantCode(t, g.Do(t.Context(), action), c.code)
+			after := g.stored(t)
+			if held := slices.Contains(after.Finalizers, UndoFinalizer); held != c.held || (len(after.Status.Leaving) > 0) != c.permit {
+				t.Errorf("held %t, want %t; permits %v", held, c.held, after.Status.Leaving)
+			}
+		})
 	}
 }
 

@@ -22,7 +22,8 @@ const undoPatience = 10 * time.Minute
 
 // hold keeps a policy from vanishing while there are preparations, or members that count as leaving, that only it remembers, but
 // not for ever: a policy of the same name that is created meanwhile would let the next member go on what the system has not
-// found out yet. While an eviction is wanted it lets go of nothing: the responder holds the policy before it begins a preparation.
+// found out yet. While an eviction is wanted it lets go of nothing: the responder holds the policy before it begins a preparation. Nor
+// while a permit stands: who writes the first one holds the policy before.
 func (s *shell) hold(ctx context.Context, f *facts) error {
 	policy, err := s.Gatherer.Book.Policy(ctx, client.ObjectKeyFromObject(f.policy))
 	if err != nil {
@@ -34,7 +35,7 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 		outstanding = false
 	}
 	outstanding = outstanding || len(f.settling(s.Gatherer.Book.Declared(policy))) > 0
-	if f.wanted && !outstanding && policy.DeletionTimestamp == nil {
+	if (f.wanted || len(policy.Status.Leaving) > 0) && !outstanding && policy.DeletionTimestamp == nil {
 		return nil
 	}
 	answer := s.Act.HoldPolicy(ctx, policy, outstanding)

@@ -111,6 +111,33 @@ func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 	}
 }
 
+// The finalizer that the writer of the first permit has put on stays while a permit stands, and a deletion waits for none that was
+// not used.
+func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Finalizers = []string{act.UndoFinalizer}
+			p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+		})
+		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"))
+		for _, c := range []struct {
+			after time.Duration
+			held  bool
+		}{{0, true}, {time.Minute, true}, {2 * time.Minute, false}} { // the permit has ended by then
+			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
+				t.Errorf("the policy is held: %t, want %t", !c.held, c.held)
+			}
+		}
+	})
+	r := newRig(t, interceptor.Funcs{}, newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+		p.Finalizers, p.DeletionTimestamp = []string{act.UndoFinalizer}, new(metav1.Now())
+		p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+	}), newMember("db-0", "db"))
+	if r.settled(t, 0); r.stored(t) != nil {
+		t.Errorf("it is there although its only permit was not used: %+v", r.stored(t).Status)
+	}
+}
+
 // endNamespace deletes the namespace, which stays while something is in it.
 func (r *rig) endNamespace(t *testing.T) {
 	t.Helper()
