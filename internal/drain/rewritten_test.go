@@ -44,7 +44,7 @@ func TestRewrittenRecordsEndTheDrain(t *testing.T) {
 				for _, a := range s.open {
 					if a.Kind == drain.Mark {
 						s.led.Answer(a, drain.Answer{Code: drain.Accepted}, s.now)
-						s.then(0, node("a", ours, state(a.Record.State), version(now)))
+						s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(now)))
 						continue
 					}
 					s.led.Answer(a, drain.Answer{Code: c.code, Message: "changed"}, s.now)

@@ -276,7 +276,7 @@ const surgePatience = 5 * time.Minute
 func (d *decider) surgeTooMany(s *surge) Blocker {
 	w := s.deployment
 	b := Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", WayOut: "wait"}
-	patient := snapshot.Believed(w.Surge.Step, d.Now).Add(surgePatience)
+	patient := d.lastStep(w).Add(surgePatience)
 	d.wake(patient)
 	if s.running <= int(w.Replicas) || d.Now.Before(patient) {
 		return b
