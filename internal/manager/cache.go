@@ -65,7 +65,7 @@ func slimVolumes(volumes []corev1.Volume) []corev1.Volume {
 		case source.EmptyDir != nil:
 			v.EmptyDir, kind = &corev1.EmptyDirVolumeSource{}, &scratch
 		case source.PersistentVolumeClaim != nil:
-			v.PersistentVolumeClaim, kind = source.PersistentVolumeClaim, &claims
+			v.PersistentVolumeClaim, kind = slimClaim(source.PersistentVolumeClaim), &claims
 		case source.Ephemeral != nil:
 			v.Ephemeral, kind = &corev1.EphemeralVolumeSource{}, &ephemeral
 		default:
@@ -76,6 +76,11 @@ func slimVolumes(volumes []corev1.Volume) []corev1.Volume {
 		}
 	}
 	return slim
+}
+
+// slimClaim cuts a name that no object can have: the apiserver takes any in a pod, of a megabyte as well.
+func slimClaim(claim *corev1.PersistentVolumeClaimVolumeSource) *corev1.PersistentVolumeClaimVolumeSource {
+	return &corev1.PersistentVolumeClaimVolumeSource{ClaimName: governed.Short(claim.ClaimName), ReadOnly: claim.ReadOnly}
 }
 
 // only keeps one condition, without the words that came with it.

@@ -132,7 +132,7 @@ func TestPodsAreReducedWhereNoPolicyIs(t *testing.T) {
 // mostOfAReduced and mostOfAWhole bound what is kept of a pod whatever its owner has written on it, in bytes; see docs/policies.md.
 const (
 	mostOfAReduced = 4 << 10
-	mostOfAWhole   = 64 << 10
+	mostOfAWhole   = 96 << 10
 )
 
 // largePod is a pod as large as an apiserver takes.
@@ -147,13 +147,18 @@ func largePod(t testing.TB, i int) *corev1.Pod {
 		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: text[:200], UID: types.UID(fmt.Sprint(i, n))})
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
 			Name:         fmt.Sprintf("%d-%s", n, text[:58]),
-			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: text[:240] + fmt.Sprint(n)}},
+			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: text[:max(240, len(text)-n*len(text)/10)] + fmt.Sprint(n)}},
 		})
 	}
 	for _, key := range []string{"large", v1alpha1.BreakGlassAnnotation, corev1.MirrorPodAnnotationKey} {
 		pod.Annotations[key] = fmt.Sprint(text, i)
 	}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "late", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	for n := range 100 {
+		pod.Spec.Volumes = append(pod.Spec.Volumes,
+			corev1.Volume{Name: fmt.Sprintf("e%d-%s", n, text[:58]), VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			corev1.Volume{Name: fmt.Sprintf("g%d-%s", n, text[:58]), VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
+	}
 	return received(t, pod)
 }
 
