@@ -2,7 +2,6 @@ package share
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -12,7 +11,7 @@ import (
 
 // Workers gives each namespace so many of a controller's workers at a time. A key beyond that takes none: it waits until one of
 // its namespace is free, which is when a key before it is done, and keys of a namespace have their turn in the order in which
-// they came. The controller must have both Source and Reconciler.
+// they came. The controller must have both Source and Reconciler: without a queue, to which a key could go back, none waits.
 type Workers struct {
 	most int
 
@@ -23,9 +22,9 @@ type Workers struct {
 
 // turns are those of one namespace.
 type turns struct {
-	taken   int                        // by keys that are worked on or were called
-	called  map[reconcile.Request]bool // whose turn has come, and which are queued
+	taken   int // by keys that are worked on or were called
 	waiting []reconcile.Request
+	called  map[reconcile.Request]bool // of those that wait false; true of those whose turn has come, and which are queued
 }
 
 // NewWorkers returns Workers of which each namespace may have most at a time, at least 1.
@@ -68,15 +67,16 @@ func (w *Workers) begin(key reconcile.Request) bool {
 		of = &turns{called: map[reconcile.Request]bool{}}
 		w.namespaces[key.Namespace] = of
 	}
+	called, known := of.called[key]
 	switch {
-	case of.called[key]:
+	case called:
 		delete(of.called, key)
-	case of.taken < w.most:
-		of.taken++
-	case slices.Contains(of.waiting, key):
+	case known:
 		return false
+	case of.taken < w.most || w.queue == nil:
+		of.taken++
 	default:
-		of.waiting = append(of.waiting, key)
+		of.waiting, of.called[key] = append(of.waiting, key), false
 		return false
 	}
 	return true

@@ -162,3 +162,27 @@ func TestWorkersWhereAKeyFails(t *testing.T) {
 		c.queue.ShutDown()
 	})
 }
+
+// Where no queue was handed over, to which a key could go back, none waits.
+func TestWorkersWithoutAQueue(t *testing.T) {
+	w := NewWorkers(1)
+	for _, key := range []reconcile.Request{keyOf("shop", "first"), keyOf("shop", "second")} {
+		if !w.begin(key) {
+			t.Errorf("%s waits for ever", key)
+		}
+	}
+	w.end("shop")
+	w.end("shop")
+	if len(w.namespaces) > 0 {
+		t.Errorf("remembered for ever: %v", w.namespaces)
+	}
+}
+
+// What it costs to wait does not grow with how many wait.
+func BenchmarkWorkersWaiting(b *testing.B) {
+	w := NewWorkers(1)
+	w.Into(workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()))
+	for i := 0; b.Loop(); i++ {
+		w.begin(keyOf("shop", fmt.Sprint(i)))
+	}
+}
