@@ -38,7 +38,7 @@ func GivenUpPatch(r *api.EvictionRequest) ([]byte, error) {
 
 // refused says whether somebody who wants the pod gone was refused by admission.
 func (t Target) refused() bool {
-	return slices.ContainsFunc(t.requests(), func(r *api.EvictionRequest) bool {
+	return slices.ContainsFunc(t.mine(), func(r *api.EvictionRequest) bool {
 		_, made := AskedAt(r)
 		return made && wants(r)
 	})

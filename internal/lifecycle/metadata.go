@@ -5,6 +5,7 @@ import (
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // MetadataPlan is what an eviction's labels and owners must be.
@@ -16,31 +17,45 @@ type MetadataPlan struct {
 
 // PlanMetadata makes an eviction findable by its participants, and owned by its requests. Owners are only added: the
 // garbage collector removes the eviction when the last of them is gone. Who asks after its end takes no part in it: a
-// request that is taken back and made again would otherwise be written into each eviction that ever was.
+// request that is taken back and made again would otherwise be written into each eviction that ever was. As many requests
+// own it as requesters have room in its status, since any number of them fits into no object: where all of these are gone and
+// others stand, the next eviction is made for those. Of the target only the requests need be known.
 func PlanMetadata(t Target, e *api.Eviction) MetadataPlan {
 	plan := MetadataPlan{Labels: t.roles(e), Owners: slices.Clone(e.OwnerReferences)}
-	for _, r := range t.requests() {
-		if wants(r) && !Final(e) && !slices.ContainsFunc(plan.Owners, func(o metav1.OwnerReference) bool { return o.UID == r.UID }) {
-			plan.Owners = append(plan.Owners, t.owner(r))
-			plan.Changed = true
-		}
+	if !Final(e) {
+		plan.Owners = t.owners(plan.Owners)
 	}
-	plan.Changed = plan.Changed || rolesDiffer(e.Labels, plan.Labels)
+	plan.Changed = len(plan.Owners) > len(e.OwnerReferences) || rolesDiffer(e.Labels, plan.Labels)
 	return plan
 }
 
+func (t Target) owners(all []metav1.OwnerReference) []metav1.OwnerReference {
+	listed := map[types.UID]bool{}
+	for i := range all {
+		listed[all[i].UID] = true
+	}
+	for _, r := range t.requests() {
+		if len(all) < maxRequesters && wants(r) && !listed[r.UID] {
+			all = append(all, t.owner(r))
+		}
+	}
+	return all
+}
+
+// roles names the requesters that the status has room for.
 func (t Target) roles(e *api.Eviction) map[string]string {
 	roles := map[string]string{}
 	for _, r := range e.Status.TargetResponders {
 		roles[r.Name] = string(api.EvictionParticipantRoleResponder)
 	}
-	for name, stands := range t.intents() {
+	for _, r := range t.requesters(e.Status.Requesters) {
+		stands := r.Intent == api.RequesterIntentEviction
 		switch {
-		case stands && Final(e) && !asks(e.Labels[name]):
-		case stands && roles[name] != "":
-			roles[name] = string(api.EvictionParticipantRoleRequesterResponder)
+		case stands && Final(e) && !asks(e.Labels[r.Name]):
+		case stands && roles[r.Name] != "":
+			roles[r.Name] = string(api.EvictionParticipantRoleRequesterResponder)
 		case stands:
-			roles[name] = string(api.EvictionParticipantRoleRequester)
+			roles[r.Name] = string(api.EvictionParticipantRoleRequester)
 		}
 	}
 	return roles

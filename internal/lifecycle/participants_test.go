@@ -110,3 +110,25 @@ func TestPlanMetadata(t *testing.T) {
 		})
 	}
 }
+
+// Any number of requests of one pod make an eviction that fits into an object, and that nothing changes any more.
+func TestManyRequestersFitIntoAnEviction(t *testing.T) {
+	all := make([]*api.EvictionRequest, 10000)
+	for i := range all {
+		all[i] = asked(fmt.Sprintf("r%05d", i))
+	}
+	e := eviction(1, states(active))
+	e.Status = lifecycle.PlanEviction(target(0, newPod(), all, e), e).Status
+	plan := lifecycle.PlanMetadata(target(0, newPod(), all, e), e)
+	same(t, "labels", 101, len(plan.Labels)) // and a responder
+	same(t, "owners", 100, len(plan.Owners))
+	for _, r := range e.Status.Requesters {
+		same(t, "label of "+r.Name, "requester", plan.Labels[r.Name])
+	}
+	e.Labels, e.OwnerReferences = plan.Labels, plan.Owners
+	same(t, "changed", false, lifecycle.PlanMetadata(target(0, newPod(), all, e), e).Changed)
+	e.OwnerReferences = e.OwnerReferences[50:] // the garbage collector drops those that are gone
+	plan = lifecycle.PlanMetadata(target(0, newPod(), all[50:], e), e)
+	same(t, "owners where some are gone", 100, len(plan.Owners))
+	same(t, "the first that had no room", "r00100", plan.Owners[50].Name)
+}

@@ -17,9 +17,10 @@ type RequestPlan struct {
 	Again   time.Duration // when to look again although nothing changed; 0 for never
 }
 
-// PlanRequest says what a request's status must be, and whether an eviction must be created for it.
+// PlanRequest says what a request's status must be, and whether an eviction must be created for it. Other requests make no
+// difference to it: the target's need not be known.
 func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
-	if settled(r) {
+	if Settled(r) {
 		return RequestPlan{Status: r.Status}
 	}
 	plan := RequestPlan{Status: *r.Status.DeepCopy()}
@@ -49,8 +50,8 @@ func (p *RequestPlan) write(r *api.EvictionRequest, v verdict, now time.Time) {
 	p.Changed = !equality.Semantic.DeepEqual(p.Status, r.Status)
 }
 
-// settled says whether a request has its last answer. One that failed otherwise may be served by a later eviction.
-func settled(r *api.EvictionRequest) bool {
+// Settled says whether a request has its last answer. One that failed otherwise may be served by a later eviction.
+func Settled(r *api.EvictionRequest) bool {
 	if Evicted(r.Status.Conditions) {
 		return true
 	}

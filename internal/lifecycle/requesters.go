@@ -11,13 +11,13 @@ import (
 func (t Target) requesters(known []api.Requester) []api.Requester {
 	intents := t.intents()
 	merged := make([]api.Requester, 0, len(known)+len(intents))
+	listed := map[string]bool{}
 	for _, r := range known {
-		merged = append(merged, api.Requester{Name: r.Name, Intent: intentOf(intents[r.Name])})
+		merged, listed[r.Name] = append(merged, api.Requester{Name: r.Name, Intent: intentOf(intents[r.Name])}), true
 	}
 	for _, r := range t.requests() {
-		name := r.Spec.Requester
-		if !slices.ContainsFunc(merged, func(m api.Requester) bool { return m.Name == name }) {
-			merged = append(merged, api.Requester{Name: name, Intent: intentOf(intents[name])})
+		if name := r.Spec.Requester; !listed[name] {
+			merged, listed[name] = append(merged, api.Requester{Name: name, Intent: intentOf(intents[name])}), true
 		}
 	}
 	return makeRoom(merged)
@@ -26,7 +26,7 @@ func (t Target) requesters(known []api.Requester) []api.Requester {
 // intents says of every requester that has a request whether one of them stands.
 func (t Target) intents() map[string]bool {
 	stands := map[string]bool{}
-	for _, r := range t.requests() {
+	for _, r := range t.mine() {
 		stands[r.Spec.Requester] = stands[r.Spec.Requester] || wants(r)
 	}
 	return stands

@@ -82,14 +82,20 @@ func Final(e *api.Eviction) bool {
 	return Failed(e.Status.Conditions) || Evicted(e.Status.Conditions)
 }
 
-// requests returns the requests of exactly this pod, oldest first.
-func (t Target) requests() []*api.EvictionRequest {
+// mine returns the requests of exactly this pod.
+func (t Target) mine() []*api.EvictionRequest {
 	var mine []*api.EvictionRequest
 	for _, r := range t.Requests {
 		if ref, ok := RequestRef(r); ok && ref == t.Ref {
 			mine = append(mine, r)
 		}
 	}
+	return mine
+}
+
+// requests returns the requests of exactly this pod, oldest first.
+func (t Target) requests() []*api.EvictionRequest {
+	mine := t.mine()
 	slices.SortFunc(mine, func(a, b *api.EvictionRequest) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
@@ -135,7 +141,7 @@ func wants(r *api.EvictionRequest) bool {
 }
 
 func (t Target) wanted() bool {
-	return slices.ContainsFunc(t.requests(), wants)
+	return slices.ContainsFunc(t.mine(), wants)
 }
 
 func (t Target) terminal() bool {
