@@ -15,16 +15,23 @@ import (
 	"usher.sh/usher/internal/lifecycle"
 )
 
-// facts gathers what is known of a target. One that names no pod has no facts but the time.
+// whole gathers what is known of a target.
+func (s *shell) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
+	t, err := s.facts(ctx, ref)
+	if err != nil || ref.Name == "" {
+		return t, err
+	}
+	t.Requests, err = s.requests(ctx, ref.Namespace, ref.Name)
+	return t, err
+}
+
+// facts gathers what is known of a target, but for its requests. One that names no pod has no facts but the time.
 func (s *shell) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
 	t := lifecycle.Target{Now: time.Now().Truncate(time.Second), Ref: ref, Version: s.options.Version, Governed: s.options.Governed}
 	if ref.Name == "" {
 		return t, nil
 	}
 	var err error
-	if t.Requests, err = s.requests(ctx, ref.Namespace, ref.Name); err != nil {
-		return t, err
-	}
 	if t.Evictions, err = s.evictions(ctx, ref.Namespace, ref.Name); err != nil {
 		return t, err
 	}
@@ -57,17 +64,19 @@ func (s *shell) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error)
 	return nil, nil
 }
 
+// requests returns those of all pods of the name. They must not be changed.
 func (s *shell) requests(ctx context.Context, namespace, pod string) ([]*api.EvictionRequest, error) {
 	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("reading the eviction requests of pod %s: %w", pod, err)
 	}
 	return pointers(list.Items), nil
 }
 
+// evictions returns those of all pods of the name. They must not be changed.
 func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
 	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("reading the evictions of pod %s: %w", pod, err)
 	}
 	return pointers(list.Items), nil

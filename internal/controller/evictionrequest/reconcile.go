@@ -28,6 +28,9 @@ func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (re
 	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if lifecycle.Settled(request) {
+		return reconcile.Result{}, nil
+	}
 	if other, left := s.others.running(s.options.Now()); left > 0 {
 		s.others.tell(request, other)
 		return reconcile.Result{RequeueAfter: left}, nil
@@ -57,9 +60,14 @@ func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (re
 }
 
 func (s *shell) reconcileEviction(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	eviction, t, result, err := s.evictionFacts(ctx, key)
-	if eviction == nil || err != nil {
+	eviction, result, err := s.eviction(ctx, key)
+	if eviction == nil || lifecycle.Final(eviction) {
 		return result, err
+	}
+	ref, _ := lifecycle.EvictionRef(eviction)
+	t, err := s.whole(ctx, ref)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	plan := lifecycle.PlanEviction(t, eviction)
 	if plan.Changed {
@@ -72,9 +80,14 @@ func (s *shell) reconcileEviction(ctx context.Context, key reconcile.Request) (r
 }
 
 func (s *shell) reconcileMetadata(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	eviction, t, result, err := s.evictionFacts(ctx, key)
-	if eviction == nil || err != nil {
+	eviction, result, err := s.eviction(ctx, key)
+	if eviction == nil {
 		return result, err
+	}
+	t := lifecycle.Target{Version: s.options.Version}
+	t.Ref, _ = lifecycle.EvictionRef(eviction)
+	if t.Requests, err = s.requests(ctx, t.Ref.Namespace, t.Ref.Name); err != nil {
+		return reconcile.Result{}, err
 	}
 	plan := lifecycle.PlanMetadata(t, eviction)
 	if !plan.Changed {
@@ -84,21 +97,19 @@ func (s *shell) reconcileMetadata(ctx context.Context, key reconcile.Request) (r
 	return afterWrite(s.apply(ctx, patch, err))
 }
 
-// evictionFacts returns no eviction when there is nothing to do: it is gone, is going, or another controller serves it.
-func (s *shell) evictionFacts(ctx context.Context, key reconcile.Request) (*api.Eviction, lifecycle.Target, reconcile.Result, error) {
+// eviction returns none when there is nothing to do: it is gone, is going, or another controller serves it.
+func (s *shell) eviction(ctx context.Context, key reconcile.Request) (*api.Eviction, reconcile.Result, error) {
 	eviction := &api.Eviction{}
 	if err := s.client.Get(ctx, key.NamespacedName, eviction); err != nil {
-		return nil, lifecycle.Target{}, reconcile.Result{}, client.IgnoreNotFound(err)
+		return nil, reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if eviction.DeletionTimestamp != nil {
-		return nil, lifecycle.Target{}, reconcile.Result{}, nil
+		return nil, reconcile.Result{}, nil
 	}
 	if _, left := s.others.running(s.options.Now()); left > 0 {
-		return nil, lifecycle.Target{}, reconcile.Result{RequeueAfter: left}, nil
+		return nil, reconcile.Result{RequeueAfter: left}, nil
 	}
-	ref, _ := lifecycle.EvictionRef(eviction)
-	t, err := s.facts(ctx, ref)
-	return eviction, t, reconcile.Result{}, err
+	return eviction, reconcile.Result{}, nil
 }
 
 func (s *shell) apply(ctx context.Context, patch *unstructured.Unstructured, err error) error {

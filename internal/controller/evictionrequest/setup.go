@@ -27,6 +27,7 @@ import (
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/share"
 )
 
 // Options says what the controller works with.
@@ -45,10 +46,13 @@ type Options struct {
 // podIndex finds requests and evictions by the name of the pod that they target, within a namespace.
 const podIndex = "spec.target.pod.name"
 
+// Of each controller's workers a namespace has only some at a time. Labels are never urgent, and have fewer.
 const (
-	workers   = 5
-	eventName = "usher-evictionrequest"
+	workers, workersEach          = 5, 2
+	metadataWorkers, metadataEach = 2, 1
 )
+
+const eventName = "usher-evictionrequest"
 
 // Setup adds the controller to a manager.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -84,28 +88,34 @@ func index(mgr ctrl.Manager) error {
 }
 
 func addRequests(mgr ctrl.Manager, s *shell) error {
+	each := share.NewWorkers(workersEach)
 	return ctrl.NewControllerManagedBy(mgr).Named("evictionrequest").
 		For(&api.EvictionRequest{}).
 		Watches(&api.Eviction{}, s.samePod(s.requestKeys)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(reconcile.Func(s.reconcileRequest))
+		WatchesRawSource(each.Source()).
+		Complete(each.Reconciler(s.reconcileRequest))
 }
 
 func addEvictions(mgr ctrl.Manager, s *shell) error {
+	each := share.NewWorkers(workersEach)
 	return ctrl.NewControllerManagedBy(mgr).Named("eviction").
 		For(&api.Eviction{}, builder.WithPredicates(s.witness())).
 		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
 		Watches(&corev1.Pod{}, s.endOfPods()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(reconcile.Func(s.reconcileEviction))
+		WatchesRawSource(each.Source()).
+		Complete(each.Reconciler(s.reconcileEviction))
 }
 
-// addMetadata needs one worker: labels are never urgent.
 func addMetadata(mgr ctrl.Manager, s *shell) error {
+	each := share.NewWorkers(metadataEach)
 	return ctrl.NewControllerManagedBy(mgr).Named("eviction-metadata").
 		For(&api.Eviction{}).
 		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
-		Complete(reconcile.Func(s.reconcileMetadata))
+		WithOptions(controller.Options{MaxConcurrentReconciles: metadataWorkers}).
+		WatchesRawSource(each.Source()).
+		Complete(each.Reconciler(s.reconcileMetadata))
 }
 
 // witness lets everything through and looks for another controller's hand in it.

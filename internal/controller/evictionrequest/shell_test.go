@@ -3,19 +3,23 @@ package evictionrequest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/lifecycle"
 )
@@ -188,6 +192,72 @@ func TestAPodIsGoneOnlyWhenSeenGone(t *testing.T) {
 			pod, err := s.pod(t.Context(), lifecycle.Ref{Namespace: "n", Name: "p", UID: "a"})
 			if (pod != nil) != c.found || (err != nil) != c.fail {
 				t.Errorf("pod %v, error %v", pod, err)
+			}
+		})
+	}
+}
+
+var errWritten = errors.New("a status is written")
+
+// unwritable takes no status.
+type unwritable struct{ client.SubResourceWriter }
+
+func (unwritable) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	return errWritten
+}
+
+// noted has one request and its pod, and notes what is read beside the request.
+type noted struct {
+	client.Client
+	request *api.EvictionRequest
+	read    *[]string
+}
+
+func (n noted) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if request, ok := into.(*api.EvictionRequest); ok {
+		n.request.DeepCopyInto(request)
+		return nil
+	}
+	*n.read = append(*n.read, "the pod")
+	into.SetUID(n.request.Spec.Target.Pod.UID)
+	return nil
+}
+
+func (n noted) Status() client.SubResourceWriter { return unwritable{} }
+
+func (n noted) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	*n.read = append(*n.read, fmt.Sprintf("%T", list))
+	return nil
+}
+
+// A request costs no look at the other requests for its pod, of which there may be any number, and one that has its last answer
+// costs nothing.
+func TestARequestReadsNoOthers(t *testing.T) {
+	settled := metav1.Condition{Type: string(api.EvictionConditionTargetEvicted), Status: metav1.ConditionTrue}
+	cases := []struct {
+		name       string
+		conditions []metav1.Condition
+		want       []string
+		written    bool
+	}{
+		{"new", nil, []string{"*v1alpha1.EvictionList", "the pod"}, true},
+		{"settled", []metav1.Condition{settled}, nil, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
+			request.Status.Conditions = c.conditions
+			var read []string
+			s := &shell{
+				client: noted{request: request, read: &read}, endings: newEndings(), others: newOthers(logr.Discard(), nil, true),
+				options: Options{Now: time.Now},
+			}
+			_, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)})
+			if errors.Is(err, errWritten) != c.written {
+				t.Errorf("error %v", err)
+			}
+			if diff := cmp.Diff(c.want, read); diff != "" {
+				t.Errorf("read (-want +got):\n%s", diff)
 			}
 		})
 	}

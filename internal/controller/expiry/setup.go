@@ -10,10 +10,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/share"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;patch
@@ -31,6 +32,9 @@ type shell struct {
 	live   client.Reader
 }
 
+// Of the workers a namespace has workersEach at a time.
+const workers, workersEach = 2, 1
+
 // drainIndex finds nodes by the id of the drain whose record they carry.
 const drainIndex = "expiry:drain"
 
@@ -41,9 +45,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("indexing nodes by their drain: %w", err)
 	}
 	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
+	each := share.NewWorkers(workersEach)
 	err := ctrl.NewControllerManagedBy(mgr).Named("expiry").
 		For(&api.EvictionRequest{}, builder.WithPredicates(ofDrains())).
-		Complete(reconcile.Func(s.reconcile))
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WatchesRawSource(each.Source()).
+		Complete(each.Reconciler(s.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the expiry controller: %w", err)
 	}

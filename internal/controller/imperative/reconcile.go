@@ -105,7 +105,7 @@ func (s *shell) pod(ctx context.Context, e *api.Eviction) (*corev1.Pod, error) {
 // ofPod enqueues the evictions of a pod. Only its end matters, of which its shutting down is the beginning.
 func (s *shell) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
 	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{podIndex: o.GetName()}); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{podIndex: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "an event of a pod is lost", "pod", o.GetName())
 	}
 	found := make([]reconcile.Request, len(list.Items))

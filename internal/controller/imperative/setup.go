@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/share"
 )
 
 // FieldManager owns what this responder reports.
@@ -30,7 +30,8 @@ const FieldManager = "usher-imperative-eviction"
 // may share the cache.
 const podIndex = "imperative:spec.target.pod.name"
 
-const workers = 5
+// Of the workers a namespace has workersEach at a time.
+const workers, workersEach = 5, 2
 
 // Options says what the responder works with.
 type Options struct {
@@ -52,11 +53,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
 		writer: &act.Writer{Client: clientset}, attempts: newAttempts(),
 	}
+	each := share.NewWorkers(workersEach)
 	err = ctrl.NewControllerManagedBy(mgr).Named("imperative-eviction").
 		For(&api.Eviction{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.ofPod)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(reconcile.Func(s.reconcile))
+		WatchesRawSource(each.Source()).
+		Complete(each.Reconciler(s.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the imperative responder: %w", err)
 	}

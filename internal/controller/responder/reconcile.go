@@ -31,7 +31,7 @@ const (
 )
 
 func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	requests, err := s.requests(ctx, key.Namespace)
+	requests, err := s.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{podIndex: key.Name})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -40,8 +40,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 		return reconcile.Result{}, err
 	}
 	requests = slices.DeleteFunc(requests, func(r *api.EvictionRequest) bool {
-		ref, ok := lifecycle.RequestRef(r)
-		return !ok || ref.Name != key.Name || r.DeletionTimestamp != nil || r.Spec.Intent != api.EvictionRequestIntentEviction
+		return r.DeletionTimestamp != nil || r.Spec.Intent != api.EvictionRequestIntentEviction
 	})
 	if len(requests) == 0 && len(evictions) == 0 {
 		s.attempts.forget(key.NamespacedName)
@@ -128,9 +127,10 @@ func (s *shell) policy(ctx context.Context, input eviction.Input) (*v1alpha1.Evi
 	return policy, client.IgnoreNotFound(err)
 }
 
-func (s *shell) requests(ctx context.Context, namespace string) ([]*api.EvictionRequest, error) {
+// requests must not be changed.
+func (s *shell) requests(ctx context.Context, which ...client.ListOption) ([]*api.EvictionRequest, error) {
 	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("listing eviction requests: %w", err)
 	}
 	requests := make([]*api.EvictionRequest, len(list.Items))
@@ -140,16 +140,16 @@ func (s *shell) requests(ctx context.Context, namespace string) ([]*api.Eviction
 	return requests, nil
 }
 
+// evictions must not be changed.
 func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
 	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("listing evictions: %w", err)
 	}
-	var evictions []*api.Eviction
+	evictions := make([]*api.Eviction, len(list.Items))
 	for i := range list.Items {
-		if ref, ok := lifecycle.EvictionRef(&list.Items[i]); ok && ref.Name == pod {
-			evictions = append(evictions, &list.Items[i])
-		}
+		evictions[i] = &list.Items[i]
 	}
 	return evictions, nil
 }

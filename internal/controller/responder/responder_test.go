@@ -1,6 +1,7 @@
 package responder
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -201,5 +204,31 @@ func TestNothingIsBegunForAPolicyThatGoes(t *testing.T) {
 	kept := withoutSteps([]eviction.Action{{Kind: eviction.Tell}, {Kind: eviction.Begin}, {Kind: eviction.Prepare}})
 	if len(kept) != 1 || kept[0].Kind != eviction.Tell {
 		t.Errorf("kept %v", kept)
+	}
+}
+
+// A look at one pod costs by what is asked of that pod, and not by what is asked in its namespace.
+func TestALookReadsWhatIsAskedOfItsPod(t *testing.T) {
+	var read []string
+	faults := interceptor.Funcs{List: func(ctx context.Context, store client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+		err := store.List(ctx, list, o...)
+		switch list := list.(type) {
+		case *api.EvictionRequestList:
+			for i := range list.Items {
+				read = append(read, list.Items[i].Spec.Target.Pod.Name)
+			}
+		}
+		return err
+	}}
+	var others []client.Object
+	for i := range 20 {
+		others = append(others, lifecycle.NewRequest(lifecycle.Ref{Namespace: "db", Name: fmt.Sprint("other-", i), UID: "x"}, "test.example.com/jane"))
+	}
+	r := newRig(t, faults, others...)
+	if _, err := r.look(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"db-0"}, read); diff != "" {
+		t.Errorf("requests of pods (-want +got):\n%s", diff)
 	}
 }

@@ -77,7 +77,8 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	objects = append(objects, pod, newPolicy(), lifecycle.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
-		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).Build()
+		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).
+		WithIndex(&api.EvictionRequest{}, podIndex, podName).WithIndex(&api.Eviction{}, podIndex, podName).Build()
 	r := &rig{store: store, database: &database{}}
 	kind := system.Kind{
 		Name: "etcd", Schema: eviction.Schema{Member: []eviction.Field{{Name: "empty", Type: eviction.Bool}}}, Steps: map[string]string{"Drain": "empty it"},

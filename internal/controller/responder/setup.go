@@ -56,8 +56,17 @@ const (
 	WorkersEach = 2
 )
 
+// podIndex finds requests and evictions by the name of their pod, within a namespace. Its own name keeps it apart from the indexes
+// of other controllers that share the cache.
+const podIndex = "responder:spec.target.pod.name"
+
 // Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of pods.
 func Setup(mgr ctrl.Manager, o Options) error {
+	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, podIndex, podName); err != nil {
+			return fmt.Errorf("indexing eviction objects by pod: %w", err)
+		}
+	}
 	s := &shell{
 		Options: o, client: mgr.GetClient(), events: mgr.GetEventRecorder("usher-responder"),
 		attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
@@ -74,6 +83,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	if err := all.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the responder: %w", err)
+	}
+	return nil
+}
+
+func podName(o client.Object) []string {
+	if ref, ok := lifecycle.RefOf(o); ok {
+		return []string{ref.Name}
 	}
 	return nil
 }
@@ -106,7 +122,7 @@ func (s *shell) itselfAndWanted(ctx context.Context, pod client.Object) []reconc
 // wantedOf enqueues the pods of an object's namespace that somebody wants gone: what is new of a policy, its system or a
 // member, one member's leave above all, may let another go.
 func (s *shell) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
-	requests, err := s.requests(ctx, o.GetNamespace())
+	requests, err := s.requests(ctx, client.InNamespace(o.GetNamespace()))
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event is lost")
 	}
