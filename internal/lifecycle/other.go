@@ -97,7 +97,7 @@ func owned(m metav1.ManagedFieldsEntry) fieldTree {
 func IntentBy(r *api.EvictionRequest, manager string) bool {
 	by := false
 	for _, m := range r.ManagedFields {
-		if owned(m).child("f:spec").has("f:intent") {
+		if writesIntent(m) {
 			if m.Manager != manager {
 				return false
 			}

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,15 +15,19 @@ import (
 )
 
 // cacheOptions keeps of each object what is used. Pods and nodes are handed out without a copy: nothing changes them.
-// Eviction objects keep their managed fields, which tell who else writes them.
-func cacheOptions(pods *slimmer) cache.Options {
+func cacheOptions(pods *slimmer, requests requests) cache.Options {
 	shared := true
-	return cache.Options{NewInformer: pods.newInformer, ByObject: map[client.Object]cache.ByObject{
+	all := map[client.Object]cache.ByObject{
 		&corev1.Pod{}:              {Transform: pods.pod, UnsafeDisableDeepCopy: &shared},
 		&corev1.Node{}:             {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}:        {Transform: slimNamespace},
-		&v1alpha1.EvictionPolicy{}: {Transform: cache.TransformStripManagedFields()},
-	}}
+		&v1alpha1.EvictionPolicy{}: {Transform: slimPolicy},
+	}
+	if requests.served { // of a kind that is not served the cache cannot say whether it has namespaces
+		all[&api.EvictionRequest{}] = cache.ByObject{Transform: slimRequest}
+		all[&api.Eviction{}] = cache.ByObject{Transform: slimEviction}
+	}
+	return cache.Options{NewInformer: pods.newInformer, ByObject: all}
 }
 
 // clientOptions reads Secrets from the apiserver: to cache them Usher would have to be allowed to list all there are.

@@ -112,7 +112,7 @@ func newManager(o Options, requests requests, pods *slimmer) (ctrl.Manager, erro
 	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(o.Log.Handler()),
-		Cache:                         cacheOptions(pods),
+		Cache:                         cacheOptions(pods, requests),
 		Client:                        clientOptions(),
 		WebhookServer:                 server,
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},

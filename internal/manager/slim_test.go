@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -16,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle"
 )
 
 // crowdPod is a pod of a ReplicaSet with twenty of them, as a client gets it.
@@ -235,5 +238,70 @@ func TestKinAreBounded(t *testing.T) {
 	}
 	if len(k.latest) > mostKin {
 		t.Errorf("%d controllers are remembered, want %d at most", len(k.latest), mostKin)
+	}
+}
+
+// largeMeta is metadata as large as an apiserver takes.
+func largeMeta(i int) metav1.ObjectMeta {
+	text := strings.Repeat("x", 60<<10)
+	meta := metav1.ObjectMeta{
+		Namespace: "crowd-0", Name: fmt.Sprint("large-", i), UID: types.UID(fmt.Sprint(i)), Labels: map[string]string{},
+		Annotations: map[string]string{lifecycle.AskedAnnotation: fmt.Sprint(i, text), "large": fmt.Sprint(text, i)},
+	}
+	for n := range 1000 {
+		meta.Labels[fmt.Sprintf("label-%d-%d", i, n)] = text[:60]
+		meta.Finalizers = append(meta.Finalizers, fmt.Sprintf("%s/%d-%d", text[:200], i, n))
+		meta.OwnerReferences = append(meta.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: strings.Clone(text[:200]), UID: types.UID(fmt.Sprint(i, n))})
+	}
+	meta.Finalizers = append(meta.Finalizers, act.UndoFinalizer)
+	for n := range 20 {
+		meta.ManagedFields = append(meta.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: fmt.Sprint("writer-", n), Subresource: "status", Operation: metav1.ManagedFieldsOperationApply,
+			FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:metadata":{"f:labels":{"f:%d%s":{}}},"f:spec":{"f:intent":{}},"f:status":{"f:requesters":{"f:%s":{}}}}`, i, text, text)),
+		})
+	}
+	return meta
+}
+
+// TestLargeObjectsAreBounded: what a tenant writes on eviction requests and policies, and makes Usher write on evictions, does not fill
+// the memory.
+func TestLargeObjectsAreBounded(t *testing.T) {
+	cases := []struct {
+		name string
+		most int64
+		make func(i int) any
+		slim func(any) (any, error)
+		lost func(any) bool
+	}{
+		{"a request", 4 << 10, func(i int) any { return &api.EvictionRequest{ObjectMeta: largeMeta(i)} }, slimRequest, func(o any) bool {
+			_, asked := lifecycle.AskedAt(o.(*api.EvictionRequest))
+			return !asked || len(o.(*api.EvictionRequest).ManagedFields) != 2
+		}},
+		{"an eviction", 8 << 10, func(i int) any {
+			meta := largeMeta(i)
+			meta.Labels, meta.OwnerReferences = nil, slices.Clone(meta.OwnerReferences[:1])
+			return &api.Eviction{ObjectMeta: meta}
+		}, slimEviction, func(o any) bool {
+			return len(o.(*api.Eviction).OwnerReferences) != 1 || len(o.(*api.Eviction).ManagedFields) != 20
+		}},
+		{"a policy", 24 << 10, func(i int) any { return &v1alpha1.EvictionPolicy{ObjectMeta: largeMeta(i)} }, slimPolicy, func(o any) bool {
+			return !slices.Contains(o.(*v1alpha1.EvictionPolicy).Finalizers, act.UndoFinalizer)
+		}},
+	}
+	for _, c := range cases {
+		const objects = 20
+		kept := make([]any, objects)
+		for i := range kept {
+			var err error
+			if kept[i], err = c.slim(c.make(i)); err != nil || c.lost(kept[i]) {
+				t.Fatalf("%s: what Usher needs is missing of %+v (%v)", c.name, kept[i], err)
+			}
+		}
+		with := liveHeap()
+		runtime.KeepAlive(kept)
+		clear(kept)
+		if each := (with - liveHeap()) / objects; each > c.most {
+			t.Errorf("%s takes %d bytes, want %d at most", c.name, each, c.most)
+		}
 	}
 }

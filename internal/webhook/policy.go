@@ -32,7 +32,21 @@ func (h *policies) Handle(ctx context.Context, request admission.Request) admiss
 	return admission.Allowed("").WithWarnings(h.warnings(ctx, request.Namespace, &policy)...)
 }
 
+// mostSpec bounds what a policy takes in each replica's memory, in bytes of its spec as JSON. Nothing of a spec can be left out there,
+// and its schema allows megabytes.
+const mostSpec = 64 << 10
+
 func (h *policies) problems(namespace string, policy *v1alpha1.EvictionPolicy) field.ErrorList {
+	spec, err := json.Marshal(&policy.Spec)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	if len(spec) > mostSpec {
+		why := fmt.Sprintf("it takes %d bytes, and every replica of the manager keeps it; share it out among several policies", len(spec))
+		return field.ErrorList{&field.Error{
+			Type: field.ErrorTypeTooLong, Field: "spec", BadValue: field.OmitValueType{}, Detail: fmt.Sprintf("may not be more than %d bytes: %s", mostSpec, why),
+		}}
+	}
 	var all field.ErrorList
 	if namespace == metav1.NamespaceSystem || namespace == h.Namespace {
 		why := "pods of this namespace cannot be governed, because Usher itself needs them: admission leaves it out"

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 )
 
@@ -72,7 +74,28 @@ func TestStepThatIsRenamedWhileItIsBegun(t *testing.T) {
 // warningsOf writes a policy.
 func (w *world) warningsOf(name string, raw []byte) []string {
 	w.t.Helper()
-	got := w.post(PathPolicy, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","operation":"CREATE","namespace":"shop","name":"`+
+	return w.written(name, raw).Warnings
+}
+
+func (w *world) written(name string, raw []byte) *admissionv1.AdmissionResponse {
+	w.t.Helper()
+	return w.post(PathPolicy, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","operation":"CREATE","namespace":"shop","name":"`+
 		name+`","object":`+string(raw)+`}}`)
-	return got.Warnings
+}
+
+// A policy that no replica has room for is refused before it is compiled.
+func TestPolicyThatIsTooLarge(t *testing.T) {
+	for size, refused := range map[int]bool{mostSpec / 2: false, mostSpec: true} {
+		policy := testPolicy()
+		policy.Name, policy.Spec.Roles[0].Description = "other", strings.Repeat("x", size)
+		policy.Spec.Members[0].Selector.MatchLabels["app"] = "other"
+		raw, err := json.Marshal(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := newWorld(t).written(policy.Name, raw)
+		if got.Allowed == refused || refused && !strings.Contains(got.Result.Message, "spec: Too long: may not be more than 65536 bytes") {
+			t.Errorf("%d bytes: %+v", size, got)
+		}
+	}
 }

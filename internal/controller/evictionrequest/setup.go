@@ -5,7 +5,7 @@
 // evictions (their status), and the evictions' labels and owners.
 //
 // Only one such controller may run in a cluster. Where another one is seen at work, ours stands down; how it is seen is
-// said at lifecycle.FindOther. The cache must therefore keep the managedFields of Evictions.
+// said at lifecycle.FindOther. The cache must therefore keep lifecycle.StatusSigns of Evictions.
 package evictionrequest
 
 import (
