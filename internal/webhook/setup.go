@@ -74,9 +74,10 @@ const (
 
 // Setup serves the answers.
 func Setup(server Registrar, o Options) {
-	server.Register(PathLeave, timed(&admission.Webhook{Handler: &leaving{o, share.New(verdictsEach)}}))
-	server.Register(PathCreate, timed(&admission.Webhook{Handler: &creation{o}}))
-	server.Register(PathPolicy, timed(&admission.Webhook{Handler: &policies{o}}))
+	room := newLarge()
+	server.Register(PathLeave, timed(room.shared(&admission.Webhook{Handler: &leaving{o, share.New(verdictsEach)}}, tooMany)))
+	server.Register(PathCreate, timed(room.shared(&admission.Webhook{Handler: &creation{o}}, unmarked)))
+	server.Register(PathPolicy, timed(room.shared(&admission.Webhook{Handler: &policies{o}}, tooMany)))
 }
 
 const (
