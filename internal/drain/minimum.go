@@ -22,7 +22,7 @@ func (d *decider) undoMin(a *snapshot.Autoscaler) Action {
 }
 
 // raisedBy returns the Deployment that its autoscaler has scaled to the minimum that a drain has set, nil where none is, or
-// somebody has changed either since.
+// where either was changed since.
 func (d *decider) raisedBy(a *snapshot.Autoscaler) *snapshot.Workload {
 	r := a.Surge
 	if r.Base <= 0 || r.Base >= r.To || r.To <= r.Was || a.Min != r.To {

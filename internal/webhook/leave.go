@@ -214,7 +214,8 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 	result, err := h.decide(ctx, w, *subject)
 	// Whoever is answered that the pod is gone looks no further, so the pod and its node are looked at afresh for that, too.
 	subject.FreshNode = err == nil && result.Note.Kind == eviction.GoneMeanwhile
-	if err != nil || !subject.FreshNode && !(result.Allow && rested(&result, subject)) || w.dryRun {
+	final := !subject.FreshNode && (!result.Allow || !rested(&result, subject))
+	if err != nil || final || w.dryRun {
 		return result, err
 	}
 	subject.FreshMembers = true

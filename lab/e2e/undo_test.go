@@ -90,6 +90,14 @@ func TestUncordonLeavesTheCordonsOfOthers(t *testing.T) {
 	if s.cordoned(t) {
 		t.Error("usher's own cordon stayed")
 	}
+	drainNode(t, s.node).want(t, 0, "drained")
+	for _, command := range []string{"uncordon", "cordon"} {
+		kubectl(t, command, s.node).wantCode(t, 0)
+	}
+	usher(t, "uncordon", s.node).says(t, "kubectl-cordon has cordoned it since")
+	if !s.cordoned(t) || s.note(t) != nil {
+		t.Errorf("a cordon that came after usher's: cordoned %v, record %+v", s.cordoned(t), s.note(t))
+	}
 }
 
 func TestTwoDrainsOfOneNode(t *testing.T) {

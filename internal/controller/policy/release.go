@@ -70,7 +70,7 @@ func blind(policies []eviction.Declared, label string) bool {
 }
 
 // unlabel takes the label off a pod that none of the newest policies guards. What admission asked for in the names of callers that it
-// refused is withdrawn before: with the label gone nobody would judge it.
+// refused is withdrawn before: with the label gone it would not be judged.
 func (s *shell) unlabel(ctx context.Context, pod *snapshot.Pod, newest []eviction.Declared) (wait time.Duration, err error) {
 	if eviction.GuardedBy(newest, pod) != "" || blind(newest, pod.Labels[v1alpha1.PolicyLabel]) {
 		return replaceGrace, nil // the cache is behind

@@ -25,7 +25,7 @@ type site interface {
 	stop(pod string)
 	// wouldLose says what would be lost if the member went now, with those that are away counted as gone; "": nothing.
 	wouldLose(pod string, away []string) string
-	// lag is for how long the system may tell of a member of the role that is away as if it were there.
+	// lag is for how long the system may report a member of the role that is away as if it were there.
 	lag(role string) time.Duration
 	// strike lets something go wrong or right again, and says what.
 	strike(dice *rand.Rand) string

@@ -130,7 +130,7 @@ func (d *depot) wouldLose(pod string, away []string) string { return d.here.woul
 
 func (d *depot) lag(role string) time.Duration {
 	if d.floor && role == "router" {
-		return 0 // a kubelet tells at once that its pod is not Ready
+		return 0 // a kubelet reports at once that its pod is not Ready
 	}
 	return shelvesLag * time.Second
 }
