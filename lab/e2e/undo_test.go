@@ -94,7 +94,7 @@ func TestUncordonLeavesTheCordonsOfOthers(t *testing.T) {
 	for _, command := range []string{"uncordon", "cordon"} {
 		kubectl(t, command, s.node).wantCode(t, 0)
 	}
-	usher(t, "uncordon", s.node).says(t, "kubectl-cordon has cordoned it since")
+	usher(t, "uncordon", s.node).says(t, "kubectl has cordoned it since")
 	if !s.cordoned(t) || s.note(t) != nil {
 		t.Errorf("a cordon that came after usher's: cordoned %v, record %+v", s.cordoned(t), s.note(t))
 	}
