@@ -59,13 +59,14 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 	}
 }
 
-// hidden reports whether a pod has no label yet that says that it is governed, and its policies have not come to a replica.
+// hidden reports whether a pod has no label yet that says that it is governed, and no policy that claims it has come to a replica.
 func (w *world) hidden(r *replica, name string) bool {
 	if pod := w.store.pod(name); pod == nil || pod.Labels[v1alpha1.PolicyLabel] != "" {
 		return false
 	}
 	for _, policy := range cached[*v1alpha1.EvictionPolicy](r, policies) {
-		if newest := w.policy(policy.Name); newest != nil && newest.UID == policy.UID && newest.Generation == policy.Generation {
+		newest := w.policy(policy.Name)
+		if newest != nil && newest.UID == policy.UID && newest.Generation == policy.Generation && w.claims(policy.Name, name) {
 			return false
 		}
 	}

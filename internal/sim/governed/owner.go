@@ -100,11 +100,14 @@ func (w *world) labelOf(p planned) string {
 	return claiming[0]
 }
 
-// checkLabels: in peace a pod has the label of the policy that guards it, and no other.
+// labelledWithin is how long the label of a new pod may take in peace.
+const labelledWithin = 10 * time.Second
+
+// checkLabels: in peace a pod has the label of the policy that guards it, and no other, once there was time to write it.
 func (w *world) checkLabels() {
 	for _, p := range w.site.members() {
 		pod := w.store.pod(p.pod)
-		if pod == nil || pod.DeletionTimestamp != nil {
+		if pod == nil || pod.DeletionTimestamp != nil || time.Since(pod.CreationTimestamp.Time) < labelledWithin {
 			continue
 		}
 		value, labelled := pod.Labels[v1alpha1.PolicyLabel]
