@@ -83,7 +83,7 @@ func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 	}
 	g.Book.Learn(changed)
 	if hold && !slices.Contains(changed.Finalizers, UndoFinalizer) {
-		return changed, fmt.Errorf("the apiserver took the finalizer %s and did not keep it: somebody's admission webhook takes it off", UndoFinalizer)
+		return changed, fmt.Errorf("the apiserver took the finalizer %s and did not keep it: another admission webhook takes it off", UndoFinalizer)
 	}
 	return changed, nil
 }

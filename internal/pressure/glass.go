@@ -8,7 +8,7 @@ const mostGlass = 1024
 func glassPrefix(node string) string { return Requester + "/agent on node " + node + ": " }
 
 // GlassOf is the value under which the agent of a node breaks the glass of a pod. It names the agent and its node, so that
-// what it has left is told from what a person wrote.
+// what it has left is distinguished from what a person wrote.
 func GlassOf(node, why string) string {
 	value := glassPrefix(node) + why
 	if len(value) > mostGlass {

@@ -104,7 +104,7 @@ func TestEvictionRules(t *testing.T) {
 	}
 }
 
-// TestRestoringCosts: what somebody has set since stays, and what changed since it was seen is not touched.
+// TestRestoringCosts: a cost that was set since stays, and what changed since it was seen is not touched.
 func TestRestoringCosts(t *testing.T) {
 	for _, c := range []struct {
 		cost, mark, version string

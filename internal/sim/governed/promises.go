@@ -64,7 +64,7 @@ func (w *world) noted(uid types.UID) bool {
 }
 
 // checkLabelGoes: Usher takes no label off that a policy accounts for which was there before Usher began to look. Whoever evicts the pod
-// then has nobody to ask.
+// then gets no answer from Usher.
 func (w *world) checkLabelGoes(ctx context.Context, k kind, key snapshot.Key, body []byte) {
 	var patch struct {
 		Metadata struct {
