@@ -19,13 +19,13 @@ func TestKilledBeforeTheScale(t *testing.T) {
 		facts fact
 		want  []string
 	}{
-		"the autoscaler has scaled":        {all(deployment("web", 3), raised()), keep},
-		"it has not yet":                   {all(deployment("web", 2), raised()), restore},
-		"it wants more by its metrics":     {all(deployment("web", 4), raised()), restore},
-		"the minimum was changed since":    {all(deployment("web", 3), raised(lowestNow(2))), []string{"scale-min web to 2, no record"}},
-		"what was before is not known":     {all(deployment("web", 3), raised(fromBase(0))), restore},
-		"as many as before":                {all(deployment("web", 3), raised(fromBase(3))), restore},
-		"its Deployment is not seen":       {raised(), restore},
+		"the autoscaler has scaled":     {all(deployment("web", 3), raised()), keep},
+		"it has not yet":                {all(deployment("web", 2), raised()), restore},
+		"it wants more by its metrics":  {all(deployment("web", 4), raised()), restore},
+		"the minimum was changed since": {all(deployment("web", 3), raised(lowestNow(2))), []string{"scale-min web to 2, no record"}},
+		"what was before is not known":  {all(deployment("web", 3), raised(fromBase(0))), restore},
+		"as many as before":             {all(deployment("web", 3), raised(fromBase(3))), restore},
+		"its Deployment is not seen":    {raised(), restore},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
