@@ -33,6 +33,7 @@ import (
 type database struct {
 	empty    bool
 	prepared int
+	left     string
 }
 
 func (d *database) Observe(_ context.Context, members []system.Member) (*eviction.Evidence, error) {
@@ -49,7 +50,7 @@ func (d *database) Prepare(context.Context, eviction.Preparation) (eviction.Job,
 }
 
 func (d *database) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
-	return eviction.Undone{Done: true}, nil
+	return eviction.Undone{Done: true, Left: d.left}, nil
 }
 func (d *database) Close() {}
 
