@@ -16,8 +16,8 @@ type load struct {
 	name    string
 	began   time.Time
 	ended   time.Time
-	times   []time.Duration // sorted once done
-	answers map[string]int
+	times   []time.Duration            // sorted once done
+	answers map[string][]time.Duration // sorted once done
 
 	observations int64          // questions to the system meanwhile
 	requests     map[string]int // of the managers to the apiserver meanwhile, by verb and resource
@@ -39,12 +39,15 @@ func (l *load) ask(ctx context.Context, send sender, i int) {
 		return
 	}
 	l.times = append(l.times, took)
-	l.answers[answer]++
+	l.answers[answer] = append(l.answers[answer], took)
 }
 
 func (l *load) done() error {
 	l.ended = time.Now()
 	slices.Sort(l.times)
+	for _, times := range l.answers {
+		slices.Sort(times)
+	}
 	if l.err != nil {
 		return fmt.Errorf("asking: %w", l.err)
 	}
@@ -52,7 +55,7 @@ func (l *load) done() error {
 }
 
 func newLoad(name string) *load {
-	return &load{name: name, began: time.Now(), answers: map[string]int{}}
+	return &load{name: name, began: time.Now(), answers: map[string][]time.Duration{}}
 }
 
 const (
@@ -105,12 +108,14 @@ func unpaced(ctx context.Context, name string, workers int, length time.Duration
 	return l, l.done()
 }
 
-// quantile is 0 where nothing was measured.
-func (l *load) quantile(q float64) time.Duration {
-	if len(l.times) == 0 {
+func (l *load) quantile(q float64) time.Duration { return quantile(l.times, q) }
+
+// quantile of sorted times is 0 where nothing was measured.
+func quantile(times []time.Duration, q float64) time.Duration {
+	if len(times) == 0 {
 		return 0
 	}
-	return l.times[min(len(l.times)-1, int(q*float64(len(l.times))))]
+	return times[min(len(times)-1, int(q*float64(len(times))))]
 }
 
 func (l *load) perSecond() float64 { return float64(len(l.times)) / l.ended.Sub(l.began).Seconds() }

@@ -67,7 +67,7 @@ func measureAll(ctx context.Context, lab *throwaway.Lab, usher string) (*figures
 		doing string
 		do    func(context.Context, *stage, *figures) error
 	}{
-		{"asking a server that answers at once", measureFloor},
+		{"asking servers that decide nothing", measureFloor},
 		{"asking the webhook", measureWebhook},
 		{"asking through the apiserver", measureAPIServer},
 		{"asking at full speed", measureFullSpeed},

@@ -12,12 +12,12 @@ import (
 
 // figures is what was measured.
 type figures struct {
-	floor, webhook, free, governed, fullSpeed, routers, members, crowded, flooded *load
-	started, rested                                                               usage // with the most pods
+	floor, reading, webhook, free, governed, fullSpeed, routers, members, crowded, flooded *load
+	started, rested                                                                        usage // with the most pods
 }
 
 func (f *figures) loads() []*load {
-	return []*load{f.floor, f.webhook, f.free, f.governed, f.fullSpeed, f.routers, f.members, f.crowded, f.flooded}
+	return []*load{f.floor, f.reading, f.webhook, f.free, f.governed, f.fullSpeed, f.routers, f.members, f.crowded, f.flooded}
 }
 
 func report(out io.Writer, f *figures) error {
@@ -33,7 +33,7 @@ func report(out io.Writer, f *figures) error {
 	}
 	fmt.Fprintln(out, "\nCPU, requests to the apiserver, log and goroutines are those of both replicas together.")
 	for _, l := range f.loads() {
-		fmt.Fprintf(out, "%s: answers: %s; requests: %s\n", l.name, counted(l.answers), counted(l.requests))
+		fmt.Fprintf(out, "%s: answers: %s; requests: %s\n", l.name, answered(l.answers), counted(l.requests))
 	}
 	fmt.Fprintf(out, `
 memory of the larger replica, %d nodes and %d pods:
@@ -45,6 +45,7 @@ memory of the larger replica, %d nodes and %d pods:
 `, allNodes, mostPods, mb(f.started.peak), mb(f.started.resident), mb(f.started.live),
 		mb(f.flooded.after.resident), mb(f.flooded.after.live), mb(f.flooded.after.peak), mb(f.rested.resident), mb(f.rested.live))
 	fmt.Fprintf(out, "p99 of a server that answers at once: %s\n", ms(f.floor.quantile(0.99)))
+	fmt.Fprintf(out, "p99 of a server that reads the pods: %s\n", ms(f.reading.quantile(0.99)))
 	fmt.Fprintf(out, "webhook p50: %s\n", ms(f.webhook.quantile(0.5)))
 	fmt.Fprintf(out, "webhook p99: %s\n", ms(f.webhook.quantile(0.99)))
 	fmt.Fprintf(out, "webhook p99, 20,000 pods: %s\n", ms(f.crowded.quantile(0.99)))
@@ -60,6 +61,14 @@ func (l *load) allRequests() int {
 		sum += n
 	}
 	return sum
+}
+
+func answered(all map[string][]time.Duration) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, fmt.Sprintf("%d %s (p99 %s)", len(all[name]), name, ms(quantile(all[name], 0.99))))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func counted(counts map[string]int) string {

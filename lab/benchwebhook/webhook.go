@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -77,9 +79,27 @@ func (st *stage) measureReplicas(ctx context.Context, place **load, do func(send
 	return st.watched(ctx, place, func() (*load, error) { return do(send) })
 }
 
-// measureFloor asks a server that answers at once: what the connections take, and the machine with all that runs on it.
+// measureFloor asks a server that answers at once, which takes what the connections and the machine take, and one that does
+// before what safety asks for: it reads the pods that may leave from the apiserver.
 func measureFloor(ctx context.Context, st *stage, f *figures) error {
-	server := httptest.NewTLSServer(http.HandlerFunc(answerAtOnce))
+	err := st.measureServer(ctx, &f.floor, "a server that answers at once", func(r *http.Request) error {
+		_, err := io.Copy(io.Discard, r.Body)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return st.measureServer(ctx, &f.reading, "a server that reads the pods", st.readPod)
+}
+
+func (st *stage) measureServer(ctx context.Context, place **load, name string, read func(*http.Request) error) error {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := read(r); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		allow(w)
+	}))
 	defer server.Close()
 	authorities := x509.NewCertPool()
 	authorities.AddCert(server.Certificate())
@@ -87,11 +107,23 @@ func measureFloor(ctx context.Context, st *stage, f *figures) error {
 	if err != nil {
 		return err
 	}
-	return st.watched(ctx, &f.floor, func() (*load, error) { return paced(ctx, "a server that answers at once", send) })
+	return st.watched(ctx, place, func() (*load, error) { return paced(ctx, name, send) })
 }
 
-func answerAtOnce(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
+// readPod reads the pod whose eviction is asked for where that is no dry run, as the webhook does.
+func (st *stage) readPod(r *http.Request) error {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		return err
+	}
+	if about := review.Request; about.SubResource == "eviction" && !*about.DryRun {
+		_, err := st.lab.Client.CoreV1().Pods(about.Namespace).Get(r.Context(), about.Name, metav1.GetOptions{})
+		return err
+	}
+	return nil
+}
+
+func allow(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"1","allowed":true,"auditAnnotations":{"answer":"yes"}}}`)
 }
