@@ -51,7 +51,7 @@ func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version
 	}
 	after := g.Book.Declared(policy)
 	after.Status = action.Status
-	if len(eviction.SettlingMembers(&after, nil)) == 0 {
+	if len(eviction.SettlingMembers(&after)) == 0 {
 		return action.Version, nil
 	}
 	changed, err := g.holdPolicy(ctx, policy, true)

@@ -1,14 +1,12 @@
 package eviction
 
 import (
-	"slices"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/snapshot"
 )
 
-// Settling is a member on its way that counts as leaving for longer than its pod is seen, by its policy's status alone.
+// Settling is a member that may leave and then counts as leaving for longer than its pod is seen, by its policy's status alone.
 type Settling struct {
 	Pod string
 	// Within is how long it counts after its pod was seen gone, or was removed by force, Until when that ends; zero: it was not
@@ -17,16 +15,12 @@ type Settling struct {
 	Until  time.Time
 }
 
-// SettlingMembers are those of a policy. A permit whose pod stays is none: it was not used, and ends by itself.
-func SettlingMembers(policy *Declared, pods []*snapshot.Pod) []Settling {
+// SettlingMembers are those of a policy. A permit whose pod stays counts until Tidy has crossed it out by a live look: a cache may show
+// a pod that terminates, or is gone.
+func SettlingMembers(policy *Declared) []Settling {
 	var members []Settling
 	for i := range statusOf(policy).Leaving {
-		entry := &policy.Status.Leaving[i]
-		at := slices.IndexFunc(pods, func(pod *snapshot.Pod) bool { return pod.UID == entry.UID })
-		if at >= 0 && !pods[at].Terminating() && entry.GoneTime == nil {
-			continue
-		}
-		if member, counts := settlingOf(policy.Policy, entry); counts {
+		if member, counts := settlingOf(policy.Policy, &policy.Status.Leaving[i]); counts {
 			members = append(members, member)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/snapshot"
 )
 
 func TestSettlingMembers(t *testing.T) {
@@ -16,34 +15,26 @@ func TestSettlingMembers(t *testing.T) {
 	for name, c := range map[string]struct {
 		settle *metav1.Duration
 		entry  func(*v1alpha1.Leaving)
-		pod    *snapshot.Pod
 		want   []Settling
 	}{
 		"it was seen gone":          {entry: gone, want: []Settling{{Pod: "s1", Within: DefaultSettle, Until: noon.Add(DefaultSettle + time.Second)}}},
-		"it is not in the cache":    {want: []Settling{{Pod: "s1", Within: DefaultSettle}}},
-		"it terminates":             {pod: terminating(toyPod("s1", "store")), want: []Settling{{Pod: "s1", Within: DefaultSettle}}},
-		"it was let go, and stays":  {pod: toyPod("s1", "store")},
-		"its role needs no time":    {settle: &metav1.Duration{}, pod: terminating(toyPod("s1", "store"))},
+		"it was let go":             {want: []Settling{{Pod: "s1", Within: DefaultSettle}}},
+		"its role needs no time":    {settle: &metav1.Duration{}},
 		"it was removed by force":   {settle: &metav1.Duration{}, entry: func(l *v1alpha1.Leaving) { l.LingerSeconds = 90 }, want: []Settling{{Pod: "s1", Within: 90 * time.Second}}},
 		"of a role that is no more": {entry: func(l *v1alpha1.Leaving) { l.Role = "former" }, want: []Settling{{Pod: "s1", Within: DefaultSettle}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := world(t)
 			entry := leaves("s1", "store", noon)
 			if c.entry != nil {
 				c.entry(&entry)
 			}
 			policy := Declared{Policy: settling(t, c.settle), Status: &v1alpha1.EvictionPolicyStatus{Leaving: []v1alpha1.Leaving{entry}}}
-			pods := []*snapshot.Pod{in.Pod}
-			if c.pod != nil {
-				pods = append(pods, c.pod)
-			}
-			if diff := cmp.Diff(c.want, SettlingMembers(&policy, pods)); diff != "" {
+			if diff := cmp.Diff(c.want, SettlingMembers(&policy)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if got := SettlingMembers(&Declared{Policy: settling(t, nil)}, nil); got != nil {
+	if got := SettlingMembers(&Declared{Policy: settling(t, nil)}); got != nil {
 		t.Errorf("without a status: %v", got)
 	}
 }

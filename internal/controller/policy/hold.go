@@ -17,7 +17,7 @@ import (
 )
 
 // undoPatience is how long the deletion of a policy waits for its preparations to be undone, and for a pod that it has let go to
-// be seen gone.
+// be seen gone. For one that stays it does not wait so long: by then its permit has ended.
 const undoPatience = 10 * time.Minute
 
 // hold keeps a policy from vanishing while there are preparations, or members that count as leaving, that only it remembers, but
@@ -58,7 +58,7 @@ func (f *facts) settling(policy eviction.Declared) []eviction.Settling {
 	if f.ending {
 		return nil
 	}
-	members := eviction.SettlingMembers(&policy, f.pods)
+	members := eviction.SettlingMembers(&policy)
 	return slices.DeleteFunc(members, func(m eviction.Settling) bool {
 		return f.policy.DeletionTimestamp != nil && !f.now.Before(f.latest(m))
 	})
@@ -83,7 +83,7 @@ func (f *facts) deleting() (reason, message string) {
 		if len(waits) == 0 {
 			reason = ReasonSettling
 		}
-		waits = append(waits, "its system had time to find out that members have left, unless Ready pods have their ids before (evict.settle): "+f.deadlines(members))
+		waits = append(waits, "its system had time to find out that members have left, unless Ready pods have their ids before (evict.settle) or their permits end unused: "+f.deadlines(members))
 	}
 	if len(waits) == 0 {
 		return reason, "the policy is being deleted, and Usher waits for nothing more"

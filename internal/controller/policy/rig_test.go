@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -43,18 +44,48 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod", UID: "ns", Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}})
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).Build()
-	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
-	book := governed.NewBook(store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return &rig{store, &shell{
-		Options: Options{
-			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
-			Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
-			Requests: true,
-		},
-		client: store, live: store, events: events.NewFakeRecorder(1000),
+		Options: newOptions(store, store),
+		client:  store, live: store, events: events.NewFakeRecorder(1000),
 		graves: newGraves(), absences: newAbsences(), refusals: newRefusals(), pace: newPace(),
 	}}
+}
+
+func newOptions(cache client.Reader, store client.Client) Options {
+	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
+	book := governed.NewBook(cache, kinds, nil)
+	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return Options{
+		Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
+		Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
+		Requests: true,
+	}
+}
+
+// stale is a cache whose watch of pods hangs.
+type stale struct {
+	client.Reader
+	pods corev1.PodList
+}
+
+func (s *stale) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if pods, ok := list.(*corev1.PodList); ok {
+		s.pods.DeepCopyInto(pods)
+		return nil
+	}
+	return s.Reader.List(ctx, list, options...)
+}
+
+// hangPods keeps the pods in the controllers' cache as they are now, and returns what has the watch go on.
+func (r *rig) hangPods(t *testing.T) (resume func()) {
+	t.Helper()
+	cache := &stale{Reader: r.Client}
+	if err := r.List(t.Context(), &cache.pods); err != nil {
+		t.Fatal(err)
+	}
+	before := r.shell.Options
+	r.shell.Options = newOptions(cache, r.Client)
+	return func() { r.shell.Options = before }
 }
 
 // member is a pod of the policies of these tests that carries the label, "" for none.
