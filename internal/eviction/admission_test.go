@@ -37,6 +37,11 @@ func TestAdmit(t *testing.T) {
 	}
 	leaving := func(in *AdmissionInput) { in.Pod = terminating(in.Pod) }
 	ending := func(in *AdmissionInput) { in.NamespaceEnding = true }
+	// The policy's newest version asks something of the role, or its former version did.
+	mislabelled := func(in *AdmissionInput) { in.Pod.Labels["role"] = "router" }
+	glass := func(in *AdmissionInput) {
+		in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
+	}
 	kubelet := func(in *AdmissionInput) { in.Groups = []string{"system:nodes", "system:authenticated"} }
 	const sa = "system:serviceaccount:kube-system:"
 
@@ -105,12 +110,14 @@ func TestAdmit(t *testing.T) {
 		"it is leaving":                          {given: also(by("alice"), leaving), allow: true, note: AlreadyLeaving},
 		"it is leaving, faster":                  {given: also(by("alice"), leaving, func(in *AdmissionInput) { in.Grace = &short }), allow: true, note: AlreadyLeaving},
 		"it is leaving, by force":                {given: also(by("alice"), leaving, func(in *AdmissionInput) { in.Grace = &zero }), note: Refused},
-		"broken glass": {
-			given: also(undrained, func(in *AdmissionInput) {
-				in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
-			}),
-			allow: true, note: BrokenGlass, acts: permit,
-		},
+		"broken glass":                           {given: also(undrained, glass), allow: true, note: BrokenGlass, acts: permit},
+		"a router with a label":                  {given: mislabelled, note: Refused},
+		"a router with a label, dry run":         {given: also(mislabelled, func(in *AdmissionInput) { in.DryRun = true }), note: Refused},
+		"a router with a label, deleted":         {given: also(by("alice"), mislabelled), note: Refused},
+		"a router with a label, broken glass":    {given: also(mislabelled, glass), allow: true, note: BrokenGlass},
+		"a router with a label, its StatefulSet": {given: also(by(sa+"statefulset-controller"), mislabelled), allow: true, note: ByOwner},
+		"a router with a label, its kubelet":     {given: also(by("system:node:node-a"), kubelet, mislabelled), allow: true, note: ByKubelet},
+		"a router with a label, leaving":         {given: also(by("alice"), mislabelled, leaving), allow: true, note: AlreadyLeaving},
 		"broken glass without a reason": {
 			given: also(undrained, func(in *AdmissionInput) { in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " "} }),
 			note:  Refused, acts: request,

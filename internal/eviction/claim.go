@@ -33,14 +33,18 @@ func Claims(policies []Declared, pod *snapshot.Pod) []Claim {
 // problems, the pod is guarded.
 func GuardedBy(policies []Declared, pod *snapshot.Pod) string {
 	found := claimants(policies, pod)
-	if len(found) == 0 {
+	if unguarded(found) {
 		return ""
 	}
-	of, role := found[0].policy, found[0].entry.role
-	if len(found) == 1 && len(of.Policy.problems) == 0 && !of.Policy.suspended && role != nil && !role.counted() {
-		return ""
+	return found[0].policy.Key.Name
+}
+
+func unguarded(found []claimant) bool {
+	if len(found) != 1 {
+		return len(found) == 0
 	}
-	return of.Key.Name
+	policy, role := found[0].policy.Policy, found[0].entry.role
+	return len(policy.problems) == 0 && !policy.suspended && role != nil && !role.counted()
 }
 
 // Claim returns the policy's first claim on the pod. Policy is left empty in it.

@@ -74,12 +74,17 @@ func compiled(t testing.TB, spec *v1alpha1.EvictionPolicySpec) *Policy {
 	return policy
 }
 
+// toyPod has the label, as Usher writes it: not on members of the role that asks nothing.
 func toyPod(name, role string) *snapshot.Pod {
-	return &snapshot.Pod{
+	pod := &snapshot.Pod{
 		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Node: "node-a", Phase: corev1.PodRunning, Ready: true,
 		Labels: map[string]string{"role": role, v1alpha1.PolicyLabel: "db"}, Created: noon.Add(-time.Hour), Grace: 30 * time.Second,
 		Owner: snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"},
 	}
+	if role == "router" {
+		delete(pod.Labels, v1alpha1.PolicyLabel)
+	}
+	return pod
 }
 
 var daemonSet = snapshot.Owner{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}

@@ -109,14 +109,12 @@ func claimed(in Input) *judgement {
 	j.verdict.BreakGlass = text.Line(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
 	found := claimants(in.Policies, in.Pod)
 	switch {
-	case len(found) == 0:
-		j.unclaimed()
-		return j
+	case unguarded(found) && j.mislabelled():
+	case len(found) == 1:
+		j.take(found[0])
 	case len(found) > 1:
 		j.block(claimedTwice(found))
-		return j
 	}
-	j.take(found[0])
 	return j
 }
 
@@ -151,13 +149,14 @@ func (j *judgement) unmovable() {
 	}
 }
 
-// unclaimed: a label whose policy does not claim the pod blocks. What governed the pod may come back, cannot be read, or
-// selects it by a version that has not come here yet; where the policy has let go, the label is soon taken off. Anyone who
-// may create pods can write the label, so it counts only in a namespace that is, or was a moment ago, governed.
-func (j *judgement) unclaimed() {
+// mislabelled blocks a pod that no policy guards by what is known here, and that has the label all the same. What governed the pod may
+// come back, cannot be read, or selects it, or asks something of its role, by a version that has not come here yet: no permit would be
+// written, which is what proves that the policy at hand is the newest. Where the policy has let go, the label is soon taken off.
+// Anyone who may create pods can write the label, so it counts only in a namespace that is, or was a moment ago, governed.
+func (j *judgement) mislabelled() bool {
 	name, labelled := j.in.Pod.Labels[v1alpha1.PolicyLabel]
 	if !labelled || j.in.Ungoverned {
-		return
+		return false
 	}
 	for i := range j.in.Policies {
 		policy := &j.in.Policies[i]
@@ -169,9 +168,10 @@ func (j *judgement) unclaimed() {
 		} else {
 			j.block(policyDisagrees(policy.Key))
 		}
-		return
+		return true
 	}
 	j.block(policyUnknown(j.in.Pod.Key(), name))
+	return true
 }
 
 // LabelValue is the value of PolicyLabel for a policy.

@@ -197,6 +197,14 @@ func TestJudge(t *testing.T) {
 		"a label whose policy does not select the pod": {
 			given: func(in *Input) { in.Pod.Labels["role"] = "none" }, answer: Blocked, want: []string{PolicyUnknown},
 		},
+		// … or ask something of the pod's role.
+		"a label whose policy asks nothing of the pod's role": {
+			given: func(in *Input) { in.Pod.Labels["role"] = "router" }, answer: Blocked, want: []string{PolicyUnknown},
+		},
+		"another policy's label on a pod whose role asks nothing": {
+			given:  func(in *Input) { in.Pod.Labels["role"], in.Pod.Labels[v1alpha1.PolicyLabel] = "router", "other" },
+			answer: Blocked, want: []string{PolicyUnknown},
+		},
 		"a policy of another namespace": {
 			given:  func(in *Input) { in.Policies[0].Key.Namespace = "else"; delete(in.Pod.Labels, v1alpha1.PolicyLabel) },
 			answer: Allowed,

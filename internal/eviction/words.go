@@ -61,8 +61,8 @@ func policyUnknown(pod snapshot.Key, label string) Blocker {
 func policyDisagrees(policy snapshot.Key) Blocker {
 	return Blocker{
 		Reason:  PolicyUnknown,
-		Message: fmt.Sprintf("the pod's label %s names policy %s, which does not select the pod by what is known here; it waits until one of the two has changed", v1alpha1.PolicyLabel, policy),
-		WayOut:  "wait: Usher takes the label off a pod that the policy does not select",
+		Message: fmt.Sprintf("the pod's label %s names policy %s, which by what is known here does not select the pod, or asks nothing of its role; it waits until one of the two has changed", v1alpha1.PolicyLabel, policy),
+		WayOut:  "wait: Usher takes the label off a pod that the policy does not guard",
 		Retry:   lookAgain,
 	}
 }
