@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,11 +16,22 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// LabelPod writes on a pod which policy governs it, "" for none.
-func (g *Governed) LabelPod(ctx context.Context, pod snapshot.Key, uid types.UID, policy string) drain.Answer {
-	object := &corev1.Pod{}
-	object.Namespace, object.Name = pod.Namespace, pod.Name
-	return AnswerOf(g.label(ctx, object, uid, v1alpha1.PolicyLabel, eviction.LabelValue(policy)))
+// LabelPod writes on a pod which policy governs it.
+func (g *Governed) LabelPod(ctx context.Context, pod *snapshot.Pod, policy string) drain.Answer {
+	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID}, v1alpha1.PolicyLabel, eviction.LabelValue(policy)))
+}
+
+// UnlabelPod takes that off. It insists on the version of the pod that was decided upon: a policy selects by other labels, which may have
+// changed since.
+func (g *Governed) UnlabelPod(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+	if pod.ResourceVersion == "" {
+		return rejected("acting: taking a pod's label off without its resource version")
+	}
+	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID, ResourceVersion: pod.ResourceVersion}, v1alpha1.PolicyLabel, ""))
+}
+
+func podObject(pod *snapshot.Pod) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
 // LabelNamespace writes on a namespace whether it has a policy.
@@ -30,17 +42,19 @@ func (g *Governed) LabelNamespace(ctx context.Context, name string, uid types.UI
 	if governed {
 		value = "true"
 	}
-	return AnswerOf(g.label(ctx, object, uid, v1alpha1.GovernedLabel, value))
+	return AnswerOf(g.label(ctx, object, patchMeta{UID: uid}, v1alpha1.GovernedLabel, value))
 }
 
-func (g *Governed) label(ctx context.Context, object client.Object, uid types.UID, name, value string) error {
+// label writes a label upon what is said of the object, "" takes it off.
+func (g *Governed) label(ctx context.Context, object client.Object, upon patchMeta, name, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	set := &value
 	if value == "" {
 		set = nil
 	}
-	body, err := json.Marshal(patch{Metadata: patchMeta{UID: uid, Labels: map[string]*string{name: set}}})
+	upon.Labels = map[string]*string{name: set}
+	body, err := json.Marshal(patch{Metadata: upon})
 	if err != nil {
 		return fmt.Errorf("writing a label: %w", err)
 	}

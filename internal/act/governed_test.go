@@ -257,14 +257,18 @@ func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	g := governedWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "ns"}})
-	wantCode(t, g.LabelPod(t.Context(), podKey, "pod", "db"), drain.Accepted)
+	known := governed.Facts(g.pod(t))
+	wantCode(t, g.LabelPod(t.Context(), known, "db"), drain.Accepted)
+	// By now its other labels may be others than those by which nothing guards it.
+	wantCode(t, g.UnlabelPod(t.Context(), known), drain.Conflict)
 	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != "db" {
 		t.Errorf("label %q", got)
 	}
-	wantCode(t, g.LabelPod(t.Context(), podKey, "pod", ""), drain.Accepted)
+	wantCode(t, g.UnlabelPod(t.Context(), governed.Facts(g.pod(t))), drain.Accepted)
 	if _, ok := g.pod(t).Labels[v1alpha1.PolicyLabel]; ok {
 		t.Error("the label is still there")
 	}
+	wantCode(t, g.UnlabelPod(t.Context(), &snapshot.Pod{Namespace: "db", Name: "db-0", UID: "pod"}), drain.Rejected)
 	for _, want := range []bool{true, false} {
 		wantCode(t, g.LabelNamespace(t.Context(), "db", "ns", want), drain.Accepted)
 		namespace := &corev1.Namespace{}
@@ -276,7 +280,7 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	long := "a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a2.-more"
-	wantCode(t, g.LabelPod(t.Context(), podKey, "pod", long), drain.Accepted)
+	wantCode(t, g.LabelPod(t.Context(), known, long), drain.Accepted)
 	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != long[:62] {
 		t.Errorf("label value %q", got)
 	}

@@ -83,7 +83,7 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 		case policy == "":
 			unclaimed = append(unclaimed, pod)
 		default:
-			failed = append(failed, accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, policy), "labelling pod", pod.Name))
+			failed = append(failed, accepted(s.Act.LabelPod(ctx, pod, policy), "labelling pod", pod.Name))
 		}
 	}
 	next, err = s.release(ctx, namespace, unclaimed, declared)

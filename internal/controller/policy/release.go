@@ -79,7 +79,11 @@ func (s *shell) unlabel(ctx context.Context, pod *snapshot.Pod, newest []evictio
 	if err != nil || withdrawn > 0 {
 		return cancelGrace, err
 	}
-	return 0, accepted(s.Act.LabelPod(ctx, pod.Key(), pod.UID, ""), "labelling pod", pod.Name)
+	answer := s.Act.UnlabelPod(ctx, pod)
+	if answer.Code == drain.Conflict {
+		return replaceGrace, nil // its other labels may be new as well
+	}
+	return 0, accepted(answer, "labelling pod", pod.Name)
 }
 
 // newest returns the policies that can govern the pods of a namespace, by a read past the cache.

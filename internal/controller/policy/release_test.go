@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -141,6 +142,38 @@ func TestTheLabelsOfABlindPolicyStay(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"db-0": "db", "db-1": ""}, r.labels(t)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// A policy may select by a label that moves, such as that of the primary. While the cache does not show what a pod's labels are, its
+// guard's stays; it is taken off later where no policy guards the pod then.
+func TestALabelStaysWhileTheCacheLacksTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back, away := newMember("db-0", "db"), newMember("db-1", "db")
+		back.Labels["app"], away.Labels["app"] = "replica", "replica"
+		r := newRig(t, interceptor.Funcs{}, newPolicy("db"), back, away)
+		resume := r.hangPods(t)
+		for pod, change := range map[string]string{"db-0": `{"metadata":{"labels":{"app":"db"}}}`, "db-1": `{"metadata":{"labels":{"zone":"a"}}}`} {
+			if err := r.Patch(t.Context(), newMember(pod, ""), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			if next, err := r.label(t); err != nil || next != replaceGrace {
+				t.Errorf("looks again in %s, %v; want %s", next, err, replaceGrace)
+			}
+			if diff := cmp.Diff(map[string]string{"db-0": "db", "db-1": "db"}, r.labels(t)); diff != "" {
+				t.Error(diff)
+			}
+			pass(replaceGrace)
+		}
+		resume()
+		if next, err := r.label(t); err != nil || next != 0 {
+			t.Errorf("looks again in %s, %v", next, err)
+		}
+		if diff := cmp.Diff(map[string]string{"db-0": "db", "db-1": ""}, r.labels(t)); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 // One pod that somebody refuses to have labelled leaves no other unguarded, and the status says who refuses.
