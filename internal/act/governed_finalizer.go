@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,19 +42,23 @@ func (g *Governed) HoldPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 
 // holdFor holds a policy before a permit is written in it that its deletion would have to wait for, and returns the version upon which
 // that is to be written: the finalizers are all that differs from the one that was decided upon. The replica that lets a member go does
-// so, because none may lead until the policy is deleted. An apiserver that refuses the finalizer keeps no member.
+// so, because none may lead until the policy is deleted. An apiserver that refuses the finalizer keeps no member. A policy that is being
+// deleted takes no finalizer: without it the permit may vanish the next moment, so none is written while that is to be expected.
 func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version string, err error) {
 	policy, err := g.Book.Policy(ctx, action.Policy)
 	if err != nil {
 		return "", err
 	}
-	if policy.ResourceVersion != action.Version || policy.DeletionTimestamp != nil || slices.Contains(policy.Finalizers, UndoFinalizer) {
+	if policy.ResourceVersion != action.Version || slices.Contains(policy.Finalizers, UndoFinalizer) {
 		return action.Version, nil
 	}
 	after := g.Book.Declared(policy)
 	after.Status = action.Status
 	if len(eviction.SettlingMembers(&after)) == 0 {
 		return action.Version, nil
+	}
+	if policy.DeletionTimestamp != nil {
+		return action.Version, g.vanishes(policy)
 	}
 	changed, err := g.holdPolicy(ctx, policy, true)
 	switch {
@@ -62,6 +68,20 @@ func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version
 		return action.Version, nil
 	}
 	return changed.ResourceVersion, nil
+}
+
+// vanishing is how long a policy that is being deleted, and has others' finalizers alone, is expected to go any moment. A foreground
+// deletion takes seconds; where a finalizer stays for longer, it keeps no member.
+const vanishing = 2 * time.Minute
+
+func (g *Governed) vanishes(policy *v1alpha1.EvictionPolicy) error {
+	until := policy.DeletionTimestamp.Add(vanishing)
+	if !g.Now().Before(until) {
+		return nil
+	}
+	return fmt.Errorf("policy %s/%s is being deleted and may go any moment, and the permit with it: only others' finalizers are on it (%s); "+
+		"wait until it is gone, or until %s, or take them off; annotation %s on the pod lets it go before",
+		policy.Namespace, policy.Name, strings.Join(policy.Finalizers, ", "), until.UTC().Format(time.RFC3339), v1alpha1.BreakGlassAnnotation)
 }
 
 // holdPolicy returns the policy as it is then, nil if nothing was written.

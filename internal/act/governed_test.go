@@ -316,7 +316,19 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 		p.Spec.Members = []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
 		p.Spec.Roles = []v1alpha1.Role{{Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique, Evict: v1alpha1.Evict{Settle: &metav1.Duration{}}}}
 	}
-	deleted := func(p *v1alpha1.EvictionPolicy) { p.Finalizers = []string{"example.com/other"} }
+	finalizers := func(names ...string) func(*v1alpha1.EvictionPolicy) {
+		return func(p *v1alpha1.EvictionPolicy) { p.Finalizers = names }
+	}
+	deleted := func(ago time.Duration) func(*Governed) {
+		return func(g *Governed) {
+			if err := g.Client.Delete(t.Context(), g.stored(t)); err != nil {
+				t.Fatal(err)
+			}
+			at := g.stored(t).DeletionTimestamp.Add(ago)
+			g.Now = func() time.Time { return at }
+		}
+	}
+	const others = "foregroundDeletion"
 	for name, c := range map[string]struct {
 		policy func(*v1alpha1.EvictionPolicy)
 		given  func(*Governed)
@@ -329,7 +341,12 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 		"another has written it since":        {stale: true, code: drain.Conflict},
 		"the system needs no time":            {policy: settled, code: drain.Accepted, permit: true},
 		"the apiserver refuses the finalizer": {given: refusing, code: drain.Accepted, permit: true},
-		"the policy is being deleted":         {policy: deleted, given: func(g *Governed) { _ = g.Client.Delete(t.Context(), g.stored(t)) }, code: drain.Accepted, permit: true},
+		"it is being deleted, held":           {policy: finalizers(others, UndoFinalizer), given: deleted(time.Second), held: true, code: drain.Accepted, permit: true},
+		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: drain.Unavailable},
+		"it is being deleted, and stays":      {policy: finalizers(others), given: deleted(vanishing), code: drain.Accepted, permit: true},
+		"it is being deleted, the system needs no time": {
+			policy: func(p *v1alpha1.EvictionPolicy) { settled(p); finalizers(others)(p) }, given: deleted(time.Second), code: drain.Accepted, permit: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := governedWorld(t)

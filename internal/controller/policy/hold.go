@@ -38,6 +38,9 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 	if (f.wanted || len(policy.Status.Leaving) > 0) && !outstanding && policy.DeletionTimestamp == nil {
 		return nil
 	}
+	if outstanding && policy.DeletionTimestamp != nil {
+		return nil // it takes no finalizer that it does not have
+	}
 	answer := s.Act.HoldPolicy(ctx, policy, outstanding)
 	if answer.Code == drain.Conflict {
 		return s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/google/go-cmp/cmp"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 )
@@ -133,6 +135,21 @@ func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
 				t.Errorf("the policy is held: %t, want %t", !c.held, c.held)
 			}
+		}
+	})
+}
+
+// A policy that is being deleted takes no new finalizer. Asking for one would fail every look at it.
+func TestDeletedPolicyIsNotHeldAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		others := []string{"foregroundDeletion"}
+		r := newRig(t, interceptor.Funcs{}, newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Finalizers, p.DeletionTimestamp = others, new(metav1.Now())
+			p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+		}), newMember("db-0", "db"))
+		r.settled(t, 0)
+		if diff := cmp.Diff(others, r.stored(t).Finalizers); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
