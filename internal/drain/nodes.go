@@ -234,6 +234,26 @@ func (d *decider) lapsed(n *snapshot.Node) bool {
 	return !d.req.NoBeat && (!working(n.Drain) || !n.Drain.LiveAt(d.Now))
 }
 
+// InTime reports whether an action of this drain may still be sent, by what is seen now. What is done to the pods of a node, and
+// what is written on it without comparing it with what was seen, rests on the drain's sign of life there: once that counts no
+// more, another drain may have the node.
+func InTime(view snapshot.View, self string, a Action) bool {
+	name := ""
+	switch a.Kind {
+	case Evict, Delete, LowerCost, Ask:
+		name = a.Pod.Node
+	case Mark:
+		if a.Lapsed {
+			return true
+		}
+		name = a.Node.Name
+	case Cordon, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
+		return true
+	}
+	n := view.Cluster.Node(name)
+	return n != nil && n.Drain != nil && n.Drain.ID == self && n.Drain.LiveAt(view.Now)
+}
+
 // take sends what makes a node this drain's, and reports whether that may still take effect.
 func (d *decider) take(t *target, a Action) bool {
 	_, sent := d.standing(a.Kind, a.Node.UID, a.Node.ResourceVersion)

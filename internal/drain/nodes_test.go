@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -345,4 +346,34 @@ func TestLapsedClaim(t *testing.T) {
 		s.expect("mark a timeout")
 		same(t, "too late, it insists on what was seen", true, s.last.Actions[0].Lapsed)
 	})
+}
+
+// TestInTime is about what rests on the drain's sign of life on node a, and how old that is when it is to be sent.
+func TestInTime(t *testing.T) {
+	web := &snapshot.Pod{Node: "a"}
+	was := &nodeOf{Name: "a"}
+	type kinds []drain.Action
+	pods := kinds{{Kind: drain.Evict, Pod: web}, {Kind: drain.Delete, Pod: web}, {Kind: drain.LowerCost, Pod: web}, {Kind: drain.Ask, Pod: web}}
+	marks := kinds{{Kind: drain.Mark, Node: was}}
+	compared := kinds{{Kind: drain.Mark, Node: was, Lapsed: true}, {Kind: drain.Cordon, Node: was}, {Kind: drain.Uncordon, Node: was}, {Kind: drain.Scale}, {Kind: drain.RestoreCost, Pod: web}}
+	cases := map[string]struct {
+		node    fact
+		actions kinds
+		want    bool
+	}{
+		"in time":                    {node("a", ours), slices.Concat(pods, marks), true},
+		"at the last moment":         {node("a", drainedBy(me, start.Add(1-snapshot.LiveFor))), slices.Concat(pods, marks), true},
+		"too late":                   {node("a", drainedBy(me, start.Add(-snapshot.LiveFor))), slices.Concat(pods, marks), false},
+		"another drain has the node": {node("a", drainedBy("other", start)), slices.Concat(pods, marks), false},
+		"the node was given back":    {node("a"), slices.Concat(pods, marks), false},
+		"the node is gone":           {node("b", ours), slices.Concat(pods, marks), false},
+		"it needs no claim":          {node("a", drainedBy("other", start)), compared, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, a := range c.actions {
+				same(t, string(a.Kind), c.want, drain.InTime(snapshot.View{Now: start, Cluster: cluster(c.node)}, me, a))
+			}
+		})
+	}
 }

@@ -23,8 +23,10 @@ type Drainer struct {
 	now     time.Time
 	answers chan answered
 	heard   []answered // answers that the ledger has not got yet
-	slots   chan struct{}
 	writes  sync.WaitGroup
+
+	slots     chan struct{} // writes that are under way, but for those to nodes
+	nodeSlots chan struct{} // those to nodes: no sign of life waits for slow evictions
 
 	ending chan struct{} // closed when the drain has an outcome: nothing more is removed
 }
@@ -41,13 +43,14 @@ const tidyFor = 2 * time.Minute
 // sent before. A webhook may take its time, and nothing depends on them any more.
 const answersFor = time.Second
 
-// What is said of removals that were cut off.
+// What is said of removals that were cut off, and of writes that came too late.
 var (
 	errNotSent     = errors.New("the drain ended before it was sent")
 	errNotAnswered = errors.New("the drain ended before the server answered; it may be carried out yet")
+	errTooLate     = errors.New("this drain's sign of life on the node was too old when it was to be sent")
 )
 
-// parallelWrites bounds how many writes are under way at once.
+// parallelWrites bounds how many writes to nodes, and how many others, are under way at once.
 const parallelWrites = 64
 
 // Run turns the crank until the decision is settled. Cancelling the context does not
@@ -108,7 +111,7 @@ func alarm(next, now time.Time) <-chan time.Time {
 func (d *Drainer) prepare() {
 	d.led = drain.NewLedger()
 	d.answers = make(chan answered, parallelWrites)
-	d.slots = make(chan struct{}, parallelWrites)
+	d.slots, d.nodeSlots = make(chan struct{}, parallelWrites), make(chan struct{}, parallelWrites)
 	d.ending = make(chan struct{})
 }
 
@@ -165,23 +168,50 @@ func (d *Drainer) start(ctx, removing context.Context, a drain.Action) {
 	})
 }
 
-// do carries one action out when a slot is free for it. Removals end with the drain.
+// do carries one action out when a slot is free for it, if it is in time then. Removals end with the drain.
 func (d *Drainer) do(ctx, removing context.Context, a drain.Action) drain.Answer {
-	d.slots <- struct{}{}
-	defer func() { <-d.slots }()
-	if a.Kind != drain.Evict && a.Kind != drain.Delete {
-		return d.Writer.Do(ctx, a)
-	}
-	select {
-	case <-d.ending:
+	slots := d.slotsFor(a.Kind)
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	removes := a.Kind == drain.Evict || a.Kind == drain.Delete
+	switch {
+	case removes && d.hasEnded():
 		return drain.Answer{Code: drain.Unavailable, Message: errNotSent.Error()}
-	default:
+	case !d.inTime(a):
+		return drain.Answer{Code: drain.Conflict, Message: errTooLate.Error()}
+	case !removes:
+		return d.Writer.Do(ctx, a)
 	}
 	answer := d.Writer.Do(removing, a)
 	if answer.Code == drain.Unavailable && removing.Err() != nil {
 		answer.Message = context.Cause(removing).Error()
 	}
 	return answer
+}
+
+func (d *Drainer) slotsFor(kind drain.Kind) chan struct{} {
+	switch kind {
+	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark:
+		return d.nodeSlots
+	case drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw:
+	}
+	return d.slots
+}
+
+func (d *Drainer) hasEnded() bool {
+	select {
+	case <-d.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// inTime looks again just before the act: it may have waited for its slot, and the process may have been suspended.
+func (d *Drainer) inTime(a drain.Action) bool {
+	in := false
+	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self.ID, a) })
+	return in
 }
 
 func (d *Drainer) report(decision drain.Decision) {

@@ -23,6 +23,7 @@ type fake struct {
 	cluster *snapshot.Cluster
 	changed chan struct{}
 	serial  int
+	late    time.Duration // for how long the process was suspended
 	ending  sync.WaitGroup
 
 	before func(ctx context.Context, a drain.Action) // runs before a write is carried out
@@ -53,7 +54,14 @@ const podEndsAfter = 2 * time.Second
 func (f *fake) Read(look func(snapshot.View)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	look(snapshot.View{Now: time.Now(), Cluster: f.cluster})
+	look(snapshot.View{Now: time.Now().Add(f.late), Cluster: f.cluster})
+}
+
+// suspend lets the process find itself an hour later.
+func (f *fake) suspend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = time.Hour
 }
 
 func (f *fake) Changed() <-chan struct{} { return f.changed }

@@ -10,7 +10,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// Source is the port for reads of the cluster.
+// Source is the port for reads of the cluster. Read is called from several goroutines
+// at once.
 type Source interface {
 	// Read calls f with the present state. f must not keep or change the cluster;
 	// the facts in it may be kept.
