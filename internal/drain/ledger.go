@@ -20,15 +20,16 @@ type Ledger struct {
 	uncounted  map[types.UID]*try      // evictions that the budget's status may not show yet, by pod
 	scaled     map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
 	departures map[types.UID]*departure
-	leaving    map[types.UID]*departure    // departures that were not seen gone yet
-	costed     map[types.UID]*snapshot.Pod // pods that a scaling down is to remove
-	present    map[types.UID]*snapshot.Pod // pods that were still to leave when last looked
-	forced     []string                    // pods that were deleted past what held them
-	nodes      map[string]types.UID        // targets that were claimed
-	residents  map[types.UID]bool          // pods that were seen on a target before its cordon
-	closed     map[string]bool             // targets whose cordon was seen
-	begun      map[string]bool             // targets that a pod was asked to leave
-	moved      map[string]time.Time        // when a pod of a target was last asked to leave or seen gone; at first, when its turn came
+	leaving    map[types.UID]*departure         // departures that were not seen gone yet
+	costed     map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
+	present    map[types.UID]*snapshot.Pod      // pods that were still to leave when last looked
+	forced     []string                         // pods that were deleted past what held them
+	nodes      map[string]types.UID             // targets that were claimed
+	residents  map[types.UID]bool               // pods that were seen on a target before its cordon
+	records    map[string]*snapshot.DrainRecord // this drain's record on each target whose cordon was seen, as last seen
+	begun      map[string]bool                  // targets that a pod was asked to leave
+	moved      map[string]time.Time             // when a pod of a target last moved; at first, when its turn came
+	moves      map[tryKey]bool                  // what counted as moving, once for each pod and kind; "" is that it was seen gone
 	since      map[sinceKey]time.Time
 	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	deaf       map[types.UID]string     // what cannot be surged, and why
@@ -94,7 +95,8 @@ func NewLedger() *Ledger {
 		moved:      map[string]time.Time{},
 		nodes:      map[string]types.UID{},
 		begun:      map[string]bool{},
-		closed:     map[string]bool{},
+		records:    map[string]*snapshot.DrainRecord{},
+		moves:      map[tryKey]bool{},
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
 		costless:   map[types.UID]bool{},
@@ -170,7 +172,7 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 	l.countUndone(a)
 	switch a.Kind {
 	case Evict, Delete, LowerCost, Ask:
-		l.moved[a.Pod.Node] = now
+		l.move(a.Pod, a.Kind, now)
 	case Cordon, Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
 	}
 	switch a.Kind {
@@ -182,6 +184,17 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 		delete(l.costed, a.Pod.UID)
 	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw:
 	}
+}
+
+// move enters that a pod was asked to leave in this way, or seen gone. It counts once, and only of pods that were on the node
+// before its cordon: those who may write in a namespace can take a request back, and start pods on the node, without end.
+func (l *Ledger) move(p *snapshot.Pod, how Kind, now time.Time) {
+	key := tryKey{how, p.UID}
+	if l.moves[key] || l.records[p.Node] != nil && !l.residents[p.UID] {
+		return
+	}
+	l.moves[key] = true
+	l.moved[p.Node] = now
 }
 
 // depart enters a pod whose leaving is this drain's doing.
@@ -233,7 +246,7 @@ func backoff(answer Answer, count int) time.Duration {
 // Observe compares the ledger with the cluster: which pods were seen gone, and
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
-	l.observeResidents(view.Cluster)
+	l.observeTargets(view.Cluster)
 	l.observeRecords(view)
 	for uid, t := range l.uncounted {
 		if counted(view, t) {
@@ -257,24 +270,27 @@ func (l *Ledger) Observe(view snapshot.View) {
 	for uid, d := range l.leaving {
 		if view.Cluster.Pod(uid) == nil {
 			d.gone = view.Now
-			l.moved[d.pod.Node] = view.Now
+			l.move(d.pod, "", view.Now)
 			delete(l.leaving, uid)
 		}
 	}
 }
 
-// observeResidents notes which pods are on a target until its cordon is seen.
-func (l *Ledger) observeResidents(c *snapshot.Cluster) {
+// observeTargets notes which pods are on a target until its cordon is seen, and what this drain's record says from then on.
+func (l *Ledger) observeTargets(c *snapshot.Cluster) {
 	for name, uid := range l.nodes {
 		n := c.Node(name)
-		if l.closed[name] || n == nil || n.UID != uid {
+		if n == nil || n.UID != uid {
 			continue
 		}
-		for _, p := range c.PodsOn(name) {
-			l.residents[p.UID] = true
+		if l.records[name] == nil {
+			for _, p := range c.PodsOn(name) {
+				l.residents[p.UID] = true
+			}
 		}
-		t := l.tries[tryKey{Cordon, uid}]
-		l.closed[name] = t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID
+		if t := l.tries[tryKey{Cordon, uid}]; t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID {
+			l.records[name] = n.Drain
+		}
 	}
 }
 

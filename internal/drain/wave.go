@@ -110,7 +110,7 @@ func keepOrders(leaving []queued) {
 }
 
 // patience is how long pods of a node, or a surge, wait for what does not move: for pods of earlier waves, for a rollout.
-// It counts from when a pod of the node was last asked to leave, or seen gone.
+// It counts from when a pod that was on the node before its cordon was last asked to leave, or seen gone.
 const patience = 5 * time.Minute
 
 // patient reports whether what waits on the node goes on waiting, and when that ends.
