@@ -12,10 +12,11 @@ import (
 type target struct {
 	node    *snapshot.Node // nil: the cluster has none of this name
 	status  NodeStatus
-	claimed bool // cordoned, and this drain's record seen on it
-	placed  bool // its pods may leave now
-	another bool // the node was deleted, and the cluster has another one of this name
-	deletes bool // the deadline's last rung deletes pods of it
+	claimed bool                  // cordoned, and this drain's record seen on it
+	placed  bool                  // its pods may leave now
+	another bool                  // the node was deleted, and the cluster has another one of this name
+	back    *snapshot.DrainRecord // what this drain's record said, where that was taken off the node: it was given back
+	deletes bool                  // the deadline's last rung deletes pods of it
 	queue   []queued
 	staying []PodStatus
 	alive   int // pods that may still leave, of those looked at so far
@@ -39,7 +40,7 @@ func (d *decider) admitNodes() []target {
 	for _, begun := range []bool{true, false} {
 		for i := range targets {
 			t := &targets[i]
-			cordoning := t.node != nil && len(t.status.Blockers) == 0
+			cordoning := t.node != nil && t.back == nil && len(t.status.Blockers) == 0
 			if (t.claimed || cordoning) && d.led.begun[t.status.Name] == begun {
 				d.place(t)
 			}
@@ -56,14 +57,23 @@ func (d *decider) targetNamed(name string) target {
 	if ok && t.node != nil && t.node.UID != claimed {
 		t.node, t.another = nil, true
 	}
+	if t.node != nil && t.node.Drain == nil {
+		t.back = d.led.records[name]
+	}
 	return t
 }
 
-// podsToLeave returns the pods on a target. Of a node that came back under the same name only those are the drain's that
-// were on the former one: they are bound to the name, and run on.
+// drained reports whether the node was given back after it was drained: what runs there since is no affair of the drain.
+func (t *target) drained() bool { return t.back != nil && t.back.State == string(NodeDrained) }
+
+// podsToLeave returns the pods on a target. Of a node that came back under the same name, or was given back, only those are
+// the drain's that were there before: they are bound to the name, and run on.
 func (d *decider) podsToLeave(t *target) []*snapshot.Pod {
 	pods := d.Cluster.PodsOn(t.status.Name)
-	if !t.another {
+	switch {
+	case t.drained():
+		return nil
+	case !t.another && t.back == nil:
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(p *snapshot.Pod) bool {
@@ -186,16 +196,27 @@ func (d *decider) claim(t *target) bool {
 	case d.own(n) && n.Unschedulable:
 		d.beat(n)
 		return true
+	case t.drained():
+		t.status.State = NodeDrained
+		return false
+	case t.back != nil:
+		d.leaveAlone(t, "this drain's record was taken off the node")
+		return false
 	case d.own(n):
-		d.blockNode(t, Blocker{
-			Reason: NodeNotCordoned, Dead: true,
-			Message: "somebody made the node schedulable while it was being drained; its pods are left alone",
-			WayOut:  "run the drain again if the node is still to be drained",
-		})
+		d.leaveAlone(t, "somebody made the node schedulable")
 		return false
 	}
 	d.cordon(t)
 	return false
+}
+
+// leaveAlone gives a node up that was given back before it was drained.
+func (d *decider) leaveAlone(t *target, what string) {
+	d.blockNode(t, Blocker{
+		Reason: NodeNotCordoned, Dead: true,
+		Message: what + " while it was being drained; its pods are left alone",
+		WayOut:  "run the drain again if the node is still to be drained",
+	})
 }
 
 // cordonsAwaited is how often a cordon may fail before the other nodes go on without it.

@@ -38,7 +38,7 @@ func (d *decider) nodeState(t *target) {
 	switch {
 	case t.node == nil:
 		t.status.State = NodeMissing
-	case t.status.State == NodeBlocked:
+	case t.status.State == NodeBlocked, t.status.State == NodeDrained:
 	case !t.claimed || !t.placed:
 		t.status.State = NodePending
 		d.pending = d.pending || t.status.Left == 0

@@ -1,0 +1,67 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+)
+
+// A node from which this drain's record was taken while the drain goes on elsewhere was given back: it is not cordoned anew,
+// and what was started on it since is left alone.
+func TestNodeThatWasGivenBackIsLeftAlone(t *testing.T) {
+	cases := map[string]struct {
+		facts fact
+		said  string
+		state drain.NodeState
+		held  []string
+		shown []string
+		ends  drain.Outcome
+	}{
+		"it was drained":       {gone("web"), "drained", drain.NodeDrained, []string{"slow: Terminating"}, []string{"slow terminating", "web ended"}, drain.Drained},
+		"it was blocked":       {all(), "blocked", drain.NodeBlocked, []string{"slow: Terminating", "a: NodeNotCordoned!"}, []string{"web waiting", "slow terminating"}, drain.Blocked},
+		"it was being drained": {all(), "draining", drain.NodeBlocked, []string{"slow: Terminating", "a: NodeNotCordoned!"}, []string{"web waiting", "slow terminating"}, drain.Blocked},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a", "b"), node("a"), node("b"), pod("web", on("a")), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+			s.expect("cordon a draining", "cordon b draining")
+			s.answer(drain.Accepted)
+			s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
+			s.expect("evict web")
+			s.answer(drain.Accepted)
+			s.then(time.Second, c.facts, node("a", ours, state(c.said), version("3")))
+			s.decide()
+			s.answer(drain.Accepted)
+			s.then(time.Second, node("a", version("4")), pod("new", on("a"), createdAt(s.now)))
+			s.expect()
+			s.holds(c.held...)
+			same(t, "state", c.state, s.last.Nodes[0].State)
+			same(t, "pods", c.shown, shown(s.last))
+			s.ends(drain.Running)
+			s.then(time.Second, gone("slow"))
+			s.expect("mark b drained")
+			s.answer(drain.Accepted)
+			s.then(time.Second, node("b", ours, state("drained"), version("3")))
+			s.expect()
+			s.ends(c.ends)
+			s.led.End(c.ends)
+			s.expect()
+			same(t, "state at the end", c.state, s.last.Nodes[0].State)
+		})
+	}
+}
+
+// It takes no place from a node that drains, whatever is detached from it, and whatever becomes of the pods that stayed on it.
+func TestNodeThatWasGivenBackTakesNoPlace(t *testing.T) {
+	req := ask("a", "b")
+	req.MaxParallel = 1
+	s := tell(t, req, node("a"), node("b"), pod("web", on("b")), daemonSet("net"), pod("net", on("a"), ofDaemon("net")))
+	s.expect("cordon a draining", "cordon b draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, state("drained"), version("2")))
+	s.expect()
+	s.then(time.Second, node("a", version("3")), attached("v", "a"), node("b", ours, version("2")), func(c *clusterOf) { c.DeleteWorkload("uid-net") })
+	s.expect("evict web")
+	same(t, "pods that are left", 0, s.last.Nodes[0].Left)
+}
