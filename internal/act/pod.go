@@ -55,7 +55,8 @@ func graceSeconds(grace *time.Duration) *int64 {
 }
 
 // lowerCost makes the pod the first that its ReplicaSet removes. What the cost was before is kept in the mark. Of a pod that is
-// marked already that is what its mark keeps, unless its cost was set since.
+// marked already that is what its mark keeps, unless its cost was set since. It insists on the resource version: a cost that
+// was set and not seen would be lost.
 func (w *Writer) lowerCost(a drain.Action) (*rest.Request, error) {
 	mark, former := a.Drain, a.Pod.DeletionCost
 	if a.Pod.CostMark != "" {
@@ -64,7 +65,7 @@ func (w *Writer) lowerCost(a drain.Action) (*rest.Request, error) {
 	if former != "" {
 		mark += "=" + former
 	}
-	return w.patchCost(a.Pod, "", new(snapshot.LowestCost), &mark)
+	return w.patchCost(a.Pod, new(snapshot.LowestCost), &mark)
 }
 
 // restoreCost insists on the resource version: a cost that was set since stays.
@@ -73,14 +74,14 @@ func (w *Writer) restoreCost(a drain.Action) (*rest.Request, error) {
 	if back := a.Pod.CostToRestore(); back != "" {
 		cost = &back
 	}
-	return w.patchCost(a.Pod, a.Pod.ResourceVersion, cost, nil)
+	return w.patchCost(a.Pod, cost, nil)
 }
 
-func (w *Writer) patchCost(pod *snapshot.Pod, version string, cost, mark *string) (*rest.Request, error) {
+func (w *Writer) patchCost(pod *snapshot.Pod, cost, mark *string) (*rest.Request, error) {
 	to := target{client: w.Client.CoreV1().RESTClient(), resource: "pods", namespace: pod.Namespace, name: pod.Name}
 	return w.patch(to, patch{Metadata: patchMeta{
 		UID:             pod.UID,
-		ResourceVersion: version,
+		ResourceVersion: pod.ResourceVersion,
 		Annotations:     map[string]*string{snapshot.CostAnnotation: cost, snapshot.CostMarkAnnotation: mark},
 	}})
 }

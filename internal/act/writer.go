@@ -132,9 +132,9 @@ func versionOf(a drain.Action) (version string, needed bool) {
 		return a.Workload.ResourceVersion, true
 	case drain.ScaleMin:
 		return a.Autoscaler.ResourceVersion, true
-	case drain.RestoreCost:
+	case drain.LowerCost, drain.RestoreCost:
 		return a.Pod.ResourceVersion, true
-	case drain.Evict, drain.Delete, drain.LowerCost, drain.Ask, drain.Withdraw:
+	case drain.Evict, drain.Delete, drain.Ask, drain.Withdraw:
 	}
 	return "", false
 }

@@ -100,10 +100,6 @@ func evicted(more string) string {
 }
 
 func cost(annotations string) string {
-	return `{"metadata":{"uid":"pod-uid","annotations":{` + annotations + `}}}`
-}
-
-func costAt(annotations string) string {
 	return `{"metadata":{"uid":"pod-uid","resourceVersion":"5","annotations":{` + annotations + `}}}`
 }
 
@@ -123,10 +119,10 @@ func TestWhatIsSent(t *testing.T) {
 		"lower a cost":              {drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1"`)}},
 		"lower a set cost":          {drain.Action{Kind: drain.LowerCost, Pod: withCost("-7", ""), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
 		"lower it again":            {drain.Action{Kind: drain.LowerCost, Pod: withCost("-2147483648", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
-		"restore a cost":            {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
-		"restore a set cost":        {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`)}},
-		"… that was set since":      {drain.Action{Kind: drain.RestoreCost, Pod: withCost("100", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":"100","usher.sh/surge-cost":null`)}},
-		"… that was taken since":    {drain.Action{Kind: drain.RestoreCost, Pod: withCost("", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, costAt(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
+		"restore a cost":            {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
+		"restore a set cost":        {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`)}},
+		"… that was set since":      {drain.Action{Kind: drain.RestoreCost, Pod: withCost("100", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"100","usher.sh/surge-cost":null`)}},
+		"… that was taken since":    {drain.Action{Kind: drain.RestoreCost, Pod: withCost("", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
 		"lower one set since":       {drain.Action{Kind: drain.LowerCost, Pod: withCost("100", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=100"`)}},
 		"cordon":                    {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
 		"cordon, dry run":           {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, true, request{"PATCH", "/api/v1/nodes/a?dryRun=All&fieldManager=usher", mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
@@ -196,6 +192,7 @@ func TestWithoutAPreconditionNothingIsSent(t *testing.T) {
 		{Kind: drain.Evict, Pod: &noUID},
 		{Kind: drain.Delete, Pod: &noUID},
 		{Kind: drain.LowerCost, Pod: &noUID, Drain: "d1"},
+		{Kind: drain.LowerCost, Pod: &noPodVersion, Drain: "d1"},
 		{Kind: drain.RestoreCost, Pod: &noPodVersion},
 		{Kind: drain.Cordon, Node: &noVersion, Record: record},
 		{Kind: drain.Cordon, Node: node},

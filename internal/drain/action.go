@@ -20,7 +20,7 @@ const (
 	Unmark      Kind = "unmark"       // Node: remove the record, leave the cordon; fails on another resource version
 	Evict       Kind = "evict"        // Pod, Grace: the eviction API, with UID precondition
 	Delete      Kind = "delete"       // Pod, Grace: a plain delete past the budgets, with UID precondition
-	LowerCost   Kind = "lower-cost"   // Pod, Drain: pod-deletion-cost to its minimum, former value in the mark; fails on another UID
+	LowerCost   Kind = "lower-cost"   // Pod, Drain: pod-deletion-cost to its minimum, former value in the mark; fails on another resource version
 	RestoreCost Kind = "restore-cost" // Pod: the former pod-deletion-cost back and the mark away; fails on another resource version
 	Scale       Kind = "scale"        // Workload, Replicas, Surge: replicas and record (nil removes it and the label); fails on another resource version
 	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record (Workload is what it rules); fails on another resource version

@@ -160,7 +160,7 @@ func (l *Ledger) Answer(a Action, answer Answer, now time.Time) {
 	if a.Kind == Evict && answer.Code != Unavailable {
 		delete(l.uncounted, a.Target())
 	}
-	if final(answer.Code) {
+	if final(answer.Code) || a.Kind == LowerCost && answer.Code == Conflict && t.count >= mostConflicts {
 		l.refusedForGood(a, answer)
 	}
 }

@@ -82,7 +82,7 @@ func (s *Sim) writeCost(a drain.Action) drain.Answer {
 		return forbidden("patch pods")
 	case p == nil:
 		return gone()
-	case a.Kind == drain.RestoreCost && p.ResourceVersion != a.Pod.ResourceVersion:
+	case p.ResourceVersion != a.Pod.ResourceVersion:
 		return conflict()
 	case a.Kind == drain.LowerCost:
 		s.changePod(p.UID, func(p *snapshot.Pod) { lowerCost(p, a.Drain) })

@@ -129,6 +129,21 @@ func TestRestoringCosts(t *testing.T) {
 	}
 }
 
+// TestLoweringCosts: of a pod that changed since it was seen no cost is lowered, and none lost.
+func TestLoweringCosts(t *testing.T) {
+	for version, want := range map[string]drain.Code{"1": drain.Accepted, "0": drain.Conflict} {
+		w := newWorld()
+		w.node("a", "z1")
+		seen := *w.pod("web", "a")
+		seen.ResourceVersion = version
+		s := sim.New(w.view(), sim.Config{})
+		got := s.Do(drain.Action{Kind: drain.LowerCost, Pod: &seen, Drain: "d1"}).Code
+		if mark := podNamed(s, "web").CostMark; got != want || (mark == "d1") != (want == drain.Accepted) {
+			t.Errorf("at %s: %s, and the mark %q", version, got, mark)
+		}
+	}
+}
+
 func podNamed(s *sim.Sim, name string) *snapshot.Pod {
 	return s.Truth().Cluster.PodNamed(snapshot.Key{Namespace: "shop", Name: name})
 }
