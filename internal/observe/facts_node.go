@@ -38,12 +38,21 @@ func NodeFacts(node *corev1.Node) *snapshot.Node {
 	return facts
 }
 
-// cordonedBy returns the field manager that owns the node's cordon where that is not Usher. What sets a field to the value
-// that it has does not own it, unless by server-side apply.
+// Field managers that the apiserver makes up: for its oldest entries, which it merges where more than ten clients have updated
+// an object, and for what was there before the first apply. Usher's own writes may be among them.
+const (
+	ancientChanges   = "ancient-changes"
+	beforeFirstApply = "before-first-apply"
+)
+
+// cordonedBy returns the field manager that owns the node's cordon where that is known not to be Usher. What sets a field to
+// the value that it has does not own it, unless by server-side apply.
 func cordonedBy(node *corev1.Node) string {
 	for i := range node.ManagedFields {
 		m := &node.ManagedFields[i]
-		if m.Manager != snapshot.FieldManager && m.FieldsV1 != nil && ownsCordon(m.FieldsV1.GetRawBytes()) {
+		switch {
+		case m.Manager == snapshot.FieldManager, m.Manager == ancientChanges, m.Manager == beforeFirstApply:
+		case m.FieldsV1 != nil && ownsCordon(m.FieldsV1.GetRawBytes()):
 			return text.Line(m.Manager)
 		}
 	}

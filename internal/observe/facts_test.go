@@ -32,13 +32,15 @@ func TestWhoHasCordonedANode(t *testing.T) {
 		fields []metav1.ManagedFieldsEntry
 		want   string
 	}{
-		"nothing is known":              {record, nil, ""},
-		"Usher":                         {record, []metav1.ManagedFieldsEntry{owns("kubelet", `{"f:metadata":{}}`), owns("kube-controller-manager", taints), owns("usher", cordon)}, ""},
-		"another one":                   {record, []metav1.ManagedFieldsEntry{owns("usher", `{"f:metadata":{}}`), owns("kubectl", cordon)}, "kubectl"},
-		"both":                          {record, []metav1.ManagedFieldsEntry{owns("usher", cordon), owns("argocd", cordon)}, "argocd"},
-		"a name that terminals obey":    {record, []metav1.ManagedFieldsEntry{owns("x\x1b[2J", cordon)}, "x"},
-		"fields that cannot be read":    {record, []metav1.ManagedFieldsEntry{owns("kubectl", "["), {Manager: "x"}}, ""},
-		"a node without Usher's record": {none, []metav1.ManagedFieldsEntry{owns("kubectl", cordon)}, ""},
+		"nothing is known":               {record, nil, ""},
+		"Usher":                          {record, []metav1.ManagedFieldsEntry{owns("kubelet", `{"f:metadata":{}}`), owns("kube-controller-manager", taints), owns("usher", cordon)}, ""},
+		"another one":                    {record, []metav1.ManagedFieldsEntry{owns("usher", `{"f:metadata":{}}`), owns("kubectl", cordon)}, "kubectl"},
+		"both":                           {record, []metav1.ManagedFieldsEntry{owns("usher", cordon), owns("argocd", cordon)}, "argocd"},
+		"merged into the oldest entries": {record, []metav1.ManagedFieldsEntry{owns("ancient-changes", cordon)}, ""},
+		"before the first apply":         {record, []metav1.ManagedFieldsEntry{owns("before-first-apply", cordon)}, ""},
+		"a name that terminals obey":     {record, []metav1.ManagedFieldsEntry{owns("x\x1b[2J", cordon)}, "x"},
+		"fields that cannot be read":     {record, []metav1.ManagedFieldsEntry{owns("kubectl", "["), {Manager: "x"}}, ""},
+		"a node without Usher's record":  {none, []metav1.ManagedFieldsEntry{owns("kubectl", cordon)}, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
