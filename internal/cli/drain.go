@@ -127,7 +127,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return printPlan(o.IOStreams, o.output, copied(s.source), req, o.typed)
 	}
 	if o.dryRun == dryRunNone {
-		if _, err := s.revert(beginning, v.reporter()); err != nil && !limit.over(beginning) {
+		if err := o.undoFirst(beginning, s, req, v); err != nil && !limit.over(beginning) {
 			return err
 		}
 		if limit.over(beginning) {
@@ -141,6 +141,41 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return askServer(ctx, s, req, v)
 	}
 	return o.drain(ctx, s, req, v, limit)
+}
+
+// undoAtMost bounds how long what killed drains left is undone before a drain begins.
+const undoAtMost = 30 * time.Second
+
+// undoTime is how long undoing before a drain may take: a deadline is the node's, and does not wait for what is elsewhere.
+func undoTime(deadline, now time.Time) time.Duration {
+	if deadline.IsZero() {
+		return undoAtMost
+	}
+	return min(undoAtMost, deadline.Sub(now)/12)
+}
+
+// undoFirst undoes what killed drains left. What takes too long is left to the next command that undoes.
+func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *voice) error {
+	most := undoTime(req.Deadline, s.clock.Now())
+	late, err := within(ctx, most, func(ctx context.Context) error {
+		_, err := s.revert(ctx, v.reporter())
+		return err
+	})
+	if late {
+		v.say(v.commands.In(fmt.Sprintf("what killed drains left was not undone within %s, and the drain begins; usher drain --revert undoes the rest", most.Round(time.Millisecond))))
+	}
+	return err
+}
+
+// within runs do for so long at most, and reports whether it was broken off then. That is no error of what was done.
+func within(ctx context.Context, most time.Duration, do func(context.Context) error) (late bool, err error) {
+	bounded, enough := context.WithTimeout(ctx, most)
+	defer enough()
+	err = do(bounded)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return true, nil
+	}
+	return false, err
 }
 
 // stoppingWords answer an interrupt.

@@ -39,6 +39,8 @@ type decider struct {
 	active    int             // draining nodes
 	cordoning bool            // a cordon is on its way: nothing moves before all nodes have theirs
 	renewing  bool            // a node is being claimed anew: no surge goes on, or is taken back
+	costs     map[string]bool // namespaces in which a deletion cost is to be restored before anything is scaled down
+	later     bool            // something of a drain that has ended came later than the first look, and is left
 	pending   bool            // something is under way or may clear: the drain goes on
 	left      int             // pods that still have to leave
 	barred    int             // of these, pods that the caller may not evict
@@ -52,6 +54,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 		unready: map[types.UID]shortage{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
+		costs:   map[string]bool{},
 		targets: make(map[string]bool, len(req.Nodes)),
 		zones:   map[string]bool{},
 	}

@@ -118,7 +118,7 @@ func neverSays(e *snapshot.Eviction) bool { return strings.HasPrefix(e.Message, 
 // gone are only in the way.
 func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, r := range d.Cluster.Requests() {
-		if who, drains := r.Drainer(); !drains || !owns(who) {
+		if who, drains := r.Drainer(); !drains || !owns(who) || !d.undoable(Withdraw, r.UID) {
 			continue
 		}
 		if _, t := d.standing(Withdraw, r.UID, ""); t != nil && t.answer.Code == Accepted && !d.Now.Before(t.done.Add(unseenFor)) {

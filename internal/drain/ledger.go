@@ -36,6 +36,7 @@ type Ledger struct {
 	costless   map[types.UID]bool       // pods whose deletion cost may not be changed
 	undone     map[tryKey]int           // undoings in a row that were accepted
 	recorded   map[types.UID]time.Time  // when a workload was first seen with a record of a surge
+	found      map[types.UID]bool       // what may be undone though this process has not written it; nil before the first look
 	successors map[types.UID]types.UID  // as in the last decision
 }
 
@@ -247,6 +248,7 @@ func backoff(answer Answer, count int) time.Duration {
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
 	l.observeTargets(view.Cluster)
+	l.observeFound(view.Cluster)
 	l.observeRecords(view)
 	for uid, t := range l.uncounted {
 		if counted(view, t) {
@@ -298,7 +300,10 @@ func (l *Ledger) observeTargets(c *snapshot.Cluster) {
 func (l *Ledger) observeRequests(view snapshot.View) {
 	for key, t := range l.tries {
 		if key.kind == Ask && !t.seen {
-			t.seen = view.Cluster.RequestBy(snapshot.RequesterOf(t.action.Drain), t.action.Pod) != nil
+			r := view.Cluster.RequestBy(snapshot.RequesterOf(t.action.Drain), t.action.Pod)
+			if t.seen = r != nil; t.seen {
+				l.found[r.UID] = true
+			}
 		}
 	}
 }

@@ -61,6 +61,33 @@ func (d *decider) endless(a Action) bool {
 	return endless
 }
 
+// observeFound notes which records, marks and requests are there at the first look. What comes later and was not written by this
+// process is not undone: a namespace's users could go on creating it, each time with another UID.
+func (l *Ledger) observeFound(c *snapshot.Cluster) {
+	if l.found != nil {
+		return
+	}
+	l.found = map[types.UID]bool{}
+	for _, w := range c.Surged() {
+		l.found[w.UID] = true
+	}
+	for _, a := range c.SurgedAutoscalers() {
+		l.found[a.UID] = true
+	}
+	for _, p := range c.MarkedPods() {
+		l.found[p.UID] = true
+	}
+	for _, r := range c.Requests() {
+		l.found[r.UID] = true
+	}
+}
+
+// mayUndo reports whether what a target has is to be undone: it was there at the first look, or this process has sent an action
+// of this kind for it.
+func (l *Ledger) mayUndo(kind Kind, target types.UID) bool {
+	return l.found == nil || l.found[target] || l.tries[tryKey{kind, target}] != nil
+}
+
 // observeRecords notes since when workloads have a record of a surge.
 func (l *Ledger) observeRecords(view snapshot.View) {
 	for _, w := range view.Cluster.Surged() {

@@ -383,11 +383,11 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
 }
 
-// endSurges scales back what has no leaving pods any more. What is refused for good is
+// endSurges scales back what has no leaving pods any more. What is refused for good, and what this drain has not scaled, is
 // said at the end of the drain.
 func (d *decider) endSurges() {
 	for _, w := range d.Cluster.Surged() {
-		if !d.ours(w.Surge) || d.surges[w.UID] != nil {
+		if !d.ours(w.Surge) || d.surges[w.UID] != nil || !d.led.mayUndo(Scale, w.UID) {
 			continue
 		}
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
@@ -395,7 +395,7 @@ func (d *decider) endSurges() {
 		}
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
-		if d.ours(a.Surge) && !d.surging(a) {
+		if d.ours(a.Surge) && !d.surging(a) && d.led.mayUndo(ScaleMin, a.UID) {
 			d.pending = d.try(d.undoMin(a)) || d.pending
 		}
 	}

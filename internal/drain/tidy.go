@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -49,6 +51,9 @@ func (d *decider) awaitUnseen() {
 		if d.Now.Before(until) && d.versionOf(t.action) == t.version {
 			d.pending = true
 			d.wake(until)
+			if key.kind == LowerCost {
+				d.costs[t.action.Pod.Namespace] = true
+			}
 		}
 	}
 }
@@ -87,21 +92,41 @@ func (d *decider) versionOf(a Action) string {
 // undo takes back what the drains that owns accepts have changed on workloads and
 // pods. It returns a sentence for each thing that it may not undo.
 func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
-	costs, failed := d.undoCosts(owns)
+	failed := d.undoCosts(owns)
 	failed = d.withdraw(owns, failed)
-	if costs {
-		return failed
+	failed = d.undoScales(owns, failed)
+	failed = d.undoMinimums(owns, failed)
+	if d.later {
+		failed = append(failed, leftLater)
 	}
+	return failed
+}
+
+// leftLater is said once, however much there is: its names would be others in each decision.
+const leftLater = "what was written in the name of a drain meanwhile, by others, is left as it is; " + revert + " undoes it"
+
+// undoable reports whether what the target has, of a drain that has ended, is to be undone; where it is not, that is noted.
+func (d *decider) undoable(kind Kind, target types.UID) bool {
+	may := d.led.mayUndo(kind, target)
+	d.later = d.later || !may
+	return may
+}
+
+func (d *decider) undoScales(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, w := range d.Cluster.Surged() {
-		if w.Surge == nil || !owns(w.Surge.Drainer) {
+		if w.Surge == nil || !owns(w.Surge.Drainer) || !d.undoable(Scale, w.UID) || d.costs[w.Namespace] {
 			continue
 		}
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
 			failed = d.undoOr(failed, a, fmt.Sprintf("%s/%s is still scaled to %d (it was %d)", w.Namespace, w.Name, w.Replicas, w.Surge.Was), revert)
 		}
 	}
+	return failed
+}
+
+func (d *decider) undoMinimums(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, a := range d.Cluster.SurgedAutoscalers() {
-		if a.Surge == nil || !owns(a.Surge.Drainer) || d.surging(a) {
+		if a.Surge == nil || !owns(a.Surge.Drainer) || d.surging(a) || !d.undoable(ScaleMin, a.UID) || d.costs[a.Namespace] {
 			continue
 		}
 		failed = d.undoOr(failed, d.undoMin(a), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was), revert)
@@ -109,18 +134,22 @@ func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
 	return failed
 }
 
-// undoCosts restores deletion costs before anything is scaled down: a pod that stays
+// undoCosts restores deletion costs before anything in their namespaces is scaled down: a pod that stays
 // must not be the first that a scaling down removes.
-func (d *decider) undoCosts(owns func(snapshot.Drainer) bool) (bool, []string) {
+func (d *decider) undoCosts(owns func(snapshot.Drainer) bool) []string {
 	var failed []string
 	for _, p := range d.Cluster.MarkedPods() {
 		id, _, _ := strings.Cut(p.CostMark, "=")
-		if p.Terminating() || !owns(snapshot.Drainer{ID: id}) {
+		if p.Terminating() || !owns(snapshot.Drainer{ID: id}) || !d.undoable(LowerCost, p.UID) {
 			continue
 		}
+		before := len(failed)
 		failed = d.undoOr(failed, Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}, fmt.Sprintf("pod %s/%s still has the lowest deletion cost", p.Namespace, p.Name), revert)
+		if len(failed) == before {
+			d.costs[p.Namespace] = true
+		}
 	}
-	return d.pending, failed
+	return failed
 }
 
 // mostUndoTries bounds how often undoing something is tried when the server does not
