@@ -37,7 +37,7 @@ type Action struct {
 	Pod        *snapshot.Pod
 	Grace      *time.Duration // nil: the pod's own
 	Workload   *snapshot.Workload
-	Autoscaler *snapshot.Autoscaler
+	Autoscaler *snapshot.Autoscaler // scale: whose raised minimum the Deployment has reached, where the record is written to undo that
 	Replicas   int32
 	Surge      *snapshot.SurgeRecord
 	Request    *snapshot.Request

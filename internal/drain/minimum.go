@@ -11,14 +11,14 @@ import (
 // replicas away again only where its behavior and its metrics let it.
 func (d *decider) undoMin(a *snapshot.Autoscaler) Action {
 	w := d.raisedBy(a)
-	if w == nil {
+	if w == nil || d.led.undone[tryKey{ScaleMin, a.UID}] >= mostUndone-1 { // the last one is the minimum's
 		return restoreMin(a, nil)
 	}
 	record := &snapshot.SurgeRecord{Drainer: a.Surge.Drainer, Was: a.Surge.Base, To: w.Replicas, Since: a.Surge.Since, Step: a.Surge.Step}
 	if _, t := d.standing(Scale, w.UID, w.ResourceVersion); t != nil && (final(t.answer.Code) || t.count >= mostUndoTries) {
 		return restoreMin(a, nil)
 	}
-	return Action{Kind: Scale, Workload: w, Replicas: w.Replicas, Surge: record, Why: "its autoscaler has reached the raised minimum"}
+	return Action{Kind: Scale, Workload: w, Autoscaler: a, Replicas: w.Replicas, Surge: record, Why: "its autoscaler has reached the raised minimum"}
 }
 
 // raisedBy returns the Deployment that its autoscaler has scaled to the minimum that a drain has set, nil where none is, or

@@ -22,15 +22,20 @@ func (a Action) undoes() bool {
 	case RestoreCost:
 		return true
 	case Scale, ScaleMin:
-		return a.Surge == nil
+		return a.Surge == nil || a.ofMinimum()
 	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, LowerCost, Ask, Withdraw:
 	}
 	return false
 }
 
+// ofMinimum reports whether the action writes the record with which the replicas of a raised minimum are taken back (undoMin).
+func (a Action) ofMinimum() bool { return a.Kind == Scale && a.Autoscaler != nil }
+
 // countUndone counts undoings in a row: what this drain changes anew is its own to undo again.
 func (l *Ledger) countUndone(a Action) {
 	switch {
+	case a.ofMinimum():
+		l.undone[tryKey{ScaleMin, a.Autoscaler.UID}]++
 	case a.undoes():
 		l.undone[tryKey{a.Kind, a.Target()}]++
 	case a.Kind == LowerCost:

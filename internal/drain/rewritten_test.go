@@ -124,3 +124,26 @@ func podVersion(name, version string) fact {
 		}
 	}
 }
+
+// Records that are taken off and written again in turn, on a Deployment and on its autoscaler, are undone a few times.
+func TestMinimumThatIsRaisedEachTime(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours, state("drained")))
+	writes := 0
+	for turn := range 60 {
+		v := strconv.Itoa(turn)
+		raised := autoscaler("web", 3, 5, raisedBy(me, 1), fromBase(2), scalerVersion(v))
+		s.then(time.Second, []fact{
+			all(deployment("web", 3, at(v)), raised),
+			all(deployment("web", 3, surgedBy(me, 2, s.now), at(v)), autoscaler("web", 1, 5, scalerVersion(v))),
+			all(deployment("web", 2, at(v)), raised),
+		}[turn%3])
+		writes += len(s.decide().Actions)
+		if s.last.Outcome != drain.Running {
+			s.ends(drain.Drained)
+			same(t, "writes", 5, writes)
+			return
+		}
+		s.answer(drain.Accepted)
+	}
+	t.Errorf("the drain does not end, after %d writes%s", writes, s.where())
+}
