@@ -31,7 +31,8 @@ func (a Action) undoes() bool {
 // ofMinimum reports whether the action writes the record with which the replicas of a raised minimum are taken back (undoMin).
 func (a Action) ofMinimum() bool { return a.Kind == Scale && a.Autoscaler != nil }
 
-// countUndone counts undoings in a row: what this drain changes anew is its own to undo again.
+// countUndone counts undoings in a row: what this drain changes anew is its own to undo again. A deletion cost is lowered
+// mostUndone times at most.
 func (l *Ledger) countUndone(a Action) {
 	switch {
 	case a.ofMinimum():
@@ -39,6 +40,7 @@ func (l *Ledger) countUndone(a Action) {
 	case a.undoes():
 		l.undone[tryKey{a.Kind, a.Target()}]++
 	case a.Kind == LowerCost:
+		l.undone[tryKey{LowerCost, a.Target()}]++
 		delete(l.undone, tryKey{RestoreCost, a.Target()})
 	case a.Kind == Scale || a.Kind == ScaleMin:
 		delete(l.undone, tryKey{a.Kind, a.Target()})
@@ -64,6 +66,19 @@ func (d *decider) endless(a Action) bool {
 	}
 	_, endless := d.led.rewritten(a.Kind, a.Target())
 	return endless
+}
+
+// costless reports whether the pod's deletion cost cannot be lowered: that was refused, or the mark is taken off each time.
+func (d *decider) costless(p *snapshot.Pod) bool {
+	return d.led.costless[p.UID] || d.stripsMark(p)
+}
+
+func (d *decider) stripsMark(p *snapshot.Pod) bool {
+	if markedBy(p, d.req.Self.ID) || d.led.undone[tryKey{LowerCost, p.UID}] < mostUndone {
+		return false
+	}
+	at, _ := d.standing(LowerCost, p.UID, p.ResourceVersion)
+	return at == free
 }
 
 // observeFound notes which records, marks and requests are there at the first look. What comes later and was not written by this

@@ -147,3 +147,35 @@ func TestMinimumThatIsRaisedEachTime(t *testing.T) {
 	}
 	t.Errorf("the drain does not end, after %d writes%s", writes, s.where())
 }
+
+// A mark that is taken off each time is written a few times; then the pod leaves as one whose cost may not be changed.
+func TestMarkThatIsTakenOff(t *testing.T) {
+	cases := map[string]struct {
+		budget fact
+		want   string
+		held   []string
+	}{
+		"no budget":                {all(), "evict web-a1", nil},
+		"a budget that lets it go": {budget("web", 2, 1, 2, minAvailable("1")), "evict web-a1", nil},
+		"one that never does":      {budget("web", 2, 2, 2, maxUnavailable("0")), "mark a blocked", []string{"web-a1: BudgetNeverAllows!", "web-a1: SurgeStarting"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1), pods("web", "b", 1), c.budget)
+			for turn := range 3 {
+				s.then(time.Second, podVersion("web-a1", strconv.Itoa(turn+2)))
+				s.expect("lower-cost web-a1")
+				s.answer(drain.Accepted)
+			}
+			s.then(time.Second, podVersion("web-a1", "9"))
+			s.expect(c.want)
+			s.holds(c.held...)
+			if len(c.held) == 0 {
+				return
+			}
+			b := s.status("web-a1").Blockers[1]
+			same(t, "message", "its replacement is ready; it leaves by an eviction, under its budgets, since its lowest deletion cost is taken off each time", b.Message)
+			same(t, "way out", "see what writes it: kubectl get pod -n default web-a1 -o yaml --show-managed-fields", b.WayOut)
+		})
+	}
+}

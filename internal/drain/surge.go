@@ -297,7 +297,7 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	}
 	b := su.waiting
 	if b.Reason == "" {
-		b = Blocker{Reason: SurgeStarting, Message: "its replacement is ready; it is being removed", WayOut: "wait"}
+		b = d.beingRemoved(s.Pod, su)
 	}
 	b.Pod, b.Node = s.Pod.Key(), s.Pod.Node
 	s.Blockers = append(s.Blockers, b)
@@ -305,6 +305,20 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 		d.letGo(&s, ref)
 	}
 	return s
+}
+
+// beingRemoved says how a pod whose replacement is ready leaves.
+func (d *decider) beingRemoved(p *snapshot.Pod, su *surge) Blocker {
+	b := Blocker{Reason: SurgeStarting, Message: "its replacement is ready; it is being removed", WayOut: "wait"}
+	if !d.byEviction(su) {
+		return b
+	}
+	b.Message = "its replacement is ready; it leaves by an eviction, under its budgets"
+	if d.stripsMark(p) {
+		b.Message += ", since its lowest deletion cost is taken off each time"
+		b.WayOut = fmt.Sprintf("see what writes it: kubectl get pod -n %s %s -o yaml --show-managed-fields", p.Namespace, p.Name)
+	}
+	return b
 }
 
 // inTime takes back that a budget never allows it, where that will change as soon as
@@ -326,7 +340,7 @@ func (d *decider) byEviction(s *surge) bool {
 	if d.led.deaf[s.deployment.UID] != "" {
 		return true
 	}
-	if slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.led.costless[p.UID] }) {
+	if slices.ContainsFunc(s.leaving, d.costless) {
 		return true
 	}
 	if d.req.Grace == nil && !slices.ContainsFunc(s.leaving, d.mustGo) {
