@@ -79,7 +79,7 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]stri
 		left = drain.Leftovers(v, dead, drain.NewLedger())
 	})
 	if left.Settled {
-		return nil, nil
+		return left.Notes, nil
 	}
 	d := drainer.Drainer{
 		Source: source, Writer: s.writer(), Reporter: reporter,

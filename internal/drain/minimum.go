@@ -30,7 +30,7 @@ func (d *decider) raisedBy(a *snapshot.Autoscaler) *snapshot.Workload {
 	}
 	all := d.Cluster.Workloads()
 	i := slices.IndexFunc(all, func(w *snapshot.Workload) bool {
-		return w.Kind == "Deployment" && a.Rules(w) && w.Surge == nil && w.Replicas == r.To && d.takenBack(w, a) == ""
+		return w.Kind == "Deployment" && a.Rules(w) && w.Surge == nil && w.SurgeError == "" && w.Replicas == r.To && d.takenBack(w, a) == ""
 	})
 	if i < 0 {
 		return nil

@@ -407,7 +407,7 @@ func (d *decider) surging(a *snapshot.Autoscaler) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(d.Cluster.Surged(), a.Rules)
+	return slices.ContainsFunc(d.Cluster.Surged(), func(w *snapshot.Workload) bool { return w.Surge != nil && a.Rules(w) })
 }
 
 // undoScale returns the next steps that take a surge back: the autoscaler first,

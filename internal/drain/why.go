@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"strings"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -54,9 +55,30 @@ func (d *decider) offerSurge(p *snapshot.Pod, b *Blocker) {
 // alive are left alone.
 func Leftovers(view snapshot.View, dead map[string]bool, led *Ledger) Decision {
 	d := newDecider(view, Request{Dead: dead}, led, true)
-	d.out.Notes = d.undo(func(who snapshot.Drainer) bool { return d.ended(who) })
+	d.out.Notes = append(d.undo(d.ended), d.unreadable()...)
 	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !led.InFlight()
 	return d.out
+}
+
+// unreadable says whose record of a surge cannot be read: which drain has written it, and what was before, is not known.
+func (d *decider) unreadable() []string {
+	var notes []string
+	for _, w := range d.Cluster.Surged() {
+		if w.SurgeError != "" {
+			notes = append(notes, unreadableNote(w.Kind, w.Namespace, w.Name, w.SurgeError))
+		}
+	}
+	for _, a := range d.Cluster.SurgedAutoscalers() {
+		if a.SurgeError != "" {
+			notes = append(notes, unreadableNote("HorizontalPodAutoscaler", a.Namespace, a.Name, a.SurgeError))
+		}
+	}
+	return notes
+}
+
+func unreadableNote(kind, namespace, name, problem string) string {
+	return fmt.Sprintf("%s %s/%s may still be scaled by a surge, of which its annotation %s says nothing: %s; once its scale is right, kubectl label -n %s %s/%s %s- ends that",
+		kind, namespace, name, snapshot.SurgeAnnotation, problem, namespace, strings.ToLower(kind), name, snapshot.SurgeLabel)
 }
 
 // ended reports whether the drain of this identity is known to have ended: it is

@@ -96,6 +96,7 @@ func TestLeftovers(t *testing.T) {
 		"costs before the scale":            {all(deployment("web", 2, surgedBy("x", 1, long)), pod("p", of("web"), marked("x=7"))), nil, []string{"restore-cost p"}},
 		"the autoscaler before the scale":   {all(deployment("web", 2, surgedBy("x", 1, long)), autoscaler("web", 2, 5, raisedBy("x", 1))), map[string]bool{"x": true}, []string{"scale-min web to 1, no record"}},
 		"an autoscaler alone":               {all(deployment("web", 2), autoscaler("web", 2, 5, raisedBy("x", 1))), map[string]bool{"x": true}, []string{"scale-min web to 1, no record"}},
+		"… of a Deployment not readable":    {all(deployment("web", 2, unreadableSurge), autoscaler("web", 2, 5, raisedBy("x", 1), fromBase(1))), map[string]bool{"x": true}, []string{"scale-min web to 1, no record"}},
 		"the owner has scaled since":        {all(solo, deployment("web", 2, surgedBy("x", 1, long)), rescaled(9)), nil, []string{"scale web to 9, no record"}},
 		"marks of a live and a dead drain":  {all(node("a", drainedBy("x", start)), pod("p", of("web"), marked("x")), pod("q", of("web"), marked("y=1"))), nil, []string{"restore-cost q"}},
 		"a marked pod that is on its way":   {pod("p", of("web"), marked("x"), endsAt(start.Add(time.Minute))), nil, nil},
@@ -116,6 +117,20 @@ func TestLeftovers(t *testing.T) {
 			same(t, "settled", len(c.want) == 0, d.Settled)
 		})
 	}
+}
+
+func unreadableSurge(w *snapshot.Workload) { w.SurgeError = "bad json" }
+
+// Whose record cannot be read is said: nothing is known to be left, and something may be.
+func TestLeftoversThatCannotBeRead(t *testing.T) {
+	view := snapshot.View{Now: start, Cluster: cluster(deployment("web", 2, unreadableSurge),
+		autoscaler("web", 2, 5, func(a *snapshot.Autoscaler) { a.SurgeError = "bad json" }))}
+	d := drain.Leftovers(view, nil, drain.NewLedger())
+	same(t, "settled", true, d.Settled)
+	same(t, "notes", []string{
+		"Deployment default/web may still be scaled by a surge, of which its annotation usher.sh/surge says nothing: bad json; once its scale is right, kubectl label -n default deployment/web usher.sh/surge- ends that",
+		"HorizontalPodAutoscaler default/web may still be scaled by a surge, of which its annotation usher.sh/surge says nothing: bad json; once its scale is right, kubectl label -n default horizontalpodautoscaler/web usher.sh/surge- ends that",
+	}, d.Notes)
 }
 
 func TestLeftoversThatMayNotBeUndone(t *testing.T) {

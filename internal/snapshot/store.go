@@ -61,7 +61,7 @@ func (c *Cluster) WorkloadsOf(owner OwnerKey) []*Workload {
 	return sortedBy(c.workloadsOf[owner], func(a, b *Workload) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Surged returns the workloads that carry a surge record, sorted.
+// Surged returns the workloads that carry a surge record, also one that cannot be read, sorted.
 func (c *Cluster) Surged() []*Workload { return sortedBy(c.surged, compareWorkloads) }
 
 // Workload returns the workload with this UID, or nil.
@@ -80,7 +80,7 @@ func compareWorkloads(a, b *Workload) int {
 func (c *Cluster) SetAutoscaler(a *Autoscaler) {
 	c.scalers[a.Key()] = a
 	delete(c.surgedScalers, a.Key())
-	if a.Surge != nil {
+	if a.Surge != nil || a.SurgeError != "" {
 		c.surgedScalers[a.Key()] = a
 	}
 }
@@ -91,7 +91,7 @@ func (c *Cluster) DeleteAutoscaler(key Key) {
 	delete(c.surgedScalers, key)
 }
 
-// SurgedAutoscalers returns the autoscalers that carry a surge record, sorted.
+// SurgedAutoscalers returns the autoscalers that carry a surge record, also one that cannot be read, sorted.
 func (c *Cluster) SurgedAutoscalers() []*Autoscaler {
 	return sortedBy(c.surgedScalers, compareAutoscalers)
 }
