@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -108,8 +109,13 @@ func (l *Ledger) mayUndo(kind Kind, target types.UID) bool {
 	return l.found == nil || l.found[target] || l.tries[tryKey{kind, target}] != nil
 }
 
-// observeRecords notes since when workloads have a record of a surge.
+// observeRecords notes since when workloads have a record of a surge, and forgets those that have none any more: the next is
+// another one.
 func (l *Ledger) observeRecords(view snapshot.View) {
+	maps.DeleteFunc(l.recorded, func(uid types.UID, _ time.Time) bool {
+		w := view.Cluster.Workload(uid)
+		return w == nil || w.Surge == nil
+	})
 	for _, w := range view.Cluster.Surged() {
 		if w.Surge != nil && l.recorded[w.UID].IsZero() {
 			l.recorded[w.UID] = view.Now

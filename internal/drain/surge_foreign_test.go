@@ -46,6 +46,19 @@ func rescaled(replicas int32) fact {
 
 func lowestNow(least int32) func(*autoscalerOf) { return func(a *autoscalerOf) { a.Min = least } }
 
+// A Deployment that another drain has surged before, and has none since: the next one's surge is as young as it is.
+func TestFreshSurgeAfterAnother(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy("x", 1, start)))
+	s.expect()
+	s.then(time.Second, deployment("web", 1, at("2")), budget("web", 1, 1, 1))
+	s.decide()
+	s.answer(drain.Conflict)
+	s.then(5*time.Minute, node("a", drainedBy(me, start.Add(5*time.Minute)), version("9")))
+	s.then(0, deployment("web", 2, surgedBy("live", 1, s.now), at("7")))
+	s.expect()
+	s.holds("web-a1: AnotherDrain")
+}
+
 // After the undoing the surge starts anew as one's own.
 func TestDeadSurgeIsUndoneThenBegunAnew(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy("other", 1, start.Add(-time.Hour))))
