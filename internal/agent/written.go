@@ -17,8 +17,8 @@ import (
 type written struct {
 	// asked are pods for which a request may stand, and until when one that went unanswered may still be carried out.
 	asked map[types.UID]time.Time
-	// later is when what may still stand is to be taken back again.
-	later map[takenBack]time.Time
+	// later is what is known of taking back what may still stand.
+	later map[takenBack]again
 }
 
 type takenBack struct {
@@ -26,8 +26,14 @@ type takenBack struct {
 	kind pressure.ActionKind
 }
 
+// again is when something is to be taken back once more, and whether that was refused.
+type again struct {
+	at      time.Time
+	refused bool
+}
+
 func newWritten() written {
-	return written{asked: map[types.UID]time.Time{}, later: map[takenBack]time.Time{}}
+	return written{asked: map[types.UID]time.Time{}, later: map[takenBack]again{}}
 }
 
 const (
@@ -69,12 +75,12 @@ func (w *written) end(o *outcome, now time.Time) {
 		w.asked[uid] = now.Add(carriedOutWithin)
 	case o.action.Kind != pressure.Withdraw && o.action.Kind != pressure.Unbreak:
 	case code == drain.Forbidden || code == drain.Denied || code == drain.Rejected:
-		w.later[back] = now.Add(forbiddenStands)
+		w.later[back] = again{at: now.Add(forbiddenStands), refused: true}
 	case o.action.Kind == pressure.Unbreak || code != drain.Accepted && code != drain.Gone:
 		// A pod shows its annotation until the watch has brought the change.
-		w.later[back] = now.Add(takeBackAgain)
+		w.later[back] = again{at: now.Add(takeBackAgain)}
 	case now.Before(w.asked[uid]):
-		w.later[back] = w.asked[uid]
+		w.later[back] = again{at: w.asked[uid]}
 	default:
 		delete(w.asked, uid)
 		delete(w.later, back)
@@ -84,14 +90,15 @@ func (w *written) end(o *outcome, now time.Time) {
 // settle forgets pods that are gone: their requests have ended with them.
 func (w *written) settle(here map[types.UID]*resident) {
 	maps.DeleteFunc(w.asked, func(uid types.UID, _ time.Time) bool { return here[uid] == nil })
-	maps.DeleteFunc(w.later, func(back takenBack, _ time.Time) bool { return here[back.uid] == nil })
+	maps.DeleteFunc(w.later, func(back takenBack, _ again) bool { return here[back.uid] == nil })
 }
 
 // list returns what may stand now, in an order that does not depend on chance.
 func (w *written) list(all []*resident, now time.Time) []pressure.Written {
 	var out []pressure.Written
 	add := func(uid types.UID, kind pressure.ActionKind, value string) {
-		out = append(out, pressure.Written{UID: uid, Kind: kind, Value: value, Later: now.Before(w.later[takenBack{uid, kind}])})
+		tried := w.later[takenBack{uid, kind}]
+		out = append(out, pressure.Written{UID: uid, Kind: kind, Value: value, Later: now.Before(tried.at), Refused: tried.refused})
 	}
 	for uid := range w.asked {
 		add(uid, pressure.Withdraw, "")

@@ -159,6 +159,7 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 	stands := func(later bool) []pressure.Written {
 		return []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: later}}
 	}
+	refused := []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: true, Refused: true}}
 	tests := []struct {
 		name  string
 		steps []step
@@ -169,7 +170,8 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 		{"withdrawn", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Accepted}}, 0, nil},
 		{"its withdrawal went unanswered", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Unavailable}}, time.Second, stands(true)},
 		{"a little later", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Unavailable}}, takeBackAgain, stands(false)},
-		{"its withdrawal is forbidden", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Forbidden}}, takeBackAgain, stands(true)},
+		{"its withdrawal is forbidden", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Forbidden}}, takeBackAgain, refused},
+		{"and then goes unanswered", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Denied}, {forbiddenStands, pressure.Withdraw, drain.Unavailable}}, forbiddenStands, stands(true)},
 		{"it was refused, and may stand from before", []step{{0, pressure.Request, drain.Forbidden}}, 0, stands(false)},
 		{"unanswered and withdrawn: it may still arrive", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, time.Second, stands(true)},
 		{"by then it has, if ever", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, carriedOutWithin, stands(false)},

@@ -85,7 +85,7 @@ type Requested struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
-	// Withdrawn: its withdrawal was begun; until that is confirmed the pod counts as the one that is prepared.
+	// Withdrawn: its withdrawal was begun; until that is confirmed or refused, no other pod's preparation is asked for.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 

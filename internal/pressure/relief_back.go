@@ -16,6 +16,8 @@ type Written struct {
 	Value string
 	// Later: that was tried a moment ago, and is tried again later.
 	Later bool
+	// Refused: the apiserver refused it when it was tried last, and may do so until the pod is gone.
+	Refused bool
 }
 
 // undecided is how long at most what an agent before this one asked for stands while thresholds are met and the grace of none
@@ -29,13 +31,14 @@ func (l *look) asks(c *choice) bool {
 	return c.pod.Governed && c.kind == Evict && !l.in.Busy[c.pod.UID] && (q == nil || q.Withdrawn && q.UID == c.pod.UID)
 }
 
-// followRequest forgets the pod that is prepared once it is gone, or once its request is seen taken back.
+// followRequest forgets the pod that is prepared once it is gone, or once its request is seen taken back or that was refused.
+// What stands then is taken back again like what an agent before this one asked for, and holds no other pod until that succeeds.
 func (l *look) followRequest() {
 	q := l.Requested
 	if q == nil {
 		return
 	}
-	stands := slices.ContainsFunc(l.in.Written, func(w Written) bool { return w.UID == q.UID && w.Kind == Withdraw })
+	stands := slices.ContainsFunc(l.in.Written, func(w Written) bool { return w.UID == q.UID && w.Kind == Withdraw && !w.Refused })
 	if l.pods[q.UID] == nil || q.Withdrawn && !stands {
 		l.Requested = nil
 	}

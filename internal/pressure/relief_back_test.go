@@ -127,3 +127,28 @@ func TestReliefTakesTheAnnotationBack(t *testing.T) {
 	s.written(Unbreak)
 	s.want(time.Second)
 }
+
+// A request that may not be withdrawn stands beside that of another pod: who refuses it holds no other pod on the node.
+func TestReliefWhereAWithdrawalIsRefused(t *testing.T) {
+	s := requested(t)
+	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
+	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.busy("db-0")
+	s.want(time.Second, "Wait Nobody")
+	s.says("default/db-1 (the request for default/db-0 is being withdrawn first)")
+	s.busy()
+	s.in.Written[0].Later, s.in.Written[0].Refused = true, true
+	s.want(time.Second, "Request db-1", "Evict db-1")
+	s.in.Written[0].Later = false
+	s.refuse("db-1", time.Minute)
+	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+}
+
+// A withdrawal that goes unanswered keeps no other pod from leaving, and every other from being prepared.
+func TestReliefWhereAWithdrawalIsNotAnswered(t *testing.T) {
+	s := requested(t)
+	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
+	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.in.Written[0].Later = true
+	s.want(time.Second, "Evict db-1")
+}

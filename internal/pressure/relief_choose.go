@@ -68,16 +68,30 @@ func (l *look) blocked(t Threshold, p *Pod) string {
 	if h, refused := l.refused(p.UID); refused {
 		return "refused: " + h.Message
 	}
-	requested := l.Requested
 	switch {
 	case p.Governed && !l.in.Reachable:
 		return "its policy's verdict cannot be asked: the apiserver does not answer"
-	case p.Governed && !t.Hard() && requested != nil && requested.UID != p.UID:
-		return fmt.Sprintf("%s/%s is being prepared to leave first", requested.Namespace, requested.Name)
+	case p.Governed && !t.Hard() && l.behind(p) != "":
+		return l.behind(p)
 	case comesBack(t, l.in.Node.Layout, p):
 		return passedDaemonSet
 	case !p.Governed && l.pushedOut(t, p):
 		return "it stays within its request, and a governed pod that exceeds its own is left"
+	}
+	return ""
+}
+
+// behind says which other pod's preparation comes before a governed pod, "" if none does. One that is withdrawn does so while
+// the withdrawal is under way: the pod would be refused a moment before its own preparation can be asked for.
+func (l *look) behind(p *Pod) string {
+	q := l.Requested
+	switch {
+	case q == nil || q.UID == p.UID:
+		return ""
+	case !q.Withdrawn:
+		return fmt.Sprintf("%s/%s is being prepared to leave first", q.Namespace, q.Name)
+	case l.in.Busy[q.UID]:
+		return fmt.Sprintf("the request for %s/%s is being withdrawn first", q.Namespace, q.Name)
 	}
 	return ""
 }

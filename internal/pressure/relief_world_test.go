@@ -23,7 +23,8 @@ type world struct {
 	refused    map[types.UID]Refusal
 	until      map[types.UID]time.Duration // when refusals end, in felt time
 	requested  map[types.UID]bool
-	written    map[Written]bool // what the agent does not know to be taken back
+	written    map[Written]bool   // what the agent does not know to be taken back
+	denied     map[types.UID]bool // whose withdrawal was refused, and who is requested since then
 	broken     map[types.UID]bool
 	lossy      bool // answers may be lost, and actions take a while
 	reachable  bool
@@ -50,7 +51,7 @@ type body struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, thresholds: drawThresholds(t), pods: map[types.UID]*body{}, refused: map[types.UID]Refusal{}, until: map[types.UID]time.Duration{},
-		requested: map[types.UID]bool{}, written: map[Written]bool{}, broken: map[types.UID]bool{}, lossy: true, reachable: true, rates: map[Signal]float64{}, held: map[string]time.Duration{}, free: gi,
+		requested: map[types.UID]bool{}, written: map[Written]bool{}, denied: map[types.UID]bool{}, broken: map[types.UID]bool{}, lossy: true, reachable: true, rates: map[Signal]float64{}, held: map[string]time.Duration{}, free: gi,
 	}
 	for _, p := range drawPods(t, 8) {
 		b := &body{Pod: p, moods: rapid.IntRange(0, 3).Draw(t, "moods"), stops: time.Duration(rapid.IntRange(0, 60).Draw(t, "stops")) * time.Second}
@@ -180,15 +181,23 @@ func (w *world) carryOut(a Action) {
 // loses draws whether an answer is lost.
 func (w *world) loses() bool { return w.lossy && rapid.Bool().Draw(w.t, "lost") }
 
-// takenBack carries a withdrawal out or not; its answer is lost in either case or arrives.
+// takenBack carries a withdrawal out or not; its answer is lost in either case or arrives, and may be that it is refused.
 func (w *world) takenBack(a Action, from map[types.UID]bool) {
-	if w.loses() {
-		if rapid.Bool().Draw(w.t, "carried out") {
-			delete(from, a.Pod.UID)
-		}
+	if a.Kind == Withdraw && w.lossy && rapid.IntRange(0, 2).Draw(w.t, "denied") == 0 {
+		w.denied[a.Pod.UID] = from[a.Pod.UID]
+		return
+	}
+	lost := w.loses()
+	if lost && !rapid.Bool().Draw(w.t, "carried out") {
 		return
 	}
 	delete(from, a.Pod.UID)
+	if a.Kind == Withdraw {
+		delete(w.denied, a.Pod.UID)
+	}
+	if lost {
+		return
+	}
 	delete(w.written, Written{UID: a.Pod.UID, Kind: a.Kind})
 }
 
@@ -199,6 +208,7 @@ func (w *world) outstanding(in *ReliefInput) {
 		for _, kind := range []ActionKind{Withdraw, Unbreak} {
 			if one := (Written{UID: p.UID, Kind: kind}); w.written[one] {
 				one.Later = w.lossy && rapid.Bool().Draw(w.t, "later")
+				one.Refused = w.denied[p.UID] && kind == Withdraw && rapid.Bool().Draw(w.t, "refused")
 				in.Written = append(in.Written, one)
 			}
 		}
