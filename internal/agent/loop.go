@@ -132,7 +132,7 @@ func (l *loop) arm(s *sight, thresholds []pressure.Threshold) {
 func (l *loop) prepare(ctx context.Context, all []*resident, pressed bool, now time.Time) {
 	if !l.inherited {
 		l.inherited = true
-		l.ledger.written.inherit(all)
+		l.ledger.written.inherit(all, now)
 	}
 	age := time.Hour
 	if pressed {

@@ -306,11 +306,14 @@ func TestTheEndIsNotHeldUp(t *testing.T) {
 	})
 }
 
+// TestRequestsOfAnEarlierLifeAreTakenBack: at once and, as one may still arrive then, when it cannot any more.
 func TestRequestsOfAnEarlierLifeAreTakenBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("member", 100, governedBy("db")), w.pod("other", 100))
 	}, func(w *world) {
-		pass(time.Minute)
+		pass(carriedOutWithin - time.Second)
 		same(t, w, "withdraw member")
+		pass(time.Hour)
+		same(t, w, "withdraw member", "withdraw member")
 	})
 }

@@ -45,11 +45,12 @@ const (
 	carriedOutWithin = time.Minute
 )
 
-// inherit notes pods for which an agent before this one may have asked.
-func (w *written) inherit(all []*resident) {
+// inherit notes pods for which an agent before this one may have asked. What it asked for last may still be carried out: a
+// withdrawal that finds nothing confirms nothing yet.
+func (w *written) inherit(all []*resident, now time.Time) {
 	for _, r := range all {
 		if r.pod.Governed && !r.pod.Terminating {
-			w.ask(r.pod.UID)
+			w.asked[r.pod.UID] = now.Add(carriedOutWithin)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestAWithdrawalComesAfterItsRequest(t *testing.T) {
 	}, func(w *world) {
 		pass(time.Second)
 		w.uses("uid-member", 100)
-		pass(time.Minute)
+		pass(carriedOutWithin / 2)
 		same(t, w, "request member", "evict member 0s", "withdraw member")
 	})
 }
@@ -141,7 +141,7 @@ func TestRequestsOfAnEarlierLifeUnderPressure(t *testing.T) {
 			w.cluster.answers[name] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
 		}
 	}, func(w *world) {
-		pass(time.Minute)
+		pass(carriedOutWithin / 2)
 		asked := w.cluster.log()
 		if count(asked, "withdraw small") != 1 || count(asked, "withdraw big") != 0 || count(asked, "request big") != 1 {
 			t.Errorf("asked %q, want big asked for, and small not any more", asked)
