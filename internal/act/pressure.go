@@ -77,9 +77,9 @@ type glassMeta struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// BreakGlass writes on a pod why it goes although its policy does not let it. It is applied without force: where another's
-// value is there, which lets the pod through as well, that stays, and the answer is Conflict.
-func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer {
+// BreakGlass writes on a pod why it goes although its policy does not let it. Without force, another's value that is there
+// stays, and the answer is Conflict: it lets the pod through as well, unless it is blank.
+func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, value string, force bool) drain.Answer {
 	body, err := json.Marshal(glassConfig{APIVersion: "v1", Kind: "Pod", Metadata: glassMeta{
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID,
 		Annotations: map[string]string{v1alpha1.BreakGlassAnnotation: value},
@@ -87,7 +87,11 @@ func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, value stri
 	if err != nil {
 		return unsent(fmt.Errorf("writing an annotation: %w", err))
 	}
-	return p.patchGlass(ctx, pod, types.ApplyYAMLPatchType, body)
+	options := metav1.PatchOptions{}
+	if force {
+		options.Force = &force
+	}
+	return p.patchGlass(ctx, pod, types.ApplyYAMLPatchType, options, body)
 }
 
 type jsonPatchOp struct {
@@ -107,15 +111,16 @@ func (p *Pressure) Unbreak(ctx context.Context, pod *snapshot.Pod, value string)
 	if err != nil {
 		return unsent(fmt.Errorf("taking an annotation back: %w", err))
 	}
-	return p.patchGlass(ctx, pod, types.JSONPatchType, body)
+	return p.patchGlass(ctx, pod, types.JSONPatchType, metav1.PatchOptions{}, body)
 }
 
-func (p *Pressure) patchGlass(ctx context.Context, pod *snapshot.Pod, kind types.PatchType, body []byte) drain.Answer {
+func (p *Pressure) patchGlass(ctx context.Context, pod *snapshot.Pod, kind types.PatchType, options metav1.PatchOptions, body []byte) drain.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	options.DryRun, options.FieldManager = p.Writer.dryRun(), glassManager
 	return AnswerOf(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(kind).
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
-		VersionedParams(&metav1.PatchOptions{DryRun: p.Writer.dryRun(), FieldManager: glassManager}, scheme.ParameterCodec).Body(body)))
+		VersionedParams(&options, scheme.ParameterCodec).Body(body)))
 }
 
 type podStatusPatch struct {

@@ -36,8 +36,13 @@ func TestPressureOnPods(t *testing.T) {
 		},
 		{
 			"break the glass, without force: what a person wrote stays",
-			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up") },
+			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up", false) },
 			request{http.MethodPatch, podPath + "?fieldManager=usher-agent", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"shop","uid":"pod-uid","annotations":{"usher.sh/break-glass":"memory is used up"}}}`},
+		},
+		{
+			"break the glass with force: a blank value breaks nothing",
+			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up", true) },
+			request{http.MethodPatch, podPath + "?fieldManager=usher-agent&force=true", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"shop","uid":"pod-uid","annotations":{"usher.sh/break-glass":"memory is used up"}}}`},
 		},
 		{
 			"and mend it where it is still one's own",

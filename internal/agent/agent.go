@@ -107,7 +107,10 @@ func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []press
 	})
 	a.surveyor = newSurveyor(m, a.residents)
 	a.reach = &reach{probe: a.probe, changed: a.reached}
-	a.carrier = &carrier{cluster: o.Cluster, node: o.Node, machine: m, cgroup: a.residents.cgroup, reach: a.reach, outcomes: make(chan outcome, 8)}
+	a.carrier = &carrier{
+		cluster: o.Cluster, node: o.Node, machine: m, cgroup: a.residents.cgroup, blank: a.residents.blank,
+		reach: a.reach, outcomes: make(chan outcome, 8),
+	}
 	a.shower = newShower(o.Cluster, o.Log)
 	see, err := newEyes(o.Node, m)
 	if err != nil {

@@ -33,6 +33,7 @@ type carrier struct {
 	node     string
 	machine  *machine.Machine
 	cgroup   func(types.UID) types.UID // the UID in the name of a pod's cgroup
+	blank    func(types.UID) bool      // the pod's annotation that breaks the glass is there and lets nothing through
 	reach    *reach
 	outcomes chan outcome
 }
@@ -86,7 +87,7 @@ func (c *carrier) remove(ctx context.Context, a *pressure.Action) drain.Answer {
 	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
 	broken := false
 	if a.BreakGlass {
-		answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, glass))
+		answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, glass, c.blank(pod.UID)))
 		if answer.Code != drain.Accepted && answer.Code != drain.Conflict { // another's value lets it through as well, and stays
 			return answer
 		}

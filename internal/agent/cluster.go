@@ -17,7 +17,7 @@ type Cluster interface {
 	Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer
 	Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer
 	Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer
-	BreakGlass(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer
+	BreakGlass(ctx context.Context, pod *snapshot.Pod, value string, force bool) drain.Answer
 	Unbreak(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer
 	Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) drain.Answer
 	Show(ctx context.Context, says act.NodeSays) drain.Answer

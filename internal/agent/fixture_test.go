@@ -210,10 +210,13 @@ func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Ans
 	return c.ask("withdraw", pod, "")
 }
 
-func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, value string) drain.Answer {
+func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, value string, force bool) drain.Answer {
 	c.mu.Lock()
 	c.glass = value
 	c.mu.Unlock()
+	if force {
+		return c.ask("break", pod, "forced")
+	}
 	return c.ask("break", pod, "")
 }
 

@@ -459,7 +459,7 @@ func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cluster := &fakeCluster{answers: tt.answers}
-			c := &carrier{cluster: cluster, node: "worker-1", reach: &reach{changed: func(bool) {}}}
+			c := &carrier{cluster: cluster, node: "worker-1", reach: &reach{changed: func(bool) {}}, blank: newResidents().blank}
 			c.one(t.Context(), action)
 			if diff := cmp.Diff(tt.want, cluster.log()); diff != "" {
 				t.Error(diff)

@@ -23,6 +23,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/text"
 )
 
 // resident is what is kept of a pod of this node.
@@ -34,6 +35,8 @@ type resident struct {
 	cgroup types.UID
 	// glass is the value of the annotation that breaks the glass where an agent of this node wrote it.
 	glass string
+	// blank: the annotation is there, with a value that lets nothing through.
+	blank bool
 	// containers are IDs by name, as the runtime knows them.
 	containers map[string]string
 }
@@ -69,7 +72,8 @@ func residentOf(p *corev1.Pod) *resident {
 	if r.pod.Governed {
 		r.labels = p.Labels
 	}
-	if value := p.Annotations[v1alpha1.BreakGlassAnnotation]; pressure.IsGlassOf(p.Spec.NodeName, value) {
+	value, annotated := p.Annotations[v1alpha1.BreakGlassAnnotation]
+	if r.blank = annotated && text.Line(value) == ""; pressure.IsGlassOf(p.Spec.NodeName, value) {
 		r.glass = value
 	}
 	// Anybody can write it on a pod of their own; what is marked as a mirror pod is not run from the API, nor ever killed.
@@ -200,4 +204,13 @@ func (r *residents) cgroup(uid types.UID) types.UID {
 		return known.cgroup
 	}
 	return uid
+}
+
+// blank reports whether a pod has the annotation that breaks the glass with a value that lets nothing through, as admission
+// sees it.
+func (r *residents) blank(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byUID[uid]
+	return known != nil && known.blank
 }

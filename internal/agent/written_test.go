@@ -48,6 +48,25 @@ func count(all []string, what string) int {
 	return n
 }
 
+// TestABlankAnnotationIsWrittenOver: it lets nothing through, and the refusal would have another pod go past its verdict.
+func TestABlankAnnotationIsWrittenOver(t *testing.T) {
+	for value, want := range map[string]string{"": "break member forced", " \t\u202e": "break member forced", "incident 4711": "break member"} {
+		inWorld(t, func(w *world) {
+			w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
+			w.synced(w.pod("member", 920, governedBy("db"), func(p *corev1.Pod) {
+				p.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: value}
+			}))
+			w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+		}, func(w *world) {
+			pass(time.Second)
+			w.gone("member")
+			if asked := w.cluster.log(); !slices.Contains(asked, want) || !slices.Contains(asked, "remove member 1s") {
+				t.Errorf("annotated with %q: asked %q, want %s and its removal", value, asked, want)
+			}
+		})
+	}
+}
+
 func TestAnAnnotationWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }

@@ -118,7 +118,9 @@ func (k *kubelet) Ask(context.Context, *snapshot.Pod) drain.Answer { return k.an
 
 func (k *kubelet) Withdraw(context.Context, *snapshot.Pod) drain.Answer { return k.answer() }
 
-func (k *kubelet) BreakGlass(context.Context, *snapshot.Pod, string) drain.Answer { return k.answer() }
+func (k *kubelet) BreakGlass(context.Context, *snapshot.Pod, string, bool) drain.Answer {
+	return k.answer()
+}
 
 func (k *kubelet) Unbreak(context.Context, *snapshot.Pod, string) drain.Answer { return k.answer() }
 

@@ -180,8 +180,8 @@ func (s *thieves) agentsWork(t *testing.T, c kubernetes.Interface, config *rest.
 	accepted("no more of them", agent.Show(t.Context(), act.NodeSays{At: time.Now()}))
 	accepted("a request", agent.Ask(t.Context(), pod))
 	accepted("its end", agent.Withdraw(t.Context(), pod))
-	accepted("the annotation", agent.BreakGlass(t.Context(), pod, "fire"))
-	accepted("the annotation anew", agent.BreakGlass(t.Context(), pod, "flood"))
+	accepted("the annotation", agent.BreakGlass(t.Context(), pod, "fire", false))
+	accepted("the annotation anew", agent.BreakGlass(t.Context(), pod, "flood", false))
 	if answer := agent.Unbreak(t.Context(), pod, "fire"); answer.Code != drain.Rejected {
 		t.Errorf("the removal of another value: %s: %s", answer.Code, answer.Message)
 	}
@@ -197,7 +197,7 @@ func (s *thieves) keepsAPersonsReason(t *testing.T, agent *act.Pressure, pod *sn
 	pods := s.Client().CoreV1().Pods(pod.Namespace)
 	_, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, []byte(breakGlass), metav1.PatchOptions{})
 	must(t, err)
-	if answer := agent.BreakGlass(t.Context(), pod, "flood"); answer.Code != drain.Conflict {
+	if answer := agent.BreakGlass(t.Context(), pod, "flood", false); answer.Code != drain.Conflict {
 		t.Errorf("the annotation over a person's: %s: %s", answer.Code, answer.Message)
 	}
 	now, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
