@@ -1,12 +1,17 @@
 package eviction
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
 )
+
+// mostID is how long a member's id may be, in bytes. An id is made of what the pod's author has written, and is kept of every member.
+const mostID = 1 << 10
 
 // Claim says that an entry of a policy claims a pod.
 type Claim struct {
@@ -109,6 +114,8 @@ func (e *entry) member(pod *snapshot.Pod) (id, problem string) {
 	switch {
 	case id == "":
 		return "", "the expression for its id (" + e.id.Text + ") gives an empty one"
+	case len(id) > mostID:
+		return "", fmt.Sprintf("the expression for its id (%s) gives one of %d bytes, and the most is %d", e.id.Text, len(id), mostID)
 	case !text.Printable(id):
 		return "", "the expression for its id (" + e.id.Text + ") gives one with characters that cannot be printed"
 	}

@@ -1,6 +1,11 @@
 package eviction
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"usher.sh/usher/internal/snapshot"
+)
 
 // A member whose role asks nothing may always go: its DELETE must not depend on an answer.
 func TestGuardedBy(t *testing.T) {
@@ -27,5 +32,34 @@ func TestGuardedBy(t *testing.T) {
 		if got := GuardedBy(in.Policies, in.Pod); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// An id is kept of every member, and written into the policy's status.
+func TestIDsAreBounded(t *testing.T) {
+	spec := toySpec()
+	spec.Members[0].ID = "pod.annotations['id']"
+	in := world(t)
+	in.Policies[0].Policy = compiled(t, spec)
+	for _, c := range []struct {
+		bytes int
+		told  bool
+	}{{mostID, true}, {mostID + 1, false}} {
+		in.Pod.Annotations = map[string]string{"id": strings.Repeat("x", c.bytes)}
+		if claim := Claims(in.Policies, in.Pod)[0]; (claim.Error == "") != c.told || (len(claim.Member) == c.bytes) != c.told {
+			t.Errorf("an id of %d bytes: %q", c.bytes, claim.Error)
+		}
+	}
+}
+
+// A pod that is listed twice, because two entries select it, is one member, as it was listed last.
+func TestRosterListsAPodOnce(t *testing.T) {
+	in := world(t)
+	roster := NewRoster(in.Policies[0], []*snapshot.Pod{in.Pod})
+	crashed := *in.Pod
+	crashed.Ready = false
+	roster.Add(in.Policies[0], &crashed)
+	if len(roster.members) != 1 || roster.members[in.Pod.UID].ready {
+		t.Errorf("members %+v", roster.members)
 	}
 }

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,31 +12,36 @@ import (
 
 // Roster is what pods say of all members of a policy. It is made once for all verdicts of one look, since an id is an expression.
 type Roster struct {
-	members []rosterMember
+	members map[types.UID]rosterMember // by their pods
 }
 
 type rosterMember struct {
-	uid      types.UID
 	id, role string
 	ready    bool // and it stays
 }
 
 // NewRoster lists the members that a policy has among the pods, which must be all of its namespace.
 func NewRoster(policy Declared, pods []*snapshot.Pod) *Roster {
-	roster := &Roster{}
+	roster := &Roster{members: map[types.UID]rosterMember{}}
 	for _, pod := range pods {
-		if pod.Namespace != policy.Key.Namespace {
-			continue
-		}
-		claim, ok := policy.Policy.Claim(pod)
-		if !ok || claim.Role == nil || claim.Member == "" {
-			continue
-		}
-		roster.members = append(roster.members, rosterMember{
-			uid: pod.UID, id: claim.Member, role: claim.Role.Name, ready: pod.Ready && !pod.Terminating() && !pod.Finished(),
-		})
+		roster.Add(policy, pod)
 	}
 	return roster
+}
+
+// Add lists the member that a policy has in a pod, if it has one. A pod that is listed already is as it was added last. The roster shares
+// no memory with the pod, which may be of megabytes.
+func (r *Roster) Add(policy Declared, pod *snapshot.Pod) {
+	if pod.Namespace != policy.Key.Namespace {
+		return
+	}
+	claim, ok := policy.Policy.Claim(pod)
+	if !ok || claim.Role == nil || claim.Member == "" {
+		return
+	}
+	r.members[pod.UID] = rosterMember{
+		id: strings.Clone(claim.Member), role: claim.Role.Name, ready: pod.Ready && !pod.Terminating() && !pod.Finished(),
+	}
 }
 
 // leastSettle is how long a member counts at least after it was seen gone where a role's verdict rests on which pods are Ready:
@@ -65,8 +71,8 @@ func (j *judgement) roster() *Roster {
 // staying are the ids of other members, of one role or of all (""), that have a Ready pod which nobody has let go.
 func (j *judgement) staying(role string) []string {
 	var ids []string
-	for _, m := range j.roster().members {
-		leaves := m.uid == j.in.Pod.UID || m.id == j.verdict.Member || slices.Contains(j.leaving, m.id)
+	for uid, m := range j.roster().members {
+		leaves := uid == j.in.Pod.UID || m.id == j.verdict.Member || slices.Contains(j.leaving, m.id)
 		if m.ready && !leaves && (role == "" || m.role == role) {
 			ids = append(ids, m.id)
 		}

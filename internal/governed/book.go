@@ -164,6 +164,14 @@ func (b *Book) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 	}
 }
 
+func (b *Book) declaredAll(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {
+	declared := make([]eviction.Declared, len(policies))
+	for i, policy := range policies {
+		declared[i] = b.Declared(policy)
+	}
+	return declared
+}
+
 // Check returns what is wrong with a policy's spec.
 func (b *Book) Check(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
 	_, problems := b.compile(spec)

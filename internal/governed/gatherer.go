@@ -58,10 +58,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	if Reduced(of.Pod) && len(policies) > 0 { // the first policy has come after the pod was read
 		return in, fmt.Errorf("reading pod %s: only a part of it is known yet", pod.Key())
 	}
-	in.Policies = make([]eviction.Declared, len(policies))
-	for i, policy := range policies {
-		in.Policies[i] = g.Book.Declared(policy)
-	}
+	in.Policies = g.Book.declaredAll(policies)
 	claims := eviction.Claims(in.Policies, pod)
 	if len(claims) > 0 {
 		if in.Node, err = g.node(ctx, pod.Node, of.FreshNode); err != nil {
@@ -79,6 +76,16 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	}
 	in.Now = g.Now()
 	return in, nil
+}
+
+// Guarded reports whether a verdict on a pod takes more than the pod: by the policies, since whoever may write the pod may take off the
+// label that says so.
+func (g *Gatherer) Guarded(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	policies, err := g.Book.Policies(ctx, pod.Namespace)
+	if err != nil {
+		return false, err
+	}
+	return eviction.GuardedBy(g.Book.declaredAll(policies), Facts(pod)) != "", nil
 }
 
 // evidence asks nobody for a member whose role has no rules: it may always go, also while its system is down.
@@ -156,15 +163,15 @@ func (g *Gatherer) rosters(ctx context.Context, fresh bool, policies []eviction.
 		if !claim.Roster || at < 0 || rosters[claim.Policy] != nil {
 			continue
 		}
-		list := g.cachedMembers
+		list := g.cachedRoster
 		if fresh {
-			list = g.freshMembers
+			list = g.freshRoster
 		}
-		pods, err := list(ctx, policies[at])
+		roster, err := list(ctx, policies[at])
 		if err != nil {
 			return nil, err
 		}
-		rosters[claim.Policy] = eviction.NewRoster(policies[at], pods)
+		rosters[claim.Policy] = roster
 	}
 	return rosters, nil
 }

@@ -52,25 +52,30 @@ func (b *Book) pods(ctx context.Context, options ...client.ListOption) ([]*snaps
 	return pods, nil
 }
 
-// cachedMembers returns pods of which some are the policy's members, all of those among them.
-func (g *Gatherer) cachedMembers(ctx context.Context, policy eviction.Declared) ([]*snapshot.Pod, error) {
-	return g.Book.Pods(ctx, policy.Key.Namespace)
+// cachedRoster lists a policy's members by the cache.
+func (g *Gatherer) cachedRoster(ctx context.Context, policy eviction.Declared) (*eviction.Roster, error) {
+	pods, err := g.Book.Pods(ctx, policy.Key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return eviction.NewRoster(policy, pods), nil
 }
 
-// freshMembers does the same past the cache, one entry of the policy after the other: a pod that two of them select is there twice.
-func (g *Gatherer) freshMembers(ctx context.Context, policy eviction.Declared) ([]*snapshot.Pod, error) {
+// freshRoster lists them past the cache, one entry of the policy after the other. It holds one page of pods at a time: unlike those of the
+// cache they are as large as their owner has made them.
+func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*eviction.Roster, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	var members []*snapshot.Pod
+	roster := eviction.NewRoster(policy, nil)
 	for _, selector := range policy.Policy.Selectors() {
 		err := readPods(ctx, g.Live, g.Book.cache, policy.Key.Namespace, selector, func(pod *corev1.Pod) {
-			members = append(members, Facts(pod))
+			roster.Add(policy, Facts(pod))
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return members, nil
+	return roster, nil
 }
 
 // Members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot

@@ -2,6 +2,10 @@ package governed
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +61,91 @@ func judged(t *testing.T, evict v1alpha1.Evict, fresh bool, crashed string) (evi
 	}
 	in.Evidence = &eviction.Evidence{Observed: time.Now(), Members: map[string]eviction.Facts{"db-0": {}, "db-1": {}}}
 	return eviction.Judge(in).Answer, live.pods
+}
+
+// sent is an apiserver that sends each pod anew: no two share memory.
+type sent struct {
+	client.Reader
+
+	pods int
+	pod  func(i int) *corev1.Pod
+}
+
+func (s *sent) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	from, _ := strconv.Atoi(o.Continue)
+	to := min(s.pods, from+int(o.Limit))
+	page := list.(*corev1.PodList)
+	for i := from; i < to; i++ {
+		page.Items = append(page.Items, *s.pod(i))
+	}
+	if to < s.pods {
+		page.Continue = strconv.Itoa(to)
+	}
+	return nil
+}
+
+// large is a member of more than a megabyte, as a tenant may make it.
+func large(i int) *corev1.Pod {
+	text := func(bytes int) string { return strings.Repeat(string(rune('a'+i%26)), bytes) }
+	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: text(1 << 20)}
+	return newPod(fmt.Sprintf("db-%05d", i), "db", ready, func(pod *corev1.Pod) {
+		pod.Annotations = map[string]string{"large": text(250 << 10), "id": pod.Name + ";" + text(30<<10)}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
+	})
+}
+
+// Of members that are read past the cache little is kept, however large they are: a policy may have thousands, and eight verdicts of a
+// namespace are made at a time.
+func TestLiveMembersAreBounded(t *testing.T) {
+	policy := newPolicy("db", "db")
+	policy.Spec.Members[0].ID = "pod.annotations['id'].split(';')[0]"
+	policy.Spec.Members = append(policy.Spec.Members, policy.Spec.Members...)
+	s := newSetting(t, policy)
+	live := &sent{pods: 40, pod: large}
+	s.gatherer.Live = live
+	declared := s.gatherer.Book.Declared(policy)
+	if claim, ok := declared.Policy.Claim(Facts(large(7))); !ok || claim.Member != "db-00007" {
+		t.Fatalf("a large pod is %+v", claim)
+	}
+	before := heap()
+	roster, err := s.gatherer.freshRoster(t.Context(), declared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if each := (heap() - before) / int64(live.pods); each > 4<<10 {
+		t.Errorf("%d bytes are kept of each member", each)
+	}
+	runtime.KeepAlive(roster)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// Whether a pod is guarded goes by the policies: its label is its author's to take off.
+func TestGuarded(t *testing.T) {
+	s := newSetting(t, newPolicy("db", "db", rule))
+	labelled := func(pod *corev1.Pod) { pod.Labels[v1alpha1.PolicyLabel] = "db" }
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a member":                   {newPod("db-0", "db", labelled), true},
+		"a member without the label": {newPod("db-0", "db"), true},
+		"a stranger":                 {newPod("web", "web"), false},
+		"a stranger with the label":  {newPod("web", "web", labelled), false},
+		"a pod of another namespace": {newPod("db-0", "db", func(pod *corev1.Pod) { pod.Namespace = "other" }), false},
+	} {
+		if got, err := s.gatherer.Guarded(t.Context(), c.pod); err != nil || got != c.want {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
+	}
 }
 
 func ready(pod *corev1.Pod) {

@@ -258,18 +258,17 @@ func (h *leaving) refresh(ctx context.Context, w *wish, subject *governed.Subjec
 }
 
 func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
-	if _, governed := subject.Pod.Labels[v1alpha1.PolicyLabel]; governed {
-		release, err := h.verdicts.Take(ctx, w.pod.Namespace)
-		if err != nil {
-			return eviction.AdmissionResult{}, fmt.Errorf("waiting for a verdict: %w", err)
-		}
-		defer release()
+	_, labelled := subject.Pod.Labels[v1alpha1.PolicyLabel]
+	release, err := h.share(ctx, subject.Pod, labelled)
+	if err != nil {
+		return eviction.AdmissionResult{}, fmt.Errorf("waiting for a verdict: %w", err)
 	}
+	defer release()
 	input, err := h.Facts.Input(ctx, subject)
 	if err != nil {
 		return eviction.AdmissionResult{}, err
 	}
-	if _, labelled := subject.Pod.Labels[v1alpha1.PolicyLabel]; labelled && len(input.Policies) == 0 {
+	if labelled && len(input.Policies) == 0 {
 		if input.Ungoverned, err = h.Facts.Ungoverned(ctx, w.pod.Namespace); err != nil {
 			return eviction.AdmissionResult{}, err
 		}
@@ -284,6 +283,18 @@ func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject)
 		ByName: w.uid == "", Requester: lifecycle.Requester(w.request.UserInfo.Username),
 		DryRun: w.dryRun, Ask: w.ask, OwnWish: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
 	}), ctx.Err()
+}
+
+// share waits for one of the namespace's verdicts where a verdict takes more than the pod. The pod's label alone does not tell: its author
+// may have taken it off.
+func (h *leaving) share(ctx context.Context, pod *corev1.Pod, labelled bool) (release func(), err error) {
+	if !labelled {
+		guarded, err := h.Facts.Guarded(ctx, pod)
+		if err != nil || !guarded {
+			return func() {}, err
+		}
+	}
+	return h.verdicts.Take(ctx, pod.Namespace)
 }
 
 // ending reports whether the pod's namespace is being deleted. It makes no difference to evictions.

@@ -110,6 +110,13 @@ func (w *world) FreshPod(_ context.Context, key snapshot.Key) (*corev1.Pod, erro
 // Departed implements Facts.
 func (w *world) Departed(key snapshot.Key) *corev1.Pod { return w.departed[key.Name] }
 
+// Guarded implements Facts.
+func (w *world) Guarded(_ context.Context, pod *corev1.Pod) (bool, error) {
+	policies := []eviction.Declared{declare(testPolicy())}
+	policies[0].Key.Namespace = pod.Namespace
+	return !w.unknown && eviction.GuardedBy(policies, governed.Facts(pod)) != "", w.broken
+}
+
 // Input implements Facts.
 func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
 	if w.delay > 0 {

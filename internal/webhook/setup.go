@@ -24,6 +24,8 @@ type Facts interface {
 	Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error)
 	FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod, error)
 	Departed(key snapshot.Key) *corev1.Pod
+	// Guarded reports whether a verdict on a pod takes more than the pod.
+	Guarded(ctx context.Context, pod *corev1.Pod) (bool, error)
 	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
 	Refresh(ctx context.Context, policy snapshot.Key) error
 	// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one.

@@ -9,17 +9,21 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
 
-// A tenant whose verdicts take long waits for itself: another's are made meanwhile, and so are answers about pods that nothing governs.
+// A tenant whose verdicts take long waits for itself, with the label that governed pods carry or without: another's are made meanwhile,
+// and so are answers about pods that nothing governs.
 func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.delay = time.Minute
+		w.pods["unlabelled"] = testPod("unlabelled")
+		delete(w.pods["unlabelled"].Labels, v1alpha1.PolicyLabel)
 		h := &leaving{Options{Facts: w}, share.New(2)}
 		decide := func(ctx context.Context, namespace, name string) error {
 			pod := w.pods[name].DeepCopy()
@@ -32,10 +36,12 @@ func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 			go decide(t.Context(), "shop", "db-0") //nolint:errcheck // they only take their time
 		}
 		synctest.Wait()
-		soon, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := decide(soon, "shop", "db-0"); err == nil || !strings.Contains(err.Error(), "namespace shop has 2 under way") {
-			t.Errorf("a third at a time: %v", err)
+		for _, pod := range []string{"db-0", "unlabelled"} {
+			soon, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := decide(soon, "shop", pod); err == nil || !strings.Contains(err.Error(), "namespace shop has 2 under way") {
+				t.Errorf("%s as a third at a time: %v", pod, err)
+			}
+			cancel()
 		}
 		began := time.Now()
 		for namespace, pod := range map[string]string{"other": "db-0", "shop": "web"} {
