@@ -89,11 +89,14 @@ const (
 	margin = time.Second
 )
 
-// timed ends the work on an answer before the apiserver stops waiting for it, which it announces in the URL.
+// timed ends the work on an answer before the apiserver stops waiting for it, which it announces in the URL. No context ends the read of
+// a body, so that has a deadline of its own: in HTTP/1.1 it is the connection's, from which the server takes it once the body is read.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), patience(r.URL.Query().Get("timeout")))
+		until := time.Now().Add(patience(r.URL.Query().Get("timeout")))
+		ctx, cancel := context.WithDeadline(r.Context(), until)
 		defer cancel()
+		_ = http.NewResponseController(w).SetReadDeadline(until) // it fails where there is no connection, as in tests
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
