@@ -300,7 +300,9 @@ func TestPermitOfForcedRemoval(t *testing.T) {
 		given func(*AdmissionInput)
 		want  time.Duration // 0: no permit
 	}{
-		"broken glass": {glass, permitLife + 30*time.Second},
+		"broken glass":                   {glass, permitLife + 30*time.Second},
+		"broken glass, an hour of grace": {func(in *AdmissionInput) { glass(in); in.Pod.Grace = time.Hour }, permitLife + time.Hour},
+		"broken glass, decades of grace": {func(in *AdmissionInput) { glass(in); in.Pod.Grace = 1_000_000_000 * time.Second }, permitLife + time.Hour},
 		"broken glass, it is leaving": {func(in *AdmissionInput) {
 			glass(in)
 			in.Pod = terminating(in.Pod)

@@ -92,13 +92,19 @@ func (in *AdmissionInput) forced() bool {
 	return in.Pod.Grace == 0
 }
 
+// mostLinger is how much of a grace period is waited out after a removal by force. Databases and virtual machines are given minutes, at
+// most an hour, and the API takes any number from whoever writes the pod: one such member would keep the others for years. Beyond it the
+// member counts as gone, as one does whose end was not forced and whose system still tells of it: its settle time begins, and what the
+// system says after that decides about the next.
+const mostLinger = time.Hour
+
 // linger is how long the member may go on after its pod was removed by force: the kubelet gives its process the pod's own
 // time once it has seen that the object is gone.
 func (in *AdmissionInput) linger() time.Duration {
 	if !in.forced() {
 		return 0
 	}
-	return in.Pod.Grace + permitLife
+	return min(in.Pod.Grace, mostLinger) + permitLife
 }
 
 // byMachinery recognises the parts of Kubernetes that end pods as their work.
