@@ -212,6 +212,9 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 		return w.misses(subject.Pod), nil
 	}
 	result, err := h.decide(ctx, w, *subject)
+	if err == nil && subject.Pod == w.old && !w.dryRun && len(result.Actions) > 0 {
+		return h.confirm(ctx, w, subject, &result)
+	}
 	// Whoever is answered that the pod is gone looks no further, so the pod and its node are looked at afresh for that, too.
 	subject.FreshNode = err == nil && result.Note.Kind == eviction.GoneMeanwhile
 	final := !subject.FreshNode && (!result.Allow || !rested(&result, subject))
@@ -230,20 +233,41 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 	return h.decide(ctx, w, *subject)
 }
 
+// confirm decides about the pod of a DELETE as a read of the apiserver shows it, where something would be written for it: until then it is
+// known from the request alone, and a member that leaves without a pod would keep the others. What is let through in any case goes, and is
+// written down, also where the pod cannot be read: a leave that is not written down is worse than members that wait.
+func (h *leaving) confirm(ctx context.Context, w *wish, subject *governed.Subject, result *eviction.AdmissionResult) (eviction.AdmissionResult, error) {
+	live, err := h.Facts.FreshPod(ctx, w.pod)
+	switch {
+	case err == nil:
+		subject.Pod = live
+		return h.consider(ctx, w, subject)
+	case excuses(result):
+		return *result, nil
+	}
+	return eviction.AdmissionResult{}, err
+}
+
 // rested reports whether an answer rests on what a cache shows of the pod, or of which members are Ready.
 func rested(result *eviction.AdmissionResult, on *governed.Subject) bool {
 	return !on.Fresh || result.ByReadiness && !on.FreshMembers
 }
 
 // means reports whether the caller means this pod.
-func (w *wish) means(pod *corev1.Pod) bool { return pod != nil && (w.uid == "" || w.uid == pod.UID) }
+func (w *wish) means(pod *corev1.Pod) bool {
+	return pod != nil && (w.uid == "" || w.uid == pod.UID) && (w.old == nil || w.old.UID == pod.UID)
+}
 
 // misses answers a wish about a pod that is not the one of that name. A UID is checked by the server, which has better
-// words. Where there is no pod at all the server must not look again: it may find one that was created this moment, and
+// words. So it is with a DELETE: a server deletes the version of the pod that it has asked about, and asks again where there is another.
+// Where there is no pod at all to evict the server must not look again: it may find one that was created this moment, and
 // evict it unjudged.
 func (w *wish) misses(pod *corev1.Pod) eviction.AdmissionResult {
-	if pod != nil {
+	switch {
+	case pod != nil:
 		return eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NotGoverned, Message: "another pod was meant"}}
+	case w.old != nil:
+		return eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NoSuchPod, Message: "the pod is gone"}}
 	}
 	message := fmt.Sprintf("pods %q not found", w.pod.Name)
 	return eviction.AdmissionResult{

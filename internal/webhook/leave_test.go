@@ -43,6 +43,9 @@ type world struct {
 	conflict int // how many writes of the status meet a conflict
 	// Nothing of a policy can be written, or read again.
 	unwritable, unreadable bool
+	// hidden: no pod can be read past the cache. Looks counts who tries.
+	hidden bool
+	looks  int
 	// left: the pod of that name for which jane was refused has left another node.
 	left bool
 	// cordoned: the pod's node is, which the cache has not seen.
@@ -101,6 +104,10 @@ func (w *world) Pod(_ context.Context, key snapshot.Key) (*corev1.Pod, bool, err
 
 // FreshPod implements Facts.
 func (w *world) FreshPod(_ context.Context, key snapshot.Key) (*corev1.Pod, error) {
+	w.looks++
+	if w.hidden {
+		return nil, errors.New("no answer")
+	}
 	if fresh, ok := w.fresh[key.Name]; ok {
 		return fresh, w.broken
 	}
@@ -219,8 +226,25 @@ type registrar struct{ *http.ServeMux }
 
 func (r *registrar) Register(path string, hook http.Handler) { r.Handle(path, hook) }
 
-// post sends a body and returns what is answered; nil if that is no AdmissionReview.
+// deleted is the pod that a body is about, nil unless it is one of a DELETE.
+func deleted(body string) *corev1.Pod {
+	var review admissionv1.AdmissionReview
+	if json.Unmarshal([]byte(body), &review) != nil || review.Request == nil {
+		return nil
+	}
+	old := &corev1.Pod{}
+	if json.Unmarshal(review.Request.OldObject.Raw, old) != nil {
+		return nil
+	}
+	return old
+}
+
+// post sends a body and returns what is answered; nil if that is no AdmissionReview. The pod that a DELETE is about is there, unless the
+// world has another state of it.
 func (w *world) post(path, body string) *admissionv1.AdmissionResponse {
+	if old := deleted(body); old != nil && w.fresh == nil {
+		w.pods[old.Name] = old
+	}
 	request := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()

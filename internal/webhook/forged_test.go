@@ -1,0 +1,74 @@
+package webhook
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// What a DELETE says of its pod may be forged by whatever reaches the port: nothing is written on account of it alone. A read of the
+// apiserver confirms it, one for a request however often its write is tried, and none where nothing would be written.
+func TestDeleteIsConfirmedBeforeAWrite(t *testing.T) {
+	pod, forged, terminating := testPod("db-0"), testPod("db-0"), testPod("db-0")
+	forged.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "forged"}
+	terminating.DeletionTimestamp = new(metav1.NewTime(clock))
+	other := testPod("db-0")
+	other.UID = "uid-2"
+	const statefulSets = "system:serviceaccount:kube-system:statefulset-controller"
+	owned := testPod("db-0")
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", Controller: new(true)}}
+
+	unread := func(w *world) { w.green, w.hidden = true, true }
+	there := func(pod *corev1.Pod) func(*world) {
+		return func(w *world) { w.fresh = map[string]*corev1.Pod{"db-0": pod} }
+	}
+	for name, c := range map[string]struct {
+		pod      *corev1.Pod
+		user     string
+		options  string
+		given    func(*world)
+		allowed  bool
+		answered string
+		did      []string
+		looks    int
+	}{
+		"it is there, and may go":               {pod: pod, given: green, allowed: true, answered: "LetThrough", did: []string{"permit"}, looks: 1},
+		"it is there, and may not":              {pod: pod, answered: "Refused", did: []string{"request"}, looks: 1},
+		"there is none":                         {pod: forged, options: `,"gracePeriodSeconds":0`, given: there(nil), allowed: true, answered: "NoSuchPod", looks: 1},
+		"there is none that may not":            {pod: pod, given: there(nil), allowed: true, answered: "NoSuchPod", looks: 1},
+		"another has the name":                  {pod: forged, given: there(other), allowed: true, answered: "NotGoverned", looks: 1},
+		"its glass is not broken":               {pod: forged, given: there(pod), answered: "Refused", did: []string{"request"}, looks: 1},
+		"its glass is broken":                   {pod: forged, given: there(forged), allowed: true, answered: "BrokenGlass", did: []string{"permit"}, looks: 1},
+		"others' writes come before it":         {pod: pod, given: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, answered: "LetThrough", did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, looks: 1},
+		"it cannot be read":                     {pod: pod, given: unread, answered: "Refused", did: []string{"request"}, looks: 1},
+		"it cannot be read, broken glass":       {pod: forged, given: func(w *world) { w.hidden = true }, allowed: true, answered: "BrokenGlass", did: []string{"permit"}, looks: 1},
+		"it cannot be read, its own controller": {pod: owned, user: statefulSets, given: unread, allowed: true, answered: "ByOwner", did: []string{"permit"}, looks: 1},
+		"a dry run writes nothing":              {pod: pod, options: `,"dryRun":["All"]`, given: green, allowed: true, answered: "LetThrough"},
+		"it terminates, so nothing is written":  {pod: terminating, allowed: true, answered: "AlreadyLeaving"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.given != nil {
+				c.given(w)
+			}
+			user := c.user
+			if user == "" {
+				user = "jane"
+			}
+			got := w.post(PathLeave, deletionOf(t, c.pod, "db-0", user, c.options))
+			if got.Allowed != c.allowed || got.AuditAnnotations["answer"] != c.answered || w.looks != c.looks {
+				t.Errorf("allowed %t, %v, after %d reads past the cache; want %t, %s, after %d", got.Allowed, got.AuditAnnotations, w.looks, c.allowed, c.answered, c.looks)
+			}
+			if diff := cmp.Diff(c.did, w.did); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+			if c.answered == "NoSuchPod" && len(w.events) > 0 {
+				t.Errorf("events %q about a pod that is not there", w.events)
+			}
+		})
+	}
+}
