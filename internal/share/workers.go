@@ -5,42 +5,47 @@ import (
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Workers gives each namespace so many of a controller's workers at a time. A key beyond that takes none: it waits until one of
 // its namespace is free, which is when a key before it is done, and keys of a namespace have their turn in the order in which
-// they came. The controller must have both Source and Reconciler: without a queue, to which a key could go back, none waits.
+// they came. The controller must have both NewQueue and Reconciler: without a queue, to which a key could go back, none waits.
 type Workers struct {
 	most int
 
 	mu         sync.Mutex
 	queue      workqueue.TypedRateLimitingInterface[reconcile.Request]
 	namespaces map[string]*turns
+	priorities map[reconcile.Request]int // with which the keys came that are handed out
 }
 
 // turns are those of one namespace.
 type turns struct {
 	taken   int // by keys that are worked on or were called
 	waiting []reconcile.Request
-	called  map[reconcile.Request]bool // of those that wait false; true of those whose turn has come, and which are queued
+	known   map[reconcile.Request]*turn // of those that wait, and of those that were called and are queued
+}
+
+type turn struct {
+	called   bool
+	priority int
 }
 
 // NewWorkers returns Workers of which each namespace may have most at a time, at least 1.
 func NewWorkers(most int) *Workers {
-	return &Workers{most: max(most, 1), namespaces: map[string]*turns{}}
+	return &Workers{most: max(most, 1), namespaces: map[string]*turns{}, priorities: map[reconcile.Request]int{}}
 }
 
-// Source hands over the controller's queue, to which keys go back when their turn has come.
-func (w *Workers) Source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		w.Into(queue)
-		return nil
-	})
+// NewQueue makes the controller's queue, to which keys go back when their turn has come.
+func (w *Workers) NewQueue(controller string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	inner := priorityqueue.New(controller, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
+	w.Into(inner)
+	return &queue{PriorityQueue: inner, workers: w}
 }
 
-// Into has keys go back to this queue; Source does that where the controller runs its sources.
+// Into has keys go back to this queue; NewQueue does that where the controller makes its queue.
 func (w *Workers) Into(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,19 +69,20 @@ func (w *Workers) begin(key reconcile.Request) bool {
 	defer w.mu.Unlock()
 	of := w.namespaces[key.Namespace]
 	if of == nil {
-		of = &turns{called: map[reconcile.Request]bool{}}
+		of = &turns{known: map[reconcile.Request]*turn{}}
 		w.namespaces[key.Namespace] = of
 	}
-	called, known := of.called[key]
+	its, priority := of.known[key], w.priorities[key]
 	switch {
-	case called:
-		delete(of.called, key)
-	case known:
+	case its != nil && its.called:
+		delete(of.known, key)
+	case its != nil:
+		its.priority = max(its.priority, priority)
 		return false
 	case of.taken < w.most || w.queue == nil:
 		of.taken++
 	default:
-		of.waiting, of.called[key] = append(of.waiting, key), false
+		of.waiting, of.known[key] = append(of.waiting, key), &turn{priority: priority}
 		return false
 	}
 	return true
@@ -89,11 +95,69 @@ func (w *Workers) end(namespace string) {
 	of := w.namespaces[namespace]
 	if len(of.waiting) > 0 {
 		next := of.waiting[0]
-		of.waiting, of.called[next] = of.waiting[1:], true
-		w.queue.Add(next)
+		of.waiting, of.known[next].called = of.waiting[1:], true
+		w.call(next, of.known[next].priority)
 		return
 	}
 	if of.taken--; of.taken == 0 {
 		delete(w.namespaces, namespace)
 	}
+}
+
+// call adds a key with the priority with which it came: with a higher one, the first list of a namespace that has to wait would
+// go before those of others.
+func (w *Workers) call(key reconcile.Request, priority int) {
+	if ranked, ok := w.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)
+		return
+	}
+	w.queue.Add(key)
+}
+
+// waits reports whether the key has not had its turn.
+func (w *Workers) waits(key reconcile.Request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.namespaces[key.Namespace]
+	return of != nil && of.known[key] != nil
+}
+
+func (w *Workers) came(key reconcile.Request, priority int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.priorities[key] = priority
+}
+
+func (w *Workers) left(key reconcile.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.priorities, key)
+}
+
+// queue is a controller's, with what its keys would lose by waiting: the priority with which they came and how often they
+// have failed.
+type queue struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+
+	workers *Workers
+}
+
+func (q *queue) GetWithPriority() (key reconcile.Request, priority int, shutdown bool) {
+	key, priority, shutdown = q.PriorityQueue.GetWithPriority()
+	if !shutdown {
+		q.workers.came(key, priority)
+	}
+	return key, priority, shutdown
+}
+
+// Forget passes over keys that wait: to the controller, a key that was not worked on has succeeded.
+func (q *queue) Forget(key reconcile.Request) {
+	if !q.workers.waits(key) {
+		q.PriorityQueue.Forget(key)
+	}
+}
+
+func (q *queue) Done(key reconcile.Request) {
+	q.workers.left(key)
+	q.PriorityQueue.Done(key)
 }

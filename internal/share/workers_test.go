@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,15 +10,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // controlled is a controller of so many workers.
 type controlled struct {
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	queue priorityqueue.PriorityQueue[reconcile.Request]
 	share *Workers
 
 	mu     sync.Mutex
@@ -25,42 +30,47 @@ type controlled struct {
 	served []string // in the order in which they began
 }
 
-func control(t *testing.T, workers, each int, work func(reconcile.Request) error) *controlled {
+// control starts a controller whose keys, which are there at its start, were listed.
+func control(t *testing.T, workers, each int, work func(reconcile.Request) error, listed ...reconcile.Request) *controlled {
 	t.Helper()
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
-	c := &controlled{queue: workqueue.NewTypedRateLimitingQueue(limiter), share: NewWorkers(each)}
-	if err := c.share.Source().Start(t.Context(), c.queue); err != nil {
-		t.Fatal(err)
-	}
+	c := &controlled{share: NewWorkers(each)}
 	reconciler := c.share.Reconciler(func(_ context.Context, key reconcile.Request) (reconcile.Result, error) {
 		c.mu.Lock()
 		c.served = append(c.served, key.String())
 		c.mu.Unlock()
 		return reconcile.Result{}, work(key)
 	})
-	for range workers {
-		go c.run(t.Context(), reconciler)
+	running, err := controller.NewUnmanaged("share", controller.Options{
+		MaxConcurrentReconciles: workers, SkipNameValidation: new(true),
+		RateLimiter:    workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
+		LogConstructor: func(*reconcile.Request) logr.Logger { return logr.Discard() },
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			made := c.share.NewQueue(name, limiter)
+			c.queue, _ = made.(priorityqueue.PriorityQueue[reconcile.Request])
+			c.queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, listed...)
+			return made
+		},
+		Reconciler: reconcile.Func(func(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+			c.mu.Lock()
+			c.looks++
+			c.mu.Unlock()
+			return reconciler(ctx, key)
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- running.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
 	return c
-}
-
-func (c *controlled) run(ctx context.Context, reconciler reconcile.Func) {
-	for {
-		key, shutdown := c.queue.Get()
-		if shutdown {
-			return
-		}
-		c.mu.Lock()
-		c.looks++
-		c.mu.Unlock()
-		switch result, err := reconciler(ctx, key); {
-		case err != nil:
-			c.queue.AddRateLimited(key)
-		case result.RequeueAfter > 0:
-			c.queue.AddAfter(key, result.RequeueAfter)
-		}
-		c.queue.Done(key)
-	}
 }
 
 // seen returns what was done until all goroutines wait.
@@ -109,7 +119,6 @@ func TestWorkersLeaveOthersTheirs(t *testing.T) {
 		if len(c.share.namespaces) > 0 {
 			t.Errorf("remembered for ever: %v", c.share.namespaces)
 		}
-		c.queue.ShutDown()
 	})
 }
 
@@ -117,9 +126,7 @@ func TestWorkersLeaveOthersTheirs(t *testing.T) {
 func TestWorkersAreHandedOn(t *testing.T) {
 	w, queue := NewWorkers(1), workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	if err := w.Source().Start(t.Context(), queue); err != nil {
-		t.Fatal(err)
-	}
+	w.Into(queue)
 	first, second, late := keyOf("shop", "first"), keyOf("shop", "second"), keyOf("shop", "late")
 	if !w.begin(first) || w.begin(second) {
 		t.Error("not one at a time")
@@ -159,8 +166,88 @@ func TestWorkersWhereAKeyFails(t *testing.T) {
 		if _, served := c.seen(); !cmp.Equal(served, []string{"shop/fails", "shop/waits", "shop/fails"}) {
 			t.Errorf("served %v", served)
 		}
-		c.queue.ShutDown()
 	})
+}
+
+// A key that fails waits longer each time also where others take its namespace's share in between; one that succeeds does not.
+func TestWorkersWhereAKeyFailsAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails, slow := keyOf("shop", "fails"), keyOf("shop", "slow")
+		mended := false
+		c := control(t, 2, 1, func(key reconcile.Request) error {
+			if key == slow {
+				<-time.After(time.Minute)
+			} else if !mended {
+				return errors.New("it fails")
+			}
+			return nil
+		}, fails)
+		tries := func() int {
+			_, served := c.seen()
+			return len(slices.DeleteFunc(served, func(key string) bool { return key != fails.String() }))
+		}
+		for range 30 {
+			c.queue.Add(slow)
+			<-time.After(time.Minute)
+			if tried, counted := tries(), c.queue.NumRequeues(fails); counted != tried {
+				t.Fatalf("%d failures count after %d", counted, tried)
+			}
+		}
+		mended = true
+		<-time.After(2 * time.Hour)
+		if counted := c.queue.NumRequeues(fails); tries() < 3 || counted != 0 {
+			t.Errorf("tried %d times; %d failures count after it has succeeded", tries(), counted)
+		}
+	})
+}
+
+// What a namespace has beyond its share when a controller starts goes after what others have, though it waits in their way.
+func TestWorkersAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var listed []reconcile.Request
+		for _, namespace := range []string{"a1", "a2", "a3"} {
+			for i := range 5 {
+				listed = append(listed, keyOf(namespace, fmt.Sprint(i)))
+			}
+		}
+		c := control(t, 3, 1, func(reconcile.Request) error { <-time.After(time.Minute); return nil }, append(listed, keyOf("b", "0"))...)
+		<-time.After(time.Hour)
+		_, served := c.seen()
+		if place := slices.Index(served, "b/0"); len(served) != 16 || place < 0 || place >= 6 {
+			t.Errorf("served %v, want b/0 among the first six of sixteen", served)
+		}
+	})
+}
+
+// An event about a key that waits has it go before what was listed.
+func TestWorkersKeepTheHighestPriority(t *testing.T) {
+	w := NewWorkers(1)
+	queue, _ := w.NewQueue("share", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()).(priorityqueue.PriorityQueue[reconcile.Request])
+	defer queue.ShutDown()
+	first, second := keyOf("shop", "first"), keyOf("shop", "second")
+	next := func(want reconcile.Request, begins bool) int {
+		key, priority, _ := queue.GetWithPriority()
+		if got := w.begin(key); key != want || got != begins {
+			t.Errorf("%s begins: %t, want %t of %s", key, got, begins, want)
+		}
+		queue.Done(key)
+		return priority
+	}
+	for _, came := range []struct {
+		key      reconcile.Request
+		priority int
+		begins   bool
+	}{{first, handler.LowPriority, true}, {second, handler.LowPriority, false}, {second, 0, false}, {second, handler.LowPriority, false}} {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: &came.priority}, came.key)
+		next(came.key, came.begins)
+	}
+	w.end("shop")
+	if priority := next(second, true); priority != 0 {
+		t.Errorf("called with priority %d", priority)
+	}
+	if w.end("shop"); len(w.priorities)+len(w.namespaces) > 0 {
+		t.Errorf("remembered for ever: %v, %v", w.priorities, w.namespaces)
+	}
 }
 
 // Where no queue was handed over, to which a key could go back, none waits.

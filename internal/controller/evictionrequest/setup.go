@@ -92,8 +92,7 @@ func addRequests(mgr ctrl.Manager, s *shell) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("evictionrequest").
 		For(&api.EvictionRequest{}).
 		Watches(&api.Eviction{}, s.samePod(s.requestKeys)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(each.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
 		Complete(each.Reconciler(s.reconcileRequest))
 }
 
@@ -103,8 +102,7 @@ func addEvictions(mgr ctrl.Manager, s *shell) error {
 		For(&api.Eviction{}, builder.WithPredicates(s.witness())).
 		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
 		Watches(&corev1.Pod{}, s.endOfPods()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(each.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
 		Complete(each.Reconciler(s.reconcileEviction))
 }
 
@@ -113,8 +111,7 @@ func addMetadata(mgr ctrl.Manager, s *shell) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("eviction-metadata").
 		For(&api.Eviction{}).
 		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: metadataWorkers}).
-		WatchesRawSource(each.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: metadataWorkers, NewQueue: each.NewQueue}).
 		Complete(each.Reconciler(s.reconcileMetadata))
 }
 

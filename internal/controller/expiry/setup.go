@@ -48,8 +48,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	each := share.NewWorkers(workersEach)
 	err := ctrl.NewControllerManagedBy(mgr).Named("expiry").
 		For(&api.EvictionRequest{}, builder.WithPredicates(ofDrains())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(each.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
 		Complete(each.Reconciler(s.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the expiry controller: %w", err)

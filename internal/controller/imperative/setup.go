@@ -57,8 +57,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	err = ctrl.NewControllerManagedBy(mgr).Named("imperative-eviction").
 		For(&api.Eviction{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.ofPod)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(each.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
 		Complete(each.Reconciler(s.reconcile))
 	if err != nil {
 		return fmt.Errorf("setting up the imperative responder: %w", err)

@@ -68,18 +68,18 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
 		graves: newGraves(), absences: newAbsences(), refusals: newRefusals(), pace: newPace(),
 	}
+	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
 		For(&v1alpha1.EvictionPolicy{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf), builder.WithPredicates(matters())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue})
 	if o.Requests {
 		policies = policies.Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf))
 	}
 	if o.News != nil {
 		policies = policies.WatchesRawSource(o.News.Source(itself))
 	}
-	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
-	if err := policies.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
+	if err := policies.Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the policy controller: %w", err)
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("labels").

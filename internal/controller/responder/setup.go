@@ -71,17 +71,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Options: o, client: mgr.GetClient(), events: mgr.GetEventRecorder("usher-responder"),
 		attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
 	}
+	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	all := ctrl.NewControllerManagedBy(mgr).Named("responder").
 		Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(podOf)).
 		Watches(&api.Eviction{}, handler.EnqueueRequestsFromMapFunc(podOf)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.itselfAndWanted), builder.WithPredicates(onlyGoverned(), matters())).
 		Watches(&v1alpha1.EvictionPolicy{}, handler.EnqueueRequestsFromMapFunc(s.wantedOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue})
 	if o.News != nil {
 		all = all.WatchesRawSource(o.News.Source(s.wantedOf))
 	}
-	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
-	if err := all.WatchesRawSource(each.Source()).Complete(each.Reconciler(s.reconcile)); err != nil {
+	if err := all.Complete(each.Reconciler(s.reconcile)); err != nil {
 		return fmt.Errorf("setting up the responder: %w", err)
 	}
 	return nil
