@@ -25,6 +25,7 @@ type Book struct {
 	cache client.Reader
 	kind  func(name string) (system.Kind, bool)
 	roles []v1alpha1.Role
+	room  *room // for pages of pods that are read past the cache
 	// Own is Usher's namespace, "" for none: nothing in it can be governed, since Usher itself needs it.
 	Own string
 	// Compile compiles a policy; NewBook sets eviction.Compile. Simulations, which open the same few policies thousands
@@ -55,7 +56,7 @@ type page struct {
 // NewBook returns a Book over a cache that has the index of SetupIndex. Roles are the built-in ones.
 func NewBook(cache client.Reader, kind func(name string) (system.Kind, bool), roles []v1alpha1.Role) *Book {
 	return &Book{
-		cache: cache, kind: kind, roles: roles, Compile: eviction.Compile,
+		cache: cache, kind: kind, roles: roles, room: newRoom(), Compile: eviction.Compile,
 		compiled: map[types.UID]page{}, learned: map[types.UID]lesson{},
 	}
 }

@@ -68,7 +68,7 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 	defer cancel()
 	roster := eviction.NewRoster(policy, nil)
 	for _, selector := range policy.Policy.Selectors() {
-		err := readPods(ctx, g.Live, g.Book.cache, policy.Key.Namespace, selector, func(pod *corev1.Pod) {
+		err := pages{live: g.Live, cache: g.Book.cache, room: g.Book.room}.read(ctx, policy.Key.Namespace, selector, func(pod *corev1.Pod) {
 			roster.Add(policy, Facts(pod))
 		})
 		if err != nil {

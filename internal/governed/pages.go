@@ -11,6 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"golang.org/x/sync/semaphore"
+
+	"usher.sh/usher/internal/share"
 )
 
 const (
@@ -41,7 +45,7 @@ func (w *Whole) readOnce(ctx context.Context, namespace string) (joined bool, er
 
 func (w *Whole) readAll(ctx context.Context, namespace string) error {
 	all := map[types.UID]*corev1.Pod{}
-	err := readPods(ctx, w.Live, w.Reader, namespace, labels.Everything(), func(pod *corev1.Pod) {
+	err := pages{live: w.Live, cache: w.Reader}.read(ctx, namespace, labels.Everything(), func(pod *corev1.Pod) {
 		pod = w.Keep(pod)
 		all[pod.UID] = pod
 	})
@@ -51,28 +55,77 @@ func (w *Whole) readAll(ctx context.Context, namespace string) error {
 	return err
 }
 
-// readPods reads pods of a namespace from live, in pages that are bounded by what the cache knows of their sizes.
-func readPods(ctx context.Context, live, cache client.Reader, namespace string, which labels.Selector, each func(*corev1.Pod)) error {
+// pages reads pods from live, in pages that are bounded by what the cache knows of their sizes.
+type pages struct {
+	live, cache client.Reader
+	room        *room // nil: the caller bounds how many are read at once
+}
+
+func (p pages) read(ctx context.Context, namespace string, which labels.Selector, each func(*corev1.Pod)) error {
 	options := []client.ListOption{client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: which}}
-	ahead, err := sizes(ctx, cache, options)
+	ahead, err := sizes(ctx, p.cache, options)
 	if err != nil {
 		return fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
 	}
 	for next := ""; ; {
-		var page corev1.PodList
-		if err := live.List(ctx, &page, slices.Concat(options, []client.ListOption{client.Limit(pageLimit(ahead)), client.Continue(next)})...); err != nil {
+		last := ""
+		limits := []client.ListOption{client.Limit(pageLimit(ahead)), client.Continue(next)}
+		next, err = p.page(ctx, namespace, slices.Concat(options, limits), func(pod *corev1.Pod) {
+			last = pod.Name
+			each(pod)
+		})
+		if err != nil {
 			return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
 		}
-		for i := range page.Items {
-			each(&page.Items[i])
-		}
-		if next = page.Continue; next == "" {
+		if next == "" {
 			return nil
 		}
-		if n := len(page.Items); n > 0 {
-			ahead = after(ahead, page.Items[n-1].Name)
-		}
+		ahead = after(ahead, last)
 	}
+}
+
+// page reads one page, and returns where the next one begins, "" for none.
+func (p pages) page(ctx context.Context, namespace string, options []client.ListOption, each func(*corev1.Pod)) (next string, err error) {
+	release, err := p.room.take(ctx, namespace)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	var page corev1.PodList
+	if err := p.live.List(ctx, &page, options...); err != nil {
+		return "", err
+	}
+	for i := range page.Items {
+		each(&page.Items[i])
+	}
+	return page.Continue, nil
+}
+
+// pagesAtOnce are of all namespaces: each may take three times pageBytes while it is decoded.
+const pagesAtOnce = 3
+
+// room bounds how many pages are in memory at once, one of each namespace. Those that wait have their turn in the order in which they
+// came, one page each.
+type room struct {
+	each  *share.Shares
+	total *semaphore.Weighted
+}
+
+func newRoom() *room { return &room{share.New(1), semaphore.NewWeighted(pagesAtOnce)} }
+
+func (r *room) take(ctx context.Context, namespace string) (release func(), err error) {
+	if r == nil {
+		return func() {}, nil
+	}
+	back, err := r.each.Take(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.total.Acquire(ctx, 1); err != nil {
+		back()
+		return nil, fmt.Errorf("%d pages of pods are being read already, as many as may be: %w", pagesAtOnce, err)
+	}
+	return func() { r.total.Release(1); back() }, nil
 }
 
 // sized is how much the apiserver sends for a pod.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 // paged is an apiserver that takes a second for each page of its pods.
@@ -155,6 +157,55 @@ func TestReadOfANamespaceEnds(t *testing.T) {
 		err := whole.List(t.Context(), &corev1.PodList{}, client.InNamespace("db"))
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 2*readTime {
 			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// crowded is an apiserver that notes how many pages it is asked for at once, of all namespaces and of each.
+type crowded struct {
+	*paged
+
+	now, most map[string]int
+}
+
+func (c *crowded) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	defer c.add(o.Namespace, -1)
+	c.add(o.Namespace, 1)
+	return c.paged.List(ctx, list, options...)
+}
+
+func (c *crowded) add(namespace string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range []string{namespace, ""} {
+		c.now[of] += n
+		c.most[of] = max(c.most[of], c.now[of])
+	}
+}
+
+// Eight verdicts of each of many namespaces would have as many pages in memory, of 8 MiB each.
+func TestFewPagesAreReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, live := namespaceOf(t, make([]int, 600)...)
+		c := &crowded{paged: live, now: map[string]int{}, most: map[string]int{}}
+		from := pages{live: c, cache: fake.NewClientBuilder().Build(), room: newRoom()}
+		var reads sync.WaitGroup
+		for n := range 5 * 8 {
+			reads.Go(func() {
+				if err := from.read(t.Context(), fmt.Sprint("tenant-", n%5), labels.Everything(), func(*corev1.Pod) {}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		reads.Wait()
+		want := map[string]int{"": pagesAtOnce}
+		for n := range 5 {
+			want[fmt.Sprint("tenant-", n)] = 1
+		}
+		if diff := cmp.Diff(want, c.most); diff != "" {
+			t.Errorf("pages at once (-want +got):\n%s", diff)
 		}
 	})
 }
