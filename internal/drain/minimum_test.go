@@ -57,6 +57,9 @@ func TestReplicasOfTheMinimumAreTakenBack(t *testing.T) {
 	s.then(time.Second, deployment("web", 2, at("3")))
 	s.expect()
 	same(t, "settled", true, s.last.Settled)
+
+	s.then(time.Second, deployment("web", 3, at("4")), autoscaler("web", 3, 5, raisedBy("x", 1), fromBase(2), scalerVersion("3")))
+	s.expect("scale-min web to 1, no record") // what is written again each time must not use up the undoings before that
 }
 
 // TestMinimumGoesBackWithoutTheDeployment: who may not scale the Deployment restores the minimum all the same.

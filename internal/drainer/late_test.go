@@ -24,12 +24,11 @@ func TestSignsOfLifeWaitForNoEvictions(t *testing.T) {
 		f := newFake(podNames(300)...)
 		last, longest := time.Now(), time.Duration(0)
 		f.before = func(ctx context.Context, a drain.Action) {
-			switch a.Kind {
-			case drain.Evict:
+			if a.Kind == drain.Evict {
 				wait(ctx, 20*time.Second)
-			case drain.Cordon, drain.Mark:
-				longest, last = max(longest, time.Since(last)), time.Now()
+				return
 			}
+			longest, last = max(longest, time.Since(last)), time.Now()
 		}
 		if d := f.drainer().Run(t.Context()); d.Outcome != drain.Drained {
 			t.Errorf("outcome %q", d.Outcome)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,11 +174,11 @@ func TestWorkersWhereAKeyFails(t *testing.T) {
 func TestWorkersWhereAKeyFailsAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails, slow := keyOf("shop", "fails"), keyOf("shop", "slow")
-		mended := false
+		var mended atomic.Bool
 		c := control(t, 2, 1, func(key reconcile.Request) error {
 			if key == slow {
 				<-time.After(time.Minute)
-			} else if !mended {
+			} else if !mended.Load() {
 				return errors.New("it fails")
 			}
 			return nil
@@ -193,7 +194,7 @@ func TestWorkersWhereAKeyFailsAgainAndAgain(t *testing.T) {
 				t.Fatalf("%d failures count after %d", counted, tried)
 			}
 		}
-		mended = true
+		mended.Store(true)
 		<-time.After(2 * time.Hour)
 		if counted := c.queue.NumRequeues(fails); tries() < 3 || counted != 0 {
 			t.Errorf("tried %d times; %d failures count after it has succeeded", tries(), counted)

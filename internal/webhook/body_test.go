@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ type piped struct {
 	net.Listener
 
 	connections chan net.Conn
-	dials       int
+	dials       atomic.Int32
 }
 
 func (p *piped) Accept() (net.Conn, error) {
@@ -36,7 +37,7 @@ func (p *piped) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (p *piped) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
-	p.dials++
+	p.dials.Add(1)
 	p.connections <- server
 	return client, nil
 }
@@ -142,8 +143,8 @@ func TestConnectionsOutliveTheirRequestsDeadline(t *testing.T) {
 					}
 					<-time.After(time.Minute)
 				}
-				if len(early) > 0 || line.dials != 1 {
-					t.Errorf("%d connections; requests that had ended when they came: %v", line.dials, early)
+				if dials := line.dials.Load(); len(early) > 0 || dials != 1 {
+					t.Errorf("%d connections; requests that had ended when they came: %v", dials, early)
 				}
 			})
 		})
