@@ -81,7 +81,7 @@ func (d *decider) ask(p *snapshot.Pod) []Blocker {
 	}
 	return []Blocker{{
 		Reason: refusalReason[t.answer.Code], Pod: p.Key(), Node: p.Node, Retry: t.retryAt,
-		Message: "asking for its eviction: " + t.answer.Message, WayOut: refusalWayOut(t.answer.Code, p),
+		Message: "asking for its eviction: " + t.answer.Message, WayOut: refusalWayOut(t, p.Namespace),
 	}}
 }
 

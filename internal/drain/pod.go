@@ -263,7 +263,7 @@ func (d *decider) refusal(p *snapshot.Pod, ref budgetRef, explained bool) []Bloc
 	if !dead && !d.Now.Before(t.retryAt) {
 		return nil
 	}
-	b := Blocker{Reason: refusalReason[code], Pod: p.Key(), Node: p.Node, Message: t.answer.Message, WayOut: refusalWayOut(code, p), Dead: dead}
+	b := Blocker{Reason: refusalReason[code], Pod: p.Key(), Node: p.Node, Message: unnamed(t.answer.Message, p), WayOut: refusalWayOut(t, p.Namespace), Dead: dead}
 	if !dead {
 		b.Retry = t.retryAt
 		d.wake(t.retryAt)
@@ -290,23 +290,6 @@ var refusalReason = map[Code]Reason{
 	Forbidden:            NoPermission,
 	Unavailable:          ServerUnavailable,
 	Rejected:             RejectedByServer,
-}
-
-func refusalWayOut(code Code, p *snapshot.Pod) string {
-	switch code {
-	case Denied:
-		return "satisfy what the admission webhook or policy asks for; the eviction is tried again"
-	case Forbidden:
-		return "ask for the right to create pods/eviction in namespace " + p.Namespace
-	case NamespaceTerminating:
-		return "wait for the namespace to go: kubectl get ns " + p.Namespace + " -o yaml shows what holds it"
-	case SeveralBudgets:
-		return "kubectl get pdb -n " + p.Namespace
-	case Rejected:
-		return "see the server's words"
-	case Accepted, Gone, Conflict, RefusedByBudget, RefusedForNow, Unavailable:
-	}
-	return "wait; it is tried again"
 }
 
 // overdueAfter is how long past its grace a terminating pod may take before that is

@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -161,6 +162,29 @@ func TestDisabledEvictionDeletes(t *testing.T) {
 	s.answer(drain.Forbidden)
 	s.expect("mark a blocked")
 	s.holds("db-0: NoPermission!")
+}
+
+// What the server says of pods that may not be removed differs in their names only, and is said once for all of them.
+func TestForbiddenNamesTheRightAndNoPod(t *testing.T) {
+	cases := map[bool]struct{ deed, words, wayOut string }{
+		false: {"evict", `User "u" cannot create resource "pods/eviction"`, "ask for the right to create pods/eviction in namespace default"},
+		true:  {"delete", `User "u" cannot delete resource "pods"`, "ask for the right to delete pods in namespace default"},
+	}
+	for disabled, c := range cases {
+		req := ask("a")
+		req.DisableEviction = disabled
+		s := tell(t, req, node("a", ours), pod("one", on("a")), pod("two", on("a")))
+		s.decide()
+		for _, name := range []string{"one", "two"} {
+			s.say(c.deed+" "+name, drain.Answer{Code: drain.Forbidden, Message: fmt.Sprintf("pods %q is forbidden: %s", name, c.words)})
+		}
+		s.decide()
+		for _, b := range s.last.Blockers() {
+			same(t, "message", c.words, b.Message)
+			same(t, "way out", c.wayOut, b.WayOut)
+		}
+		s.holds("one: NoPermission!", "two: NoPermission!")
+	}
 }
 
 func TestGracePeriod(t *testing.T) {

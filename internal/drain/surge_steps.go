@@ -238,7 +238,7 @@ func (d *decider) tryOrStop(s *surge, a Action) {
 	}
 	_, t := d.standing(a.Kind, a.Target(), a.version())
 	s.waiting.Message += ", which is refused: " + t.answer.Message
-	s.waiting.WayOut = refusalWayOut(t.answer.Code, s.leaving[0])
+	s.waiting.WayOut = refusalWayOut(t, s.deployment.Namespace)
 }
 
 // removeSpare removes as many of the leaving pods as there are ready replacements.

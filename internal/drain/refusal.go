@@ -1,0 +1,40 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// refusalWayOut says what would have the server accept an action on a namespace's object that it has refused.
+func refusalWayOut(t *try, namespace string) string {
+	switch t.answer.Code {
+	case Denied:
+		return "satisfy what the admission webhook or policy asks for; the eviction is tried again"
+	case Forbidden:
+		return fmt.Sprintf("ask for the right to %s in namespace %s", rightTo[t.action.Kind], namespace)
+	case NamespaceTerminating:
+		return "wait for the namespace to go: kubectl get ns " + namespace + " -o yaml shows what holds it"
+	case SeveralBudgets:
+		return "kubectl get pdb -n " + namespace
+	case Rejected:
+		return "see the server's words"
+	case Accepted, Gone, Conflict, RefusedByBudget, RefusedForNow, Unavailable:
+	}
+	return "wait; it is tried again"
+}
+
+// rightTo is what an action in a namespace needs the right to do.
+var rightTo = map[Kind]string{
+	Evict:    "create pods/eviction",
+	Delete:   "delete pods",
+	Scale:    "patch deployments",
+	ScaleMin: "patch horizontalpodautoscalers",
+	Ask:      "create evictionrequests",
+}
+
+// unnamed takes the pod's name, with which the server begins a refusal, off its words: those of other pods say the same then.
+func unnamed(message string, p *snapshot.Pod) string {
+	return strings.TrimPrefix(message, fmt.Sprintf("pods %q is forbidden: ", p.Name))
+}
