@@ -39,13 +39,15 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 }
 
 // cameBack reports whether the pod was started on the node after this drain had cordoned it. Evicted, it would only come
-// back again: without end, and a Job would use up its retries.
+// back again: without end, and a Job would use up its retries. Where the node is schedulable again, that is where it belongs.
 func (d *decider) cameBack(p *snapshot.Pod) bool {
 	n := d.Cluster.Node(p.Node)
-	if n == nil || !d.own(n) || p.Created.Before(snapshot.Believed(n.Drain.Since, d.Now).Truncate(time.Second)) {
-		return false
-	}
-	return !d.led.residents[p.UID] && d.led.departures[p.UID] == nil
+	return n != nil && d.own(n) && n.Unschedulable && d.startedSince(p, n.Drain) && d.led.departures[p.UID] == nil
+}
+
+// startedSince reports whether the pod was started after the cordon of which the record says.
+func (d *decider) startedSince(p *snapshot.Pod, r *snapshot.DrainRecord) bool {
+	return !d.led.residents[p.UID] && !p.Created.Before(snapshot.Believed(r.Since, d.Now).Truncate(time.Second))
 }
 
 // fateOfReturned lets a pod stay that tolerates the cordon, or has ended. One that does not may have been bound before the

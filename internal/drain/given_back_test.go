@@ -22,32 +22,63 @@ func TestNodeThatWasGivenBackIsLeftAlone(t *testing.T) {
 		"it was blocked":       {all(), "blocked", drain.NodeBlocked, []string{"slow: Terminating", "a: NodeNotCordoned!"}, []string{"web waiting", "slow terminating"}, drain.Blocked},
 		"it was being drained": {all(), "draining", drain.NodeBlocked, []string{"slow: Terminating", "a: NodeNotCordoned!"}, []string{"web waiting", "slow terminating"}, drain.Blocked},
 	}
+	opened := map[string]func(said string) func(*nodeOf){
+		"usher uncordon": func(string) func(*nodeOf) { return func(*nodeOf) {} },
+		"kubectl uncordon": func(said string) func(*nodeOf) {
+			return func(n *nodeOf) { ours(n); schedulable(n); n.Drain.State = said }
+		},
+	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := tell(t, ask("a", "b"), node("a"), node("b"), pod("web", on("a")), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+		for how, open := range opened {
+			t.Run(name+", "+how, func(t *testing.T) {
+				s := tell(t, ask("a", "b"), node("a"), node("b"), pod("web", on("a")), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+				s.expect("cordon a draining", "cordon b draining")
+				s.answer(drain.Accepted)
+				s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
+				s.expect("evict web")
+				s.answer(drain.Accepted)
+				s.then(time.Second, c.facts, node("a", ours, state(c.said), version("3")))
+				s.decide()
+				s.answer(drain.Accepted)
+				s.then(time.Second, node("a", open(c.said), version("4")), pod("new", on("a"), createdAt(s.now)))
+				s.expect()
+				s.holds(c.held...)
+				same(t, "state", c.state, s.last.Nodes[0].State)
+				same(t, "pods", c.shown, shown(s.last))
+				s.ends(drain.Running)
+				s.then(time.Second, gone("slow"))
+				s.expect("mark b drained")
+				s.answer(drain.Accepted)
+				s.then(time.Second, node("b", ours, state("drained"), version("3")))
+				s.expect()
+				s.ends(c.ends)
+				s.led.End(c.ends)
+				s.decide()
+				same(t, "state at the end", c.state, s.last.Nodes[0].State)
+			})
+		}
+	}
+}
+
+// What lands on a node that was opened again takes the place of what left, and nothing keeps it there. What was seen there just
+// before the node was seen open is no affair of the drain either.
+func TestPodsOnANodeThatWasOpenedAgain(t *testing.T) {
+	for how, opened := range map[string]func(*nodeOf){"usher uncordon": func(*nodeOf) {}, "kubectl uncordon": func(n *nodeOf) { ours(n); schedulable(n) }} {
+		t.Run(how, func(t *testing.T) {
+			s := tell(t, never("a", "b"), node("a"), node("b"), deployment("web", 2), pods("web", "a", 1), pods("web", "b", 1), pod("slow", on("a"), endsAt(start.Add(time.Hour))))
 			s.expect("cordon a draining", "cordon b draining")
 			s.answer(drain.Accepted)
 			s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
-			s.expect("evict web")
+			s.expect("evict web-a1", "evict web-b1")
 			s.answer(drain.Accepted)
-			s.then(time.Second, c.facts, node("a", ours, state(c.said), version("3")))
+			s.then(time.Second, gone("web-a1", "web-b1"), pod("web-n1", on("a"), of("web"), createdAt(s.now)))
 			s.decide()
 			s.answer(drain.Accepted)
-			s.then(time.Second, node("a", version("4")), pod("new", on("a"), createdAt(s.now)))
-			s.expect()
-			s.holds(c.held...)
-			same(t, "state", c.state, s.last.Nodes[0].State)
-			same(t, "pods", c.shown, shown(s.last))
-			s.ends(drain.Running)
-			s.then(time.Second, gone("slow"))
-			s.expect("mark b drained")
-			s.answer(drain.Accepted)
-			s.then(time.Second, node("b", ours, state("drained"), version("3")))
-			s.expect()
-			s.ends(c.ends)
-			s.led.End(c.ends)
-			s.expect()
-			same(t, "state at the end", c.state, s.last.Nodes[0].State)
+			s.then(time.Second, node("a", opened, version("3")), pod("web-n2", on("a"), of("web"), createdAt(s.now)))
+			s.decide()
+			s.holds("slow: Terminating", "a: NodeNotCordoned!")
+			same(t, "left", 1, s.last.Nodes[0].Left)
+			same(t, "pods", []string{"slow terminating", "web-a1 replaced", "web-b1 replaced"}, shown(s.last))
 		})
 	}
 }

@@ -15,7 +15,7 @@ type target struct {
 	claimed bool                  // cordoned, and this drain's record seen on it
 	placed  bool                  // its pods may leave now
 	another bool                  // the node was deleted, and the cluster has another one of this name
-	back    *snapshot.DrainRecord // what this drain's record said, where that was taken off the node: it was given back
+	back    *snapshot.DrainRecord // what this drain's record said, where that or the cordon was taken off the node: it was given back
 	deletes bool                  // the deadline's last rung deletes pods of it
 	queue   []queued
 	staying []PodStatus
@@ -57,8 +57,12 @@ func (d *decider) targetNamed(name string) target {
 	if ok && t.node != nil && t.node.UID != claimed {
 		t.node, t.another = nil, true
 	}
-	if t.node != nil && t.node.Drain == nil {
+	switch n := t.node; {
+	case n == nil:
+	case n.Drain == nil:
 		t.back = d.led.records[name]
+	case d.own(n) && !n.Unschedulable:
+		t.back = n.Drain
 	}
 	return t
 }
@@ -77,7 +81,7 @@ func (d *decider) podsToLeave(t *target) []*snapshot.Pod {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(p *snapshot.Pod) bool {
-		return !d.led.residents[p.UID] && d.led.present[p.UID] == nil
+		return !d.led.residents[p.UID] && (d.led.present[p.UID] == nil || t.back != nil && d.startedSince(p, t.back))
 	})
 }
 
@@ -199,11 +203,11 @@ func (d *decider) claim(t *target) bool {
 	case t.drained():
 		t.status.State = NodeDrained
 		return false
+	case t.back != nil && d.own(n):
+		d.leaveAlone(t, "the node was made schedulable")
+		return false
 	case t.back != nil:
 		d.leaveAlone(t, "this drain's record was taken off the node")
-		return false
-	case d.own(n):
-		d.leaveAlone(t, "somebody made the node schedulable")
 		return false
 	}
 	d.cordon(t)
