@@ -242,7 +242,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	estimated()
 	v.end()
 	var sum show.Summary
-	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.typed.goOn()) })
+	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.typed.goOn(decision.Nodes)) })
 	sum.Stale = staleness(s.source.Broken)
 	v.summary(sum)
 	return exitWith(outcomeCode(decision.Outcome))

@@ -50,9 +50,20 @@ type typed struct {
 	foreign []string      // flags that the command does not have
 }
 
-// goOn is what to type to go on with the drain. A deadline is left out: it was meant from
-// then on.
-func (t typed) goOn() string { return t.again([]string{"deadline", "at-deadline"}) }
+// goOn is what to type to go on with the drain, "" where all of its nodes were deleted. A deadline is left out: it was meant
+// from then on.
+func (t typed) goOn(nodes []drain.NodeStatus) string {
+	named := len(t.args)
+	t.args = slices.DeleteFunc(slices.Clone(t.args), func(name string) bool {
+		return slices.ContainsFunc(nodes, func(n drain.NodeStatus) bool {
+			return (name == n.Name || strings.HasSuffix(name, "/"+n.Name)) && n.State == drain.NodeMissing
+		})
+	})
+	if named > 0 && len(t.args) == 0 {
+		return ""
+	}
+	return t.again([]string{"deadline", "at-deadline"})
+}
 
 // again is what to type to run the command again, without some of its flags and with more
 // of them.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	usherdrain "usher.sh/usher/internal/drain"
 )
 
 type flagShape struct{ Type, Default, Short, Bare string }
@@ -92,9 +94,19 @@ func TestCommandLineCanBeTypedAgain(t *testing.T) {
 	if err := drain.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	got := typed{command: "usher drain", args: drain.Flags().Args(), flags: drain.Flags()}.goOn()
-	want := `usher drain a b --force --reason='new disk, it'\''s due' --context=lab --grace-period=3`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	got := typed{command: "usher drain", args: drain.Flags().Args(), flags: drain.Flags()}
+	words := ` --force --reason='new disk, it'\''s due' --context=lab --grace-period=3`
+	for want, missing := range map[string][]string{
+		"usher drain a b" + words: nil,
+		"usher drain b" + words:   {"a"},
+		"":                        {"a", "b"},
+	} {
+		nodes := []usherdrain.NodeStatus{{Name: "b", State: usherdrain.NodeBlocked}}
+		for _, name := range missing {
+			nodes = append(nodes, usherdrain.NodeStatus{Name: name, State: usherdrain.NodeMissing})
+		}
+		if diff := cmp.Diff(want, got.goOn(nodes)); diff != "" {
+			t.Error(diff)
+		}
 	}
 }

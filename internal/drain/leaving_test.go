@@ -23,8 +23,8 @@ func TestPodsOnTheirWayOut(t *testing.T) {
 		"its node is silent":        {node("a", ours, silent), pod("p", on("a"), past), "p: NodeUnreachable", "its node does not answer: Kubelet stopped posting node status."},
 		"a silent node, grace runs": {node("a", ours, silent), pod("p", on("a"), soon), "p: NodeUnreachable", "its node does not answer: Kubelet stopped posting node status."},
 		"ended, grace runs":         {node("a", ours), pod("p", on("a"), soon, finalizer("hold"), phase("Succeeded")), "p: HeldByFinalizers", "held by finalizer hold, which the controller that set it removes"},
-		"its node is gone":          {all(), pod("p", on("a"), soon), "p: NodeUnreachable", "its node is gone; the pod garbage collector removes it"},
-		"gone, and not asked yet":   {all(), pod("p", on("a")), "p: NodeUnreachable", "its node is gone; the pod garbage collector removes it"},
+		"its node is gone":          {all(), pod("p", on("a"), soon), "p: NodeUnreachable", "its node is gone; the pod garbage collector of the control plane removes it"},
+		"gone, and not asked yet":   {all(), pod("p", on("a")), "p: NodeUnreachable", "its node is gone; the pod garbage collector of the control plane removes it"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +66,20 @@ func TestNodeDeletedMidDrain(t *testing.T) {
 	s.then(time.Second, gone("web"))
 	s.expect()
 	s.ends(drain.Drained)
+}
+
+// What is bound to a node that was deleted is left when the drain ends before the control plane has removed it.
+func TestPodsLeftOnANodeThatWasDeleted(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("held", on("a"), of("web")), budget("web", 2, 2, 3), pod("p", on("a")))
+	s.expect("evict p")
+	s.answer(drain.Accepted)
+	s.then(time.Second, func(c *clusterOf) { c.DeleteNode("a") }, pod("p", on("a"), endsAt(start.Add(time.Minute))))
+	s.led.End(drain.Interrupted)
+	s.expect()
+	same(t, "state", drain.NodeMissing, s.last.Nodes[0].State)
+	same(t, "left", 2, s.last.Nodes[0].Left)
+	s.holds("held: NodeUnreachable", "p: NodeUnreachable")
+	same(t, "states", []string{"held waiting", "p terminating"}, s.states())
 }
 
 // Pods are bound to the name of their node: they run on where another one of that name takes its place.

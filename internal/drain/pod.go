@@ -81,10 +81,7 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	}
 	if !t.claimed {
 		if t.node == nil && !t.another {
-			s.Blockers = append(s.Blockers, Blocker{
-				Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node,
-				Message: "its node is gone; the pod garbage collector removes it", WayOut: "wait",
-			})
+			s.Blockers = append(s.Blockers, orphanedBy(p))
 		}
 		return s
 	}
@@ -108,6 +105,13 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	s.Blockers = append(s.Blockers, found...)
 	d.letGo(&s, ref)
 	return s
+}
+
+// nodeGone is said of pods whose node was deleted.
+const nodeGone = "its node is gone; the pod garbage collector of the control plane removes it"
+
+func orphanedBy(p *snapshot.Pod) Blocker {
+	return Blocker{Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node, Message: nodeGone, WayOut: "wait"}
 }
 
 // surgeComes takes back that budgets never allow it to a pod that waits for its turn, where its Deployment is surged then.
@@ -302,7 +306,7 @@ func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
 	late := d.Now.Sub(p.Deletion)
 	switch {
 	case n == nil && len(p.Finalizers) == 0:
-		b.Reason, b.Message = NodeUnreachable, "its node is gone; the pod garbage collector removes it"
+		b.Reason, b.Message = NodeUnreachable, nodeGone
 	case n == nil:
 		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "its node is gone; held by "+finalizersOf(p), pastFinalizers(p)
 	case !n.Ready:

@@ -202,27 +202,34 @@ func (d *decider) leaveNode(t *target, failed []string) []string {
 // when it ended.
 func (d *decider) showLeft(t *target) {
 	leaving, staying := d.inOrder(d.podsToLeave(t))
-	if t.node == nil && (!t.another || len(leaving) == 0) {
-		t.status.State = NodeMissing
-		return
-	}
 	for i := range leaving {
-		p := leaving[i].pod
-		if p.Terminating() {
-			d.show(PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, d.Cluster.Node(p.Node))}})
-		} else {
-			d.show(PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, leaving[i].fate)})
-		}
+		d.show(d.leftBy(&leaving[i], t))
 		t.status.Left++
 	}
 	for _, s := range staying {
 		d.show(s)
+	}
+	if t.node == nil && (!t.another || t.status.Left == 0) {
+		t.status.State = NodeMissing
+		return
 	}
 	t.status.Blockers = slices.Clone(d.led.verdict[verdictKey{node: t.status.Name}])
 	t.status.State = leftIn(d.led.ending)
 	if t.status.Left == 0 && len(t.status.Blockers) == 0 {
 		t.status.State = NodeDrained
 	}
+}
+
+// leftBy says what holds a pod that is left when the drain has ended.
+func (d *decider) leftBy(q *queued, t *target) PodStatus {
+	p := q.pod
+	switch {
+	case p.Terminating():
+		return PodStatus{Pod: p, State: Terminating, Blockers: []Blocker{d.whyStillThere(p, d.Cluster.Node(p.Node))}}
+	case t.node == nil && !t.another:
+		return PodStatus{Pod: p, State: Waiting, Blockers: []Blocker{orphanedBy(p)}}
+	}
+	return PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, q.fate)}
 }
 
 // leftIn is the state of a node on which something is left when the drain has ended so.
