@@ -164,7 +164,9 @@ func TestPodsThatDoNotGetReady(t *testing.T) {
 		"no node takes it":         {pod("new", of("web"), unready, nowhere), "new (no node takes it)", "make room for it on another node"},
 		"its node is dead":         {lost, "lost (node c does not answer)", "bring node c back"},
 		"terminating, and dead":    {all(lost, pod("lost", on("c"), of("web"), endsAt(start))), "lost (terminating on node c, which does not answer)", "bring the node back, or once it is certainly off: kubectl taint node c node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
-		"its rollout is stuck":     {all(deployment("web", 4, func(w *snapshot.Workload) { w.RolloutStuck = "its rollout is paused" }), pod("slow", on("b"), of("web"), unready)), "slow (its rollout is stuck)", "kubectl rollout status -n default deployment/web: its rollout is paused"},
+		"… and known to be off":    {all(lost, node("c", silent, outOfService), pod("lost", on("c"), of("web"), endsAt(start))), "lost (terminating on node c, which does not answer)", "wait: the node is tainted as out of service, so the pod garbage collector of the control plane removes what is terminating there"},
+		"its rollout is paused":    {all(deployment("web", 4, stuckBy(snapshot.RolloutPaused)), pod("slow", on("b"), of("web"), unready)), "slow (its rollout is paused)", "kubectl rollout resume -n default deployment/web"},
+		"its rollout is stuck":     {all(deployment("web", 4, stuckBy("no progress")), pod("slow", on("b"), of("web"), unready)), "slow (no progress)", "kubectl rollout undo -n default deployment/web, or mend its template"},
 		"others get ready":         {all(lost, pod("slow", on("b"), of("web"), unready)), "lost (node c does not answer), slow", wait},
 		"two of three have a word": {all(lost, pod("new", of("web"), unready, nowhere), pod("newer", of("web"), unready, nowhere)), "lost (node c does not answer), new (no node takes it), newer", "bring node c back"},
 	}
@@ -177,6 +179,29 @@ func TestPodsThatDoNotGetReady(t *testing.T) {
 			same(t, "way out", c.way, b.WayOut)
 		})
 	}
+}
+
+func stuckBy(why string) func(*snapshot.Workload) {
+	return func(w *snapshot.Workload) { w.RolloutStuck = why }
+}
+
+func outOfService(n *nodeOf) {
+	n.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}}
+}
+
+// The taint of a node that is off is not taken off by itself: it is said when the node is back, and when the drain ends.
+func TestTaintThatStays(t *testing.T) {
+	note := []string{"node a is tainted as out of service: once it is back, kubectl taint node a node.kubernetes.io/out-of-service:NoExecute- lets it run pods again"}
+	s := tell(t, ask("a"), node("a", ours, outOfService, silent), pod("p", on("a"), endsAt(start)))
+	s.decide()
+	same(t, "notes while it is off", nil, s.last.Notes)
+	s.then(time.Second, node("a", ours, outOfService))
+	s.decide()
+	same(t, "notes when it is back", note, s.last.Notes)
+	s.then(time.Second, node("a", ours, outOfService, silent))
+	s.led.End(drain.Interrupted)
+	s.decide()
+	same(t, "notes at the end", note, s.last.Notes)
 }
 
 // More replicas help under a fixed minAvailable only, and the number of them is the autoscaler's where there is one.

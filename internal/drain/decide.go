@@ -84,6 +84,7 @@ func (d *decider) decide() Decision {
 		d.drainNode(&nodes[i])
 	}
 	d.noteOrders(nodes)
+	d.noteOutOfService(nodes)
 	d.recover()
 	d.conclude(nodes)
 	return d.out

@@ -3,6 +3,8 @@ package drain
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -69,12 +71,34 @@ func (d *decider) whyUnready(p *snapshot.Pod) (why, wayOut string) {
 		return "no node takes it", makePlace(p)
 	}
 	if w := d.workloadOf(p); w != nil && w.Kind == "Deployment" && w.RolloutStuck != "" {
-		return "its rollout is stuck", fmt.Sprintf("kubectl rollout status -n %s deployment/%s: %s", w.Namespace, w.Name, w.RolloutStuck)
+		return w.RolloutStuck, pastRollout(w)
 	}
 	return "", ""
 }
 
+// pastRollout says what ends a rollout that does not go on. One that is paused cannot be undone before it is resumed.
+func pastRollout(w *snapshot.Workload) string {
+	if w.RolloutStuck == snapshot.RolloutPaused {
+		return fmt.Sprintf("kubectl rollout resume -n %s deployment/%s", w.Namespace, w.Name)
+	}
+	return fmt.Sprintf("kubectl rollout undo -n %s deployment/%s, or mend its template", w.Namespace, w.Name)
+}
+
 // pastDeadNode says how pods get past a node that does not answer.
 func pastDeadNode(n *snapshot.Node) string {
-	return fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", n.Name)
+	if n.OutOfService() {
+		return "wait: the node is tainted as out of service, so the pod garbage collector of the control plane removes what is terminating there"
+	}
+	return fmt.Sprintf("bring the node back, or once it is certainly off: kubectl taint node %s %s=nodeshutdown:NoExecute", n.Name, corev1.TaintNodeOutOfService)
+}
+
+// noteOutOfService says which nodes are tainted as out of service, once they are back or the drain has ended: the taint is not
+// taken off by itself, and keeps pods away.
+func (d *decider) noteOutOfService(nodes []target) {
+	for i := range nodes {
+		if n := nodes[i].node; d.wordy && n != nil && n.OutOfService() && (n.Ready || d.led.ending != Running) {
+			d.out.Notes = append(d.out.Notes, fmt.Sprintf("node %s is tainted as out of service: once it is back, kubectl taint node %s %s:NoExecute- lets it run pods again",
+				n.Name, n.Name, corev1.TaintNodeOutOfService))
+		}
+	}
 }

@@ -18,6 +18,7 @@ func (d *decider) tidyUp() Decision {
 	d.awaitUnseen()
 	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID || d.req.Dead[who.ID] })
 	undone := len(d.out.Actions) == 0 && !d.pending // the nodes come last
+	targets := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
 		d.showLeft(&t)
@@ -25,7 +26,9 @@ func (d *decider) tidyUp() Decision {
 			failed = d.leaveNode(&t, failed)
 		}
 		d.out.Nodes = append(d.out.Nodes, t.status)
+		targets = append(targets, t)
 	}
+	d.noteOutOfService(targets)
 	d.recover()
 	d.out.Notes = append(d.out.Notes, failed...)
 	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !d.led.InFlight()

@@ -38,7 +38,7 @@ func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
 // progressDeadlineSeconds (600 s unless set), as its controller has found of the current spec.
 func rolloutStuck(d *appsv1.Deployment) string {
 	if d.Spec.Paused {
-		return "its rollout is paused"
+		return snapshot.RolloutPaused
 	}
 	for i := range d.Status.Conditions {
 		c := &d.Status.Conditions[i]

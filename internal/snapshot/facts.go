@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,6 +122,11 @@ type Node struct {
 // UsherCordon reports whether a drain has cordoned the node, and nothing else did so since.
 func (n *Node) UsherCordon() bool { return n.Drain != nil && n.Drain.Cordoned && n.CordonedBy == "" }
 
+// OutOfService reports whether the node is tainted as one that is off: the pod garbage collector removes what is terminating there.
+func (n *Node) OutOfService() bool {
+	return slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
 // Budget is a PodDisruptionBudget.
 type Budget struct {
 	Namespace       string
@@ -147,6 +153,9 @@ func (b *Budget) Key() Key { return Key{Namespace: b.Namespace, Name: b.Name} }
 func (b *Budget) Matches(p *Pod) bool {
 	return b.Namespace == p.Namespace && b.Selector.Matches(labels.Set(p.Labels))
 }
+
+// RolloutPaused is why a rollout does not go on that was paused.
+const RolloutPaused = "its rollout is paused"
 
 // Workload is a controller of pods.
 type Workload struct {
