@@ -127,7 +127,7 @@ func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker
 	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget), Dead: true}
 	if d.wordy {
 		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), counted32(budget.Expected, "pod"))
-		b.WayOut = d.wayPastBudget(p, budget)
+		b.WayOut = d.wayPastBudget(p, budget) + letUnready(p, budget)
 	}
 	return b
 }
@@ -144,9 +144,18 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		}
 		b.Message += d.heldBefore(budget)
 		b.WayOut = cmp.Or(d.unreadyUnder(budget).wayOut, "wait until more of its pods are ready")
+		b.WayOut += letUnready(p, budget)
 		d.stillCounted(&b, budget)
 	}
 	return b
+}
+
+// letUnready is the way past a budget of a pod that is not ready: nothing else helps where it never gets ready.
+func letUnready(p *snapshot.Pod, b *snapshot.Budget) string {
+	if p.Ready || b.AlwaysAllow {
+		return ""
+	}
+	return fmt.Sprintf(`; or, as this one is not ready: kubectl patch pdb -n %s %s --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`, b.Namespace, b.Name)
 }
 
 // heldSince returns since when a budget has held its pods. In a drain it held nothing

@@ -107,6 +107,8 @@ func TestSurgedWorkloadIsCountedAsItsOwnerWantsIt(t *testing.T) {
 	s.holds("web: BudgetNeverAllows!")
 }
 
+const letUnready = `; or, as this one is not ready: kubectl patch pdb -n default web --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`
+
 func TestBudgetWords(t *testing.T) {
 	cases := map[string]struct {
 		facts     fact
@@ -127,7 +129,19 @@ func TestBudgetWords(t *testing.T) {
 		"dead, and its pods may run nowhere else": {
 			all(deployment("web", 1), budget("web", 1, 1, 1, minAvailable("1")), pod("web", on("a"), of("web"), needs("disk", "ssd"))),
 			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod",
-			"let another node run it (kubectl describe pod -n default web shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web",
+			"let another node run it (kubectl describe pod -n default web shows its node selector, affinity and tolerations) and --surge=auto, or kubectl edit pdb -n default web",
+		},
+		"… and are never surged": {
+			all(statefulSet("db", 1), budget("web", 1, 1, 1, minAvailable("1")), pod("web", on("a"), ownedBy("StatefulSet", "db", "web"), needs("disk", "ssd"))),
+			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", "kubectl edit pdb -n default web",
+		},
+		"exhausted, and not ready itself": {
+			all(deployment("web", 2), budget("web", 0, 1, 2, minAvailable("1")), pod("web", on("a"), of("web"), unready)),
+			"budget web needs 1 healthy and has 0; not ready: web", "wait until more of its pods are ready" + letUnready,
+		},
+		"dead, and not ready itself": {
+			all(deployment("web", 1), budget("web", 0, 1, 1, minAvailable("1")), pod("web", on("a"), of("web"), unready)),
+			"budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", "--surge=auto, or kubectl scale -n default deployment/web --replicas=2" + letUnready,
 		},
 		"dead, and its Deployment is never surged": {
 			all(deployment("web", 1), budget("web", 1, 1, 1, minAvailable("1")), pod("web", on("a"), of("web"), claims("own")), claim("own", "v", false)),

@@ -256,7 +256,7 @@ func (d *decider) renew(t *target) {
 // lapsed reports whether another drain may take a node of this drain: this one does not work on it, or its last sign of life
 // counts no more.
 func (d *decider) lapsed(n *snapshot.Node) bool {
-	return !d.req.NoBeat && (!working(n.Drain) || !n.Drain.LiveAt(d.Now))
+	return !d.req.Forecast && (!working(n.Drain) || !n.Drain.LiveAt(d.Now))
 }
 
 // InTime reports whether an action of this drain may still be sent, by what is seen now. What is done to the pods of a node, and
@@ -332,7 +332,7 @@ func LiveUntil(who snapshot.Drainer, nodes []*snapshot.Node, now time.Time) time
 
 // beat renews the sign of life on a node that is worked on.
 func (d *decider) beat(n *snapshot.Node) {
-	if d.req.NoBeat || !working(n.Drain) {
+	if d.req.Forecast || !working(n.Drain) {
 		return
 	}
 	due := snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.BeatEvery)

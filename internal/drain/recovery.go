@@ -113,7 +113,7 @@ func noReplacement(p *snapshot.Pod, owner *snapshot.Workload) string {
 	return fmt.Sprintf("its %s %s cannot be seen, so it is unknown whether it was replaced", p.Owner.Kind, p.Owner.Name)
 }
 
-func notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snapshot.Pod) Blocker {
+func (d *decider) notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snapshot.Pod) Blocker {
 	b := Blocker{
 		Reason: NotReplaced, Pod: p.Key(), Node: p.Node,
 		Message: fmt.Sprintf("%s/%s has not started its replacement yet", owner.Kind, owner.Name),
@@ -121,6 +121,8 @@ func notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snapshot.Pod) Bloc
 	}
 	if next != nil {
 		b.Message = fmt.Sprintf("its replacement %s is not ready%s", next.Name, because(next.NotReadyWhy))
+	}
+	if next != nil && !d.simulated(next) {
 		b.WayOut = fmt.Sprintf("kubectl describe pod -n %s %s", next.Namespace, next.Name)
 	}
 	return b

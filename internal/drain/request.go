@@ -60,8 +60,8 @@ type Request struct {
 	AtDeadline DeadlineMode
 
 	UncordonOnFailure bool
-	NoBeat            bool // gives no signs of life: a forecast, with which no other drain competes
 	WaitReplaced      bool // not done before every evicted pod has a ready replacement
+	Forecast          bool // gives no signs of life: no other drain competes with it, and only it knows pods created after Started
 
 	Dead map[string]bool // ids of drains that are known to have ended without tidying up
 }

@@ -68,7 +68,7 @@ func (d *decider) whyUnready(p *snapshot.Pod) (why, wayOut string) {
 	case p.Terminating():
 		return "", ""
 	case p.Unschedulable:
-		return "no node takes it", makePlace(p)
+		return "no node takes it", d.makePlace(p)
 	}
 	if w := d.workloadOf(p); w != nil && w.Kind == "Deployment" && w.RolloutStuck != "" {
 		return w.RolloutStuck, pastRollout(w)

@@ -31,7 +31,7 @@ func (d *decider) recoverByName(owner *snapshot.Workload, group []*departure) {
 		case next != nil && next.AvailableAt(d.Now, owner.MinReady):
 			d.departed(dep, nil, Blocker{}, "")
 		default:
-			b := notBack(dep.pod, owner, next)
+			b := d.notBack(dep.pod, owner, next)
 			d.departed(dep, next, b, b.Message)
 		}
 	}
@@ -91,7 +91,7 @@ func (d *decider) lacks(dep *departure, owner *snapshot.Workload, next *snapshot
 	if next != nil {
 		d.succeed(dep, next)
 	}
-	b := notBack(dep.pod, owner, next)
+	b := d.notBack(dep.pod, owner, next)
 	d.departed(dep, next, b, b.Message)
 }
 

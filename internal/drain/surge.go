@@ -166,10 +166,13 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 		return atMost(a)
 	}
 	if w.Surge == nil && d.pinned(p) {
-		return "only node " + p.Node + " may run it"
+		return onlyOn(p)
 	}
 	return ""
 }
+
+// onlyOn is the obstacle of a surge whose replacements no other node may run.
+func onlyOn(p *snapshot.Pod) string { return "only node " + p.Node + " may run it" }
 
 // onlyOne reports whether the owner wants a single pod and never two at once: they may
 // write to the same data.
@@ -355,9 +358,13 @@ func (d *decider) hopeless(p *snapshot.Pod, s *surge) bool {
 	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected, s.deployment.Replicas) })
 }
 
-// refusedBefore reports whether the pod's budgets refuse its eviction with as many pods as there were before the surge.
+// refusedBefore reports whether the pod's budgets refuse its eviction with as many pods as there were before the surge, or are
+// where it has not begun.
 func (d *decider) refusedBefore(p *snapshot.Pod, s *surge) bool {
-	was, now := s.deployment.Surge.Was, s.deployment.Replicas
+	was, now := s.deployment.Replicas, s.deployment.Replicas
+	if record := s.deployment.Surge; record != nil {
+		was = record.Was
+	}
 	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected-(now-was), was) })
 }
 

@@ -283,7 +283,7 @@ func (d *decider) surgeTooMany(s *surge) Blocker {
 	}
 	b.Dead = true
 	b.Message = fmt.Sprintf("%s run and %s wants %d: its controller has removed none in %s", counted32(int32(s.running), "pod"), w.Name, w.Replicas, short(surgePatience)) //nolint:gosec // a count of pods
-	b.WayOut = fmt.Sprintf("kubectl describe deployment -n %s %s, and look at kube-controller-manager; or --surge=never to go without", w.Namespace, w.Name)
+	b.WayOut = fmt.Sprintf("kubectl describe deployment -n %s %s, and look at kube-controller-manager; or %s", w.Namespace, w.Name, d.without(s))
 	return b
 }
 
@@ -303,7 +303,7 @@ func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	if p := d.worstOf(s.deployment); p != nil {
 		b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
 		if p.Unschedulable {
-			b.Reason, b.WayOut = ReplacementPending, makePlace(p)+", or "+d.without(s)
+			b.Reason, b.WayOut = ReplacementPending, d.makePlace(p)+", or "+d.without(s)
 		}
 	}
 	if b.Dead {
@@ -312,28 +312,45 @@ func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	return b
 }
 
-// without says how to go on without the replacements: by evictions, where a budget may allow them.
+// without says how to go on without the replacements: by evictions, where the budgets may allow them with as many pods as there
+// were before. Where they never do, a drain without a surge would only ask for one.
 func (d *decider) without(s *surge) string {
 	for _, p := range s.leaving {
-		if budgets := d.Cluster.BudgetsFor(p); len(budgets) > 0 && d.hopeless(p, s) {
-			return fmt.Sprintf("kubectl edit pdb -n %s %s, which never allows an eviction", p.Namespace, budgets[0].Name)
+		budgets := d.Cluster.BudgetsFor(p)
+		if len(budgets) == 0 || !d.refusedBefore(p, s) {
+			continue
 		}
+		edit := fmt.Sprintf("kubectl edit pdb -n %s %s, which never allows an eviction", p.Namespace, budgets[0].Name)
+		if !d.hopeless(p, s) {
+			edit += " without replacements"
+		}
+		return edit
 	}
 	return "--surge=never to go without"
 }
 
 // makePlace says what would let a pod be scheduled, going by the scheduler's verdict on it: room is of no use where no
 // node may run it.
-func makePlace(p *snapshot.Pod) string {
+func (d *decider) makePlace(p *snapshot.Pod) string {
 	if strings.Contains(p.NotReadyWhy, "Insufficient ") || strings.Contains(p.NotReadyWhy, "Too many pods") {
 		return "make room for it on another node"
 	}
-	return "let another node run it: " + describe(p)
+	return "let another node run it: " + d.describe(p)
 }
 
-// describe is the command that shows where a pod may run.
-func describe(p *snapshot.Pod) string {
-	return fmt.Sprintf("kubectl describe pod -n %s %s shows its node selector, affinity and tolerations", p.Namespace, p.Name)
+// describe is the command that shows where a pod may run. One that only a forecast has started cannot be looked at: its owner
+// can.
+func (d *decider) describe(p *snapshot.Pod) string {
+	look := fmt.Sprintf("kubectl describe pod -n %s %s", p.Namespace, p.Name)
+	if w := d.workloadOf(p); w != nil && d.simulated(p) {
+		look = fmt.Sprintf("kubectl get -n %s %s/%s -o yaml", w.Namespace, strings.ToLower(w.Kind), w.Name)
+	}
+	return look + " shows its node selector, affinity and tolerations"
+}
+
+// simulated reports whether only a forecast has started the pod.
+func (d *decider) simulated(p *snapshot.Pod) bool {
+	return d.req.Forecast && !p.Created.Before(d.req.Started)
 }
 
 // worstOf returns the pod that best tells why a Deployment is not ready: one that

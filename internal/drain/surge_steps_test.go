@@ -118,6 +118,40 @@ func TestSurgeThatFitsNowhereIsGivenUp(t *testing.T) {
 	}
 }
 
+// A drain without a surge is no way out where the budget never allows an eviction without one: it would only ask for a surge.
+func TestSurgeThatTheBudgetNeedsIsNotAdvisedAgainst(t *testing.T) {
+	nowhere := func(p *snapshot.Pod) {
+		p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available: 2 Insufficient cpu."
+	}
+	surged := deployment("web", 2, surgedBy(me, 1, start))
+	dead := budget("web", 1, 1, 1, minAvailable("1"))
+	edit := "or kubectl edit pdb -n default web, which never allows an eviction"
+	cases := map[string]struct {
+		facts fact
+		held  string
+		way   string
+	}{
+		"no budget":           {all(surged, pod("web-b1", of("web"), on("b"), unready)), "web-a1: SurgeStarting", "wait, or --surge=never to go without"},
+		"one that may allow":  {all(deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 2), budget("web", 2, 1, 2, minAvailable("1")), pod("web-b1", of("web"), on("b"), unready)), "web-a1: SurgeStarting", "wait, or --surge=never to go without"},
+		"one that never does": {all(surged, dead, pod("web-b1", of("web"), on("b"), unready)), "web-a1: SurgeStarting", "wait, " + edit + " without replacements"},
+		"… whatever the pods": {all(surged, budget("web", 1, 1, 1, maxUnavailable("0")), pod("web-b1", of("web"), on("b"), unready)), "web-a1: SurgeStarting", "wait, " + edit},
+		"… and no room":       {all(surged, dead, pod("web-b1", of("web"), unready, nowhere)), "web-a1: ReplacementPending", "make room for it on another node, " + edit + " without replacements"},
+		"… and a rollout": {
+			all(deployment("web", 1, rolling), dead), "web-a1: RolloutUnderway",
+			"wait, while nothing moves no longer than until 12:05:00; kubectl rollout status -n default deployment/web; " + edit,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), node("b"), pods("web", "a", 1), c.facts)
+			s.decide()
+			b := s.status("web-a1").Blockers[0]
+			same(t, "held", c.held, reasonsOf([]drain.Blocker{b})[0])
+			same(t, "way out", c.way, b.WayOut)
+		})
+	}
+}
+
 // A step from the future, which whoever may edit the Deployment may write, does not make
 // the drain wait until then.
 func TestSurgeStepFromTheFuture(t *testing.T) {

@@ -16,13 +16,13 @@ func (d *decider) wayPastBudget(p *snapshot.Pod, b *snapshot.Budget) string {
 	if w == nil || w.Replicas < 0 || onlyOne(w) {
 		return edit
 	}
-	if d.nowhere(p) != "" {
-		return "let another node run it (" + describe(p) + "), or " + edit
-	}
 	a := d.Cluster.AutoscalerOf(w)
 	obstacle := "it is not scaled by a surge"
 	if d.surgeable(p) != nil {
 		obstacle = d.surgeObstacle(w, p)
+	}
+	if d.nowhere(p) != "" {
+		return d.wayElsewhere(p, obstacle, edit)
 	}
 	more := d.moreReplicas(w, a, b)
 	switch {
@@ -36,6 +36,19 @@ func (d *decider) wayPastBudget(p *snapshot.Pod, b *snapshot.Budget) string {
 		return more
 	}
 	return edit
+}
+
+// wayElsewhere says how to get past such a budget where no other node may run the pod. One more node is of use only to a
+// surge: else as many pods run as before.
+func (d *decider) wayElsewhere(p *snapshot.Pod, obstacle, edit string) string {
+	if obstacle != "" && obstacle != onlyOn(p) {
+		return edit
+	}
+	way := "let another node run it (" + d.describe(p) + ")"
+	if d.req.Surge == SurgeNever {
+		way += " and --surge=auto"
+	}
+	return way + ", or " + edit
 }
 
 // moreReplicas is the command that gives a workload so many pods that the budget allows an eviction, "" where no number of

@@ -39,7 +39,7 @@ type forecast struct {
 }
 
 func newForecast(view snapshot.View, req drain.Request) *forecast {
-	req.Started, req.NoBeat = view.Now, true
+	req.Started, req.Forecast = view.Now, true
 	learn := newLearner(view.Cluster)
 	tick := tickFor(view, req)
 	f := &forecast{
