@@ -17,7 +17,7 @@ func (f *forecast) finish() Plan {
 		Outcome: cmp.Or(f.end.Outcome, Waiting), Duration: f.diary.ended, Tick: f.sim.cfg.Tick,
 		Steps: f.diary.steps, Waves: f.diary.waves(f.sim.cfg.Tick),
 		Budgets: f.diary.budgets(), Surges: f.diary.surgeList(),
-		Blockers: f.end.Blockers(), Notes: f.end.Notes,
+		Blockers: f.end.Blockers(), Notes: append(f.end.Notes, f.returned()...),
 		Unknown: f.unknown(), Pods: f.gone(), Requests: f.diary.writes,
 	}
 	for i := range p.Steps {
@@ -44,6 +44,19 @@ func (f *forecast) stillThere() []Left {
 		left = append(left, Left{Pod: s.Pod, Node: s.Pod.Node, Why: strings.Join(why, "; ")})
 	}
 	return left
+}
+
+// returned says whose pods come back to the nodes of the drain and stay there.
+func (f *forecast) returned() []string {
+	var notes []string
+	for i := range f.end.Pods {
+		s := &f.end.Pods[i]
+		if p := s.Pod; s.State == drain.Staying && !p.Owner.DaemonSet() && f.learn.cluster.Pod(p.UID) == nil {
+			notes = append(notes, fmt.Sprintf("a pod of %s %s/%s has come back to node %s in place of one that left: %s", p.Owner.Kind, p.Namespace, p.Owner.Name, p.Node, s.Note))
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
 }
 
 // gone counts the pods of the drain that were on the nodes and are no more.

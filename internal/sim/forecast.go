@@ -47,11 +47,20 @@ func newForecast(view snapshot.View, req drain.Request) *forecast {
 		sim: New(view, Config{
 			Tick: tick, Ready: learn.start, Stop: learn.stop,
 			Scaler: 15 * time.Second, ScaleDown: 5 * time.Minute, PodGC: time.Minute,
+			Binds: func(p *snapshot.Pod) string { return templateNode(view.Cluster, p) },
 		}),
 	}
 	f.diary = newDiary(f.sim)
 	f.excluded = drain.Excluded(view, req)
 	return f
+}
+
+// templateNode returns the node that the template of the pod's owner names, "" where the scheduler decides.
+func templateNode(c *snapshot.Cluster, p *snapshot.Pod) string {
+	if w := c.WorkloadOf(p.OwnerKey()); w != nil {
+		return w.NodeName
+	}
+	return ""
 }
 
 // tickFor returns the precision that the number of pods leaves time for.
