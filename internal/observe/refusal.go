@@ -71,9 +71,21 @@ func howToGetAccess(err error) string {
 	if nobody(err) {
 		return logIn
 	}
-	return "ask an administrator for: kubectl create clusterrole usher-read --verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy" +
-		" && kubectl create clusterrolebinding usher-read --clusterrole=usher-read " + subjectIn(err)
+	return "ask an administrator for: " + grant("usher-read", "--verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy", err)
 }
+
+// grant is the command that gives a role to whom the server refused. It can be repeated, and others may have the role.
+func grant(role, rules string, err error) string {
+	const apply = " --dry-run=client -o yaml | kubectl apply -f -"
+	subject := subjectIn(err)
+	_, name, _ := strings.Cut(subject, "=")
+	binding := role + "-" + unfitForName.ReplaceAllString(name, "-")
+	return "kubectl create clusterrole " + role + " " + rules + apply +
+		" && kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
+}
+
+// unfitForName is what a shell, or a path, would take for something else.
+var unfitForName = regexp.MustCompile(`[^A-Za-z0-9.@_:-]+`)
 
 // logIn is for those whom the server does not know: rights that they were given would be everybody's.
 const logIn = "the kubeconfig gives no credentials, so to the apiserver you are nobody: log in, or name another user or context"

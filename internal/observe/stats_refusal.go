@@ -102,7 +102,6 @@ func howToSeePressure(err error) string {
 	if nobody(err) {
 		return logIn
 	}
-	return "ask an administrator for: kubectl create clusterrole usher-pressure --verb=get,list --resource=nodes,pods,nodes/proxy" +
-		" && kubectl create clusterrolebinding usher-pressure --clusterrole=usher-pressure " + subjectIn(err) +
+	return "ask an administrator for: " + grant("usher-pressure", "--verb=get,list --resource=nodes,pods,nodes/proxy", err) +
 		"; or for the file of: kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary, and read it with -f"
 }
