@@ -247,31 +247,3 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	v.summary(sum)
 	return exitWith(outcomeCode(decision.Outcome))
 }
-
-func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) error {
-	began := s.clock.Now()
-	left, err := s.revert(ctx, v.reporter())
-	end := func(outcome drain.Outcome) { v.idle(s.clock.Now(), s.clock.Now().Sub(began), outcome, left...) }
-	switch {
-	case err != nil && ctx.Err() == nil:
-		return err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return o.late(v, "undoing what killed drains left takes longer")
-	case ctx.Err() != nil:
-		end(drain.Interrupted)
-		return exitWith(exitInterrupted)
-	case len(left) > 0:
-		end(drain.Blocked)
-		return exitWith(exitBlocked)
-	}
-	end(drain.Drained)
-	v.say("no surge of a killed drain is left")
-	s.source.Read(func(view snapshot.View) {
-		for _, n := range view.Cluster.Nodes() {
-			if s.host.abandoned(n, view.Now) && n.Unschedulable {
-				v.say(v.commands.In(n.Name + " stays cordoned: usher uncordon " + n.Name))
-			}
-		}
-	})
-	return nil
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"usher.sh/usher/internal/drain"
@@ -61,31 +62,40 @@ func (s *session) dead() map[string]bool {
 }
 
 // revert undoes what killed drains left on workloads and pods, and withdraws what they
-// asked for, if there is any. It returns sentences for what could not be undone.
-func (s *session) revert(ctx context.Context, reporter drainer.Reporter) ([]string, error) {
+// asked for, if there is any. It says what was not undone.
+func (s *session) revert(ctx context.Context, reporter drainer.Reporter) (undone, error) {
 	source := s.source
 	if s.mustLookWider() {
 		wide, err := s.watch(ctx, nil)
 		if err != nil {
-			return nil, err
+			return undone{}, err
 		}
 		defer wide.Stop()
 		source = wide
 	}
 	var left drain.Decision
 	var dead map[string]bool
+	var scaled []types.UID
 	source.Read(func(v snapshot.View) {
 		dead = s.host.dead(v.Cluster)
 		left = drain.Leftovers(v, dead, drain.NewLedger())
+		scaled = scaledSince(v, dead)
 	})
 	if left.Settled {
-		return left.Notes, nil
+		note(reporter, s.clock.Now(), left.Notes)
+	} else {
+		d := drainer.Drainer{
+			Source: source, Writer: s.writer(), Reporter: reporter,
+			Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
+		}
+		left = d.Revert(ctx)
 	}
-	d := drainer.Drainer{
-		Source: source, Writer: s.writer(), Reporter: reporter,
-		Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
-	}
-	return d.Revert(ctx).Notes, nil
+	result := undone{failed: left.Notes}
+	source.Read(func(v snapshot.View) {
+		note(reporter, v.Now, keptScales(v.Cluster, scaled))
+		result.unknown, result.running = unread(v.Cluster), leftToRunning(v, dead)
+	})
+	return result, nil
 }
 
 // mustLookWider reports whether a killed drain may have left something that this

@@ -96,11 +96,12 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	defer writer.Wait()
 	var answer drain.Answer
 	done := "" // what was accepted and is not seen yet
+	became := exitDone
 	for {
 		action, obstacle, free := nextRelease(s, name)
 		switch {
 		case done != "" && obstacle != "":
-			return exitDone, done
+			return became, done
 		case free:
 			return exitDone, obstacle
 		case obstacle != "":
@@ -110,7 +111,7 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 		}
 		switch answer.Code {
 		case drain.Accepted:
-			done = releasedWords(action)
+			became, done = released(action)
 		case drain.Conflict, drain.Unavailable:
 		default:
 			return exitUsage, fmt.Sprintf("not changed: %s", answer.Message)
@@ -134,14 +135,21 @@ func nextRelease(s *session, name string) (action drain.Action, obstacle string,
 			return
 		}
 		action, obstacle = drain.Release(v, n, dead)
+		if obstacle != "" && n.Drain != nil {
+			obstacle += "; " + signOfLife(n.Drain.Beat, v.Now)
+		}
 		free = n.Drain == nil && n.DrainError == "" && !n.Unschedulable
 	})
 	return action, obstacle, free
 }
 
-func releasedWords(a drain.Action) string {
-	if a.Kind == drain.Unmark {
-		return "usher's record is removed; " + a.Why
+// released says what was done, and whether the node is back: a cordon that others have set stays.
+func released(a drain.Action) (code int, words string) {
+	switch {
+	case a.Kind != drain.Unmark:
+		return exitDone, "uncordoned; it was " + a.Why
+	case a.Node.Unschedulable:
+		return exitBlocked, fmt.Sprintf("usher's record is removed; %s; kubectl uncordon %s removes that", a.Why, a.Node.Name)
 	}
-	return "uncordoned; it was " + a.Why
+	return exitDone, "usher's record is removed; " + a.Why
 }

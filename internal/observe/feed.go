@@ -87,8 +87,9 @@ func (o *Observer) hear(ctx context.Context, f *feed, verb string, err error) {
 // What is forbidden or not served stays so for the length of a drain; asking on
 // would only cost requests.
 func (o *Observer) giveUp(f *feed) {
-	final := apierrors.IsForbidden(f.err) || apierrors.IsNotFound(f.err)
-	o.cluster.SetGap(snapshot.Gap{Resource: f.resource.name, Reason: f.err.Error(), Final: final})
+	unserved := apierrors.IsNotFound(f.err)
+	final := apierrors.IsForbidden(f.err) || unserved
+	o.cluster.SetGap(snapshot.Gap{Resource: f.resource.name, Reason: f.err.Error(), Final: final, Unserved: unserved})
 	if final {
 		f.cancel()
 	}

@@ -52,6 +52,7 @@ type Gap struct {
 	Resource string // plural, as in RBAC: "replicasets"
 	Reason   string // the server's words
 	Final    bool   // it will not be read in this run: forbidden, not served, not in the dump
+	Unserved bool   // the apiserver has no such resource, so there are no objects of it
 }
 
 // NewCluster returns an empty store.
