@@ -100,7 +100,12 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	var changing atomic.Bool
 	ctx, stop := interruptible(ctx,
 		func() { v.urgent(stoppingWords(changing.Load())) },
-		func() { os.Exit(exitInterrupted) })
+		func() {
+			if changing.Load() {
+				fmt.Fprintln(v.err, o.leftWords())
+			}
+			os.Exit(exitInterrupted)
+		})
 	defer stop()
 	beginning, begun := limit.context(ctx)
 	defer begun()
@@ -185,6 +190,19 @@ func stoppingWords(changing bool) string {
 		words += "; tidying up what this drain has changed"
 	}
 	return words
+}
+
+// leftWords say what undoes what a drain has left that could not tidy up.
+func (o *DrainOptions) leftWords() string {
+	undo := "usher drain --revert"
+	switch {
+	case o.revert:
+	case o.selector != "":
+		undo += ", usher uncordon -l " + quoted(o.selector)
+	default:
+		undo += ", usher uncordon " + strings.Join(o.nodes, " ")
+	}
+	return o.typed.others.In("left at once; undo with: " + undo)
 }
 
 // late says that the time was over before the drain began.

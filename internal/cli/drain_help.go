@@ -50,8 +50,8 @@ type typed struct {
 	foreign []string      // flags that the command does not have
 }
 
-// goOn is what to type to go on with the drain, "" where all of its nodes were deleted. A deadline is left out: it was meant
-// from then on.
+// goOn is what to type to go on with the drain, "" where all of its nodes were deleted. A deadline and a
+// timeout are left out: they were meant from then on, and what ran out once would do so again.
 func (t typed) goOn(nodes []drain.NodeStatus) string {
 	named := len(t.args)
 	t.args = slices.DeleteFunc(slices.Clone(t.args), func(name string) bool {
@@ -62,7 +62,7 @@ func (t typed) goOn(nodes []drain.NodeStatus) string {
 	if named > 0 && len(t.args) == 0 {
 		return ""
 	}
-	return t.again([]string{"deadline", "at-deadline"})
+	return t.again([]string{"deadline", "at-deadline", "timeout"})
 }
 
 // again is what to type to run the command again, without some of its flags and with more

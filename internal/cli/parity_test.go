@@ -90,7 +90,7 @@ func TestCommandLineCanBeTypedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"a", "--force", "--reason=new disk, it's due", "--deadline=2m", "--token=secret", "--context=lab", "--grace-period", "3", "b"}
+	args := []string{"a", "--force", "--reason=new disk, it's due", "--deadline=2m", "--timeout=5s", "--token=secret", "--context=lab", "--grace-period", "3", "b"}
 	if err := drain.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/cli/show"
 )
 
 func TestCountSignals(t *testing.T) {
@@ -41,5 +43,25 @@ func TestCountSignals(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestLeavingAtOnceSaysWhatUndoes(t *testing.T) {
+	as := typed{others: show.Commands{Program: "kubectl usher", Flags: []string{"--context=lab"}}}
+	const revert = "left at once; undo with: kubectl usher --context=lab drain --revert"
+	tests := []struct {
+		name string
+		o    DrainOptions
+		want string
+	}{
+		{"named nodes", DrainOptions{nodes: []string{"a", "b"}}, revert + ", kubectl usher --context=lab uncordon a b"},
+		{"nodes by labels", DrainOptions{requestFlags: requestFlags{selector: "rack in (7, 8)"}}, revert + ", kubectl usher --context=lab uncordon -l 'rack in (7, 8)'"},
+		{"undoing", DrainOptions{revert: true}, revert},
+	}
+	for _, tt := range tests {
+		tt.o.typed = as
+		if got := tt.o.leftWords(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
