@@ -20,10 +20,13 @@ type Commands struct {
 // command finds what is meant to be copied: a program with a verb that acts on a
 // cluster. What an administrator is asked to type (kubectl create) is left alone: that
 // is somebody else's connection.
-var command = regexp.MustCompile("(^|[\\s`(;])(kubectl usher|usher|kubectl)( (?:" + strings.Join([]string{
-	"drain|evict|evictions|install|plan|uncordon|uninstall|why",
-	"annotate|cordon|delete|describe|edit|get|label|patch|rollout|scale|taint",
-}, "|") + `)\b)`)
+var command = regexp.MustCompile(program + "( " + verbs + ")")
+
+// What begins a command, as command and typed take it.
+const (
+	program = "(^|[\\s`(;])(kubectl usher|usher|kubectl)"
+	verbs   = `(?:drain|evict|evictions|install|plan|uncordon|uninstall|why|annotate|cordon|delete|describe|edit|get|label|patch|rollout|scale|taint)\b`
+)
 
 // In returns a text with its commands as this caller must type them.
 func (c Commands) In(text string) string {

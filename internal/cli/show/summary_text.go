@@ -21,7 +21,7 @@ func (s Summary) Lines(width int, paint Paint) []string {
 	for _, name := range s.Surged {
 		lines = append(lines, indented(paint.bad("still surged: ")+name+"; undo with: "+s.Commands.In("usher drain --revert"), "  ", width)...)
 	}
-	lines = append(lines, s.nextLines(width)...)
+	lines = append(lines, s.nextLines()...)
 	if s.Outcome == drain.Drained || len(s.Blockers) == 0 {
 		return lines
 	}
@@ -114,7 +114,7 @@ func replacementWords(p drain.PodStatus) string {
 	return "no replacement was seen yet"
 }
 
-func (s Summary) nextLines(width int) []string {
+func (s Summary) nextLines() []string {
 	var free []string
 	for _, n := range s.Nodes {
 		if n.Free {
@@ -130,7 +130,7 @@ func (s Summary) nextLines(width int) []string {
 		if s.Outcome == drain.Drained {
 			verb = "when the work is done:  "
 		}
-		lines = append(lines, indented(verb+s.Commands.In("usher uncordon "+strings.Join(free, " ")), "  ", width)...)
+		lines = append(lines, "  "+verb+s.Commands.In("usher uncordon "+strings.Join(free, " "))) // likewise
 	}
 	return lines
 }

@@ -32,21 +32,30 @@ func pad(s string, width int) string {
 }
 
 // wrap breaks a text into lines of at most width cells, between words only: a name
-// that is longer stays whole, so that it can be copied. Width 0 means no limit.
+// that is longer stays whole, so that it can be copied. So does a command: one that does
+// not fit beside what is before it is on a line of its own, whatever its length. Width 0
+// means no limit.
 func wrap(s string, width int) []string {
 	if width <= 0 {
 		return []string{s}
 	}
-	lines := []string{""}
-	for word := range strings.FieldsSeq(s) {
+	lines, own := []string{""}, false
+	for _, piece := range pieces(s) {
 		last := &lines[len(lines)-1]
+		fits := ansi.StringWidth(*last)+1+ansi.StringWidth(piece.text) <= width
 		switch {
 		case *last == "":
-			*last = word
-		case ansi.StringWidth(*last)+1+ansi.StringWidth(word) <= width:
-			*last += " " + word
+			*last = piece.text
+		case fits && !own:
+			*last += " " + piece.text
+			continue
 		default:
-			lines = append(lines, word)
+			lines = append(lines, piece.text)
+		}
+		own = piece.command && (len(lines) > 1 || ansi.StringWidth(piece.text) > width)
+		if own {
+			last = &lines[len(lines)-1]
+			*last = strings.TrimRight(*last, ",;:") // the end of the line says as much
 		}
 	}
 	return lines

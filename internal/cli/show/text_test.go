@@ -1,12 +1,15 @@
 package show
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"usher.sh/usher/internal/drain"
 )
 
 func TestCleanTakesOutWhatMovesTheCursor(t *testing.T) {
@@ -67,5 +70,55 @@ func TestWrapKeepsNamesWhole(t *testing.T) {
 	want := []string{"shop/a-name-that-is-long,", "shop/b then", "words"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What is pasted is a whole command: half of one can do something else.
+func TestWrapKeepsCommandsWhole(t *testing.T) {
+	lab := Commands{Program: "kubectl usher", Flags: []string{"--context=lab", "--as='eva o'\\''b'"}}
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"it fits", "wait, or usher uncordon a", []string{"wait, or usher uncordon a"}},
+		{"alone", "kubectl edit pdb -n a-long-namespace a-long-name", []string{"kubectl edit pdb -n a-long-namespace a-long-name"}},
+		{"in the middle", "move it, kubectl edit pdb -n a-long-namespace a-long-name, or wait for it", []string{"move it,", "kubectl edit pdb -n a-long-namespace a-long-name", "or wait for it"}},
+		{"it fits on a line", "let another node run it, or kubectl edit pdb -n a b; or wait", []string{"let another node run it, or", "kubectl edit pdb -n a b", "or wait"}},
+		{"two", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n shop deployment/web --replicas=2", []string{
+			"usher drain a starts a", "replacement first", "(--surge=auto); or", "kubectl scale -n shop deployment/web --replicas=2",
+		}},
+		{"in brackets", "let another run it (kubectl describe pod -n shop web-1 shows its node selector)", []string{"let another run it", "(kubectl describe pod -n shop web-1", "shows its node selector)"}},
+		{"in quotes", "wait, as long as `usher evictions -A` lists it", []string{"wait, as long as", "`usher evictions -A`", "lists it"}},
+		{"with a quoted value", `kubectl patch hpa -n a b --type=merge -p '{"spec":{"maxReplicas": 3, "minReplicas": 2}}' so that it can be surged`, []string{
+			`kubectl patch hpa -n a b --type=merge -p '{"spec":{"maxReplicas": 3, "minReplicas": 2}}'`, "so that it can be surged",
+		}},
+		{"with flags that lead to the cluster", lab.In("wait, or usher uncordon a"), []string{"wait, or", `kubectl usher --context=lab --as='eva o'\''b' uncordon a`}},
+		{"prose", "the manager of usher gets what it is asked for by others", []string{"the manager of usher gets what", "it is asked for by others"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, wrap(tt.text, 30)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestCommandsInWaysOutAreNotBroken(t *testing.T) {
+	const edit = "kubectl edit pdb -n a-long-namespace a-long-name-of-a-budget-that-many-share"
+	blocked := drain.Blocker{Reason: drain.BudgetNeverAllows, Node: "a", Message: "no", WayOut: "let another node run it, or " + edit, Dead: true}
+	sum := Summary{Outcome: drain.Blocked, Nodes: []NodeEnd{{Name: "a-long-name-of-a-node-1", Free: true}, {Name: "a-long-name-of-a-node-2", Free: true}, {Name: "a-long-name-of-a-node-3", Free: true}}, Blockers: []drain.Blocker{blocked}}
+	page := Plan{}
+	page.Notes = []string{"to know, and to mend: " + edit}
+	for _, width := range []int{40, 60, 80} {
+		for name, lines := range map[string][]string{"blockers": BlockerLines(sum.Blockers, noon, width, Paint{}), "summary": sum.Lines(width, Paint{}), "notes": page.noteLines(width)} {
+			text := strings.Join(lines, "\n")
+			if !strings.Contains(text, edit) {
+				t.Errorf("%s at %d columns break the command:\n%s", name, width, text)
+			}
+			if name == "summary" && !strings.Contains(text, "usher uncordon a-long-name-of-a-node-1 a-long-name-of-a-node-2 a-long-name-of-a-node-3") {
+				t.Errorf("the way to undo is broken at %d columns:\n%s", width, text)
+			}
+		}
 	}
 }
