@@ -129,7 +129,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return err
 	}
 	if o.dryRun == dryRunClient {
-		return printPlan(o.IOStreams, o.output, copied(s.source), req, o.typed)
+		return printPlan(v, copied(s.source), req, o.typed, show.Plan{OneLine: true})
 	}
 	if o.dryRun == dryRunNone {
 		if err := o.undoFirst(beginning, s, req, v); err != nil && !limit.over(beginning) {

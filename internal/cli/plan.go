@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,24 +96,44 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 		return err
 	}
 	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
-	return printPlan(o.IOStreams, o.output, cluster.view, req, o.typed, cluster.assumed...)
+	return printPlan(newVoice(o.IOStreams, o.output, o.typed.others), cluster.view, req, o.typed, show.Plan{Assumed: cluster.assumed})
 }
 
-// printPlan prints how the drain that was typed so would go, and what was assumed about
-// the cluster, and returns its exit code.
-func printPlan(streams genericiooptions.IOStreams, output string, view snapshot.View, req drain.Request, as typed, assumed ...string) error {
-	v := newVoice(streams, output, as.others)
-	page := show.Plan{Nodes: req.Nodes, Now: view.Now, Objections: drain.Objections(view, req)}
+// printPlan prints how the drain that was typed so would go, on a page that says what was
+// assumed about the cluster, and returns its exit code.
+func printPlan(v *voice, view snapshot.View, req drain.Request, as typed, page show.Plan) error {
+	page.Nodes, page.Now, page.Objections = req.Nodes, view.Now, drain.Objections(view, req)
 	if len(page.Objections) > 0 {
 		page.Outcome = drain.Blocked // nothing would be done
 		page.Accept = as.accepting(page.Objections)
 	} else {
 		page.Plan, page.Ladder = sim.Forecast(view, req), drain.Ladder(view, req)
+		page.Blockers = asOfNow(view, page.Blockers)
 	}
 	page.Objections, page.Blockers = v.commands.Blockers(page.Objections), v.commands.Blockers(page.Blockers)
-	page.Notes, page.Unknown = v.commands.InAll(page.Notes), append(v.commands.InAll(page.Unknown), assumed...)
+	page.Notes, page.Unknown = v.commands.InAll(page.Notes), append(v.commands.InAll(page.Unknown), page.Assumed...)
 	if err := v.page(page.JSON, page.Lines); err != nil {
 		return err
 	}
 	return exitWith(outcomeCode(page.Outcome))
+}
+
+// asOfNow returns the blockers of a forecast, with what they say of time counted from now: the forecast has met them at its end.
+func asOfNow(view snapshot.View, blockers []drain.Blocker) []drain.Blocker {
+	blockers = slices.Clone(blockers)
+	for i := range blockers {
+		b := &blockers[i]
+		for _, pod := range view.Cluster.PodsOn(b.Node) {
+			if pod.Key() != b.Pod || !pod.Terminating() {
+				continue
+			}
+			found := drain.Why(view, pod)
+			if now := found[len(found)-1]; now.Reason == b.Reason { // the last says why it is still there
+				b.Message = now.Message
+			} else {
+				b.Message = "at the end of the drain: " + b.Message
+			}
+		}
+	}
+	return blockers
 }

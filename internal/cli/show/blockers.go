@@ -36,6 +36,15 @@ func BlockerLines(blockers []drain.Blocker, now time.Time, width int, paint Pain
 	return lines
 }
 
+// unrepeated are blockers as they are shown once: nothing looks at them again.
+func unrepeated(blockers []drain.Blocker) []drain.Blocker {
+	blockers = slices.Clone(blockers)
+	for i := range blockers {
+		blockers[i].Retry = time.Time{}
+	}
+	return blockers
+}
+
 // mostWaiting bounds how many pods are named that need nobody's help.
 const mostWaiting = 8
 

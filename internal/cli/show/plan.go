@@ -21,6 +21,8 @@ type Plan struct {
 	Objections []drain.Blocker
 	Accept     string // where there are objections: the command that accepts them
 	Ladder     []drain.Rung
+	Assumed    []string // about the cluster
+	OneLine    bool     // as JSON: programs that read a drain take one object a line
 }
 
 // AcceptTitle stands above the command that drains in spite of objections.
@@ -53,7 +55,7 @@ func (p Plan) Lines(width int, paint Paint) []string {
 	if len(p.Objections) > 0 {
 		part(AcceptTitle, []string{"  " + p.Accept})
 	}
-	part("In the way", BlockerLines(p.inTheWay(), p.Now, width, paint))
+	part("In the way", BlockerLines(unrepeated(p.inTheWay()), p.Now, width, paint))
 	return lines
 }
 

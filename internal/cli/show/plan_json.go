@@ -94,6 +94,9 @@ func (p Plan) JSON() ([]byte, error) {
 	for _, l := range p.Left {
 		out.Left = append(out.Left, stayJSON{podJSON{l.Pod.Namespace, l.Pod.Name, string(l.Pod.UID)}, l.Node, l.Why})
 	}
+	if p.OneLine {
+		return json.Marshal(out)
+	}
 	return json.MarshalIndent(out, "", "  ")
 }
 

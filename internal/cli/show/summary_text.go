@@ -26,7 +26,7 @@ func (s Summary) Lines(width int, paint Paint) []string {
 		return lines
 	}
 	lines = append(lines, "", s.leftTitle())
-	return append(lines, BlockerLines(s.Blockers, s.Now, width, paint)...)
+	return append(lines, BlockerLines(unrepeated(s.Blockers), s.Now, width, paint)...)
 }
 
 // leftTitle stands above the blockers. A drain that was ended from outside was not

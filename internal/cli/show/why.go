@@ -69,7 +69,7 @@ func (w Why) Lines(width int, paint Paint) []string {
 		return append([]string{fmt.Sprintf("%s %s %s", who, paint.good("may"), w.deed())}, w.policyLine()...)
 	}
 	lines := append([]string{fmt.Sprintf("%s %s %s:", who, paint.bad("may not"), w.deed())}, w.policyLine()...)
-	return append(lines, BlockerLines(w.Blockers, w.Now, width, paint)...)
+	return append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...)
 }
 
 func (w Why) json() whyJSON {
