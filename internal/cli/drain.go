@@ -100,12 +100,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	var changing atomic.Bool
 	ctx, stop := interruptible(ctx,
 		func() { v.urgent(stoppingWords(changing.Load())) },
-		func() {
-			if changing.Load() {
-				fmt.Fprintln(v.err, o.leftWords())
-			}
-			os.Exit(exitInterrupted)
-		})
+		func() { o.leave(v, changing.Load()) })
 	defer stop()
 	beginning, begun := limit.context(ctx)
 	defer begun()
@@ -190,6 +185,14 @@ func stoppingWords(changing bool) string {
 		words += "; tidying up what this drain has changed"
 	}
 	return words
+}
+
+// leave ends the process at once.
+func (o *DrainOptions) leave(v *voice, changing bool) {
+	if changing {
+		fmt.Fprintln(v.err, o.leftWords())
+	}
+	os.Exit(exitInterrupted)
 }
 
 // leftWords say what undoes what a drain has left that could not tidy up.

@@ -82,33 +82,44 @@ func unread(c *snapshot.Cluster) []string {
 	return sentences
 }
 
+// recorded is what carries the record of a drain.
+type recorded struct {
+	who   snapshot.Drainer
+	thing string
+}
+
+func recordsIn(c *snapshot.Cluster) []recorded {
+	var all []recorded
+	for _, w := range c.Surged() {
+		if w.Surge != nil {
+			all = append(all, recorded{w.Surge.Drainer, fmt.Sprintf("the surge of %s %s", w.Kind, w.Key())})
+		}
+	}
+	for _, a := range c.SurgedAutoscalers() {
+		if a.Surge != nil {
+			all = append(all, recorded{a.Surge.Drainer, "the raised minReplicas of HorizontalPodAutoscaler " + a.Key().String()})
+		}
+	}
+	for _, r := range c.Requests() {
+		if who, drains := r.Drainer(); drains {
+			all = append(all, recorded{who, fmt.Sprintf("the eviction request %s/%s", r.Namespace, r.Name)})
+		}
+	}
+	return all
+}
+
 // leftToRunning says what carries the record of drains that may still be running, by whom they are and when each counts as dead.
 func leftToRunning(v snapshot.View, dead map[string]bool) []string {
 	var order []snapshot.Drainer
 	things := map[string][]string{}
-	add := func(who snapshot.Drainer, thing string) {
-		if !mayRun(v, dead, who) {
-			return
+	for _, r := range recordsIn(v.Cluster) {
+		if !mayRun(v, dead, r.who) {
+			continue
 		}
-		if things[who.ID] == nil {
-			order = append(order, who)
+		if things[r.who.ID] == nil {
+			order = append(order, r.who)
 		}
-		things[who.ID] = append(things[who.ID], thing)
-	}
-	for _, w := range v.Cluster.Surged() {
-		if w.Surge != nil {
-			add(w.Surge.Drainer, fmt.Sprintf("the surge of %s %s", w.Kind, w.Key()))
-		}
-	}
-	for _, a := range v.Cluster.SurgedAutoscalers() {
-		if a.Surge != nil {
-			add(a.Surge.Drainer, "the raised minReplicas of HorizontalPodAutoscaler "+a.Key().String())
-		}
-	}
-	for _, r := range v.Cluster.Requests() {
-		if who, drains := r.Drainer(); drains {
-			add(who, fmt.Sprintf("the eviction request %s/%s", r.Namespace, r.Name))
-		}
+		things[r.who.ID] = append(things[r.who.ID], r.thing)
 	}
 	sentences := make([]string, 0, len(order))
 	for _, who := range order {

@@ -129,7 +129,7 @@ func TestDeletionCostComesBack(t *testing.T) {
 				p.Annotations = map[string]string{snapshot.CostAnnotation: former}
 			}
 		})
-		pod := observe.PodFacts(podNow(t, l, ns, name))
+		pod := observe.PodFacts(l.WaitReady(t, ns, testlab.Labels(name), 1)[0]) // until then the scheduler and the kubelet write it too
 		answer(t, w, drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, drain.Accepted)
 		lowered := observe.PodFacts(podNow(t, l, ns, name))
 		if lowered.DeletionCost != "-2147483648" || !strings.HasPrefix(lowered.CostMark, "d1") {
