@@ -45,7 +45,7 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		page.Blockers = append(page.Blockers, unasked(page, err))
 		return nil
 	}
-	page.Verdict = &verdict
+	page.Verdict = shownVerdict(&verdict)
 	if o.replace || verdict.BreakGlass == "" {
 		page.Blockers = append(page.Blockers, blockersOf(page, &verdict)...)
 	}
@@ -66,10 +66,14 @@ func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapsh
 	case err != nil:
 		page.Blockers = append(page.Blockers, unasked(&page, err))
 	default:
-		page.Verdict = &verdict
+		page.Verdict = shownVerdict(&verdict)
 		page.Blockers = append(page.Blockers, blockersOf(&page, &verdict)...)
 	}
 	return o.tell(show.WhyPods{One: true, Pods: []show.Why{page}})
+}
+
+func shownVerdict(v *eviction.Verdict) *show.Verdict {
+	return &show.Verdict{Answer: string(v.Answer), Role: v.Role, Member: v.Member, Evidence: v.Evidence, BreakGlass: v.BreakGlass}
 }
 
 // blockersOf are a verdict's as the drain has them.

@@ -6,7 +6,6 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -18,10 +17,18 @@ type Why struct {
 	Replace  bool
 	// Verdict is what its system says of a governed pod; nil: no policy governs it, or nobody could be asked. Its blockers
 	// are among Blockers.
-	Verdict *eviction.Verdict
+	Verdict *Verdict
 	// Unfounded says that the pod carries the label of governed pods in a namespace that no policy governs.
 	Unfounded bool
 	Commands  Commands // how to type those that are named
+}
+
+// Verdict is what is shown of an answer about a member.
+type Verdict struct {
+	Answer       string // Allowed, Blocked or Never
+	Role, Member string // "" where that is not known
+	Evidence     time.Time
+	BreakGlass   string // the reason on the pod that lets it go in spite of its blockers
 }
 
 func (w Why) mayGo() bool { return len(w.Blockers) == 0 }
@@ -89,7 +96,7 @@ type whyJSON struct {
 }
 
 type verdictJSON struct {
-	About    string     `json:"about"` // evict or replace
+	About    string     `json:"about"` // evict, replace
 	Answer   string     `json:"answer"`
 	Role     string     `json:"role,omitempty"`
 	Member   string     `json:"member,omitempty"`
@@ -101,9 +108,9 @@ func (w Why) verdictJSON() *verdictJSON {
 	if v == nil {
 		return nil
 	}
-	j := &verdictJSON{About: eviction.AskEvict, Answer: string(v.Answer), Role: v.Role, Member: v.Member}
+	j := &verdictJSON{About: "evict", Answer: v.Answer, Role: v.Role, Member: v.Member}
 	if w.Replace {
-		j.About = eviction.AskReplace
+		j.About = "replace"
 	}
 	if !v.Evidence.IsZero() {
 		j.Evidence = &v.Evidence
