@@ -25,7 +25,7 @@ OLDER_KUBERNETES := 1.33 1.30
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build image test test-all lint generate lab lab-up lab-down demo bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +73,11 @@ lab-up: lab ## start a lab and say how to use it; UP="--nodes 6 --zones 3" and t
 lab-down: ## end the lab that lab-up started
 	$(LAB) down $(DOWN)
 
-demo: lab build ## drain a node of a small shop, before your eyes
+demo: export USHER_DEMO_BEGAN := $(shell date +%s.%N)
+demo: ## drain a node of a simulated shop, as usher and as kubectl do, side by side
+	go run ./cmd/usher-demo
+
+demo-real: lab build ## drain a node of a small shop on a real control plane
 	go run -C lab ./demo $(CURDIR)/bin/usher
 
 bench: ## time the plan of a drain on 5,000 nodes and 150,000 pods
