@@ -46,7 +46,7 @@ func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := addEvidence(mgr, p); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, p, o, requests); err != nil { //nolint:contextcheck // indexes wait for nothing
+	if err := addControllers(mgr, p, o, requests); err != nil {
 		return err
 	}
 	if err := serveCertificates(mgr, o); err != nil {
