@@ -11,18 +11,22 @@ import (
 
 // rank puts the pods in order for a threshold and says of each why it is passed over.
 func (l *look) rank(t Threshold) []Ranked {
-	passed, blocked := map[types.UID]string{}, map[types.UID]string{}
+	passed, blocked, barred := map[types.UID]string{}, map[types.UID]string{}, map[types.UID]string{}
 	for uid, p := range l.pods {
 		if reason := l.useless(t, p); reason != "" {
 			passed[uid] = reason
-		} else if reason := l.blocked(t, p); reason != "" {
-			blocked[uid] = reason
+			continue
 		}
-	}
-	var barred map[types.UID]string
-	if t.Hard() {
-		// Who may not go cannot spare Guaranteed pods any more: a verdict is about data, a class is not.
-		barred = blocked
+		reason := l.blocked(t, p)
+		if reason == "" {
+			continue
+		}
+		blocked[uid] = reason
+		// Below a hard threshold, a pod that may not go cannot spare Guaranteed pods any more: a verdict is about data, a class is
+		// not. One passed over because a governed pod exceeds its request still does: both keep to theirs.
+		if _, refused := l.refused(uid); t.Hard() && (refused || p.Governed) {
+			barred[uid] = reason
+		}
 	}
 	out := rank(l.in.Order, t.Signal, l.in.Node, l.in.Pods, passed, barred)
 	for i := range out {

@@ -31,6 +31,21 @@ func TestReliefSparesGuaranteed(t *testing.T) {
 	}
 }
 
+// Nor does it go while a pod is left that is passed over because a governed pod exceeds its request: both keep to theirs.
+func TestReliefSparesGuaranteedBesideAGovernedPod(t *testing.T) {
+	db := governed(memoryPod("db", corev1.PodQOSGuaranteed, gi, gi), v1alpha1.PressureLastResort)
+	web := memoryPod("web", corev1.PodQOSBurstable, 400*mi, 300*mi)
+	s := newScene(t, 50*mi, web, governed(hog("miner", 3000), v1alpha1.PressureWhenAllowed), db)
+	s.want(0, "Request miner", "Evict miner", sayMemory)
+	s.refuse("miner", time.Minute)
+	s.want(time.Second, "Wait Nobody")
+	s.in.Reachable = false
+	s.want(time.Second, "Wait Nobody")
+	s.in.Reachable = true
+	s.gone("web")
+	s.want(time.Second, "Evict db")
+}
+
 // Nor is it given up as a last resort.
 func TestReliefSparesGuaranteedLastResort(t *testing.T) {
 	db := governed(memoryPod("db", corev1.PodQOSGuaranteed, gi, gi), v1alpha1.PressureLastResort)
