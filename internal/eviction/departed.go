@@ -11,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // Limits of what a policy's status remembers of pods that are gone. The oldest is forgotten first.
@@ -28,7 +29,7 @@ const (
 // The pod that has the name now must not be moved for that. It is judged as any other, though, where it runs on the same
 // node, or on one that is cordoned or tainted against new pods: the caller may be draining that one.
 func (in *AdmissionInput) departed() *v1alpha1.Departed {
-	if in.Verb != VerbEvict || !in.ByName || in.Requester == "" || in.Pod.Annotations[v1alpha1.BreakGlassAnnotation] != "" {
+	if in.Verb != VerbEvict || !in.ByName || in.Requester == "" || text.Line(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation]) != "" {
 		return nil
 	}
 	for i := range in.Policies {

@@ -73,6 +73,11 @@ func TestARetryByNameDoesNotTakeTheSuccessor(t *testing.T) {
 		"long ago":                             {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(-departedLife)) }, LetThrough},
 		"in the future":                        {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(time.Hour)) }, LetThrough},
 		"the glass is broken, and it may go":   {breaks, LetThrough},
+		"a break-glass that gives no reason": {
+			func(in *AdmissionInput) {
+				in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " \t"}
+			}, GoneMeanwhile,
+		},
 		"a policy of another namespace":        {elsewhere, LetThrough},
 		"nothing is remembered of a departure": {func(in *AdmissionInput) { in.Policies[0].Status.Departed = nil }, LetThrough},
 	} {

@@ -110,7 +110,7 @@ func TestHeaderTellsHowItEnds(t *testing.T) {
 // TestTableShowsWholeSentences: the end of a sentence says what it waits for, however narrow the terminal.
 func TestTableShowsWholeSentences(t *testing.T) {
 	rollout := "its Deployment is being rolled out and has one ready pod; its new pod web-6c9-zzzzz is not ready: ImagePullBackOff registry.example.com/a/very/long/path/to/an/image:1.2.3"
-	other := "eva@desk is draining this node (last sign of life 4s ago); this drain goes on when that one ends"
+	other := "eva@desk is draining this node (last sign of life 4s ago); this drain goes on when that one ends, or in 56s without another sign"
 	d := drain.Decision{Nodes: []drain.NodeStatus{{Name: "worker-1", State: drain.NodePending, Blockers: []drain.Blocker{{Message: other}}}}}
 	stuck := held("db-0", drain.BudgetNeverAllows, "budget db can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", true)
 	stuck.Blockers[0].WayOut = "kubectl scale -n shop statefulset/db --replicas=2"

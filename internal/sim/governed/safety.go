@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/text"
 )
 
 // cause says who made a member indispensable.
@@ -82,7 +83,7 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	n := s.needed[pod.Name]
 	excuse := r.excuse
 	switch {
-	case excuse == "" && pod.Annotations[v1alpha1.BreakGlassAnnotation] != "":
+	case excuse == "" && text.Line(pod.Annotations[v1alpha1.BreakGlassAnnotation]) != "":
 		excuse = glass
 	case excuse == "" && pod.UID != r.judged:
 		excuse = "another pod has the name by now"
