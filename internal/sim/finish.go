@@ -114,7 +114,7 @@ func (f *forecast) finalized() []string {
 func (f *forecast) unknown() []string {
 	said := f.learn.unknown()
 	if n := f.diary.asked(); n > 0 {
-		said = append(said, fmt.Sprintf("that governed pods (%d) may go when they are asked to: no system was asked; usher why POD asks", n))
+		said = append(said, fmt.Sprintf("that governed pods (%d) may go when they are asked to: no system was asked; usher why POD asks its own", n))
 	}
 	if held := f.finalized(); len(held) > 0 {
 		said = append(said, "that finalizers are removed when the containers have ended: "+strings.Join(held, "; "))

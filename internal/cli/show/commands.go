@@ -19,13 +19,15 @@ type Commands struct {
 
 // command finds what is meant to be copied: a program with a verb that acts on a
 // cluster. What an administrator is asked to type (kubectl create) is left alone: that
-// is somebody else's connection.
-var command = regexp.MustCompile(program + "( " + verbs + ")")
+// is somebody else's connection. A name is none: neither the namespace usher nor what
+// begins like a verb.
+var command = regexp.MustCompile("( -n)?" + program + "( " + verbs + ")" + wordEnd)
 
 // What begins a command, as command and typed take it.
 const (
 	program = "(^|[\\s`(;])(kubectl usher|usher|kubectl)"
-	verbs   = `(?:drain|evict|evictions|install|plan|uncordon|uninstall|why|annotate|cordon|delete|describe|edit|get|label|patch|rollout|scale|taint)\b`
+	verbs   = `(?:drain|evict|evictions|install|plan|uncordon|uninstall|why|annotate|cordon|delete|describe|edit|get|label|patch|rollout|scale|taint)`
+	wordEnd = `([^\w-]|$)`
 )
 
 // In returns a text with its commands as this caller must type them.
@@ -35,11 +37,14 @@ func (c Commands) In(text string) string {
 	}
 	return command.ReplaceAllStringFunc(text, func(found string) string {
 		part := command.FindStringSubmatch(found)
-		program := part[2]
+		if part[1] != "" {
+			return found
+		}
+		program := part[3]
 		if program == "usher" && c.Program != "" {
 			program = c.Program
 		}
-		return part[1] + strings.Join(append([]string{program}, c.Flags...), " ") + part[3]
+		return part[2] + strings.Join(append([]string{program}, c.Flags...), " ") + part[4] + part[5]
 	})
 }
 

@@ -30,6 +30,8 @@ func TestCommandsLeadToTheSameCluster(t *testing.T) {
 		{"in quotes", lab, "wait; `usher evictions` shows it", "wait; `usher --context=lab --as=eva evictions` shows it"},
 		{"twice", lab, lab.In("usher uncordon a"), "usher --context=lab --as=eva uncordon a"},
 		{"prose", lab, "the manager of usher gets it; usher's manager runs; Usher drains; a usher drained it; kubectl, get it", "the manager of usher gets it; usher's manager runs; Usher drains; a usher drained it; kubectl, get it"},
+		{"in a namespace of that name", lab, "kubectl edit pdb -n usher drain", "kubectl --context=lab --as=eva edit pdb -n usher drain"},
+		{"before names that begin like verbs", lab, "by usher drain-all; usher get-1, or usher plan.", "by usher drain-all; usher get-1, or usher --context=lab --as=eva plan."},
 		{"a name", lab, "node my-usher drain", "node my-usher drain"},
 		{"what an administrator types", lab, "kubectl create clusterrole usher-read", "kubectl create clusterrole usher-read"},
 		{"a plugin", plugin, "usher uncordon a; kubectl get pdb -n b", "kubectl usher uncordon a; kubectl get pdb -n b"},

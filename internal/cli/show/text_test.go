@@ -93,6 +93,22 @@ func TestWrapKeepsCommandsWhole(t *testing.T) {
 			`kubectl patch hpa -n a b --type=merge -p '{"spec":{"maxReplicas": 3, "minReplicas": 2}}'`, "so that it can be surged",
 		}},
 		{"with flags that lead to the cluster", lab.In("wait, or usher uncordon a"), []string{"wait, or", `kubectl usher --context=lab --as='eva o'\''b' uncordon a`}},
+		{"names that begin like prose", "let another node run it, or kubectl edit pdb -n and-prod so-web; or wait", []string{
+			"let another node run it, or", "kubectl edit pdb -n and-prod so-web", "or wait",
+		}},
+		{"names that are words", "kubectl edit pdb -n or once-or-twice and, which never allows it, or usher uncordon lists", []string{
+			"kubectl edit pdb -n or once-or-twice and", "which never allows it, or", "usher uncordon lists",
+		}},
+		{"names of domains", "to give it back: usher uncordon or.example.com once.example.com", []string{
+			"to give it back:", "usher uncordon or.example.com once.example.com",
+		}},
+		{"names like prose after flags", lab.In("wait, or usher uncordon so-1 or-2"), []string{
+			"wait, or", `kubectl usher --context=lab --as='eva o'\''b' uncordon so-1 or-2`,
+		}},
+		{"prose that lets", "once it is back, kubectl taint node a node.kubernetes.io/out-of-service- lets it run pods again", []string{
+			"once it is back,", "kubectl taint node a node.kubernetes.io/out-of-service-", "lets it run pods again",
+		}},
+		{"prose that asks", "no system was asked; usher why POD asks its own", []string{"no system was asked;", "usher why POD", "asks its own"}},
 		{"prose", "the manager of usher gets what it is asked for by others", []string{"the manager of usher gets what", "it is asked for by others"}},
 	}
 	for _, tt := range tests {
