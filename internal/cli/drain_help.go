@@ -50,18 +50,16 @@ type typed struct {
 	foreign []string      // flags that the command does not have
 }
 
-// goOn is what to type to go on with the drain, "" where all of its nodes were deleted. A deadline and a
-// timeout are left out: they were meant from then on, and what ran out once would do so again.
+// goOn is what to type to go on with the drain, "" where all of its nodes were deleted: neither names nor labels find
+// them. A deadline and a timeout are left out: they were meant from then on, and what ran out once would do so again.
 func (t typed) goOn(nodes []drain.NodeStatus) string {
-	named := len(t.args)
-	t.args = slices.DeleteFunc(slices.Clone(t.args), func(name string) bool {
-		return slices.ContainsFunc(nodes, func(n drain.NodeStatus) bool {
-			return (name == n.Name || strings.HasSuffix(name, "/"+n.Name)) && n.State == drain.NodeMissing
-		})
-	})
-	if named > 0 && len(t.args) == 0 {
+	left := slices.DeleteFunc(slices.Clone(nodes), func(n drain.NodeStatus) bool { return n.State == drain.NodeMissing })
+	if len(left) == 0 {
 		return ""
 	}
+	t.args = slices.DeleteFunc(slices.Clone(t.args), func(arg string) bool {
+		return !slices.ContainsFunc(left, func(n drain.NodeStatus) bool { return arg == n.Name || strings.HasSuffix(arg, "/"+n.Name) })
+	})
 	return t.again([]string{"deadline", "at-deadline", "timeout"})
 }
 

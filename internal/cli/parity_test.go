@@ -85,28 +85,38 @@ func TestDryRunIsTheSameInEveryCommand(t *testing.T) {
 }
 
 func TestCommandLineCanBeTypedAgain(t *testing.T) {
-	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
-	drain, _, err := root.Find([]string{"drain"})
-	if err != nil {
-		t.Fatal(err)
+	here := func(name string) usherdrain.NodeStatus {
+		return usherdrain.NodeStatus{Name: name, State: usherdrain.NodeBlocked}
 	}
-	args := []string{"a", "--force", "--reason=new disk, it's due", "--deadline=2m", "--timeout=5s", "--token=secret", "--context=lab", "--grace-period", "3", "b"}
-	if err := drain.ParseFlags(args); err != nil {
-		t.Fatal(err)
+	missing := func(name string) usherdrain.NodeStatus {
+		return usherdrain.NodeStatus{Name: name, State: usherdrain.NodeMissing}
 	}
-	got := typed{command: "usher drain", args: drain.Flags().Args(), flags: drain.Flags()}
-	words := ` --force --reason='new disk, it'\''s due' --context=lab --grace-period=3`
-	for want, missing := range map[string][]string{
-		"usher drain a b" + words: nil,
-		"usher drain b" + words:   {"a"},
-		"":                        {"a", "b"},
-	} {
-		nodes := []usherdrain.NodeStatus{{Name: "b", State: usherdrain.NodeBlocked}}
-		for _, name := range missing {
-			nodes = append(nodes, usherdrain.NodeStatus{Name: name, State: usherdrain.NodeMissing})
+	flags := []string{"--force", "--reason=new disk, it's due", "--deadline=2m", "--timeout=5s", "--token=secret", "--context=lab", "--grace-period", "3"}
+	const words = ` --force --reason='new disk, it'\''s due' --context=lab --grace-period=3`
+	tests := []struct {
+		name  string
+		args  []string
+		nodes []usherdrain.NodeStatus
+		want  string
+	}{
+		{"named", []string{"a", "node/b"}, []usherdrain.NodeStatus{here("a"), here("b")}, "usher drain a node/b" + words},
+		{"one was deleted", []string{"node/a", "b"}, []usherdrain.NodeStatus{missing("a"), here("b")}, "usher drain b" + words},
+		{"all were deleted", []string{"a", "b"}, []usherdrain.NodeStatus{missing("a"), missing("b")}, ""},
+		{"by label", []string{"-l", "pool=spot"}, []usherdrain.NodeStatus{missing("a"), here("b")}, "usher drain --selector=pool=spot" + words},
+		{"by label, and all were deleted", []string{"-l", "pool=spot"}, []usherdrain.NodeStatus{missing("a"), missing("b")}, ""},
+	}
+	for _, tt := range tests {
+		root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+		drain, _, err := root.Find([]string{"drain"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got.goOn(nodes)); diff != "" {
-			t.Error(diff)
+		if err := drain.ParseFlags(append(tt.args, flags...)); err != nil {
+			t.Fatal(err)
+		}
+		typed := typed{command: "usher drain", args: drain.Flags().Args(), flags: drain.Flags()}
+		if diff := cmp.Diff(tt.want, typed.goOn(tt.nodes)); diff != "" {
+			t.Errorf("%s:\n%s", tt.name, diff)
 		}
 	}
 }
