@@ -60,7 +60,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 	addDryRun(fs, &o.dryRun, `"client": print the plan. "server": ask the server for each eviction without carrying it out. "none": drain.`)
 	fs.BoolVar(&o.uncordonOnFailure, "uncordon-on-failure", false, "If the drain does not succeed, take back the cordons that it set.")
 	fs.StringVar(&o.reason, "reason", "", "Why the nodes are drained; it is written on them.")
-	fs.BoolVar(&o.revert, "revert", false, "Drain nothing: only undo what killed drains left.")
+	fs.BoolVar(&o.revert, "revert", false, "Drain nothing: only undo what killed drains left. It has no dry run.")
 	fs.StringVarP(&o.output, "output", "o", "text", "text, or json: one event a line.")
 	return cmd
 }
@@ -68,18 +68,27 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 // Complete reads the arguments.
 func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) error {
 	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd)}
-	if o.revert {
-		if len(args) > 0 || o.selector != "" {
-			return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
-		}
-		return nil
-	}
 	var err error
-	if o.nodes, err = nodeArgs(args, o.selector); err != nil {
+	if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
 		return err
 	}
-	o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun)
+	if o.revert {
+		return o.checkRevert(args)
+	}
+	o.nodes, err = nodeArgs(args, o.selector)
 	return err
+}
+
+// checkRevert says what is wrong with what stands beside --revert. A dry run of it is refused: each of its steps goes by what the one before
+// has changed.
+func (o *DrainOptions) checkRevert(args []string) error {
+	switch {
+	case len(args) > 0 || o.selector != "":
+		return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
+	case o.dryRun != dryRunNone:
+		return errors.New(o.typed.others.In("--revert has no dry run; usher plan NODE says what killed drains left, and writes nothing"))
+	}
+	return nil
 }
 
 // Validate says what is wrong with the flags.

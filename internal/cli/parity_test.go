@@ -84,6 +84,24 @@ func TestDryRunIsTheSameInEveryCommand(t *testing.T) {
 	}
 }
 
+// A dry run of --revert is refused before anything is read.
+func TestRevertHasNoDryRun(t *testing.T) {
+	const refused = "--revert has no dry run"
+	for value, want := range map[string]string{
+		"": refused, "=true": refused, "=client": refused, "=server": refused,
+		"=maybe": "--dry-run=maybe is not known", "=none": "no cluster is configured", "=false": "no cluster is configured",
+	} {
+		got := usher(t, "", "drain", "--revert", "--dry-run"+value)
+		if got.code != exitUsage || got.out != "" || !strings.Contains(got.err, "error: "+want) {
+			t.Errorf("--dry-run%s: exit %d, stdout %q, stderr %q; want 1 and %q", value, got.code, got.out, got.err, want)
+		}
+	}
+	const plan = "usher --context=lab plan NODE says what killed drains left"
+	if got := usher(t, "", "drain", "--revert", "--dry-run=client", "--context=lab"); !strings.Contains(got.err, plan) {
+		t.Errorf("no %q in %q", plan, got.err)
+	}
+}
+
 func TestCommandLineCanBeTypedAgain(t *testing.T) {
 	here := func(name string) usherdrain.NodeStatus {
 		return usherdrain.NodeStatus{Name: name, State: usherdrain.NodeBlocked}
