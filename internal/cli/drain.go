@@ -171,7 +171,7 @@ func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Requ
 		return err
 	})
 	if late {
-		v.say(v.commands.In(fmt.Sprintf("what killed drains left was not undone within %s, and the drain begins; usher drain --revert undoes the rest", most.Round(time.Millisecond))))
+		v.say(fmt.Sprintf("what killed drains left was not undone within %s, and the drain begins", most.Round(time.Millisecond)))
 	}
 	return err
 }
@@ -217,10 +217,10 @@ func (o *DrainOptions) leftWords() string {
 	return o.typed.others.In("left at once; undo with: " + undo)
 }
 
-// late says that the time was over before the drain began.
-func (o *DrainOptions) late(v *voice, why string) error {
+// late says that the time was over before the drain began, and what was not undone until then.
+func (o *DrainOptions) late(v *voice, why string, left ...string) error {
 	v.urgent(fmt.Sprintf("timed out after %s (--timeout), and no node was drained: %s", o.timeout, why))
-	v.idle(time.Now(), o.timeout, drain.TimedOut)
+	v.idle(time.Now(), o.timeout, drain.TimedOut, left...)
 	return exitWith(exitLate)
 }
 

@@ -18,12 +18,20 @@ import (
 
 // undone is what undoing did not do, in sentences.
 type undone struct {
-	failed  []string // what may not be undone
+	failed  []string // what may not be undone, and that undoing was broken off; it was reported
 	unknown []string // what could not be read
 	running []string // what belongs to drains that may still be running
 }
 
-func (u undone) all() []string { return slices.Concat(u.failed, u.unknown, u.running) }
+func (u *undone) all() []string { return slices.Concat(u.failed, u.unknown, u.running) }
+
+// breakOff reports that undoing has ended before all that was to be undone was seen to be: what is under way has no
+// sentence of its own.
+func (u *undone) breakOff(reporter drainer.Reporter, now time.Time) {
+	rest := []string{"undoing what killed drains left was broken off before all of it was undone; usher drain --revert undoes the rest"}
+	note(reporter, now, rest)
+	u.failed = append(u.failed, rest...)
+}
 
 func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) error {
 	began := s.clock.Now()
@@ -33,7 +41,7 @@ func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *voice) erro
 	case err != nil && ctx.Err() == nil:
 		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return o.late(v, "undoing what killed drains left takes longer")
+		return o.late(v, "undoing what killed drains left takes longer", left.all()...)
 	case ctx.Err() != nil:
 		end(drain.Interrupted)
 		return exitWith(exitInterrupted)

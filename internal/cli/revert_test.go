@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,9 +11,11 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,7 +139,13 @@ func sessionOn(t *testing.T, client *fake.Clientset) *session {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
 	}))
 	t.Cleanup(server.Close)
-	writes, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	return sessionThrough(t, client, &rest.Config{Host: server.URL})
+}
+
+// sessionThrough reads a cluster and writes to what the configuration leads to.
+func sessionThrough(t *testing.T, client *fake.Clientset, config *rest.Config) *session {
+	t.Helper()
+	writes, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,10 +162,79 @@ func revertOn(t *testing.T, client *fake.Clientset, output string) (code int, pr
 	t.Helper()
 	s := sessionOn(t, client)
 	defer s.close()
+	return revertIn(t.Context(), s, output)
+}
+
+// revertIn does the same in a session.
+func revertIn(ctx context.Context, s *session, output string) (code int, printed string) {
 	var out bytes.Buffer
 	o := &DrainOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}}
-	err := o.runRevert(t.Context(), s, newVoice(o.IOStreams, output, show.Commands{}))
+	err := o.runRevert(ctx, s, newVoice(o.IOStreams, output, show.Commands{Flags: []string{"--context=lab"}}))
 	return settle(err, &out), out.String()
+}
+
+// broken is what is said of an undoing that has ended too early.
+const broken = "undoing what killed drains left was broken off before all of it was undone; usher --context=lab drain --revert undoes the rest"
+
+// unanswered is a server that answers no write.
+type unanswered struct{}
+
+func (unanswered) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// raised is a Deployment, and its autoscaler whose minimum a killed drain has raised from 1 to 2.
+func raised(t *testing.T) []runtime.Object {
+	t.Helper()
+	objects := surgedSince(t, time.Hour, 2)
+	web := objects[1].(*appsv1.Deployment)
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "hpa", ResourceVersion: "1", Labels: web.Labels},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			MinReplicas: web.Spec.Replicas, MaxReplicas: 5, ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"},
+		},
+	}
+	record := strings.Replace(web.Annotations[snapshot.SurgeAnnotation], `"was":1`, `"was":1,"base":1`, 1)
+	hpa.Annotations = map[string]string{snapshot.SurgeAnnotation: record}
+	web.Labels, web.Annotations = nil, nil
+	return append(objects, hpa)
+}
+
+// What was not seen to be undone is not said to be, whatever has ended the undoing.
+func TestRevertThatIsBrokenOff(t *testing.T) {
+	tests := []struct {
+		name            string
+		interrupt, late time.Duration
+		code            int
+		outcome         string
+	}{
+		{"by its own time", time.Hour, time.Hour, exitBlocked, "blocked"},
+		{"by an interrupt", time.Second, time.Hour, exitInterrupted, "interrupted"},
+		{"by --timeout", time.Hour, time.Second, exitLate, "timeout"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := sessionThrough(t, fake.NewClientset(raised(t)...), &rest.Config{Transport: unanswered{}})
+				defer s.close()
+				for output, want := range map[string]string{"text": "note " + broken, "json": `"surged":["` + broken + `"]`} {
+					ctx, stop := context.WithTimeout(t.Context(), tt.late)
+					interrupt := time.AfterFunc(tt.interrupt, stop)
+					code, out := revertIn(ctx, s, output)
+					interrupt.Stop()
+					stop()
+					if code != tt.code || !strings.Contains(out, want) || strings.Contains(out, "no surge of a killed drain is left") {
+						t.Errorf("exit %d, want %d and %q in\n%s", code, tt.code, want, out)
+					}
+					lines := strings.Split(strings.TrimSpace(out), "\n")
+					if last := lines[len(lines)-1]; output == "json" && !strings.Contains(last, `"outcome":"`+tt.outcome+`"`) {
+						t.Errorf("the last line for programs is %s", last)
+					}
+				}
+			})
+		})
+	}
 }
 
 // drainedNode is a cordoned node with the record of a drain.

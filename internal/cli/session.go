@@ -62,13 +62,18 @@ func (s *session) dead() map[string]bool {
 }
 
 // revert undoes what killed drains left on workloads and pods, and withdraws what they
-// asked for, if there is any. It says what was not undone.
+// asked for, if there is any. It says what was not undone, and whether undoing was broken
+// off: because it took too long, or by the context, which is no error.
 func (s *session) revert(ctx context.Context, reporter drainer.Reporter) (undone, error) {
+	var result undone
 	source := s.source
 	if s.mustLookWider() {
 		wide, err := s.watch(ctx, nil)
 		if err != nil {
-			return undone{}, err
+			if ctx.Err() != nil {
+				result.breakOff(reporter, s.clock.Now())
+			}
+			return result, err
 		}
 		defer wide.Stop()
 		source = wide
@@ -90,7 +95,10 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) (undone
 		}
 		left = d.Revert(ctx)
 	}
-	result := undone{failed: left.Notes}
+	result.failed = slices.Clone(left.Notes)
+	if !left.Settled {
+		result.breakOff(reporter, s.clock.Now())
+	}
 	source.Read(func(v snapshot.View) {
 		note(reporter, v.Now, keptScales(v.Cluster, scaled))
 		result.unknown, result.running = unread(v.Cluster), leftToRunning(v, dead)

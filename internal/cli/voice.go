@@ -108,7 +108,7 @@ func (v *voice) summary(s show.Summary) {
 // idle prints for programs how a drain ended that changed nothing; it is the last line.
 func (v *voice) idle(now time.Time, took time.Duration, outcome drain.Outcome, left ...string) {
 	if v.json != nil {
-		v.json.End(now, show.Summary{Outcome: outcome, Now: now, Took: took, Surged: left})
+		v.json.End(now, show.Summary{Outcome: outcome, Now: now, Took: took, Surged: v.commands.InAll(left)})
 	}
 }
 
