@@ -79,8 +79,8 @@ func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) 
 	return err
 }
 
-// checkRevert says what is wrong with what stands beside --revert. A dry run of it is refused: each of its steps goes by what the one before
-// has changed.
+// checkRevert says what is wrong with what stands beside --revert. A dry run of it is refused: each of its steps goes by
+// what the one before has changed.
 func (o *DrainOptions) checkRevert(args []string) error {
 	switch {
 	case len(args) > 0 || o.selector != "":
@@ -136,11 +136,8 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return printPlan(v, copied(s.source), req, o.typed, show.Plan{OneLine: true})
 	}
 	if o.dryRun == dryRunNone {
-		if err := o.undoFirst(beginning, s, req, v); err != nil && !limit.over(beginning) {
+		if err := o.undoFirst(beginning, s, req, v); err != nil {
 			return err
-		}
-		if limit.over(beginning) {
-			return o.late(v, "what killed drains left took that long to undo")
 		}
 	}
 	if objections := o.objections(s, req, v); objections {
@@ -163,14 +160,24 @@ func undoTime(deadline, now time.Time) time.Duration {
 	return min(undoAtMost, deadline.Sub(now)/12)
 }
 
-// undoFirst undoes what killed drains left. What takes too long is left to the next command that undoes.
+// undoFirst undoes what killed drains left. What takes too long is left to the next command that undoes; with an error no drain begins.
 func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *voice) error {
 	most := undoTime(req.Deadline, s.clock.Now())
+	var left undone
 	late, err := within(ctx, most, func(ctx context.Context) error {
-		_, err := s.revert(ctx, v.reporter())
+		var err error
+		left, err = s.revert(ctx, v.reporter())
 		return err
 	})
-	if late {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return o.late(v, "what killed drains left took that long to undo", left.all()...)
+	case ctx.Err() != nil:
+		now := s.clock.Now()
+		v.urgent("interrupted, and no node was drained")
+		v.idle(now, now.Sub(req.Started), drain.Interrupted, left.all()...)
+		return exitWith(exitInterrupted)
+	case late:
 		v.say(fmt.Sprintf("what killed drains left was not undone within %s, and the drain begins", most.Round(time.Millisecond)))
 	}
 	return err

@@ -1,11 +1,20 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/drain"
 )
 
 // Undoing before a drain takes little of its deadline, and never long.
@@ -29,7 +38,7 @@ func TestUndoTime(t *testing.T) {
 	}
 }
 
-// What does not end is broken off, and the drain goes on; an interrupt and an error are passed on.
+// What does not end is broken off, and the drain goes on; an error is passed on. Whether there was an interrupt is the context's to say.
 func TestUndoingBeforeADrainEnds(t *testing.T) {
 	failed := errors.New("no access")
 	cases := map[string]struct {
@@ -42,7 +51,7 @@ func TestUndoingBeforeADrainEnds(t *testing.T) {
 		"at once":     {func(context.Context) error { return nil }, time.Hour, 0, false, nil},
 		"it fails":    {func(context.Context) error { return failed }, time.Hour, 0, false, failed},
 		"without end": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, time.Hour, 10 * time.Second, true, nil},
-		"interrupted": {func(ctx context.Context) error { <-ctx.Done(); return failed }, time.Second, time.Second, false, failed},
+		"interrupted": {func(ctx context.Context) error { <-ctx.Done(); return nil }, time.Second, time.Second, false, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +62,49 @@ func TestUndoingBeforeADrainEnds(t *testing.T) {
 				late, err := within(ctx, 10*time.Second, c.do)
 				if late != c.late || !errors.Is(err, c.err) || time.Since(began) != c.took {
 					t.Errorf("late %v, error %v after %s, want %v, %v after %s", late, err, time.Since(began), c.late, c.err, c.took)
+				}
+			})
+		})
+	}
+}
+
+// No drain begins once its command was interrupted, or its time is over.
+func TestUndoingBeforeADrainThatDoesNotBegin(t *testing.T) {
+	const left = `"surged":["` + broken + `"]`
+	cases := map[string]struct {
+		interrupt, timeout time.Duration
+		took               time.Duration
+		code               int
+		says               []string
+	}{
+		"too long": {time.Hour, time.Hour, 30 * time.Second, exitDone, []string{broken, "was not undone within 30s, and the drain begins"}},
+		"interrupted": {time.Second, time.Hour, time.Second, exitInterrupted, []string{
+			"interrupted, and no node was drained", `"outcome":"interrupted"`, left,
+		}},
+		"timed out": {time.Hour, time.Second, time.Second, exitLate, []string{
+			"and no node was drained: what killed drains left", `"outcome":"timeout"`, left,
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := sessionThrough(t, fake.NewClientset(raised(t)...), &rest.Config{Transport: unanswered{}})
+				defer s.close()
+				var out bytes.Buffer
+				o := &DrainOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}, timeout: c.timeout}
+				v := newVoice(o.IOStreams, "json", show.Commands{Flags: []string{"--context=lab"}})
+				ctx, stop := context.WithTimeout(t.Context(), c.timeout)
+				defer stop()
+				defer time.AfterFunc(c.interrupt, stop).Stop()
+				began := s.clock.Now()
+				err := o.undoFirst(ctx, s, drain.Request{Started: began}, v)
+				if code, took := settle(err, &out), s.clock.Now().Sub(began); code != c.code || took != c.took {
+					t.Errorf("exit %d after %s, want %d after %s", code, took, c.code, c.took)
+				}
+				for _, want := range c.says {
+					if !strings.Contains(out.String(), want) {
+						t.Errorf("no %q in\n%s", want, &out)
+					}
 				}
 			})
 		})
