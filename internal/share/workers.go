@@ -2,6 +2,8 @@ package share
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -11,7 +13,8 @@ import (
 
 // Workers gives each namespace so many of a controller's workers at a time. A key beyond that takes none: it waits until one of
 // its namespace is free, which is when a key before it is done, and keys of a namespace have their turn in the order in which
-// they came. The controller must have both NewQueue and Reconciler: without a queue, to which a key could go back, none waits.
+// they came; what others wait for comes back with the highest priority among theirs. The controller must have both NewQueue and
+// Reconciler: without a queue, to which a key could go back, none waits.
 type Workers struct {
 	most int
 
@@ -25,12 +28,14 @@ type Workers struct {
 type turns struct {
 	taken   int // by keys that are worked on or were called
 	waiting []reconcile.Request
-	known   map[reconcile.Request]*turn // of those that wait, and of those that were called and are queued
+	called  []reconcile.Request         // those that are queued, each with a worker that stays taken for it
+	known   map[reconcile.Request]*turn // of those that wait, and of those that were called
+	ranks   map[int]int                 // how many wait with each priority
 }
 
 type turn struct {
 	called   bool
-	priority int
+	priority int // with which the key came, or was called
 }
 
 // NewWorkers returns Workers of which each namespace may have most at a time, at least 1.
@@ -69,23 +74,39 @@ func (w *Workers) begin(key reconcile.Request) bool {
 	defer w.mu.Unlock()
 	of := w.namespaces[key.Namespace]
 	if of == nil {
-		of = &turns{known: map[reconcile.Request]*turn{}}
+		of = &turns{known: map[reconcile.Request]*turn{}, ranks: map[int]int{}}
 		w.namespaces[key.Namespace] = of
 	}
 	its, priority := of.known[key], w.priorities[key]
 	switch {
 	case its != nil && its.called:
 		delete(of.known, key)
+		of.called = slices.DeleteFunc(of.called, func(called reconcile.Request) bool { return called == key })
+		return true
 	case its != nil:
+		of.rank(its.priority, -1)
 		its.priority = max(its.priority, priority)
-		return false
+		of.rank(its.priority, 1)
 	case of.taken < w.most || w.queue == nil:
 		of.taken++
+		return true
 	default:
 		of.waiting, of.known[key] = append(of.waiting, key), &turn{priority: priority}
-		return false
+		of.rank(priority, 1)
 	}
-	return true
+	w.hasten(of, priority)
+	return false
+}
+
+// hasten calls anew, with the priority of a key that waits for them, those that were called with a lower one: keys of other
+// namespaces would go before them for as long as some come, and the key waits for as long.
+func (w *Workers) hasten(of *turns, priority int) {
+	for _, key := range of.called {
+		if its := of.known[key]; its.priority < priority {
+			its.priority = priority
+			w.call(key, priority)
+		}
+	}
 }
 
 // end calls the next key. Its worker stays taken for it, or a key that has just come would go before.
@@ -94,9 +115,7 @@ func (w *Workers) end(namespace string) {
 	defer w.mu.Unlock()
 	of := w.namespaces[namespace]
 	if len(of.waiting) > 0 {
-		next := of.waiting[0]
-		of.waiting, of.known[next].called = of.waiting[1:], true
-		w.call(next, of.known[next].priority)
+		w.call(of.next())
 		return
 	}
 	if of.taken--; of.taken == 0 {
@@ -104,8 +123,23 @@ func (w *Workers) end(namespace string) {
 	}
 }
 
-// call adds a key with the priority with which it came: with a higher one, the first list of a namespace that has to wait would
-// go before those of others.
+// next takes the key whose turn it is from those that wait. It is called with the highest priority among them: all wait for it.
+func (t *turns) next() (key reconcile.Request, priority int) {
+	key, priority = t.waiting[0], slices.Max(slices.Collect(maps.Keys(t.ranks)))
+	t.rank(t.known[key].priority, -1)
+	t.waiting, t.called, t.known[key] = t.waiting[1:], append(t.called, key), &turn{called: true, priority: priority}
+	return key, priority
+}
+
+// rank counts keys that wait with a priority: to look for the highest among thousands of them would cost each its part.
+func (t *turns) rank(priority, by int) {
+	if t.ranks[priority] += by; t.ranks[priority] == 0 {
+		delete(t.ranks, priority)
+	}
+}
+
+// call adds a key. With a higher priority than that of any key of its namespace, the first list of a namespace that has to wait
+// would go before those of others.
 func (w *Workers) call(key reconcile.Request, priority int) {
 	if ranked, ok := w.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)

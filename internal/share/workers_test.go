@@ -251,6 +251,123 @@ func TestWorkersKeepTheHighestPriority(t *testing.T) {
 	}
 }
 
+// A key that is urgent is served although what its namespace has before it was listed, and others' events go before what was listed
+// without end: whether it comes behind a key that was called already, or one is called before it later.
+func TestWorkersServeAnUrgentKeyBehindListedOnes(t *testing.T) {
+	for _, listed := range []int{2, 3, 5} {
+		t.Run(fmt.Sprintf("%d listed", listed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c *controlled
+				var ended atomic.Bool
+				keys := make([]reconcile.Request, listed)
+				for i := range keys {
+					keys[i] = keyOf("shop", fmt.Sprint(i))
+				}
+				c = control(t, 2, 1, func(key reconcile.Request) error {
+					<-time.After(time.Second)
+					if key.Namespace != "shop" && !ended.Load() {
+						c.queue.Add(key)
+					}
+					return nil
+				}, keys...)
+				for i := range 4 {
+					c.queue.Add(keyOf(fmt.Sprint("noise-", i), "x"))
+				}
+				<-time.After(10 * time.Second)
+				c.queue.Add(keyOf("shop", "urgent"))
+				<-time.After(time.Minute)
+				if _, served := c.seen(); !slices.Contains(served, "shop/urgent") {
+					t.Errorf("not served in a minute, among %d others", len(served))
+				}
+				ended.Store(true)
+				<-time.After(time.Minute)
+				if len(c.share.namespaces) > 0 {
+					t.Errorf("remembered for ever: %v", c.share.namespaces)
+				}
+			})
+		})
+	}
+}
+
+// A key is called with the highest priority of what waits in its namespace, and anew where a higher one comes; not with that of
+// a key that waits no longer.
+func TestWorkersCallWithTheHighestPriorityThatWaits(t *testing.T) {
+	w := NewWorkers(2)
+	limiter := workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()
+	queue := &calls{TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(limiter)}
+	defer queue.ShutDown()
+	w.Into(queue)
+	begin := func(name string, priority int, want bool) {
+		t.Helper()
+		key := keyOf("shop", name)
+		w.came(key, priority)
+		if got := w.begin(key); got != want {
+			t.Errorf("%s begins: %t, want %t", name, got, want)
+		}
+		w.left(key)
+	}
+	made := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, queue.made); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		queue.made = nil
+	}
+	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		begin(name, -100, i < 2)
+	}
+	begin("g", -50, false)
+	made()
+	w.end("shop")
+	w.end("shop")
+	made("c -50", "d -50")
+	begin("e", -100, false)
+	made()
+	begin("e", 0, false) // an event about what waits
+	made("c 0", "d 0")
+	begin("h", 0, false)
+	made()
+	begin("c", 0, true)
+	begin("i", 7, false)
+	made("d 7")
+	for _, called := range []struct {
+		name, next string
+		priority   int
+	}{{"d", "e 7", 7}, {"e", "f 7", 7}, {"f", "g 7", 7}, {"g", "h 7", 7}, {"h", "i 7", 7}} {
+		begin(called.name, called.priority, true)
+		w.end("shop")
+		made(called.next)
+	}
+	begin("j", -100, false)
+	begin("i", 7, true)
+	w.end("shop")
+	made("j -100")
+	begin("j", -100, true)
+	w.end("shop")
+	w.end("shop")
+	if len(w.priorities)+len(w.namespaces) > 0 {
+		t.Errorf("remembered for ever: %v, %v", w.priorities, w.namespaces)
+	}
+}
+
+// calls notes what is added, and with which priority.
+type calls struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	made []string
+}
+
+func (c *calls) AddWithOpts(o priorityqueue.AddOpts, keys ...reconcile.Request) {
+	for _, key := range keys {
+		c.made = append(c.made, fmt.Sprint(key.Name, " ", *o.Priority))
+	}
+}
+
+func (c *calls) GetWithPriority() (key reconcile.Request, priority int, shutdown bool) {
+	key, shutdown = c.Get()
+	return key, 0, shutdown
+}
+
 // Where no queue was handed over, to which a key could go back, none waits.
 func TestWorkersWithoutAQueue(t *testing.T) {
 	w := NewWorkers(1)
