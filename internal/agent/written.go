@@ -26,10 +26,11 @@ type takenBack struct {
 	kind pressure.ActionKind
 }
 
-// again is when something is to be taken back once more, and whether that was refused.
+// again is when something is to be taken back once more, and what came of the last try.
 type again struct {
 	at      time.Time
 	refused bool
+	late    bool // it was taken back, and what was asked for before may still be carried out until then
 }
 
 func newWritten() written {
@@ -55,10 +56,15 @@ func (w *written) inherit(all []*resident, now time.Time) {
 	}
 }
 
-// ask notes a request that may stand from now on, and leaves what is known of an earlier one.
+// ask notes a request that may stand from now on, and leaves what is known of an earlier one but that it was taken back.
 func (w *written) ask(uid types.UID) {
 	if _, known := w.asked[uid]; !known {
 		w.asked[uid] = time.Time{}
+	}
+	back := takenBack{uid, pressure.Withdraw}
+	if tried, known := w.later[back]; known {
+		tried.late = false
+		w.later[back] = tried
 	}
 }
 
@@ -81,7 +87,7 @@ func (w *written) end(o *outcome, now time.Time) {
 		// A pod shows its annotation until the watch has brought the change.
 		w.later[back] = again{at: now.Add(takeBackAgain)}
 	case now.Before(w.asked[uid]):
-		w.later[back] = again{at: w.asked[uid]}
+		w.later[back] = again{at: w.asked[uid], late: true}
 	default:
 		delete(w.asked, uid)
 		delete(w.later, back)
@@ -99,7 +105,9 @@ func (w *written) list(all []*resident, now time.Time) []pressure.Written {
 	var out []pressure.Written
 	add := func(uid types.UID, kind pressure.ActionKind, value string) {
 		tried := w.later[takenBack{uid, kind}]
-		out = append(out, pressure.Written{UID: uid, Kind: kind, Value: value, Later: now.Before(tried.at), Refused: tried.refused})
+		out = append(out, pressure.Written{
+			UID: uid, Kind: kind, Value: value, Later: now.Before(tried.at), Refused: tried.refused, Late: tried.late,
+		})
 	}
 	for uid := range w.asked {
 		add(uid, pressure.Withdraw, "")

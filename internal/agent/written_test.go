@@ -11,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -168,6 +169,26 @@ func TestRequestsOfAnEarlierLifeUnderPressure(t *testing.T) {
 	})
 }
 
+// TestTheNextIsPreparedSoonAfterAStart: a request that an agent before this one may have made, and that was withdrawn, keeps no
+// other pod from being prepared, and is withdrawn once more when it cannot come any more.
+func TestTheNextIsPreparedSoonAfterAStart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.synced(w.pod("big", 500, governedBy("db")), w.pod("small", 350, governedBy("db")))
+		w.cluster.answers["evict big"] = drain.Answer{Code: drain.RefusedForNow, Message: eviction.MayNever, RetryAfter: time.Hour}
+		w.cluster.answers["evict small"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+	}, func(w *world) {
+		pass(carriedOutWithin - time.Second)
+		asked := w.cluster.log()
+		if i := slices.Index(asked, "withdraw big"); i < 0 || !slices.Contains(asked[i:], "request small") {
+			t.Errorf("asked %q, want big withdrawn, and then small asked for", asked)
+		}
+		pass(carriedOutWithin)
+		if since := w.cluster.log()[len(asked):]; count(asked, "withdraw big") != 1 || !cmp.Equal(since, []string{"withdraw big"}) {
+			t.Errorf("asked %q, then %q, want big withdrawn once, and once more", asked, since)
+		}
+	})
+}
+
 func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	type step struct {
@@ -179,6 +200,9 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 		return []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: later}}
 	}
 	refused := []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: true, Refused: true}}
+	late := func(later bool) []pressure.Written {
+		return []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: later, Late: true}}
+	}
 	tests := []struct {
 		name  string
 		steps []step
@@ -192,8 +216,10 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 		{"its withdrawal is forbidden", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Forbidden}}, takeBackAgain, refused},
 		{"and then goes unanswered", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Denied}, {forbiddenStands, pressure.Withdraw, drain.Unavailable}}, forbiddenStands, stands(true)},
 		{"it was refused, and may stand from before", []step{{0, pressure.Request, drain.Forbidden}}, 0, stands(false)},
-		{"unanswered and withdrawn: it may still arrive", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, time.Second, stands(true)},
-		{"by then it has, if ever", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, carriedOutWithin, stands(false)},
+		{"unanswered and withdrawn: it may still arrive", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, time.Second, late(true)},
+		{"there was nothing to withdraw", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Gone}}, time.Second, late(true)},
+		{"asked for anew", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}, {2 * time.Second, pressure.Request, drain.Accepted}}, 2 * time.Second, stands(true)},
+		{"by then it has, if ever", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, carriedOutWithin, late(false)},
 		{"and is withdrawn", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}, {carriedOutWithin, pressure.Withdraw, drain.Accepted}}, carriedOutWithin, nil},
 	}
 	for _, tt := range tests {

@@ -18,6 +18,8 @@ type Written struct {
 	Later bool
 	// Refused: the apiserver refused it when it was tried last, and may do so until the pod is gone.
 	Refused bool
+	// Late: it was taken back, and stands only if what was asked for before is carried out late.
+	Late bool
 }
 
 // undecided is how long at most what an agent before this one asked for stands while thresholds are met and the grace of none
@@ -32,13 +34,16 @@ func (l *look) asks(c *choice) bool {
 }
 
 // followRequest forgets the pod that is prepared once it is gone, or once its request is seen taken back or that was refused.
-// What stands then is taken back again like what an agent before this one asked for, and holds no other pod until that succeeds.
+// What stands then, or comes late, is taken back again like what an agent before this one asked for, and holds no other pod until
+// that succeeds.
 func (l *look) followRequest() {
 	q := l.Requested
 	if q == nil {
 		return
 	}
-	stands := slices.ContainsFunc(l.in.Written, func(w Written) bool { return w.UID == q.UID && w.Kind == Withdraw && !w.Refused })
+	stands := slices.ContainsFunc(l.in.Written, func(w Written) bool {
+		return w.UID == q.UID && w.Kind == Withdraw && !w.Refused && !w.Late
+	})
 	if l.pods[q.UID] == nil || q.Withdrawn && !stands {
 		l.Requested = nil
 	}

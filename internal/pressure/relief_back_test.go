@@ -152,3 +152,15 @@ func TestReliefWhereAWithdrawalIsNotAnswered(t *testing.T) {
 	s.in.Written[0].Later = true
 	s.want(time.Second, "Evict db-1")
 }
+
+// A request that was withdrawn and may still be carried out keeps no other pod from being prepared, and is withdrawn again.
+func TestReliefWhereAWithdrawnRequestMayComeLate(t *testing.T) {
+	s := requested(t)
+	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
+	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.in.Written[0].Later, s.in.Written[0].Late = true, true
+	s.want(time.Second, "Request db-1", "Evict db-1")
+	s.in.Written[0].Later = false
+	s.refuse("db-1", time.Minute)
+	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+}

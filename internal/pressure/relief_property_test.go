@@ -189,11 +189,11 @@ func (w *world) checkRequest(a Action) {
 	}
 }
 
-// alive counts requests for pods that are still there, but for one and those whose withdrawal was refused.
+// alive counts requests for pods that are still there, but for one and those whose withdrawal was refused or has been answered.
 func (w *world) alive(but types.UID) int {
 	n := 0
 	for uid := range w.requested {
-		if w.pods[uid] != nil && uid != but && !w.denied[uid] {
+		if w.pods[uid] != nil && uid != but && !w.denied[uid] && !w.late[uid] {
 			n++
 		}
 	}
@@ -232,6 +232,7 @@ func (w *world) ended(last []Action) {
 		}
 	}
 	clear(w.denied)
+	clear(w.late)
 	if w.alive("") > 0 && len(w.relief.Breaches) == 0 {
 		w.t.Fatalf("a request was left behind")
 	}

@@ -25,6 +25,7 @@ type world struct {
 	requested  map[types.UID]bool
 	written    map[Written]bool   // what the agent does not know to be taken back
 	denied     map[types.UID]bool // whose withdrawal was refused, and who is requested since then
+	late       map[types.UID]bool // whose request may be carried out although it was withdrawn, and who is not requested since then
 	broken     map[types.UID]bool
 	lossy      bool // answers may be lost, and actions take a while
 	reachable  bool
@@ -51,7 +52,8 @@ type body struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, thresholds: drawThresholds(t), pods: map[types.UID]*body{}, refused: map[types.UID]Refusal{}, until: map[types.UID]time.Duration{},
-		requested: map[types.UID]bool{}, written: map[Written]bool{}, denied: map[types.UID]bool{}, broken: map[types.UID]bool{}, lossy: true, reachable: true, rates: map[Signal]float64{}, held: map[string]time.Duration{}, free: gi,
+		requested: map[types.UID]bool{}, written: map[Written]bool{}, denied: map[types.UID]bool{}, late: map[types.UID]bool{},
+		broken: map[types.UID]bool{}, lossy: true, reachable: true, rates: map[Signal]float64{}, held: map[string]time.Duration{}, free: gi,
 	}
 	for _, p := range drawPods(t, 8) {
 		b := &body{Pod: p, moods: rapid.IntRange(0, 3).Draw(t, "moods"), stops: time.Duration(rapid.IntRange(0, 60).Draw(t, "stops")) * time.Second}
@@ -170,6 +172,7 @@ func (w *world) carryOut(a Action) {
 		}
 	case Request:
 		w.requested[a.Pod.UID], w.written[Written{UID: a.Pod.UID, Kind: Withdraw}] = true, true
+		delete(w.late, a.Pod.UID)
 	case Withdraw:
 		w.takenBack(a, w.requested)
 	case Unbreak:
@@ -198,6 +201,14 @@ func (w *world) takenBack(a Action, from map[types.UID]bool) {
 	if lost {
 		return
 	}
+	if a.Kind == Withdraw && w.lossy && rapid.Bool().Draw(w.t, "late") {
+		w.late[a.Pod.UID] = true
+		if rapid.Bool().Draw(w.t, "it comes") {
+			from[a.Pod.UID] = true
+		}
+		return
+	}
+	delete(w.late, a.Pod.UID)
 	delete(w.written, Written{UID: a.Pod.UID, Kind: a.Kind})
 }
 
@@ -208,6 +219,7 @@ func (w *world) outstanding(in *ReliefInput) {
 		for _, kind := range []ActionKind{Withdraw, Unbreak} {
 			if one := (Written{UID: p.UID, Kind: kind}); w.written[one] {
 				one.Later = w.lossy && rapid.Bool().Draw(w.t, "later")
+				one.Late = w.late[p.UID] && kind == Withdraw
 				one.Refused = w.denied[p.UID] && kind == Withdraw && rapid.Bool().Draw(w.t, "refused")
 				in.Written = append(in.Written, one)
 			}
