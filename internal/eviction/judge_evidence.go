@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // examine asks the rules, and the evidence that they speak of. A role without rules needs none: its members may leave
@@ -95,7 +96,7 @@ func (j *judgement) lingers() bool {
 		return false
 	}
 	entry := &j.status().Leaving[at]
-	return j.in.Now.Sub(entry.Since.Time) < time.Duration(entry.LingerSeconds)*time.Second
+	return j.in.Now.Sub(entry.Since.Time) < snapshot.Seconds(entry.LingerSeconds)
 }
 
 // ask puts one rule to the facts. Where there are none, a rule that speaks of some says nothing: a blocker has said already

@@ -310,6 +310,10 @@ func TestDeletedOnceItsProcessHasEnded(t *testing.T) {
 	if got := JudgeReplace(in).Answer; got != Allowed {
 		t.Errorf("removed by force three minutes ago: %s", got)
 	}
+	in.Policies[0].Status.Leaving[0].LingerSeconds = 9_223_372_037
+	if got := JudgeReplace(in).Answer; got != Blocked {
+		t.Errorf("removed by force, and may go on for centuries: %s", got)
+	}
 }
 
 func TestJobIsWrittenDown(t *testing.T) {

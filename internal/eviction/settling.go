@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Settling is a member that may leave and then counts as leaving for longer than its pod is seen, by its policy's status alone.
@@ -29,7 +30,7 @@ func SettlingMembers(policy *Declared) []Settling {
 
 func settlingOf(policy *Policy, entry *v1alpha1.Leaving) (_ Settling, counts bool) {
 	member := Settling{Pod: entry.Pod, Within: policy.settle(entry.Role)}
-	linger := time.Duration(entry.LingerSeconds) * time.Second
+	linger := snapshot.Seconds(entry.LingerSeconds)
 	switch {
 	case entry.GoneTime != nil:
 		member.Until = entry.GoneTime.Add(member.Within + time.Second) // the API keeps whole seconds

@@ -45,7 +45,7 @@ func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) (lasts time
 		if toleration.TolerationSeconds == nil {
 			return 0, true
 		}
-		return time.Duration(max(0, *toleration.TolerationSeconds)) * time.Second, false
+		return max(0, snapshot.Seconds(*toleration.TolerationSeconds)), false
 	}
 	return 0, false
 }

@@ -33,6 +33,7 @@ func TestTaintEnd(t *testing.T) {
 		"a pod that came later":      {taints: []corev1.Taint{unreachable}, tolerations: []corev1.Toleration{tolerates(unreachable.Key, 300)}, age: time.Minute, after: 4 * time.Minute, ends: true},
 		"the first that matches":     {taints: []corev1.Taint{unreachable}, tolerations: []corev1.Toleration{tolerates(unreachable.Key, 900), tolerates("", 1)}, age: time.Hour, after: 5 * time.Minute, ends: true},
 		"less than nothing":          {taints: []corev1.Taint{unreachable}, tolerations: []corev1.Toleration{tolerates(unreachable.Key, -5)}, age: time.Hour, after: -10 * time.Minute, ends: true},
+		"for three centuries":        {taints: []corev1.Taint{unreachable}, tolerations: []corev1.Toleration{tolerates(unreachable.Key, 9_223_372_037)}, age: time.Hour, after: 100*365*24*time.Hour - 10*time.Minute, ends: true},
 		"two, one for good":          {taints: []corev1.Taint{unreachable, custom}, tolerations: []corev1.Toleration{tolerates(unreachable.Key), tolerates(custom.Key, 60)}, age: time.Hour, after: -9 * time.Minute, ends: true},
 		"two, one not tolerated":     {taints: []corev1.Taint{unreachable, custom}, tolerations: []corev1.Toleration{tolerates(unreachable.Key)}, age: time.Hour, after: -10 * time.Minute, ends: true},
 		"two, all by one toleration": {taints: []corev1.Taint{unreachable, custom}, tolerations: []corev1.Toleration{tolerates("")}, age: time.Hour},

@@ -116,7 +116,7 @@ type tidier struct {
 // that is on its way.
 func (t *tidier) permit(entry v1alpha1.Leaving) {
 	age := t.in.Now.Sub(entry.Since.Time)
-	linger := time.Duration(entry.LingerSeconds) * time.Second
+	linger := snapshot.Seconds(entry.LingerSeconds)
 	sight := t.in.Sights[entry.UID]
 	pod := t.pods[entry.UID]
 	switch {

@@ -18,9 +18,9 @@ func untidy(t testing.TB) TidyInput {
 }
 
 // lingers is a permit whose pod was removed by force.
-func lingers(since time.Time) v1alpha1.Leaving {
+func lingers(since time.Time, seconds int64) v1alpha1.Leaving {
 	entry := leaves("s1", "store", since)
-	entry.LingerSeconds = 180
+	entry.LingerSeconds = seconds
 	return entry
 }
 
@@ -43,10 +43,11 @@ func TestTidyPermits(t *testing.T) {
 		"young, gone":                           {entry: leaves("s1", "store", noon), sight: SeenGone, out: true},
 		"young, gone, and the cache is behind":  {entry: leaves("s1", "store", noon), pod: func(*snapshot.Pod) {}, sight: SeenGone, out: true},
 		"young, it stays":                       {entry: leaves("s1", "store", noon), sight: SeenStaying, next: permitLife},
-		"gone by force":                         {entry: lingers(noon), sight: SeenGone, next: 3 * time.Minute},
-		"gone by force, over":                   {entry: lingers(noon.Add(-3 * time.Minute)), sight: SeenGone, out: true},
-		"gone by force, in the future":          {entry: lingers(noon.Add(time.Hour)), sight: SeenGone, renewed: true, next: permitLife},
-		"by force, it stays":                    {entry: lingers(noon.Add(-permitLife)), sight: SeenStaying, out: true},
+		"gone by force":                         {entry: lingers(noon, 180), sight: SeenGone, next: 3 * time.Minute},
+		"gone by force, for centuries":          {entry: lingers(noon, 9_223_372_037), sight: SeenGone, next: 100 * 365 * 24 * time.Hour},
+		"gone by force, over":                   {entry: lingers(noon.Add(-3*time.Minute), 180), sight: SeenGone, out: true},
+		"gone by force, in the future":          {entry: lingers(noon.Add(time.Hour), 180), sight: SeenGone, renewed: true, next: permitLife},
+		"by force, it stays":                    {entry: lingers(noon.Add(-permitLife), 180), sight: SeenStaying, out: true},
 		"from the future":                       {entry: leaves("s1", "store", noon.Add(time.Hour)), pod: func(*snapshot.Pod) {}, renewed: true, next: permitLife},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package observe
 import (
 	"slices"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +11,6 @@ import (
 
 	"usher.sh/usher/internal/snapshot"
 )
-
-// defaultGrace is what the API gives a pod that names no grace period.
-const defaultGrace = 30 * time.Second
 
 // PodFacts returns what decisions know of a pod. The facts share maps and slices
 // with the object, which must not be changed afterwards.
@@ -31,7 +27,7 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 		Owner:           snapshot.OwnerOf(pod),
 		Phase:           pod.Status.Phase,
 		Created:         pod.CreationTimestamp.Time,
-		Grace:           grace(pod),
+		Grace:           snapshot.GraceOf(pod),
 		Finalizers:      pod.Finalizers,
 		PriorityClass:   pod.Spec.PriorityClassName,
 		EmptyDirs:       emptyDirs(pod),
@@ -54,13 +50,6 @@ func PodFacts(pod *corev1.Pod) *snapshot.Pod {
 	facts.Order, facts.OrderInvalid = order(pod.Annotations)
 	setReadiness(facts, pod)
 	return facts
-}
-
-func grace(pod *corev1.Pod) time.Duration {
-	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		return defaultGrace
-	}
-	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 }
 
 func emptyDirs(pod *corev1.Pod) []string {

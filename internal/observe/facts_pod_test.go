@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -89,6 +90,15 @@ func TestPodFactsOfAnEmptyPod(t *testing.T) {
 	want := &snapshot.Pod{Grace: 30 * time.Second, Requests: snapshot.Resources{Pods: 1}}
 	if diff := cmp.Diff(want, PodFacts(&corev1.Pod{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A grace of three centuries is a long one.
+func TestGraceThatNoDurationHolds(t *testing.T) {
+	for _, seconds := range []int64{9_223_372_037, 18_446_744_074, math.MaxInt64} {
+		if got := PodFacts(&corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}}).Grace; got < 50*365*24*time.Hour {
+			t.Errorf("%d seconds of grace are %s", seconds, got)
+		}
 	}
 }
 

@@ -1,8 +1,6 @@
 package pressure
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -18,7 +16,6 @@ const (
 const (
 	criticalPriority  = 2_000_000_000
 	nodeCriticalClass = "system-node-critical"
-	defaultGrace      = 30 * time.Second // the apiserver's default
 )
 
 // PodOf returns all that an API object says of a pod; Usage is left to those who measure.
@@ -27,21 +24,18 @@ func PodOf(p *corev1.Pod) Pod {
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID,
 		QoS: QoSOf(p), Exempt: exempt(p), Requests: requestsOf(p), Containers: containersOf(p),
-		Grace: defaultGrace, DaemonSet: snapshot.OwnerOf(p).DaemonSet(),
+		Grace: snapshot.GraceOf(p), DaemonSet: snapshot.OwnerOf(p).DaemonSet(),
 	}
 	if p.Spec.Priority != nil {
 		out.Priority = *p.Spec.Priority
 	}
 	out.NodeCritical = out.Exempt != "" && p.Spec.PriorityClassName == nodeCriticalClass
-	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
-		out.Grace = time.Duration(*s) * time.Second
-	}
 	// The label is a claim: who has read the policies corrects Governed.
 	out.Policy, out.Governed = p.Labels[v1alpha1.PolicyLabel]
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true
 		if s := p.DeletionGracePeriodSeconds; s != nil {
-			out.setDeletionGrace(time.Duration(*s) * time.Second)
+			out.setDeletionGrace(snapshot.Seconds(*s))
 		}
 		// The timestamp is when the pod has to be gone.
 		out.DeletedAt = p.DeletionTimestamp.Add(-out.Grace)

@@ -1,6 +1,7 @@
 package pressure
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -57,6 +58,20 @@ func TestPodOfTerminating(t *testing.T) {
 	p.DeletionGracePeriodSeconds = new(int64(20))
 	if got := PodOf(p); !got.Terminating || got.Grace != 20*time.Second || !got.DeletedAt.Equal(noon) {
 		t.Errorf("got terminating %v, grace %v, deleted at %v", got.Terminating, got.Grace, got.DeletedAt)
+	}
+}
+
+func TestGraceThatNoDurationHolds(t *testing.T) {
+	p := apiPod()
+	for _, seconds := range []int64{9_223_372_037, 18_446_744_074, math.MaxInt64} {
+		p.Spec.TerminationGracePeriodSeconds, p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &seconds, nil, nil
+		if got := PodOf(p).Grace; got < 50*365*24*time.Hour {
+			t.Errorf("%d seconds of grace are %s", seconds, got)
+		}
+		p.Spec.TerminationGracePeriodSeconds, p.DeletionTimestamp, p.DeletionGracePeriodSeconds = nil, &metav1.Time{Time: noon}, &seconds
+		if got := PodOf(p); got.Grace < 50*365*24*time.Hour || got.SpecGrace != 30*time.Second {
+			t.Errorf("deleted with %d seconds of grace it has %s, and %s by its spec", seconds, got.Grace, got.SpecGrace)
+		}
 	}
 }
 
