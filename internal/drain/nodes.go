@@ -192,7 +192,7 @@ func (d *decider) claim(t *target) bool {
 			Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
 			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends, or in %s without another sign", n.Drain.By,
 				short(max(0, d.Now.Sub(n.Drain.Beat))), short(max(0, n.Drain.Beat.Add(snapshot.LiveFor).Sub(d.Now)))),
-			WayOut:  "wait, or stop the other drain",
+			WayOut: "wait, or stop the other drain",
 		})
 		return false
 	case d.own(n) && n.Unschedulable && working(n.Drain) && d.lapsed(n):

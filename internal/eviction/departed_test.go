@@ -63,16 +63,16 @@ func TestARetryByNameDoesNotTakeTheSuccessor(t *testing.T) {
 				in.Node.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
 			}, GoneMeanwhile,
 		},
-		"a node of which nothing is known":     {func(in *AdmissionInput) { in.Node = nil }, LetThrough},
-		"it left from a node that is unknown":  {func(in *AdmissionInput) { first(in).Node = "" }, LetThrough},
-		"with a UID":                           {func(in *AdmissionInput) { in.ByName = false }, LetThrough},
-		"another caller":                       {func(in *AdmissionInput) { in.Requester = "requester.usher.sh/bob" }, LetThrough},
-		"another pod":                          {func(in *AdmissionInput) { first(in).Pod = "s1" }, LetThrough},
-		"the pod that was meant":               {func(in *AdmissionInput) { first(in).UID = in.Pod.UID }, LetThrough},
-		"a DELETE":                             {func(in *AdmissionInput) { in.Verb = VerbDelete }, LetThrough},
-		"long ago":                             {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(-departedLife)) }, LetThrough},
-		"in the future":                        {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(time.Hour)) }, LetThrough},
-		"the glass is broken, and it may go":   {breaks, LetThrough},
+		"a node of which nothing is known":    {func(in *AdmissionInput) { in.Node = nil }, LetThrough},
+		"it left from a node that is unknown": {func(in *AdmissionInput) { first(in).Node = "" }, LetThrough},
+		"with a UID":                          {func(in *AdmissionInput) { in.ByName = false }, LetThrough},
+		"another caller":                      {func(in *AdmissionInput) { in.Requester = "requester.usher.sh/bob" }, LetThrough},
+		"another pod":                         {func(in *AdmissionInput) { first(in).Pod = "s1" }, LetThrough},
+		"the pod that was meant":              {func(in *AdmissionInput) { first(in).UID = in.Pod.UID }, LetThrough},
+		"a DELETE":                            {func(in *AdmissionInput) { in.Verb = VerbDelete }, LetThrough},
+		"long ago":                            {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(-departedLife)) }, LetThrough},
+		"in the future":                       {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(time.Hour)) }, LetThrough},
+		"the glass is broken, and it may go":  {breaks, LetThrough},
 		"a break-glass that gives no reason": {
 			func(in *AdmissionInput) {
 				in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: " \t"}
