@@ -56,7 +56,7 @@ type page struct {
 // NewBook returns a Book over a cache that has the index of SetupIndex. Roles are the built-in ones.
 func NewBook(cache client.Reader, kind func(name string) (system.Kind, bool), roles []v1alpha1.Role) *Book {
 	return &Book{
-		cache: cache, kind: kind, roles: roles, room: newRoom(), Compile: eviction.Compile,
+		cache: cache, kind: kind, roles: roles, room: roomOf(cache), Compile: eviction.Compile,
 		compiled: map[types.UID]page{}, learned: map[types.UID]lesson{},
 	}
 }

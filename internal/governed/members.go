@@ -67,13 +67,10 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	roster := eviction.NewRoster(policy, nil)
-	for _, selector := range policy.Policy.Selectors() {
-		err := pages{live: g.Live, cache: g.Book.cache, room: g.Book.room}.read(ctx, policy.Key.Namespace, selector, func(pod *corev1.Pod) {
-			roster.Add(policy, Facts(pod))
-		})
-		if err != nil {
-			return nil, err
-		}
+	from := pages{live: g.Live, cache: g.Book.cache, room: g.Book.room}
+	err := from.read(ctx, policy.Key.Namespace, policy.Policy.Selectors(), func(pod *corev1.Pod) { roster.Add(policy, Facts(pod)) })
+	if err != nil {
+		return nil, err
 	}
 	return roster, nil
 }

@@ -45,8 +45,9 @@ func (w *Whole) readOnce(ctx context.Context, namespace string) (joined bool, er
 
 func (w *Whole) readAll(ctx context.Context, namespace string) error {
 	all := map[types.UID]*corev1.Pod{}
-	err := pages{live: w.Live, cache: w.Reader}.read(ctx, namespace, labels.Everything(), func(pod *corev1.Pod) {
-		pod = w.Keep(pod)
+	from, everything := pages{live: w.live, cache: w.Reader, room: w.room}, []labels.Selector{labels.Everything()}
+	err := from.read(ctx, namespace, everything, func(pod *corev1.Pod) {
+		pod = w.slim(pod)
 		all[pod.UID] = pod
 	})
 	if err == nil {
@@ -58,35 +59,49 @@ func (w *Whole) readAll(ctx context.Context, namespace string) error {
 // pages reads pods from live, in pages that are bounded by what the cache knows of their sizes.
 type pages struct {
 	live, cache client.Reader
-	room        *room // nil: the caller bounds how many are read at once
+	room        *room
 }
 
-func (p pages) read(ctx context.Context, namespace string, which labels.Selector, each func(*corev1.Pod)) error {
-	options := []client.ListOption{client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: which}}
-	ahead, err := sizes(ctx, p.cache, options)
+// read reads what each selector selects, one after the other in one turn of the namespace. The sizes are asked for before: a cache that
+// is Whole may have to read pages of its own first.
+func (p pages) read(ctx context.Context, namespace string, selectors []labels.Selector, each func(*corev1.Pod)) error {
+	ahead, err := sizes(ctx, p.cache, namespace, selectors)
 	if err != nil {
 		return fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
 	}
-	for next := ""; ; {
+	release, err := p.room.turn(ctx, namespace)
+	if err != nil {
+		return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
+	}
+	defer release()
+	for i, which := range selectors {
+		if err := p.readWhich(ctx, namespace, which, ahead[i], each); err != nil {
+			return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+func (p pages) readWhich(ctx context.Context, namespace string, which labels.Selector, ahead []sized, each func(*corev1.Pod)) error {
+	for at := ""; ; {
 		last := ""
-		limits := []client.ListOption{client.Limit(pageLimit(ahead)), client.Continue(next)}
-		next, err = p.page(ctx, namespace, slices.Concat(options, limits), func(pod *corev1.Pod) {
+		options := []client.ListOption{
+			client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: which}, client.Limit(pageLimit(ahead)), client.Continue(at),
+		}
+		next, err := p.page(ctx, options, func(pod *corev1.Pod) {
 			last = pod.Name
 			each(pod)
 		})
-		if err != nil {
-			return fmt.Errorf("reading the pods of namespace %s: %w", namespace, err)
+		if err != nil || next == "" {
+			return err
 		}
-		if next == "" {
-			return nil
-		}
-		ahead = after(ahead, last)
+		ahead, at = after(ahead, last), next
 	}
 }
 
 // page reads one page, and returns where the next one begins, "" for none.
-func (p pages) page(ctx context.Context, namespace string, options []client.ListOption, each func(*corev1.Pod)) (next string, err error) {
-	release, err := p.room.take(ctx, namespace)
+func (p pages) page(ctx context.Context, options []client.ListOption, each func(*corev1.Pod)) (next string, err error) {
+	release, err := p.room.page(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -104,28 +119,34 @@ func (p pages) page(ctx context.Context, namespace string, options []client.List
 // pagesAtOnce are of all namespaces: each may take three times pageBytes while it is decoded.
 const pagesAtOnce = 3
 
-// room bounds how many pages are in memory at once, one of each namespace. Those that wait have their turn in the order in which they
-// came, one page each.
+// room bounds how many pages are in memory at once. A namespace has one turn at a time, for all pages of a read: reads that go on side by
+// side all end late, too late for any of their callers. Among the namespaces that have a turn the pages go in the order in which they are
+// asked for, so that a large namespace leaves the others theirs.
 type room struct {
-	each  *share.Shares
-	total *semaphore.Weighted
+	turns *share.Shares
+	pages *semaphore.Weighted
 }
 
 func newRoom() *room { return &room{share.New(1), semaphore.NewWeighted(pagesAtOnce)} }
 
-func (r *room) take(ctx context.Context, namespace string) (release func(), err error) {
-	if r == nil {
-		return func() {}, nil
+// roomOf is the room for those who read past a cache: what Whole reads by itself has its place in the same.
+func roomOf(cache client.Reader) *room {
+	if whole, ok := cache.(*Whole); ok {
+		return whole.room
 	}
-	back, err := r.each.Take(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.total.Acquire(ctx, 1); err != nil {
-		back()
+	return newRoom()
+}
+
+// turn waits for the namespace's turn. Who has it must not wait for another of the same namespace.
+func (r *room) turn(ctx context.Context, namespace string) (release func(), err error) {
+	return r.turns.Take(ctx, namespace)
+}
+
+func (r *room) page(ctx context.Context) (release func(), err error) {
+	if err := r.pages.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("%d pages of pods are being read already, as many as may be: %w", pagesAtOnce, err)
 	}
-	return func() { r.total.Release(1); back() }, nil
+	return func() { r.pages.Release(1) }, nil
 }
 
 // sized is how much the apiserver sends for a pod.
@@ -134,18 +155,23 @@ type sized struct {
 	bytes int64
 }
 
-// sizes are those of a namespace's pods in the order in which the apiserver lists them.
-func sizes(ctx context.Context, cache client.Reader, options []client.ListOption) ([]sized, error) {
+// sizes are those of a namespace's pods that each selector selects, in the order in which the apiserver lists them. The cache is asked for
+// all pods: it would miss those that it has reduced, whose labels only Whole knows.
+func sizes(ctx context.Context, cache client.Reader, namespace string, selectors []labels.Selector) ([][]sized, error) {
 	var cached corev1.PodList
-	if err := cache.List(ctx, &cached, slices.Concat(options, []client.ListOption{client.UnsafeDisableDeepCopy})...); err != nil {
+	if err := cache.List(ctx, &cached, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	sizes := make([]sized, len(cached.Items))
-	for i := range cached.Items {
-		sizes[i] = sized{cached.Items[i].Name, size(&cached.Items[i])}
+	all := make([][]sized, len(selectors))
+	for i, which := range selectors {
+		for n := range cached.Items {
+			if pod := &cached.Items[n]; which.Matches(labels.Set(pod.Labels)) {
+				all[i] = append(all[i], sized{pod.Name, size(pod)})
+			}
+		}
+		slices.SortFunc(all[i], func(a, b sized) int { return cmp.Compare(a.name, b.name) })
 	}
-	slices.SortFunc(sizes, func(a, b sized) int { return cmp.Compare(a.name, b.name) })
-	return sizes, nil
+	return all, nil
 }
 
 // size is what SetSize has noted; 0: nothing.

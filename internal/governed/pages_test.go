@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +64,7 @@ func namespaceOf(t *testing.T, sizes ...int) (*Whole, *paged) {
 		}))
 	}
 	r := newReading(t, cached)
-	r.whole.Live = live
+	r.whole.live = live
 	return r.whole, live
 }
 
@@ -118,6 +120,24 @@ func TestPodsOfANamespaceAreReadOnceInPages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of members that were cached before the first policy the cache knows no labels, and yet how large they are.
+func TestLivePagesOfReducedPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const each = 1500 << 10
+		whole, live := namespaceOf(t, repeat(12, each)...)
+		whole.slim = func(p *corev1.Pod) *corev1.Pod { SetSize(p, each); return p }
+		s := newSetting(t)
+		s.gatherer.Book, s.gatherer.Live = NewBook(whole, s.gatherer.Book.kind, nil), live
+		if _, err := s.gatherer.freshRoster(t.Context(), s.gatherer.Book.Declared(newPolicy("p", "a", rule))); err != nil {
+			t.Fatal(err)
+		}
+		ofAll, ofMembers := []int64{5, 5, 12}, []int64{5, 5, 12}
+		if diff := cmp.Diff(slices.Concat(ofAll, ofMembers), live.limits); diff != "" {
+			t.Errorf("the pages (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestReadThatBeganEarlierIsNotEnough: who joins a read that does not have its pod, because the pod is younger, gets another.
@@ -185,27 +205,69 @@ func (c *crowded) add(namespace string, n int) {
 	}
 }
 
-// Eight verdicts of each of many namespaces would have as many pages in memory, of 8 MiB each.
+// Eight verdicts of each of many namespaces would have as many pages in memory, of 8 MiB each, and so would the first policies of many.
 func TestFewPagesAreReadAtOnce(t *testing.T) {
+	const tenants, verdicts = 5, 8
+	namespace := func(n int) string { return fmt.Sprint("tenant-", n%tenants) }
 	synctest.Test(t, func(t *testing.T) {
-		_, live := namespaceOf(t, make([]int, 600)...)
+		live := &paged{pods: make([]corev1.Pod, 600)}
 		c := &crowded{paged: live, now: map[string]int{}, most: map[string]int{}}
-		from := pages{live: c, cache: fake.NewClientBuilder().Build(), room: newRoom()}
+		var cached []client.Object
+		for n := range tenants {
+			policy := newPolicy("p", "a", rule)
+			policy.Namespace = namespace(n)
+			cached = append(cached, policy, newPod("a-0", "a", reduced, func(p *corev1.Pod) { p.Namespace = namespace(n) }))
+		}
+		whole := NewWhole(newReading(t, cached).cache, c, func(p *corev1.Pod) *corev1.Pod { return p })
+		from := pages{live: c, cache: fake.NewClientBuilder().Build(), room: NewBook(whole, nil, nil).room}
 		var reads sync.WaitGroup
-		for n := range 5 * 8 {
+		for n := range tenants * verdicts {
 			reads.Go(func() {
-				if err := from.read(t.Context(), fmt.Sprint("tenant-", n%5), labels.Everything(), func(*corev1.Pod) {}); err != nil {
+				if err := from.read(t.Context(), namespace(n), []labels.Selector{labels.Everything()}, func(*corev1.Pod) {}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
+		for n := range tenants {
+			reads.Go(func() { _ = whole.List(t.Context(), &corev1.PodList{}, client.InNamespace(namespace(n))) }) // the apiserver has others
+		}
 		reads.Wait()
 		want := map[string]int{"": pagesAtOnce}
-		for n := range 5 {
-			want[fmt.Sprint("tenant-", n)] = 1
+		for n := range tenants {
+			want[namespace(n)] = 1
 		}
 		if diff := cmp.Diff(want, c.most); diff != "" {
 			t.Errorf("pages at once (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Many verdicts of one namespace take turns: of reads that go on side by side, and have time for three of them, none would end.
+func TestReadsOfANamespaceEndOneByOne(t *testing.T) {
+	everything := labels.Everything()
+	for name, selectors := range map[string][]labels.Selector{
+		"one entry": {everything}, "three entries": {everything, everything, everything},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				live := &paged{pods: make([]corev1.Pod, 30/len(selectors))}
+				from := pages{live: live, cache: fake.NewClientBuilder().Build(), room: newRoom()}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				var reads sync.WaitGroup
+				var ended atomic.Int32
+				for range 8 {
+					reads.Go(func() {
+						if from.read(ctx, "shop", selectors, func(*corev1.Pod) {}) == nil {
+							ended.Add(1)
+						}
+					})
+				}
+				reads.Wait()
+				if ended.Load() != 3 {
+					t.Errorf("%d of 8 reads of three seconds end in ten, want 3", ended.Load())
+				}
+			})
+		})
+	}
 }

@@ -17,17 +17,20 @@ import (
 // policy: pods that were cached before the first policy of their namespace are read from the apiserver, once, and kept until
 // the cache has a later version. It may be used by several goroutines at once.
 type Whole struct {
-	// Reader is the cache.
-	client.Reader
-	// Live reads past the cache.
-	Live client.Reader
-	// Keep drops what the cache drops of every pod.
-	Keep func(*corev1.Pod) *corev1.Pod
+	client.Reader // the cache
 
+	live    client.Reader
+	slim    func(*corev1.Pod) *corev1.Pod
+	room    *room
 	flights singleflight.Group // by namespace
 
 	mu   sync.Mutex
 	read map[string]map[types.UID]*corev1.Pod // by namespace
+}
+
+// NewWhole returns a Whole over a cache. Live reads past it, and slim drops what the cache drops of every pod.
+func NewWhole(cache, live client.Reader, slim func(*corev1.Pod) *corev1.Pod) *Whole {
+	return &Whole{Reader: cache, live: live, slim: slim, room: newRoom()}
 }
 
 // Get implements client.Reader.

@@ -30,7 +30,7 @@ func newReading(t *testing.T, cached []client.Object, live ...client.Object) *re
 			return c.List(ctx, list, options...)
 		},
 	})
-	r.whole = &Whole{Reader: r.cache, Live: counting, Keep: func(p *corev1.Pod) *corev1.Pod { return p }}
+	r.whole = NewWhole(r.cache, counting, func(p *corev1.Pod) *corev1.Pod { return p })
 	r.gatherer.Book = NewBook(r.whole, r.gatherer.Book.kind, nil)
 	r.gatherer.Live = counting
 	return r

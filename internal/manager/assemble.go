@@ -72,7 +72,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := governed.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	book := governed.NewBook(&governed.Whole{Reader: mgr.GetCache(), Live: mgr.GetAPIReader(), Keep: slimPod}, all.Kind, roles)
+	book := governed.NewBook(governed.NewWhole(mgr.GetCache(), mgr.GetAPIReader(), slimPod), all.Kind, roles)
 	book.Own = o.Namespace
 	news := &governed.News{}
 	keeper := evidence.New(evidence.Config{
