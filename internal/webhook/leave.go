@@ -55,10 +55,11 @@ func (h *leaving) Handle(ctx context.Context, request admission.Request) admissi
 		return refuseBad(err)
 	}
 	result, pod, err := h.answer(ctx, w)
+	about := pod
 	if err != nil {
-		result = h.unknown(ctx, w, pod, err)
+		result, about = h.unknown(ctx, w, pod, err)
 	}
-	h.tell(w, pod, result, time.Since(began))
+	h.tell(ctx, w, about, result, time.Since(began))
 	return respond(w, pod, result)
 }
 
@@ -234,18 +235,34 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 }
 
 // confirm decides about the pod of a DELETE as a read of the apiserver shows it, where something would be written for it: until then it is
-// known from the request alone, and a member that leaves without a pod would keep the others. What is let through in any case goes, and is
-// written down, also where the pod cannot be read: a leave that is not written down is worse than members that wait.
+// known from the request alone, and a member that leaves without a pod would keep the others. What is let through in any case goes also
+// where the pod cannot be read, and is written down if the cache shows the pod: a leave that is not written down is worse than members
+// that wait.
 func (h *leaving) confirm(ctx context.Context, w *wish, subject *governed.Subject, result *eviction.AdmissionResult) (eviction.AdmissionResult, error) {
 	live, err := h.Facts.FreshPod(ctx, w.pod)
 	switch {
 	case err == nil:
 		subject.Pod = live
 		return h.consider(ctx, w, subject)
-	case excuses(result):
-		return *result, nil
+	case !excuses(result):
+		return eviction.AdmissionResult{}, err
+	case h.shown(ctx, w, w.old) == nil:
+		result.Actions = nil
 	}
-	return eviction.AdmissionResult{}, err
+	return *result, nil
+}
+
+// shown is the pod of a wish as something else than the request shows it: the pod itself, unless it is known from a DELETE alone. That one
+// is looked up in the cache, and read past it only where the cache has none of the name. It is nil where the pod that is meant is not seen.
+func (h *leaving) shown(ctx context.Context, w *wish, pod *corev1.Pod) *corev1.Pod {
+	if pod == nil || pod != w.old {
+		return pod
+	}
+	known, _, err := h.Facts.Pod(ctx, w.pod)
+	if err != nil || !w.means(known) {
+		return nil
+	}
+	return known
 }
 
 // rested reports whether an answer rests on what a cache shows of the pod, or of which members are Ready.

@@ -336,7 +336,7 @@ func TestLeave(t *testing.T) {
 
 		"a DELETE for a taint, nothing can be read": {
 			body:    deletionOf(t, testPod("db-0"), "db-0", "system:serviceaccount:kube-system:taint-eviction-controller", ""),
-			prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "An EvictionRequest was made", did: []string{"request"}, events: 1, answered: "Refused",
+			prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", answered: "Refused",
 		},
 		"a dry-run DELETE, nothing can be read": {
 			body:    deletionOf(t, testPod("db-0"), "db-0", "jane", `,"dryRun":["All"]`),

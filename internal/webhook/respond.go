@@ -79,15 +79,19 @@ const requestTime = margin / 2
 
 // unknown is the answer where not enough could be found out: what is not known to be safe is not let through. It leaves an
 // EvictionRequest in the caller's name, as every refusal of a governed pod does: some callers, such as Kubernetes for a
-// taint, do not ask again.
-func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err error) eviction.AdmissionResult {
+// taint, do not ask again. The pod that it returns is one that is there by more than the request's word, nil for none.
+func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err error) (eviction.AdmissionResult, *corev1.Pod) {
 	result := unknown(ctx, w, err)
-	if pod == nil || pod.Labels[v1alpha1.PolicyLabel] == "" || pod.DeletionTimestamp != nil || w.dryRun || w.own || w.ask != "" ||
-		slices.Contains(h.Self, w.request.UserInfo.Username) {
-		return result
+	if w.dryRun {
+		return result, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()
+	pod = h.shown(ctx, w, pod)
+	if pod == nil || pod.Labels[v1alpha1.PolicyLabel] == "" || pod.DeletionTimestamp != nil || w.own || w.ask != "" ||
+		slices.Contains(h.Self, w.request.UserInfo.Username) {
+		return result, pod
+	}
 	_, answer := h.act(ctx, w, []eviction.Action{{
 		Kind: eviction.Request, Pod: w.pod, UID: pod.UID, Requester: w.request.UserInfo.Username,
 		Why: w.request.UserInfo.Username + " was refused and may ask again",
@@ -95,7 +99,7 @@ func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err err
 	if answer.Code == drain.Accepted {
 		result.Message += " An EvictionRequest was made: Usher evicts the pod once it is known to be safe."
 	}
-	return result
+	return result, pod
 }
 
 func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {

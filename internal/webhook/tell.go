@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ var (
 func init() { metrics.Registry.MustRegister(answers, answerSeconds) }
 
 // tell logs and counts an answer, and records it as an event where somebody should see it.
-func (h *leaving) tell(w *wish, pod *corev1.Pod, result eviction.AdmissionResult, took time.Duration) {
+func (h *leaving) tell(ctx context.Context, w *wish, pod *corev1.Pod, result eviction.AdmissionResult, took time.Duration) {
 	answers.WithLabelValues(string(w.verb), string(result.Note.Kind)).Inc()
 	answerSeconds.WithLabelValues(string(w.verb)).Observe(took.Seconds())
 	if result.Note.Kind == eviction.NotGoverned {
@@ -36,7 +37,20 @@ func (h *leaving) tell(w *wish, pod *corev1.Pod, result eviction.AdmissionResult
 	}
 	h.Log.Info("answered", "request", w.request.UID, "verb", w.verb, "pod", w.pod, "uid", uidOf(pod), "user", w.request.UserInfo.Username,
 		"dryRun", w.dryRun, "allowed", result.Allow, "answer", result.Note.Kind, "message", result.Note.Message, "took", took)
-	if pod == nil || w.dryRun {
+	if !w.dryRun {
+		h.record(ctx, w, pod, result)
+	}
+}
+
+// recorded are the answers about which there are events.
+var recorded = []eviction.NoteKind{eviction.BrokenGlass, eviction.Refused, eviction.LetThrough}
+
+// record records events about a pod that is there by more than the request's word.
+func (h *leaving) record(ctx context.Context, w *wish, pod *corev1.Pod, result eviction.AdmissionResult) {
+	if !slices.Contains(recorded, result.Note.Kind) {
+		return
+	}
+	if pod = h.shown(ctx, w, pod); pod == nil {
 		return
 	}
 	// An event names the pod only; where it comes from is in its kind of reason.
