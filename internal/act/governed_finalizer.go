@@ -74,14 +74,16 @@ func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version
 // deletion takes seconds; where a finalizer stays for longer, it keeps no member.
 const vanishing = 2 * time.Minute
 
+// vanishes refuses a permit as an apiserver refuses for now what is not to be tried again at once.
 func (g *Governed) vanishes(policy *v1alpha1.EvictionPolicy) error {
 	until := policy.DeletionTimestamp.Add(vanishing)
 	if !g.Now().Before(until) {
 		return nil
 	}
-	return fmt.Errorf("policy %s/%s is being deleted and may go any moment, and the permit with it: only others' finalizers are on it (%s); "+
-		"wait until it is gone, or until %s, or take them off; annotation %s on the pod lets it go before",
-		policy.Namespace, policy.Name, strings.Join(policy.Finalizers, ", "), until.UTC().Format(time.RFC3339), v1alpha1.BreakGlassAnnotation)
+	return apierrors.NewTooManyRequestsError(fmt.Sprintf(
+		"policy %s/%s is being deleted and may go any moment, and the permit with it: only others' finalizers are on it (%s); "+
+			"wait until it is gone, or until %s, or take them off; annotation %s on the pod lets it go before",
+		policy.Namespace, policy.Name, strings.Join(policy.Finalizers, ", "), until.UTC().Format(time.RFC3339), v1alpha1.BreakGlassAnnotation))
 }
 
 // holdPolicy returns the policy as it is then, nil if nothing was written.

@@ -342,7 +342,7 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 		"the system needs no time":            {policy: settled, code: drain.Accepted, permit: true},
 		"the apiserver refuses the finalizer": {given: refusing, code: drain.Accepted, permit: true},
 		"it is being deleted, held":           {policy: finalizers(others, UndoFinalizer), given: deleted(time.Second), held: true, code: drain.Accepted, permit: true},
-		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: drain.Unavailable},
+		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: drain.RefusedForNow},
 		"it is being deleted, and stays":      {policy: finalizers(others), given: deleted(vanishing), code: drain.Accepted, permit: true},
 		"it is being deleted, the system needs no time": {
 			policy: func(p *v1alpha1.EvictionPolicy) { settled(p); finalizers(others)(p) }, given: deleted(time.Second), code: drain.Accepted, permit: true,

@@ -143,6 +143,9 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 		if excused != nil && refused.Code != drain.Conflict {
 			return *excused, subject.Pod, nil
 		}
+		if refused.Code == drain.RefusedForNow {
+			return withheld(w, &result, refused), subject.Pod, nil
+		}
 		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
 			return settled(excused, subject.Pod, err)
 		}

@@ -43,6 +43,8 @@ type world struct {
 	conflict int // how many writes of the status meet a conflict
 	// Nothing of a policy can be written, or read again.
 	unwritable, unreadable bool
+	// vanishing: the policy is being deleted, and takes no permit.
+	vanishing bool
 	// hidden: no pod can be read past the cache. Looks counts who tries.
 	hidden bool
 	looks  int
@@ -185,6 +187,9 @@ func (w *world) do(a eviction.Action) drain.Answer {
 		w.conflict--
 		w.did = append(w.did, "conflict")
 		return drain.Answer{Code: drain.Conflict, Message: "another replica was faster"}
+	case a.Kind == eviction.Permit && w.vanishing:
+		w.did = append(w.did, "permit refused")
+		return drain.Answer{Code: drain.RefusedForNow, Message: "policy shop/db is being deleted"}
 	case w.unwritable:
 		w.did = append(w.did, string(a.Kind)+" refused")
 		return drain.Answer{Code: drain.Unavailable, Message: "no answer"}
@@ -328,6 +333,7 @@ func TestLeave(t *testing.T) {
 		"the pod that was meant":             {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 1, answered: "LetThrough"},
 		"others are always faster":           {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "request"}, events: 1, answered: "Refused"},
+		"the policy vanishes":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.vanishing = true, true }, says: "now: policy shop/db is being deleted. Ask again", did: []string{"permit refused"}, events: 1, answered: "Refused"},
 		"nothing can be read":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
 		"the cache shows its predecessor":    {body: evictionOf("db-0", "", noMore), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"the cache has only its predecessor": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-2"}}`), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
@@ -380,6 +386,10 @@ func TestLeave(t *testing.T) {
 		},
 		"broken glass, nothing can be written": {
 			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.unwritable = true }, allowed: true,
+			did: []string{"permit refused"}, events: 2, answered: "BrokenGlass",
+		},
+		"broken glass, the policy vanishes": {
+			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.vanishing = true }, allowed: true,
 			did: []string{"permit refused"}, events: 2, answered: "BrokenGlass",
 		},
 		"broken glass, the policy cannot be read again": {

@@ -113,3 +113,14 @@ func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
 		Note:   eviction.Note{Kind: eviction.Refused, Message: message},
 	}
 }
+
+// withheld is the answer where the verdict lets the pod go, and the permit was refused for now. Nothing is tried again meanwhile, and no
+// EvictionRequest is left: an apiserver that is busy would refuse that as well, and a policy that is being deleted takes it back.
+func withheld(w *wish, result *eviction.AdmissionResult, refused drain.Answer) eviction.AdmissionResult {
+	message := fmt.Sprintf("Pod %s may leave, and that cannot be written down now: %s. Ask again.", w.pod, refused.Message)
+	return eviction.AdmissionResult{
+		Code: http.StatusTooManyRequests, Message: message, RetryAfter: max(refused.RetryAfter, unknownRetry),
+		Causes: []metav1.StatusCause{{Type: eviction.NoEvidence, Message: message}},
+		Note:   eviction.Note{Kind: eviction.Refused, Message: message}, Verdict: result.Verdict,
+	}
+}
