@@ -205,7 +205,7 @@ func outOfService(n *nodeOf) {
 
 // The taint of a node that is off is not taken off by itself: it is said when the node is back, and when the drain ends.
 func TestTaintThatStays(t *testing.T) {
-	note := []string{"node a is tainted as out of service: once it is back, kubectl taint node a node.kubernetes.io/out-of-service:NoExecute- lets it run pods again"}
+	note := []string{"node a is tainted as out of service: once it is back, kubectl taint node a node.kubernetes.io/out-of-service- lets it run pods again"}
 	s := tell(t, ask("a"), node("a", ours, outOfService, silent), pod("p", on("a"), endsAt(start)))
 	s.decide()
 	same(t, "notes while it is off", nil, s.last.Notes)
