@@ -55,9 +55,17 @@ const parallelWrites = 64
 
 // Run turns the crank until the decision is settled. Cancelling the context does not
 // cut anything off: it ends the drain with outcome Interrupted, which undoes what has
-// to be undone first.
+// to be undone first. Cancelled before that, it ends so at once and writes nothing, not
+// even what undoes what others have left.
 func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	d.prepare()
+	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
+	if ctx.Err() != nil {
+		d.led.End(drain.Interrupted)
+		decision := d.look(decide)
+		d.report(decision)
+		return decision
+	}
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer d.writes.Wait()
 	defer stop()
@@ -68,9 +76,7 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	timeout := timer(d.Timeout)
 	var tidy, answers <-chan time.Time
 	for {
-		decision := d.turn(writing, removing, func(view snapshot.View) drain.Decision {
-			return drain.Decide(view, d.Request, d.led)
-		})
+		decision := d.turn(writing, removing, decide)
 		if decision.Settled {
 			return decision
 		}
@@ -125,8 +131,19 @@ func timer(after time.Duration) <-chan time.Time {
 // turn is one turn of the crank: look, decide, start the actions. Removing is the context of
 // evictions and deletions.
 func (d *Drainer) turn(ctx, removing context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
-	var decision drain.Decision
 	d.listen()
+	decision := d.look(decide)
+	for _, a := range decision.Actions {
+		d.led.Begin(a, d.now)
+		d.start(ctx, removing, a)
+	}
+	d.report(decision)
+	return decision
+}
+
+// look decides on what is seen now, with the answers that came in since the last look.
+func (d *Drainer) look(decide func(snapshot.View) drain.Decision) drain.Decision {
+	var decision drain.Decision
 	d.Source.Read(func(view snapshot.View) {
 		d.now = view.Now
 		for _, a := range d.heard {
@@ -136,11 +153,6 @@ func (d *Drainer) turn(ctx, removing context.Context, decide func(snapshot.View)
 		decision = decide(view)
 		d.led.Note(&decision, view.Now)
 	})
-	for _, a := range decision.Actions {
-		d.led.Begin(a, d.now)
-		d.start(ctx, removing, a)
-	}
-	d.report(decision)
 	return decision
 }
 

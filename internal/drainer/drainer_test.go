@@ -112,6 +112,24 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// An interrupt that came first is not passed over: no node is cordoned, and what a killed drain has left stays to the next one.
+func TestInterruptBeforeTheFirstTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := surged()
+		run := f.drainer()
+		run.Request.Dead = map[string]bool{"killed": true}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if d := run.Run(ctx); d.Outcome != drain.Interrupted {
+			t.Errorf("outcome %q", d.Outcome)
+		}
+		f.wrote(t)
+		if f.node().Unschedulable || f.frames != 1 || !slices.Contains(f.events, "end interrupted") {
+			t.Errorf("unschedulable %v, %d frames, events %v", f.node().Unschedulable, f.frames, f.events)
+		}
+	})
+}
+
 // stick makes a pod stay terminating for ever.
 func (f *fake) stick(name string) {
 	f.change(func(c *snapshot.Cluster, _ string) {
