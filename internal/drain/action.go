@@ -49,6 +49,7 @@ type Action struct {
 	budget budgetRef   // evictions: the budget that they use
 	past   bool        // a delete past what held the pod
 	under  []types.UID // scaling down: the budgets of the pods
+	from   []string    // scaling down: the nodes whose pods it is to remove
 }
 
 // Target returns the UID of what the action changes.
@@ -66,6 +67,23 @@ func (a Action) Target() types.UID {
 		return a.Request.UID
 	}
 	return ""
+}
+
+// restsOn returns the names of the nodes on which this drain's record and cordon have to stand when the action is sent; a mark
+// needs the record only.
+func (a Action) restsOn() []string {
+	switch a.Kind {
+	case Evict, Delete, LowerCost, Ask:
+		return []string{a.Pod.Node}
+	case Mark:
+		if !a.Lapsed {
+			return []string{a.Node.Name}
+		}
+	case Scale:
+		return a.from
+	case Cordon, Uncordon, Unmark, RestoreCost, ScaleMin, Withdraw:
+	}
+	return nil
 }
 
 // version returns the resource version of what the action was decided upon.

@@ -262,22 +262,15 @@ func (d *decider) lapsed(n *snapshot.Node) bool {
 
 // InTime reports whether an action of this drain may still be sent, by what is seen now. What is done to the pods of a node, and
 // what is written on it without comparing it with what was seen, rests on the drain's sign of life there: once that counts no
-// more, another drain may have the node.
+// more, another drain may have the node. Pods of a node that was opened stay.
 func InTime(view snapshot.View, self string, a Action) bool {
-	name := ""
-	switch a.Kind {
-	case Evict, Delete, LowerCost, Ask:
-		name = a.Pod.Node
-	case Mark:
-		if a.Lapsed {
-			return true
+	for _, name := range a.restsOn() {
+		n := view.Cluster.Node(name)
+		if n == nil || n.Drain == nil || n.Drain.ID != self || !n.Drain.LiveAt(view.Now) || !n.Unschedulable && a.Kind != Mark {
+			return false
 		}
-		name = a.Node.Name
-	case Cordon, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
-		return true
 	}
-	n := view.Cluster.Node(name)
-	return n != nil && n.Drain != nil && n.Drain.ID == self && n.Drain.LiveAt(view.Now)
+	return true
 }
 
 // take sends what makes a node this drain's, and reports whether that may still take effect.

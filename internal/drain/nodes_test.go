@@ -366,6 +366,8 @@ func TestInTime(t *testing.T) {
 		"too late":                   {node("a", drainedBy(me, start.Add(-snapshot.LiveFor))), slices.Concat(pods, marks), false},
 		"another drain has the node": {node("a", drainedBy("other", start)), slices.Concat(pods, marks), false},
 		"the node was given back":    {node("a"), slices.Concat(pods, marks), false},
+		"the node was opened":        {node("a", ours, schedulable), pods, false},
+		"… but its record is there":  {node("a", ours, schedulable), marks, true},
 		"the node is gone":           {node("b", ours), slices.Concat(pods, marks), false},
 		"it needs no claim":          {node("a", drainedBy("other", start)), compared, true},
 	}

@@ -254,11 +254,11 @@ func (d *decider) removeSpare(s *surge) {
 		s.waiting = d.surgeUnready(s, unready)
 	case d.byEviction(s):
 	case unready > 0:
-		d.rescale(s, int32(s.ready), "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
+		d.rescale(s, int32(s.ready), nil, "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
 	case !d.costsLowered(s):
 	default:
 		gone := min(len(s.leaving), s.spare)
-		d.rescale(s, w.Replicas-int32(gone), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
+		d.rescale(s, w.Replicas-int32(gone), nodesOf(s.leaving), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
 	}
 }
 
@@ -383,8 +383,8 @@ func (d *decider) costsLowered(s *surge) bool {
 }
 
 // rescale sets the replicas of a surged Deployment, never below what its owner asked
-// for. The surge is over when that number is reached.
-func (d *decider) rescale(s *surge, to int32, why string) {
+// for. The surge is over when that number is reached. From is the nodes whose pods that is to remove.
+func (d *decider) rescale(s *surge, to int32, from []string, why string) {
 	w := s.deployment
 	to = max(to, w.Surge.Was)
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
@@ -397,7 +397,7 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 		next.To, next.Step, next.Beat = to, d.Now, d.Now
 		record = &next
 	}
-	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
+	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why, from: from})
 }
 
 // endSurges scales back what has no leaving pods any more. What is refused for good, and what this drain has not scaled, is

@@ -390,3 +390,24 @@ func TestSurgeTakesNoMoreThanIsSpare(t *testing.T) {
 	s.then(time.Second, deployment("web", 3, at("2")), gone("web-a1"))
 	s.expect("scale web to 5, was 3")
 }
+
+// A scaling down that waits for its turn to be sent would remove pods of a node that was opened meanwhile, and they stay.
+func TestScalingDownOnceANodeWasOpened(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 4, surgedBy(me, 2, start)),
+		pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked(me)), pods("web", "c", 2))
+	s.expect("scale web to 2, no record")
+	cases := map[string]struct {
+		seen fact
+		want bool
+	}{
+		"both are as they were": {all(), true},
+		"one was opened":        {node("b", ours, schedulable), false},
+		"one was given back":    {node("b"), false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			view := snapshot.View{Now: start, Cluster: cluster(node("a", ours), node("b", ours), c.seen)}
+			same(t, "in time", c.want, drain.InTime(view, me, s.last.Actions[0]))
+		})
+	}
+}

@@ -42,12 +42,15 @@ func short(d time.Duration) string {
 }
 
 // places names the nodes that pods are on.
-func places(pods []*snapshot.Pod) string {
+func places(pods []*snapshot.Pod) string { return listed(nodesOf(pods)) }
+
+// nodesOf returns the names of the nodes of pods, each once.
+func nodesOf(pods []*snapshot.Pod) []string {
 	var names []string
 	for _, p := range pods {
 		if !slices.Contains(names, p.Node) {
 			names = append(names, p.Node)
 		}
 	}
-	return listed(names)
+	return names
 }

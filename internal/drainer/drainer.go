@@ -47,7 +47,7 @@ const answersFor = time.Second
 var (
 	errNotSent     = errors.New("the drain ended before it was sent")
 	errNotAnswered = errors.New("the drain ended before the server answered; it may be carried out yet")
-	errTooLate     = errors.New("this drain's sign of life on the node was too old when it was to be sent")
+	errTooLate     = errors.New("when it was to be sent, the node was open, or this drain's sign of life on it too old")
 )
 
 // parallelWrites bounds how many writes to nodes, and how many others, are under way at once.

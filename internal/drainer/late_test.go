@@ -3,6 +3,7 @@ package drainer_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,5 +64,40 @@ func TestEvictionsThatWaitedTooLongAreNotSent(t *testing.T) {
 		if len(f.writes) != 103 { // a cordon, an eviction each, a claim anew and the end
 			t.Errorf("%d writes", len(f.writes))
 		}
+	})
+}
+
+// Evictions that wait for a slot while the node is opened are not sent: its pods stay.
+func TestEvictionsOfANodeThatWasOpenedAreNotSent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFake(podNames(200)...)
+		f.before = func(ctx context.Context, a drain.Action) {
+			if a.Kind == drain.Evict {
+				wait(ctx, 5*time.Second)
+				f.open()
+			}
+		}
+		if d := f.drainer().Run(t.Context()); d.Outcome != drain.Blocked {
+			t.Errorf("outcome %q", d.Outcome)
+		}
+		f.ending.Wait()
+		evicted := 0
+		for _, w := range f.writes {
+			if strings.HasPrefix(w, "evict ") {
+				evicted++
+			}
+		}
+		if evicted != 64 {
+			t.Errorf("%d pods were evicted, want those that were under way", evicted)
+		}
+	})
+}
+
+// open makes the node schedulable as kubectl does: the record stays.
+func (f *fake) open() {
+	f.change(func(c *snapshot.Cluster, version string) {
+		n := *c.Node("a")
+		n.Unschedulable, n.ResourceVersion = false, version
+		c.SetNode(&n)
 	})
 }
