@@ -39,10 +39,10 @@ func (d *decider) fateOf(p *snapshot.Pod) fate {
 }
 
 // cameBack reports whether the pod was started on the node after this drain had cordoned it. Evicted, it would only come
-// back again: without end, and a Job would use up its retries. Where the node is schedulable again, that is where it belongs.
+// back again: without end, and a Job would use up its retries. Where the node was given back, that is where it belongs.
 func (d *decider) cameBack(p *snapshot.Pod) bool {
 	n := d.Cluster.Node(p.Node)
-	return n != nil && d.own(n) && n.Unschedulable && d.startedSince(p, n.Drain) && d.led.departures[p.UID] == nil
+	return n != nil && d.own(n) && n.Unschedulable && d.led.back[p.Node] == nil && d.startedSince(p, n.Drain) && d.led.departures[p.UID] == nil
 }
 
 // startedSince reports whether the pod was started after the cordon of which the record says.

@@ -60,6 +60,63 @@ func TestNodeThatWasGivenBackIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A node that was given back stays so for as long as the drain goes on elsewhere, whoever has it meanwhile.
+func TestNodeThatWasGivenBackStaysSo(t *testing.T) {
+	type look = []func(*nodeOf)
+	anew := drainedBy("other", start.Add(time.Minute))
+	other := func(options ...func(*nodeOf)) look {
+		return append(look{anew, cordonedAt(start.Add(time.Minute))}, options...)
+	}
+	open, opened := look{}, look{ours, schedulable}
+	cases := map[string][]look{
+		"another drain is interrupted":                     {open, other(), other(state("interrupted"))},
+		"… and does not tidy up":                           {open, other(), other(dead)},
+		"another drain ends, and the node is opened":       {open, other(), other(state("drained"), schedulable)},
+		"another drain uncordons it again":                 {opened, other(), open},
+		"another drain has taken it over, then it is open": {look{anew}, look{anew, state("drained"), schedulable}, look{anew}, other(dead)},
+		"what opened it was not seen":                      {other(), other(state("interrupted"))},
+		"it is cordoned by hand":                           {opened, look{ours, cordonedAnew}},
+		"its record cannot be read":                        {open, look{cordoned, unreadableRecord}},
+	}
+	for name, steps := range cases {
+		for said, want := range map[string]drain.NodeState{"drained": drain.NodeDrained, "draining": drain.NodeBlocked} {
+			t.Run(name+", "+said, func(t *testing.T) {
+				own := func(n *nodeOf) {
+					if n.Drain != nil && n.Drain.ID == me {
+						n.Drain.State = said
+					}
+				}
+				s := tell(t, ask("a", "b"), node("a"), node("b"), pod("web", on("a")), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+				s.expect("cordon a draining", "cordon b draining")
+				s.answer(drain.Accepted)
+				s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
+				s.expect("evict web")
+				s.answer(drain.Accepted)
+				s.then(time.Second, gone("web"), node("a", ours, own, version("3")))
+				s.decide()
+				s.answer(drain.Accepted)
+				for _, seen := range steps {
+					s.then(time.Second, node("a", append(seen, own)...), pod("new", on("a"), createdAt(s.now)))
+					s.expect()
+					s.ends(drain.Running)
+				}
+				same(t, "state", want, s.last.Nodes[0].State)
+				same(t, "pods", []string{"slow terminating", "web ended"}, shown(s.last))
+				s.then(time.Hour, gone("slow"), node("b", drainedBy(me, start.Add(time.Hour)), version("3")))
+				s.expect("mark b drained")
+			})
+		}
+	}
+}
+
+// cordonedAt is a node whose record says that it was cordoned then.
+func cordonedAt(t time.Time) func(*nodeOf) { return func(n *nodeOf) { n.Drain.Since = t } }
+
+// dead is a node whose drain has given no sign of life for long.
+func dead(n *nodeOf) { n.Drain.Beat = start.Add(-time.Hour) }
+
+func unreadableRecord(n *nodeOf) { n.DrainError = "not JSON" }
+
 // What lands on a node that was opened again takes the place of what left, and nothing keeps it there. What was seen there just
 // before the node was seen open is no affair of the drain either.
 func TestPodsOnANodeThatWasOpenedAgain(t *testing.T) {

@@ -27,6 +27,7 @@ type Ledger struct {
 	nodes      map[string]types.UID             // targets that were claimed
 	residents  map[types.UID]bool               // pods that were seen on a target before its cordon
 	records    map[string]*snapshot.DrainRecord // this drain's record on each target whose cordon was seen, as last seen
+	back       map[string]*givenBack            // targets that were given back, for as long as the drain goes on
 	begun      map[string]bool                  // targets that a pod was asked to leave
 	moved      map[string]time.Time             // when a pod of a target last moved; at first, when its turn came
 	moves      map[tryKey]bool                  // what counted as moving, once for each pod and kind; "" is that it was seen gone
@@ -97,6 +98,7 @@ func NewLedger() *Ledger {
 		nodes:      map[string]types.UID{},
 		begun:      map[string]bool{},
 		records:    map[string]*snapshot.DrainRecord{},
+		back:       map[string]*givenBack{},
 		moves:      map[tryKey]bool{},
 		since:      map[sinceKey]time.Time{},
 		deaf:       map[types.UID]string{},
@@ -278,7 +280,8 @@ func (l *Ledger) Observe(view snapshot.View) {
 	}
 }
 
-// observeTargets notes which pods are on a target until its cordon is seen, and what this drain's record says from then on.
+// observeTargets notes which pods are on a target until its cordon is seen, what this drain's record says from then on, and
+// whether the node is given back.
 func (l *Ledger) observeTargets(c *snapshot.Cluster) {
 	for name, uid := range l.nodes {
 		n := c.Node(name)
@@ -292,6 +295,9 @@ func (l *Ledger) observeTargets(c *snapshot.Cluster) {
 		}
 		if t := l.tries[tryKey{Cordon, uid}]; t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID {
 			l.records[name] = n.Drain
+		}
+		if l.records[name] != nil && l.back[name] == nil {
+			l.observeBack(n)
 		}
 	}
 }

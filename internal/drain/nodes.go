@@ -12,11 +12,11 @@ import (
 type target struct {
 	node    *snapshot.Node // nil: the cluster has none of this name
 	status  NodeStatus
-	claimed bool                  // cordoned, and this drain's record seen on it
-	placed  bool                  // its pods may leave now
-	another bool                  // the node was deleted, and the cluster has another one of this name
-	back    *snapshot.DrainRecord // what this drain's record said, where that or the cordon was taken off the node: it was given back
-	deletes bool                  // the deadline's last rung deletes pods of it
+	claimed bool       // cordoned, and this drain's record seen on it
+	placed  bool       // its pods may leave now
+	another bool       // the node was deleted, and the cluster has another one of this name
+	back    *givenBack // nil: the drain has it, or may have it
+	deletes bool       // the deadline's last rung deletes pods of it
 	queue   []queued
 	staying []PodStatus
 	alive   int // pods that may still leave, of those looked at so far
@@ -52,23 +52,19 @@ func (d *decider) admitNodes() []target {
 // targetNamed looks a target up. A node that came back under the same name is another
 // node (law 2): it is not touched.
 func (d *decider) targetNamed(name string) target {
-	t := target{node: d.Cluster.Node(name), status: NodeStatus{Name: name, State: NodePending}}
+	t := target{node: d.Cluster.Node(name), back: d.led.back[name], status: NodeStatus{Name: name, State: NodePending}}
 	claimed, ok := d.led.nodes[name]
 	if ok && t.node != nil && t.node.UID != claimed {
 		t.node, t.another = nil, true
 	}
-	switch n := t.node; {
-	case n == nil:
-	case n.Drain == nil:
-		t.back = d.led.records[name]
-	case d.own(n) && !n.Unschedulable:
-		t.back = n.Drain
+	if n := t.node; t.back == nil && n != nil && d.own(n) && !n.Unschedulable {
+		t.back = &givenBack{n.Drain, wasOpened}
 	}
 	return t
 }
 
 // drained reports whether the node was given back after it was drained: what runs there since is no affair of the drain.
-func (t *target) drained() bool { return t.back != nil && t.back.State == string(NodeDrained) }
+func (t *target) drained() bool { return t.back != nil && t.back.said.State == string(NodeDrained) }
 
 // podsToLeave returns the pods on a target. Of a node that came back under the same name, or was given back, only those are
 // the drain's that were there before: they are bound to the name, and run on.
@@ -81,7 +77,7 @@ func (d *decider) podsToLeave(t *target) []*snapshot.Pod {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(p *snapshot.Pod) bool {
-		return !d.led.residents[p.UID] && (d.led.present[p.UID] == nil || t.back != nil && d.startedSince(p, t.back))
+		return !d.led.residents[p.UID] && (d.led.present[p.UID] == nil || t.back != nil && d.startedSince(p, t.back.said))
 	})
 }
 
@@ -181,6 +177,12 @@ func (d *decider) doomed(p *snapshot.Pod) bool {
 func (d *decider) claim(t *target) bool {
 	n := t.node
 	switch {
+	case t.drained():
+		t.status.State = NodeDrained
+		return false
+	case t.back != nil:
+		d.leaveAlone(t)
+		return false
 	case n.DrainError != "":
 		d.blockNode(t, Blocker{
 			Reason: UnreadableRecord, Message: n.DrainError, Dead: true,
@@ -201,25 +203,16 @@ func (d *decider) claim(t *target) bool {
 	case d.own(n) && n.Unschedulable:
 		d.beat(n)
 		return true
-	case t.drained():
-		t.status.State = NodeDrained
-		return false
-	case t.back != nil && d.own(n):
-		d.leaveAlone(t, "the node was made schedulable")
-		return false
-	case t.back != nil:
-		d.leaveAlone(t, "this drain's record was taken off the node")
-		return false
 	}
 	d.cordon(t)
 	return false
 }
 
 // leaveAlone gives a node up that was given back before it was drained.
-func (d *decider) leaveAlone(t *target, what string) {
+func (d *decider) leaveAlone(t *target) {
 	d.blockNode(t, Blocker{
 		Reason: NodeNotCordoned, Dead: true,
-		Message: what + " while it was being drained; its pods are left alone",
+		Message: t.back.how + " while it was being drained; its pods are left alone",
 		WayOut:  "run the drain again if the node is still to be drained",
 	})
 }
