@@ -77,6 +77,7 @@ func (d *decider) decide() Decision {
 		return d.tidyUp()
 	}
 	nodes := d.admitNodes()
+	d.letStay(nodes)
 	if !d.renewing {
 		d.surgeWhereNeeded(nodes)
 	}

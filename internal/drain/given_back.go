@@ -32,3 +32,39 @@ func (l *Ledger) observeBack(n *snapshot.Node) {
 	}
 	l.back[n.Name] = &givenBack{said, how}
 }
+
+// letStay takes back what was asked of pods that stay: those of nodes that were given back, and of nodes that are other ones now.
+// Until then what looks after a governed pod may still evict it, and a scaling down removes a marked pod first.
+func (d *decider) letStay(nodes []target) {
+	stays := map[string]bool{}
+	for i := range nodes {
+		if t := &nodes[i]; t.back != nil || t.another {
+			stays[t.status.Name] = true
+		}
+	}
+	if len(stays) == 0 {
+		return
+	}
+	for _, r := range d.Cluster.Requests() {
+		p := d.Cluster.Pod(r.PodUID)
+		if p == nil || !stays[p.Node] || p.Terminating() || r.Withdrawn || r.Requester != snapshot.RequesterOf(d.req.Self.ID) || !d.led.mayUndo(Withdraw, r.UID) {
+			continue
+		}
+		d.takeBack(Action{Kind: Withdraw, Request: r, Why: "its pod stays"})
+	}
+	for _, p := range d.Cluster.MarkedPods() {
+		if stays[p.Node] {
+			d.restoreCost(p, d.req.Self.ID)
+		}
+	}
+}
+
+// restoreCost gives a pod that stays the deletion cost back that the drain of this id has lowered, and reports whether to wait for
+// that before anything in its namespace is scaled down.
+func (d *decider) restoreCost(p *snapshot.Pod, drain string) bool {
+	if !markedBy(p, drain) || p.Terminating() || !d.led.mayUndo(LowerCost, p.UID) || !d.takeBack(Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}) {
+		return false
+	}
+	d.costs[p.Namespace] = true
+	return true
+}

@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // A node from which this drain's record was taken while the drain goes on elsewhere was given back: it is not cordoned anew,
@@ -152,4 +155,172 @@ func TestNodeThatWasGivenBackTakesNoPlace(t *testing.T) {
 	s.then(time.Second, node("a", version("3")), attached("v", "a"), node("b", ours, version("2")), func(c *clusterOf) { c.DeleteWorkload("uid-net") })
 	s.expect("evict web")
 	same(t, "pods that are left", 0, s.last.Nodes[0].Left)
+}
+
+// givenBack are the ways in which a node leaves this drain with its pods on it.
+var givenBack = map[string]fact{
+	"usher uncordon":           node("a", version("9")),
+	"kubectl uncordon":         node("a", ours, schedulable, version("9")),
+	"another node of its name": node("a", version("9"), func(n *nodeOf) { n.UID = "another" }),
+}
+
+// The request for a pod of a node that was given back is withdrawn while the drain goes on elsewhere, and not made anew. What others
+// ask, and write in the drain's name meanwhile, is not the drain's to take back.
+func TestRequestsOnANodeThatWasGivenBack(t *testing.T) {
+	for how, back := range givenBack {
+		t.Run(how, func(t *testing.T) {
+			s := tell(t, ask("a", "b"), node("a"), node("b"), pod("db-0", on("a"), governed), pod("db-1", on("b"), governed),
+				pod("forged", on("a")), askedBy("other", "db-0"), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+			s.expect("cordon a draining", "cordon b draining")
+			s.answer(drain.Accepted)
+			s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
+			s.expect("ask db-0", "evict forged", "ask db-1")
+			s.answer(drain.Accepted)
+			s.then(time.Second, askedBy(me, "db-0", ownUID), askedBy(me, "db-1", ownUID))
+			s.expect()
+			s.then(time.Second, back, askedBy(me, "forged", ownUID))
+			s.expect("withdraw db-0-me")
+			s.answer(drain.Accepted)
+			s.expect()
+			s.then(time.Second, notAskedBy(me, "db-0"))
+			s.expect()
+			s.ends(drain.Running)
+		})
+	}
+}
+
+// ownUID tells the requests of several drains for one pod apart.
+func ownUID(r *snapshot.Request) { r.UID = types.UID("request-" + r.Name) }
+
+// A request that a finalizer keeps asks for nothing any more, and one that may not be withdrawn holds no drain from its end.
+func TestRequestsThatStand(t *testing.T) {
+	cases := map[string]struct {
+		then fact
+		code drain.Code
+		most int
+	}{
+		"a finalizer keeps it":    {askedBy(me, "db-0", func(r *snapshot.Request) { r.Withdrawn = true }), drain.Accepted, 1},
+		"it may not be deleted":   {all(), drain.Forbidden, 1},
+		"the server is not there": {all(), drain.Unavailable, 7},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a"), pod("db-0", on("a"), governed), askedBy(me, "db-0"))
+			s.expect("cordon a draining")
+			s.answer(drain.Accepted)
+			s.then(time.Second, node("a", ours, version("2")))
+			s.expect()
+			s.then(time.Second, node("a", ours, schedulable, version("3")))
+			tries := 0
+			for s.decide().Outcome == drain.Running && tries < 100 {
+				tries += len(s.last.Actions)
+				s.answer(c.code)
+				s.then(15*time.Second, c.then)
+			}
+			s.ends(drain.Blocked)
+			if tries > c.most {
+				t.Errorf("withdrawn %d times, want %d at most", tries, c.most)
+			}
+			s.led.End(drain.Blocked)
+			same(t, "notes", 1, len(s.decide().Notes))
+		})
+	}
+}
+
+// A pod whose deletion cost a surge has lowered stays on a node that was given back: its cost is restored before anything is scaled
+// down, which would remove just this pod.
+func TestMarkedPodsOnANodeThatWasGivenBack(t *testing.T) {
+	for how, back := range givenBack {
+		t.Run(how, func(t *testing.T) {
+			s := marksLowered(t)
+			s.answer(drain.Accepted)
+			s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"), back)
+			s.expect("restore-cost web-a1")
+			s.expect()
+			s.answer(drain.Accepted)
+			s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "3"))
+			s.expect("scale web to 1, no record")
+		})
+	}
+}
+
+// marksLowered is a drain in which the deletion cost of web's one pod on node a is being lowered; node b takes its time.
+func marksLowered(t *testing.T) *story {
+	t.Helper()
+	s := tell(t, ask("a", "b"), node("a"), node("b"), node("c"), deployment("web", 1), pods("web", "a", 1), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+	s.expect("cordon a draining", "cordon b draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
+	s.expect("scale web to 2, was 1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, s.now), at("2")), pods("web", "c", 1))
+	s.expect("lower-cost web-a1")
+	return s
+}
+
+// The surge waits as well for a mark that may be written and is not seen yet.
+func TestMarkThatIsSeenLate(t *testing.T) {
+	ended := func(s *story) { s.led.End(drain.Interrupted) }
+	opened := func(s *story) { s.then(0, node("a", ours, schedulable, version("9"))) }
+	for name, stays := range map[string]func(*story){"the node was opened": opened, "the drain was interrupted": ended} {
+		t.Run(name, func(t *testing.T) {
+			s := marksLowered(t)
+			stays(s)
+			s.expect()
+			s.answer(drain.Accepted)
+			s.expect()
+			s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"))
+			s.expect("restore-cost web-a1")
+		})
+	}
+}
+
+// A surge that goes on for other nodes takes their pods, not those of the node that was given back.
+func TestSurgeGoesOnWithoutANodeThatWasGivenBack(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 4, surgedBy(me, 2, start)),
+		pods("web", "a", 1, marked(me)), pods("web", "b", 1), pods("web", "c", 2))
+	s.expect("lower-cost web-b1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "b", 1, marked(me)), podVersion("web-b1", "2"), node("a", ours, schedulable, version("2")))
+	s.expect("restore-cost web-a1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "2"))
+	s.expect("scale web to 3, was 2")
+}
+
+// A cost that may not be restored holds the surge no longer, and is said at the end.
+func TestMarkThatMayNotBeTakenBack(t *testing.T) {
+	s := marksLowered(t)
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"), node("a", ours, schedulable, version("9")))
+	s.expect("restore-cost web-a1")
+	s.answer(drain.Forbidden)
+	s.expect("scale web to 1, no record")
+	s.answer(drain.Accepted)
+	s.then(time.Second, deployment("web", 1, at("3")))
+	s.led.End(drain.Interrupted)
+	s.decide()
+	same(t, "notes", []string{"pod default/web-a1 still has the lowest deletion cost: server says Forbidden; usher drain --revert tries it again"}, s.last.Notes)
+}
+
+// No other end of a surge takes marked pods that stay: not the end of one that leads nowhere, nor of one that a killed drain left.
+func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
+	long := start.Add(-time.Hour)
+	cases := map[string]struct {
+		req   drain.Request
+		facts fact
+	}{
+		"its replacements start on draining nodes": {ask("a", "b"), all(node("a", ours, schedulable), deployment("web", 3, surgedBy(me, 2, start)),
+			pods("web", "a", 1, marked(me)), pod("web-back", on("b"), of("web"), createdAt(start)))},
+		"a killed drain left it": {ask("b"), all(deployment("web", 3, surgedBy("other", 2, long)), pods("web", "a", 1, marked("other")), pods("web", "c", 1))},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, c.req, node("b", ours), node("a"), node("c"), pods("web", "b", 1), c.facts)
+			s.expect("restore-cost web-a1")
+			s.answer(drain.Accepted)
+			s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "2"))
+			s.expect("scale web to 2, no record")
+		})
+	}
 }

@@ -185,6 +185,9 @@ func (d *decider) foreignSurge(s *surge) {
 		return
 	}
 	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", WayOut: "wait"}
+	if !d.costsRestored(s.deployment, nil) {
+		return
+	}
 	for _, a := range undoScale(s.deployment, s.scaler) {
 		d.tryOrStop(s, a)
 	}
@@ -214,6 +217,9 @@ func (d *decider) ours(r *snapshot.SurgeRecord) bool { return r != nil && r.ID =
 func (d *decider) abandonSurge(s *surge, why string) {
 	w := s.deployment
 	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	if !d.costsRestored(w, s.leaving) {
+		return
+	}
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
 		d.tryOrStop(s, restoreMin(s.scaler, w))
 		return
@@ -368,16 +374,32 @@ func (d *decider) worstOf(w *snapshot.Workload) *snapshot.Pod {
 	return worst
 }
 
-// costsLowered makes the leaving pods the first that the ReplicaSet removes. It
+// costsLowered makes the leaving pods, and no others, the first that the ReplicaSet removes. It
 // reports whether that was observed for all of them.
 func (d *decider) costsLowered(s *surge) bool {
-	all := true
+	all := d.costsRestored(s.deployment, s.leaving)
 	for _, p := range s.leaving {
 		if markedBy(p, d.req.Self.ID) {
 			continue
 		}
 		all = false
 		d.try(Action{Kind: LowerCost, Pod: p, Drain: d.req.Self.ID, Why: "the scaling down is to remove this pod"})
+	}
+	return all
+}
+
+// costsRestored gives the pods of a surged Deployment their deletion costs back but for those that leave, and reports whether
+// that was observed: what stays must not be the first that a scaling down removes.
+func (d *decider) costsRestored(w *snapshot.Workload, leaving []*snapshot.Pod) bool {
+	all := true
+	for _, p := range d.podsOf(w) {
+		if slices.Contains(leaving, p) || p.Terminating() {
+			continue
+		}
+		coming := w.Surge.ID == d.req.Self.ID && d.markComes(d.led.tries[tryKey{LowerCost, p.UID}])
+		if d.restoreCost(p, w.Surge.ID) || coming {
+			all = false
+		}
 	}
 	return all
 }
@@ -404,7 +426,7 @@ func (d *decider) rescale(s *surge, to int32, from []string, why string) {
 // said at the end of the drain.
 func (d *decider) endSurges() {
 	for _, w := range d.Cluster.Surged() {
-		if !d.ours(w.Surge) || d.surges[w.UID] != nil || !d.led.mayUndo(Scale, w.UID) {
+		if !d.ours(w.Surge) || d.surges[w.UID] != nil || !d.led.mayUndo(Scale, w.UID) || !d.costsRestored(w, nil) {
 			continue
 		}
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
@@ -412,7 +434,7 @@ func (d *decider) endSurges() {
 		}
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
-		if d.ours(a.Surge) && !d.surging(a) && d.led.mayUndo(ScaleMin, a.UID) {
+		if d.ours(a.Surge) && !d.surging(a) && d.led.mayUndo(ScaleMin, a.UID) && !d.costs[a.Namespace] {
 			d.pending = d.try(d.undoMin(a)) || d.pending
 		}
 	}

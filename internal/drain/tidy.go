@@ -40,25 +40,32 @@ func (d *decider) tidyUp() Decision {
 func (d *decider) awaitUnseen() {
 	for key, t := range d.led.tries {
 		switch key.kind {
-		case Cordon, Scale, ScaleMin, LowerCost:
+		case LowerCost:
+			if d.markComes(t) {
+				d.pending, d.costs[t.action.Pod.Namespace] = true, true
+			}
+		case Cordon, Scale, ScaleMin:
+			d.pending = d.unseen(t) || d.pending
 		case Ask:
 			d.awaitRequest(t)
-			continue
 		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Withdraw:
-			continue
-		}
-		if t.done.IsZero() || !perhapsDone(t.answer.Code) {
-			continue
-		}
-		until := t.done.Add(unseenFor)
-		if d.Now.Before(until) && d.versionOf(t.action) == t.version {
-			d.pending = true
-			d.wake(until)
-			if key.kind == LowerCost {
-				d.costs[t.action.Pod.Namespace] = true
-			}
 		}
 	}
+}
+
+// unseen reports whether a write was, or may have been, carried out and is not seen yet.
+func (d *decider) unseen(t *try) bool {
+	until := t.done.Add(unseenFor)
+	if t.done.IsZero() || !perhapsDone(t.answer.Code) || !d.Now.Before(until) || d.versionOf(t.action) != t.version {
+		return false
+	}
+	d.wake(until)
+	return true
+}
+
+// markComes reports whether a pod's deletion cost may be lowered any moment, or be so without being seen.
+func (d *decider) markComes(t *try) bool {
+	return t != nil && (t.done.IsZero() || d.unseen(t))
 }
 
 // perhapsDone reports whether something of ours may have been written. A conflict is
@@ -164,8 +171,7 @@ const revert = "usher drain --revert"
 
 func (d *decider) undoOr(failed []string, a Action, left, again string) []string {
 	_, t := d.standing(a.Kind, a.Target(), a.version())
-	tired := t != nil && t.count >= mostUndoTries && t.answer.Code != Accepted && !t.done.IsZero()
-	if !tired && d.try(a) {
+	if !t.tired() && d.try(a) {
 		d.pending = true
 		return failed
 	}
@@ -174,6 +180,20 @@ func (d *decider) undoOr(failed []string, a Action, left, again string) []string
 		why = endless
 	}
 	return append(failed, fmt.Sprintf("%s: %s; %s tries it again", left, why, again))
+}
+
+// tired reports whether undoing was tried mostUndoTries times in a row in vain.
+func (t *try) tired() bool {
+	return t != nil && t.count >= mostUndoTries && t.answer.Code != Accepted && !t.done.IsZero()
+}
+
+// takeBack undoes something while the drain goes on, and reports whether to wait for that. What is refused for good is not waited
+// for, nor what was tried mostUndoTries times: it holds neither the drain nor a surge, and is said at the end.
+func (d *decider) takeBack(a Action) bool {
+	_, t := d.standing(a.Kind, a.Target(), a.version())
+	waits := d.try(a) && !t.tired()
+	d.pending = d.pending || waits
+	return waits
 }
 
 // leaveNode writes the drain's end on the node, or takes its cordon away. It adds a
