@@ -324,3 +324,23 @@ func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 		})
 	}
 }
+
+// What came back to a node after its cordon stays as well where another drain has had the node meanwhile: evicted again, it would
+// only come back again.
+func TestWhatCameBackStaysAfterAnotherDrain(t *testing.T) {
+	s := tell(t, never("a", "b"), node("a"), node("b"), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+	s.expect("cordon a draining", "cordon b draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, state("drained"), version("2")), node("b", ours, version("2")))
+	s.then(time.Second, pod("back", on("a"), toleratesAll, createdAt(s.now)))
+	s.expect()
+	s.then(time.Second, node("a", drainedBy("other", s.now), version("3")))
+	s.expect()
+	s.then(time.Second, node("a", drainedBy("other", s.now), state("interrupted"), version("4")))
+	s.expect("cordon a draining")
+	record := *s.last.Actions[0].Record
+	same(t, "the drain has the node since", start, record.Since)
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, version("5"), func(n *nodeOf) { n.Drain = &record }))
+	s.expect("mark a drained")
+}

@@ -229,6 +229,9 @@ func (d *decider) cordon(t *target) {
 	if n.Unschedulable && record.Cordoned {
 		record.CordonTime = n.Drain.CordonedSince()
 	}
+	if before := d.led.records[n.Name]; before != nil {
+		record.Since = before.Since // another drain had it meanwhile: what came back to it then is not evicted again
+	}
 	d.take(t, Action{Kind: Cordon, Node: n, Record: record, Why: "no new pods are to come"})
 }
 
