@@ -68,4 +68,5 @@ func (s *Sim) Advance(to time.Time) {
 	}
 	s.watch.show(s.seen, s.now)
 	s.judge.settleIn(s.truth, s.seen)
+	s.judge.lookForBack(s.now, s.seen)
 }

@@ -64,15 +64,23 @@ func (d *driver) deliver() {
 		}
 		a := d.inFlight[0]
 		d.inFlight = d.inFlight[1:]
-		answer := d.sim.Do(a)
+		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
-		d.writes[a.Kind]++
 		d.heard = true
 		if answer.Code == drain.RefusedByBudget {
 			d.refused++
 		}
 		d.say(a, answer)
 	}
+}
+
+// send looks again just before the act.
+func (d *driver) send(a drain.Action) drain.Answer {
+	if !drain.InTime(d.sim.View(), d.req.Self.ID, a) {
+		return drain.Answer{Code: drain.Conflict, Message: "too late"}
+	}
+	d.writes[a.Kind]++
+	return d.sim.Do(a)
 }
 
 func (d *driver) say(a drain.Action, answer drain.Answer) {

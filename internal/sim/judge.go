@@ -25,6 +25,7 @@ type judge struct {
 	givenUp   map[types.UID]bool        // Deployments whose surge the drain has given up
 	residents map[types.UID]bool        // pods that were on the targets, or started, when the drain saw their cordons
 	closed    map[string]bool           // targets whose cordon the drain has seen
+	back      map[string]time.Time      // targets that were given back, and when the drain saw that
 	mayLose   map[snapshot.OwnerKey]int // how many of these each owner had
 	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
 }
@@ -32,7 +33,7 @@ type judge struct {
 func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
 	j := &judge{
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
-		residents: map[types.UID]bool{}, closed: map[string]bool{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
+		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
 	}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
@@ -141,6 +142,7 @@ func (j *judge) asked(s *Sim, a drain.Action) {
 	if j == nil {
 		return
 	}
+	j.leavesAlone(s, a)
 	switch a.Kind {
 	case drain.Evict, drain.Delete, drain.Ask:
 		j.mayTouch(s, a)

@@ -72,6 +72,27 @@ func (s *Sim) Cordon(name string, unschedulable bool) {
 	s.setNode(&changed)
 }
 
+// GiveBack takes cordon and record off a node, as usher uncordon does.
+func (s *Sim) GiveBack(name string) {
+	s.changeNode(name, func(n *snapshot.Node) { n.Unschedulable, n.CordonedBy, n.Drain = false, "", nil })
+}
+
+// Claim is what another drain does to a node: it cordons it and writes its record.
+func (s *Sim) Claim(name string, record *snapshot.DrainRecord) {
+	s.changeNode(name, func(n *snapshot.Node) { n.Unschedulable, n.Drain = true, record })
+}
+
+func (s *Sim) changeNode(name string, change func(*snapshot.Node)) {
+	n := s.truth.Node(name)
+	if n == nil {
+		return
+	}
+	s.judge.meddled(s)
+	changed := *n
+	change(&changed)
+	s.setNode(&changed)
+}
+
 // Flip makes a pod unready, or ready again.
 func (s *Sim) Flip(uid types.UID, ready bool) {
 	p := s.truth.Pod(uid)

@@ -40,6 +40,7 @@ func (s *Sim) respond(p *snapshot.Pod) {
 	if now := s.truth.Pod(p.UID); now == nil || now.Terminating() || !s.wantedGone(p) {
 		return
 	}
+	s.judge.responded(s, p)
 	if s.evict(drain.Action{Kind: drain.Evict, Pod: p}).Code != drain.Accepted {
 		s.after(responderRetry, func() { s.respond(p) })
 	}
