@@ -46,7 +46,7 @@ func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := addEvidence(mgr, p); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, p, o, requests); err != nil {
+	if err := addControllers(ctx, mgr, p, o, requests); err != nil {
 		return err
 	}
 	if err := serveCertificates(mgr, o); err != nil {
@@ -110,27 +110,27 @@ func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-func addControllers(mgr ctrl.Manager, p *parts, o Options, requests requests) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, requests requests) error {
 	err := policy.Setup(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served, News: p.news})
 	if err != nil || !requests.served {
 		return err
 	}
-	if err := responder.Setup(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act, News: p.news}); err != nil {
+	if err := responder.Setup(ctx, mgr, responder.Options{Gatherer: p.gatherer, Act: p.act, News: p.news}); err != nil {
 		return err
 	}
 	if err := taint.Setup(mgr, taint.Options{Gatherer: p.gatherer, Act: p.act}); err != nil {
 		return err
 	}
-	err = evictionrequest.Setup(mgr, evictionrequest.Options{
+	err = evictionrequest.Setup(ctx, mgr, evictionrequest.Options{
 		Version: requests.version, Governed: lifecycle.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
 	})
 	if err != nil {
 		return err
 	}
-	if err := imperative.Setup(mgr, imperative.Options{Version: requests.version}); err != nil {
+	if err := imperative.Setup(ctx, mgr, imperative.Options{Version: requests.version}); err != nil {
 		return err
 	}
-	return expiry.Setup(mgr, expiry.Options{Now: p.gatherer.Now})
+	return expiry.Setup(ctx, mgr, expiry.Options{Now: p.gatherer.Now})
 }
 
 func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {

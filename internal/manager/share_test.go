@@ -93,12 +93,12 @@ func TestControllersShareTheirWorkers(t *testing.T) {
 		setup       func(ctrl.Manager) error
 	}{
 		{"evictionrequest", 3, func(m ctrl.Manager) error {
-			return evictionrequest.Setup(m, evictionrequest.Options{Version: lifecycleapi.Usher, Now: time.Now})
+			return evictionrequest.Setup(t.Context(), m, evictionrequest.Options{Version: lifecycleapi.Usher, Now: time.Now})
 		}},
 		{"imperative", 1, func(m ctrl.Manager) error {
-			return imperative.Setup(m, imperative.Options{Version: lifecycleapi.Usher})
+			return imperative.Setup(t.Context(), m, imperative.Options{Version: lifecycleapi.Usher})
 		}},
-		{"expiry", 1, func(m ctrl.Manager) error { return expiry.Setup(m, expiry.Options{Now: time.Now}) }},
+		{"expiry", 1, func(m ctrl.Manager) error { return expiry.Setup(t.Context(), m, expiry.Options{Now: time.Now}) }},
 	}
 	for _, one := range setups {
 		for i := range one.controllers {

@@ -140,10 +140,10 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 		if excuses(&result) {
 			excused = &result
 		}
-		if excused != nil && refused.Code != drain.Conflict {
+		switch {
+		case excused != nil && refused.Code != drain.Conflict:
 			return *excused, subject.Pod, nil
-		}
-		if refused.Code == drain.RefusedForNow {
+		case refused.Code == drain.RefusedForNow:
 			return withheld(w, &result, refused), subject.Pod, nil
 		}
 		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {

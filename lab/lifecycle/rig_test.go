@@ -106,8 +106,8 @@ func (r *rig) start(t *testing.T) (stop func()) {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	check(t, err)
-	check(t, evictionrequest.Setup(mgr, evictionrequest.Options{Version: r.version, Governed: lifecycle.Governed, Now: time.Now}))
-	check(t, imperative.Setup(mgr, imperative.Options{Version: r.version}))
+	check(t, evictionrequest.Setup(t.Context(), mgr, evictionrequest.Options{Version: r.version, Governed: lifecycle.Governed, Now: time.Now}))
+	check(t, imperative.Setup(t.Context(), mgr, imperative.Options{Version: r.version}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

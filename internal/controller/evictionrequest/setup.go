@@ -55,8 +55,8 @@ const (
 const eventName = "usher-evictionrequest"
 
 // Setup adds the controller to a manager.
-func Setup(mgr ctrl.Manager, o Options) error {
-	if err := index(mgr); err != nil {
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := index(ctx, mgr); err != nil {
 		return err
 	}
 	alone := o.Alone || o.Version == lifecycleapi.Usher // Usher's own API has no other controller
@@ -72,7 +72,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-func index(mgr ctrl.Manager) error {
+func index(ctx context.Context, mgr ctrl.Manager) error {
 	byPod := func(o client.Object) []string {
 		if ref, ok := lifecycle.RefOf(o); ok {
 			return []string{ref.Name}
@@ -80,7 +80,7 @@ func index(mgr ctrl.Manager) error {
 		return nil
 	}
 	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}} {
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, podIndex, byPod); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, podIndex, byPod); err != nil {
 			return fmt.Errorf("indexing eviction objects by pod: %w", err)
 		}
 	}

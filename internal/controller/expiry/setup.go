@@ -40,8 +40,8 @@ const drainIndex = "expiry:drain"
 
 // Setup adds the controller to a manager whose cluster serves eviction requests. The cache must keep the annotation of
 // drains on nodes.
-func Setup(mgr ctrl.Manager, o Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Node{}, drainIndex, drainOf); err != nil {
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Node{}, drainIndex, drainOf); err != nil {
 		return fmt.Errorf("indexing nodes by their drain: %w", err)
 	}
 	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}

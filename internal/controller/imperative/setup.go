@@ -41,12 +41,12 @@ type Options struct {
 }
 
 // Setup adds the responder to a manager.
-func Setup(mgr ctrl.Manager, o Options) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("setting up the imperative responder: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.Eviction{}, podIndex, podName); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &api.Eviction{}, podIndex, podName); err != nil {
 		return fmt.Errorf("indexing evictions by pod: %w", err)
 	}
 	s := &shell{

@@ -61,9 +61,9 @@ const (
 const podIndex = "responder:spec.target.pod.name"
 
 // Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of pods.
-func Setup(mgr ctrl.Manager, o Options) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}} {
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, podIndex, podName); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, podIndex, podName); err != nil {
 			return fmt.Errorf("indexing eviction objects by pod: %w", err)
 		}
 	}

@@ -106,13 +106,13 @@ func (r *replica) addControllers(c *connection) error {
 			return policy.Setup(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true, Workers: r.workers("policy", policy.WorkersEach)})
 		},
 		func() error {
-			return responder.Setup(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act, Workers: r.workers("responder", responder.WorkersEach)})
+			return responder.Setup(r.ctx, mgr, responder.Options{Gatherer: r.gatherer, Act: r.act, Workers: r.workers("responder", responder.WorkersEach)})
 		},
 		func() error {
-			return evictionrequest.Setup(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed, Now: time.Now})
+			return evictionrequest.Setup(r.ctx, mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed, Now: time.Now})
 		},
-		func() error { return imperative.Setup(mgr, imperative.Options{Version: lifecycleapi.Usher}) },
-		func() error { return expiry.Setup(mgr, expiry.Options{Now: r.now}) },
+		func() error { return imperative.Setup(r.ctx, mgr, imperative.Options{Version: lifecycleapi.Usher}) },
+		func() error { return expiry.Setup(r.ctx, mgr, expiry.Options{Now: r.now}) },
 	} {
 		if err := setup(); err != nil {
 			return err
