@@ -47,10 +47,10 @@ func (d *decider) letStay(nodes []target) {
 	}
 	for _, r := range d.Cluster.Requests() {
 		p := d.Cluster.Pod(r.PodUID)
-		if p == nil || !stays[p.Node] || p.Terminating() || r.Withdrawn || r.Requester != snapshot.RequesterOf(d.req.Self.ID) || !d.led.mayUndo(Withdraw, r.UID) {
-			continue
+		own := r.Requester == snapshot.RequesterOf(d.req.Self.ID) && d.led.mayUndo(Withdraw, r.UID)
+		if own && !r.Withdrawn && p != nil && stays[p.Node] && !p.Terminating() {
+			d.takeBack(Action{Kind: Withdraw, Request: r, Why: "its pod stays"})
 		}
-		d.takeBack(Action{Kind: Withdraw, Request: r, Why: "its pod stays"})
 	}
 	for _, p := range d.Cluster.MarkedPods() {
 		if stays[p.Node] {
@@ -62,7 +62,10 @@ func (d *decider) letStay(nodes []target) {
 // restoreCost gives a pod that stays the deletion cost back that the drain of this id has lowered, and reports whether to wait for
 // that before anything in its namespace is scaled down.
 func (d *decider) restoreCost(p *snapshot.Pod, drain string) bool {
-	if !markedBy(p, drain) || p.Terminating() || !d.led.mayUndo(LowerCost, p.UID) || !d.takeBack(Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}) {
+	if !markedBy(p, drain) || p.Terminating() || !d.led.mayUndo(LowerCost, p.UID) {
+		return false
+	}
+	if !d.takeBack(Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}) {
 		return false
 	}
 	d.costs[p.Namespace] = true

@@ -332,6 +332,7 @@ func TestWhatCameBackStaysAfterAnotherDrain(t *testing.T) {
 	s.expect("cordon a draining", "cordon b draining")
 	s.answer(drain.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("2")), node("b", ours, version("2")))
+	s.expect()
 	s.then(time.Second, pod("back", on("a"), toleratesAll, createdAt(s.now)))
 	s.expect()
 	s.then(time.Second, node("a", drainedBy("other", s.now), version("3")))

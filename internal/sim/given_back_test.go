@@ -58,7 +58,8 @@ func pass(t *rapid.T, d *driver, node string) {
 		d.note("-- the other drain of %s ends %s", node, record.State)
 		d.sim.Claim(node, &record)
 	case n.Drain == nil || n.Drain.State != "draining" || !n.Unschedulable:
-		record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: "other", By: "other", Beat: now}, Since: now, State: "draining", Cordoned: true}
+		who := snapshot.Drainer{ID: "other", By: "other", Beat: now}
+		record := &snapshot.DrainRecord{Drainer: who, Since: now, State: "draining", Cordoned: true}
 		if n.Unschedulable && n.Drain != nil {
 			record.CordonTime = n.Drain.CordonedSince()
 		}
