@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // requestFlags are the flags that change what a drain does; `usher plan` has them too.
@@ -84,7 +85,7 @@ func (f *requestFlags) validateTogether() error {
 func (f *requestFlags) request(now time.Time) (drain.Request, error) {
 	req := drain.Request{
 		Force: f.force, DaemonSets: drain.DaemonSetsObject, DeleteEmptyDir: f.deleteEmptyDir,
-		DisableEviction: f.disableEviction, SkipDeletedBefore: time.Duration(max(0, f.skipSeconds)) * time.Second,
+		DisableEviction: f.disableEviction, SkipDeletedBefore: snapshot.Seconds(int64(max(0, f.skipSeconds))),
 		Surge: drain.SurgeMode(f.surge), MaxParallel: f.maxParallel, MaxZones: f.maxZones,
 		Started: now, AtDeadline: drain.DeadlineMode(f.atDeadline), WaitReplaced: f.wait == "replaced",
 	}
@@ -95,7 +96,7 @@ func (f *requestFlags) request(now time.Time) (drain.Request, error) {
 		req.DaemonSets = drain.DaemonSetsEvict
 	}
 	if f.graceSeconds >= 0 {
-		grace := time.Duration(f.graceSeconds) * time.Second
+		grace := snapshot.Seconds(int64(f.graceSeconds))
 		req.Grace = &grace
 	}
 	var err error

@@ -50,6 +50,9 @@ func TestRequestOfFlags(t *testing.T) {
 		{"the pod's own grace", []string{"--grace-period=-7"}, base},
 		{"delete", []string{"--disable-eviction"}, with(func(r *drain.Request) { r.DisableEviction = true })},
 		{"skip", []string{"--skip-wait-for-delete-timeout=60"}, with(func(r *drain.Request) { r.SkipDeletedBefore = time.Minute })},
+		{"skip, longer than a duration may be", []string{"--skip-wait-for-delete-timeout=9223372037"}, with(func(r *drain.Request) {
+			r.SkipDeletedBefore = 100 * 365 * 24 * time.Hour
+		})},
 		{"skip nothing", []string{"--skip-wait-for-delete-timeout=-1"}, base},
 		{"chunks", []string{"--chunk-size=0"}, base},
 		{"surge", []string{"--surge=never"}, with(func(r *drain.Request) { r.Surge = drain.SurgeNever })},

@@ -3,9 +3,9 @@ package show
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Roles is the list of built-in roles.
@@ -114,7 +114,7 @@ func patience(t *v1alpha1.Toleration) string {
 	case t.Forever:
 		return "ever"
 	case t.Seconds != nil:
-		return Span(time.Duration(*t.Seconds) * time.Second)
+		return Span(snapshot.Seconds(*t.Seconds))
 	}
 	return "no time"
 }
