@@ -270,7 +270,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	d := drainer.Drainer{
 		Source: s.source, Writer: writer,
 		Reporter: &outages{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
-		Request:  req, Timeout: limit.left(),
+		Request:  req, Until: limit.at,
 	}
 	estimating, enough := context.WithCancel(ctx)
 	estimated := v.estimate(estimating, s.source, req)

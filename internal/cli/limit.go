@@ -29,11 +29,3 @@ func (l limit) context(ctx context.Context) (context.Context, context.CancelFunc
 func (l limit) over(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
-
-// left is how long the drain may take: 0 without a limit, else at least a moment.
-func (l limit) left() time.Duration {
-	if l.at.IsZero() {
-		return 0
-	}
-	return max(time.Until(l.at), time.Nanosecond)
-}

@@ -49,7 +49,7 @@ type Action struct {
 	budget budgetRef   // evictions: the budget that they use
 	past   bool        // a delete past what held the pod
 	under  []types.UID // scaling down: the budgets of the pods
-	from   []string    // scaling down: the nodes whose pods it is to remove
+	from   []string    // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
 }
 
 // Target returns the UID of what the action changes.
@@ -79,11 +79,16 @@ func (a Action) restsOn() []string {
 		if !a.Lapsed {
 			return []string{a.Node.Name}
 		}
-	case Scale:
+	case Scale, ScaleMin:
 		return a.from
-	case Cordon, Uncordon, Unmark, RestoreCost, ScaleMin, Withdraw:
+	case Cordon, Uncordon, Unmark, RestoreCost, Withdraw:
 	}
 	return nil
+}
+
+// scalesDown reports whether pods may be removed by the action: replicas go down, or the minimum below which no autoscaler sets them.
+func (a Action) scalesDown() bool {
+	return a.Kind == Scale && a.Replicas < a.Workload.Replicas || a.Kind == ScaleMin && a.Replicas < a.Autoscaler.Min
 }
 
 // version returns the resource version of what the action was decided upon.
@@ -133,4 +138,5 @@ type Answer struct {
 	Code       Code
 	Message    string        // the server's words
 	RetryAfter time.Duration // what the server asked for; 0 if nothing
+	Vanishing  bool          // permits: the policy in which it was to be written is being deleted, and would take it along
 }

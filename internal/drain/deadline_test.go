@@ -179,6 +179,14 @@ func TestDeadlineStopsByDefault(t *testing.T) {
 	s.holds("db-0: BudgetExhausted")
 }
 
+// A deadline that has passed before the node was cordoned leaves it schedulable.
+func TestDeadlineBeforeTheCordon(t *testing.T) {
+	s := tell(t, spot("a"), node("a"), pod("web", on("a")))
+	s.then(2 * time.Minute)
+	s.expect()
+	s.ends(drain.DeadlinePassed)
+}
+
 func TestNothingLeftAtTheDeadlineIsDrained(t *testing.T) {
 	s := tell(t, spot("a"), node("a", drainedBy(me, start.Add(2*time.Minute)), state("drained")))
 	s.then(2 * time.Minute)

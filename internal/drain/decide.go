@@ -97,6 +97,9 @@ func (d *decider) conclude(nodes []target) {
 		d.out.Nodes = append(d.out.Nodes, nodes[i].status)
 	}
 	d.out.Outcome = d.outcome()
+	if d.out.Outcome != Running {
+		d.out.Actions = nil // a passed deadline: nothing is begun that would only have to be undone
+	}
 }
 
 func (d *decider) outcome() Outcome {
@@ -192,8 +195,11 @@ func (d *decider) try(a Action) bool {
 		return false
 	}
 	if at == free {
-		if a.Kind == Scale && a.Replicas < a.Workload.Replicas {
-			a.under = d.budgetsOver(a.Workload)
+		if w := d.scaledDown(a); w != nil {
+			a.from = d.firstToGo(w)
+			if a.Kind == Scale {
+				a.under = d.budgetsOver(w)
+			}
 		}
 		d.act(a)
 	}

@@ -78,7 +78,7 @@ func state(s string) func(*snapshot.Node) {
 
 func foundCordoned(n *snapshot.Node) { n.Drain.Cordoned = false }
 
-func cordonedAnew(n *snapshot.Node) { n.CordonedBy = "kubectl" }
+func cordonedAnew(n *snapshot.Node) { n.CordonedBy, n.CordonLost = "kubectl", true }
 
 func drainer(id string, beat time.Time) snapshot.Drainer {
 	return snapshot.Drainer{ID: id, By: id + "@host", Beat: beat}
@@ -217,6 +217,11 @@ func surgedBy(id string, was int32, step time.Time) func(*snapshot.Workload) {
 	return func(w *snapshot.Workload) {
 		w.Surge = &snapshot.SurgeRecord{Drainer: drainer(id, step), Was: was, To: w.Replicas, Since: step, Step: step}
 	}
+}
+
+// ownerWants is what the owner of a surged Deployment has set since.
+func ownerWants(replicas int32) func(*snapshot.Workload) {
+	return func(w *snapshot.Workload) { w.Replicas = replicas }
 }
 
 // autoscaler rules the Deployment of the same name.

@@ -14,10 +14,12 @@ const (
 	wasOpened   = "the node was made schedulable"
 	wasReleased = "this drain's record was taken off the node"
 	wasTaken    = "the node was made schedulable, and cordoned anew by another drain,"
+	wasCordoned = "the node was made schedulable, and cordoned anew by another client,"
 )
 
-// observeBack notes that a target is given back. What another drain has written on it meanwhile tells that too: it keeps the time
-// of a cordon that it finds.
+// observeBack notes that a target is given back, though the opening itself may not have been seen. Whose the cordon is tells that too,
+// and so does what another drain has written on the node meanwhile: it keeps the time of a cordon of Usher's that it finds, and says
+// whether it has found one.
 func (l *Ledger) observeBack(n *snapshot.Node) {
 	said, how := l.records[n.Name], ""
 	switch r := n.Drain; {
@@ -25,12 +27,23 @@ func (l *Ledger) observeBack(n *snapshot.Node) {
 		how = wasReleased
 	case !n.Unschedulable:
 		how = wasOpened
-	case r != nil && r.ID != said.ID && r.Cordoned && said.Cordoned && !r.CordonedSince().Equal(said.CordonedSince()):
+	case n.CordonedAnew(), r != nil && r.ID != said.ID && said.Cordoned && !r.Cordoned:
+		how = wasCordoned
+	case r != nil && r.ID != said.ID && r.Cordoned && (!said.Cordoned || !r.CordonedSince().Equal(said.CordonedSince())):
 		how = wasTaken
 	default:
 		return
 	}
 	l.back[n.Name] = &givenBack{said, how}
+}
+
+// GivenBack returns the names of the targets that were given back. It is a copy, for those who send what was decided before.
+func (l *Ledger) GivenBack() map[string]bool {
+	names := make(map[string]bool, len(l.back))
+	for name := range l.back {
+		names[name] = true
+	}
+	return names
 }
 
 // letStay takes back what was asked of pods that stay: those of nodes that were given back, and of nodes that are other ones now.
@@ -45,6 +58,21 @@ func (d *decider) letStay(nodes []target) {
 	if len(stays) == 0 {
 		return
 	}
+	d.withdrawFrom(stays)
+	for _, p := range d.Cluster.MarkedPods() {
+		if stays[p.Node] {
+			d.restoreCost(p, d.req.Self.ID)
+		}
+	}
+	for key, t := range d.led.tries {
+		if key.kind == LowerCost && stays[t.action.Pod.Node] {
+			d.awaitMark(t)
+		}
+	}
+}
+
+// withdrawFrom withdraws this drain's requests for pods of these nodes.
+func (d *decider) withdrawFrom(stays map[string]bool) {
 	for _, r := range d.Cluster.Requests() {
 		p := d.Cluster.Pod(r.PodUID)
 		own := r.Requester == snapshot.RequesterOf(d.req.Self.ID) && d.led.mayUndo(Withdraw, r.UID)
@@ -52,10 +80,12 @@ func (d *decider) letStay(nodes []target) {
 			d.takeBack(Action{Kind: Withdraw, Request: r, Why: "its pod stays"})
 		}
 	}
-	for _, p := range d.Cluster.MarkedPods() {
-		if stays[p.Node] {
-			d.restoreCost(p, d.req.Self.ID)
-		}
+}
+
+// awaitMark has nothing scaled down while a deletion cost may be lowered any moment, or be so without being seen.
+func (d *decider) awaitMark(t *try) {
+	if d.markComes(t) {
+		d.pending, d.costs[t.action.Pod.Namespace] = true, true
 	}
 }
 

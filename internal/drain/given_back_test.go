@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -79,6 +80,9 @@ func TestNodeThatWasGivenBackStaysSo(t *testing.T) {
 		"another drain has taken it over, then it is open": {look{anew}, look{anew, state("drained"), schedulable}, look{anew}, other(dead)},
 		"what opened it was not seen":                      {other(), other(state("interrupted"))},
 		"it is cordoned by hand":                           {opened, look{ours, cordonedAnew}},
+		"… and what opened it was not seen":                {look{ours, cordonedAnew}},
+		"… which another drain has found":                  {other(foundCordoned, state("interrupted"))},
+		"… after another drain has taken it over":          {look{anew, cordonedAnew, state("interrupted")}},
 		"its record cannot be read":                        {open, look{cordoned, unreadableRecord}},
 	}
 	for name, steps := range cases {
@@ -110,6 +114,43 @@ func TestNodeThatWasGivenBackStaysSo(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that the drain has found cordoned, and another drain has not, was made schedulable in between.
+func TestNodeThatWasFoundCordonedIsGivenBack(t *testing.T) {
+	s := tell(t, ask("a"), node("a", cordoned), pod("slow", on("a"), endsAt(start.Add(time.Hour))))
+	s.expect("cordon a draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, foundCordoned, cordonedAnew, version("2")))
+	s.expect()
+	s.holds("slow: Terminating")
+	s.then(time.Second, node("a", drainedBy("other", s.now), state("interrupted"), version("3")))
+	s.expect()
+	s.holds("slow: Terminating", "a: NodeNotCordoned!")
+}
+
+// A cordon that another client has applied as well was not taken off before.
+func TestCordonThatIsAppliedAsWell(t *testing.T) {
+	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
+	s.expect("cordon a draining")
+	s.answer(drain.Accepted)
+	s.then(time.Second, node("a", ours, version("2"), func(n *nodeOf) { n.CordonedBy = "argocd" }))
+	s.expect("evict web")
+}
+
+// A cordon that stands on a node which was given back is not this drain's to take away, though no other is known to have set it.
+func TestCordonOfANodeThatWasGivenBackStays(t *testing.T) {
+	req := ask("a")
+	req.UncordonOnFailure = true
+	s := tell(t, req, node("a"), pod("slow", on("a"), endsAt(start.Add(time.Hour))))
+	s.expect("cordon a draining")
+	s.answer(drain.Accepted)
+	for i, seen := range [][]func(*nodeOf){{ours}, {ours, schedulable}, {ours}} {
+		s.then(time.Second, node("a", append(seen, version(strconv.Itoa(i+2)))...))
+		s.expect()
+	}
+	s.led.End(drain.Interrupted)
+	s.expect("unmark a")
 }
 
 // cordonedAt is a node whose record says that it was cordoned then.
@@ -275,6 +316,22 @@ func TestMarkThatIsSeenLate(t *testing.T) {
 	}
 }
 
+// So does the minimum of an autoscaler whose Deployment has lost its record meanwhile.
+func TestMinimumWaitsForAMarkThatIsSeenLate(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 2, surgedBy(me, 1, start)), autoscaler("web", 2, 5, raisedBy(me, 1)),
+		pods("web", "a", 1), pods("web", "c", 1), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
+	s.expect("lower-cost web-a1")
+	s.then(time.Second, deployment("web", 2, at("3")), node("a", ours, schedulable, version("9")))
+	s.expect()
+	s.answer(drain.Accepted)
+	s.expect()
+	s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"))
+	s.expect("restore-cost web-a1")
+	s.answer(drain.Accepted)
+	s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "3"))
+	s.expect("scale-min web to 1, no record")
+}
+
 // A surge that goes on for other nodes takes their pods, not those of the node that was given back.
 func TestSurgeGoesOnWithoutANodeThatWasGivenBack(t *testing.T) {
 	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 4, surgedBy(me, 2, start)),
@@ -296,6 +353,7 @@ func TestMarkThatMayNotBeTakenBack(t *testing.T) {
 	s.expect("restore-cost web-a1")
 	s.answer(drain.Forbidden)
 	s.expect("scale web to 1, no record")
+	same(t, "in time", true, drain.InTime(s.view(), me, s.led.GivenBack(), s.last.Actions[0]))
 	s.answer(drain.Accepted)
 	s.then(time.Second, deployment("web", 1, at("3")))
 	s.led.End(drain.Interrupted)
@@ -303,16 +361,33 @@ func TestMarkThatMayNotBeTakenBack(t *testing.T) {
 	same(t, "notes", []string{"pod default/web-a1 still has the lowest deletion cost: server says Forbidden; usher drain --revert tries it again"}, s.last.Notes)
 }
 
-// No other end of a surge takes marked pods that stay: not the end of one that leads nowhere, nor of one that a killed drain left.
+// No other step down of a surge takes marked pods that stay: not the end of one that leads nowhere, that somebody has scaled, or that
+// a killed drain left, nor where replacements are given up that are Ready and not available yet, which goes by the marks.
 func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 	long := start.Add(-time.Hour)
+	opened := all(node("a", ours, schedulable), pods("web", "a", 1, marked(me)))
 	cases := map[string]struct {
 		req   drain.Request
 		facts fact
+		then  []string
 	}{
-		"its replacements start on draining nodes": {ask("a", "b"), all(node("a", ours, schedulable), deployment("web", 3, surgedBy(me, 2, start)),
-			pods("web", "a", 1, marked(me)), pod("web-back", on("b"), of("web"), createdAt(start)))},
-		"a killed drain left it": {ask("b"), all(deployment("web", 3, surgedBy("other", 2, long)), pods("web", "a", 1, marked("other")), pods("web", "c", 1))},
+		"its replacements start on draining nodes": {
+			ask("a", "b"), all(opened, deployment("web", 3, surgedBy(me, 2, start)), pod("web-back", on("b"), of("web"), createdAt(start))),
+			[]string{"scale web to 2, no record"},
+		},
+		"a killed drain left it": {
+			ask("b"), all(deployment("web", 3, surgedBy("other", 2, long)), pods("web", "a", 1, marked("other")), pods("web", "c", 1)),
+			[]string{"scale web to 2, no record"},
+		},
+		"a replacement is given up": {
+			ask("a", "b"), all(opened, deployment("web", 4, surgedBy(me, 2, long), minReady(time.Minute)), pods("web", "c", 2),
+				pod("web-c2", on("c"), of("web"), readySince(start))),
+			[]string{"scale web to 3, was 2"},
+		},
+		"somebody has scaled": {
+			ask("a", "b"), all(opened, deployment("web", 4, surgedBy(me, 2, start), ownerWants(5)), autoscaler("web", 4, 5, raisedBy(me, 2))),
+			[]string{"scale-min web to 2, no record", "scale web to 5, no record"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -320,7 +395,7 @@ func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 			s.expect("restore-cost web-a1")
 			s.answer(drain.Accepted)
 			s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "2"))
-			s.expect("scale web to 2, no record")
+			s.expect(c.then...)
 		})
 	}
 }

@@ -256,18 +256,26 @@ func (d *decider) lapsed(n *snapshot.Node) bool {
 	return !d.req.Forecast && (!working(n.Drain) || !n.Drain.LiveAt(d.Now))
 }
 
-// InTime reports whether an action of this drain may still be sent, by what is seen now. What is done to the pods of a node, and
-// what is written on it without comparing it with what was seen, rests on the drain's sign of life there: once that counts no
-// more, another drain may have the node. Pods of a node that was opened stay.
-func InTime(view snapshot.View, self string, a Action) bool {
+// InTime reports whether an action of this drain may still be sent, by what is seen now and by which nodes were given back. What is
+// done to the pods of a node, and what is written on it without comparing it with what was seen, rests on the drain's sign of life
+// there: once that counts no more, another drain may have the node. Pods of a node that was opened stay, whatever has cordoned it since.
+func InTime(view snapshot.View, self string, back map[string]bool, a Action) bool {
 	for _, name := range a.restsOn() {
 		n := view.Cluster.Node(name)
-		if n == nil || n.Drain == nil || n.Drain.ID != self || !n.Drain.LiveAt(view.Now) || !n.Unschedulable && a.Kind != Mark {
+		if !claimStands(n, self, view.Now) || a.Kind != Mark && (back[name] || !cordonStands(n)) {
 			return false
 		}
 	}
 	return true
 }
+
+// claimStands reports whether the drain of this id has the node, by its sign of life there.
+func claimStands(n *snapshot.Node, self string, now time.Time) bool {
+	return n != nil && n.Drain != nil && n.Drain.ID == self && n.Drain.LiveAt(now)
+}
+
+// cordonStands reports whether the node is cordoned, and was not opened since as far as it tells.
+func cordonStands(n *snapshot.Node) bool { return n.Unschedulable && !n.CordonedAnew() }
 
 // take sends what makes a node this drain's, and reports whether that may still take effect.
 func (d *decider) take(t *target, a Action) bool {

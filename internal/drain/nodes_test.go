@@ -360,21 +360,25 @@ func TestInTime(t *testing.T) {
 		node    fact
 		actions kinds
 		want    bool
+		back    string
 	}{
-		"in time":                    {node("a", ours), slices.Concat(pods, marks), true},
-		"at the last moment":         {node("a", drainedBy(me, start.Add(1-snapshot.LiveFor))), slices.Concat(pods, marks), true},
-		"too late":                   {node("a", drainedBy(me, start.Add(-snapshot.LiveFor))), slices.Concat(pods, marks), false},
-		"another drain has the node": {node("a", drainedBy("other", start)), slices.Concat(pods, marks), false},
-		"the node was given back":    {node("a"), slices.Concat(pods, marks), false},
-		"the node was opened":        {node("a", ours, schedulable), pods, false},
-		"… but its record is there":  {node("a", ours, schedulable), marks, true},
-		"the node is gone":           {node("b", ours), slices.Concat(pods, marks), false},
-		"it needs no claim":          {node("a", drainedBy("other", start)), compared, true},
+		"in time":                    {node("a", ours), slices.Concat(pods, marks), true, ""},
+		"at the last moment":         {node("a", drainedBy(me, start.Add(1-snapshot.LiveFor))), slices.Concat(pods, marks), true, ""},
+		"too late":                   {node("a", drainedBy(me, start.Add(-snapshot.LiveFor))), slices.Concat(pods, marks), false, ""},
+		"another drain has the node": {node("a", drainedBy("other", start)), slices.Concat(pods, marks), false, ""},
+		"the node was given back":    {node("a"), slices.Concat(pods, marks), false, ""},
+		"the node was opened":        {node("a", ours, schedulable), pods, false, ""},
+		"… and cordoned again":       {node("a", ours, cordonedAnew), pods, false, ""},
+		"… which was seen":           {node("a", ours), pods, false, "a"},
+		"another node was opened":    {node("a", ours), pods, true, "b"},
+		"… but its record is there":  {node("a", ours, schedulable), marks, true, "a"},
+		"the node is gone":           {node("b", ours), slices.Concat(pods, marks), false, ""},
+		"it needs no claim":          {node("a", drainedBy("other", start)), compared, true, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, a := range c.actions {
-				same(t, string(a.Kind), c.want, drain.InTime(snapshot.View{Now: start, Cluster: cluster(c.node)}, me, a))
+				same(t, string(a.Kind), c.want, drain.InTime(snapshot.View{Now: start, Cluster: cluster(c.node)}, me, map[string]bool{c.back: true}, a))
 			}
 		})
 	}

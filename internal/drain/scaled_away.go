@@ -16,6 +16,40 @@ func (l *Ledger) scaling(a Action, now time.Time) {
 	}
 }
 
+// scaledDown returns the Deployment whose pods an action may remove, nil if it removes none.
+func (d *decider) scaledDown(a Action) *snapshot.Workload {
+	switch {
+	case !a.scalesDown():
+		return nil
+	case a.Workload != nil:
+		return a.Workload
+	}
+	all := d.Cluster.Workloads()
+	if i := slices.IndexFunc(all, a.Autoscaler.Rules); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// firstToGo returns the nodes from which a scaling down of a Deployment removes pods first: this drain has lowered their deletion
+// costs, or may have without that being seen. Once such a node is given back its pods stay, and get their costs back before.
+func (d *decider) firstToGo(w *snapshot.Workload) []string {
+	var nodes []string
+	for _, p := range d.podsOf(w) {
+		marked := markedBy(p, d.req.Self.ID) || d.markComes(d.led.tries[tryKey{LowerCost, p.UID}])
+		if marked && !p.Terminating() && !slices.Contains(nodes, p.Node) && d.has(p.Node) {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	return nodes
+}
+
+// has reports whether the node is this drain's, by its sign of life and its cordon.
+func (d *decider) has(node string) bool {
+	n := d.Cluster.Node(node)
+	return d.led.back[node] == nil && claimStands(n, d.req.Self.ID, d.Now) && cordonStands(n)
+}
+
 // budgetsOver returns the budgets of a Deployment's pods.
 func (d *decider) budgetsOver(w *snapshot.Workload) []types.UID {
 	var over []types.UID

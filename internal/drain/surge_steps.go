@@ -205,6 +205,9 @@ func (d *decider) dropSurge(s *surge) {
 	w := s.deployment
 	why := fmt.Sprintf("somebody set its replicas to %d during the surge", w.Replicas)
 	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	if !d.costsRestored(w, s.leaving) {
+		return
+	}
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
 		d.try(restoreMin(s.scaler, w))
 	}
@@ -259,12 +262,13 @@ func (d *decider) removeSpare(s *surge) {
 	case unready > 0 && (s.spare == 0 || d.Now.Before(settled)):
 		s.waiting = d.surgeUnready(s, unready)
 	case d.byEviction(s):
+	case !d.costsRestored(w, s.leaving): // unready to a ReplicaSet is what is not Ready, and the lowest cost comes next
 	case unready > 0:
-		d.rescale(s, int32(s.ready), nil, "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
+		d.rescale(s, int32(s.ready), "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
 	case !d.costsLowered(s):
 	default:
 		gone := min(len(s.leaving), s.spare)
-		d.rescale(s, w.Replicas-int32(gone), nodesOf(s.leaving), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
+		d.rescale(s, w.Replicas-int32(gone), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
 	}
 }
 
@@ -405,8 +409,8 @@ func (d *decider) costsRestored(w *snapshot.Workload, leaving []*snapshot.Pod) b
 }
 
 // rescale sets the replicas of a surged Deployment, never below what its owner asked
-// for. The surge is over when that number is reached. From is the nodes whose pods that is to remove.
-func (d *decider) rescale(s *surge, to int32, from []string, why string) {
+// for. The surge is over when that number is reached.
+func (d *decider) rescale(s *surge, to int32, why string) {
 	w := s.deployment
 	to = max(to, w.Surge.Was)
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
@@ -419,7 +423,7 @@ func (d *decider) rescale(s *surge, to int32, from []string, why string) {
 		next.To, next.Step, next.Beat = to, d.Now, d.Now
 		record = &next
 	}
-	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why, from: from})
+	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
 }
 
 // endSurges scales back what has no leaving pods any more. What is refused for good, and what this drain has not scaled, is

@@ -391,11 +391,27 @@ func TestSurgeTakesNoMoreThanIsSpare(t *testing.T) {
 	s.expect("scale web to 5, was 3")
 }
 
-// A scaling down that waits for its turn to be sent would remove pods of a node that was opened meanwhile, and they stay.
+// A scaling down that waits for its turn to be sent would remove pods of a node that was opened meanwhile, and they stay: that of a
+// surge that goes on or is given up, and that of an autoscaler's minimum, after which the autoscaler scales down.
 func TestScalingDownOnceANodeWasOpened(t *testing.T) {
-	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 4, surgedBy(me, 2, start)),
-		pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked(me)), pods("web", "c", 2))
-	s.expect("scale web to 2, no record")
+	long := start.Add(-time.Hour)
+	raised := autoscaler("web", 4, 5, raisedBy(me, 2))
+	ready := all(deployment("web", 4, surgedBy(me, 2, long)), pods("web", "c", 2))
+	astray := pod("web-back", on("b"), of("web"), createdAt(start))
+	slow := pod("web-c2", on("c"), of("web"), unready)
+	surges := map[string]struct {
+		facts fact
+		want  string
+	}{
+		"replacements are ready":          {ready, "scale web to 2, no record"},
+		"… under an autoscaler":           {all(ready, raised), "scale-min web to 2, no record"},
+		"one starts on a draining node":   {all(ready, gone("web-c2"), astray), "scale web to 2, no record"},
+		"… under an autoscaler as well":   {all(ready, gone("web-c2"), astray, raised), "scale-min web to 2, no record"},
+		"one does not get ready":          {all(ready, slow), "scale web to 3, was 2"},
+		"… nor with an autoscaler":        {all(ready, slow, raised), "scale-min web to 2, no record"},
+		"somebody has scaled":             {all(ready, deployment("web", 4, surgedBy(me, 2, long), ownerWants(5)), raised), "scale-min web to 2, no record"},
+		"only the minimum is left raised": {all(ready, deployment("web", 4), raised), "scale-min web to 2, no record"},
+	}
 	cases := map[string]struct {
 		seen fact
 		want bool
@@ -404,10 +420,27 @@ func TestScalingDownOnceANodeWasOpened(t *testing.T) {
 		"one was opened":        {node("b", ours, schedulable), false},
 		"one was given back":    {node("b"), false},
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			view := snapshot.View{Now: start, Cluster: cluster(node("a", ours), node("b", ours), c.seen)}
-			same(t, "in time", c.want, drain.InTime(view, me, s.last.Actions[0]))
-		})
+	for surge, from := range surges {
+		s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked(me)), from.facts)
+		s.decide()
+		same(t, surge, from.want, deeds(s.last)[0])
+		for name, c := range cases {
+			t.Run(surge+", "+name, func(t *testing.T) {
+				view := snapshot.View{Now: start, Cluster: cluster(node("a", ours), node("b", ours), c.seen)}
+				same(t, "in time", c.want, drain.InTime(view, me, nil, s.last.Actions[0]))
+			})
+		}
 	}
+}
+
+// It rests as well on the nodes of pods whose deletion cost may be lowered without that being seen.
+func TestScalingDownWhileACostIsBeingLowered(t *testing.T) {
+	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 4, surgedBy(me, 2, start)),
+		pods("web", "a", 1), pods("web", "b", 1), pods("web", "c", 2))
+	s.expect("lower-cost web-a1", "lower-cost web-b1")
+	s.then(time.Second, gone("web-c2"), pod("web-back", on("b"), of("web"), createdAt(start)))
+	s.expect("scale web to 2, no record")
+	same(t, "in time", true, drain.InTime(s.view(), me, nil, s.last.Actions[0]))
+	s.then(0, node("a", ours, schedulable))
+	same(t, "in time, the node is open", false, drain.InTime(s.view(), me, nil, s.last.Actions[0]))
 }

@@ -41,9 +41,7 @@ func (d *decider) awaitUnseen() {
 	for key, t := range d.led.tries {
 		switch key.kind {
 		case LowerCost:
-			if d.markComes(t) {
-				d.pending, d.costs[t.action.Pod.Namespace] = true, true
-			}
+			d.awaitMark(t)
 		case Cordon, Scale, ScaleMin:
 			d.pending = d.unseen(t) || d.pending
 		case Ask:
@@ -200,6 +198,7 @@ func (d *decider) takeBack(a Action) bool {
 // sentence if it may not.
 func (d *decider) leaveNode(t *target, failed []string) []string {
 	n := t.node
+	cordoned := n.UsherCordon() && t.back == nil // what stands once the node was given back is another one's
 	a := Action{Kind: Mark, Node: n, Lapsed: d.lapsed(n), Why: "the drain has ended", Note: d.leftOn(t)}
 	switch {
 	case d.led.ending == Drained || !d.req.UncordonOnFailure:
@@ -209,13 +208,13 @@ func (d *decider) leaveNode(t *target, failed []string) []string {
 		record := *n.Drain
 		record.State, record.Beat = string(d.led.ending), d.Now
 		a.Record = &record
-	case n.UsherCordon():
+	case cordoned:
 		a.Kind = Uncordon
 	default:
 		a.Kind = Unmark
 	}
 	left := fmt.Sprintf("node %s keeps the record of this drain", n.Name)
-	if n.UsherCordon() {
+	if cordoned {
 		left = fmt.Sprintf("node %s keeps its cordon and the record of this drain", n.Name)
 	}
 	return d.undoOr(failed, a, left, "usher uncordon "+n.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"usher.sh/usher/internal/drain"
@@ -16,7 +17,7 @@ type Drainer struct {
 	Writer   Writer
 	Reporter Reporter
 	Request  drain.Request
-	Timeout  time.Duration // 0: none
+	Until    time.Time // when its time is over; zero: never
 
 	led     *drain.Ledger
 	last    drain.Decision
@@ -27,6 +28,8 @@ type Drainer struct {
 
 	slots     chan struct{} // writes that are under way, but for those to nodes
 	nodeSlots chan struct{} // those to nodes: no sign of life waits for slow evictions
+
+	back atomic.Pointer[map[string]bool] // nodes that were given back, as of the last look
 
 	ending chan struct{} // closed when the drain has an outcome: nothing more is removed
 }
@@ -47,7 +50,7 @@ const answersFor = time.Second
 var (
 	errNotSent     = errors.New("the drain ended before it was sent")
 	errNotAnswered = errors.New("the drain ended before the server answered; it may be carried out yet")
-	errTooLate     = errors.New("when it was to be sent, the node was open, or this drain's sign of life on it too old")
+	errTooLate     = errors.New("when it was to be sent, the node was open, or had been, or this drain's sign of life on it too old")
 )
 
 // parallelWrites bounds how many writes to nodes, and how many others, are under way at once.
@@ -55,13 +58,13 @@ const parallelWrites = 64
 
 // Run turns the crank until the decision is settled. Cancelling the context does not
 // cut anything off: it ends the drain with outcome Interrupted, which undoes what has
-// to be undone first. Cancelled before that, it ends so at once and writes nothing, not
-// even what undoes what others have left.
+// to be undone first. Cancelled before that, or out of time, it ends so at once and writes
+// nothing, not even what undoes what others have left.
 func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	d.prepare()
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
-	if ctx.Err() != nil {
-		d.led.End(drain.Interrupted)
+	if ending := d.overBefore(ctx); ending != drain.Running {
+		d.led.End(ending)
 		decision := d.look(decide)
 		d.report(decision)
 		return decision
@@ -73,7 +76,7 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	defer cutOff(nil)
 
 	interrupted := ctx.Done()
-	timeout := timer(d.Timeout)
+	timeout := d.timeout()
 	var tidy, answers <-chan time.Time
 	for {
 		decision := d.turn(writing, removing, decide)
@@ -85,7 +88,7 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 			continue
 		}
 		if d.led.Ending() != drain.Running && tidy == nil {
-			tidy, answers = timer(tidyFor), timer(answersFor)
+			tidy, answers = time.After(tidyFor), time.After(answersFor)
 			close(d.ending)
 		}
 		select {
@@ -106,12 +109,31 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	}
 }
 
+// overBefore returns how a drain ends that is over before its first turn, Running if it is not.
+func (d *Drainer) overBefore(ctx context.Context) drain.Outcome {
+	switch {
+	case ctx.Err() != nil:
+		return drain.Interrupted
+	case !d.Until.IsZero() && !time.Now().Before(d.Until):
+		return drain.TimedOut
+	}
+	return drain.Running
+}
+
+// timeout fires when the drain's time is over.
+func (d *Drainer) timeout() <-chan time.Time {
+	if d.Until.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(d.Until))
+}
+
 // alarm fires when the decision wants another look without an event.
 func alarm(next, now time.Time) <-chan time.Time {
 	if next.IsZero() {
 		return nil
 	}
-	return timer(max(next.Sub(now), time.Millisecond))
+	return time.After(max(next.Sub(now), time.Millisecond))
 }
 
 func (d *Drainer) prepare() {
@@ -119,13 +141,6 @@ func (d *Drainer) prepare() {
 	d.answers = make(chan answered, parallelWrites)
 	d.slots, d.nodeSlots = make(chan struct{}, parallelWrites), make(chan struct{}, parallelWrites)
 	d.ending = make(chan struct{})
-}
-
-func timer(after time.Duration) <-chan time.Time {
-	if after <= 0 {
-		return nil
-	}
-	return time.After(after)
 }
 
 // turn is one turn of the crank: look, decide, start the actions. Removing is the context of
@@ -150,6 +165,8 @@ func (d *Drainer) look(decide func(snapshot.View) drain.Decision) drain.Decision
 			d.led.Answer(a.action, a.answer, view.Now)
 		}
 		d.led.Observe(view)
+		back := d.led.GivenBack()
+		d.back.Store(&back)
 		decision = decide(view)
 		d.led.Note(&decision, view.Now)
 	})
@@ -222,7 +239,7 @@ func (d *Drainer) hasEnded() bool {
 // inTime looks again just before the act: it may have waited for its slot, and the process may have been suspended.
 func (d *Drainer) inTime(a drain.Action) bool {
 	in := false
-	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self.ID, a) })
+	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self.ID, *d.back.Load(), a) })
 	return in
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drainer"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -112,22 +113,31 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// An interrupt that came first is not passed over: no node is cordoned, and what a killed drain has left stays to the next one.
-func TestInterruptBeforeTheFirstTurn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		f := surged()
-		run := f.drainer()
-		run.Request.Dead = map[string]bool{"killed": true}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if d := run.Run(ctx); d.Outcome != drain.Interrupted {
-			t.Errorf("outcome %q", d.Outcome)
-		}
-		f.wrote(t)
-		if f.node().Unschedulable || f.frames != 1 || !slices.Contains(f.events, "end interrupted") {
-			t.Errorf("unschedulable %v, %d frames, events %v", f.node().Unschedulable, f.frames, f.events)
-		}
-	})
+// What ends a drain before its first turn is not passed over: no node is cordoned, and what a killed drain has left stays to the next
+// one.
+func TestOverBeforeTheFirstTurn(t *testing.T) {
+	for want, end := range map[drain.Outcome]func(*drainer.Drainer, context.CancelFunc){
+		drain.Interrupted: func(_ *drainer.Drainer, cancel context.CancelFunc) { cancel() },
+		drain.TimedOut:    func(d *drainer.Drainer, _ context.CancelFunc) { d.Until = time.Now() },
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := surged()
+				run := f.drainer()
+				run.Request.Dead = map[string]bool{"killed": true}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				end(run, cancel)
+				if d := run.Run(ctx); d.Outcome != want {
+					t.Errorf("outcome %q", d.Outcome)
+				}
+				f.wrote(t)
+				if f.node().Unschedulable || f.frames != 1 || !slices.Contains(f.events, "end "+string(want)) {
+					t.Errorf("unschedulable %v, %d frames, events %v", f.node().Unschedulable, f.frames, f.events)
+				}
+			})
+		})
+	}
 }
 
 // stick makes a pod stay terminating for ever.
@@ -144,10 +154,10 @@ func TestTimeout(t *testing.T) {
 		f := newFake("one")
 		f.stick("one")
 		run := f.drainer()
-		run.Timeout = 10 * time.Second
 		begin := time.Now()
+		run.Until = begin.Add(10 * time.Second)
 		d := run.Run(t.Context())
-		if d.Outcome != drain.TimedOut || time.Since(begin) != run.Timeout {
+		if d.Outcome != drain.TimedOut || time.Since(begin) != 10*time.Second {
 			t.Errorf("outcome %q after %s", d.Outcome, time.Since(begin))
 		}
 		if len(d.Blockers()) != 1 || d.Blockers()[0].Reason != drain.Leaving {
@@ -171,8 +181,8 @@ func TestTimeoutWhileEvictionsAreNotAnswered(t *testing.T) {
 			}
 		}
 		run := f.drainer()
-		run.Timeout = 5 * time.Second
 		begin := time.Now()
+		run.Until = begin.Add(5 * time.Second)
 		d := run.Run(t.Context())
 		if took := time.Since(begin); d.Outcome != drain.TimedOut || !d.Settled || took != 6*time.Second {
 			t.Errorf("outcome %q, settled %v after %s", d.Outcome, d.Settled, took)
@@ -237,7 +247,7 @@ func TestIdleDrainIsIdle(t *testing.T) {
 		f := newFake("one")
 		f.stick("one")
 		run := f.drainer()
-		run.Timeout = time.Hour
+		run.Until = time.Now().Add(time.Hour)
 		run.Run(t.Context())
 		if turns := int(time.Hour / snapshot.BeatEvery); f.frames > 4*turns {
 			t.Errorf("%d turns in an hour, want at most %d", f.frames, 4*turns)

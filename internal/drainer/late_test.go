@@ -67,37 +67,52 @@ func TestEvictionsThatWaitedTooLongAreNotSent(t *testing.T) {
 	})
 }
 
-// Evictions that wait for a slot while the node is opened are not sent: its pods stay.
+// Evictions that wait for a slot while the node is opened are not sent: its pods stay, whatever cordons it meanwhile.
 func TestEvictionsOfANodeThatWasOpenedAreNotSent(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		f := newFake(podNames(200)...)
-		f.before = func(ctx context.Context, a drain.Action) {
-			if a.Kind == drain.Evict {
-				wait(ctx, 5*time.Second)
-				f.open()
-			}
-		}
-		if d := f.drainer().Run(t.Context()); d.Outcome != drain.Blocked {
-			t.Errorf("outcome %q", d.Outcome)
-		}
-		f.ending.Wait()
-		evicted := 0
-		for _, w := range f.writes {
-			if strings.HasPrefix(w, "evict ") {
-				evicted++
-			}
-		}
-		if evicted != 64 {
-			t.Errorf("%d pods were evicted, want those that were under way", evicted)
-		}
-	})
+	opened := func(f *fake) { f.byHand(false, "") }
+	cordonedBy := func(client string) func(*fake) { return func(f *fake) { f.byHand(true, client) } }
+	cases := map[string][]func(*fake){
+		"it stays open":               {opened},
+		"it is cordoned again":        {opened, cordonedBy("")},
+		"… by a client that is known": {opened, cordonedBy("kubectl")},
+		"what opened it is not seen":  {cordonedBy("kubectl")},
+	}
+	for name, steps := range cases {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := newFake(podNames(200)...)
+				f.before = func(ctx context.Context, a drain.Action) {
+					if a.Kind != drain.Evict {
+						return
+					}
+					for _, step := range steps {
+						wait(ctx, 5*time.Second)
+						step(f)
+					}
+				}
+				if d := f.drainer().Run(t.Context()); d.Outcome != drain.Blocked {
+					t.Errorf("outcome %q", d.Outcome)
+				}
+				f.ending.Wait()
+				evicted := 0
+				for _, w := range f.writes {
+					if strings.HasPrefix(w, "evict ") {
+						evicted++
+					}
+				}
+				if evicted != 64 {
+					t.Errorf("%d pods were evicted, want those that were under way", evicted)
+				}
+			})
+		})
+	}
 }
 
-// open makes the node schedulable as kubectl does: the record stays.
-func (f *fake) open() {
+// byHand cordons the node, or makes it schedulable, as kubectl does: the record stays. By is whose the cordon is known to be.
+func (f *fake) byHand(unschedulable bool, by string) {
 	f.change(func(c *snapshot.Cluster, version string) {
 		n := *c.Node("a")
-		n.Unschedulable, n.ResourceVersion = false, version
+		n.Unschedulable, n.CordonedBy, n.CordonLost, n.ResourceVersion = unschedulable, by, by != "", version
 		c.SetNode(&n)
 	})
 }

@@ -2,6 +2,7 @@ package drainer
 
 import (
 	"context"
+	"time"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
@@ -16,7 +17,7 @@ func (d *Drainer) Revert(ctx context.Context) drain.Decision {
 	defer d.writes.Wait()
 	defer stop()
 
-	tidy := timer(tidyFor)
+	tidy := time.After(tidyFor)
 	for {
 		decision := d.turn(writing, writing, func(view snapshot.View) drain.Decision {
 			return drain.Leftovers(view, d.Request.Dead, d.led)

@@ -76,7 +76,7 @@ func (d *driver) deliver() {
 
 // send looks again just before the act.
 func (d *driver) send(a drain.Action) drain.Answer {
-	if !drain.InTime(d.sim.View(), d.req.Self.ID, a) {
+	if !drain.InTime(d.sim.View(), d.req.Self.ID, d.led.GivenBack(), a) {
 		return drain.Answer{Code: drain.Conflict, Message: "too late"}
 	}
 	d.writes[a.Kind]++

@@ -112,6 +112,7 @@ type Node struct {
 	Taints          []corev1.Taint
 	Unschedulable   bool
 	CordonedBy      string // the field manager that has cordoned it since Usher did; "" where none has, as far as is known
+	CordonLost      bool   // CordonedBy has the cordon alone: the node was schedulable after any cordon of Usher's
 	Ready           bool   // the Ready condition is True
 	ReadyWhy        string
 	Allocatable     Resources
@@ -121,6 +122,11 @@ type Node struct {
 
 // UsherCordon reports whether a drain has cordoned the node, and nothing else did so since.
 func (n *Node) UsherCordon() bool { return n.Drain != nil && n.Drain.Cordoned && n.CordonedBy == "" }
+
+// CordonedAnew reports whether the node was made schedulable after a drain had cordoned it, and cordoned by another client.
+func (n *Node) CordonedAnew() bool {
+	return n.Drain != nil && n.Drain.Cordoned && n.Unschedulable && n.CordonLost
+}
 
 // OutOfService reports whether the node is tainted as one that is off: the pod garbage collector removes what is terminating there.
 func (n *Node) OutOfService() bool {
