@@ -11,15 +11,19 @@ import (
 // settling is a little more than the time after which Go collects garbage even where nothing is allocated.
 const settling = 130 * time.Second
 
-// measureCrowd starts the managers anew in a cluster of allPods, and asks them when no member is on its way any more.
+// measureCrowd starts the managers anew in a cluster of allPods, and asks them when no member is on its way any more, and before them a
+// server that only reads the pods: an apiserver of so many pods takes its time.
 func measureCrowd(ctx context.Context, st *stage, f *figures) error {
 	if err := st.regrow(ctx, st.crowd); err != nil {
 		return err
 	}
 	err := st.awaitPolicy(ctx, func(p *v1alpha1.EvictionPolicy) bool {
-		return len(p.Status.Leaving) == 0 && p.Status.Members == members+routers
+		return len(p.Status.Leaving) == 0 && p.Status.MemberCount == members+routers
 	})
 	if err != nil {
+		return err
+	}
+	if err := st.measureServer(ctx, &f.crowdedReading, "a server that reads the pods, 20,000 pods", st.readPod); err != nil {
 		return err
 	}
 	return st.measureReplicas(ctx, &f.crowded, func(send sender) (*load, error) { return paced(ctx, "webhook, 20,000 pods", send) })

@@ -146,7 +146,7 @@ func (st *stage) addPods(ctx context.Context) error {
 		return fmt.Errorf("waiting until the pods are ready: %w", err)
 	}
 	return st.awaitPolicy(ctx, func(p *v1alpha1.EvictionPolicy) bool {
-		return p.Status.Members == members+routers && meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
+		return p.Status.MemberCount == members+routers && meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionReady)
 	})
 }
 

@@ -82,11 +82,11 @@ func roles() []v1alpha1.Role {
 					Message: "others are not healthy: {{system.health.unhealthy}}",
 				},
 			}},
-			Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity},
 		},
 		{
 			Name: routerRole, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
-			Replace: v1alpha1.Replace{By: v1alpha1.ByAnyPod},
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorAnyPod},
 		},
 	}
 }
