@@ -41,6 +41,7 @@ test: $(GOTESTSUM) ## run all tests of all modules, on a real control plane wher
 	$(LAB) build $(TEST_BINARIES)
 	GOTESTSUM=$(GOTESTSUM) hack/test
 
+test-all: export EVERYTHING := 1
 test-all: test ## make test, and what takes long: older Kubernetes, more properties and histories, the kubelet's code; hours
 	GOTESTSUM=$(GOTESTSUM) hack/test-versions $(OLDER_KUBERNETES)
 	hack/properties 20000
