@@ -11,10 +11,10 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=evp,categories=usher
 // +kubebuilder:printcolumn:name="System",type=string,JSONPath=`.status.system.kind`
-// +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=`.status.members`
+// +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=`.status.memberCount`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Asked",type=date,JSONPath=`.status.system.observed`
-// +kubebuilder:printcolumn:name="Says",type=string,JSONPath=`.status.system.summary`
+// +kubebuilder:printcolumn:name="Last Observed",type=date,JSONPath=`.status.system.lastObservedTime`
+// +kubebuilder:printcolumn:name="Summary",type=string,JSONPath=`.status.system.summary`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type EvictionPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -38,6 +38,11 @@ type EvictionPolicyList struct {
 type EvictionPolicySpec struct {
 	// System is what the members belong to.
 	System System `json:"system"`
+
+	// Evidence says how old what the system says may be, and how long it may take to say it.
+	// +optional
+	// +kubebuilder:default={}
+	Evidence EvidenceLimits `json:"evidence,omitzero"`
 
 	// Members says which pods are members, and as what. A pod that two entries claim, of one policy or of two, is
 	// blocked until that is cleared up.
@@ -75,15 +80,23 @@ type MemberSelector struct {
 	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id,omitempty"`
 
-	// OnDelete says what a DELETE of the pod means that does not come from the kubelet, the garbage collector, the
+	// Deletes says what a DELETE of the pod means that does not come from the kubelet, the garbage collector, the
 	// namespace's deletion or the pod's own controller: an eviction, answered from the verdict (Guard), or nothing that
 	// concerns Usher (Allow).
 	// +optional
 	// +kubebuilder:default=Guard
-	OnDelete DeleteMeaning `json:"onDelete,omitempty"`
+	Deletes DeleteMode `json:"deletes,omitempty"`
 
-	// Controllers are users whose DELETE is that of the pod's own controller, beside Kubernetes' own: the service account
-	// of a database's operator, say ("system:serviceaccount:NAMESPACE:NAME").
+	// OwnerDeletes says what a DELETE by the pod's own controller means, a StatefulSet's rolling update or scale-down, say:
+	// an eviction as well (Guard), which the controller tries again until the verdict lets the pod go, or nothing that
+	// concerns Usher (Allow). Only Kubernetes' own controllers are meant; pods that have ended, or whose verdict is Never,
+	// are let through in any case.
+	// +optional
+	// +kubebuilder:default=Guard
+	OwnerDeletes DeleteMode `json:"ownerDeletes,omitempty"`
+
+	// Controllers are users who know themselves when they may DELETE the pod, and are let through: the service account of a
+	// database's operator, say ("system:serviceaccount:NAMESPACE:NAME").
 	// +optional
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=set
@@ -97,15 +110,15 @@ type MemberSelector struct {
 	OnNodePressure PressureMode `json:"onNodePressure,omitempty"`
 }
 
-// DeleteMeaning says what a caller's DELETE of a governed pod means.
+// DeleteMode says what a caller's DELETE of a governed pod means.
 //
 // +kubebuilder:validation:Enum=Guard;Allow
-type DeleteMeaning string
+type DeleteMode string
 
 // The meanings.
 const (
-	DeleteGuard DeleteMeaning = "Guard"
-	DeleteAllow DeleteMeaning = "Allow"
+	DeleteGuard DeleteMode = "Guard"
+	DeleteAllow DeleteMode = "Allow"
 )
 
 // PressureMode says whether a governed pod may be sacrificed when its node runs short.
@@ -128,13 +141,22 @@ type EvictionPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Members counts the pods that are members now.
+	// MemberCount is how many members have a pod now.
 	// +optional
-	Members int32 `json:"members"`
+	MemberCount int32 `json:"memberCount"`
 	// +optional
 	// +listType=map
 	// +listMapKey=role
 	Roles []RoleStatus `json:"roles,omitempty"`
+	// Blocked are members that may not leave now, each with its first blocker: the first 20 by role and id. memberCount less the roles'
+	// evictableCounts is how many there are; usher why POD has all blockers of one.
+	// +optional
+	// +listType=map
+	// +listMapKey=role
+	// +listMapKey=id
+	// +listMapKey=podUID
+	// +kubebuilder:validation:MaxItems=20
+	Blocked []BlockedMember `json:"blocked,omitempty"`
 	// +optional
 	System SystemStatus `json:"system,omitempty"`
 
@@ -144,7 +166,9 @@ type EvictionPolicyStatus struct {
 	// Leaving are the members that may go and were not seen gone. An entry is written before its eviction is let through.
 	// +optional
 	// +listType=map
-	// +listMapKey=uid
+	// +listMapKey=role
+	// +listMapKey=id
+	// +listMapKey=podUID
 	// +kubebuilder:validation:MaxItems=1000
 	Leaving []Leaving `json:"leaving,omitempty"`
 	// Departed are pods that are gone and for which callers were refused before, as long as these may ask again by name.
@@ -162,10 +186,23 @@ type EvictionPolicyStatus struct {
 
 // RoleStatus counts the members of one role.
 type RoleStatus struct {
-	Role    string `json:"role"`
-	Members int32  `json:"members"`
-	// Evictable counts those whose verdict is Allowed, each taken by itself.
-	Evictable int32 `json:"evictable"`
+	Role        string `json:"role"`
+	MemberCount int32  `json:"memberCount"`
+	// EvictableCount is how many have the verdict Allowed, each taken by itself.
+	EvictableCount int32 `json:"evictableCount"`
+}
+
+// BlockedMember is a member that may not leave its node now.
+type BlockedMember struct {
+	MemberRef `json:",inline"`
+
+	// Rule is the rule of its role that does not pass, empty where the blocker is no rule's.
+	// +optional
+	Rule string `json:"rule,omitempty"`
+	// Reason is CamelCase, for machines.
+	Reason string `json:"reason"`
+	// Message says what is wrong and what it waits for. It is renewed with LastObservedTime.
+	Message string `json:"message"`
 }
 
 // SystemStatus is what the system said last.
@@ -173,9 +210,9 @@ type SystemStatus struct {
 	// Kind is the field of spec.system that is set.
 	// +optional
 	Kind string `json:"kind,omitempty"`
-	// Observed is when the newest evidence was complete, renewed once a minute while nothing changes.
+	// LastObservedTime is when the newest evidence was complete, renewed once a minute while nothing changes.
 	// +optional
-	Observed *metav1.Time `json:"observed,omitempty"`
+	LastObservedTime *metav1.Time `json:"lastObservedTime,omitempty"`
 	// Summary is what it said, in a line.
 	// +optional
 	Summary string `json:"summary,omitempty"`
@@ -184,26 +221,39 @@ type SystemStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
+// MemberRef names a member of a system. It need not have a pod.
+type MemberRef struct {
+	// Role is the name of its role.
+	Role string `json:"role"`
+	// ID is what its system knows it by: one of a kind among the policy's members, whatever their roles.
+	ID string `json:"id"`
+	// PodName is its pod's name, empty where it has none.
+	// +optional
+	PodName string `json:"podName,omitempty"`
+	// PodUID is its pod's UID, empty where it has none.
+	// +optional
+	// +kubebuilder:default=""
+	PodUID types.UID `json:"podUID"`
+	// Node is the one that its pod is bound to, empty where that is not known.
+	// +optional
+	Node string `json:"node,omitempty"`
+}
+
 // Leaving is a member that may go.
 type Leaving struct {
-	UID    types.UID `json:"uid"`
-	Pod    string    `json:"pod"`
-	Member string    `json:"member"`
-	Role   string    `json:"role"`
-	// Since is when the eviction was let through last.
-	Since metav1.Time `json:"since"`
-	// By is who was let through.
-	By string `json:"by"`
-	// LingerSeconds is how long after Since the member counts although its pod was seen gone: it was removed without
+	MemberRef `json:",inline"`
+
+	// StartTime is when the eviction was let through last.
+	StartTime metav1.Time `json:"startTime"`
+	// Requester is who was let through.
+	Requester string `json:"requester"`
+	// LingerSeconds is how long after StartTime the member counts although its pod was seen gone: it was removed without
 	// waiting for its process to end.
 	// +optional
 	LingerSeconds int64 `json:"lingerSeconds,omitempty"`
 	// GoneTime is when the pod was seen gone, where its role lets the member count for longer (evict.settle).
 	// +optional
 	GoneTime *metav1.Time `json:"goneTime,omitempty"`
-	// Node is the one that the member leaves.
-	// +optional
-	Node string `json:"node,omitempty"`
 	// Refused are the requesters, beside the one that was let through, whom admission has refused for the pod.
 	// +optional
 	// +listType=atomic
@@ -213,36 +263,40 @@ type Leaving struct {
 
 // Departed is a pod that is gone, and whose name another pod may have by now.
 type Departed struct {
-	UID  types.UID `json:"uid"`
-	Pod  string    `json:"pod"`
-	Node string    `json:"node"`
+	// PodUID is the UID that it had.
+	PodUID types.UID `json:"podUID"`
+	// PodName is the name that it had.
+	PodName string `json:"podName"`
+	// Node is the one that it ran on.
+	Node string `json:"node"`
 	// Refused are the requesters whom admission has refused for the pod, and who may not know that it is gone.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Refused []string `json:"refused"`
-	// Time is when it was seen gone.
-	Time metav1.Time `json:"time"`
+	// GoneTime is when it was seen gone.
+	GoneTime metav1.Time `json:"goneTime"`
 }
 
 // PreparationStatus is a step that makes a member safe to leave.
 type PreparationStatus struct {
-	Name   string `json:"name"`
-	Member string `json:"member"`
-	// UID is the pod for which the step was begun.
-	UID   types.UID   `json:"uid"`
-	Pod   string      `json:"pod"`
-	Since metav1.Time `json:"since"`
-	// Asked is when the system was asked last.
-	Asked metav1.Time `json:"asked"`
+	// MemberRef is the member, and the pod for which the step was begun.
+	MemberRef `json:",inline"`
+
+	// Name is that of the step in its role.
+	Name string `json:"name"`
+	// StartTime is when the step was begun.
+	StartTime metav1.Time `json:"startTime"`
+	// LastRequestTime is when the system was asked last.
+	LastRequestTime metav1.Time `json:"lastRequestTime"`
 	// State is Begun, or Undoing after the last requester has withdrawn.
 	// +kubebuilder:validation:Enum=Begun;Undoing
 	State PreparationState `json:"state"`
-	// Message is the system's word on it.
+	// Message is what the system says of it.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Left is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
+	// RemainingAtStart is how much there was to do when the step was begun, as its role counts it; 0 where it does not.
 	// +optional
-	Left int64 `json:"left,omitempty"`
+	RemainingAtStart int64 `json:"remainingAtStart,omitempty"`
 	// Job is the system's id of the job that does the step, where the system has answered with one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -10,12 +10,12 @@ const (
 	// BreakGlassAnnotation on a pod lets every eviction and DELETE of it through. Its value is the reason, which is
 	// written into events and the audit log; an empty value does not count.
 	BreakGlassAnnotation = "usher.sh/break-glass"
-	// AskAnnotation on a dry-run Eviction asks for the verdict instead of an eviction: "evict" or "replace". The answer
+	// VerdictAnnotation on a dry-run Eviction requests the verdict instead of an eviction: "evict" or "replace". The answer
 	// is always a refusal, with one cause for each blocker.
-	AskAnnotation = "usher.sh/ask"
-	// OwnWishAnnotation on an Eviction says that whoever asks keeps EvictionRequests of its own: where it is refused, none
-	// is made in its name. Any value but "" counts.
-	OwnWishAnnotation = "usher.sh/own-wish"
+	VerdictAnnotation = "usher.sh/verdict"
+	// SkipEvictionRequestAnnotation on an Eviction says that its client keeps EvictionRequests of its own: where the Eviction
+	// is refused, none is created in its name. Any value but "" counts.
+	SkipEvictionRequestAnnotation = "usher.sh/skip-eviction-request"
 	// NeverPrefix begins what Usher says of an Eviction that no waiting and no preparation will let through.
 	NeverPrefix = "Never: "
 )

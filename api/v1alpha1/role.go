@@ -12,8 +12,9 @@ type Role struct {
 	// Description says in a sentence what the member is.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// System is the field of spec.system whose facts the rules speak of: arangodb, etcd, http.
-	// +kubebuilder:validation:Enum=arangodb;etcd;http
+	// System is the field of spec.system whose facts the rules speak of: arangodb, say.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	System string `json:"system"`
 	// State is what is lost with the pod if nobody sees to it.
 	State State `json:"state"`
@@ -119,10 +120,10 @@ type Rule struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
-	// WayOut says what a person can do about it, a template like Message.
+	// Remedy says what a person can do about it, a template like Message.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	WayOut string `json:"wayOut,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
 	// Never: if the rule does not pass, no waiting and no preparation will change that.
 	// +optional
 	Never bool `json:"never,omitempty"`
@@ -142,14 +143,14 @@ type Preparation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
-	// Takes is how long the step takes as a rule. With it, or with Left, Usher says when it expects it to be done.
+	// ExpectedDuration is how long the step takes as a rule. With it, or with Remaining, Usher says when it expects it to be done.
 	// +optional
-	Takes metav1.Duration `json:"takes,omitzero"`
-	// Left is CEL of type int: how much is still to be done, in whatever is counted (shards, say). When the step will be
+	ExpectedDuration metav1.Duration `json:"expectedDuration,omitzero"`
+	// Remaining is CEL of type int: how much is still to be done, in whatever is counted (shards, say). When the step will be
 	// done is estimated from the pace since it was begun.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
-	Left string `json:"left,omitempty"`
+	Remaining string `json:"remaining,omitempty"`
 }
 
 // Replace says when another member may take over.
@@ -160,20 +161,20 @@ type Replace struct {
 	// +listType=map
 	// +listMapKey=name
 	Rules []Rule `json:"rules,omitempty"`
-	// By is who takes over: a member with a new identity, the same one with its disk wiped, or any pod, since the member
+	// Successor is who takes over: a member with a new identity, the same one with its disk wiped, or any pod, since the member
 	// has none that matters.
-	By ReplaceBy `json:"by"`
+	Successor Successor `json:"successor"`
 }
 
-// ReplaceBy says who takes a member's place.
+// Successor says who takes a member's place.
 //
-// +kubebuilder:validation:Enum=NewIdentity;SameIdentityWiped;AnyPod;Nobody
-type ReplaceBy string
+// +kubebuilder:validation:Enum=NewIdentity;SameIdentity;AnyPod;None
+type Successor string
 
 // Who takes a member's place.
 const (
-	ByNewIdentity       ReplaceBy = "NewIdentity"
-	BySameIdentityWiped ReplaceBy = "SameIdentityWiped"
-	ByAnyPod            ReplaceBy = "AnyPod"
-	ByNobody            ReplaceBy = "Nobody"
+	SuccessorNewIdentity  Successor = "NewIdentity"
+	SuccessorSameIdentity Successor = "SameIdentity"
+	SuccessorAnyPod       Successor = "AnyPod"
+	SuccessorNone         Successor = "None"
 )

@@ -6,9 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// System says what the members belong to and how it is asked. Exactly one field is set.
+// System says what the members belong to and how it is reached. Exactly one field is set.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.arangodb), has(self.etcd), has(self.http)].filter(x, x).size() == 1",message="set exactly one of arangodb, etcd and http"
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=1
 type System struct {
 	// +optional
 	ArangoDB *ArangoDB `json:"arangodb,omitempty"`
@@ -16,7 +17,10 @@ type System struct {
 	Etcd *Etcd `json:"etcd,omitempty"`
 	// +optional
 	HTTP *HTTP `json:"http,omitempty"`
+}
 
+// EvidenceLimits say how what the system says is used.
+type EvidenceLimits struct {
 	// MaxAge is how old evidence may be when it decides: 1s to 1m, and longer than the system takes to answer. Default: 10s.
 	// +optional
 	// +kubebuilder:default="10s"
@@ -36,19 +40,6 @@ const (
 	MinTimeout = time.Second
 	MaxTimeout = 30 * time.Second
 )
-
-// Kind returns the name of the field that is set, "" if none is.
-func (s *System) Kind() string {
-	switch {
-	case s.ArangoDB != nil:
-		return "arangodb"
-	case s.Etcd != nil:
-		return "etcd"
-	case s.HTTP != nil:
-		return "http"
-	}
-	return ""
-}
 
 // Access says where a system listens and how it knows that we are who we are and we know that it is it.
 //

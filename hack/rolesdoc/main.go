@@ -18,7 +18,7 @@ const head = `# The built-in roles
 <!-- Written by make generate from the roles themselves. -->
 
 A role says what state a member holds, when it may leave its node, what its system is asked for first, and what may take its
-place. Every rule must pass; all that do not are reported, each with its message and a way out. A fact that is not known does not
+place. Every rule must pass; all that do not are reported, each with its message and a remedy. A fact that is not known does not
 pass. ` + "`usher roles NAME`" + ` prints the same with the expressions, ` + "`usher roles NAME -o yaml`" + ` what can be changed and written into
 ` + "`spec.roles`" + ` of a policy.
 
@@ -54,11 +54,11 @@ func write(out *bufio.Writer, r *v1alpha1.Role) {
 	for _, p := range r.Evict.Prepare {
 		fmt.Fprintf(out, "\nPreparation `%s`: %s.\n", p.Name, quoted(p.Message))
 	}
-	if r.Replace.By == v1alpha1.ByNobody {
+	if r.Replace.Successor == v1alpha1.SuccessorNone {
 		fmt.Fprintf(out, "\n**Replacement**: nobody takes its place%s\n", rules(r.Replace.Rules))
 		return
 	}
-	fmt.Fprintf(out, "\n**Replacement** by %s%s\n", replacer[r.Replace.By], rules(r.Replace.Rules))
+	fmt.Fprintf(out, "\n**Replacement** by %s%s\n", successors[r.Replace.Successor], rules(r.Replace.Rules))
 }
 
 func rules(rules []v1alpha1.Rule) string {
@@ -66,13 +66,13 @@ func rules(rules []v1alpha1.Rule) string {
 		return ": always."
 	}
 	var text strings.Builder
-	text.WriteString(":\n\n| rule | where it does not pass | way out |\n| --- | --- | --- |\n")
+	text.WriteString(":\n\n| rule | where it does not pass | remedy |\n| --- | --- | --- |\n")
 	for _, r := range rules {
 		name := "`" + r.Name + "`<br>" + r.Reason
 		if r.Never {
 			name += "<br>**never**"
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s |\n", name, quoted(r.Message), quoted(r.WayOut))
+		fmt.Fprintf(&text, "| %s | %s | %s |\n", name, quoted(r.Message), quoted(r.Remedy))
 	}
 	return strings.TrimSuffix(text.String(), "\n")
 }
@@ -95,8 +95,8 @@ func span(t *v1alpha1.Toleration) string {
 	return show.Span(time.Duration(*t.Seconds) * time.Second)
 }
 
-var replacer = map[v1alpha1.ReplaceBy]string{
-	v1alpha1.ByNewIdentity:       "a member with a new identity",
-	v1alpha1.BySameIdentityWiped: "the same member with a wiped disk",
-	v1alpha1.ByAnyPod:            "any pod",
+var successors = map[v1alpha1.Successor]string{
+	v1alpha1.SuccessorNewIdentity:  "a member with a new identity",
+	v1alpha1.SuccessorSameIdentity: "the same member with a wiped disk",
+	v1alpha1.SuccessorAnyPod:       "any pod",
 }

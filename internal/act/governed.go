@@ -59,7 +59,7 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer 
 	}
 	switch action.Kind {
 	case eviction.Permit:
-		return AnswerOf(g.permit(ctx, action))
+		return permitAnswer(g.permit(ctx, action))
 	case eviction.Begin, eviction.Settle:
 		return AnswerOf(g.writeStatus(ctx, action))
 	case eviction.Prepare:

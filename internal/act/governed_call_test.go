@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // hanging is a system that takes back nothing until its caller's time is over.
@@ -45,22 +46,24 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 	g := governedWorld(t) // outside of the bubble: it makes channels
 	policy := g.stored(t)
 	policy.Spec.System.HTTP = &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://db:1"}}}
-	policy.Spec.System.Timeout.Duration = 30 * time.Second
+	policy.Spec.Evidence.Timeout.Duration = 30 * time.Second
 	if err := g.Client.Update(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{}
-		kind := func(string) (system.Kind, bool) {
-			return system.Kind{Name: "http", Open: func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }}, true
+		kind := func(*v1alpha1.System) (system.Kind, bool) {
+			kind := systemhttp.Kind()
+			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }
+			return kind, true
 		}
 		g.Book = governed.NewBook(g.Client, kind, nil)
-		g.Keeper = evidence.New(evidence.Config{Kind: kind, Members: g.Book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		g.Keeper = evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		var answered atomic.Int32
 		g.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
 		undo := func(n int) drain.Answer {
 			return g.Do(t.Context(), eviction.Action{Kind: eviction.Undo, Policy: policyKey, Step: eviction.Preparation{
-				Name: "Empty", Member: fmt.Sprint("m", n), UID: types.UID(fmt.Sprint("u", n)), Asked: time.Now(),
+				Name: "Empty", Member: v1alpha1.MemberRef{ID: fmt.Sprint("m", n), PodUID: types.UID(fmt.Sprint("u", n))}, Asked: time.Now(),
 			}})
 		}
 		began := time.Now()

@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,16 +75,30 @@ func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version
 // deletion takes seconds; where a finalizer stays for longer, it keeps no member.
 const vanishing = 2 * time.Minute
 
-// vanishes refuses a permit as an apiserver refuses for now what is not to be tried again at once.
+// vanishingError refuses a permit that would go with its policy.
+type vanishingError struct{ why string }
+
+// Error implements error.
+func (e *vanishingError) Error() string { return e.why }
+
+// permitAnswer tells a policy that vanishes from an apiserver that is busy: both refuse a permit for now.
+func permitAnswer(err error) drain.Answer {
+	if vanishes, ok := errors.AsType[*vanishingError](err); ok {
+		return drain.Answer{Code: drain.RefusedForNow, Message: vanishes.why, Vanishing: true}
+	}
+	return AnswerOf(err)
+}
+
+// vanishes says why a permit that is written now may go with its policy, nil where that is not to be expected.
 func (g *Governed) vanishes(policy *v1alpha1.EvictionPolicy) error {
 	until := policy.DeletionTimestamp.Add(vanishing)
 	if !g.Now().Before(until) {
 		return nil
 	}
-	return apierrors.NewTooManyRequestsError(fmt.Sprintf(
+	return &vanishingError{fmt.Sprintf(
 		"policy %s/%s is being deleted and may go any moment, and the permit with it: only others' finalizers are on it (%s); "+
 			"wait until it is gone, or until %s, or take them off; annotation %s on the pod lets it go before",
-		policy.Namespace, policy.Name, strings.Join(policy.Finalizers, ", "), until.UTC().Format(time.RFC3339), v1alpha1.BreakGlassAnnotation))
+		policy.Namespace, policy.Name, strings.Join(policy.Finalizers, ", "), until.UTC().Format(time.RFC3339), v1alpha1.BreakGlassAnnotation)}
 }
 
 // holdPolicy returns the policy as it is then, nil if nothing was written.

@@ -35,11 +35,11 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 	if err != nil {
 		return fmt.Errorf("reading the request for pod %s: %w", action.Pod.Name, err)
 	}
-	asked, refused := lifecycle.AskedAt(existing)
+	asked, refused := lifecycle.LastRequestTime(existing)
 	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked).Abs() < askedRenewal) {
 		return nil // one that the caller made by hand does not end when he stops asking
 	}
-	body, err := lifecycle.AskedPatch(existing, g.Now())
+	body, err := lifecycle.RepeatPatch(existing, g.Now())
 	return g.patchRequest(ctx, existing, body, err)
 }
 
@@ -47,7 +47,7 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
 	ref := lifecycle.Ref{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID}
 	wanted := lifecycle.NewRequest(ref, lifecycle.Requester(action.Requester))
-	wanted.Annotations = map[string]string{lifecycle.AskedAnnotation: g.Now().UTC().Format(time.RFC3339)}
+	wanted.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: g.Now().UTC().Format(time.RFC3339)}
 	return wanted
 }
 
@@ -61,7 +61,7 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 	for i := range requests.Items {
 		request := &requests.Items[i]
 		pod := request.Spec.Target.Pod
-		if _, refused := lifecycle.AskedAt(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
+		if _, refused := lifecycle.LastRequestTime(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
 		}
 		body, err := lifecycle.GivenUpPatch(request)

@@ -68,19 +68,20 @@ type seenPatch struct {
 }
 
 type seenStatus struct {
-	ObservedGeneration int64                 `json:"observedGeneration"`
-	Conditions         []metav1.Condition    `json:"conditions"`
-	Members            int32                 `json:"members"`
-	Roles              []v1alpha1.RoleStatus `json:"roles"`
-	System             seenSystem            `json:"system"`
+	ObservedGeneration int64                    `json:"observedGeneration"`
+	Conditions         []metav1.Condition       `json:"conditions"`
+	MemberCount        int32                    `json:"memberCount"`
+	Roles              []v1alpha1.RoleStatus    `json:"roles"`
+	Blocked            []v1alpha1.BlockedMember `json:"blocked"`
+	System             seenSystem               `json:"system"`
 }
 
 // seenSystem writes every field: what is left out of a merge patch stays as it was.
 type seenSystem struct {
-	Kind     string       `json:"kind"`
-	Observed *metav1.Time `json:"observed"`
-	Summary  string       `json:"summary"`
-	Error    string       `json:"error"`
+	Kind             string       `json:"kind"`
+	LastObservedTime *metav1.Time `json:"lastObservedTime"`
+	Summary          string       `json:"summary"`
+	Error            string       `json:"error"`
 }
 
 // WriteSeen writes into a policy's status what is seen of its members and its system. It insists on no version: the
@@ -92,7 +93,7 @@ func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolic
 		Metadata: patchMeta{UID: policy.UID},
 		Status: seenStatus{
 			ObservedGeneration: seen.ObservedGeneration, Conditions: seen.Conditions,
-			Members: seen.Members, Roles: seen.Roles, System: seenSystem(seen.System),
+			MemberCount: seen.MemberCount, Roles: seen.Roles, Blocked: seen.Blocked, System: seenSystem(seen.System),
 		},
 	})
 	if err != nil {

@@ -24,14 +24,14 @@ type heardKey struct {
 
 func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
-		job, err := g.Keeper.Prepare(ctx, policy, action.Step)
+		job, err := g.Keeper.Prepare(ctx, g.Book.Source(policy), action.Step)
 		return eviction.Heard{Step: action.Step, Job: job}, err
 	})
 }
 
 func (g *Governed) undo(ctx context.Context, action eviction.Action) drain.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
-		undone, err := g.Keeper.Undo(ctx, policy, action.Step)
+		undone, err := g.Keeper.Undo(ctx, g.Book.Source(policy), action.Step)
 		return eviction.Heard{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
 	})
 }
@@ -56,7 +56,7 @@ func (g *Governed) call(
 		g.hear(policy, heard, err)
 		return systemAnswer(err)
 	}
-	key := heardKey{policy: policy.UID, pod: action.Step.UID, name: action.Step.Name}
+	key := heardKey{policy: policy.UID, pod: action.Step.Member.PodUID, name: action.Step.Name}
 	end, busy := g.begin(policy.Namespace, key)
 	switch {
 	case busy:
@@ -117,7 +117,7 @@ func (g *Governed) hear(policy *v1alpha1.EvictionPolicy, heard eviction.Heard, e
 	if g.heard == nil {
 		g.heard = map[heardKey]eviction.Heard{}
 	}
-	g.heard[heardKey{policy.UID, heard.Step.UID, heard.Step.Name, heard.Undo}] = heard
+	g.heard[heardKey{policy.UID, heard.Step.Member.PodUID, heard.Step.Name, heard.Undo}] = heard
 }
 
 // Heard returns what the policy's system said to the last call for each step that its status still names, and forgets
@@ -152,7 +152,7 @@ func (g *Governed) Forget(policy types.UID) {
 func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Heard) bool {
 	for i := range policy.Status.Preparations {
 		p := &policy.Status.Preparations[i]
-		if p.UID == said.Step.UID && p.Name == said.Step.Name {
+		if p.PodUID == said.Step.Member.PodUID && p.Name == said.Step.Name {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func governedWorld(t *testing.T, objects ...client.Object) *Governed {
 	)
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).Build()
-	none := func(string) (system.Kind, bool) { return system.Kind{}, false }
+	none := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{}, false }
 	return &Governed{
 		Client: store, Book: governed.NewBook(store, none, nil), Lifecycle: lifecycleapi.Usher,
 		Now: func() time.Time { return present },
@@ -80,9 +81,9 @@ func permit(version string, epoch int64) eviction.Action {
 	return eviction.Action{
 		Kind: eviction.Permit, Policy: policyKey, Version: version,
 		Status: &v1alpha1.EvictionPolicyStatus{
-			Epoch:   epoch,
-			Leaving: []v1alpha1.Leaving{{UID: "pod", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.NewTime(present), By: "me"}},
-			Members: 99, // not its business
+			Epoch:       epoch,
+			Leaving:     []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "pod"}, StartTime: metav1.NewTime(present), Requester: "me"}},
+			MemberCount: 99, // not its business
 		},
 	}
 }
@@ -91,7 +92,7 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	g := governedWorld(t)
 	decided := g.stored(t)
 	wantCode(t, g.WriteSeen(t.Context(), decided, v1alpha1.EvictionPolicyStatus{
-		Members: 3, System: v1alpha1.SystemStatus{Kind: "http", Error: "down"},
+		MemberCount: 3, System: v1alpha1.SystemStatus{Kind: "http", Error: "down"},
 	}), drain.Accepted)
 	wantCode(t, g.Do(t.Context(), permit(decided.ResourceVersion, 1)), drain.Conflict)
 	if n := len(g.stored(t).Status.Leaving); n != 0 {
@@ -101,7 +102,7 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	wantCode(t, g.Do(t.Context(), permit("", 2)), drain.Rejected)
 
 	after := g.stored(t)
-	if after.Status.Epoch != 1 || len(after.Status.Leaving) != 1 || after.Status.Members != 3 {
+	if after.Status.Epoch != 1 || len(after.Status.Leaving) != 1 || after.Status.MemberCount != 3 {
 		t.Errorf("status %+v, want epoch 1, one permit, and what is seen untouched", after.Status)
 	}
 	known, err := g.Book.Policy(t.Context(), policyKey)
@@ -110,7 +111,7 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	}
 	wantCode(t, g.WriteSeen(t.Context(), after, v1alpha1.EvictionPolicyStatus{System: v1alpha1.SystemStatus{Kind: "http"}}), drain.Accepted)
 	last := g.stored(t).Status
-	if last.System.Error != "" || last.Members != 0 || len(last.Leaving) != 1 || last.Epoch != 1 {
+	if last.System.Error != "" || last.MemberCount != 0 || len(last.Leaving) != 1 || last.Epoch != 1 {
 		t.Errorf("status %+v, want what is seen replaced and the permit untouched", last)
 	}
 	settle := permit(g.stored(t).ResourceVersion, 2)
@@ -182,7 +183,7 @@ func TestRequests(t *testing.T) {
 		now = present.Add(after)
 		wantCode(t, g.Do(t.Context(), ask), drain.Accepted)
 		all := g.requests(t)
-		if asked, ok := lifecycle.AskedAt(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
+		if asked, ok := lifecycle.LastRequestTime(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
 			t.Errorf("after %s: %d requests, asked at %s, want at %s", after, len(all), asked, present.Add(want))
 		}
 	}
@@ -214,7 +215,7 @@ func TestARequestByHandIsNotAdmissions(t *testing.T) {
 	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "pod"}
 	g := governedWorld(t, lifecycle.NewRequest(ref, lifecycle.Requester("jane")))
 	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "jane"}), drain.Accepted)
-	if request := g.requests(t)[0]; request.Annotations[lifecycle.AskedAnnotation] != "" {
+	if request := g.requests(t)[0]; request.Annotations[lifecycle.LastRequestTimeAnnotation] != "" {
 		t.Error("the request by hand ends with what admission asked for")
 	}
 	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: lifecycle.Requester("jane")}), drain.Accepted)
@@ -328,6 +329,11 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 			g.Now = func() time.Time { return at }
 		}
 	}
+	busy := func(g *Governed) {
+		g.Client = interceptor.NewClient(g.Client.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return apierrors.NewTooManyRequests("the apiserver has too much to do", 1)
+		}})
+	}
 	const others = "foregroundDeletion"
 	for name, c := range map[string]struct {
 		policy func(*v1alpha1.EvictionPolicy)
@@ -336,13 +342,15 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 		held   bool
 		code   drain.Code
 		permit bool
+		says   string
 	}{
 		"it is not held":                      {held: true, code: drain.Accepted, permit: true},
 		"another has written it since":        {stale: true, code: drain.Conflict},
 		"the system needs no time":            {policy: settled, code: drain.Accepted, permit: true},
 		"the apiserver refuses the finalizer": {given: refusing, code: drain.Accepted, permit: true},
 		"it is being deleted, held":           {policy: finalizers(others, UndoFinalizer), given: deleted(time.Second), held: true, code: drain.Accepted, permit: true},
-		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: drain.RefusedForNow},
+		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: drain.RefusedForNow, says: "policy db/db is being deleted and may go any moment"},
+		"the apiserver is busy":               {given: busy, held: true, code: drain.RefusedForNow, says: "the apiserver has too much to do"},
 		"it is being deleted, and stays":      {policy: finalizers(others), given: deleted(vanishing), code: drain.Accepted, permit: true},
 		"it is being deleted, the system needs no time": {
 			policy: func(p *v1alpha1.EvictionPolicy) { settled(p); finalizers(others)(p) }, given: deleted(time.Second), code: drain.Accepted, permit: true,
@@ -362,9 +370,13 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 			}
 			action := permit(g.stored(t).ResourceVersion, 1)
 			if c.stale {
-				wantCode(t, g.WriteSeen(t.Context(), policy, v1alpha1.EvictionPolicyStatus{Members: 3}), drain.Accepted)
+				wantCode(t, g.WriteSeen(t.Context(), policy, v1alpha1.EvictionPolicyStatus{MemberCount: 3}), drain.Accepted)
 			}
-			wantCode(t, g.Do(t.Context(), action), c.code)
+			answer := g.Do(t.Context(), action)
+			wantCode(t, answer, c.code)
+			if !strings.HasPrefix(answer.Message, c.says) || answer.Vanishing != (name == "it is being deleted, not held") {
+				t.Errorf("it says %q, vanishing: %t", answer.Message, answer.Vanishing)
+			}
 			after := g.stored(t)
 			if held := slices.Contains(after.Finalizers, UndoFinalizer); held != c.held || (len(after.Status.Leaving) > 0) != c.permit {
 				t.Errorf("held %t, want %t; permits %v", held, c.held, after.Status.Leaving)
@@ -376,9 +388,9 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 func TestWhatASystemSaidIsKeptWhileItMatters(t *testing.T) {
 	g := governedWorld(t)
 	policy := g.stored(t)
-	step := eviction.Preparation{Name: "Exclude", UID: "pod", Asked: present}
+	step := eviction.Preparation{Name: "Exclude", Member: v1alpha1.MemberRef{PodUID: "pod"}, Asked: present}
 	g.hear(policy, eviction.Heard{Step: step}, system.ErrTerminal)
-	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Exclude", UID: "pod"}}
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{PodUID: "pod"}, Name: "Exclude"}}
 	want := []eviction.Heard{{Step: step, Error: system.ErrTerminal.Error(), Terminal: true}}
 	if diff := cmp.Diff(want, g.Heard(policy)); diff != "" {
 		t.Error(diff)

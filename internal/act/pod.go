@@ -21,7 +21,7 @@ func (w *Writer) evict(a drain.Action) *rest.Request {
 		DeleteOptions: w.deleteOptions(a),
 	}
 	if w.OwnWishes {
-		eviction.Annotations = map[string]string{v1alpha1.OwnWishAnnotation: "true"}
+		eviction.Annotations = map[string]string{v1alpha1.SkipEvictionRequestAnnotation: "true"}
 	}
 	return w.Client.CoreV1().RESTClient().Post().
 		Namespace(a.Pod.Namespace).Resource("pods").Name(a.Pod.Name).SubResource("eviction").

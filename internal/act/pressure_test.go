@@ -27,7 +27,7 @@ func TestPressureOnPods(t *testing.T) {
 		{
 			"evict with the pod's own grace",
 			func(p *Pressure) drain.Answer { return p.Evict(t.Context(), pod, 0) },
-			request{http.MethodPost, podPath + "/eviction", "application/json", `{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"web-1","namespace":"shop","annotations":{"usher.sh/own-wish":"true"}},"deleteOptions":{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"}}}`},
+			request{http.MethodPost, podPath + "/eviction", "application/json", `{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"web-1","namespace":"shop","annotations":{"usher.sh/skip-eviction-request":"true"}},"deleteOptions":{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"}}}`},
 		},
 		{
 			"remove: never with grace 0, which would take it out of the API while it runs",

@@ -58,7 +58,7 @@ type advised struct {
 func (a advised) Event(e drain.Event) {
 	if e.Blocker != nil {
 		b := *e.Blocker
-		b.WayOut = a.commands.In(b.WayOut)
+		b.Remedy = a.commands.In(b.Remedy)
 		e.Blocker = &b
 	}
 	if e.Kind == drain.EventNote {

@@ -60,19 +60,19 @@ func TestPlanAndWhyFromADump(t *testing.T) {
 			"a dead budget",
 			[]string{"plan", "worker-2", "-f", "-", "--delete-emptydir-data"},
 			shop, exitBlocked,
-			[]string{"worker-2 would be blocked", "stuck  shop/db-0", "BudgetNeverAllows", "way out: kubectl scale -n shop statefulset/db --replicas=2"},
+			[]string{"worker-2 would be blocked", "stuck  shop/db-0", "BudgetNeverAllows", "remedy: kubectl scale -n shop statefulset/db --replicas=2"},
 		},
 		{
-			"ways out lead to the same cluster",
+			"remedies lead to the same cluster",
 			[]string{"plan", "worker-2", "-f", "-", "--delete-emptydir-data", "--context=lab", "--as=eva", "--as-group=ops", "--as-group=a b", "--token=secret"},
 			shop, exitBlocked,
-			[]string{"way out: kubectl --context=lab --as=eva --as-group=ops --as-group='a b' scale -n shop statefulset/db --replicas=2"},
+			[]string{"remedy: kubectl --context=lab --as=eva --as-group=ops --as-group='a b' scale -n shop statefulset/db --replicas=2"},
 		},
 		{
 			"of why",
 			[]string{"why", "db-0", "-n", "shop", "-f", "-", "--context=lab", "-o", "json"},
 			shop, exitBlocked,
-			[]string{`"wayOut": "kubectl --context=lab scale -n shop statefulset/db --replicas=2"`},
+			[]string{`"remedy": "kubectl --context=lab scale -n shop statefulset/db --replicas=2"`},
 		},
 		{
 			"of plans for programs, and what goes on, with flags that are given several times",
@@ -231,13 +231,13 @@ func TestPlanAndWhyAsJSON(t *testing.T) {
 	}
 	var why struct {
 		MayGo    bool
-		Blockers []struct{ Reason, Pod, WayOut string }
+		Blockers []struct{ Reason, Pod, Remedy string }
 	}
 	got = usher(t, shop, "why", "db-0", "-n", "shop", "-f", "-", "-o", "json")
 	if err := json.Unmarshal([]byte(got.out), &why); err != nil {
 		t.Fatalf("%v in\n%s", err, got.out)
 	}
-	if why.MayGo || len(why.Blockers) != 2 || why.Blockers[1].WayOut == "" {
+	if why.MayGo || len(why.Blockers) != 2 || why.Blockers[1].Remedy == "" {
 		t.Errorf("got %+v", why)
 	}
 }

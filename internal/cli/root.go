@@ -86,7 +86,7 @@ func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	return root
 }
 
-// noNames is cobra.NoArgs in words that name a way out.
+// noNames is cobra.NoArgs in words that name a remedy.
 func noNames(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

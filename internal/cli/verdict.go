@@ -81,7 +81,7 @@ func blockersOf(page *show.Why, verdict *eviction.Verdict) []drain.Blocker {
 	var all []drain.Blocker
 	for i := range verdict.Blockers {
 		b := &verdict.Blockers[i]
-		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, WayOut: b.WayOut, Dead: verdict.Answer == eviction.Never}
+		at := drain.Blocker{Reason: drain.Reason(b.Reason), Pod: page.Pod.Key(), Node: page.Pod.Node, Message: b.Message, Remedy: b.Remedy, Dead: verdict.Answer == eviction.Never}
 		if b.Retry > 0 {
 			at.Retry = page.Now.Add(b.Retry)
 		}
@@ -101,15 +101,15 @@ func ungoverned(ctx context.Context, client kubernetes.Interface, namespace stri
 func unasked(page *show.Why, err error) drain.Blocker {
 	b := drain.Blocker{
 		Reason: drain.EvidenceUnavailable, Pod: page.Pod.Key(), Node: page.Pod.Node, Message: err.Error(),
-		WayOut: "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher",
+		Remedy: "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher",
 	}
 	switch {
 	case errors.Is(err, observe.ErrNobodyAnswers):
 		b.Message = fmt.Sprintf("its label %s names policy %q, and no verdict was returned: usher's manager is not there, or the policy is gone", v1alpha1.PolicyLabel, page.Pod.Policy())
-		b.WayOut += fmt.Sprintf("; if no policy is to govern it: kubectl label pod -n %s %s %s-", page.Pod.Namespace, page.Pod.Name, v1alpha1.PolicyLabel)
+		b.Remedy += fmt.Sprintf("; if no policy is to govern it: kubectl label pod -n %s %s %s-", page.Pod.Namespace, page.Pod.Name, v1alpha1.PolicyLabel)
 	case apierrors.IsForbidden(err):
 		b.Message = "its system cannot be asked: " + err.Error()
-		b.WayOut = "ask for the right to create pods/eviction in namespace " + page.Pod.Namespace
+		b.Remedy = "ask for the right to create pods/eviction in namespace " + page.Pod.Namespace
 	}
 	return b
 }

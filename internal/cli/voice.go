@@ -112,7 +112,7 @@ func (v *voice) idle(now time.Time, took time.Duration, outcome drain.Outcome, l
 	}
 }
 
-// blockers prints blockers with their ways out.
+// blockers prints blockers with their remedies.
 func (v *voice) blockers(found []drain.Blocker, now time.Time) {
 	v.say(show.BlockerLines(found, now, v.term.textWidth(), v.paint())...)
 }

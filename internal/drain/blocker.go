@@ -68,7 +68,7 @@ type Blocker struct {
 	Pod     snapshot.Key // zero for a blocker of a node
 	Node    string
 	Message string    // what is wrong and what it waits for
-	WayOut  string    // what would unblock it; a command where there is one
+	Remedy  string    // what would unblock it; a command where there is one
 	Since   time.Time // zero if unknown
 	Retry   time.Time // when it is looked at again without an event; zero: only on an event
 	Dead    bool      // it cannot clear by itself

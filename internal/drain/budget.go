@@ -110,7 +110,7 @@ func (d *decider) severalBudgets(p *snapshot.Pod, budgets []*snapshot.Budget) Bl
 			names = append(names, budget.Name)
 		}
 		b.Message = fmt.Sprintf("budgets %s all match it; the server evicts no pod under more than one", listed(names))
-		b.WayOut = "narrow the selector of all but one: kubectl edit pdb -n " + p.Namespace + " " + strings.Join(names, " ")
+		b.Remedy = "narrow the selector of all but one: kubectl edit pdb -n " + p.Namespace + " " + strings.Join(names, " ")
 	}
 	return b
 }
@@ -119,7 +119,7 @@ func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker 
 	return Blocker{
 		Reason: BudgetNotObserved, Pod: p.Key(), Node: p.Node,
 		Message: "the disruption controller has not looked at the latest version of budget " + budget.Name + " yet",
-		WayOut:  "wait; if it lasts, look at kube-controller-manager",
+		Remedy:  "wait; if it lasts, look at kube-controller-manager",
 	}
 }
 
@@ -127,7 +127,7 @@ func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker
 	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget), Dead: true}
 	if d.wordy {
 		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), counted32(budget.Expected, "pod"))
-		b.WayOut = d.wayPastBudget(p, budget) + letUnready(p, budget)
+		b.Remedy = d.wayPastBudget(p, budget) + letUnready(p, budget)
 	}
 	return b
 }
@@ -143,8 +143,8 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 			b.Message = fmt.Sprintf("budget %s still counts %s that this drain has scaled away", budget.Name, counted32(d.scaledAway(budget), "pod"))
 		}
 		b.Message += d.heldBefore(budget)
-		b.WayOut = cmp.Or(d.unreadyUnder(budget).wayOut, "wait until more of its pods are ready")
-		b.WayOut += letUnready(p, budget)
+		b.Remedy = cmp.Or(d.unreadyUnder(budget).remedy, "wait until more of its pods are ready")
+		b.Remedy += letUnready(p, budget)
 		d.stillCounted(&b, budget)
 	}
 	return b
@@ -187,7 +187,7 @@ func (d *decider) stillCounted(b *Blocker, budget *snapshot.Budget) {
 	names := slices.Sorted(maps.Keys(budget.Disrupted))
 	b.Retry = budget.Disrupted[names[0]].Add(disruptedFor)
 	b.Message += fmt.Sprintf("; the disruption controller still counts %s as being evicted, at the latest until %s", listed(names), b.Retry.Format("15:04:05"))
-	b.WayOut = "wait until the controller has looked again"
+	b.Remedy = "wait until the controller has looked again"
 }
 
 func demand(b *snapshot.Budget) string {

@@ -158,7 +158,7 @@ func TestBudgetWords(t *testing.T) {
 			s.decide()
 			b := s.status("web").Blockers[0]
 			same(t, "message", c.says, b.Message)
-			same(t, "way out", c.way, b.WayOut)
+			same(t, "remedy", c.way, b.Remedy)
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestPodsThatDoNotGetReady(t *testing.T) {
 			s.decide()
 			b := s.status("web").Blockers[0]
 			same(t, "message", "budget web needs 2 healthy and has 2; not ready: "+c.unready, b.Message)
-			same(t, "way out", c.way, b.WayOut)
+			same(t, "remedy", c.way, b.Remedy)
 		})
 	}
 }
@@ -243,7 +243,7 @@ func TestWaysPastABudget(t *testing.T) {
 			req.Surge = c.surge
 			s := tell(t, req, node("a", ours), node("b"), deployment("web", 3), pod("web", on("a"), of("web")), c.facts)
 			s.decide()
-			same(t, "way out", c.way, s.status("web").Blockers[0].WayOut)
+			same(t, "remedy", c.way, s.status("web").Blockers[0].Remedy)
 		})
 	}
 }

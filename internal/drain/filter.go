@@ -62,12 +62,12 @@ func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
 	b := Blocker{
 		Reason: StartedAfterCordon, Pod: p.Key(), Node: p.Node, Dead: true,
 		Message: "it was started after the cordon: the scheduler had not seen that, or the pod's template names the node",
-		WayOut:  "run the drain again to evict it",
+		Remedy:  "run the drain again to evict it",
 	}
 	if w := d.Cluster.WorkloadOf(p.OwnerKey()); w != nil && w.NodeName == p.Node {
 		owner := d.workloadOf(p)
 		b.Message = "it was started after the cordon: its template names the node"
-		b.WayOut = fmt.Sprintf("change spec.nodeName: kubectl edit -n %s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
+		b.Remedy = fmt.Sprintf("change spec.nodeName: kubectl edit -n %s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
 	}
 	return fate{objections: []Blocker{b}}
 }
@@ -78,8 +78,8 @@ func (d *decider) deletedBefore(p *snapshot.Pod) bool {
 
 func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 	var found []Blocker
-	object := func(reason Reason, message, wayOut string) {
-		found = append(found, Blocker{Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, WayOut: wayOut, Dead: true})
+	object := func(reason Reason, message, remedy string) {
+		found = append(found, Blocker{Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, Remedy: remedy, Dead: true})
 	}
 	switch {
 	case p.Owner.DaemonSet() && d.orphanOfDaemonSet(p):

@@ -88,7 +88,7 @@ func TestObjections(t *testing.T) {
 func TestObjectionsNameTheFlag(t *testing.T) {
 	view := snapshot.View{Now: start, Cluster: cluster(node("a"), pod("bare", on("a"), emptyDir("a", "b", "c", "d")))}
 	got := drain.Objections(view, asked())
-	same(t, "way out", []string{"--force to evict it all the same", "--delete-emptydir-data to accept that"}, []string{got[0].WayOut, got[1].WayOut})
+	same(t, "remedy", []string{"--force to evict it all the same", "--delete-emptydir-data to accept that"}, []string{got[0].Remedy, got[1].Remedy})
 	same(t, "message", "its local data (emptyDir a, b, c and 1 more) is lost with the pod", got[1].Message)
 }
 

@@ -41,7 +41,7 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 	case unknown:
 		s.Blockers = append(s.Blockers, Blocker{
 			Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node,
-			Message: "whether its eviction was asked for is not known: " + gap.Reason, WayOut: "wait",
+			Message: "whether its eviction was asked for is not known: " + gap.Reason, Remedy: "wait",
 		})
 	case own == nil && len(s.Blockers) == 0:
 		s.Blockers = d.ask(p)
@@ -60,14 +60,14 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 // those of drains that show no sign of life, so that it can be made anew.
 func (d *decider) clearAway(p *snapshot.Pod, own *snapshot.Request) Blocker {
 	b := Blocker{
-		Reason: AskedFor, Pod: p.Key(), Node: p.Node, WayOut: "wait",
+		Reason: AskedFor, Pod: p.Key(), Node: p.Node, Remedy: "wait",
 		Message: "the request for its eviction was withdrawn, and is made anew",
 	}
 	if !d.try(Action{Kind: Withdraw, Request: own, Why: "it was withdrawn while the drain goes on"}) {
 		_, t := d.standing(Withdraw, own.UID, "")
 		b.Reason, b.Dead = refusalReason[t.answer.Code], true
 		b.Message = "the request for its eviction was withdrawn and cannot be made anew: " + t.answer.Message
-		b.WayOut = fmt.Sprintf("kubectl delete evictionrequest -n %s %s", own.Namespace, own.Name)
+		b.Remedy = fmt.Sprintf("kubectl delete evictionrequest -n %s %s", own.Namespace, own.Name)
 	}
 	return b
 }
@@ -81,7 +81,7 @@ func (d *decider) ask(p *snapshot.Pod) []Blocker {
 	}
 	return []Blocker{{
 		Reason: refusalReason[t.answer.Code], Pod: p.Key(), Node: p.Node, Retry: t.retryAt,
-		Message: "asking for its eviction: " + t.answer.Message, WayOut: refusalWayOut(t, p.Namespace),
+		Message: "asking for its eviction: " + t.answer.Message, Remedy: refusalRemedy(t, p.Namespace),
 	}}
 }
 
@@ -90,14 +90,14 @@ const TakenUpWithin = 10 * time.Second
 
 // responderSays returns the words of whoever works on the pod's eviction.
 func (d *decider) responderSays(p *snapshot.Pod) Blocker {
-	b := Blocker{Reason: AskedFor, Pod: p.Key(), Node: p.Node, WayOut: "wait", Message: "its eviction was asked for"}
+	b := Blocker{Reason: AskedFor, Pod: p.Key(), Node: p.Node, Remedy: "wait", Message: "its eviction was asked for"}
 	e := d.Cluster.EvictionOf(p)
 	switch {
 	case e == nil || e.Responder == "":
 		t := d.led.tries[tryKey{Ask, p.UID}]
 		if t != nil && d.Now.Sub(t.sent) > TakenUpWithin {
 			b.Message += ", and nobody takes it up"
-			b.WayOut = "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
+			b.Remedy = "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
 		} else if t != nil {
 			d.wake(t.sent.Add(TakenUpWithin + time.Second))
 		}
@@ -106,7 +106,7 @@ func (d *decider) responderSays(p *snapshot.Pod) Blocker {
 	default:
 		b.Reason, b.Since, b.Message = SystemDecides, e.Since, e.Message
 		b.Dead = neverSays(e)
-		b.WayOut = "wait, or look closer: usher why pod/" + p.Name + " -n " + p.Namespace
+		b.Remedy = "wait, or look closer: usher why pod/" + p.Name + " -n " + p.Namespace
 	}
 	return b
 }

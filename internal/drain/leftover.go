@@ -10,7 +10,7 @@ import (
 // Leftover is one thing that a drain which ended without tidying up has left.
 type Leftover struct {
 	What   string // a sentence without its end
-	WayOut string // the command that undoes it
+	Remedy string // the command that undoes it
 }
 
 // Remains lists what killed drains have left, for commands that only read. Drains that may

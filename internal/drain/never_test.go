@@ -39,10 +39,10 @@ func toldBy(t *testing.T, never bool) string {
 		Roles: []v1alpha1.Role{{
 			Name: "single", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 			Evict:   v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "alone", Reason: "Alone", Expression: "false", Message: "there is no other server", Never: never}}},
-			Replace: v1alpha1.Replace{By: v1alpha1.ByNobody},
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNone},
 		}},
 	}
-	policy, problems := eviction.Compile(spec, nil, eviction.Schema{}, nil)
+	policy, problems := eviction.Compile(spec, nil, eviction.Declaration{Kind: "etcd"})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

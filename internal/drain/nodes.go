@@ -89,7 +89,7 @@ func (d *decider) drainReplaced(t *target) {
 		d.blockNode(t, Blocker{
 			Reason: NodeReplaced, Dead: true,
 			Message: "the node was deleted, and another one of its name has the pods; that one is not touched",
-			WayOut:  "run the drain again to drain it",
+			Remedy:  "run the drain again to drain it",
 		})
 	}
 	for i := range t.queue {
@@ -186,7 +186,7 @@ func (d *decider) claim(t *target) bool {
 	case n.DrainError != "":
 		d.blockNode(t, Blocker{
 			Reason: UnreadableRecord, Message: n.DrainError, Dead: true,
-			WayOut: fmt.Sprintf("kubectl annotate node %s %s-", n.Name, snapshot.DrainAnnotation),
+			Remedy: fmt.Sprintf("kubectl annotate node %s %s-", n.Name, snapshot.DrainAnnotation),
 		})
 		return false
 	case d.drainedByAnother(n):
@@ -194,7 +194,7 @@ func (d *decider) claim(t *target) bool {
 			Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
 			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends, or in %s without another sign", n.Drain.By,
 				short(max(0, d.Now.Sub(n.Drain.Beat))), short(max(0, n.Drain.Beat.Add(snapshot.LiveFor).Sub(d.Now)))),
-			WayOut: "wait, or stop the other drain",
+			Remedy: "wait, or stop the other drain",
 		})
 		return false
 	case d.own(n) && n.Unschedulable && working(n.Drain) && d.lapsed(n):
@@ -213,7 +213,7 @@ func (d *decider) leaveAlone(t *target) {
 	d.blockNode(t, Blocker{
 		Reason: NodeNotCordoned, Dead: true,
 		Message: t.back.how + " while it was being drained; its pods are left alone",
-		WayOut:  "run the drain again if the node is still to be drained",
+		Remedy:  "run the drain again if the node is still to be drained",
 	})
 }
 
@@ -245,7 +245,7 @@ func (d *decider) renew(t *target) {
 	if d.take(t, Action{Kind: Mark, Node: n, Record: &record, Lapsed: true, Why: "sign of life, after a long time without"}) {
 		d.blockNode(t, Blocker{
 			Reason: EvidenceUnavailable, Since: snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.LiveFor),
-			Message: "this drain's last sign of life on it is too old, so that another one may have it; it is claimed anew first", WayOut: "wait",
+			Message: "this drain's last sign of life on it is too old, so that another one may have it; it is claimed anew first", Remedy: "wait",
 		})
 	}
 }
@@ -286,9 +286,9 @@ func (d *decider) take(t *target, a Action) bool {
 		d.cordoning, d.renewing = d.cordoning || awaited, d.renewing || awaited && a.Lapsed
 		return true
 	}
-	b := Blocker{Reason: refusalReason[sent.answer.Code], Dead: true, Message: sent.answer.Message, WayOut: "see the server's words"}
+	b := Blocker{Reason: refusalReason[sent.answer.Code], Dead: true, Message: sent.answer.Message, Remedy: "see the server's words"}
 	if b.Reason == NoPermission {
-		b.WayOut = "ask for the right to patch nodes"
+		b.Remedy = "ask for the right to patch nodes"
 		d.barred, d.left = d.barred+1, d.left+1
 	}
 	d.blockNode(t, b)

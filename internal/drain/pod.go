@@ -111,7 +111,7 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 const nodeGone = "its node is gone; the pod garbage collector of the control plane removes it"
 
 func orphanedBy(p *snapshot.Pod) Blocker {
-	return Blocker{Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node, Message: nodeGone, WayOut: "wait"}
+	return Blocker{Reason: NodeUnreachable, Pod: p.Key(), Node: p.Node, Message: nodeGone, Remedy: "wait"}
 }
 
 // surgeComes takes back that budgets never allow it to a pod that waits for its turn, where its Deployment is surged then.
@@ -123,7 +123,7 @@ func (d *decider) surgeComes(p *snapshot.Pod, found []Blocker) {
 		found[i].Dead = false
 		if d.wordy {
 			found[i].Message += "; replacements are started first in its turn"
-			found[i].WayOut = "wait"
+			found[i].Remedy = "wait"
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (d *decider) blindness(p *snapshot.Pod) []Blocker {
 	return []Blocker{{
 		Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node, Since: d.Blind,
 		Message: "the API server cannot be watched, so what is known of the cluster is too old to act on",
-		WayOut:  "wait until the API server answers again",
+		Remedy:  "wait until the API server answers again",
 	}}
 }
 
@@ -183,12 +183,12 @@ func (d *decider) turn(q *queued, t *target) []Blocker {
 	case d.cordoning:
 		return []Blocker{{
 			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
-			Message: "every node of the drain is cordoned first", WayOut: "wait",
+			Message: "every node of the drain is cordoned first", Remedy: "wait",
 		}}
 	case !t.placed:
 		return []Blocker{{
 			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
-			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", WayOut: "wait",
+			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", Remedy: "wait",
 		}}
 	case q.behind.first != nil:
 		return []Blocker{d.earlierWave(q, t)}
@@ -212,11 +212,11 @@ func (d *decider) earlierWave(q *queued, t *target) Blocker {
 	look := fmt.Sprintf("usher why pod/%s -n %s", first.Name, first.Namespace)
 	if q.wave.daemon {
 		b.Message += ", which it may serve"
-		b.WayOut = look + ", or --ignore-daemonsets to leave it there"
+		b.Remedy = look + ", or --ignore-daemonsets to leave it there"
 		return b
 	}
 	until, _ := d.patient(t.status.Name)
-	b.WayOut = fmt.Sprintf("wait, while nothing moves no longer than until %s; or %s", until.Format("15:04:05"), look)
+	b.Remedy = fmt.Sprintf("wait, while nothing moves no longer than until %s; or %s", until.Format("15:04:05"), look)
 	return b
 }
 
@@ -267,7 +267,7 @@ func (d *decider) refusal(p *snapshot.Pod, ref budgetRef, explained bool) []Bloc
 	if !dead && !d.Now.Before(t.retryAt) {
 		return nil
 	}
-	b := Blocker{Reason: refusalReason[code], Pod: p.Key(), Node: p.Node, Message: unnamed(t.answer.Message, p), WayOut: refusalWayOut(t, p.Namespace), Dead: dead}
+	b := Blocker{Reason: refusalReason[code], Pod: p.Key(), Node: p.Node, Message: unnamed(t.answer.Message, p), Remedy: refusalRemedy(t, p.Namespace), Dead: dead}
 	if !dead {
 		b.Retry = t.retryAt
 		d.wake(t.retryAt)
@@ -302,21 +302,21 @@ const overdueAfter = time.Minute
 
 // whyStillThere says why a pod whose deletion was accepted is still there.
 func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
-	b := Blocker{Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace), WayOut: "wait"}
+	b := Blocker{Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace), Remedy: "wait"}
 	late := d.Now.Sub(p.Deletion)
 	switch {
 	case n == nil && len(p.Finalizers) == 0:
 		b.Reason, b.Message = NodeUnreachable, nodeGone
 	case n == nil:
-		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "its node is gone; held by "+finalizersOf(p), pastFinalizers(p)
+		b.Reason, b.Message, b.Remedy = HeldByFinalizers, "its node is gone; held by "+finalizersOf(p), pastFinalizers(p)
 	case !n.Ready:
 		b.Reason, b.Message = NodeUnreachable, "its node does not answer: "+n.ReadyWhy
-		b.WayOut = pastDeadNode(n)
+		b.Remedy = pastDeadNode(n)
 	case len(p.Finalizers) > 0 && (late >= 0 || p.Finished()):
-		b.Reason, b.Message, b.WayOut = HeldByFinalizers, "held by "+finalizersOf(p), pastFinalizers(p)
+		b.Reason, b.Message, b.Remedy = HeldByFinalizers, "held by "+finalizersOf(p), pastFinalizers(p)
 	case late > overdueAfter:
 		b.Reason, b.Message = OverdueOnNode, fmt.Sprintf("its grace ended %s ago and the kubelet still has it", short(late))
-		b.WayOut = fmt.Sprintf("look at the kubelet of %s", p.Node)
+		b.Remedy = fmt.Sprintf("look at the kubelet of %s", p.Node)
 	case late >= 0:
 		b.Message, b.Retry = "its grace is over, the kubelet is cleaning up", p.Deletion.Add(overdueAfter)
 	default:

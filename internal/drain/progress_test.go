@@ -267,7 +267,7 @@ func TestPodsWhoseTemplateNamesTheNodeComeBack(t *testing.T) {
 	later := createdAt(start.Add(2 * time.Second))
 	for name, c := range map[string]struct {
 		facts       fact
-		pod, wayOut string
+		pod, remedy string
 	}{
 		"a StatefulSet":    {all(func(c *clusterOf) { c.SetWorkload(set) }, pod("db-0", on("a"), ofSet("db"), later)), "db-0", "change spec.nodeName: kubectl edit -n default statefulset/db"},
 		"a Deployment":     {all(deployment("web", 1, names("a")), pod("web-2", on("a"), of("web"), later)), "web-2", "change spec.nodeName: kubectl edit -n default deployment/web"},
@@ -279,7 +279,7 @@ func TestPodsWhoseTemplateNamesTheNodeComeBack(t *testing.T) {
 			s.then(3 * time.Second)
 			s.expect("mark a blocked")
 			s.holds(c.pod + ": StartedAfterCordon!")
-			same(t, "way out", c.wayOut, s.status(c.pod).Blockers[0].WayOut)
+			same(t, "remedy", c.remedy, s.status(c.pod).Blockers[0].Remedy)
 		})
 	}
 

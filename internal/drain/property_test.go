@@ -122,7 +122,7 @@ func TestBlockedDrainsSayWhy(t *testing.T) {
 				t.Fatalf("blocked by nothing (ending %q): %+v", led.Ending(), d.Nodes)
 			}
 			for _, b := range d.Blockers() {
-				if b.Message == "" || b.WayOut == "" || b.Reason == "" || b.Node == "" {
+				if b.Message == "" || b.Remedy == "" || b.Reason == "" || b.Node == "" {
 					t.Fatalf("a blocker without words: %+v", b)
 				}
 			}

@@ -117,13 +117,13 @@ func (d *decider) notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snaps
 	b := Blocker{
 		Reason: NotReplaced, Pod: p.Key(), Node: p.Node,
 		Message: fmt.Sprintf("%s/%s has not started its replacement yet", owner.Kind, owner.Name),
-		WayOut:  fmt.Sprintf("kubectl describe %s -n %s %s", owner.Kind, owner.Namespace, owner.Name),
+		Remedy:  fmt.Sprintf("kubectl describe %s -n %s %s", owner.Kind, owner.Namespace, owner.Name),
 	}
 	if next != nil {
 		b.Message = fmt.Sprintf("its replacement %s is not ready%s", next.Name, because(next.NotReadyWhy))
 	}
 	if next != nil && !d.simulated(next) {
-		b.WayOut = fmt.Sprintf("kubectl describe pod -n %s %s", next.Namespace, next.Name)
+		b.Remedy = fmt.Sprintf("kubectl describe pod -n %s %s", next.Namespace, next.Name)
 	}
 	return b
 }

@@ -7,8 +7,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// refusalWayOut says what would have the server accept an action on a namespace's object that it has refused.
-func refusalWayOut(t *try, namespace string) string {
+// refusalRemedy says what would have the server accept an action on a namespace's object that it has refused.
+func refusalRemedy(t *try, namespace string) string {
 	switch t.answer.Code {
 	case Denied:
 		return "satisfy what the admission webhook or policy asks for; the eviction is tried again"

@@ -166,7 +166,7 @@ func TestDisabledEvictionDeletes(t *testing.T) {
 
 // What the server says of pods that may not be removed differs in their names only, and is said once for all of them.
 func TestForbiddenNamesTheRightAndNoPod(t *testing.T) {
-	cases := map[bool]struct{ deed, words, wayOut string }{
+	cases := map[bool]struct{ deed, words, remedy string }{
 		false: {"evict", `User "u" cannot create resource "pods/eviction"`, "ask for the right to create pods/eviction in namespace default"},
 		true:  {"delete", `User "u" cannot delete resource "pods"`, "ask for the right to delete pods in namespace default"},
 	}
@@ -181,7 +181,7 @@ func TestForbiddenNamesTheRightAndNoPod(t *testing.T) {
 		s.decide()
 		for _, b := range s.last.Blockers() {
 			same(t, "message", c.words, b.Message)
-			same(t, "way out", c.wayOut, b.WayOut)
+			same(t, "remedy", c.remedy, b.Remedy)
 		}
 		s.holds("one: NoPermission!", "two: NoPermission!")
 	}

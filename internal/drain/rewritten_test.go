@@ -175,7 +175,7 @@ func TestMarkThatIsTakenOff(t *testing.T) {
 			}
 			b := s.status("web-a1").Blockers[1]
 			same(t, "message", "its replacement is ready; it leaves by an eviction, under its budgets, since its lowest deletion cost is taken off each time", b.Message)
-			same(t, "way out", "see what writes it: kubectl get pod -n default web-a1 -o yaml --show-managed-fields", b.WayOut)
+			same(t, "remedy", "see what writes it: kubectl get pod -n default web-a1 -o yaml --show-managed-fields", b.Remedy)
 		})
 	}
 }

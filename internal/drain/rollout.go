@@ -40,7 +40,7 @@ func (d *decider) rollout(s *surge) Blocker {
 	return Blocker{
 		Reason:  RolloutUnderway,
 		Message: fmt.Sprintf("a rollout of %s is under way; the surge waits for it", w.Name),
-		WayOut: fmt.Sprintf("wait, while nothing moves no longer than until %s; kubectl rollout status -n %s deployment/%s; or %s",
+		Remedy: fmt.Sprintf("wait, while nothing moves no longer than until %s; kubectl rollout status -n %s deployment/%s; or %s",
 			until.Format("15:04:05"), w.Namespace, w.Name, d.without(s)),
 	}
 }

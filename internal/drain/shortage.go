@@ -11,7 +11,7 @@ import (
 // shortage says which pods of a budget are not ready.
 type shortage struct {
 	words  string
-	wayOut string // "" where it is enough to wait for them, as far as is known
+	remedy string // "" where it is enough to wait for them, as far as is known
 }
 
 // unreadyUnder names the pods of a budget that are not ready. All that wait for one
@@ -30,7 +30,7 @@ const mostWhys = 2
 
 func (d *decider) findUnready(b *snapshot.Budget) shortage {
 	var names []string
-	var wayOut string
+	var remedy string
 	coming, whys := int32(0), 0
 	for _, p := range d.Cluster.PodsIn(b.Namespace) {
 		if p.Ready && !p.Terminating() || p.Finished() || !b.Matches(p) {
@@ -43,8 +43,8 @@ func (d *decider) findUnready(b *snapshot.Budget) shortage {
 		} else if whys++; whys <= mostWhys {
 			name += " (" + why + ")"
 		}
-		if wayOut == "" {
-			wayOut = way
+		if remedy == "" {
+			remedy = way
 		}
 		names = append(names, name)
 	}
@@ -52,13 +52,13 @@ func (d *decider) findUnready(b *snapshot.Budget) shortage {
 		return shortage{}
 	}
 	if b.Current+coming > b.Desired {
-		wayOut = ""
+		remedy = ""
 	}
-	return shortage{"; not ready: " + listed(names), wayOut}
+	return shortage{"; not ready: " + listed(names), remedy}
 }
 
 // whyUnready says why a pod does not get ready by itself, and what would help; "" where it may.
-func (d *decider) whyUnready(p *snapshot.Pod) (why, wayOut string) {
+func (d *decider) whyUnready(p *snapshot.Pod) (why, remedy string) {
 	n := d.Cluster.Node(p.Node)
 	switch {
 	case n != nil && !n.Ready && p.Terminating():

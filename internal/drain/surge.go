@@ -312,14 +312,14 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 
 // beingRemoved says how a pod whose replacement is ready leaves.
 func (d *decider) beingRemoved(p *snapshot.Pod, su *surge) Blocker {
-	b := Blocker{Reason: SurgeStarting, Message: "its replacement is ready; it is being removed", WayOut: "wait"}
+	b := Blocker{Reason: SurgeStarting, Message: "its replacement is ready; it is being removed", Remedy: "wait"}
 	if !d.byEviction(su) {
 		return b
 	}
 	b.Message = "its replacement is ready; it leaves by an eviction, under its budgets"
 	if d.stripsMark(p) {
 		b.Message += ", since its lowest deletion cost is taken off each time"
-		b.WayOut = fmt.Sprintf("see what writes it: kubectl get pod -n %s %s -o yaml --show-managed-fields", p.Namespace, p.Name)
+		b.Remedy = fmt.Sprintf("see what writes it: kubectl get pod -n %s %s -o yaml --show-managed-fields", p.Namespace, p.Name)
 	}
 	return b
 }

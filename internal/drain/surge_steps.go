@@ -18,13 +18,13 @@ func (d *decider) stepSurge(s *surge) {
 	record := s.deployment.Surge
 	switch {
 	case d.blind():
-		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", WayOut: "wait until it answers again"}
+		s.waiting = Blocker{Reason: EvidenceUnavailable, Since: d.Blind, Message: "the API server cannot be watched", Remedy: "wait until it answers again"}
 	case record == nil && d.cordoning:
-		s.waiting = Blocker{Reason: NodeWaitsTurn, Message: "every node of the drain is cordoned first", WayOut: "wait"}
+		s.waiting = Blocker{Reason: NodeWaitsTurn, Message: "every node of the drain is cordoned first", Remedy: "wait"}
 	case record == nil && s.asked > 0:
-		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", counted32(int32(s.asked), "pod"), s.deployment.Name), WayOut: "wait"} //nolint:gosec // a count of pods
+		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", counted32(int32(s.asked), "pod"), s.deployment.Name), Remedy: "wait"} //nolint:gosec // a count of pods
 	case record == nil && d.removing(s):
-		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", WayOut: "wait"}
+		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", Remedy: "wait"}
 	case record == nil && d.rollingOut(s.deployment, s.scaler):
 		s.waiting = d.rollout(s)
 	case record == nil:
@@ -111,7 +111,7 @@ func (d *decider) startSurge(s *surge) {
 	if s.scaler != nil {
 		to = min(to, s.scaler.Max)
 	}
-	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, was, to), WayOut: "wait"}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, was, to), Remedy: "wait"}
 	if !d.raiseMin(s, was, to) {
 		return
 	}
@@ -148,7 +148,7 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 // would go on for as long as the drain does.
 func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
 	why := fmt.Sprintf("somebody set minReplicas of its autoscaler %s to %d during the surge", a.Name, a.Min)
-	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", Remedy: "wait"}
 	back := restoreMin(a, s.deployment)
 	back.GiveUp, back.Why = why, why
 	d.tryOrStop(s, back)
@@ -179,12 +179,12 @@ func (d *decider) foreignSurge(s *surge) {
 	if d.foreignAlive(s.deployment) {
 		s.waiting = Blocker{
 			Reason: AnotherDrain, Since: record.Since, Retry: record.Beat.Add(snapshot.LiveFor),
-			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), WayOut: "wait, or stop the other drain",
+			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), Remedy: "wait, or stop the other drain",
 		}
 		d.wake(s.waiting.Retry)
 		return
 	}
-	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", WayOut: "wait"}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", Remedy: "wait"}
 	if !d.costsRestored(s.deployment, nil) {
 		return
 	}
@@ -204,7 +204,7 @@ func (d *decider) surgeAlive(r *snapshot.SurgeRecord) bool {
 func (d *decider) dropSurge(s *surge) {
 	w := s.deployment
 	why := fmt.Sprintf("somebody set its replicas to %d during the surge", w.Replicas)
-	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", Remedy: "wait"}
 	if !d.costsRestored(w, s.leaving) {
 		return
 	}
@@ -219,7 +219,7 @@ func (d *decider) ours(r *snapshot.SurgeRecord) bool { return r != nil && r.ID =
 // abandonSurge takes a surge back that leads nowhere; the Deployment is not surged again in this drain.
 func (d *decider) abandonSurge(s *surge, why string) {
 	w := s.deployment
-	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", WayOut: "wait"}
+	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", Remedy: "wait"}
 	if !d.costsRestored(w, s.leaving) {
 		return
 	}
@@ -242,12 +242,12 @@ func (d *decider) tryOrStop(s *surge, a Action) {
 		if a.Kind == ScaleMin {
 			object = "hpa " + a.Autoscaler.Name
 		}
-		s.waiting.WayOut = fmt.Sprintf("see what writes it: kubectl get -n %s %s -o yaml --show-managed-fields", s.deployment.Namespace, object)
+		s.waiting.Remedy = fmt.Sprintf("see what writes it: kubectl get -n %s %s -o yaml --show-managed-fields", s.deployment.Namespace, object)
 		return
 	}
 	_, t := d.standing(a.Kind, a.Target(), a.version())
 	s.waiting.Message += ", which is refused: " + t.answer.Message
-	s.waiting.WayOut = refusalWayOut(t, s.deployment.Namespace)
+	s.waiting.Remedy = refusalRemedy(t, s.deployment.Namespace)
 }
 
 // removeSpare removes as many of the leaving pods as there are ready replacements.
@@ -285,7 +285,7 @@ const surgePatience = 5 * time.Minute
 // surgePatience has a controller that does not work.
 func (d *decider) surgeTooMany(s *surge) Blocker {
 	w := s.deployment
-	b := Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", WayOut: "wait"}
+	b := Blocker{Reason: SurgeStarting, Message: "the controller of " + w.Name + " is removing pods", Remedy: "wait"}
 	patient := d.lastStep(w).Add(surgePatience)
 	d.wake(patient)
 	if s.running <= int(w.Replicas) || d.Now.Before(patient) {
@@ -293,7 +293,7 @@ func (d *decider) surgeTooMany(s *surge) Blocker {
 	}
 	b.Dead = true
 	b.Message = fmt.Sprintf("%s run and %s wants %d: its controller has removed none in %s", counted32(int32(s.running), "pod"), w.Name, w.Replicas, short(surgePatience)) //nolint:gosec // a count of pods
-	b.WayOut = fmt.Sprintf("kubectl describe deployment -n %s %s, and look at kube-controller-manager; or %s", w.Namespace, w.Name, d.without(s))
+	b.Remedy = fmt.Sprintf("kubectl describe deployment -n %s %s, and look at kube-controller-manager; or %s", w.Namespace, w.Name, d.without(s))
 	return b
 }
 
@@ -309,11 +309,11 @@ func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	}
 	want := int(s.deployment.Replicas - record.Was)
 	b.Message = fmt.Sprintf("%d of %d replacements of %s are ready", max(want-unready, 0), want, s.deployment.Name)
-	b.WayOut = "wait, or " + d.without(s)
+	b.Remedy = "wait, or " + d.without(s)
 	if p := d.worstOf(s.deployment); p != nil {
 		b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
 		if p.Unschedulable {
-			b.Reason, b.WayOut = ReplacementPending, d.makePlace(p)+", or "+d.without(s)
+			b.Reason, b.Remedy = ReplacementPending, d.makePlace(p)+", or "+d.without(s)
 		}
 	}
 	if b.Dead {

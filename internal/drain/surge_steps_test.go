@@ -118,7 +118,7 @@ func TestSurgeThatFitsNowhereIsGivenUp(t *testing.T) {
 	}
 }
 
-// A drain without a surge is no way out where the budget never allows an eviction without one: it would only ask for a surge.
+// A drain without a surge is no remedy where the budget never allows an eviction without one: it would only ask for a surge.
 func TestSurgeThatTheBudgetNeedsIsNotAdvisedAgainst(t *testing.T) {
 	nowhere := func(p *snapshot.Pod) {
 		p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available: 2 Insufficient cpu."
@@ -147,7 +147,7 @@ func TestSurgeThatTheBudgetNeedsIsNotAdvisedAgainst(t *testing.T) {
 			s.decide()
 			b := s.status("web-a1").Blockers[0]
 			same(t, "held", c.held, reasonsOf([]drain.Blocker{b})[0])
-			same(t, "way out", c.way, b.WayOut)
+			same(t, "remedy", c.way, b.Remedy)
 		})
 	}
 }

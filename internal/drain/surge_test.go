@@ -116,7 +116,7 @@ func TestPodThatIsSurgedInItsTurnIsNotStuck(t *testing.T) {
 			s.expect("evict first")
 			s.holds(c.held...)
 			if held := s.status("web-a1").Blockers; !held[1].Dead {
-				same(t, "way out", "wait", held[1].WayOut)
+				same(t, "remedy", "wait", held[1].Remedy)
 			}
 		})
 	}

@@ -277,7 +277,7 @@ func (d *decider) heldBy(p *snapshot.Pod, f fate) []Blocker {
 	ref, found := d.budgetsAllow(p)
 	found = append(append(f.objections, d.refusal(p, ref, len(found) > 0)...), found...)
 	if len(found) == 0 {
-		found = []Blocker{{Reason: DrainEnded, Pod: p.Key(), Node: p.Node, Message: "the drain ended before it was its turn", WayOut: "run the drain again"}}
+		found = []Blocker{{Reason: DrainEnded, Pod: p.Key(), Node: p.Node, Message: "the drain ended before it was its turn", Remedy: "run the drain again"}}
 	}
 	return found
 }

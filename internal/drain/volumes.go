@@ -29,7 +29,7 @@ func (d *decider) awaitVolumes(t *target) {
 		d.blockNode(t, Blocker{
 			Reason:  VolumeAttached,
 			Message: fmt.Sprintf("%s is still attached to the node", cmp.Or(a.Volume, a.Name)),
-			WayOut:  "wait for the attach-detach controller; kubectl describe volumeattachment " + a.Name,
+			Remedy:  "wait for the attach-detach controller; kubectl describe volumeattachment " + a.Name,
 		})
 	}
 	if len(t.status.Blockers) == 0 {
@@ -56,7 +56,7 @@ func (d *decider) volumesUnseen(t *target, staying []*snapshot.Pod) *Blocker {
 	return &Blocker{
 		Reason:  EvidenceUnavailable,
 		Message: "its pods are gone, but it cannot be seen whether their volumes are detached: " + gap.Reason,
-		WayOut:  "ask for the right to list and watch " + resource,
+		Remedy:  "ask for the right to list and watch " + resource,
 		Dead:    gap.Final,
 	}
 }

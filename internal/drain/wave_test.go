@@ -35,7 +35,7 @@ func TestOneWaveLeavesTogether(t *testing.T) {
 	s.holds("b: EarlierWave")
 	same(t, "waves", []int{0, 0, 1}, []int{s.status("a").Wave, s.status("c").Wave, s.status("b").Wave})
 	same(t, "message", "waits for a and 1 more pod of earlier waves", s.status("b").Blockers[0].Message)
-	same(t, "way out", "wait, while nothing moves no longer than until 12:05:00; or usher why pod/a -n default", s.status("b").Blockers[0].WayOut)
+	same(t, "remedy", "wait, while nothing moves no longer than until 12:05:00; or usher why pod/a -n default", s.status("b").Blockers[0].Remedy)
 }
 
 // Each node has waves of its own: a slow one does not keep the others.

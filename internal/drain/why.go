@@ -17,7 +17,7 @@ func Why(view snapshot.View, p *snapshot.Pod) []Blocker {
 	if f.stays != "" {
 		found = append(found, Blocker{
 			Reason: RejectedByServer, Pod: p.Key(), Node: p.Node, Dead: true,
-			Message: f.stays, WayOut: "remove its file from the node's manifest folder",
+			Message: f.stays, Remedy: "remove its file from the node's manifest folder",
 		})
 	}
 	if p.Terminating() {
@@ -47,7 +47,7 @@ func (d *decider) offerSurge(p *snapshot.Pod, b *Blocker) {
 		b.Message += "; a surge would wait: " + why
 		return
 	}
-	b.WayOut = fmt.Sprintf("usher drain %s starts a replacement first (--surge=auto); or %s", p.Node, b.WayOut)
+	b.Remedy = fmt.Sprintf("usher drain %s starts a replacement first (--surge=auto); or %s", p.Node, b.Remedy)
 }
 
 // Leftovers returns the next steps that undo what killed drains have left on

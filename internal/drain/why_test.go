@@ -34,7 +34,7 @@ func TestWhy(t *testing.T) {
 func TestWhyOffersASurge(t *testing.T) {
 	dead := budget("web", 1, 1, 1, minAvailable("1"))
 	view := snapshot.View{Now: start, Cluster: cluster(node("a"), node("b"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
-	same(t, "way out", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].WayOut)
+	same(t, "remedy", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].Remedy)
 
 	view.Cluster = cluster(node("a"), node("b"), deployment("web", 1), pod("p", on("a"), of("web"), claims("c")), dead)
 	got := drain.Why(view, view.Cluster.Pod("uid-p"))[0]
@@ -47,7 +47,7 @@ func TestWhyOffersASurge(t *testing.T) {
 	view.Cluster = cluster(node("a"), node("b", cordoned), deployment("web", 1), pod("p", on("a"), of("web")), dead)
 	got = drain.Why(view, view.Cluster.Pod("uid-p"))[0]
 	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge would wait: no other node may run it: 1 node(s) were unschedulable", got.Message)
-	same(t, "way out", "let another node run it (kubectl describe pod -n default p shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web", got.WayOut)
+	same(t, "remedy", "let another node run it (kubectl describe pod -n default p shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web", got.Remedy)
 }
 
 func TestRelease(t *testing.T) {

@@ -26,13 +26,13 @@ type AdmissionInput struct {
 	User   string
 	Groups []string
 	DryRun bool
-	// Ask is the value of AskAnnotation on the Eviction.
+	// Ask is the value of VerdictAnnotation on the Eviction.
 	Ask string
 	// ByName: an eviction without the UID of a pod.
 	ByName bool
 	// Requester is the name under which EvictionRequests are made for User.
 	Requester string
-	// OwnWish is set by OwnWishAnnotation on the Eviction.
+	// OwnWish is set by SkipEvictionRequestAnnotation on the Eviction.
 	OwnWish bool
 	// Grace is the grace period in seconds that the caller asked for, nil for the pod's own.
 	Grace *int64
@@ -186,7 +186,7 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 			Why: in.User + " was refused and may ask again",
 		}}
 		result.Done = fmt.Sprintf("the wish is noted: Usher evicts the pod itself once it may go, unless %s does not ask again within %d minutes "+
-			"(usher evictions lists it, kubectl delete evictionrequest takes it back)", in.User, int(requestLife.Minutes()))
+			"(usher evictions lists it, kubectl delete evictionrequest takes it back)", in.User, int(requestLife(slices.Contains(OwnerAccounts(), in.User)).Minutes()))
 	}
 	return result
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What can be asked by AskAnnotation.
+// What can be asked by VerdictAnnotation.
 const (
 	AskEvict   = "evict"
 	AskReplace = "replace"
@@ -92,19 +92,19 @@ func (v *Verdict) read(cause metav1.StatusCause) {
 	case glassCause:
 		v.BreakGlass = cause.Message
 	default:
-		message, wayOut, _ := strings.Cut(cause.Message, "\n")
-		v.Blockers = append(v.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, WayOut: wayOut})
+		message, remedy, _ := strings.Cut(cause.Message, "\n")
+		v.Blockers = append(v.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, Remedy: remedy})
 	}
 }
 
-// causes has one cause for each blocker; its message's second line is the way out.
+// causes has one cause for each blocker; its message's second line is the remedy.
 func (j *judgement) causes() []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for i := range j.verdict.Blockers {
 		b := &j.verdict.Blockers[i]
 		message := oneLine(b.Message)
-		if b.WayOut != "" {
-			message += "\n" + oneLine(b.WayOut)
+		if b.Remedy != "" {
+			message += "\n" + oneLine(b.Remedy)
 		}
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(b.Reason), Field: b.Rule, Message: message})
 	}
@@ -113,6 +113,9 @@ func (j *judgement) causes() []metav1.StatusCause {
 
 // title names the pod and what it is.
 func (j *judgement) title() string {
+	if j.in.Pod == nil {
+		return "member " + j.verdict.Member + " (" + j.verdict.Role + ")"
+	}
 	title := "pod " + j.in.Pod.Namespace + "/" + j.in.Pod.Name
 	switch {
 	case j.verdict.Role == "":
@@ -133,13 +136,13 @@ func (j *judgement) mayNot() string {
 	return "may not leave its node yet"
 }
 
-// summary puts all blockers into one line, and the way out where there is only one.
+// summary puts all blockers into one line, and the remedy where there is only one.
 func (j *judgement) summary() string {
 	if len(j.verdict.Blockers) == 1 {
 		b := &j.verdict.Blockers[0]
 		text := oneLine(b.Message)
-		if b.WayOut != "" {
-			text += " (what helps: " + oneLine(b.WayOut) + ")"
+		if b.Remedy != "" {
+			text += " (what helps: " + oneLine(b.Remedy) + ")"
 		}
 		return text
 	}

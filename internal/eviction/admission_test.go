@@ -18,6 +18,8 @@ func wish(t testing.TB) AdmissionInput {
 	return AdmissionInput{Input: world(t), Verb: VerbEvict, User: "alice", Self: []string{"usher"}}
 }
 
+func ownersFree(in *AdmissionInput) { in.Policies[0].Policy.entries[0].ownerFree = true }
+
 func undrained(in *AdmissionInput) { in.Evidence.Members["m-s0"]["drained"] = false }
 
 func TestAdmit(t *testing.T) {
@@ -67,15 +69,31 @@ func TestAdmit(t *testing.T) {
 		"the policy is being deleted": {given: also(undrained, func(in *AdmissionInput) { in.Policies[0].Deleted = true }), note: Refused},
 		"not governed":                {given: func(in *AdmissionInput) { in.Pod.Labels = nil }, allow: true, note: NotGoverned},
 		"a policy is missing":         {given: func(in *AdmissionInput) { in.Policies = nil }, note: Refused},
-		"its StatefulSet":             {given: by(sa + "statefulset-controller"), allow: true, note: ByOwner, acts: permit},
-		"another kind's controller":   {given: by(sa + "replicaset-controller"), note: Refused, acts: request},
-		"its ReplicaSet":              {given: also(by(sa+"replicaset-controller"), owner("apps/v1", "ReplicaSet")), allow: true, note: ByOwner, acts: permit},
-		"its DaemonSet":               {given: also(by(sa+"daemon-set-controller"), owner("apps/v1", "DaemonSet")), allow: true, note: ByOwner, acts: permit},
-		"its Job":                     {given: also(by(sa+"job-controller"), owner("batch/v1", "Job")), allow: true, note: ByOwner, acts: permit},
-		"its RC":                      {given: also(by(sa+"replication-controller"), owner("v1", "ReplicationController")), allow: true, note: ByOwner, acts: permit},
-		"another group's StatefulSet": {given: also(by(sa+"statefulset-controller"), owner("apps.kruise.io/v1beta1", "StatefulSet")), note: Refused, acts: request},
-		"another group's DaemonSet":   {given: owner("apps.kruise.io/v1alpha1", "DaemonSet"), allow: true, note: LetThrough, acts: permit},
-		"its StatefulSet evicts":      {given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Verb = VerbEvict }), note: Refused, acts: request},
+		"its StatefulSet":             {given: by(sa + "statefulset-controller"), note: Refused, acts: request},
+		"its StatefulSet, and it may go": {
+			given: func(in *AdmissionInput) { in.Verb, in.User = VerbDelete, sa+"statefulset-controller" }, allow: true, note: LetThrough, acts: permit,
+		},
+		"its StatefulSet, of a pod that has ended": {
+			given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Pod.Phase = corev1.PodFailed }), allow: true, note: LetThrough,
+		},
+		"its StatefulSet, of a pod that is leaving": {given: also(by(sa+"statefulset-controller"), leaving), allow: true, note: AlreadyLeaving},
+		"its StatefulSet, which is free":            {given: also(by(sa+"statefulset-controller"), ownersFree), allow: true, note: ByOwner, acts: permit},
+		"its StatefulSet, of a member that never goes": {
+			given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Pod = toyPod("x0", "single") }), allow: true, note: ByOwner, acts: permit,
+		},
+		"its StatefulSet, where DELETE is free": {
+			given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].deletes = v1alpha1.DeleteAllow }),
+			note:  Refused, acts: request,
+		},
+		"another one, where owners are": {given: also(by("alice"), ownersFree), note: Refused, acts: request},
+		"another kind's controller":     {given: by(sa + "replicaset-controller"), note: Refused, acts: request},
+		"its ReplicaSet":                {given: also(by(sa+"replicaset-controller"), owner("apps/v1", "ReplicaSet"), ownersFree), allow: true, note: ByOwner, acts: permit},
+		"its DaemonSet":                 {given: also(by(sa+"daemon-set-controller"), owner("apps/v1", "DaemonSet"), ownersFree), allow: true, note: ByOwner, acts: permit},
+		"its Job":                       {given: also(by(sa+"job-controller"), owner("batch/v1", "Job"), ownersFree), allow: true, note: ByOwner, acts: permit},
+		"its RC":                        {given: also(by(sa+"replication-controller"), owner("v1", "ReplicationController"), ownersFree), allow: true, note: ByOwner, acts: permit},
+		"another group's StatefulSet":   {given: also(by(sa+"statefulset-controller"), owner("apps.kruise.io/v1beta1", "StatefulSet")), note: Refused, acts: request},
+		"another group's DaemonSet":     {given: owner("apps.kruise.io/v1alpha1", "DaemonSet"), allow: true, note: LetThrough, acts: permit},
+		"its StatefulSet evicts":        {given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Verb = VerbEvict }), note: Refused, acts: request},
 		"an operator": {
 			given: also(by("operator"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].controllers = []string{"operator"} }),
 			allow: true, note: ByOwner, acts: permit,
@@ -90,19 +108,19 @@ func TestAdmit(t *testing.T) {
 		"no kubelet":                      {given: by("system:node:node-a"), note: Refused, acts: request},
 		"a taint":                         {given: by(sa + "taint-eviction-controller"), note: Refused, acts: request},
 		"a taint, DELETE is free": {
-			given: also(by(sa+"taint-eviction-controller"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			given: also(by(sa+"taint-eviction-controller"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].deletes = v1alpha1.DeleteAllow }),
 			note:  Refused, acts: request,
 		},
 		"preemption": {
-			given: also(by("system:kube-scheduler"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			given: also(by("system:kube-scheduler"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].deletes = v1alpha1.DeleteAllow }),
 			note:  Refused, acts: request,
 		},
 		"DELETE is free": {
-			given: also(by("alice"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			given: also(by("alice"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].deletes = v1alpha1.DeleteAllow }),
 			allow: true, note: DeleteIsFree, acts: permit,
 		},
 		"DELETE is free, eviction is not": {
-			given: also(undrained, func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].onDelete = v1alpha1.DeleteAllow }),
+			given: also(undrained, func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].deletes = v1alpha1.DeleteAllow }),
 			note:  Refused, acts: request,
 		},
 		"all controllers in one":                 {given: by("system:kube-controller-manager"), note: Refused, acts: request},
@@ -115,7 +133,7 @@ func TestAdmit(t *testing.T) {
 		"a router with a label, dry run":         {given: also(mislabelled, func(in *AdmissionInput) { in.DryRun = true }), note: Refused},
 		"a router with a label, deleted":         {given: also(by("alice"), mislabelled), note: Refused},
 		"a router with a label, broken glass":    {given: also(mislabelled, glass), allow: true, note: BrokenGlass},
-		"a router with a label, its StatefulSet": {given: also(by(sa+"statefulset-controller"), mislabelled), allow: true, note: ByOwner},
+		"a router with a label, its StatefulSet": {given: also(by(sa+"statefulset-controller"), mislabelled), note: Refused},
 		"a router with a label, its kubelet":     {given: also(by("system:node:node-a"), kubelet, mislabelled), allow: true, note: ByKubelet},
 		"a router with a label, leaving":         {given: also(by("alice"), mislabelled, leaving), allow: true, note: AlreadyLeaving},
 		"broken glass without a reason": {
@@ -247,7 +265,7 @@ func TestPermit(t *testing.T) {
 			Preparations: in.Policies[0].Status.Preparations,
 		},
 	}
-	want.Status.Leaving[0].By = "alice"
+	want.Status.Leaving[0].Requester = "alice"
 	if diff := cmp.Diff(want, action); diff != "" {
 		t.Error(diff)
 	}
@@ -261,7 +279,7 @@ func TestPermit(t *testing.T) {
 	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
 	in.User = "bob"
 	action = Admit(in).Actions[0]
-	want.Status.Leaving[0].By, want.Status.Leaving[0].Since = several, metav1.NewTime(noon.Add(time.Minute))
+	want.Status.Leaving[0].Requester, want.Status.Leaving[0].StartTime = several, metav1.NewTime(noon.Add(time.Minute))
 	if diff := cmp.Diff(want.Status, action.Status); diff != "" {
 		t.Error(diff)
 	}
@@ -307,11 +325,13 @@ func TestPermitOfForcedRemoval(t *testing.T) {
 			glass(in)
 			in.Pod = terminating(in.Pod)
 		}, permitLife + 30*time.Second},
-		"its controller": {func(in *AdmissionInput) { in.User = sa + "statefulset-controller" }, permitLife + 30*time.Second},
+		"its controller": {func(in *AdmissionInput) { ownersFree(in); in.User = sa + "statefulset-controller" }, permitLife + 30*time.Second},
 		"its controller, by the pod's spec": {func(in *AdmissionInput) {
+			ownersFree(in)
 			in.User, in.Grace, in.Pod.Grace = sa+"statefulset-controller", nil, 0
 		}, permitLife},
 		"its controller, it is leaving": {func(in *AdmissionInput) {
+			ownersFree(in)
 			in.User, in.Pod = sa+"statefulset-controller", terminating(in.Pod)
 		}, 0},
 		"its controller, it has ended": {func(in *AdmissionInput) {
@@ -349,7 +369,7 @@ func TestPermitOfForcedRemoval(t *testing.T) {
 func TestCrossOut(t *testing.T) {
 	ours := func(since time.Time) v1alpha1.Leaving {
 		entry := leaves("s0", "store", since)
-		entry.By = usher
+		entry.Requester = usher
 		return entry
 	}
 	other := leaves("s1", "store", noon)

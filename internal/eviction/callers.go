@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -54,7 +55,8 @@ var excuses = map[NoteKind]string{
 	DeleteIsFree:   "the policy says that a DELETE is not its concern",
 }
 
-// excuse says why a request is no eviction, "" if it is one. A grace period of 0 is never excused by the pod's leaving: it
+// excuse says why a request is no eviction, "" if it is one. What no waiting lets go is its own controller's affair: that would try for
+// ever, and a single server could never be updated. A grace period of 0 is never excused by the pod's leaving: it
 // takes the object away while the containers may still run, and a StatefulSet would start the member a second time.
 func excuse(in *AdmissionInput, j *judgement) NoteKind {
 	switch {
@@ -66,9 +68,9 @@ func excuse(in *AdmissionInput, j *judgement) NoteKind {
 		return AlreadyLeaving
 	case in.Verb != VerbDelete || j.entry == nil || slices.Contains(evictors, in.User):
 		return ""
-	case slices.Contains(j.entry.controllers, in.User):
+	case slices.Contains(j.entry.controllers, in.User), ownsPod(in.User, in.Pod) && (j.entry.ownerFree || j.verdict.Answer == Never):
 		return ByOwner
-	case j.entry.onDelete == v1alpha1.DeleteAllow:
+	case j.entry.deletes == v1alpha1.DeleteAllow && !ownsPod(in.User, in.Pod):
 		return DeleteIsFree
 	}
 	return ""
@@ -118,14 +120,29 @@ func byMachinery(in *AdmissionInput) NoteKind {
 		}
 		return ""
 	}
-	switch {
-	case ownsPod(in.User, in.Pod):
-		return ByOwner
-	case in.Pod.Node != "" && in.User == "system:node:"+in.Pod.Node && slices.Contains(in.Groups, "system:nodes"):
+	if in.Pod.Node != "" && in.User == "system:node:"+in.Pod.Node && slices.Contains(in.Groups, "system:nodes") {
 		return ByKubelet
 	}
 	return ""
 }
+
+// A request that admission made stands so long after its caller has asked last. A time that lies as far in the future is not believed: it
+// is an annotation, which the namespace's users may write. Controllers of pods ask again after 1000 s at the latest, which is the longest
+// back-off of their queues.
+const (
+	callerRequestLife = 10 * time.Minute
+	ownerRequestLife  = 20 * time.Minute
+)
+
+func requestLife(byOwner bool) time.Duration {
+	if byOwner {
+		return ownerRequestLife
+	}
+	return callerRequestLife
+}
+
+// OwnerAccounts are the users that Kubernetes' own controllers of pods are, sorted.
+func OwnerAccounts() []string { return slices.Sorted(maps.Values(owners)) }
 
 func ownsPod(user string, pod *snapshot.Pod) bool {
 	account, ok := owners[pod.Owner.GroupKind()]

@@ -23,6 +23,11 @@ type Claim struct {
 	Roster bool           // the role cannot be judged without Input.Rosters
 }
 
+// Ref names the member, whose pod it is that was claimed. The claim must have a role.
+func (c *Claim) Ref(pod *snapshot.Pod) v1alpha1.MemberRef {
+	return v1alpha1.MemberRef{Role: c.Role.Name, ID: c.Member, PodName: pod.Name, PodUID: pod.UID, Node: pod.Node}
+}
+
 // Claims returns the claims of every policy in the pod's namespace on it, in the order of policies and entries.
 func Claims(policies []Declared, pod *snapshot.Pod) []Claim {
 	var claims []Claim

@@ -3,7 +3,6 @@ package eviction
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,13 +18,11 @@ const (
 	defaultID     = "pod.name"
 )
 
-// Compile checks and compiles a policy. Roles are the built-in ones; schema is that of the policy's system; steps are the
-// preparations that the system knows, with a sentence each. The facts and steps of an http system are taken from the spec.
-func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema Schema, steps map[string]string) (*Policy, []Problem) {
-	c := &compiler{kind: spec.System.Kind(), steps: slices.Sorted(maps.Keys(steps))}
-	schema = c.declareHTTP(spec.System.HTTP, schema)
-	policy := &Policy{maxAge: cmp.Or(spec.System.MaxAge.Duration, DefaultMaxAge), suspended: spec.Suspend}
-	c.system(spec, schema)
+// Compile checks and compiles a policy. Roles are the built-in ones; declared is what the kind of the policy's system brings.
+func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, declared Declaration) (*Policy, []Problem) {
+	c := &compiler{declared: declared}
+	policy := &Policy{kind: declared.Kind, maxAge: cmp.Or(spec.Evidence.MaxAge.Duration, DefaultMaxAge), suspended: spec.Suspend}
+	c.system(spec)
 	own := c.ownRoles(spec.Roles)
 	for i := range spec.Members {
 		c.member(policy, spec, i, c.roleNamed(spec.Members[i].Role, own, roles))
@@ -36,8 +33,7 @@ func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema Sc
 }
 
 type compiler struct {
-	kind     string
-	steps    []string
+	declared Declaration
 	language *Language
 	text     int // of expressions, as textLimit counts it
 	problems []Problem
@@ -48,19 +44,19 @@ func (c *compiler) report(path, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-func (c *compiler) system(spec *v1alpha1.EvictionPolicySpec, schema Schema) {
-	if c.kind == "" {
-		c.report("spec.system", "set exactly one of arangodb, etcd and http")
+func (c *compiler) system(spec *v1alpha1.EvictionPolicySpec) {
+	if c.declared.Kind == "" {
+		c.report("spec.system", "set exactly one kind of system")
 	}
-	c.within("spec.system.maxAge", spec.System.MaxAge.Duration, v1alpha1.MinMaxAge, v1alpha1.MaxMaxAge)
-	c.within("spec.system.timeout", spec.System.Timeout.Duration, v1alpha1.MinTimeout, v1alpha1.MaxTimeout)
-	language, err := NewLanguage(schema)
+	c.within("spec.evidence.maxAge", spec.Evidence.MaxAge.Duration, v1alpha1.MinMaxAge, v1alpha1.MaxMaxAge)
+	c.within("spec.evidence.timeout", spec.Evidence.Timeout.Duration, v1alpha1.MinTimeout, v1alpha1.MaxTimeout)
+	language, err := NewLanguage(c.declared.Schema)
 	if err != nil {
 		c.report("spec.system", "%s", err)
 		return
 	}
 	c.language = language
-	c.checkHTTP(spec.System.HTTP)
+	c.texts(c.declared.Texts)
 }
 
 // within: what the schema says holds for policies from before it as well. Zero stands for the default.
@@ -122,7 +118,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	}
 	policy.entries = append(policy.entries, entry{
 		index: index, selector: selector, id: id, role: role,
-		onDelete: declared.OnDelete, controllers: declared.Controllers,
+		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,
 	})
 }
 

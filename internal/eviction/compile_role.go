@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 
 func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	before := len(c.problems)
-	if declared.Replace.By == "" {
-		c.report(path+".replace.by", "it must say who takes the member's place")
+	if declared.Replace.Successor == "" {
+		c.report(path+".replace.successor", "it must say who takes the member's place")
 	}
 	compiled := &role{
 		declared: declared,
@@ -25,13 +26,13 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	if declared.Evict.MinReady != nil {
 		compiled.minReady = int(*declared.Evict.MinReady)
 	}
-	compiled.roster = compiled.minReady > 0 || compiled.asksFor("unready")
+	compiled.roster = compiled.minReady > 0 || compiled.asksFor("unready") || compiled.asksFor(hereType)
 	c.within(path+".evict.settle", compiled.settle, 0, maxSettle)
 	c.together(path+".evict", compiled.evict, compiled.prepare)
 	c.together(path+".replace", compiled.replace, nil)
-	if declared.System != c.kind && c.kind != "" {
+	if kind := c.declared.Kind; declared.System != kind && kind != "" {
 		c.problems = c.problems[:before] // every fact that another system does not tell
-		c.report(path+".system", "the role speaks of %s, the policy's system is %s", declared.System, c.kind)
+		c.report(path+".system", "the role speaks of %s, the policy's system is %s", declared.System, kind)
 	}
 	return compiled
 }
@@ -69,12 +70,12 @@ func settle(role *v1alpha1.Role) time.Duration {
 // asksFor reports whether a rule or a step, or what is said about it, speaks of a variable.
 func (r *role) asksFor(variable string) bool {
 	for _, rule := range slices.Concat(r.evict, r.replace) {
-		if speaks(rule.passes, variable) || rule.message.speaks(variable) || rule.wayOut.speaks(variable) {
+		if speaks(rule.passes, variable) || rule.message.speaks(variable) || rule.remedy.speaks(variable) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(r.prepare, func(p preparation) bool {
-		return speaks(p.when, variable) || speaks(p.left, variable) || p.message.speaks(variable)
+		return speaks(p.when, variable) || speaks(p.remaining, variable) || p.message.speaks(variable)
 	})
 }
 
@@ -90,9 +91,9 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 			passes:   c.expression(at+".expression", d.Expression, Bool, costLimit),
 			message:  c.template(at+".message", d.Message),
 		}
-		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "leaving", "unready", "preparing", "now")
-		if d.WayOut != "" {
-			compiled.wayOut = c.template(at+".wayOut", d.WayOut)
+		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "here", "leaving", "unready", "preparing", "now")
+		if d.Remedy != "" {
+			compiled.remedy = c.template(at+".remedy", d.Remedy)
 		}
 		rules = append(rules, compiled)
 	}
@@ -103,17 +104,17 @@ func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []
 	var steps []preparation
 	for i := range declared {
 		at, d := fmt.Sprintf("%s[%d]", path, i), &declared[i]
-		if !slices.Contains(c.steps, d.Name) {
+		if _, ok := c.declared.Steps[d.Name]; !ok {
 			c.report(at+".name", "the system has no step %q: %s", d.Name, c.knownSteps())
 		}
 		step := preparation{
-			name:    d.Name,
-			when:    c.expression(at+".when", d.When, Bool, costLimit),
-			message: c.template(at+".message", d.Message),
-			takes:   d.Takes.Duration,
+			name:     d.Name,
+			when:     c.expression(at+".when", d.When, Bool, costLimit),
+			message:  c.template(at+".message", d.Message),
+			expected: d.ExpectedDuration.Duration,
 		}
-		if d.Left != "" {
-			step.left = c.expression(at+".left", d.Left, Int, costLimit)
+		if d.Remaining != "" {
+			step.remaining = c.expression(at+".remaining", d.Remaining, Int, costLimit)
 		}
 		steps = append(steps, step)
 	}
@@ -121,8 +122,8 @@ func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []
 }
 
 func (c *compiler) knownSteps() string {
-	if len(c.steps) == 0 {
+	if len(c.declared.Steps) == 0 {
 		return "it has none"
 	}
-	return "it has " + strings.Join(c.steps, ", ")
+	return "it has " + strings.Join(slices.Sorted(maps.Keys(c.declared.Steps)), ", ")
 }

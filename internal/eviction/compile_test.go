@@ -43,17 +43,17 @@ func TestCompileProblems(t *testing.T) {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Rules[0].Message = " " }),
 			want:  []Problem{{"spec.roles[0].evict.rules[0].message", "it must not be empty"}},
 		},
-		"a way out": {
-			given: own(func(r *v1alpha1.Role) { r.Evict.Rules[0].WayOut = "{{" }),
-			want:  []Problem{{"spec.roles[0].evict.rules[0].wayOut", "{{ has no }}"}},
+		"a remedy": {
+			given: own(func(r *v1alpha1.Role) { r.Evict.Rules[0].Remedy = "{{" }),
+			want:  []Problem{{"spec.roles[0].evict.rules[0].remedy", "{{ has no }}"}},
 		},
 		"a step that the system does not know": {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Prepare[0].Name = "Dance" }),
 			want:  []Problem{{"spec.roles[0].evict.prepare[0].name", `the system has no step "Dance": it has Drain, Resign`}},
 		},
 		"what is left is no number": {
-			given: own(func(r *v1alpha1.Role) { r.Evict.Prepare[1].Left = "member.shards" }),
-			want:  []Problem{{"spec.roles[0].evict.prepare[1].left", "the value is of type list(string) and must be of type int"}},
+			given: own(func(r *v1alpha1.Role) { r.Evict.Prepare[1].Remaining = "member.shards" }),
+			want:  []Problem{{"spec.roles[0].evict.prepare[1].remaining", "the value is of type list(string) and must be of type int"}},
 		},
 		"two rules of one name": {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Rules[1].Name = "drained" }),
@@ -63,21 +63,17 @@ func TestCompileProblems(t *testing.T) {
 			given: own(func(r *v1alpha1.Role) { r.System, r.Evict.Rules[0].Expression = "arangodb", "member.followers" }),
 			want:  []Problem{{"spec.roles[0].system", "the role speaks of arangodb, the policy's system is etcd"}},
 		},
-		"no system": {
-			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.System.Etcd = nil },
-			want:  []Problem{{"spec.system", "set exactly one of arangodb, etcd and http"}},
-		},
 		"an age that nothing is young enough for": {
-			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.System.MaxAge.Duration = time.Millisecond },
-			want:  []Problem{{"spec.system.maxAge", "it is 1ms, and must be from 1s to 1m0s"}},
+			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.Evidence.MaxAge.Duration = time.Millisecond },
+			want:  []Problem{{"spec.evidence.maxAge", "it is 1ms, and must be from 1s to 1m0s"}},
 		},
 		"an age of a day, and a patience of a minute": {
 			given: func(spec *v1alpha1.EvictionPolicySpec) {
-				spec.System.MaxAge.Duration, spec.System.Timeout.Duration = 24*time.Hour, time.Minute
+				spec.Evidence.MaxAge.Duration, spec.Evidence.Timeout.Duration = 24*time.Hour, time.Minute
 			},
 			want: []Problem{
-				{"spec.system.maxAge", "it is 24h0m0s, and must be from 1s to 1m0s"},
-				{"spec.system.timeout", "it is 1m0s, and must be from 1s to 30s"},
+				{"spec.evidence.maxAge", "it is 24h0m0s, and must be from 1s to 1m0s"},
+				{"spec.evidence.timeout", "it is 1m0s, and must be from 1s to 30s"},
 			},
 		},
 		"a role that is not there": {
@@ -100,7 +96,7 @@ func TestCompileProblems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := toySpec()
 			c.given(spec)
-			policy, got := Compile(spec, toyRoles(), toySchema, toySteps)
+			policy, got := Compile(spec, toyRoles(), toyDeclared)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -122,45 +118,30 @@ func TestOwnRoleTakesThePlaceOfABuiltIn(t *testing.T) {
 	}
 }
 
-func TestHTTPDeclaresItsFacts(t *testing.T) {
-	spec := &v1alpha1.EvictionPolicySpec{
-		System: v1alpha1.System{
-			MaxAge: metav1.Duration{Duration: time.Minute},
-			HTTP: &v1alpha1.HTTP{
-				Facts:       []v1alpha1.Get{{Name: "health", URL: "/_cluster/health"}},
-				MemberFacts: []v1alpha1.Get{{Name: "stats", URL: "/_nodes/{{member.id}}/stats?ip={{pod.ip}}"}},
-				Steps: []v1alpha1.Step{{
-					Name: "Exclude", Do: v1alpha1.Call{Method: "PUT", URL: "/x", Body: `{"name": {{member.id}}}`},
-					Undo: &v1alpha1.Call{Method: "DELETE", URL: "/x/{{system.health}}"},
-				}},
-				Summary: "system.health.status",
-			},
-		},
-		Members: []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}},
-		Roles: []v1alpha1.Role{{
-			Name: "node", System: "http", Replace: v1alpha1.Replace{By: v1alpha1.ByAnyPod},
-			Evict: v1alpha1.Evict{
-				Rules: []v1alpha1.Rule{
-					{Name: "green", Expression: `system.health.status == "green"`, Message: "it is {{system.health.status}}"},
-					{Name: "empty", Expression: `member.stats.shards == 0 && member.stat.docs == 0`, Message: "x"},
-				},
-				Prepare: []v1alpha1.Preparation{{Name: "Exclude", When: "member.stats.shards > 0", Message: "x"}},
-			},
-		}},
-	}
-	policy, problems := Compile(spec, nil, Schema{Open: true}, nil)
-	want := []Problem{
-		{
-			"spec.system.http.steps[0].undo.url",
-			"{{system.health}} speaks of something that is not known yet when the request is made: it may speak of member and pod",
-		},
-		{"spec.roles[0].evict.rules[1].expression", "there is no fact 'stat' (at character 35)"},
-	}
-	if diff := cmp.Diff(want, problems); diff != "" {
+func TestASystemIsDeclared(t *testing.T) {
+	_, got := Compile(toySpec(), toyRoles(), Declaration{Schema: toySchema, Steps: toySteps})
+	if diff := cmp.Diff([]Problem{{"spec.system", "set exactly one kind of system"}}, got); diff != "" {
 		t.Error(diff)
 	}
-	if policy.MaxAge() != time.Minute {
-		t.Error(policy.MaxAge())
+}
+
+func TestTextsOfTheSystemAreChecked(t *testing.T) {
+	declared := toyDeclared
+	declared.Texts = []Text{
+		{Path: "a", Text: "system.leader", Over: []string{"system"}},
+		{Path: "b", Text: "member.lag", Over: []string{"system"}},
+		{Path: "c", Text: "/x/{{member.id}}?ip={{pod.ip}}", Template: true, Over: []string{"member", "pod"}},
+		{Path: "d", Text: "/x/{{system.leader}}", Template: true, Over: []string{"member", "pod"}},
+		{Path: "e", Text: "system.lender", Over: []string{"system"}},
+	}
+	_, got := Compile(toySpec(), toyRoles(), declared)
+	want := []Problem{
+		{"b", "it may speak of system only"},
+		{"d", "{{system.leader}} speaks of something that is not known yet when the request is made: it may speak of member and pod"},
+		{"e", "there is no fact 'lender' (at character 7)"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -221,14 +202,14 @@ func TestTolerations(t *testing.T) {
 }
 
 func TestParseRoles(t *testing.T) {
-	good := "name: a\nsystem: etcd\nstate: None\nidentity: None\nevict: {}\nreplace: {by: AnyPod}\n"
+	good := "name: a\nsystem: etcd\nstate: None\nidentity: None\nevict: {}\nreplace: {successor: AnyPod}\n"
 	roles, err := ParseRoles(fstest.MapFS{
 		"b.yaml": {Data: []byte(strings.Replace(good, "name: a", "name: b", 1))}, "a.yaml": {Data: []byte(good)}, "README.md": {Data: []byte("#")},
 	})
-	if err != nil || len(roles) != 2 || roles[0].Name != "a" || roles[1].Replace.By != v1alpha1.ByAnyPod {
+	if err != nil || len(roles) != 2 || roles[0].Name != "a" || roles[1].Replace.Successor != v1alpha1.SuccessorAnyPod {
 		t.Errorf("%v %+v", err, roles)
 	}
-	for _, text := range []string{good + "evikt: {}\n", strings.Replace(good, "by", "buy", 1), "name: a\n", good + "name: b\n", "- a"} {
+	for _, text := range []string{good + "evikt: {}\n", strings.Replace(good, "successor", "replacedBy", 1), "name: a\n", good + "name: b\n", "- a"} {
 		if _, err := ParseRoles(fstest.MapFS{"x.yaml": {Data: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "x.yaml") {
 			t.Errorf("%q: got %v, want an error that names the file", text, err)
 		}

@@ -50,7 +50,7 @@ func (in *AdmissionInput) departed() *v1alpha1.Departed {
 func former(status *v1alpha1.EvictionPolicyStatus, now time.Time) []v1alpha1.Departed {
 	var all []v1alpha1.Departed
 	for i := range status.Departed {
-		if age := now.Sub(status.Departed[i].Time.Time); age < departedLife && age > -departedLife {
+		if age := now.Sub(status.Departed[i].GoneTime.Time); age < departedLife && age > -departedLife {
 			all = append(all, status.Departed[i])
 		}
 	}
@@ -61,11 +61,11 @@ func former(status *v1alpha1.EvictionPolicyStatus, now time.Time) []v1alpha1.Dep
 }
 
 func departedOf(entry *v1alpha1.Leaving, now time.Time) v1alpha1.Departed {
-	return v1alpha1.Departed{UID: entry.UID, Pod: entry.Pod, Node: entry.Node, Refused: entry.Refused, Time: moment(now)}
+	return v1alpha1.Departed{PodUID: entry.PodUID, PodName: entry.PodName, Node: entry.Node, Refused: entry.Refused, GoneTime: moment(now)}
 }
 
 func (in *AdmissionInput) means(gone *v1alpha1.Departed) bool {
-	return gone.Pod == in.Pod.Name && gone.UID != in.Pod.UID && slices.Contains(gone.Refused, in.Requester) &&
+	return gone.PodName == in.Pod.Name && gone.PodUID != in.Pod.UID && slices.Contains(gone.Refused, in.Requester) &&
 		gone.Node != "" && gone.Node != in.Pod.Node && (in.Pod.Node == "" || takesPods(in.Node))
 }
 
@@ -111,7 +111,7 @@ func withRefused(permit []Action, uid types.UID, requests []AdmissionRequest) []
 func refusedFor(entry *v1alpha1.Leaving, requests []AdmissionRequest, beside string) []string {
 	all := slices.Clone(entry.Refused)
 	for i := range requests {
-		if r := &requests[i]; r.UID == entry.UID && r.Requester != beside && !slices.Contains(all, r.Requester) {
+		if r := &requests[i]; r.UID == entry.PodUID && r.Requester != beside && !slices.Contains(all, r.Requester) {
 			all = append(all, r.Requester)
 		}
 	}
@@ -121,17 +121,17 @@ func refusedFor(entry *v1alpha1.Leaving, requests []AdmissionRequest, beside str
 
 // noteRefused keeps in a permit whom admission has refused for the pod: their requests go with the pod.
 func (t *tidier) noteRefused(entry *v1alpha1.Leaving) {
-	refused := refusedFor(entry, t.in.Requests, t.in.Requesters[entry.By])
+	refused := refusedFor(entry, t.in.Requests, t.in.Requesters[entry.Requester])
 	if slices.Equal(refused, entry.Refused) {
 		return
 	}
 	entry.Refused = refused
-	t.changed = append(t.changed, "others were refused for "+entry.Pod)
+	t.changed = append(t.changed, "others were refused for "+entry.PodName)
 }
 
 // depart remembers a pod that is gone while callers that were refused for it may ask again.
 func (t *tidier) depart(entry *v1alpha1.Leaving) {
-	entry.Refused = refusedFor(entry, t.in.Requests, t.in.Requesters[entry.By])
+	entry.Refused = refusedFor(entry, t.in.Requests, t.in.Requesters[entry.Requester])
 	if entry.Node == "" || len(entry.Refused) == 0 {
 		return
 	}
@@ -143,9 +143,9 @@ func (t *tidier) depart(entry *v1alpha1.Leaving) {
 func (t *tidier) forgetDeparted() {
 	kept := t.status.Departed[:0]
 	for _, entry := range t.status.Departed {
-		end := entry.Time.Add(departedLife)
-		if !t.in.Now.Before(end) || entry.Time.Sub(t.in.Now) > departedLife {
-			t.changed = append(t.changed, entry.Pod+" is not asked for by its former callers any more")
+		end := entry.GoneTime.Add(departedLife)
+		if !t.in.Now.Before(end) || entry.GoneTime.Sub(t.in.Now) > departedLife {
+			t.changed = append(t.changed, entry.PodName+" is not asked for by its former callers any more")
 			continue
 		}
 		t.look(end)

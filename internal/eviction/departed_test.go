@@ -32,7 +32,7 @@ func retried(t testing.TB) AdmissionInput {
 	in.Pod.UID, in.Pod.Node = "uid-next", "node-b"
 	in.Node = &snapshot.Node{Name: "node-b", Ready: true}
 	in.Policies[0].Status.Departed = []v1alpha1.Departed{{
-		UID: "uid-s0", Pod: "s0", Node: "node-a", Refused: []string{aliceRequester}, Time: metav1.NewTime(noon.Add(-5 * time.Second)),
+		PodUID: "uid-s0", PodName: "s0", Node: "node-a", Refused: []string{aliceRequester}, GoneTime: metav1.NewTime(noon.Add(-5 * time.Second)),
 	}}
 	return in
 }
@@ -67,11 +67,11 @@ func TestARetryByNameDoesNotTakeTheSuccessor(t *testing.T) {
 		"it left from a node that is unknown": {func(in *AdmissionInput) { first(in).Node = "" }, LetThrough},
 		"with a UID":                          {func(in *AdmissionInput) { in.ByName = false }, LetThrough},
 		"another caller":                      {func(in *AdmissionInput) { in.Requester = "requester.usher.sh/bob" }, LetThrough},
-		"another pod":                         {func(in *AdmissionInput) { first(in).Pod = "s1" }, LetThrough},
-		"the pod that was meant":              {func(in *AdmissionInput) { first(in).UID = in.Pod.UID }, LetThrough},
+		"another pod":                         {func(in *AdmissionInput) { first(in).PodName = "s1" }, LetThrough},
+		"the pod that was meant":              {func(in *AdmissionInput) { first(in).PodUID = in.Pod.UID }, LetThrough},
 		"a DELETE":                            {func(in *AdmissionInput) { in.Verb = VerbDelete }, LetThrough},
-		"long ago":                            {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(-departedLife)) }, LetThrough},
-		"in the future":                       {func(in *AdmissionInput) { first(in).Time = metav1.NewTime(noon.Add(time.Hour)) }, LetThrough},
+		"long ago":                            {func(in *AdmissionInput) { first(in).GoneTime = metav1.NewTime(noon.Add(-departedLife)) }, LetThrough},
+		"in the future":                       {func(in *AdmissionInput) { first(in).GoneTime = metav1.NewTime(noon.Add(time.Hour)) }, LetThrough},
 		"the glass is broken, and it may go":  {breaks, LetThrough},
 		"a break-glass that gives no reason": {
 			func(in *AdmissionInput) {
@@ -126,7 +126,7 @@ func TestAPermitNamesWhoWasRefused(t *testing.T) {
 // What is remembered passes from the permit to the list of pods that are gone, and ends.
 func TestDeparturesAreRemembered(t *testing.T) {
 	permit := leaves("s0", "store", noon.Add(-time.Minute))
-	permit.Node, permit.By = "node-a", "bob"
+	permit.Node, permit.Requester = "node-a", "bob"
 	tidy := func(in TidyInput) *v1alpha1.EvictionPolicyStatus {
 		t.Helper()
 		result := Tidy(in)
@@ -152,7 +152,7 @@ func TestDeparturesAreRemembered(t *testing.T) {
 	}
 	in.Requests, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone}
 	in.Policy.Status = tidy(in)
-	want := []v1alpha1.Departed{{UID: "uid-s0", Pod: "s0", Node: "node-a", Refused: []string{aliceRequester}, Time: metav1.NewTime(noon)}}
+	want := []v1alpha1.Departed{{PodUID: "uid-s0", PodName: "s0", Node: "node-a", Refused: []string{aliceRequester}, GoneTime: metav1.NewTime(noon)}}
 	if diff := cmp.Diff(want, in.Policy.Status.Departed); diff != "" {
 		t.Error(diff)
 	}
@@ -174,11 +174,11 @@ func TestDeparturesAreBounded(t *testing.T) {
 		entry := leaves(name, "store", noon)
 		entry.Node, entry.Refused = "node-a", []string{aliceRequester}
 		in.Policy.Status.Leaving = append(in.Policy.Status.Leaving, entry)
-		in.Sights[entry.UID] = SeenGone
+		in.Sights[entry.PodUID] = SeenGone
 	}
 	departed := Tidy(in).Actions[0].Status.Departed
-	if len(departed) != mostDeparted || departed[0].Pod != "d" {
-		t.Errorf("%d are remembered, the oldest %s", len(departed), departed[0].Pod)
+	if len(departed) != mostDeparted || departed[0].PodName != "d" {
+		t.Errorf("%d are remembered, the oldest %s", len(departed), departed[0].PodName)
 	}
 	var many []string
 	for i := range mostRefused + 3 {

@@ -6,13 +6,13 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// countLeft returns how much of a step is still to be done. Nothing is decided by it, so that what cannot be counted is
+// countRemaining returns how much of a step is still to be done. Nothing is decided by it, so that what cannot be counted is
 // only not told.
-func (j *judgement) countLeft(step *preparation) int64 {
-	if step.left == nil {
+func (j *judgement) countRemaining(step *preparation) int64 {
+	if step.remaining == nil {
 		return 0
 	}
-	value, err := step.left.eval(j.scope, j.words)
+	value, err := step.remaining.eval(j.scope, j.words)
 	if err != nil {
 		return 0
 	}
@@ -26,22 +26,22 @@ func (j *judgement) expected() time.Time {
 		return time.Time{}
 	}
 	step := &j.verdict.Needed[0]
-	at := stepOf(j.status().Preparations, step.Name, step.Member)
+	at := stepOf(j.status().Preparations, step.Name, step.Member.ID)
 	switch {
-	case at < 0 && step.Takes > 0:
-		return j.in.Now.Add(step.Takes)
+	case at < 0 && step.ExpectedDuration > 0:
+		return j.in.Now.Add(step.ExpectedDuration)
 	case at < 0 || j.status().Preparations[at].State != v1alpha1.PreparationBegun:
 		return time.Time{}
-	case step.Takes > 0:
-		return j.status().Preparations[at].Since.Add(step.Takes)
+	case step.ExpectedDuration > 0:
+		return j.status().Preparations[at].StartTime.Add(step.ExpectedDuration)
 	}
-	return j.atPace(step.Left, &j.status().Preparations[at])
+	return j.atPace(step.Remaining, &j.status().Preparations[at])
 }
 
 // atPace assumes that what is left takes as long for each piece as what was done since the step was begun.
 func (j *judgement) atPace(left int64, entry *v1alpha1.PreparationStatus) time.Time {
 	const furthest = 365 * 24 * time.Hour
-	done, elapsed := entry.Left-left, j.in.Now.Sub(entry.Since.Time)
+	done, elapsed := entry.RemainingAtStart-left, j.in.Now.Sub(entry.StartTime.Time)
 	if left <= 0 || done <= 0 || elapsed <= 0 {
 		return time.Time{}
 	}

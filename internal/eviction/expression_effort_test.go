@@ -35,11 +35,11 @@ func tooDear(t *testing.T, rules int, rule, message string) (Input, []Problem) {
 	role.Evict.Rules, role.Evict.Prepare = nil, nil
 	for i := range rules {
 		role.Evict.Rules = append(role.Evict.Rules, v1alpha1.Rule{
-			Name: fmt.Sprintf("r%d", i), Reason: "Dear", Expression: rule, Message: message, WayOut: message,
+			Name: fmt.Sprintf("r%d", i), Reason: "Dear", Expression: rule, Message: message, Remedy: message,
 		})
 	}
 	spec.Roles = []v1alpha1.Role{role}
-	policy, problems := Compile(spec, nil, Schema{Open: true}, toySteps)
+	policy, problems := Compile(spec, nil, Declaration{Kind: "etcd", Schema: Schema{Open: true}, Steps: toySteps})
 	policy.problems = nil
 	in.Policies[0].Policy = policy
 	in.Evidence.Members["m-s0"]["l"] = numbers()
@@ -106,7 +106,7 @@ func TestRulesAfterTheLimitSaySo(t *testing.T) {
 
 func TestMessagesAfterTheLimitAreNotKnown(t *testing.T) {
 	blockers := Judge(dear(t, 1, "false", strings.Repeat(once, 40))).Blockers
-	if len(blockers) != 1 || !strings.HasPrefix(blockers[0].Message, "0 ") || !strings.HasSuffix(blockers[0].WayOut, "(not known)") {
+	if len(blockers) != 1 || !strings.HasPrefix(blockers[0].Message, "0 ") || !strings.HasSuffix(blockers[0].Remedy, "(not known)") {
 		t.Errorf("got %+v", blockers)
 	}
 }
@@ -167,7 +167,7 @@ func TestRolesThatAreTooDearAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := toySpec()
 			spec.Roles = []v1alpha1.Role{test.role}
-			_, problems := Compile(spec, nil, Schema{Open: true}, toySteps)
+			_, problems := Compile(spec, nil, Declaration{Kind: "etcd", Schema: Schema{Open: true}, Steps: toySteps})
 			said := fmt.Sprint(storeOnly(problems))
 			if test.want == "" && said != "[]" || !strings.Contains(said, test.want) {
 				t.Errorf("got %s, want %q", said, test.want)
@@ -197,7 +197,7 @@ func TestPoliciesThatAreTooLongAreRefused(t *testing.T) {
 		}
 		spec.Roles = append(spec.Roles, role)
 	}
-	_, problems := Compile(spec, toyRoles(), toySchema, toySteps)
+	_, problems := Compile(spec, toyRoles(), toyDeclared)
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "too long altogether") {
 		t.Errorf("got %v", problems)
 	}

@@ -12,7 +12,10 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-var toySteps = map[string]string{"Drain": "moves its shards away", "Resign": "gives its leadership away"}
+var (
+	toySteps    = map[string]string{"Drain": "moves its shards away", "Resign": "gives its leadership away"}
+	toyDeclared = Declaration{Kind: "etcd", Schema: toySchema, Steps: toySteps}
+)
 
 // toyRoles are built in: one that holds data, one that holds nothing, one that never leaves.
 func toyRoles() []v1alpha1.Role {
@@ -24,30 +27,30 @@ func toyRoles() []v1alpha1.Role {
 				Rules: []v1alpha1.Rule{
 					{
 						Name: "drained", Reason: "NotDrained", Expression: "member.drained",
-						Message: "{{member.id}} still holds shards {{member.shards}}", WayOut: "move {{size(member.shards)}} shards",
+						Message: "{{member.id}} still holds shards {{member.shards}}", Remedy: "move {{size(member.shards)}} shards",
 					},
 					{Name: "no-leader", Reason: "IsLeader", Expression: "system.leader != member.id", Message: "{{member.id}} leads"},
 				},
 				Prepare: []v1alpha1.Preparation{
-					{Name: "Resign", When: "system.leader == member.id", Message: "{{member.id}} hands its leadership over", Takes: metav1.Duration{Duration: 5 * time.Second}},
-					{Name: "Drain", When: "!member.drained", Message: "{{size(member.shards)}} shards are to be moved", Left: "size(member.shards)"},
+					{Name: "Resign", When: "system.leader == member.id", Message: "{{member.id}} hands its leadership over", ExpectedDuration: metav1.Duration{Duration: 5 * time.Second}},
+					{Name: "Drain", When: "!member.drained", Message: "{{size(member.shards)}} shards are to be moved", Remaining: "size(member.shards)"},
 				},
 			},
 			Replace: v1alpha1.Replace{
-				By:    v1alpha1.BySameIdentityWiped,
-				Rules: []v1alpha1.Rule{{Name: "deleted", Reason: "NotDeleted", Expression: "pod.deleted", Message: "the old pod is there"}},
+				Successor: v1alpha1.SuccessorSameIdentity,
+				Rules:     []v1alpha1.Rule{{Name: "deleted", Reason: "NotDeleted", Expression: "pod.deleted", Message: "the old pod is there"}},
 			},
 		},
 		{
 			Name: "router", System: "etcd", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
-			Replace: v1alpha1.Replace{By: v1alpha1.ByAnyPod},
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorAnyPod},
 		},
 		{
 			Name: "single", System: "etcd", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 			Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{
 				{Name: "never", Reason: "Single", Expression: "false", Message: "there is no other server", Never: true},
 			}},
-			Replace: v1alpha1.Replace{By: v1alpha1.ByNobody},
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNone},
 		},
 	}
 }
@@ -56,7 +59,7 @@ func toySpec() *v1alpha1.EvictionPolicySpec {
 	member := func(role string) v1alpha1.MemberSelector {
 		return v1alpha1.MemberSelector{
 			Role: role, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": role}},
-			ID: `"m-" + pod.name`, OnDelete: v1alpha1.DeleteGuard,
+			ID: `"m-" + pod.name`, Deletes: v1alpha1.DeleteGuard,
 		}
 	}
 	return &v1alpha1.EvictionPolicySpec{
@@ -67,7 +70,7 @@ func toySpec() *v1alpha1.EvictionPolicySpec {
 
 func compiled(t testing.TB, spec *v1alpha1.EvictionPolicySpec) *Policy {
 	t.Helper()
-	policy, problems := Compile(spec, toyRoles(), toySchema, toySteps)
+	policy, problems := Compile(spec, toyRoles(), toyDeclared)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -118,14 +121,15 @@ func world(t testing.TB) Input {
 
 func leaves(pod, role string, since time.Time) v1alpha1.Leaving {
 	return v1alpha1.Leaving{
-		UID: types.UID("uid-" + pod), Pod: pod, Member: "m-" + pod, Role: role, Since: metav1.NewTime(since), By: "somebody", Node: "node-a",
+		MemberRef: v1alpha1.MemberRef{Role: role, ID: "m-" + pod, PodName: pod, PodUID: types.UID("uid-" + pod), Node: "node-a"},
+		StartTime: metav1.NewTime(since), Requester: "somebody",
 	}
 }
 
 func begun(step, pod string, state v1alpha1.PreparationState, asked time.Time) v1alpha1.PreparationStatus {
 	return v1alpha1.PreparationStatus{
-		Name: step, Member: "m-" + pod, UID: types.UID("uid-" + pod), Pod: pod, State: state,
-		Since: metav1.NewTime(asked), Asked: metav1.NewTime(asked),
+		MemberRef: v1alpha1.MemberRef{Role: "store", ID: "m-" + pod, PodName: pod, PodUID: types.UID("uid-" + pod)},
+		Name:      step, State: state, StartTime: metav1.NewTime(asked), LastRequestTime: metav1.NewTime(asked),
 	}
 }
 

@@ -1,8 +1,11 @@
 package eviction
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
@@ -12,8 +15,10 @@ import (
 // Input is everything that a verdict looks at.
 type Input struct {
 	Now time.Time // taken after Evidence was obtained
-	// Pod must have its annotations: they may break the glass.
-	Pod *snapshot.Pod
+	// Pod must have its annotations: they may break the glass. It is nil for a member that has none; Absent names it then, and
+	// JudgeReplace alone takes it: there is nothing to evict.
+	Pod    *snapshot.Pod
+	Absent *Absent
 	// Fresh says that Pod comes from the apiserver now (the old object of a DELETE, a live GET) and not from a cache.
 	Fresh bool
 	// Deleted says that the pod was seen gone; Pod is what was known of it last.
@@ -35,10 +40,17 @@ type Input struct {
 	Effort *Effort
 }
 
+// Absent is a member without a pod, of a policy.
+type Absent struct {
+	Policy snapshot.Key
+	Member v1alpha1.MemberRef // Role and ID
+}
+
 // Judge says whether the pod may leave its node. A pod that no policy governs may, with Role "".
 func Judge(in Input) Verdict { return judgeEviction(in).verdict }
 
-// JudgeReplace says whether another member may take the pod's place.
+// JudgeReplace says whether another member may take the place of the pod's, or of one that has no pod. Where there is none, a rule
+// that asks for it does not pass.
 func JudgeReplace(in Input) Verdict {
 	j := claimed(in)
 	if j.role == nil {
@@ -46,14 +58,14 @@ func JudgeReplace(in Input) Verdict {
 	}
 	j.findOthers()
 	j.examine(j.role.replace)
-	if j.role.declared.Replace.By == v1alpha1.ByNobody && len(j.verdict.Blockers) == 0 {
-		j.block(nobodyReplaces(j.role.declared.Name))
+	if j.role.declared.Replace.Successor == v1alpha1.SuccessorNone && len(j.verdict.Blockers) == 0 {
+		j.block(noSuccessor(j.role.declared.Name))
 	}
 	return j.conclude().verdict
 }
 
 func judgeEviction(in Input) *judgement {
-	j := claimed(in)
+	j := claimedPod(in)
 	if j.role != nil && !j.idle() {
 		j.unmovable()
 	}
@@ -61,7 +73,17 @@ func judgeEviction(in Input) *judgement {
 }
 
 // judgeDeletion is about a pod that may come back on its node.
-func judgeDeletion(in Input) *judgement { return claimed(in).judge() }
+func judgeDeletion(in Input) *judgement { return claimedPod(in).judge() }
+
+// claimedPod is claimed where there is a pod: of a member that has none there is nothing to evict.
+func claimedPod(in Input) *judgement {
+	if in.Pod != nil {
+		return claimed(in)
+	}
+	j := &judgement{in: in}
+	j.block(idUnknown("it has no pod"))
+	return j
+}
 
 func (j *judgement) judge() *judgement {
 	if j.role == nil || j.idle() {
@@ -95,7 +117,7 @@ type judgement struct {
 
 // block adds a blocker. What its words quote may be anything: it is cleaned here, for all who print it.
 func (j *judgement) block(b Blocker) {
-	b.Message, b.WayOut = text.Line(b.Message), text.Line(b.WayOut)
+	b.Message, b.Remedy = text.Line(b.Message), text.Line(b.Remedy)
 	j.verdict.Blockers = append(j.verdict.Blockers, b)
 }
 
@@ -105,6 +127,10 @@ func claimed(in Input) *judgement {
 		in:     in,
 		effort: &Effort{left: verdictEffort, within: in.Effort},
 		words:  &Effort{left: wordsEffort, within: in.Effort},
+	}
+	if in.Pod == nil {
+		j.takeAbsent()
+		return j
 	}
 	j.verdict.BreakGlass = text.Line(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
 	found := claimants(in.Policies, in.Pod)
@@ -119,23 +145,100 @@ func claimed(in Input) *judgement {
 }
 
 func (j *judgement) take(found claimant) {
-	j.policy, j.entry = found.policy, found.entry
 	member, problem := found.entry.member(j.in.Pod)
-	j.verdict.Member = member
+	if !j.takeMember(found, member) {
+		return
+	}
+	if problem != "" && len(j.role.evict)+len(j.role.replace) > 0 {
+		j.block(idUnknown(problem))
+	}
+}
+
+// takeAbsent takes the first entry of its policy that has the member's role. That it has no pod is a claim: it is not believed
+// where a pod is known that the policy says is this member.
+func (j *judgement) takeAbsent() {
+	absent := j.in.Absent
+	if absent == nil {
+		j.block(idUnknown("neither a pod nor a member is named"))
+		return
+	}
+	j.verdict.Member, j.verdict.Role = absent.Member.ID, absent.Member.Role
+	policy := slices.IndexFunc(j.in.Policies, func(d Declared) bool { return d.Key == absent.Policy })
+	if policy < 0 {
+		j.block(roleUnknown(absent))
+		return
+	}
+	found := claimant{policy: &j.in.Policies[policy]}
+	if problems := found.policy.Policy.problems; len(problems) > 0 {
+		j.block(policyInvalid(found.policy.Key, problems))
+		return
+	}
+	if found.entry = found.policy.Policy.entryOf(absent.Member.Role); found.entry == nil {
+		j.block(roleUnknown(absent))
+		return
+	}
+	if j.takeMember(found, absent.Member.ID); absent.Member.ID == "" {
+		j.block(idUnknown("the member has no id"))
+	}
+	if pod := podOf(found.policy, absent.Member.ID, j.in.Peers); pod != nil {
+		j.block(notAbsent(absent, pod))
+	}
+}
+
+// entryOf returns the first entry whose members have the role, nil if none has.
+func (p *Policy) entryOf(role string) *entry {
+	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == role })
+	if at < 0 {
+		return nil
+	}
+	return &p.entries[at]
+}
+
+// podOf returns the pod among those that is the policy's member of that id, nil if none is.
+func podOf(policy *Declared, id string, pods []*snapshot.Pod) *snapshot.Pod {
+	for _, pod := range pods {
+		if pod.Namespace != policy.Key.Namespace {
+			continue
+		}
+		if claim, ok := policy.Policy.Claim(pod); ok && claim.Member == id {
+			return pod
+		}
+	}
+	return nil
+}
+
+// takeMember reports whether the policy can judge it.
+func (j *judgement) takeMember(found claimant, id string) bool {
+	j.policy, j.entry = found.policy, found.entry
+	j.verdict.Member = id
 	if found.entry.role != nil {
 		j.verdict.Role = found.entry.role.declared.Name
 	}
 	if problems := found.policy.Policy.problems; len(problems) > 0 {
 		j.block(policyInvalid(found.policy.Key, problems))
-		return
+		return false
 	}
 	j.role = found.entry.role
 	if found.policy.Policy.suspended {
 		j.block(policySuspended(found.policy.Key))
 	}
-	if problem != "" && len(j.role.evict)+len(j.role.replace) > 0 {
-		j.block(idUnknown(problem))
+	return true
+}
+
+// uid is that of the member's pod, "" where it has none.
+func (j *judgement) uid() types.UID {
+	if j.in.Pod == nil {
+		return ""
 	}
+	return j.in.Pod.UID
+}
+
+// own reports whether a permit is the judged member's: its pod's, or, of one without a pod, that of the member of its id.
+func (j *judgement) own(ref *v1alpha1.MemberRef) bool {
+	if j.in.Pod == nil {
+		return ref.ID == j.verdict.Member
+	}
+	return ref.PodUID == j.in.Pod.UID
 }
 
 // unmovable blocks what would not take the member off its node: the pod would be back there at once, or only its image in

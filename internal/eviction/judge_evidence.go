@@ -81,7 +81,8 @@ func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
 func (j *judgement) newScope() *Scope {
 	scope := &Scope{
 		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted && !j.lingers(), Node: j.in.Node,
-		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Unready: j.unready(), Preparing: j.preparing(),
+		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Here: j.here(), Unready: j.unready(),
+		Preparing: j.preparing(),
 	}
 	if j.in.Evidence != nil {
 		scope.System = j.in.Evidence.System
@@ -91,18 +92,22 @@ func (j *judgement) newScope() *Scope {
 
 // lingers reports whether the pod was removed without waiting for the end of its process, which may go on.
 func (j *judgement) lingers() bool {
-	at := permitOf(j.status().Leaving, j.in.Pod.UID)
-	if at < 0 {
+	at := permitOf(j.status().Leaving, j.uid())
+	if at < 0 || j.in.Pod == nil {
 		return false
 	}
 	entry := &j.status().Leaving[at]
-	return j.in.Now.Sub(entry.Since.Time) < snapshot.Seconds(entry.LingerSeconds)
+	return j.in.Now.Sub(entry.StartTime.Time) < snapshot.Seconds(entry.LingerSeconds)
 }
 
 // ask puts one rule to the facts. Where there are none, a rule that speaks of some says nothing: a blocker has said already
 // why they are missing.
 func (j *judgement) ask(r *rule) {
 	if r.factual && j.facts == nil {
+		return
+	}
+	if j.in.Pod == nil && speaks(r.passes, podType) {
+		j.block(podMissing(r))
 		return
 	}
 	value, err := r.passes.eval(j.scope, j.effort)
@@ -129,8 +134,8 @@ func (j *judgement) failed(r *rule) Blocker {
 		// What stale facts say may change with the next ones.
 		Never: r.declared.Never && (j.valid || !r.factual),
 	}
-	if r.wayOut != nil {
-		blocker.WayOut = r.wayOut.say(j.scope, j.words)
+	if r.remedy != nil {
+		blocker.Remedy = r.remedy.say(j.scope, j.words)
 	}
 	if blocker.Never {
 		blocker.Retry = 0

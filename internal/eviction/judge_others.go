@@ -21,7 +21,7 @@ func (j *judgement) lookAtOthers() {
 // findOthers lists the policy's other members that are on their way, which rules may ask for.
 func (j *judgement) findOthers() {
 	for _, other := range leavingOf(j.policy, j.in.Peers) {
-		if other.UID == j.in.Pod.UID {
+		if j.own(&other.MemberRef) {
 			continue
 		}
 		j.leaving = append(j.leaving, j.presentID(&other))
@@ -34,19 +34,19 @@ func (j *judgement) findOthers() {
 // presentID is the id that the policy gives the member's pod, where that is still there: spec.members[].id may have been changed
 // since the permit was written, and what the system says goes by the new ids.
 func (j *judgement) presentID(other *v1alpha1.Leaving) string {
-	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == other.UID })
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == other.PodUID })
 	if at >= 0 {
 		if claim, ok := j.policy.Policy.Claim(j.in.Peers[at]); ok && claim.Member != "" {
 			return claim.Member
 		}
 	}
-	return other.Member
+	return other.ID
 }
 
 // sharesRole goes by the role in the entry and by the one that the policy gives the pod now: the entry may be older than a
 // change of the policy's roles. A role that the policy has no more counts for every role.
 func (j *judgement) sharesRole(other *v1alpha1.Leaving) bool {
-	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == other.UID })
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == other.PodUID })
 	if at >= 0 {
 		if claim, ok := j.policy.Policy.Claim(j.in.Peers[at]); ok && claim.Role != nil && claim.Role.Name == j.verdict.Role {
 			return true
@@ -68,14 +68,14 @@ func leavingOf(policy *Declared, peers []*snapshot.Pod) []v1alpha1.Leaving {
 			continue
 		}
 		if claim, ok := policy.Policy.Claim(pod); ok && claim.Role != nil {
-			leaving = append(leaving, v1alpha1.Leaving{UID: pod.UID, Pod: pod.Name, Member: claim.Member, Role: claim.Role.Name})
+			leaving = append(leaving, v1alpha1.Leaving{MemberRef: claim.Ref(pod)})
 		}
 	}
 	return leaving
 }
 
 func permitOf(leaving []v1alpha1.Leaving, uid types.UID) int {
-	return slices.IndexFunc(leaving, func(l v1alpha1.Leaving) bool { return l.UID == uid })
+	return slices.IndexFunc(leaving, func(l v1alpha1.Leaving) bool { return l.PodUID == uid })
 }
 
 // preparedOthers names the role's other members for which a step was begun, while their pods are there.
@@ -83,11 +83,11 @@ func (j *judgement) preparedOthers() []string {
 	var names []string
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
-		if step.UID == j.in.Pod.UID || step.Member == j.verdict.Member || slices.Contains(names, step.Member) {
+		if step.PodUID == j.in.Pod.UID || step.ID == j.verdict.Member || slices.Contains(names, step.ID) {
 			continue
 		}
-		if j.hasRole(step.UID) {
-			names = append(names, step.Member)
+		if j.hasRole(step.PodUID) {
+			names = append(names, step.ID)
 		}
 	}
 	return names
@@ -109,20 +109,20 @@ func (j *judgement) preparing() []string {
 	var ids []string
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
-		if step.UID == j.in.Pod.UID || step.Member == j.verdict.Member || slices.Contains(ids, step.Member) {
+		if j.own(&step.MemberRef) || step.ID == j.verdict.Member || slices.Contains(ids, step.ID) {
 			continue
 		}
 		if j.sameRole(step) {
-			ids = append(ids, step.Member)
+			ids = append(ids, step.ID)
 		}
 	}
 	return ids
 }
 
 func (j *judgement) sameRole(step *v1alpha1.PreparationStatus) bool {
-	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == step.UID })
+	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == step.PodUID })
 	if at < 0 {
-		return j.in.Now.Sub(step.Asked.Time) < permitLife
+		return j.in.Now.Sub(step.LastRequestTime.Time) < permitLife
 	}
 	claim, ok := j.policy.Policy.Claim(j.in.Peers[at])
 	return ok && claim.Role != nil && claim.Role.Name == j.verdict.Role

@@ -29,7 +29,7 @@ func (j *judgement) undoing() {
 	}
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
-		if step.Member == j.verdict.Member && step.State == v1alpha1.PreparationUndoing {
+		if step.ID == j.verdict.Member && step.State == v1alpha1.PreparationUndoing {
 			j.block(beingUndone(j.policy.Key, step))
 		}
 	}
@@ -43,8 +43,8 @@ func (j *judgement) askFor(step *preparation) {
 	}
 	if needed, _ := value.(bool); needed {
 		j.verdict.Needed = append(j.verdict.Needed, Preparation{
-			Name: step.name, Member: j.verdict.Member, Pod: j.in.Pod.Key(), UID: j.in.Pod.UID, Message: step.message.say(j.scope, j.words),
-			Takes: step.takes, Left: j.countLeft(step),
+			Name: step.name, Namespace: j.in.Pod.Namespace, Member: memberRef(j.role.declared.Name, j.verdict.Member, j.in.Pod),
+			Message: step.message.say(j.scope, j.words), ExpectedDuration: step.expected, Remaining: j.countRemaining(step),
 		})
 	}
 }
@@ -56,7 +56,7 @@ func (j *judgement) pending() {
 		return
 	}
 	step := &j.verdict.Needed[0]
-	if at := stepOf(j.status().Preparations, step.Name, step.Member); at >= 0 {
+	if at := stepOf(j.status().Preparations, step.Name, step.Member.ID); at >= 0 {
 		if j.status().Preparations[at].State == v1alpha1.PreparationBegun {
 			j.block(isPending(&j.status().Preparations[at], step.Message))
 		}
@@ -74,7 +74,7 @@ func (j *judgement) pending() {
 
 func stepOf(steps []v1alpha1.PreparationStatus, name, member string) int {
 	for i := range steps {
-		if steps[i].Name == name && steps[i].Member == member {
+		if steps[i].Name == name && steps[i].ID == member {
 			return i
 		}
 	}

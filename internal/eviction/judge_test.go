@@ -286,9 +286,9 @@ func TestMessages(t *testing.T) {
 		{
 			Reason:  AnotherIsLeaving,
 			Message: "s2 (m-s2) is on the way out, and of role store one may leave at a time; it waits until that was seen gone",
-			WayOut:  "wait; `usher evictions` shows what that one waits for", Retry: 5 * time.Second,
+			Remedy:  "wait; `usher evictions` shows what that one waits for", Retry: 5 * time.Second,
 		},
-		{Rule: "drained", Reason: "NotDrained", Message: "m-s1 still holds shards a, b", WayOut: "move 2 shards", Retry: lookAgain},
+		{Rule: "drained", Reason: "NotDrained", Message: "m-s1 still holds shards a, b", Remedy: "move 2 shards", Retry: lookAgain},
 		{Rule: "no-leader", Reason: "IsLeader", Message: "m-s1 leads", Retry: lookAgain},
 	}
 	if diff := cmp.Diff(want, Judge(in).Blockers); diff != "" {
@@ -312,7 +312,7 @@ func TestSuspendedAndInvalid(t *testing.T) {
 
 	spec = toySpec()
 	spec.Members[1].Role = "nobody"
-	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toySchema, toySteps)
+	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toyDeclared)
 	got = Judge(in)
 	if diff := cmp.Diff([]string{PolicyInvalid}, reasons(got)); diff != "" {
 		t.Error(diff)
@@ -326,7 +326,7 @@ func TestUnreadableSelectorBlocksByLabel(t *testing.T) {
 	in := world(t)
 	spec := toySpec()
 	spec.Members[0].Selector.MatchLabels = map[string]string{"role": "not a value!"}
-	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toySchema, toySteps)
+	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toyDeclared)
 	if diff := cmp.Diff([]string{PolicyInvalid}, reasons(Judge(in))); diff != "" {
 		t.Error(diff)
 	}
@@ -366,7 +366,7 @@ func TestJudgeReplace(t *testing.T) {
 		},
 		"anybody takes a router's place": {given: func(in *Input) { in.Pod = toyPod("r0", "router"); in.Evidence = nil }, answer: Allowed},
 		"nobody takes a single server's": {
-			given: func(in *Input) { in.Pod = toyPod("x0", "single"); in.Evidence = nil }, answer: Never, want: []string{NobodyReplaces},
+			given: func(in *Input) { in.Pod = toyPod("x0", "single"); in.Evidence = nil }, answer: Never, want: []string{NoSuccessor},
 		},
 	} {
 		in := world(t)
@@ -375,6 +375,84 @@ func TestJudgeReplace(t *testing.T) {
 		if got.Answer != c.answer || !cmp.Equal(reasons(got), c.want) {
 			t.Errorf("%s: got %s %v, want %s %v", name, got.Answer, reasons(got), c.answer, c.want)
 		}
+	}
+}
+
+// A member may have no pod: it is lost, or runs outside the cluster.
+func TestJudgeReplaceWithoutAPod(t *testing.T) {
+	change := func(in *Input, suspended bool) {
+		spec := toySpec()
+		spec.Suspend = suspended
+		spec.Roles = toyRoles()[:1]
+		spec.Roles[0].Replace.Rules = []v1alpha1.Rule{{Name: "drained", Reason: "NotDrained", Expression: "member.drained", Message: "{{member.id}} holds data"}}
+		in.Policies[0].Policy = compiled(t, spec)
+	}
+	byFacts := func(in *Input) { change(in, false) }
+	asking := func(expression string) func(*Input) {
+		return func(in *Input) {
+			spec := toySpec()
+			spec.Roles = toyRoles()[:1]
+			spec.Roles[0].Replace.Rules = []v1alpha1.Rule{{Name: "pod", Reason: "NotDeleted", Expression: expression, Message: "x"}}
+			in.Policies[0].Policy = compiled(t, spec)
+		}
+	}
+	ofRole := func(role string) func(*Input) { return func(in *Input) { in.Absent.Member.Role = role } }
+	for name, c := range map[string]struct {
+		given  func(*Input)
+		answer Answer
+		want   []string
+	}{
+		"a rule asks for the pod":            {given: func(*Input) {}, answer: Blocked, want: []string{PodMissing}},
+		"a rule asks for the pod's deletion": {given: func(in *Input) { in.Deleted = true }, answer: Blocked, want: []string{PodMissing}},
+		"or for something else":              {given: asking("pod.deleted || member.drained"), answer: Blocked, want: []string{PodMissing}},
+		"or whether there is a node":         {given: asking("!has(pod.node)"), answer: Blocked, want: []string{PodMissing}},
+		"in a name of two":                   {given: asking(`member.id == "m-s0" && pod.name == member.id`), answer: Blocked, want: []string{PodMissing}},
+		"it has a pod after all":             {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "m-s2" }, answer: Blocked, want: []string{MemberUnknown, MemberUnknown}},
+		"no member is named":                 {given: func(in *Input) { in.Absent = nil }, answer: Blocked, want: []string{MemberUnknown}},
+		"it has no id":                       {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "" }, answer: Blocked, want: []string{MemberUnknown}},
+		"the policy has a problem": {
+			given: func(in *Input) {
+				byFacts(in)
+				in.Policies[0].Policy = in.Policies[0].Policy.With(Problem{"spec", "bad"})
+			},
+			answer: Blocked, want: []string{PolicyInvalid},
+		},
+		"rules ask the system alone":  {given: byFacts, answer: Allowed},
+		"the system says no":          {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "m-s1" }, answer: Blocked, want: []string{"NotDrained"}},
+		"the system does not know it": {given: func(in *Input) { byFacts(in); in.Absent.Member.ID = "m-x" }, answer: Blocked, want: []string{MemberUnknown}},
+		"without evidence":            {given: func(in *Input) { byFacts(in); in.Evidence = nil }, answer: Blocked, want: []string{NoEvidence}},
+		"its own permit does not matter": {
+			given: func(in *Input) {
+				byFacts(in)
+				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon)}
+			},
+			answer: Allowed,
+		},
+		"any pod takes a router's place":      {given: ofRole("router"), answer: Allowed},
+		"the policy has no members of a role": {given: ofRole("arbiter"), answer: Blocked, want: []string{MemberUnknown}},
+		"the policy is not there":             {given: func(in *Input) { in.Policies = nil }, answer: Blocked, want: []string{MemberUnknown}},
+		"the policy of another name is there": {given: func(in *Input) { in.Absent.Policy.Name = "other" }, answer: Blocked, want: []string{MemberUnknown}},
+		"the policy is suspended":             {given: func(in *Input) { change(in, true) }, answer: Blocked, want: []string{PolicySuspended}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world(t)
+			in.Pod, in.Absent = nil, &Absent{Policy: in.Policies[0].Key, Member: v1alpha1.MemberRef{Role: "store", ID: "m-s0"}}
+			in.Peers = in.Peers[2:] // s0 and s1 have no pods
+			c.given(&in)
+			got := JudgeReplace(in)
+			if got.Answer != c.answer || !cmp.Equal(reasons(got), c.want) {
+				t.Errorf("got %s %v, want %s %v", got.Answer, got.Blockers, c.answer, c.want)
+			}
+		})
+	}
+}
+
+// Without a pod there is nothing to evict.
+func TestNothingIsEvictedWithoutAPod(t *testing.T) {
+	in := world(t)
+	in.Pod = nil
+	if got := Judge(in); got.Answer != Blocked || !cmp.Equal(reasons(got), []string{MemberUnknown}) {
+		t.Errorf("got %s %v", got.Answer, got.Blockers)
 	}
 }
 

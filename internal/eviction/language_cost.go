@@ -41,7 +41,7 @@ func (c *compiler) together(path string, rules []rule, steps []preparation) {
 	var asked, said uint64
 	for i := range rules {
 		asked += rules[i].passes.dearness()
-		said += rules[i].message.dearness() + rules[i].wayOut.dearness()
+		said += rules[i].message.dearness() + rules[i].remedy.dearness()
 	}
 	for i := range steps {
 		asked += steps[i].when.dearness()

@@ -153,7 +153,7 @@ func TestMistakesInExpressions(t *testing.T) {
 	for text, want := range map[string]string{
 		`member.drianed`:       "there is no fact 'drianed' (at character 7)",
 		`system.shards > 1`:    "there is no fact 'shards' (at character 7)",
-		`members.drained`:      "there is no 'members' (did you mean 'member'?): expressions speak of member, system, pod, node, leaving, unready, preparing and now (at character 1)",
+		`members.drained`:      "there is no 'members' (did you mean 'member'?): expressions speak of member, system, pod, node, here, leaving, unready, preparing and now (at character 1)",
 		`member.lag`:           "the value is of type int and must be of type bool",
 		`member.lag > "a"`:     "found no matching overload for '_>_' applied to '(int, string)' (at character 12)",
 		`member.drained &&`:    "Syntax error",

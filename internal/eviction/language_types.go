@@ -23,9 +23,11 @@ const (
 	nodeType   = "node"
 	memberType = "member"
 	systemType = "system"
+	hereType   = "here"
+	taintType  = "taint"
 )
 
-var variableNames = []string{"member", "system", "pod", "node", "leaving", "unready", "preparing", "now"}
+var variableNames = []string{"member", "system", "pod", "node", "here", "leaving", "unready", "preparing", "now"}
 
 func newFactTypes(schema Schema) (*factTypes, error) {
 	registry, err := types.NewRegistry()
@@ -39,6 +41,8 @@ func newFactTypes(schema Schema) (*factTypes, error) {
 			nodeType:   nodeFields,
 			memberType: {"id": cel.StringType, "role": cel.StringType},
 			systemType: {},
+			hereType:   {"id": cel.StringType, "role": cel.StringType},
+			taintType:  {"key": cel.StringType, "value": cel.StringType, "effect": cel.StringType},
 		},
 		system: cel.ObjectType(systemType),
 		member: cel.ObjectType(memberType),
@@ -65,6 +69,7 @@ func (t *factTypes) options() []cel.EnvOption {
 		cel.Variable("member", t.member),
 		cel.Variable("pod", cel.ObjectType(podType)),
 		cel.Variable("node", cel.ObjectType(nodeType)),
+		cel.Variable("here", cel.ListType(cel.ObjectType(hereType))),
 		cel.Variable("leaving", cel.ListType(cel.StringType)),
 		cel.Variable("unready", cel.ListType(cel.StringType)),
 		cel.Variable("preparing", cel.ListType(cel.StringType)),

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // permitLife is how long a permit stands for a pod that is neither terminating nor gone: by then the apiserver has long
@@ -31,13 +32,13 @@ func (j *judgement) permit(by string, linger time.Duration) []Action {
 	}
 	status := statusOf(j.policy)
 	entry := v1alpha1.Leaving{
-		UID: j.in.Pod.UID, Pod: j.in.Pod.Name, Member: j.verdict.Member, Role: j.entry.role.declared.Name,
-		Since: moment(j.in.Now), By: by, LingerSeconds: int64(linger / time.Second), Node: j.in.Pod.Node,
+		MemberRef: memberRef(j.entry.role.declared.Name, j.verdict.Member, j.in.Pod),
+		StartTime: moment(j.in.Now), Requester: by, LingerSeconds: int64(linger / time.Second),
 	}
-	if at := permitOf(status.Leaving, entry.UID); at >= 0 {
+	if at := permitOf(status.Leaving, entry.PodUID); at >= 0 {
 		former := &status.Leaving[at]
-		if former.By != by && j.in.Now.Sub(former.Since.Time) < permitLife {
-			entry.By = several
+		if former.Requester != by && j.in.Now.Sub(former.StartTime.Time) < permitLife {
+			entry.Requester = several
 		}
 		entry.LingerSeconds = max(entry.LingerSeconds, former.LingerSeconds)
 		entry.Refused = former.Refused
@@ -63,10 +64,10 @@ func (r *role) counted() bool {
 func CrossOut(policy Declared, before, written *v1alpha1.EvictionPolicyStatus, uid types.UID, now time.Time) (Action, bool) {
 	status := statusOf(&policy)
 	at, own := permitOf(status.Leaving, uid), permitOf(written.Leaving, uid)
-	if at < 0 || own < 0 || status.Leaving[at].By != usher || !status.Leaving[at].Since.Equal(&written.Leaving[own].Since) {
+	if at < 0 || own < 0 || status.Leaving[at].Requester != usher || !status.Leaving[at].StartTime.Equal(&written.Leaving[own].StartTime) {
 		return Action{}, false
 	}
-	why := "the eviction of " + status.Leaving[at].Pod + " was refused"
+	why := "the eviction of " + status.Leaving[at].PodName + " was refused"
 	if stood := standing(before, uid, now); stood != nil {
 		status.Leaving[at] = *stood
 		return policy.write(Settle, status, why+", and an earlier one may be under way"), true
@@ -82,7 +83,7 @@ func standing(status *v1alpha1.EvictionPolicyStatus, uid types.UID, now time.Tim
 		return nil
 	}
 	at := permitOf(status.Leaving, uid)
-	if at < 0 || now.Sub(status.Leaving[at].Since.Time) >= permitLife {
+	if at < 0 || now.Sub(status.Leaving[at].StartTime.Time) >= permitLife {
 		return nil
 	}
 	return &status.Leaving[at]
@@ -99,6 +100,11 @@ func statusOf(policy *Declared) *v1alpha1.EvictionPolicyStatus {
 		Departed:     slices.Clone(policy.Status.Departed),
 		Preparations: slices.Clone(policy.Status.Preparations),
 	}
+}
+
+// memberRef names a member that runs in a pod.
+func memberRef(role, id string, pod *snapshot.Pod) v1alpha1.MemberRef {
+	return v1alpha1.MemberRef{Role: role, ID: id, PodName: pod.Name, PodUID: pod.UID, Node: pod.Node}
 }
 
 func (d *Declared) write(kind ActionKind, status *v1alpha1.EvictionPolicyStatus, why string) Action {

@@ -13,6 +13,7 @@ import (
 // Policy is a compiled EvictionPolicy. It is never nil after Compile: one with problems still claims its pods, so that
 // they are blocked rather than forgotten. It may be used by several goroutines at once.
 type Policy struct {
+	kind      string
 	problems  []Problem
 	maxAge    time.Duration
 	suspended bool
@@ -48,7 +49,8 @@ type entry struct {
 	selector    labels.Selector
 	id          *Expression // nil where it has a problem
 	role        *role       // nil where none has the name
-	onDelete    v1alpha1.DeleteMeaning
+	deletes     v1alpha1.DeleteMode
+	ownerFree   bool // DELETEs by the pod's own controller are let through
 	controllers []string
 }
 
@@ -70,21 +72,24 @@ type rule struct {
 	declared *v1alpha1.Rule
 	passes   *Expression
 	message  *Template
-	wayOut   *Template
+	remedy   *Template
 	factual  bool // it speaks of what the system says
 }
 
 // preparation is a compiled v1alpha1.Preparation.
 type preparation struct {
-	name    string
-	when    *Expression
-	message *Template
-	takes   time.Duration
-	left    *Expression // nil where the role counts nothing
+	name      string
+	when      *Expression
+	message   *Template
+	expected  time.Duration
+	remaining *Expression // nil where the role counts nothing
 }
 
 // Problems returns what Compile found.
 func (p *Policy) Problems() []Problem { return p.problems }
+
+// Kind returns the kind of its system, "" where it declares none.
+func (p *Policy) Kind() string { return p.kind }
 
 // With returns the policy with one more problem, which is not in what it declares: it cannot be used.
 func (p *Policy) With(problem Problem) *Policy {

@@ -29,10 +29,10 @@ func TestAnswersArePrintable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roles := toyRoles()
 		roles[0].Evict.Rules[0].Message = "{{member.id}} of {{system.leader}} has {{member.shards}}\nand more"
-		roles[0].Evict.Rules[0].WayOut = "ask {{system.leader}}"
+		roles[0].Evict.Rules[0].Remedy = "ask {{system.leader}}"
 		spec := toySpec()
 		spec.Members[0].ID = `pod.annotations["id"]`
-		policy, problems := Compile(spec, roles, toySchema, toySteps)
+		policy, problems := Compile(spec, roles, toyDeclared)
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
@@ -51,10 +51,10 @@ func TestAnswersArePrintable(t *testing.T) {
 		got := Admit(in)
 		words := append(slices.Clone(got.Warnings), got.Message, got.Note.Message, got.Verdict.BreakGlass, got.Verdict.Member)
 		for _, cause := range got.Causes {
-			words = append(append(words, strings.Split(cause.Message, "\n")...), cause.Field) // message and way out
+			words = append(append(words, strings.Split(cause.Message, "\n")...), cause.Field) // message and remedy
 		}
 		for _, b := range got.Verdict.Blockers {
-			words = append(words, b.Message, b.WayOut)
+			words = append(words, b.Message, b.Remedy)
 		}
 		for _, said := range words {
 			if !text.Printable(said) {

@@ -81,9 +81,9 @@ func drawStatus(t *rapid.T) *v1alpha1.EvictionPolicyStatus {
 func drawHeard(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Heard {
 	var heard []Heard
 	for _, entry := range status.Preparations {
-		answer := Heard{Step: Preparation{Name: entry.Name, UID: entry.UID, Asked: entry.Asked.Time}}
+		answer := Heard{Step: Preparation{Name: entry.Name, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time}}
 		if rapid.IntRange(0, 3).Draw(t, "of an earlier call") == 0 {
-			answer.Step.Asked = entry.Asked.Add(-time.Minute)
+			answer.Step.Asked = entry.LastRequestTime.Add(-time.Minute)
 		}
 		answer.Undo = rapid.Bool().Draw(t, "undo")
 		answer.Done = answer.Undo && rapid.Bool().Draw(t, "done")
@@ -120,7 +120,7 @@ func mayLeaveByHand(in *Input) bool {
 		return true
 	}
 	for _, l := range status.Leaving {
-		if l.UID != in.Pod.UID {
+		if l.PodUID != in.Pod.UID {
 			return false
 		}
 	}
@@ -130,7 +130,7 @@ func mayLeaveByHand(in *Input) bool {
 		}
 	}
 	for _, p := range status.Preparations {
-		if p.UID == in.Pod.UID && p.State == v1alpha1.PreparationUndoing {
+		if p.PodUID == in.Pod.UID && p.State == v1alpha1.PreparationUndoing {
 			return false
 		}
 	}
@@ -292,13 +292,13 @@ func TestPropertyTidyOnce(t *testing.T) {
 func checkTidied(t *rapid.T, in *TidyInput, before *v1alpha1.EvictionPolicyStatus) {
 	out := int64(0)
 	for _, entry := range before.Leaving {
-		if permitOf(in.Policy.Status.Leaving, entry.UID) >= 0 {
+		if permitOf(in.Policy.Status.Leaving, entry.PodUID) >= 0 {
 			continue
 		}
 		out++
-		sight, old := in.Sights[entry.UID], noon.Sub(entry.Since.Time) >= permitLife
+		sight, old := in.Sights[entry.PodUID], noon.Sub(entry.StartTime.Time) >= permitLife
 		if sight != SeenGone && (!sight.stays() || !old) {
-			t.Fatalf("%s was crossed out on %q", entry.Pod, sight)
+			t.Fatalf("%s was crossed out on %q", entry.PodName, sight)
 		}
 	}
 	if grown := in.Policy.Status.Epoch - before.Epoch; grown < out {

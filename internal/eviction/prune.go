@@ -42,11 +42,11 @@ func (r *role) each(visit func(*Expression)) {
 	for _, rule := range slices.Concat(r.evict, r.replace) {
 		visit(rule.passes)
 		words(rule.message)
-		words(rule.wayOut)
+		words(rule.remedy)
 	}
 	for _, step := range r.prepare {
 		visit(step.when)
-		visit(step.left)
+		visit(step.remaining)
 		words(step.message)
 	}
 }

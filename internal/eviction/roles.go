@@ -37,8 +37,8 @@ func parseRole(files fs.FS, name string) (v1alpha1.Role, error) {
 	if err := yaml.UnmarshalStrict(text, &role); err != nil {
 		return v1alpha1.Role{}, err
 	}
-	if role.Name == "" || role.System == "" || role.State == "" || role.Identity == "" || role.Replace.By == "" {
-		return v1alpha1.Role{}, errors.New("name, system, state, identity and replace.by must be set")
+	if role.Name == "" || role.System == "" || role.State == "" || role.Identity == "" || role.Replace.Successor == "" {
+		return v1alpha1.Role{}, errors.New("name, system, state, identity and replace.successor must be set")
 	}
 	return role, nil
 }

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,8 @@ type Roster struct {
 
 type rosterMember struct {
 	id, role string
-	ready    bool // and it stays
+	node     string // "" where nothing of it runs any more
+	ready    bool   // and it stays
 }
 
 // NewRoster lists the members that a policy has among the pods, which must be all of its namespace.
@@ -39,9 +41,13 @@ func (r *Roster) Add(policy Declared, pod *snapshot.Pod) {
 	if !ok || claim.Role == nil || claim.Member == "" {
 		return
 	}
-	r.members[pod.UID] = rosterMember{
+	listed := rosterMember{
 		id: strings.Clone(claim.Member), role: claim.Role.Name, ready: pod.Ready && !pod.Terminating() && !pod.Finished(),
 	}
+	if !pod.Finished() {
+		listed.node = strings.Clone(pod.Node)
+	}
+	r.members[pod.UID] = listed
 }
 
 // leastSettle is how long a member counts at least after it was seen gone where a role's verdict rests on which pods are Ready:
@@ -72,7 +78,7 @@ func (j *judgement) roster() *Roster {
 func (j *judgement) staying(role string) []string {
 	var ids []string
 	for uid, m := range j.roster().members {
-		leaves := uid == j.in.Pod.UID || m.id == j.verdict.Member || slices.Contains(j.leaving, m.id)
+		leaves := uid == j.uid() || m.id == j.verdict.Member || slices.Contains(j.leaving, m.id)
 		if m.ready && !leaves && (role == "" || m.role == role) {
 			ids = append(ids, m.id)
 		}
@@ -94,6 +100,21 @@ func (j *judgement) unready() []string {
 	}
 	slices.Sort(ids)
 	return append([]string{}, slices.Compact(ids)...)
+}
+
+// here are the policy's other members on the judged one's node. nil: not known.
+func (j *judgement) here() []Here {
+	if j.roster() == nil || j.in.Pod == nil || j.in.Pod.Node == "" {
+		return nil
+	}
+	all := []Here{}
+	for uid, m := range j.roster().members {
+		if m.node == j.in.Pod.Node && uid != j.in.Pod.UID {
+			all = append(all, Here{ID: m.id, Role: m.role})
+		}
+	}
+	slices.SortFunc(all, func(a, b Here) int { return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID)) })
+	return all
 }
 
 // keepFloor blocks a Ready member without which too few of its role would be Ready. One that is not Ready is missed already.

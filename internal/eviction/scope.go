@@ -18,6 +18,9 @@ type Scope struct {
 	Deleted bool
 	// Node is `node`; nil: not known.
 	Node *snapshot.Node
+	// Here is `here`: the policy's other members whose pods are bound to the pod's node, those that are on their way included; nil: not
+	// known.
+	Here []Here
 	// Member and Role are `member.id` and `member.role`; Facts are what the system says of the member.
 	Member string
 	Role   string
@@ -36,6 +39,9 @@ type Scope struct {
 	Effort *Effort
 }
 
+// Here is a member on a node.
+type Here struct{ ID, Role string }
+
 var stringMap = cel.MapType(cel.StringType, cel.StringType)
 
 var stringList = cel.ListType(cel.StringType)
@@ -50,7 +56,7 @@ var podFields = map[string]*cel.Type{
 
 var nodeFields = map[string]*cel.Type{
 	"present": cel.BoolType, "name": cel.StringType, "zone": cel.StringType, "labels": stringMap,
-	"ready": cel.BoolType, "unschedulable": cel.BoolType,
+	"ready": cel.BoolType, "unschedulable": cel.BoolType, "taints": cel.ListType(cel.ObjectType(taintType)),
 }
 
 func (s *Scope) variables() map[string]any {
@@ -66,6 +72,9 @@ func (s *Scope) variables() map[string]any {
 	} else {
 		variables["system"] = map[string]any{}
 	}
+	if s.Here != nil {
+		variables["here"] = s.hereFacts()
+	}
 	if s.Unready != nil {
 		variables["unready"] = s.Unready
 	}
@@ -73,6 +82,14 @@ func (s *Scope) variables() map[string]any {
 		variables["now"] = s.Now
 	}
 	return variables
+}
+
+func (s *Scope) hereFacts() []map[string]any {
+	all := make([]map[string]any, len(s.Here))
+	for i, m := range s.Here {
+		all[i] = map[string]any{"id": m.ID, "role": m.Role}
+	}
+	return all
 }
 
 func (s *Scope) memberFacts() map[string]any {
@@ -109,8 +126,12 @@ func (s *Scope) nodeFacts() map[string]any {
 	if node == nil {
 		return map[string]any{"present": false}
 	}
+	taints := make([]map[string]any, len(node.Taints))
+	for i, t := range node.Taints {
+		taints[i] = map[string]any{"key": t.Key, "value": t.Value, "effect": string(t.Effect)}
+	}
 	return map[string]any{
-		"present": true, "name": node.Name, "zone": node.Zone, "labels": present(node.Labels),
+		"present": true, "name": node.Name, "taints": taints, "zone": node.Zone, "labels": present(node.Labels),
 		"ready": node.Ready, "unschedulable": node.Unschedulable,
 	}
 }

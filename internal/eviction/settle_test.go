@@ -281,7 +281,7 @@ func TestLeavingGoesByPresentID(t *testing.T) {
 	in := world(t)
 	in.Policies[0].Policy = compiled(t, spec)
 	entry := leaves("s1", "store", noon)
-	entry.Member = "old-id-of-s1"
+	entry.ID = "old-id-of-s1"
 	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{entry}
 	if got := reasons(Judge(in)); !slices.Equal(got, []string{"TwoGo"}) {
 		t.Errorf("reasons %v", got)

@@ -29,7 +29,7 @@ func SettlingMembers(policy *Declared) []Settling {
 }
 
 func settlingOf(policy *Policy, entry *v1alpha1.Leaving) (_ Settling, counts bool) {
-	member := Settling{Pod: entry.Pod, Within: policy.settle(entry.Role)}
+	member := Settling{Pod: entry.PodName, Within: policy.settle(entry.Role)}
 	linger := snapshot.Seconds(entry.LingerSeconds)
 	switch {
 	case entry.GoneTime != nil:

@@ -149,7 +149,7 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 func (j *judgement) foundJob() string {
 	preparations := j.status().Preparations
 	at := slices.IndexFunc(preparations, func(p v1alpha1.PreparationStatus) bool {
-		return p.Member == j.verdict.Member && p.JobOrigin == v1alpha1.JobFound
+		return p.ID == j.verdict.Member && p.JobOrigin == v1alpha1.JobFound
 	})
 	if at < 0 {
 		return ""
@@ -161,9 +161,9 @@ func (j *judgement) foundJob() string {
 func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	status := statusOf(j.policy)
 	entry := v1alpha1.PreparationStatus{
-		Name: step.Name, Member: step.Member, Since: moment(in.Now), State: v1alpha1.PreparationBegun, Left: step.Left,
+		Name: step.Name, StartTime: moment(in.Now), State: v1alpha1.PreparationBegun, RemainingAtStart: step.Remaining,
 	}
-	at := stepOf(status.Preparations, step.Name, step.Member)
+	at := stepOf(status.Preparations, step.Name, step.Member.ID)
 	if at >= 0 {
 		entry = status.Preparations[at]
 		heard := heardOf(in.Heard, &entry)
@@ -175,7 +175,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 			status.Preparations[at] = entry
 			return []Action{j.policy.write(Begin, status, step.Name+" of "+j.title()+" is job "+entry.Job)}
 		case entry.State == v1alpha1.PreparationUndoing:
-			entry.State, entry.Since, entry.Left = v1alpha1.PreparationBegun, moment(in.Now), step.Left
+			entry.State, entry.StartTime, entry.RemainingAtStart = v1alpha1.PreparationBegun, moment(in.Now), step.Remaining
 			status.Epoch++
 		case !due(in.Now, &entry, heard):
 			return nil
@@ -185,13 +185,13 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		at = len(status.Preparations)
 		status.Preparations = append(status.Preparations, entry)
 	}
-	entry.UID, entry.Pod, entry.Asked = in.Pod.UID, in.Pod.Name, nextCall(in.Now, &entry)
+	entry.MemberRef, entry.LastRequestTime = step.Member, nextCall(in.Now, &entry)
 	status.Preparations[at] = entry
-	step.Asked, step.Job = entry.Asked.Time, jobOf(&entry)
+	step.Asked, step.Job = entry.LastRequestTime.Time, jobOf(&entry)
 	why := step.Name + " is needed for " + j.title()
 	return []Action{
 		j.policy.write(Begin, status, why),
-		{Kind: Prepare, Policy: j.policy.Key, Step: step, Pod: step.Pod, UID: step.UID, Why: why},
+		{Kind: Prepare, Policy: j.policy.Key, Step: step, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: why},
 	}
 }
 
@@ -222,7 +222,7 @@ func (in *ResponderInput) withdraw() StepResult {
 	}
 	u := newUndoing(found[0].policy, in.Now, in.Heard)
 	for _, entry := range statusOf(found[0].policy).Preparations {
-		if entry.UID == in.Pod.UID {
+		if entry.PodUID == in.Pod.UID {
 			u.undo(entry)
 		} else {
 			u.keep(entry)
@@ -242,7 +242,7 @@ func (in *ResponderInput) tell(report Report) []Action {
 func (in *ResponderInput) lastError(j *judgement) string {
 	for i := range j.status().Preparations {
 		entry := &j.status().Preparations[i]
-		if entry.Member != j.verdict.Member {
+		if entry.ID != j.verdict.Member {
 			continue
 		}
 		if heard := heardOf(in.Heard, entry); heard.Error != "" && heard.Error != entry.Message {

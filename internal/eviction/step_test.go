@@ -28,7 +28,7 @@ func TestStep(t *testing.T) {
 	}
 	heard := func(h Heard, ago time.Duration) func(*ResponderInput) {
 		return func(in *ResponderInput) {
-			h.Step = Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-ago)}
+			h.Step = Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-ago)}
 			in.Heard = []Heard{h}
 		}
 	}
@@ -148,7 +148,7 @@ func TestExpected(t *testing.T) {
 		}
 	}
 	since := func(entry v1alpha1.PreparationStatus, ago time.Duration, left int64) v1alpha1.PreparationStatus {
-		entry.Since, entry.Left = moment(noon.Add(-ago)), left
+		entry.StartTime, entry.RemainingAtStart = moment(noon.Add(-ago)), left
 		return entry
 	}
 	drain, resign := begun("Drain", "s0", v1alpha1.PreparationBegun, noon), begun("Resign", "s0", v1alpha1.PreparationBegun, noon)
@@ -195,8 +195,8 @@ func TestBeginCounts(t *testing.T) {
 		in := wanted(t)
 		in.Evidence.Members["m-s0"] = Facts{"drained": false, "shards": []string{"a", "b", "c"}}
 		in.Policies[0].Status.Preparations = entries
-		in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
-		if got := Step(in).Actions[1]; got.Kind != Begin || got.Status.Preparations[0].Left != 3 {
+		in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
+		if got := Step(in).Actions[1]; got.Kind != Begin || got.Status.Preparations[0].RemainingAtStart != 3 {
 			t.Errorf("%s with %+v", got.Kind, got.Status.Preparations)
 		}
 	}
@@ -222,11 +222,12 @@ func TestBegin(t *testing.T) {
 	want := &v1alpha1.EvictionPolicyStatus{
 		Epoch: 4, Preparations: []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)},
 	}
+	want.Preparations[0].Node = in.Pod.Node
 	if diff := cmp.Diff(want, actions[1].Status); diff != "" || actions[1].Version != "7" {
 		t.Error(actions[1].Version, diff)
 	}
 	step := Preparation{
-		Name: "Drain", Member: "m-s0", Pod: in.Pod.Key(), UID: in.Pod.UID, Message: "0 shards are to be moved", Asked: noon,
+		Name: "Drain", Namespace: "shop", Member: memberRef("store", "m-s0", in.Pod), Message: "0 shards are to be moved", Asked: noon,
 	}
 	if diff := cmp.Diff(step, actions[2].Step); diff != "" {
 		t.Error(diff)
@@ -236,9 +237,9 @@ func TestBegin(t *testing.T) {
 	in.Policies[0].Status = want
 	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
 	in.Pod.UID = "uid-new"
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Error: "503"}}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Error: "503"}}
 	entry := Step(in).Actions[1].Status.Preparations
-	if len(entry) != 1 || entry[0].UID != "uid-new" || entry[0].Message != "503" || !entry[0].Since.Time.Equal(noon) {
+	if len(entry) != 1 || entry[0].PodUID != "uid-new" || entry[0].Message != "503" || !entry[0].StartTime.Time.Equal(noon) {
 		t.Errorf("%+v", entry)
 	}
 }
@@ -249,7 +250,7 @@ func TestUndoEndsTheEpoch(t *testing.T) {
 	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{
 		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, noon),
 	}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true}}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
 	status := Step(in).Actions[0].Status
 	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
 		t.Errorf("%+v", status)
@@ -261,7 +262,7 @@ func TestWhatIsLeftIsSaid(t *testing.T) {
 	in := wanted(t)
 	in.Wanted = false
 	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"}}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"}}
 	for name, actions := range map[string][]Action{
 		"the responder": Step(in).Actions,
 		"the policy's controller": Tidy(TidyInput{
@@ -299,7 +300,7 @@ func TestJobOutlivesARefusedUndo(t *testing.T) {
 	entry := begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))
 	entry.Job, entry.JobOrigin = "7", v1alpha1.JobBegun
 	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{entry}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
+	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
 	actions := Step(in).Actions
 	last := actions[len(actions)-1]
 	if last.Kind != Prepare || last.Step.Job != (Job{ID: "7"}) || actions[1].Status.Preparations[0].Job != "7" {
@@ -324,7 +325,7 @@ func TestTidyWritesTheJobDown(t *testing.T) {
 			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
 			in.Pods, in.Wanted, in.WantedKnown = c.pods, map[types.UID]bool{"uid-s0": true}, true
 			in.Sights = map[types.UID]Sight{"uid-s0": c.sight}
-			in.Heard = []Heard{{Step: Preparation{Name: "Drain", UID: "uid-s0", Asked: noon}, Job: Job{ID: "7"}}}
+			in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Job: Job{ID: "7"}}}
 			actions := Tidy(in).Actions
 			if len(actions) == 0 || len(actions[0].Status.Preparations) != 1 {
 				t.Fatalf("actions %+v", actions)

@@ -60,6 +60,7 @@ type AdmissionRequest struct {
 	UID       types.UID
 	Requester string
 	Asked     time.Time // when the caller asked last
+	ByOwner   bool      // the caller is the controller of pods of some kind
 	// Held: what made the caller ask stands still, and it will not ask again: a NoExecute taint on the pod's node.
 	Held bool
 }
@@ -74,9 +75,6 @@ type TidyResult struct {
 }
 
 const (
-	// requestLife is how long a request that admission made stands after its caller has asked last. A time that lies as far
-	// in the future is not believed: it is an annotation, which the namespace's users may write.
-	requestLife = 10 * time.Minute
 	// memory is how long a step is remembered whose pod is gone, in case that its member comes back: then the step is
 	// taken back.
 	memory = 24 * time.Hour
@@ -115,10 +113,10 @@ type tidier struct {
 // permit keeps an entry, or crosses it out. Only a live look is believed: a cache that is behind would cross out a member
 // that is on its way.
 func (t *tidier) permit(entry v1alpha1.Leaving) {
-	age := t.in.Now.Sub(entry.Since.Time)
+	age := t.in.Now.Sub(entry.StartTime.Time)
 	linger := snapshot.Seconds(entry.LingerSeconds)
-	sight := t.in.Sights[entry.UID]
-	pod := t.pods[entry.UID]
+	sight := t.in.Sights[entry.PodUID]
+	pod := t.pods[entry.PodUID]
 	switch {
 	case entry.GoneTime != nil, sight == SeenGone && (linger == 0 || age >= linger):
 		if entry.GoneTime == nil {
@@ -126,27 +124,27 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 		}
 		settled, until := t.settle(&entry)
 		if settled {
-			t.crossOut(entry.Pod + " is gone")
+			t.crossOut(entry.PodName + " is gone")
 			return
 		}
 		t.look(until)
 	case sight.stays() && age >= permitLife:
-		t.crossOut(entry.Pod + " was let go and stayed")
+		t.crossOut(entry.PodName + " was let go and stayed")
 		return
 	case age < -permitLife:
 		// A clock was set back: the permit's life begins anew.
-		entry.Since = moment(t.in.Now)
-		t.changed = append(t.changed, "the permit of "+entry.Pod+" is from the future")
+		entry.StartTime = moment(t.in.Now)
+		t.changed = append(t.changed, "the permit of "+entry.PodName+" is from the future")
 		t.look(t.in.Now.Add(permitLife))
 	case sight == SeenGone:
-		t.look(entry.Since.Add(linger))
+		t.look(entry.StartTime.Add(linger))
 	case sight == "" && (pod == nil || (!pod.Terminating() && age >= permitLife)):
-		t.doubt(entry.UID, entry.Pod)
+		t.doubt(entry.PodUID, entry.PodName)
 		if t.in.Policy.Policy.settle(entry.Role) > 0 {
 			t.ready(&entry) // is asked when the pod was seen gone, and looks live as well
 		}
 	case age < permitLife:
-		t.look(entry.Since.Add(permitLife))
+		t.look(entry.StartTime.Add(permitLife))
 	}
 	t.noteRefused(&entry)
 	t.status.Leaving = append(t.status.Leaving, entry)
@@ -171,7 +169,7 @@ func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time)
 		// Seen gone just now, or by a clock that was set back since.
 		at := moment(t.in.Now)
 		entry.GoneTime = &at
-		t.changed = append(t.changed, entry.Pod+" is gone, and its system has "+within.String()+" to find that out")
+		t.changed = append(t.changed, entry.PodName+" is gone, and its system has "+within.String()+" to find that out")
 	}
 	return false, entry.GoneTime.Add(within + time.Second)
 }
@@ -180,10 +178,10 @@ func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time)
 // shows Ready what was the member before the entry's pod was.
 func (t *tidier) ready(entry *v1alpha1.Leaving) bool {
 	for _, pod := range t.in.Pods {
-		if pod.UID == entry.UID || !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
+		if pod.UID == entry.PodUID || !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
 			continue
 		}
-		if claim, ok := t.in.Policy.Policy.Claim(pod); !ok || claim.Member != entry.Member {
+		if claim, ok := t.in.Policy.Policy.Claim(pod); !ok || claim.Member != entry.ID {
 			continue
 		}
 		switch t.in.Sights[pod.UID] {
@@ -211,13 +209,13 @@ func (t *tidier) doubt(uid types.UID, name string) {
 
 // step keeps an entry, takes it back or forgets it.
 func (t *tidier) step(entry v1alpha1.PreparationStatus) {
-	pod, sight := t.pods[entry.UID], t.in.Sights[entry.UID]
+	pod, sight := t.pods[entry.PodUID], t.in.Sights[entry.PodUID]
 	if entry.State == v1alpha1.PreparationBegun && learn(&entry, heardOf(t.heard, &entry)) {
-		t.changed = append(t.changed, entry.Name+" of "+entry.Member+" is job "+entry.Job)
+		t.changed = append(t.changed, entry.Name+" of "+entry.ID+" is job "+entry.Job)
 	}
 	switch {
 	case pod == nil && sight == "":
-		t.doubt(entry.UID, entry.Pod)
+		t.doubt(entry.PodUID, entry.PodName)
 		t.keep(entry)
 	case entry.State == v1alpha1.PreparationUndoing && sight == SeenGone:
 		t.undoLeft(entry)
@@ -225,7 +223,7 @@ func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 		t.undo(entry)
 	case sight == SeenGone:
 		t.left(entry)
-	case pod == nil || pod.Terminating() || t.wants(entry.UID):
+	case pod == nil || pod.Terminating() || t.wants(entry.PodUID):
 		t.keep(entry)
 	default:
 		t.undo(entry)
@@ -241,7 +239,7 @@ func (t *tidier) wants(uid types.UID) bool {
 // force: a server that was emptied gets no data until then.
 func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 	back := t.back(&entry)
-	expiry := entry.Asked.Add(memory)
+	expiry := entry.LastRequestTime.Add(memory)
 	switch {
 	case back != nil && !t.wants(back.UID):
 		t.undo(given(entry, back))
@@ -264,7 +262,7 @@ func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
 		t.undo(entry)
 	case back != nil:
 		t.undo(given(entry, back))
-	case !t.in.Now.Before(entry.Since.Add(memory)):
+	case !t.in.Now.Before(entry.StartTime.Add(memory)):
 		t.forget(&entry)
 	default:
 		heard.Terminal = heard.Terminal || heard.Error != ""
@@ -275,21 +273,21 @@ func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
 // given makes the step the pod's, for which the system was not asked yet. One that is told of a pod that is gone may know
 // nothing of it.
 func given(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.PreparationStatus {
-	entry.UID, entry.Pod, entry.Asked = pod.UID, pod.Name, metav1.Time{}
+	entry.PodUID, entry.PodName, entry.Node, entry.LastRequestTime = pod.UID, pod.Name, pod.Node, metav1.Time{}
 	return entry
 }
 
 func (t *tidier) forget(entry *v1alpha1.PreparationStatus) {
-	t.changed = append(t.changed, entry.Member+" has not come back")
+	t.changed = append(t.changed, entry.ID+" has not come back")
 }
 
 // back finds the pod that is the entry's member now.
 func (t *tidier) back(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
 	for _, pod := range t.in.Pods {
-		if pod.UID == entry.UID || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
+		if pod.UID == entry.PodUID || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
 			continue
 		}
-		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.Member {
+		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.ID {
 			return pod
 		}
 	}
@@ -308,7 +306,8 @@ func (t *tidier) withdraw() []Action {
 		if request.Held || !t.in.WantedKnown {
 			continue
 		}
-		if end := request.Asked.Add(requestLife); t.in.Now.Before(end) && request.Asked.Sub(t.in.Now) < requestLife {
+		life := requestLife(request.ByOwner)
+		if end := request.Asked.Add(life); t.in.Now.Before(end) && request.Asked.Sub(t.in.Now) < life {
 			t.look(end)
 			continue
 		}

@@ -43,16 +43,16 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 		u.end(&entry, heard.Left)
 		return
 	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, heard):
-		u.look(entry.Asked.Add(wait(heard)))
+		u.look(entry.LastRequestTime.Add(wait(heard)))
 	case entry.State != v1alpha1.PreparationUndoing && !over(u.now, &entry, heard):
-		u.look(entry.Asked.Add(callLife))
+		u.look(entry.LastRequestTime.Add(callLife))
 	default:
 		if entry.State != v1alpha1.PreparationUndoing {
 			learn(&entry, heard)
 			heard = Heard{} // that was an answer to Prepare
 		}
-		entry.State, entry.Asked, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), heard.Error
-		u.changed = append(u.changed, entry.Name+" of "+entry.Member+" is being taken back")
+		entry.State, entry.LastRequestTime, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), heard.Error
+		u.changed = append(u.changed, entry.Name+" of "+entry.ID+" is being taken back")
 		u.calls = append(u.calls, u.call(&entry))
 		u.look(u.now.Add(askAgain))
 	}
@@ -61,21 +61,21 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
 
 // end crosses a step out that is undone as far as it may be.
 func (u *undoing) end(entry *v1alpha1.PreparationStatus, left string) {
-	step := entry.Name + " of " + entry.Member
+	step := entry.Name + " of " + entry.ID
 	if left == "" {
 		u.changed = append(u.changed, step+" is taken back")
 		return
 	}
 	u.changed = append(u.changed, step+" is not taken back")
-	u.left = append(u.left, Leftover{Step: entry.Name, Member: entry.Member, Message: left})
+	u.left = append(u.left, Leftover{Step: entry.Name, Member: entry.ID, Message: left})
 }
 
 func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
-	pod := snapshot.Key{Namespace: u.policy.Key.Namespace, Name: entry.Pod}
+	pod := snapshot.Key{Namespace: u.policy.Key.Namespace, Name: entry.PodName}
 	return Action{
-		Kind: Undo, Policy: u.policy.Key, Pod: pod, UID: entry.UID,
-		Step: Preparation{Name: entry.Name, Member: entry.Member, Pod: pod, UID: entry.UID, Asked: entry.Asked.Time, Job: jobOf(entry)},
-		Why:  "nobody wants " + entry.Member + " gone",
+		Kind: Undo, Policy: u.policy.Key, Pod: pod, UID: entry.PodUID,
+		Step: Preparation{Name: entry.Name, Namespace: pod.Namespace, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time, Job: jobOf(entry)},
+		Why:  "nobody wants " + entry.ID + " gone",
 	}
 }
 
@@ -98,7 +98,7 @@ func (u *undoing) look(at time.Time) {
 // heardOf finds the answer to the call that the entry tells of.
 func heardOf(answers []Heard, entry *v1alpha1.PreparationStatus) Heard {
 	for _, heard := range answers {
-		if heard.Step.Name == entry.Name && heard.Step.UID == entry.UID && heard.Step.Asked.Equal(entry.Asked.Time) &&
+		if heard.Step.Name == entry.Name && heard.Step.Member.PodUID == entry.PodUID && heard.Step.Asked.Equal(entry.LastRequestTime.Time) &&
 			heard.Undo == (entry.State == v1alpha1.PreparationUndoing) {
 			return heard
 		}
@@ -109,7 +109,7 @@ func heardOf(answers []Heard, entry *v1alpha1.PreparationStatus) Heard {
 // nextCall is the time that tells the next call for a step from the last, even within one second.
 func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
 	at := moment(now)
-	if at.Time.Equal(entry.Asked.Time) {
+	if at.Time.Equal(entry.LastRequestTime.Time) {
 		at = metav1.NewTime(at.Add(time.Second))
 	}
 	return at
@@ -118,7 +118,7 @@ func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
 // due reports whether it is time to ask the system again. A time that lies in the future was written by a clock that has
 // been set back.
 func due(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
-	age := now.Sub(entry.Asked.Time)
+	age := now.Sub(entry.LastRequestTime.Time)
 	return age >= wait(heard) || age < -askAgain
 }
 
@@ -131,7 +131,7 @@ func over(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
 	if heard.Step.Name != "" && (heard.Error == "" || heard.Terminal) {
 		return true
 	}
-	age := now.Sub(entry.Asked.Time)
+	age := now.Sub(entry.LastRequestTime.Time)
 	return age >= callLife || age < -callLife
 }
 

@@ -3,9 +3,7 @@ package eviction
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
-	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // Answer is the heart of a verdict.
@@ -38,7 +36,7 @@ type Blocker struct {
 	Rule    string // the rule's name; "" for a blocker that no role wrote
 	Reason  string // a rule's own, or one of the reasons below
 	Message string
-	WayOut  string
+	Remedy  string
 	Retry   time.Duration // when it is worth asking again; 0: only when something changes
 	Never   bool
 }
@@ -50,7 +48,7 @@ const (
 	EvidenceTooLarge   = "EvidenceTooLarge"   // what the system answers needs more memory than it may have
 	FactMissing        = "FactMissing"        // the system did not say what a rule asks for
 	RuleFailed         = "RuleFailed"         // a rule could not be evaluated, or took too long
-	MemberUnknown      = "MemberUnknown"      // the system does not know the member, or the pod's id cannot be told
+	MemberUnknown      = "MemberUnknown"      // the system or the policy does not know the member, or its id cannot be told
 	ClaimedTwice       = "ClaimedTwice"       // several policies, or several entries of one, claim the pod
 	PolicyInvalid      = "PolicyInvalid"      // the policy that claims it cannot be used
 	PolicySuspended    = "PolicySuspended"    // its owner has suspended it
@@ -61,20 +59,20 @@ const (
 	PreparationPending = "PreparationPending" // a step was begun and is not done
 	TooFewReady        = "TooFewReady"        // fewer other members of the role have a Ready pod than the role asks for
 	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared
-	NobodyReplaces     = "NobodyReplaces"     // the role says that nobody takes the member's place
+	NoSuccessor        = "NoSuccessor"        // the role says that no other member takes its place
+	PodMissing         = "PodMissing"         // a rule asks for the member's pod, and it has none
 	PolicyUnknown      = "PolicyUnknown"      // the pod says that it is governed, and its policy is not there
 )
 
 // Preparation is a step for one member.
 type Preparation struct {
-	Name    string // as the role and the system know it
-	Member  string
-	Pod     snapshot.Key
-	UID     types.UID
-	Message string // for people
-	// Takes is how long it takes as a rule, Left how much is still to be done; 0: not known.
-	Takes time.Duration
-	Left  int64
+	Name      string // as the role and the system know it
+	Namespace string // of the policy, and of the member's pod
+	Member    v1alpha1.MemberRef
+	Message   string // for people
+	// ExpectedDuration is how long it takes as a rule, Remaining how much is still to be done; 0: not known.
+	ExpectedDuration time.Duration
+	Remaining        int64
 	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
 	Asked time.Time
 	// Job is the system's job for the step as it was reported before.

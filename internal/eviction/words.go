@@ -20,7 +20,7 @@ func claimedTwice(found []claimant) Blocker {
 	return Blocker{
 		Reason:  ClaimedTwice,
 		Message: "more than one entry of the policies claims the pod: " + listed(names) + "; it stays until only one does",
-		WayOut:  "change the selectors so that each pod is claimed once (kubectl edit evictionpolicy)",
+		Remedy:  "change the selectors so that each pod is claimed once (kubectl edit evictionpolicy)",
 	}
 }
 
@@ -36,7 +36,7 @@ func policyInvalid(policy snapshot.Key, problems []Problem) Blocker {
 	return Blocker{
 		Reason:  PolicyInvalid,
 		Message: fmt.Sprintf("policy %s cannot be used and its pods stay until it can: %s", policy.Name, strings.Join(said, "; ")),
-		WayOut:  "correct it: kubectl edit evictionpolicy -n " + policy.Namespace + " " + policy.Name,
+		Remedy:  "correct it: kubectl edit evictionpolicy -n " + policy.Namespace + " " + policy.Name,
 	}
 }
 
@@ -44,7 +44,7 @@ func policySuspended(policy snapshot.Key) Blocker {
 	return Blocker{
 		Reason:  PolicySuspended,
 		Message: fmt.Sprintf("policy %s is suspended by its owner, and its pods stay until it is not", policy.Name),
-		WayOut:  "set spec.suspend to false: kubectl edit evictionpolicy -n " + policy.Namespace + " " + policy.Name,
+		Remedy:  "set spec.suspend to false: kubectl edit evictionpolicy -n " + policy.Namespace + " " + policy.Name,
 	}
 }
 
@@ -52,7 +52,7 @@ func policyUnknown(pod snapshot.Key, label string) Blocker {
 	return Blocker{
 		Reason:  PolicyUnknown,
 		Message: fmt.Sprintf("the pod's label %s names policy %q, and namespace %s has no such policy", v1alpha1.PolicyLabel, label, pod.Namespace),
-		WayOut: fmt.Sprintf("wait: Usher takes off the label of a policy that has been missing for some seconds; if it stays: kubectl label pod -n %s %s %s-",
+		Remedy: fmt.Sprintf("wait: Usher takes off the label of a policy that has been missing for some seconds; if it stays: kubectl label pod -n %s %s %s-",
 			pod.Namespace, pod.Name, v1alpha1.PolicyLabel),
 		Retry: lookAgain,
 	}
@@ -62,7 +62,7 @@ func policyDisagrees(policy snapshot.Key) Blocker {
 	return Blocker{
 		Reason:  PolicyUnknown,
 		Message: fmt.Sprintf("the pod's label %s names policy %s, which by what is known here does not select the pod, or asks nothing of its role; it waits until one of the two has changed", v1alpha1.PolicyLabel, policy),
-		WayOut:  "wait: Usher takes the label off a pod that the policy does not guard",
+		Remedy:  "wait: Usher takes the label off a pod that the policy does not guard",
 		Retry:   lookAgain,
 	}
 }
@@ -71,7 +71,7 @@ func idUnknown(problem string) Blocker {
 	return Blocker{
 		Reason:  MemberUnknown,
 		Message: "it cannot be told which member of the system the pod is: " + problem,
-		WayOut:  "correct spec.members[].id in the policy, or the pod's labels that it reads",
+		Remedy:  "correct spec.members[].id in the policy, or the pod's labels that it reads",
 	}
 }
 
@@ -79,7 +79,7 @@ func notAMember(member string) Blocker {
 	return Blocker{
 		Reason:  MemberUnknown,
 		Message: fmt.Sprintf("the system does not know a member %q; it waits until the system does", member),
-		WayOut:  "see whether the member has joined its system, and whether spec.members[].id in the policy gives the id that the system uses",
+		Remedy:  "see whether the member has joined its system, and whether spec.members[].id in the policy gives the id that the system uses",
 		Retry:   lookAgain,
 	}
 }
@@ -88,25 +88,43 @@ func forcedRemoval(in *AdmissionInput) Blocker {
 	b := Blocker{
 		Reason:  ForcedRemoval,
 		Message: "a grace period of 0 would take the pod away while its process still runs, and the next member could go meanwhile; it waits for an eviction that gives it time",
-		WayOut:  "leave out --grace-period=0 and --force, or break the glass",
+		Remedy:  "leave out --grace-period=0 and --force, or break the glass",
 		Retry:   lookAgain,
 	}
 	switch {
 	case in.Pod.Terminating():
 		b.Message = "it is terminating, and a grace period of 0 would take the pod away while its process still runs; it waits until its kubelet has seen it end"
-		b.WayOut = "wait, or break the glass; who ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy"
+		b.Remedy = "wait, or break the glass; who ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy"
 	case in.Grace == nil:
 		b.Message = "its spec has terminationGracePeriodSeconds 0: " + b.Message
-		b.WayOut = "give it time, as with --grace-period=30, or let Usher evict it: usher evict"
+		b.Remedy = "give it time, as with --grace-period=30, or let Usher evict it: usher evict"
 	}
 	return b
+}
+
+func roleUnknown(absent *Absent) Blocker {
+	return Blocker{
+		Reason:  MemberUnknown,
+		Message: fmt.Sprintf("policy %s has no members of role %s, or is not there", absent.Policy, absent.Member.Role),
+		Remedy:  "name the policy and the role that the member has: kubectl get evictionpolicies",
+		Retry:   lookAgain,
+	}
+}
+
+func notAbsent(absent *Absent, pod *snapshot.Pod) Blocker {
+	return Blocker{
+		Reason:  MemberUnknown,
+		Message: fmt.Sprintf("%s is said to have no pod, and pod %s is that member", absent.Member.ID, pod.Name),
+		Remedy:  "ask about the pod: usher why --replace " + pod.Name + " -n " + pod.Namespace,
+		Retry:   lookAgain,
+	}
 }
 
 func staticPod() Blocker {
 	return Blocker{
 		Reason:  Unmovable,
 		Message: "a static pod cannot be evicted: its node's kubelet runs it from a file, and goes on when its image in the API is taken away",
-		WayOut:  "remove the file on the node",
+		Remedy:  "remove the file on the node",
 		Never:   true,
 	}
 }
@@ -115,7 +133,7 @@ func daemonPod(owner string) Blocker {
 	return Blocker{
 		Reason:  Unmovable,
 		Message: fmt.Sprintf("a pod of a DaemonSet cannot be evicted: %s would start it again on the same node at once", owner),
-		WayOut:  "change the DaemonSet, or delete the pod to have it restarted where it is",
+		Remedy:  "change the DaemonSet, or delete the pod to have it restarted where it is",
 		Never:   true,
 	}
 }
@@ -124,7 +142,7 @@ func sharedID(member string, pods []string) Blocker {
 	return Blocker{
 		Reason:  MemberShared,
 		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system tells cannot be known; it waits until only one gives it", Print(pods), member),
-		WayOut:  "see whether spec.members[].id in the policy tells the pods apart",
+		Remedy:  "see whether spec.members[].id in the policy tells the pods apart",
 		Retry:   lookAgain,
 	}
 }
@@ -133,7 +151,7 @@ func notAsked() Blocker {
 	return Blocker{
 		Reason:  NoEvidence,
 		Message: "the system was not asked yet; it waits for its first answer",
-		WayOut:  "ask again in a moment",
+		Remedy:  "ask again in a moment",
 		Retry:   2 * time.Second,
 	}
 }
@@ -142,7 +160,7 @@ func cannotAsk(problem string) Blocker {
 	return Blocker{
 		Reason:  NoEvidence,
 		Message: "the system cannot be asked whether the member may go: " + problem,
-		WayOut:  "make the system answer, or correct spec.system in the policy (endpoints, credentials)",
+		Remedy:  "make the system answer, or correct spec.system in the policy (endpoints, credentials)",
 		Retry:   lookAgain,
 	}
 }
@@ -151,7 +169,7 @@ func tooLarge(problem string) Blocker {
 	return Blocker{
 		Reason:  EvidenceTooLarge,
 		Message: "the system's answers are not kept: " + problem,
-		WayOut: "ask the system for less (narrower URLs in spec.system.http.facts), or have the administrator raise the manager's memory limit and " +
+		Remedy: "ask the system for less (narrower URLs in spec.system.http.facts), or have the administrator raise the manager's memory limit and " +
 			"its flag --evidence-memory",
 		Retry: lookAgain,
 	}
@@ -161,7 +179,7 @@ func stale(message string) Blocker {
 	return Blocker{
 		Reason:  EvidenceStale,
 		Message: message + "; it waits for newer evidence",
-		WayOut:  "ask again in a moment",
+		Remedy:  "ask again in a moment",
 		Retry:   2 * time.Second,
 	}
 }
@@ -171,7 +189,17 @@ func factMissing(r *rule, missing *MissingError) Blocker {
 		Rule:    r.declared.Name,
 		Reason:  FactMissing,
 		Message: fmt.Sprintf("rule %s asks for %q, which the system did not say; it waits until it does", r.declared.Name, missing.Fact),
-		WayOut:  "see why the system does not say it, or correct the rule (kubectl describe evictionpolicy)",
+		Remedy:  "see why the system does not say it, or correct the rule (kubectl describe evictionpolicy)",
+		Retry:   lookAgain,
+	}
+}
+
+func podMissing(r *rule) Blocker {
+	return Blocker{
+		Rule:    r.declared.Name,
+		Reason:  PodMissing,
+		Message: fmt.Sprintf("rule %s asks for the member's pod, and there is none", r.declared.Name),
+		Remedy:  "see why its owner makes no pod, or correct the rule where it need not know the pod (kubectl describe evictionpolicy)",
 		Retry:   lookAgain,
 	}
 }
@@ -181,7 +209,7 @@ func ruleFailed(r *rule, err error) Blocker {
 		Rule:    r.declared.Name,
 		Reason:  RuleFailed,
 		Message: fmt.Sprintf("rule %s has no answer: %s", r.declared.Name, err),
-		WayOut:  "correct the rule in the policy's role",
+		Remedy:  "correct the rule in the policy's role",
 		Retry:   time.Minute,
 	}
 }
@@ -191,7 +219,7 @@ func stepFailed(step *preparation, err error) Blocker {
 		Rule:    step.name,
 		Reason:  RuleFailed,
 		Message: fmt.Sprintf("it cannot be told whether %s is needed: %s", step.name, err),
-		WayOut:  "correct evict.prepare in the policy's role",
+		Remedy:  "correct evict.prepare in the policy's role",
 		Retry:   lookAgain,
 	}
 }
@@ -202,18 +230,18 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role) Blocker {
 	for _, other := range others {
 		if other.GoneTime != nil {
 			until = fmt.Sprintf("%s was seen gone at %s, and its system has %s to find that out (evict.settle) unless a Ready pod has its id before",
-				other.Pod, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
+				other.PodName, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
 		}
-		name := other.Pod
-		if other.Member != "" && other.Member != other.Pod {
-			name += " (" + other.Member + ")"
+		name := other.PodName
+		if other.ID != "" && other.ID != other.PodName {
+			name += " (" + other.ID + ")"
 		}
 		names = append(names, name)
 	}
 	return Blocker{
 		Reason:  AnotherIsLeaving,
 		Message: fmt.Sprintf("%s on the way out, and of role %s %s at a time; %s", are(names), r.declared.Name, mayLeave(r.atOnce), until),
-		WayOut:  "wait; `usher evictions` shows what that one waits for",
+		Remedy:  "wait; `usher evictions` shows what that one waits for",
 		Retry:   5 * time.Second,
 	}
 }
@@ -222,7 +250,7 @@ func readyUnknown(r *role) Blocker {
 	return Blocker{
 		Reason:  TooFewReady,
 		Message: fmt.Sprintf("it is not known how many other members of role %s are Ready (evict.minReady: %d); it waits until the pods were listed", r.declared.Name, r.minReady),
-		WayOut:  "ask again in a moment",
+		Remedy:  "ask again in a moment",
 		Retry:   2 * time.Second,
 	}
 }
@@ -235,7 +263,7 @@ func tooFewReady(ready []string, r *role) Blocker {
 	return Blocker{
 		Reason:  TooFewReady,
 		Message: fmt.Sprintf("of role %s %s would be left with a Ready pod, and evict.minReady is %d; it waits until more are Ready", r.declared.Name, found, r.minReady),
-		WayOut:  "start more members, see why the others are not Ready (kubectl get pods), or lower evict.minReady in the role",
+		Remedy:  "start more members, see why the others are not Ready (kubectl get pods), or lower evict.minReady in the role",
 		Retry:   lookAgain,
 	}
 }
@@ -244,7 +272,7 @@ func anotherIsPrepared(names []string, r *role) Blocker {
 	return Blocker{
 		Reason:  AnotherIsPrepared,
 		Message: fmt.Sprintf("%s being prepared, and of role %s %s at a time; it waits for its turn", are(names), r.declared.Name, mayLeave(r.atOnce)),
-		WayOut:  "wait, or withdraw the other request (`usher evictions` lists them)",
+		Remedy:  "wait, or withdraw the other request (`usher evictions` lists them)",
 		Retry:   lookAgain,
 	}
 }
@@ -270,18 +298,18 @@ func isPending(step *v1alpha1.PreparationStatus, message string) Blocker {
 	return Blocker{
 		Rule:    step.Name,
 		Reason:  PreparationPending,
-		Message: fmt.Sprintf("%s was begun at %s: %s", step.Name, step.Since.UTC().Format(time.RFC3339), message),
-		WayOut:  "wait until it is done",
+		Message: fmt.Sprintf("%s was begun at %s: %s", step.Name, step.StartTime.UTC().Format(time.RFC3339), message),
+		Remedy:  "wait until it is done",
 		Retry:   lookAgain,
 	}
 }
 
 func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker {
 	message := fmt.Sprintf("%s is being taken back, since nobody wanted the member gone any more; it waits until that is done", step.Name)
-	wayOut := "wait until it is taken back, then ask again"
+	remedy := "wait until it is taken back, then ask again"
 	if step.Message != "" {
 		message += ": " + step.Message
-		wayOut = fmt.Sprintf("see that the system can take it back; if it never will, see to it there, then take the step out of spec.system.http.steps, "+
+		remedy = fmt.Sprintf("see that the system can take it back; if it never will, see to it there, then take the step out of spec.system.http.steps, "+
 			"or where the step is not the policy's own, set spec.suspend, delete the policy and create it anew: kubectl edit evictionpolicy -n %s %s",
 			policy.Namespace, policy.Name)
 	}
@@ -289,16 +317,16 @@ func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker 
 		Rule:    step.Name,
 		Reason:  PreparationPending,
 		Message: message,
-		WayOut:  wayOut,
+		Remedy:  remedy,
 		Retry:   lookAgain,
 	}
 }
 
-func nobodyReplaces(role string) Blocker {
+func noSuccessor(role string) Blocker {
 	return Blocker{
-		Reason:  NobodyReplaces,
-		Message: fmt.Sprintf("a member of role %s is never replaced: nobody can take its place", role),
-		WayOut:  "restore it where it is, from its disk or a backup",
+		Reason:  NoSuccessor,
+		Message: fmt.Sprintf("a member of role %s is never replaced: no other can take its place", role),
+		Remedy:  "restore it where it is, from its disk or a backup",
 		Never:   true,
 	}
 }

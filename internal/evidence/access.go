@@ -18,67 +18,26 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// access resolves what the policy's spec refers to. versions tells whether a Secret has changed since.
-func (k *Keeper) access(ctx context.Context, policy *v1alpha1.EvictionPolicy) (access system.Access, versions string, err error) {
-	spec := &policy.Spec.System
-	common := accessOf(spec)
-	if common == nil {
-		return system.Access{}, "", fmt.Errorf("spec.system names no system")
+// access resolves what a spec refers to. versions tells whether a Secret has changed since.
+func (k *Keeper) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
+	access = system.Access{Timeout: source.timeout(), Loopback: k.config.Loopback}
+	access.Secrets, versions, err = k.secrets(ctx, source.Namespace, slices.Concat(secretsOf(refers.Access), refers.Secrets))
+	if err != nil || refers.Access == nil {
+		return access, versions, err
 	}
-	wanted := secretsOf(spec)
-	values, versions, err := k.secrets(ctx, policy.Namespace, wanted)
-	if err != nil {
-		return system.Access{}, "", err
-	}
-	config, err := tlsConfig(common, values)
-	if err != nil {
-		return system.Access{}, "", err
-	}
-	return system.Access{
-		Endpoints: endpoints(common, policy.Namespace),
-		TLS:       config,
-		Secrets:   values,
-		Timeout:   patienceOf(policy),
-		Loopback:  k.config.Loopback,
-	}, versions, nil
+	access.Endpoints = endpoints(refers.Access, source.Namespace)
+	access.TLS, err = tlsConfig(refers.Access, access.Secrets)
+	return access, versions, err
 }
 
-func accessOf(spec *v1alpha1.System) *v1alpha1.Access {
-	switch {
-	case spec.ArangoDB != nil:
-		return &spec.ArangoDB.Access
-	case spec.Etcd != nil:
-		return &spec.Etcd.Access
-	case spec.HTTP != nil:
-		return &spec.HTTP.Access
-	}
-	return nil
-}
-
-// secretsOf lists every entry of a Secret that the spec refers to.
-func secretsOf(spec *v1alpha1.System) []v1alpha1.SecretKey {
+// secretsOf lists the entries of Secrets that lead to a system.
+func secretsOf(access *v1alpha1.Access) []v1alpha1.SecretKey {
 	var keys []v1alpha1.SecretKey
-	add := func(key *v1alpha1.SecretKey) {
-		if key != nil {
-			keys = append(keys, *key)
-		}
+	if access != nil && access.CA != nil {
+		keys = append(keys, *access.CA)
 	}
-	common := accessOf(spec)
-	add(common.CA)
-	if c := common.ClientCertificate; c != nil {
-		keys = append(keys, certificateKeys(c)...)
-	}
-	switch {
-	case spec.ArangoDB != nil:
-		add(spec.ArangoDB.JWT)
-	case spec.Etcd != nil && spec.Etcd.Auth != nil:
-		name := spec.Etcd.Auth.Name
-		keys = append(keys, v1alpha1.SecretKey{Name: name, Key: corev1.BasicAuthUsernameKey},
-			v1alpha1.SecretKey{Name: name, Key: corev1.BasicAuthPasswordKey})
-	case spec.HTTP != nil:
-		for i := range spec.HTTP.Headers {
-			add(spec.HTTP.Headers[i].Secret)
-		}
+	if access != nil && access.ClientCertificate != nil {
+		keys = append(keys, certificateKeys(access.ClientCertificate)...)
 	}
 	return keys
 }

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -27,7 +26,7 @@ func tenant(namespace, name, url, path string) *v1alpha1.EvictionPolicy {
 	p := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(namespace + name), Generation: 1,
 	}}
-	p.Spec.System.Timeout.Duration, p.Spec.System.MaxAge.Duration = 30*time.Second, time.Second
+	p.Spec.Evidence.Timeout.Duration, p.Spec.Evidence.MaxAge.Duration = 30*time.Second, time.Second
 	p.Spec.System.HTTP = &v1alpha1.HTTP{
 		Access: v1alpha1.Access{Endpoints: []string{url}}, Facts: []v1alpha1.Get{{Name: "all", URL: path}},
 	}
@@ -35,7 +34,7 @@ func tenant(namespace, name, url, path string) *v1alpha1.EvictionPolicy {
 }
 
 // tenants is a Keeper with so much memory, and where their systems answer.
-func tenants(t *testing.T, memory int64, uses eviction.Uses) (*Keeper, string) {
+func tenants(t *testing.T, memory int64) (*Keeper, string) {
 	t.Helper()
 	objects := "[" + strings.TrimSuffix(strings.Repeat(`{"a":0},`, 60_000), ",") + "]"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,10 +50,8 @@ func tenants(t *testing.T, memory int64, uses eviction.Uses) (*Keeper, string) {
 	}))
 	t.Cleanup(server.Close)
 	k := New(Config{
-		Kind:    func(string) (system.Kind, bool) { return systemhttp.Kind(), true },
-		Members: func(context.Context, *v1alpha1.EvictionPolicy) ([]system.Member, error) { return nil, nil },
-		Uses:    func(*v1alpha1.EvictionPolicy) eviction.Uses { return uses },
-		Now:     time.Now, Loopback: true, Memory: memory, Log: slog.New(slog.DiscardHandler),
+		Kind: func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true },
+		Now:  time.Now, Loopback: true, Memory: memory, Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(k.closeAll)
 	return k, server.URL
@@ -64,10 +61,10 @@ func tenants(t *testing.T, memory int64, uses eviction.Uses) (*Keeper, string) {
 // refused by name, and another namespace's policy is observed.
 func TestGreedyPoliciesAreRefusedOneByOne(t *testing.T) {
 	const memory = 96 * mib
-	k, url := tenants(t, memory, eviction.Uses{"system"})
+	k, url := tenants(t, memory)
 	ask := func(p *v1alpha1.EvictionPolicy, epoch int64) *eviction.Evidence {
 		p.Status.Epoch = epoch
-		return k.Evidence(t.Context(), p, epoch, time.Hour)
+		return k.Evidence(t.Context(), only(p, eviction.Uses{"system"}), epoch, time.Hour)
 	}
 	const greedy = 8
 	refused := 0
@@ -105,10 +102,17 @@ func TestGreedyPoliciesAreRefusedOneByOne(t *testing.T) {
 	}
 }
 
+// only is the policy where its roles ask for these facts alone.
+func only(p *v1alpha1.EvictionPolicy, uses eviction.Uses) *Source {
+	source := of(p)
+	source.Uses = func() eviction.Uses { return uses }
+	return source
+}
+
 // What no expression names is not kept.
 func TestOnlyWhatIsNamedIsKept(t *testing.T) {
-	k, url := tenants(t, 0, eviction.Uses{"system.all.down"})
-	said := k.Evidence(t.Context(), tenant("a", "db", url, "/mixed"), 0, time.Hour)
+	k, url := tenants(t, 0)
+	said := k.Evidence(t.Context(), only(tenant("a", "db", url, "/mixed"), eviction.Uses{"system.all.down"}), 0, time.Hour)
 	all, _ := said.System["all"].(map[string]any)
 	if said.Error != "" || len(all) != 1 || all["down"] == nil {
 		t.Errorf("kept: %d facts, error %q", len(all), said.Error)
@@ -120,16 +124,16 @@ func TestOnlyWhatIsNamedIsKept(t *testing.T) {
 
 // After a restore of the cluster's etcd a policy is older than it was, for good.
 func TestPolicyFromBeforeARestoreCounts(t *testing.T) {
-	e := &entry{policy: tenant("a", "db", "", ""), shown: time.Now()}
-	e.policy.Generation, e.policy.Status.Epoch = 7, 40
+	e := &entry{source: of(tenant("a", "db", "", "")), shown: time.Now()}
+	e.source.Generation, e.source.Epoch = 7, 40
 	e.last = &eviction.Evidence{}
-	restored := tenant("a", "db", "", "")
-	restored.Generation, restored.Status.Epoch = 6, 38
-	if e.show(restored); e.policy == restored {
+	restored := of(tenant("a", "db", "", ""))
+	restored.Generation, restored.Epoch = 6, 38
+	if e.show(restored); e.source == restored {
 		t.Error("an older version counts at once: it may come from a cache that is behind")
 	}
 	e.shown = time.Now().Add(-showLife)
-	if e.show(restored); e.policy != restored || e.last != nil {
+	if e.show(restored); e.source != restored || e.last != nil {
 		t.Error("a version that nobody shows any more counts for ever")
 	}
 }

@@ -5,13 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 )
 
 const (
-	// defaultPatience is the API's default, for policies that were made without it.
-	defaultPatience = 5 * time.Second
 	// failureAge is how long a failure is believed: a system that refuses at once is not asked in a hot loop.
 	failureAge = time.Second
 	// idleRefresh and the policy's maxAge/2 are how often a system is asked in the background, the latter for as long as
@@ -20,13 +17,13 @@ const (
 	interest    = time.Minute
 )
 
-// entry is what is kept for one policy.
+// entry is what is kept for one source.
 type entry struct {
 	link link // locks by itself
 
 	mu      sync.Mutex
-	policy  *v1alpha1.EvictionPolicy // the newest that was shown
-	shown   time.Time                // when it was shown last
+	source  *Source   // the newest that was shown
+	shown   time.Time // when it was shown last
 	tracked bool
 	gone    bool               // forgotten: what still comes in is nobody's
 	asked   time.Time          // when somebody wanted to know last
@@ -40,21 +37,21 @@ type entry struct {
 	ended   time.Time          // when it did
 }
 
-// show replaces the policy by a newer one. Two informers may see versions in any order; generation and epoch only grow.
-func (e *entry) show(policy *v1alpha1.EvictionPolicy) {
+// show replaces the source by a newer version. Two informers may see versions in any order; generation and epoch only grow.
+func (e *entry) show(source *Source) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	older := policy.Generation < e.policy.Generation || policy.Status.Epoch < e.policy.Status.Epoch
+	older := source.Generation < e.source.Generation || source.Epoch < e.source.Epoch
 	if older && time.Since(e.shown) < showLife {
 		return
 	}
 	if older {
 		e.forget() // what was observed by the version that was lost
 	}
-	if policy.Generation != e.policy.Generation {
+	if source.Generation != e.source.Generation {
 		e.need = 0 // it may ask its system for less
 	}
-	e.policy, e.shown = policy, time.Now()
+	e.source, e.shown = source, time.Now()
 }
 
 // showLife is how long a version counts that nobody shows any more while older ones are shown: it was lost when the cluster's etcd was
@@ -96,10 +93,10 @@ func (e *entry) forget() {
 	e.last, e.counted = nil, nil
 }
 
-func (e *entry) newest() *v1alpha1.EvictionPolicy {
+func (e *entry) newest() *Source {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.policy
+	return e.source
 }
 
 // ask notes that somebody wants to know, and reports whether that is news.
@@ -111,12 +108,8 @@ func (e *entry) ask(now time.Time) (news bool) {
 	return news
 }
 
-// version is what an observer knew of a policy before it began: the spec by which it asked, and who had been let go.
+// version is what an observer knew of a source before it began: the spec by which it asked, and who had been let go.
 type version struct{ generation, epoch int64 }
-
-func versionOf(policy *v1alpha1.EvictionPolicy) version {
-	return version{generation: policy.Generation, epoch: policy.Status.Epoch}
-}
 
 func (v version) covers(wanted version) bool {
 	return v.generation >= wanted.generation && v.epoch >= wanted.epoch
@@ -180,26 +173,11 @@ func (e *entry) close() {
 	go e.link.close()
 }
 
-// count counts an observation, unless its policy is gone: nobody would take the figures away again.
-func (e *entry) count(f *flight, policy *v1alpha1.EvictionPolicy, now time.Time) {
+// count counts an observation, unless its source is gone: nothing would take the figures away again.
+func (e *entry) count(f *flight, source *Source, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.gone {
-		count(policy, f.result, now)
+		count(source, f.result, now)
 	}
-}
-
-func patienceOf(policy *v1alpha1.EvictionPolicy) time.Duration {
-	if d := policy.Spec.System.Timeout.Duration; d > 0 {
-		return d
-	}
-	return defaultPatience
-}
-
-// MaxAge is how old evidence may be when it decides about members of the policy.
-func MaxAge(policy *v1alpha1.EvictionPolicy) time.Duration {
-	if d := policy.Spec.System.MaxAge.Duration; d > 0 {
-		return d
-	}
-	return eviction.DefaultMaxAge
 }

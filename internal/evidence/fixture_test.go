@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // stage is a world with systems that answer as the test says.
@@ -97,19 +98,20 @@ func newStage() *stage {
 
 func (w *stage) keeper() *Keeper {
 	return New(Config{
-		Kind:    w.kind,
-		Secret:  w.secret,
-		Members: func(context.Context, *v1alpha1.EvictionPolicy) ([]system.Member, error) { return nil, nil },
-		Now:     time.Now,
-		Log:     slog.New(slog.DiscardHandler),
+		Kind:   w.kind,
+		Secret: w.secret,
+		Now:    time.Now,
+		Log:    slog.New(slog.DiscardHandler),
 	})
 }
 
-func (w *stage) kind(name string) (system.Kind, bool) {
-	if name != "http" {
+func (w *stage) kind(spec *v1alpha1.System) (system.Kind, bool) {
+	if spec.HTTP == nil {
 		return system.Kind{}, false
 	}
-	return system.Kind{Name: name, Open: w.open}, true
+	kind := systemhttp.Kind()
+	kind.Open = w.open
+	return kind, true
 }
 
 func (w *stage) open(_ *v1alpha1.System, access system.Access) (system.System, error) {
@@ -151,6 +153,16 @@ func (w *stage) policy(name string, s *fakeSystem) *v1alpha1.EvictionPolicy {
 		Spec: v1alpha1.EvictionPolicySpec{System: v1alpha1.System{
 			HTTP: &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://" + name}}},
 		}},
+	}
+}
+
+// of is the policy, without members, as what declares a system.
+func of(p *v1alpha1.EvictionPolicy) *Source {
+	p = p.DeepCopy()
+	return &Source{
+		UID: p.UID, Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, Epoch: p.Status.Epoch,
+		System: &p.Spec.System, Limits: p.Spec.Evidence,
+		Members: func(context.Context) ([]system.Member, error) { return nil, nil },
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/text"
@@ -91,29 +90,29 @@ func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
 		close(f.overtaken)
 		f.cancel()
 	}
-	policy := e.policy
-	patience := patienceOf(policy)
+	source := e.source
+	patience := source.timeout()
 	ctx, revoke := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	f := &flight{
-		version: version{generation: policy.Generation, epoch: max(wanted.epoch, policy.Status.Epoch)}, began: k.config.Now(), sent: time.Now(), patience: patience,
+		version: version{generation: source.Generation, epoch: max(wanted.epoch, source.Epoch)}, began: k.config.Now(), sent: time.Now(), patience: patience,
 		cancel: cancel, over: ctx.Done(), why: func() error { return context.Cause(ctx) }, overtaken: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.flight = f
 	counted := &meter{
-		budget: k.budget, namespace: policy.Namespace, policy: policy.UID, need: e.needs(f.sent), over: ctx.Done(), revoke: revoke,
+		budget: k.budget, namespace: source.Namespace, source: source.UID, need: e.needs(f.sent), over: ctx.Done(), revoke: revoke,
 	}
 	counted.drop = func() {
 		e.release(counted)
 		k.wake()
 	}
-	go k.fly(ctx, e, f, policy, counted)
+	go k.fly(ctx, e, f, source, counted)
 	return f
 }
 
-func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.EvictionPolicy, counted *meter) {
+func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, source *Source, counted *meter) {
 	defer f.cancel()
-	evidence, err := k.observe(system.WithMeter(ctx, counted), e, policy)
+	evidence, err := k.observe(system.WithMeter(ctx, counted), e, source)
 	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
 		err = ctx.Err() // it was broken off, and may have seen half
 	}
@@ -130,14 +129,14 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, policy *v1alpha1.
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.version.epoch
 	f.result = evidence
-	e.count(f, policy, k.config.Now())
+	e.count(f, source, k.config.Now())
 	news, dropped := e.land(f, counted, time.Now())
 	if dropped != nil {
 		_ = dropped.settle(0)
 	}
 	close(f.done)
-	if news && k.config.Changed != nil {
-		k.config.Changed(policy)
+	if news && source.Changed != nil {
+		source.Changed()
 	}
 }
 
@@ -155,10 +154,10 @@ func (f *flight) sentence(err error) string {
 }
 
 // observe asks once. A fault in a system's client is that system's trouble, not everybody's.
-func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.EvictionPolicy) (evidence *eviction.Evidence, err error) {
+func (k *Keeper) observe(ctx context.Context, e *entry, source *Source) (evidence *eviction.Evidence, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			k.config.Log.Error("a system's client has failed", "policy", policy.Name, "namespace", policy.Namespace,
+			k.config.Log.Error("a system's client has failed", "policy", source.Name, "namespace", source.Namespace,
 				"fault", fault, "stack", string(debug.Stack()))
 			evidence, err = nil, fmt.Errorf("reading the system's answer: %v (a fault in Usher; its log has the details)", fault)
 		}
@@ -167,7 +166,7 @@ func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.Evictio
 	if err != nil {
 		return nil, err
 	}
-	members, err := k.config.Members(ctx, policy)
+	members, err := source.Members(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing the members: %w", err)
 	}
@@ -176,8 +175,8 @@ func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.Evictio
 		return nil, err
 	}
 	own := *said
-	if k.config.Uses != nil {
-		own.Prune(k.config.Uses(policy))
+	if source.Uses != nil {
+		own.Prune(source.Uses())
 	}
 	own.Shared = shared(members)
 	return &own, nil
@@ -187,7 +186,7 @@ func (k *Keeper) observe(ctx context.Context, e *entry, policy *v1alpha1.Evictio
 func shared(members []system.Member) map[string][]string {
 	pods := map[string][]string{}
 	for _, member := range members {
-		if !member.Pod.Terminating() && !member.Pod.Finished() {
+		if member.Pod != nil && !member.Pod.Terminating() && !member.Pod.Finished() {
 			pods[member.ID] = append(pods[member.ID], member.Pod.Name)
 		}
 	}

@@ -17,27 +17,21 @@ import (
 
 // Config is what a Keeper needs of the world.
 type Config struct {
-	// Kind finds a kind of system by its name.
-	Kind func(name string) (system.Kind, bool)
+	// Kind finds the kind of system that a spec declares.
+	Kind func(spec *v1alpha1.System) (system.Kind, bool)
 	// Secret reads a Secret, from the apiserver: Secrets are kept in no cache.
 	Secret func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error)
-	// Members lists the pods of a policy as its system knows them.
-	Members func(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error)
 	// Now is the time by which evidence is dated; it must be the one by which it is judged. It may jump: how old something
 	// is goes by the process's own clock, which does not.
 	Now func() time.Time
-	// Loopback lets policies name addresses of the machine itself, which in a pod are Usher's own.
+	// Loopback lets sources name addresses of the machine itself, which in a pod are Usher's own.
 	Loopback bool
 	Log      *slog.Logger
-	// Changed hears of a policy whose system says something new, if anybody cares. It must not block.
-	Changed func(policy *v1alpha1.EvictionPolicy)
-	// Uses are the facts that a policy's roles ask for: no others are kept. nil: all are.
-	Uses func(policy *v1alpha1.EvictionPolicy) eviction.Uses
 	// Memory is how many bytes all evidence may take together; 0: DefaultMemory.
 	Memory int64
 }
 
-// Keeper keeps the evidence of all policies. Its methods may be called by several goroutines at once.
+// Keeper keeps the evidence of all sources. Its methods may be called by several goroutines at once.
 type Keeper struct {
 	config  Config
 	mu      sync.Mutex
@@ -46,15 +40,15 @@ type Keeper struct {
 	budget  *budget
 }
 
-// New returns a Keeper that knows no policy.
+// New returns a Keeper that knows no source.
 func New(config Config) *Keeper {
 	return &Keeper{config: config, entries: map[types.UID]*entry{}, changed: make(chan struct{}, 1), budget: newBudget(config.Memory)}
 }
 
-// Track makes the Keeper observe the policy's system in the background while Run runs. It is called again whenever the
-// policy has changed.
-func (k *Keeper) Track(policy *v1alpha1.EvictionPolicy) {
-	e := k.entry(policy)
+// Track makes the Keeper observe the source's system in the background while Run runs. It is called again whenever the
+// source has changed.
+func (k *Keeper) Track(source *Source) {
+	e := k.entry(source)
 	e.mu.Lock()
 	e.tracked = true
 	e.mu.Unlock()
@@ -73,10 +67,10 @@ func (k *Keeper) Forget(uid types.UID) {
 	}
 }
 
-// Evidence returns what the system says about the policy's members: observed for this epoch or a later one, and not
+// Evidence returns what the system says about the source's members: observed for this epoch or a later one, and not
 // longer than maxAge ago. It is never nil; where the system could not be asked, or not before ctx ended, Error says why.
-func (k *Keeper) Evidence(ctx context.Context, policy *v1alpha1.EvictionPolicy, epoch int64, maxAge time.Duration) *eviction.Evidence {
-	e := k.entry(policy)
+func (k *Keeper) Evidence(ctx context.Context, source *Source, epoch int64, maxAge time.Duration) *eviction.Evidence {
+	e := k.entry(source)
 	asked := time.Now()
 	oldest := asked.Add(-maxAge)
 	if e.ask(asked) {
@@ -93,50 +87,50 @@ func (k *Keeper) Evidence(ctx context.Context, policy *v1alpha1.EvictionPolicy, 
 	}
 }
 
-// Known returns the newest evidence of the policy's spec, however old, without asking for it; nil if there never was any.
-func (k *Keeper) Known(policy *v1alpha1.EvictionPolicy) *eviction.Evidence {
-	e := k.entry(policy)
+// Known returns the newest evidence of the source's spec, however old, without asking for it; nil if there never was any.
+func (k *Keeper) Known(source *Source) *eviction.Evidence {
+	e := k.entry(source)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lasts.generation < e.policy.Generation {
+	if e.lasts.generation < e.source.Generation {
 		return nil
 	}
 	return e.last
 }
 
-// Prepare asks the policy's system for a step.
-func (k *Keeper) Prepare(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.Preparation) (eviction.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, patienceOf(policy))
+// Prepare asks the source's system for a step.
+func (k *Keeper) Prepare(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
-	open, err := k.connect(ctx, k.entry(policy))
+	open, err := k.connect(ctx, k.entry(source))
 	if err != nil {
 		return eviction.Job{}, err
 	}
 	return open.Prepare(ctx, step)
 }
 
-// Undo asks the policy's system to take a step back.
-func (k *Keeper) Undo(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.Preparation) (eviction.Undone, error) {
-	ctx, cancel := context.WithTimeout(ctx, patienceOf(policy))
+// Undo asks the source's system to take a step back.
+func (k *Keeper) Undo(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Undone, error) {
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
-	open, err := k.connect(ctx, k.entry(policy))
+	open, err := k.connect(ctx, k.entry(source))
 	if err != nil {
 		return eviction.Undone{}, err
 	}
 	return open.Undo(ctx, step)
 }
 
-// entry returns the policy's entry, and shows it the policy if that is newer than what it knows.
-func (k *Keeper) entry(policy *v1alpha1.EvictionPolicy) *entry {
+// entry returns the source's entry, and shows it the source if that is newer than what it knows.
+func (k *Keeper) entry(source *Source) *entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	e := k.entries[policy.UID]
+	e := k.entries[source.UID]
 	if e == nil {
-		e = &entry{policy: policy, shown: time.Now(), asked: time.Now()}
-		k.entries[policy.UID] = e
+		e = &entry{source: source, shown: time.Now(), asked: time.Now()}
+		k.entries[source.UID] = e
 		return e
 	}
-	e.show(policy)
+	e.show(source)
 	return e
 }
 

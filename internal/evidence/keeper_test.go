@@ -17,16 +17,16 @@ func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: time.Second}
 		k, p := w.keeper(), w.policy("a", s)
 		began := time.Now()
-		first := k.Evidence(t.Context(), p, 0, 10*time.Second)
+		first := k.Evidence(t.Context(), of(p), 0, 10*time.Second)
 		if first.Error != "" || first.Summary != "well" || !first.Observed.Equal(began) {
 			t.Fatalf("evidence %+v, want an answer observed at %s", first, began)
 		}
 		wait(9 * time.Second)
-		if again := k.Evidence(t.Context(), p, 0, 10*time.Second); again != first {
+		if again := k.Evidence(t.Context(), of(p), 0, 10*time.Second); again != first {
 			t.Errorf("evidence of %s was asked for again after 10 s", again.Observed)
 		}
 		wait(time.Second)
-		if again := k.Evidence(t.Context(), p, 0, 10*time.Second); again == first {
+		if again := k.Evidence(t.Context(), of(p), 0, 10*time.Second); again == first {
 			t.Error("evidence that is 11 s old was given to somebody who wants 10 s")
 		}
 		if asked, _ := s.count(); asked != 2 {
@@ -44,9 +44,9 @@ func TestAJumpingClockNeitherRenewsEvidenceNorAsksWithoutEnd(t *testing.T) {
 			jumped -= time.Minute
 			return time.Now().Add(jumped)
 		}
-		first := k.Evidence(t.Context(), p, 0, 10*time.Second)
+		first := k.Evidence(t.Context(), of(p), 0, 10*time.Second)
 		wait(10 * time.Second)
-		if again := k.Evidence(t.Context(), p, 0, 10*time.Second); again == first {
+		if again := k.Evidence(t.Context(), of(p), 0, 10*time.Second); again == first {
 			t.Error("evidence that is 11 s old was given to somebody who wants 10 s, because the clock was set back")
 		}
 		if asked, _ := s.count(); asked != 2 {
@@ -62,7 +62,7 @@ func TestOneObservationServesAllWhoWait(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				if e := k.Evidence(t.Context(), p, 0, time.Second); e.Error != "" {
+				if e := k.Evidence(t.Context(), of(p), 0, time.Second); e.Error != "" {
 					t.Error(e.Error)
 				}
 			})
@@ -80,20 +80,20 @@ func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 		k, p := w.keeper(), w.policy("a", s)
 		var all sync.WaitGroup
 		all.Go(func() {
-			if e := k.Evidence(t.Context(), p, 0, time.Minute); e.Epoch != 1 || e.Error != "" {
+			if e := k.Evidence(t.Context(), of(p), 0, time.Minute); e.Epoch != 1 || e.Error != "" {
 				t.Errorf("who asked before the epoch changed got %+v, want the answer of epoch 1", e)
 			}
 		})
 		wait(500 * time.Millisecond) // the first observation is under way, and was begun too early for epoch 1
-		e := k.Evidence(t.Context(), p, 1, time.Minute)
+		e := k.Evidence(t.Context(), of(p), 1, time.Minute)
 		if e.Epoch != 1 || e.Error != "" {
 			t.Errorf("evidence %+v, want an answer of epoch 1", e)
 		}
 		all.Wait()
-		if behind := k.Evidence(t.Context(), p, 0, time.Minute); behind != e {
+		if behind := k.Evidence(t.Context(), of(p), 0, time.Minute); behind != e {
 			t.Errorf("who is behind got %+v, want what is known", behind)
 		}
-		if later := k.Evidence(t.Context(), p, 2, time.Minute); later.Epoch != 2 {
+		if later := k.Evidence(t.Context(), of(p), 2, time.Minute); later.Epoch != 2 {
 			t.Errorf("epoch %d, want 2", later.Epoch)
 		}
 	})
@@ -104,15 +104,12 @@ func TestWhatASystemSaysAnewIsTold(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
 		k, p := w.keeper(), w.policy("a", s)
 		heard := 0
-		k.config.Changed = func(policy *v1alpha1.EvictionPolicy) {
-			if policy.UID == p.UID {
-				heard++
-			}
-		}
+		source := of(p)
+		source.Changed = func() { heard++ }
 		look := func(epoch int64, want int) {
 			t.Helper()
 			wait(2 * time.Second)
-			k.Evidence(t.Context(), p, epoch, time.Second)
+			k.Evidence(t.Context(), source, epoch, time.Second)
 			synctest.Wait()
 			if heard != want {
 				t.Errorf("heard %d times, want %d", heard, want)
@@ -131,12 +128,12 @@ func TestEvidenceOfAnotherSpecIsNotGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, before, after := newStage(), &fakeSystem{takes: time.Second}, &fakeSystem{takes: time.Second}
 		k, policy := w.keeper(), w.policy("a", before)
-		k.Evidence(t.Context(), policy, 0, 10*time.Second)
+		k.Evidence(t.Context(), of(policy), 0, 10*time.Second)
 		changed := w.policy("b", after)
 		changed.UID, changed.Name, changed.Generation = policy.UID, policy.Name, policy.Generation+1
-		k.Track(changed)
-		k.Evidence(t.Context(), policy, 0, 10*time.Second) // by a caller whose cache is behind
-		k.Evidence(t.Context(), changed, 0, 10*time.Second)
+		k.Track(of(changed))
+		k.Evidence(t.Context(), of(policy), 0, 10*time.Second) // by a caller whose cache is behind
+		k.Evidence(t.Context(), of(changed), 0, 10*time.Second)
 		if asked, _ := after.count(); asked != 1 {
 			t.Errorf("the system of the new spec was asked %d times, want once", asked)
 		}
@@ -159,22 +156,22 @@ func TestASystemThatHangsHoldsUpOnlyItsOwn(t *testing.T) {
 			began := time.Now()
 			var all sync.WaitGroup
 			all.Go(func() {
-				if e := k.Evidence(t.Context(), p, 0, time.Second); !strings.Contains(e.Error, "has not answered within 5s") {
+				if e := k.Evidence(t.Context(), of(p), 0, time.Second); !strings.Contains(e.Error, "has not answered within 5s") {
 					t.Errorf("error %q, want one that says how long was waited", e.Error)
 				}
 			})
 			wait(time.Second)
-			if e := k.Evidence(t.Context(), q, 0, time.Second); e.Error != "" || time.Since(began) != time.Second {
+			if e := k.Evidence(t.Context(), of(q), 0, time.Second); e.Error != "" || time.Since(began) != time.Second {
 				t.Errorf("the other system's evidence is %+v after %s", e, time.Since(began))
 			}
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if e := k.Evidence(short, p, 0, time.Second); e.Error != "the system has not answered yet" {
+			if e := k.Evidence(short, of(p), 0, time.Second); e.Error != "the system has not answered yet" {
 				t.Errorf("error %q for a caller who could not wait", e.Error)
 			}
 			all.Wait()
 			for range 3 {
-				k.Evidence(t.Context(), p, 0, time.Second)
+				k.Evidence(t.Context(), of(p), 0, time.Second)
 			}
 			if asked, _ := hung.count(); deaf && asked != 1 {
 				t.Errorf("a client that does not return was called %d times", asked)
@@ -189,7 +186,7 @@ func TestFailures(t *testing.T) {
 		w, s := newStage(), &fakeSystem{fails: errDown}
 		k, p := w.keeper(), w.policy("a", s)
 		for range 5 {
-			if e := k.Evidence(t.Context(), p, 0, time.Minute); e.Error != errDown.Error() {
+			if e := k.Evidence(t.Context(), of(p), 0, time.Minute); e.Error != errDown.Error() {
 				t.Fatalf("error %q, want %q", e.Error, errDown)
 			}
 		}
@@ -198,19 +195,19 @@ func TestFailures(t *testing.T) {
 		}
 		wait(time.Second)
 		s.set(func(s *fakeSystem) { s.fails, s.fault = nil, true })
-		if e := k.Evidence(t.Context(), p, 0, time.Minute); !strings.Contains(e.Error, "a fault in Usher") {
+		if e := k.Evidence(t.Context(), of(p), 0, time.Minute); !strings.Contains(e.Error, "a fault in Usher") {
 			t.Errorf("error %q of a client that panics", e.Error)
 		}
 		wait(time.Second)
 		s.set(func(s *fakeSystem) { s.fault = false })
-		good := k.Evidence(t.Context(), p, 0, time.Minute)
+		good := k.Evidence(t.Context(), of(p), 0, time.Minute)
 		if good.Error != "" {
 			t.Errorf("error %q of a system that answers again", good.Error)
 		}
 		p.Spec.System = v1alpha1.System{Etcd: &v1alpha1.Etcd{}}
 		p.Generation++
 		wait(2 * time.Minute)
-		if e := k.Evidence(t.Context(), p, 0, time.Minute); e.Error != `this version of Usher has no system "etcd"` {
+		if e := k.Evidence(t.Context(), of(p), 0, time.Minute); e.Error != "spec.system declares no system, or none that this version of Usher knows" {
 			t.Errorf("error %q of a system that is not known", e.Error)
 		}
 	})
@@ -220,7 +217,7 @@ func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: 100 * time.Millisecond}
 		k, p := w.keeper(), w.policy("a", s)
-		k.Track(p)
+		k.Track(of(p))
 		run(t, k)
 		wait(time.Hour)
 		idle, _ := s.count()
@@ -228,7 +225,7 @@ func TestBackground(t *testing.T) {
 			t.Errorf("asked %d times in an idle hour, want about 120", idle)
 		}
 		for range 60 {
-			if e := k.Evidence(t.Context(), p, 0, MaxAge(p)); e.Error != "" {
+			if e := k.Evidence(t.Context(), of(p), 0, of(p).MaxAge()); e.Error != "" {
 				t.Error(e.Error)
 			}
 			wait(time.Second)
@@ -239,9 +236,9 @@ func TestBackground(t *testing.T) {
 		}
 		left := p.DeepCopy()
 		left.Status.Epoch = 7
-		k.Track(left)
+		k.Track(of(left))
 		wait(time.Second)
-		if known := k.Known(p); known.Epoch != 7 {
+		if known := k.Known(of(p)); known.Epoch != 7 {
 			t.Errorf("epoch %d a second after a member has left, want 7", known.Epoch)
 		}
 		k.Forget(p.UID)
@@ -258,7 +255,7 @@ func TestWhoAsksAboutAPolicyThatIsNotTrackedLeavesNothing(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
 		k, p := w.keeper(), w.policy("a", s)
 		run(t, k)
-		k.Evidence(t.Context(), p, 0, time.Second)
+		k.Evidence(t.Context(), of(p), 0, time.Second)
 		wait(10 * time.Minute)
 		if left := len(k.all()); left != 0 {
 			t.Errorf("%d entries are left", left)

@@ -2,7 +2,7 @@ package evidence
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,41 +18,41 @@ type link struct {
 	mu         sync.Mutex
 	closed     bool
 	system     system.System
-	generation int64  // of the policy that it was made from
+	generation int64  // of the source that it was made from
 	secrets    string // their resource versions
 	read       time.Time
 }
 
-// connect returns the policy's system, opened anew if the policy or its Secrets have changed.
+// connect returns the source's system, opened anew if the source or its Secrets have changed.
 func (k *Keeper) connect(ctx context.Context, e *entry) (system.System, error) {
-	policy := e.newest()
+	source := e.newest()
 	l := &e.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if l.system != nil && l.generation == policy.Generation && now.Sub(l.read) < secretsAge {
+	if l.system != nil && l.generation == source.Generation && now.Sub(l.read) < secretsAge {
 		return l.system, nil
 	}
-	kind, ok := k.config.Kind(policy.Spec.System.Kind())
+	kind, ok := k.config.Kind(source.System)
 	if !ok {
-		return nil, fmt.Errorf("this version of Usher has no system %q", policy.Spec.System.Kind())
+		return nil, errors.New("spec.system declares no system, or none that this version of Usher knows")
 	}
-	access, versions, err := k.access(ctx, policy)
+	access, versions, err := k.access(ctx, source, kind.ReferencesOf(source.System))
 	if err != nil {
 		return nil, err
 	}
-	if l.system != nil && l.generation == policy.Generation && l.secrets == versions {
+	if l.system != nil && l.generation == source.Generation && l.secrets == versions {
 		l.read = now
 		return l.system, nil
 	}
-	opened, err := kind.Open(&policy.Spec.System, access)
+	opened, err := kind.Open(source.System, access)
 	if err != nil {
 		return nil, err
 	}
 	if l.system != nil {
 		l.system.Close()
 	}
-	l.system, l.generation, l.secrets, l.read = opened, policy.Generation, versions, now
+	l.system, l.generation, l.secrets, l.read = opened, source.Generation, versions, now
 	if l.closed {
 		opened.Close()
 	}

@@ -21,7 +21,7 @@ func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
 
 		opens := func(want int, when string) {
 			t.Helper()
-			k.Evidence(t.Context(), p, 0, 0)
+			k.Evidence(t.Context(), of(p), 0, 0)
 			if got := w.opens(); got != want {
 				t.Errorf("%s: opened %d times, want %d", when, got, want)
 			}
@@ -49,10 +49,10 @@ func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
 			t.Errorf("closed %d of the 3 that were replaced", closed)
 		}
 		step := eviction.Preparation{Name: "CleanOut"}
-		if _, err := k.Prepare(t.Context(), p, step); err != nil {
+		if _, err := k.Prepare(t.Context(), of(p), step); err != nil {
 			t.Error(err)
 		}
-		if undone, err := k.Undo(t.Context(), p, step); !undone.Done || err != nil {
+		if undone, err := k.Undo(t.Context(), of(p), step); !undone.Done || err != nil {
 			t.Errorf("undone %+v, %v", undone, err)
 		}
 		if got := w.opens(); got != 4 {
@@ -96,7 +96,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			if test.secret != nil {
 				w.putSecret("tls", "1", test.secret)
 			}
-			if got := k.Evidence(t.Context(), p, 0, time.Second).Error; got != test.want {
+			if got := k.Evidence(t.Context(), of(p), 0, time.Second).Error; got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -119,38 +119,12 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-func TestEverySecretOfASystemIsRead(t *testing.T) {
-	key := func(name string) *v1alpha1.SecretKey { return &v1alpha1.SecretKey{Name: name, Key: "k"} }
-	access := v1alpha1.Access{CA: key("ca"), ClientCertificate: &v1alpha1.SecretName{Name: "pair"}}
-	common := []v1alpha1.SecretKey{{Name: "ca", Key: "k"}, {Name: "pair", Key: "tls.crt"}, {Name: "pair", Key: "tls.key"}}
-	tests := map[string]struct {
-		spec v1alpha1.System
-		more []v1alpha1.SecretKey
-	}{
-		"arangodb": {v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{Access: access, JWT: key("jwt")}}, []v1alpha1.SecretKey{*key("jwt")}},
-		"etcd": {
-			v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: access, Auth: &v1alpha1.SecretName{Name: "root"}}},
-			[]v1alpha1.SecretKey{{Name: "root", Key: "username"}, {Name: "root", Key: "password"}},
-		},
-		"http": {
-			v1alpha1.System{HTTP: &v1alpha1.HTTP{Access: access, Headers: []v1alpha1.Header{{Name: "A", Value: "b"}, {Name: "B", Secret: key("b")}}}},
-			[]v1alpha1.SecretKey{*key("b")},
-		},
-	}
-	for name, test := range tests {
-		want := append(append([]v1alpha1.SecretKey{}, common...), test.more...)
-		if diff := cmp.Diff(want, secretsOf(&test.spec)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
-
 func TestSystemsAreOnTheMachineOnlyWhereTheyMayBe(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
 		w := newStage()
 		k := w.keeper()
 		k.config.Loopback = loopback
-		k.Evidence(t.Context(), w.policy("a", &fakeSystem{}), 0, 0)
+		k.Evidence(t.Context(), of(w.policy("a", &fakeSystem{})), 0, 0)
 		if w.opened[0].Loopback != loopback {
 			t.Errorf("opened with %t, want %t", w.opened[0].Loopback, loopback)
 		}

@@ -34,7 +34,7 @@ func newBudget(total int64) *budget {
 type meter struct {
 	budget    *budget
 	namespace string
-	policy    types.UID
+	source    types.UID
 	need      int64           // what the policy's last observation took; 0: not known
 	over      <-chan struct{} // closed when the observation's time has passed
 	// revoke breaks the observation off, and drop lets go of the evidence. Both may be called by observations of other policies.
@@ -130,7 +130,7 @@ func (b *budget) holdings(m *meter) ([]holding, []*meter) {
 		of = append(of, other)
 		held = append(held, holding{
 			namespace: other.namespace, bytes: other.taken + other.awaited, kept: other.kept,
-			going: other.full != nil, former: other.kept && other.policy == m.policy,
+			going: other.full != nil, former: other.kept && other.source == m.source,
 		})
 	}
 	return held, of

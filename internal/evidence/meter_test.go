@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // sharing is a budget and the observations of some policies, which end as soon as they are broken off.
@@ -33,7 +34,7 @@ func newSharing(t *rapid.T) *sharing {
 
 // meter is of a policy whose name begins with its namespace.
 func (s *sharing) meter(policy string) *meter {
-	m := &meter{budget: s.budget, namespace: policy[:1], policy: types.UID(policy), need: s.needs[policy], over: make(chan struct{})}
+	m := &meter{budget: s.budget, namespace: policy[:1], source: types.UID(policy), need: s.needs[policy], over: make(chan struct{})}
 	m.revoke = func(err error) {
 		s.displaced(m)
 		if !errors.Is(err, system.ErrTooLarge) {
@@ -42,7 +43,7 @@ func (s *sharing) meter(policy string) *meter {
 		s.end(policy)
 	}
 	m.drop = func() {
-		if m.policy != s.asking.policy {
+		if m.source != s.asking.source {
 			s.displaced(m)
 		}
 		delete(s.kept, policy)
@@ -219,7 +220,7 @@ func TestManyNamespacesStayWithinTheTotal(t *testing.T) {
 	b := newBudget(8 * mib)
 	served := 0
 	for i := range 100 {
-		m := &meter{budget: b, namespace: fmt.Sprint(i), policy: types.UID(fmt.Sprint(i)), drop: func() { t.Errorf("the floor of %d is taken away", i) }}
+		m := &meter{budget: b, namespace: fmt.Sprint(i), source: types.UID(fmt.Sprint(i)), drop: func() { t.Errorf("the floor of %d is taken away", i) }}
 		bytes := int64(mib)
 		if served == 8 {
 			bytes /= 2
@@ -275,10 +276,12 @@ func pool(memory int64, systems map[string]*greedySystem) *Keeper {
 	for _, s := range systems {
 		s.budget = k.budget
 	}
-	k.config.Kind = func(string) (system.Kind, bool) {
-		return system.Kind{Open: func(s *v1alpha1.System, _ system.Access) (system.System, error) {
+	k.config.Kind = func(*v1alpha1.System) (system.Kind, bool) {
+		kind := systemhttp.Kind()
+		kind.Open = func(s *v1alpha1.System, _ system.Access) (system.System, error) {
 			return systems[s.HTTP.Endpoints[0]], nil
-		}}, true
+		}
+		return kind, true
 	}
 	return k
 }
@@ -294,18 +297,18 @@ func TestRefusedAnswerIsTakenOnceItFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		systems := map[string]*greedySystem{"a": {bytes: 30 * mib}, "b": {bytes: 40 * mib}}
 		k := pool(40*mib, systems)
-		k.Track(consumer("a"))
+		k.Track(of(consumer("a")))
 		run(t, k)
 		wait(time.Second)
 		systems["a"].answer(60 * mib)
 		wait(time.Minute)
-		if known := k.Known(consumer("a")); !known.TooLarge {
+		if known := k.Known(of(consumer("a"))); !known.TooLarge {
 			t.Fatalf("more than there is: %+v", known.Error)
 		}
 		systems["a"].answer(30 * mib)
 		for range 3 { // beside the former evidence there is no room for the next
 			wait(idleRefresh)
-			if known := k.Known(consumer("a")); known.Error != "" {
+			if known := k.Known(of(consumer("a"))); known.Error != "" {
 				t.Errorf("an answer that fits is refused: %s", known.Error)
 			}
 		}
@@ -320,14 +323,14 @@ func TestOthersExcessIsTakenBack(t *testing.T) {
 			systems := map[string]*greedySystem{"a": {bytes: 24 * mib, slow: slow}, "b": {bytes: 16 * mib, slow: slow}, "c": {bytes: 8 * mib}}
 			k := pool(40*mib, systems)
 			for _, namespace := range []string{"a", "b"} {
-				go k.Evidence(t.Context(), consumer(namespace), 0, time.Hour)
+				go k.Evidence(t.Context(), of(consumer(namespace)), 0, time.Hour)
 				synctest.Wait()
 			}
 			if k.budget.used < 20*mib {
 				t.Fatalf("only %d MiB are taken", k.budget.used/mib)
 			}
 			for range 3 {
-				if said := k.Evidence(t.Context(), consumer("c"), 0, time.Nanosecond); said.Error != "" {
+				if said := k.Evidence(t.Context(), of(consumer("c")), 0, time.Nanosecond); said.Error != "" {
 					t.Errorf("slow %t: a namespace within its share: %s", slow, said.Error)
 				}
 				wait(time.Second)
@@ -351,7 +354,7 @@ func TestNeedIsForgotten(t *testing.T) {
 			systems := map[string]*greedySystem{"a": {bytes: 24 * mib}, "b": {bytes: 30 * mib}}
 			k := pool(40*mib, systems)
 			ask := func(p *v1alpha1.EvictionPolicy) *eviction.Evidence {
-				return k.Evidence(t.Context(), p, 0, time.Nanosecond)
+				return k.Evidence(t.Context(), of(p), 0, time.Nanosecond)
 			}
 			p := consumer("a")
 			ask(consumer("b"))

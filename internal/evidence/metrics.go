@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -30,19 +29,19 @@ func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{observations, observationSeconds, observedAt}
 }
 
-func count(policy *v1alpha1.EvictionPolicy, evidence *eviction.Evidence, now time.Time) {
-	labels := prometheus.Labels{"namespace": policy.Namespace, "policy": policy.Name}
+func count(source *Source, evidence *eviction.Evidence, now time.Time) {
+	labels := prometheus.Labels{"namespace": source.Namespace, "policy": source.Name}
 	observationSeconds.With(labels).Observe(now.Sub(evidence.Observed).Seconds())
 	result := "failed"
 	if evidence.Error == "" {
 		result = "answered"
 		observedAt.With(labels).Set(float64(evidence.Observed.UnixMilli()) / 1000)
 	}
-	observations.WithLabelValues(policy.Namespace, policy.Name, result).Inc()
+	observations.WithLabelValues(source.Namespace, source.Name, result).Inc()
 }
 
-func forgetMetrics(policy *v1alpha1.EvictionPolicy) {
-	labels := prometheus.Labels{"namespace": policy.Namespace, "policy": policy.Name}
+func forgetMetrics(source *Source) {
+	labels := prometheus.Labels{"namespace": source.Namespace, "policy": source.Name}
 	observations.DeletePartialMatch(labels)
 	observationSeconds.DeletePartialMatch(labels)
 	observedAt.DeletePartialMatch(labels)

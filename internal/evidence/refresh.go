@@ -35,7 +35,7 @@ func (k *Keeper) refresh(ctx context.Context) time.Duration {
 		}
 		due := e.due(now)
 		if due <= 0 {
-			k.join(ctx, e, versionOf(e.newest()))
+			k.join(ctx, e, e.newest().version())
 			due = e.interval(now)
 		}
 		wait = min(wait, due)
@@ -70,13 +70,13 @@ func (e *entry) due(now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.flight != nil && e.flight.version.generation >= e.policy.Generation:
+	case e.flight != nil && e.flight.version.generation >= e.source.Generation:
 		return interval
-	case e.flight != nil, e.last == nil, e.lasts.generation < e.policy.Generation:
+	case e.flight != nil, e.last == nil, e.lasts.generation < e.source.Generation:
 		return 0
 	case e.last.Error != "":
-		return e.ended.Add(min(interval, defaultPatience)).Sub(now)
-	case e.lasts.epoch < e.policy.Status.Epoch && interval < idleRefresh:
+		return e.ended.Add(min(interval, defaultTimeout)).Sub(now)
+	case e.lasts.epoch < e.source.Epoch && interval < idleRefresh:
 		return 0
 	}
 	return e.sent.Add(interval).Sub(now)
@@ -88,5 +88,5 @@ func (e *entry) interval(now time.Time) time.Duration {
 	if now.Sub(e.asked) > interest {
 		return idleRefresh
 	}
-	return min(idleRefresh, MaxAge(e.policy)/2)
+	return min(idleRefresh, e.source.MaxAge()/2)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -17,7 +18,7 @@ func TestIDsThatSeveralPodsGive(t *testing.T) {
 		for _, f := range change {
 			f(p)
 		}
-		return system.Member{ID: id, Pod: p}
+		return system.Member{MemberRef: v1alpha1.MemberRef{ID: id}, Pod: p}
 	}
 	terminating := func(p *snapshot.Pod) { p.Deletion = time.Unix(1, 0) }
 	finished := func(p *snapshot.Pod) { p.Phase = corev1.PodSucceeded }

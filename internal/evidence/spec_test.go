@@ -41,18 +41,21 @@ func edits(t *testing.T) map[string]func(*stage, *v1alpha1.EvictionPolicy) {
 	}
 }
 
-// listing is a keeper that notes whose members were listed last.
-func listing(w *stage) (k *Keeper, last func() int64) {
+// listing makes sources that note whose members were listed last.
+func listing() (noting func(*v1alpha1.EvictionPolicy) *Source, last func() int64) {
 	var mu sync.Mutex
 	var generation int64
-	k = w.keeper()
-	k.config.Members = func(_ context.Context, p *v1alpha1.EvictionPolicy) ([]system.Member, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		generation = p.Generation
-		return nil, nil
+	noting = func(p *v1alpha1.EvictionPolicy) *Source {
+		source := of(p)
+		source.Members = func(context.Context) ([]system.Member, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			generation = source.Generation
+			return nil, nil
+		}
+		return source
 	}
-	return k, func() int64 {
+	return noting, func() int64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return generation
@@ -64,18 +67,19 @@ func TestWhatWasSaidBeforeAnEditIsNotGiven(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStage()
-				k, listed := listing(w)
+				k := w.keeper()
+				of, listed := listing()
 				before := w.policy("a", &fakeSystem{takes: time.Second})
-				early := k.Evidence(t.Context(), before, 0, time.Minute)
+				early := k.Evidence(t.Context(), of(before), 0, time.Minute)
 				after := before.DeepCopy()
 				after.Generation++
 				edit(w, after)
-				k.Track(after)
-				if known := k.Known(after); known != nil {
+				k.Track(of(after))
+				if known := k.Known(of(after)); known != nil {
 					t.Errorf("of the edited policy is known %+v", known)
 				}
 				// A caller whose cache is behind is not served with it either.
-				if late := k.Evidence(t.Context(), before, 0, time.Minute); late == early || late.Error != "" {
+				if late := k.Evidence(t.Context(), of(before), 0, time.Minute); late == early || late.Error != "" {
 					t.Errorf("got %+v", late)
 				}
 				if w.opens() != 2 || listed() != after.Generation {
@@ -91,16 +95,17 @@ func TestAnEditOvertakesWhatIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStage()
-				k, listed := listing(w)
+				k := w.keeper()
+				of, listed := listing()
 				before := w.policy("a", &fakeSystem{takes: time.Second})
 				after := before.DeepCopy()
 				after.Generation++
 				edit(w, after)
 				var first *eviction.Evidence
 				var all sync.WaitGroup
-				all.Go(func() { first = k.Evidence(t.Context(), before, 0, time.Minute) })
+				all.Go(func() { first = k.Evidence(t.Context(), of(before), 0, time.Minute) })
 				wait(500 * time.Millisecond)
-				second := k.Evidence(t.Context(), after, 0, time.Minute)
+				second := k.Evidence(t.Context(), of(after), 0, time.Minute)
 				all.Wait()
 				if first != second || second.Error != "" {
 					t.Errorf("who asked before got %+v, who asked after %+v", first, second)
@@ -122,8 +127,8 @@ func TestAnEditIsFollowedAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStage()
 				k, p := w.keeper(), w.policy("a", s)
-				p.Spec.System.Timeout.Duration = time.Hour
-				k.Track(p)
+				p.Spec.Evidence.Timeout.Duration = time.Hour
+				k.Track(of(p))
 				run(t, k)
 				wait(10 * time.Minute)
 				edited := p.DeepCopy()
@@ -131,7 +136,7 @@ func TestAnEditIsFollowedAtOnce(t *testing.T) {
 				edited.Spec.System.HTTP.Endpoints = []string{"http://b"}
 				other := &fakeSystem{}
 				w.systems["http://b"] = other
-				k.Track(edited)
+				k.Track(of(edited))
 				wait(time.Second)
 				if asked, _ := other.count(); asked != 1 {
 					t.Errorf("a second after the edit its system was asked %d times", asked)
@@ -146,8 +151,8 @@ func TestForgettingWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
 		k, p := w.keeper(), w.policy("a", s)
-		k.Evidence(t.Context(), p, 0, 0)
-		e := k.entry(p)
+		k.Evidence(t.Context(), of(p), 0, 0)
+		e := k.entry(of(p))
 		e.link.mu.Lock()
 		k.Forget(p.UID)
 		if _, closed := s.count(); closed != 0 {
@@ -165,7 +170,7 @@ func TestAPolicyThatIsGoneLeavesNoFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStage()
 		k, p := w.keeper(), w.policy("figures", &fakeSystem{takes: time.Second, deaf: true})
-		go k.Evidence(t.Context(), p, 0, 0)
+		go k.Evidence(t.Context(), of(p), 0, 0)
 		wait(500 * time.Millisecond)
 		k.Forget(p.UID)
 		wait(2 * time.Second)
@@ -179,12 +184,12 @@ func TestAFailureOfBeforeAnEditIsNotGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStage()
 		k, p := w.keeper(), w.policy("a", &fakeSystem{fails: errDown})
-		k.Evidence(t.Context(), p, 0, time.Minute)
+		k.Evidence(t.Context(), of(p), 0, time.Minute)
 		edited := p.DeepCopy()
 		edited.Generation++
 		edited.Spec.System.HTTP.Endpoints = []string{"http://b"}
 		w.systems["http://b"] = &fakeSystem{}
-		if e := k.Evidence(t.Context(), edited, 0, time.Minute); e.Error != "" {
+		if e := k.Evidence(t.Context(), of(edited), 0, time.Minute); e.Error != "" {
 			t.Errorf("error %q", e.Error)
 		}
 	})

@@ -15,13 +15,14 @@ import (
 // pod. Node is that of the pod, nil if it is not known.
 func AdmissionRequest(request *api.EvictionRequest, node *snapshot.Node) (eviction.AdmissionRequest, bool) {
 	ref, ok := lifecycle.RequestRef(request)
-	asked, made := lifecycle.AskedAt(request)
+	asked, made := lifecycle.LastRequestTime(request)
 	if !ok || !made {
 		return eviction.AdmissionRequest{}, false
 	}
 	return eviction.AdmissionRequest{
 		Pod: snapshot.Key{Namespace: ref.Namespace, Name: ref.Name}, UID: ref.UID, Requester: request.Spec.Requester, Asked: asked,
-		Held: slices.Contains(taintRequesters, request.Spec.Requester) && drivesAway(node),
+		ByOwner: slices.Contains(ownerRequesters(), request.Spec.Requester),
+		Held:    slices.Contains(taintRequesters, request.Spec.Requester) && drivesAway(node),
 	}, true
 }
 
@@ -31,6 +32,15 @@ var taintRequesters = []string{
 	lifecycle.Requester("system:serviceaccount:kube-system:taint-eviction-controller"),
 	lifecycle.Requester("system:serviceaccount:kube-system:node-controller"),
 	lifecycle.Requester("system:kube-controller-manager"),
+}
+
+// ownerRequesters are Kubernetes' own controllers of pods.
+func ownerRequesters() []string {
+	accounts := eviction.OwnerAccounts()
+	for i := range accounts {
+		accounts[i] = lifecycle.Requester(accounts[i])
+	}
+	return accounts
 }
 
 func drivesAway(node *snapshot.Node) bool {

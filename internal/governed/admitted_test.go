@@ -22,7 +22,7 @@ func TestAdmissionRequest(t *testing.T) {
 		r.Annotations = annotations
 		return r
 	}
-	admitted := map[string]string{lifecycle.AskedAnnotation: asked.Format(time.RFC3339)}
+	admitted := map[string]string{lifecycle.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}
 	const tainter = "system:serviceaccount:kube-system:taint-eviction-controller"
 	tainted := &snapshot.Node{Taints: []corev1.Taint{{Key: "fire", Effect: corev1.TaintEffectNoExecute}}}
 	cordoned := &snapshot.Node{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}

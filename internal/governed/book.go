@@ -15,6 +15,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -23,14 +24,17 @@ import (
 type Book struct {
 	// cache may hand out shared objects; nothing here changes any.
 	cache client.Reader
-	kind  func(name string) (system.Kind, bool)
+	kind  func(*v1alpha1.System) (system.Kind, bool)
 	roles []v1alpha1.Role
 	room  *room // for pages of pods that are read past the cache
 	// Own is Usher's namespace, "" for none: nothing in it can be governed, since Usher itself needs it.
 	Own string
 	// Compile compiles a policy; NewBook sets eviction.Compile. Simulations, which open the same few policies thousands
 	// of times, put a memory in front of it.
-	Compile func(*v1alpha1.EvictionPolicySpec, []v1alpha1.Role, eviction.Schema, map[string]string) (*eviction.Policy, []eviction.Problem)
+	Compile func(*v1alpha1.EvictionPolicySpec, []v1alpha1.Role, eviction.Declaration) (*eviction.Policy, []eviction.Problem)
+
+	// Changed is called for a policy whose system says something new; nil: for none. It must not block.
+	Changed func(policy *v1alpha1.EvictionPolicy)
 
 	mu       sync.Mutex
 	compiled map[types.UID]page
@@ -54,7 +58,7 @@ type page struct {
 }
 
 // NewBook returns a Book over a cache that has the index of SetupIndex. Roles are the built-in ones.
-func NewBook(cache client.Reader, kind func(name string) (system.Kind, bool), roles []v1alpha1.Role) *Book {
+func NewBook(cache client.Reader, kind func(*v1alpha1.System) (system.Kind, bool), roles []v1alpha1.Role) *Book {
 	return &Book{
 		cache: cache, kind: kind, roles: roles, room: roomOf(cache), Compile: eviction.Compile,
 		compiled: map[types.UID]page{}, learned: map[types.UID]lesson{},
@@ -146,8 +150,19 @@ func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 	return compiled
 }
 
-// Uses are the facts that the policy's roles ask for.
-func (b *Book) Uses(policy *v1alpha1.EvictionPolicy) eviction.Uses { return b.Compiled(policy).Uses() }
+// Source returns the policy as what declares a system.
+func (b *Book) Source(policy *v1alpha1.EvictionPolicy) *evidence.Source {
+	source := &evidence.Source{
+		UID: policy.UID, Namespace: policy.Namespace, Name: policy.Name, Generation: policy.Generation, Epoch: policy.Status.Epoch,
+		System: &policy.Spec.System, Limits: policy.Spec.Evidence,
+		Members: func(ctx context.Context) ([]system.Member, error) { return b.members(ctx, policy) },
+		Uses:    func() eviction.Uses { return b.Compiled(policy).Uses() },
+	}
+	if b.Changed != nil {
+		source.Changed = func() { b.Changed(policy) }
+	}
+	return source
+}
 
 // Reserved reports whether nothing in a namespace can be governed.
 func (b *Book) Reserved(namespace string) bool {
@@ -180,6 +195,9 @@ func (b *Book) Check(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
 }
 
 func (b *Book) compile(spec *v1alpha1.EvictionPolicySpec) (*eviction.Policy, []eviction.Problem) {
-	kind, _ := b.kind(spec.System.Kind()) // without one there are no facts and no steps, which Compile says
-	return b.Compile(spec, b.roles, kind.Schema, kind.Steps)
+	var declared eviction.Declaration // without a kind there are no facts and no steps, which Compile says
+	if kind, ok := b.kind(&spec.System); ok {
+		declared = kind.Declaration(&spec.System)
+	}
+	return b.Compile(spec, b.roles, declared)
 }

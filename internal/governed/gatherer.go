@@ -95,7 +95,8 @@ func (g *Gatherer) evidence(ctx context.Context, policies []*v1alpha1.EvictionPo
 	}
 	for _, policy := range policies {
 		if policy.Name == claim.Policy.Name {
-			return g.Keeper.Evidence(ctx, policy, policy.Status.Epoch, usable(evidence.MaxAge(policy)))
+			source := g.Book.Source(policy)
+			return g.Keeper.Evidence(ctx, source, source.Epoch, usable(source.MaxAge()))
 		}
 	}
 	return nil
@@ -180,10 +181,10 @@ func named(policies []*v1alpha1.EvictionPolicy) map[string]bool {
 	names := map[string]bool{}
 	for _, policy := range policies {
 		for i := range policy.Status.Leaving {
-			names[policy.Status.Leaving[i].Pod] = true
+			names[policy.Status.Leaving[i].PodName] = true
 		}
 		for i := range policy.Status.Preparations {
-			names[policy.Status.Preparations[i].Pod] = true
+			names[policy.Status.Preparations[i].PodName] = true
 		}
 	}
 	return names

@@ -21,6 +21,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // counted is a system that says what it is asked about.
@@ -61,10 +62,11 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 	s := &setting{system: &counted{}}
 	s.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, LeavingIndex, IndexLeaving).Build()
-	kind := system.Kind{Name: "http", Open: func(*v1alpha1.System, system.Access) (system.System, error) { return s.system, nil }}
-	kinds := func(string) (system.Kind, bool) { return kind, true }
+	kind := systemhttp.Kind()
+	kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return s.system, nil }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }
 	book := NewBook(s.store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	s.gatherer = &Gatherer{Book: book, Keeper: keeper, Live: s.store, Now: time.Now}
 	return s
 }
@@ -105,19 +107,19 @@ func newPolicy(name, app string, rules ...v1alpha1.Rule) *v1alpha1.EvictionPolic
 			Members: []v1alpha1.MemberSelector{{Role: "node", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}},
 			Roles: []v1alpha1.Role{{
 				Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
-				Evict: v1alpha1.Evict{Rules: rules}, Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+				Evict: v1alpha1.Evict{Rules: rules}, Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity},
 			}},
 		},
 	}
 }
 
-var rule = v1alpha1.Rule{Name: "r", Reason: "R", Expression: "member.id != ''", Message: "no"}
+var rule = v1alpha1.Rule{Name: "r", Reason: "R", Expression: "member.role != ''", Message: "no"}
 
 func TestInput(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	policy := newPolicy("db", "db", rule)
-	policy.Status.Leaving = []v1alpha1.Leaving{{UID: "db-1", Pod: "db-1"}}
-	policy.Status.Preparations = []v1alpha1.PreparationStatus{{UID: "old", Pod: "gone"}, {UID: "db-2", Pod: "db-2"}}
+	policy.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{PodName: "db-1", PodUID: "db-1"}}}
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{PodName: "gone", PodUID: "old"}}, {MemberRef: v1alpha1.MemberRef{PodName: "db-2", PodUID: "db-2"}}}
 	s := newSetting(t, node, policy, newPolicy("free", "free"),
 		newPod("db-0", "db"), newPod("db-1", "db", terminating), newPod("db-2", "db"), newPod("db-3", "db"), newPod("db-4", "db", terminating),
 		newPod("free-0", "free"), newPod("stranger", "cron"))

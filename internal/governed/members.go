@@ -75,9 +75,9 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 	return roster, nil
 }
 
-// Members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot
+// members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot
 // be told are left out: there is nothing to ask the system about.
-func (b *Book) Members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
+func (b *Book) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
 	pods, err := b.Pods(ctx, policy.Namespace)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (b *Book) Members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]
 		if !ok || claim.Role == nil || claim.Error != "" {
 			continue
 		}
-		members = append(members, system.Member{ID: claim.Member, Role: claim.Role.Name, Pod: pod})
+		members = append(members, system.Member{MemberRef: claim.Ref(pod), Pod: pod})
 	}
 	return members, nil
 }

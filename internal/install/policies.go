@@ -73,7 +73,7 @@ func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured)
 	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
 	for _, each := range begun {
 		if fields, ok := each.(map[string]any); ok {
-			fmt.Fprintf(r.Out, "%s: not undone: %v of member %v; undo it in the system itself\n", Ref(policy), fields["name"], fields["member"])
+			fmt.Fprintf(r.Out, "%s: not undone: %v of member %v; undo it in the system itself\n", Ref(policy), fields["name"], fields["id"])
 		}
 	}
 	for {

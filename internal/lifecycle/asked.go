@@ -7,13 +7,13 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 )
 
-// AskedAnnotation is on requests that admission made in a caller's name: when the caller asked last, in RFC 3339.
-const AskedAnnotation = "usher.sh/asked"
+// LastRequestTimeAnnotation is on requests that admission made in a caller's name: when the caller asked last, in RFC 3339.
+const LastRequestTimeAnnotation = "usher.sh/last-request-time"
 
-// AskedAt says when the caller asked last in whose name admission made the request; false if it did not make it. A time
+// LastRequestTime says when the caller asked last in whose name admission made the request; false if it did not make it. A time
 // that cannot be read is that of the request's creation.
-func AskedAt(r *api.EvictionRequest) (time.Time, bool) {
-	text, ok := r.Annotations[AskedAnnotation]
+func LastRequestTime(r *api.EvictionRequest) (time.Time, bool) {
+	text, ok := r.Annotations[LastRequestTimeAnnotation]
 	if !ok {
 		return time.Time{}, false
 	}
@@ -24,9 +24,9 @@ func AskedAt(r *api.EvictionRequest) (time.Time, bool) {
 	return asked, true
 }
 
-// AskedPatch is an IntentPatch for a request that admission makes: its caller has asked again.
-func AskedPatch(r *api.EvictionRequest, now time.Time) ([]byte, error) {
-	asked := map[string]string{AskedAnnotation: now.UTC().Format(time.RFC3339)}
+// RepeatPatch is an IntentPatch for a request that admission makes: its caller has asked again.
+func RepeatPatch(r *api.EvictionRequest, now time.Time) ([]byte, error) {
+	asked := map[string]string{LastRequestTimeAnnotation: now.UTC().Format(time.RFC3339)}
 	return intentPatch(r, patchMetadata{UID: r.UID, Annotations: asked}, api.EvictionRequestIntentEviction)
 }
 
@@ -39,7 +39,7 @@ func GivenUpPatch(r *api.EvictionRequest) ([]byte, error) {
 // refused says whether somebody who wants the pod gone was refused by admission.
 func (t Target) refused() bool {
 	return slices.ContainsFunc(t.mine(), func(r *api.EvictionRequest) bool {
-		_, made := AskedAt(r)
+		_, made := LastRequestTime(r)
 		return made && wants(r)
 	})
 }

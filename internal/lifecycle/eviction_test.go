@@ -171,7 +171,9 @@ func TestResponders(t *testing.T) {
 		})
 	}
 	e := eviction(1)
-	refused := asked("alice", func(r *api.EvictionRequest) { r.Annotations = map[string]string{lifecycle.AskedAnnotation: "just now"} })
+	refused := asked("alice", func(r *api.EvictionRequest) {
+		r.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: "just now"}
+	})
 	same(t, "for a caller that was refused", "responder.usher.sh/governor=10000 imperative-eviction.k8s.io/evictor=100",
 		withPriorities(lifecycle.PlanEviction(target(0, newPod(), requests(refused), e), e).Status.TargetResponders))
 	plan := lifecycle.PlanEviction(target(0, newPod(governed, responders(many...)), requests(asked("alice")), e), e)

@@ -75,15 +75,13 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	book := governed.NewBook(governed.NewWhole(mgr.GetCache(), mgr.GetAPIReader(), slimPod), all.Kind, roles)
 	book.Own = o.Namespace
 	news := &governed.News{}
+	book.Changed = news.Tell
 	keeper := evidence.New(evidence.Config{
 		Kind:     all.Kind,
 		Secret:   secrets{clientset, self}.read,
-		Members:  book.Members,
 		Now:      o.Clock.Now,
 		Loopback: o.Loopback,
 		Log:      o.Log,
-		Changed:  news.Tell,
-		Uses:     book.Uses,
 		Memory:   o.EvidenceMemory,
 	})
 	writer := &act.Governed{
@@ -136,7 +134,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {
 	options := webhook.Options{
 		Facts: p.gatherer, Writer: p.act, Reader: mgr.GetClient(), Events: mgr.GetEventRecorder("usher-webhook"), Log: o.Log,
-		Compile: p.gatherer.Book.Check, Declare: p.gatherer.Book.Declared, Self: []string{p.self}, Namespace: o.Namespace,
+		Compile: p.gatherer.Book.Check, Kind: all.Kind, Declare: p.gatherer.Book.Declared, Self: []string{p.self}, Namespace: o.Namespace,
 	}
 	if requests.version == lifecycleapi.Kubernetes && requests.served {
 		options.Responder = lifecycle.Responder

@@ -42,8 +42,8 @@ func slimRequest(object any) (any, error) {
 	}
 	slim := &api.EvictionRequest{ObjectMeta: identity(&request.ObjectMeta), Spec: request.Spec, Status: request.Status}
 	slim.ManagedFields = lifecycle.IntentSigns(request.ManagedFields)
-	if asked, ok := request.Annotations[lifecycle.AskedAnnotation]; ok {
-		slim.Annotations = map[string]string{lifecycle.AskedAnnotation: governed.Short(asked)}
+	if asked, ok := request.Annotations[lifecycle.LastRequestTimeAnnotation]; ok {
+		slim.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: governed.Short(asked)}
 	}
 	return slim, nil
 }

@@ -58,7 +58,7 @@ func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
 func (p *parts) tracked(o any) {
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
 		p.pods.policies.add(policy)
-		p.gatherer.Keeper.Track(policy)
+		p.gatherer.Keeper.Track(p.gatherer.Book.Source(policy))
 	}
 }
 

@@ -33,7 +33,7 @@ func NodeFacts(node *corev1.Node) *snapshot.Node {
 		facts.DrainError = err.Error()
 	}
 	if record != nil && facts.Unschedulable {
-		facts.CordonedBy = cordonedBy(node)
+		facts.CordonedBy, facts.CordonLost = cordonedBy(node)
 	}
 	return facts
 }
@@ -45,18 +45,22 @@ const (
 	beforeFirstApply = "before-first-apply"
 )
 
-// cordonedBy returns the field manager that owns the node's cordon where that is known not to be Usher. What sets a field to
-// the value that it has does not own it, unless by server-side apply.
-func cordonedBy(node *corev1.Node) string {
+// cordonedBy returns the field manager that owns the node's cordon where that is known not to be Usher, and whether Usher owns it no
+// more. What sets a field to the value that it has does not own it, unless by server-side apply, and takes it from no other owner: who
+// has it alone has set it after the node was schedulable.
+func cordonedBy(node *corev1.Node) (by string, alone bool) {
+	alone = true
 	for i := range node.ManagedFields {
 		m := &node.ManagedFields[i]
 		switch {
+		case m.FieldsV1 == nil || !ownsCordon(m.FieldsV1.GetRawBytes()):
 		case m.Manager == snapshot.FieldManager, m.Manager == ancientChanges, m.Manager == beforeFirstApply:
-		case m.FieldsV1 != nil && ownsCordon(m.FieldsV1.GetRawBytes()):
-			return text.Line(m.Manager)
+			alone = false
+		case by == "":
+			by = text.Line(m.Manager)
 		}
 	}
-	return ""
+	return by, alone && by != ""
 }
 
 func ownsCordon(fields []byte) bool {

@@ -31,16 +31,19 @@ func TestWhoHasCordonedANode(t *testing.T) {
 		record string
 		fields []metav1.ManagedFieldsEntry
 		want   string
+		lost   bool
 	}{
-		"nothing is known":               {record, nil, ""},
-		"Usher":                          {record, []metav1.ManagedFieldsEntry{owns("kubelet", `{"f:metadata":{}}`), owns("kube-controller-manager", taints), owns("usher", cordon)}, ""},
-		"another one":                    {record, []metav1.ManagedFieldsEntry{owns("usher", `{"f:metadata":{}}`), owns("kubectl", cordon)}, "kubectl"},
-		"both":                           {record, []metav1.ManagedFieldsEntry{owns("usher", cordon), owns("argocd", cordon)}, "argocd"},
-		"merged into the oldest entries": {record, []metav1.ManagedFieldsEntry{owns("ancient-changes", cordon)}, ""},
-		"before the first apply":         {record, []metav1.ManagedFieldsEntry{owns("before-first-apply", cordon)}, ""},
-		"a name that terminals obey":     {record, []metav1.ManagedFieldsEntry{owns("x\x1b[2J", cordon)}, "x"},
-		"fields that cannot be read":     {record, []metav1.ManagedFieldsEntry{owns("kubectl", "["), {Manager: "x"}}, ""},
-		"a node without Usher's record":  {none, []metav1.ManagedFieldsEntry{owns("kubectl", cordon)}, ""},
+		"nothing is known":               {record, nil, "", false},
+		"Usher":                          {record, []metav1.ManagedFieldsEntry{owns("kubelet", `{"f:metadata":{}}`), owns("kube-controller-manager", taints), owns("usher", cordon)}, "", false},
+		"another one":                    {record, []metav1.ManagedFieldsEntry{owns("usher", `{"f:metadata":{}}`), owns("kubectl", cordon)}, "kubectl", true},
+		"both":                           {record, []metav1.ManagedFieldsEntry{owns("usher", cordon), owns("argocd", cordon)}, "argocd", false},
+		"another one, since the oldest":  {record, []metav1.ManagedFieldsEntry{owns("ancient-changes", taints), owns("kubectl", cordon)}, "kubectl", true},
+		"both, of which one is merged":   {record, []metav1.ManagedFieldsEntry{owns("ancient-changes", cordon), owns("argocd", cordon)}, "argocd", false},
+		"merged into the oldest entries": {record, []metav1.ManagedFieldsEntry{owns("ancient-changes", cordon)}, "", false},
+		"before the first apply":         {record, []metav1.ManagedFieldsEntry{owns("before-first-apply", cordon)}, "", false},
+		"a name that terminals obey":     {record, []metav1.ManagedFieldsEntry{owns("x\x1b[2J", cordon)}, "x", true},
+		"fields that cannot be read":     {record, []metav1.ManagedFieldsEntry{owns("kubectl", "["), {Manager: "x"}}, "", false},
+		"a node without Usher's record":  {none, []metav1.ManagedFieldsEntry{owns("kubectl", cordon)}, "", false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +51,8 @@ func TestWhoHasCordonedANode(t *testing.T) {
 			if c.record != "" {
 				node.Annotations = map[string]string{snapshot.DrainAnnotation: c.record}
 			}
-			if got := NodeFacts(node).CordonedBy; got != c.want {
-				t.Errorf("cordoned by %q, want %q", got, c.want)
+			if got := NodeFacts(node); got.CordonedBy != c.want || got.CordonLost != c.lost {
+				t.Errorf("cordoned by %q, alone: %t, want %q, %t", got.CordonedBy, got.CordonLost, c.want, c.lost)
 			}
 		})
 	}

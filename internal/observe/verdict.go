@@ -31,7 +31,7 @@ func Verdict(ctx context.Context, client kubernetes.Interface, pod *snapshot.Pod
 	question := &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name,
-			Annotations: map[string]string{v1alpha1.AskAnnotation: about},
+			Annotations: map[string]string{v1alpha1.VerdictAnnotation: about},
 		},
 		DeleteOptions: &metav1.DeleteOptions{
 			DryRun: []string{metav1.DryRunAll}, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),

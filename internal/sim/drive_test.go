@@ -213,7 +213,7 @@ func (d *driver) silent() []string {
 	for i := range d.verdict.Pods {
 		s := &d.verdict.Pods[i]
 		waits := s.State == drain.Waiting || s.State == drain.Surging || s.State == drain.Terminating
-		explained := slices.ContainsFunc(s.Blockers, func(b drain.Blocker) bool { return b.Message != "" && b.WayOut != "" })
+		explained := slices.ContainsFunc(s.Blockers, func(b drain.Blocker) bool { return b.Message != "" && b.Remedy != "" })
 		nodeSays := slices.ContainsFunc(d.verdict.Nodes, func(n drain.NodeStatus) bool {
 			return n.Name == s.Pod.Node && len(n.Blockers) > 0
 		})

@@ -67,7 +67,7 @@ func TestForecastAdvisesNothingAboutItsOwnPods(t *testing.T) {
 	w.workload("Deployment", "single", []string{"a"}, func(p *snapshot.Pod) { p.NodeSelector = map[string]string{"zone": "z1"} })
 	w.budget("single", "single", minAvailable("1"))
 	plan := sim.Forecast(w.view(), request("a"))
-	if len(plan.Blockers) != 1 || !strings.Contains(plan.Blockers[0].WayOut, "let another node run it: kubectl get -n shop deployment/single -o yaml shows") {
+	if len(plan.Blockers) != 1 || !strings.Contains(plan.Blockers[0].Remedy, "let another node run it: kubectl get -n shop deployment/single -o yaml shows") {
 		t.Errorf("blockers: %+v", plan.Blockers)
 	}
 }

@@ -419,7 +419,7 @@ func blockers(all []drain.Blocker) string {
 		if b.Dead {
 			dead = " (for good)"
 		}
-		fmt.Fprintf(&out, "%s: %s%s: %s\n   way out: %s\n", who, b.Reason, dead, b.Message, b.WayOut)
+		fmt.Fprintf(&out, "%s: %s%s: %s\n   remedy: %s\n", who, b.Reason, dead, b.Message, b.Remedy)
 	}
 	return out.String()
 }

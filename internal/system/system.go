@@ -1,7 +1,7 @@
 // Package system answers: what must a system be able to do so that Usher can look after its members?
 //
-// A system is a folder below this one with a Kind: its facts, its roles and how to open it. Adding one touches its folder,
-// the list in package all, and a field of the EvictionPolicy.
+// A system is a folder below this one with a Kind: its facts, its roles, what a policy's spec refers to, and how to open it.
+// Adding one touches its folder, a line of the list in package all, and the field of spec.system that declares it.
 package system
 
 import (
@@ -35,34 +35,94 @@ type System interface {
 	Close()
 }
 
-// Member is a pod as its system knows it.
+// Member is a member of a policy. Its Pod is nil where it has none.
 type Member struct {
-	ID   string
-	Role string
-	Pod  *snapshot.Pod
+	v1alpha1.MemberRef
+
+	Pod *snapshot.Pod
 }
 
 // ErrTerminal is wrapped by errors of Prepare and Undo that will not go away by asking again: the system has refused, and
 // a person must look.
 var ErrTerminal = errors.New("refused by the system")
 
+// Final reports whether an answer with this HTTP status will be the same when it is asked for again, so that a step ends with
+// ErrTerminal. Not final is what says that something is not there, not so yet, elsewhere, or busy: all of that may pass.
+func Final(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusMisdirectedRequest,
+		http.StatusLocked, http.StatusFailedDependency, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	case http.StatusNotImplemented:
+		return true
+	}
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError
+}
+
 // Kind is one kind of system.
 type Kind struct {
 	// Name is the field of spec.system.
 	Name string
+	// Declared reports whether a policy's spec declares a system of this kind: whether the field is set.
+	Declared func(spec *v1alpha1.System) bool
 	// Schema declares the facts.
 	Schema eviction.Schema
 	// Steps are what roles may name in evict.prepare, with a sentence each.
 	Steps map[string]string
+	// Extend adds what the spec itself declares; nil: it declares nothing.
+	Extend func(declaration *eviction.Declaration, spec *v1alpha1.System)
 	// Roles holds the built-in roles, one v1alpha1.Role in each *.yaml in its root.
 	Roles fs.FS
+	// References are what the spec refers to; nil: nothing.
+	References func(spec *v1alpha1.System) References
 	// Open makes a System from a policy's spec. It does not connect.
 	Open func(spec *v1alpha1.System, access Access) (System, error)
 }
 
+// Of returns the kind of system that a policy's spec declares, if it declares exactly one.
+func Of(kinds []Kind, spec *v1alpha1.System) (Kind, bool) {
+	var found []Kind
+	for _, k := range kinds {
+		if k.Declared(spec) {
+			found = append(found, k)
+		}
+	}
+	if len(found) != 1 {
+		return Kind{}, false
+	}
+	return found[0], true
+}
+
+// Declaration returns what the kind brings to a policy with this spec.
+func (k Kind) Declaration(spec *v1alpha1.System) eviction.Declaration {
+	declaration := eviction.Declaration{Kind: k.Name, Schema: k.Schema, Steps: k.Steps}
+	if k.Extend != nil {
+		k.Extend(&declaration, spec)
+	}
+	return declaration
+}
+
+// ReferencesOf returns what the spec refers to.
+func (k Kind) ReferencesOf(spec *v1alpha1.System) References {
+	if k.References == nil {
+		return References{}
+	}
+	return k.References(spec)
+}
+
+// References are what a policy's spec refers to outside of itself.
+type References struct {
+	// Access leads to the system; nil for a kind that has another way.
+	Access *v1alpha1.Access
+	// Endpoints are URLs of the system that stand beside Access.
+	Endpoints []string
+	// Secrets are entries of Secrets in the policy's namespace, beside those of Access.
+	Secrets []v1alpha1.SecretKey
+}
+
 // Access is what a policy's spec refers to, resolved.
 type Access struct {
-	// Endpoints are URLs, at least one.
+	// Endpoints are the URLs that References.Access has or its Service stands for; none where it is nil.
 	Endpoints []string
 	// TLS is the client's configuration, nil for the default.
 	TLS *tls.Config

@@ -19,11 +19,8 @@ func TestDeleteIsConfirmedBeforeAWrite(t *testing.T) {
 	terminating.DeletionTimestamp = new(metav1.NewTime(clock))
 	other := testPod("db-0")
 	other.UID = "uid-2"
-	const statefulSets = "system:serviceaccount:kube-system:statefulset-controller"
 	ungoverned := testPod("db-0")
 	ungoverned.Labels = nil
-	owned := testPod("db-0")
-	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", Controller: new(true)}}
 
 	unread := func(w *world) { w.green, w.hidden = true, true }
 	shows := func(pod *corev1.Pod, hidden bool) func(*world) { // where the cache has it
@@ -53,7 +50,7 @@ func TestDeleteIsConfirmedBeforeAWrite(t *testing.T) {
 		"others' writes come before it":         {pod: pod, given: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, answered: "LetThrough", did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, looks: 1},
 		"it cannot be read":                     {pod: pod, given: unread, answered: "Refused", did: []string{"request"}, looks: 1},
 		"it cannot be read, broken glass":       {pod: forged, given: func(w *world) { w.hidden = true }, allowed: true, answered: "BrokenGlass", did: []string{"permit"}, looks: 1},
-		"it cannot be read, its own controller": {pod: owned, user: statefulSets, given: unread, allowed: true, answered: "ByOwner", did: []string{"permit"}, looks: 1},
+		"it cannot be read, its own controller": {pod: pod, user: "operator", given: unread, allowed: true, answered: "ByOwner", did: []string{"permit"}, looks: 1},
 		"it cannot be read, nor is it cached":   {pod: pod, given: shows(nil, true), answered: "Refused", looks: 1},
 		"the same, broken glass":                {pod: forged, given: shows(nil, true), allowed: true, answered: "BrokenGlass", looks: 1},
 		"there is no time":                      {pod: pod, hurried: true, answered: "Refused", did: []string{"request"}},

@@ -83,7 +83,7 @@ func (w *wish) readEviction() error {
 	if w.pod.Name == "" {
 		w.pod.Name = object.Name
 	}
-	w.ask, w.own = object.Annotations[v1alpha1.AskAnnotation], object.Annotations[v1alpha1.OwnWishAnnotation] != ""
+	w.ask, w.own = object.Annotations[v1alpha1.VerdictAnnotation], object.Annotations[v1alpha1.SkipEvictionRequestAnnotation] != ""
 	w.readOptions(object.DeleteOptions)
 	return nil
 }
@@ -143,14 +143,20 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 		switch {
 		case excused != nil && refused.Code != drain.Conflict:
 			return *excused, subject.Pod, nil
-		case refused.Code == drain.RefusedForNow:
+		case refused.Vanishing:
 			return withheld(w, &result, refused), subject.Pod, nil
+		case refused.Code == drain.RefusedForNow:
+			return eviction.AdmissionResult{}, subject.Pod, unwritten(refused)
 		}
 		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
 			return settled(excused, subject.Pod, err)
 		}
 	}
-	return settled(excused, subject.Pod, fmt.Errorf("the permit could not be written down: %s", refused.Message))
+	return settled(excused, subject.Pod, unwritten(refused))
+}
+
+func unwritten(permit drain.Answer) error {
+	return fmt.Errorf("the permit could not be written down: %s", permit.Message)
 }
 
 // excuses reports whether it is let through whatever becomes of its actions. They are tried again all the same while they

@@ -27,6 +27,8 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 var clock = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -43,8 +45,8 @@ type world struct {
 	conflict int // how many writes of the status meet a conflict
 	// Nothing of a policy can be written, or read again.
 	unwritable, unreadable bool
-	// vanishing: the policy is being deleted, and takes no permit.
-	vanishing bool
+	// The policy is being deleted, or the apiserver is busy, and takes no permit.
+	vanishing, busy bool
 	// hidden: no pod can be read past the cache. Looks counts who tries.
 	hidden bool
 	looks  int
@@ -81,21 +83,21 @@ func testPolicy() *v1alpha1.EvictionPolicy {
 					Access: v1alpha1.Access{Endpoints: []string{"http://db:1"}},
 					Facts:  []v1alpha1.Get{{Name: "green", URL: "/green"}},
 				},
-				MaxAge: metav1.Duration{Duration: time.Minute}, Timeout: metav1.Duration{Duration: time.Second},
 			},
-			Members: []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, ID: "pod.name", OnDelete: v1alpha1.DeleteGuard}},
+			Evidence: v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: time.Minute}, Timeout: metav1.Duration{Duration: time.Second}},
+			Members:  []v1alpha1.MemberSelector{{Role: "replica", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, ID: "pod.name", Deletes: v1alpha1.DeleteGuard, Controllers: []string{"operator"}}},
 			Roles: []v1alpha1.Role{{
 				Name: "replica", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 				Tolerations: v1alpha1.Tolerations{NotReady: &v1alpha1.Toleration{Seconds: new(int64(15))}, Unreachable: &v1alpha1.Toleration{Forever: true}},
 				Evict:       v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "green", Reason: "NotGreen", Expression: "system.green", Message: "the database is not green"}}},
-				Replace:     v1alpha1.Replace{By: v1alpha1.ByNobody},
+				Replace:     v1alpha1.Replace{Successor: v1alpha1.SuccessorNone},
 			}},
 		},
 	}
 }
 
 func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
-	compiled, _ := eviction.Compile(&policy.Spec, nil, eviction.Schema{}, nil)
+	compiled, _ := eviction.Compile(&policy.Spec, nil, systemhttp.Kind().Declaration(&policy.Spec.System))
 	return eviction.Declared{Key: client.ObjectKeyFromObject(policy), Version: policy.ResourceVersion, Policy: compiled, Status: &policy.Status}
 }
 
@@ -144,7 +146,7 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 	}
 	if w.left {
 		policy.Status.Departed = []v1alpha1.Departed{{
-			UID: "before", Pod: of.Pod.Name, Node: "n0", Refused: []string{"requester.usher.sh/jane"}, Time: metav1.NewTime(clock),
+			PodUID: "before", PodName: of.Pod.Name, Node: "n0", Refused: []string{"requester.usher.sh/jane"}, GoneTime: metav1.NewTime(clock),
 		}}
 	}
 	return eviction.Input{
@@ -189,7 +191,10 @@ func (w *world) do(a eviction.Action) drain.Answer {
 		return drain.Answer{Code: drain.Conflict, Message: "another replica was faster"}
 	case a.Kind == eviction.Permit && w.vanishing:
 		w.did = append(w.did, "permit refused")
-		return drain.Answer{Code: drain.RefusedForNow, Message: "policy shop/db is being deleted"}
+		return drain.Answer{Code: drain.RefusedForNow, Message: "policy shop/db is being deleted", Vanishing: true}
+	case a.Kind == eviction.Permit && w.busy:
+		w.did = append(w.did, "permit refused")
+		return drain.Answer{Code: drain.RefusedForNow, Message: "too many requests"}
 	case w.unwritable:
 		w.did = append(w.did, string(a.Kind)+" refused")
 		return drain.Answer{Code: drain.Unavailable, Message: "no answer"}
@@ -218,8 +223,9 @@ func (w *world) mux() *http.ServeMux {
 	Setup(mux, Options{
 		Facts: w, Writer: w, Events: w, Log: slog.New(slog.DiscardHandler), Declare: declare,
 		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(testPolicy(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}).Build(),
+		Kind:   func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true },
 		Compile: func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
-			_, problems := eviction.Compile(spec, nil, eviction.Schema{}, nil)
+			_, problems := eviction.Compile(spec, nil, systemhttp.Kind().Declaration(&spec.System))
 			return problems
 		},
 		Self: []string{"usher"}, Namespace: "usher-system", Responder: "responder.usher.sh/governor",
@@ -300,16 +306,16 @@ func TestLeave(t *testing.T) {
 		"a member may go":             {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a wish that cannot be noted": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.unwritable = true }, says: "not green", did: []string{"request refused"}, events: 1, answered: "Refused"},
 		"a member may not go":         {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"a wish of its own":           {body: evictionOf("db-0", "", `,"annotations":{"usher.sh/own-wish":"true"}}`), says: "the database is not green", events: 1, answered: "Refused"},
+		"a wish of its own":           {body: evictionOf("db-0", "", `,"annotations":{"usher.sh/skip-eviction-request":"true"}}`), says: "the database is not green", events: 1, answered: "Refused"},
 		"a dry run may not":           {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
 		"a dry run may":               {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
 		"a dry run in the object":     {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
 		"usher itself may":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
 		"usher itself is refused":     {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
-		"a question":                  {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
+		"a question":                  {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
 		"a pod of nobody":             {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
 		"no pod":                      {body: evictionOf("none", "", noMore), says: `pods "none" not found`, answered: "NoSuchPod"},
-		"no pod, a question":          {body: evictionOf("none", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"evict"}}`), says: "not found", answered: "NoSuchPod"},
+		"no pod, a question":          {body: evictionOf("none", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), says: "not found", answered: "NoSuchPod"},
 		"no pod any more": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) {
 			w.green, w.fresh = true, map[string]*corev1.Pod{"db-0": nil}
 		}, says: `pods "db-0" not found`, answered: "NoSuchPod"},
@@ -334,6 +340,7 @@ func TestLeave(t *testing.T) {
 		"another replica is faster":          {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 2 }, allowed: true, did: []string{"conflict", "refresh", "conflict", "refresh", "permit"}, events: 1, answered: "LetThrough"},
 		"others are always faster":           {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.conflict = true, 99 }, says: "could not be written down", did: []string{"conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "conflict", "refresh", "request"}, events: 1, answered: "Refused"},
 		"the policy vanishes":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.vanishing = true, true }, says: "now: policy shop/db is being deleted. Ask again", did: []string{"permit refused"}, events: 1, answered: "Refused"},
+		"the apiserver is busy":              {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.green, w.busy = true, true }, says: "could not be written down: too many requests", did: []string{"permit refused", "request"}, events: 1, answered: "Refused"},
 		"nothing can be read":                {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.broken = errors.New("no cache") }, says: "no cache", events: 0, answered: "Refused"},
 		"the cache shows its predecessor":    {body: evictionOf("db-0", "", noMore), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
 		"the cache has only its predecessor": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-2"}}`), prepare: behind, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
@@ -390,6 +397,10 @@ func TestLeave(t *testing.T) {
 		},
 		"broken glass, the policy vanishes": {
 			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.vanishing = true }, allowed: true,
+			did: []string{"permit refused"}, events: 2, answered: "BrokenGlass",
+		},
+		"broken glass, the apiserver is busy": {
+			body: deletionOf(t, glass, "db-0", "jane", ""), prepare: func(w *world) { w.busy = true }, allowed: true,
 			did: []string{"permit refused"}, events: 2, answered: "BrokenGlass",
 		},
 		"broken glass, the policy cannot be read again": {
@@ -449,7 +460,7 @@ func TestReplacementOfPodThatIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.departed = map[string]*corev1.Pod{"db-9": testPod("db-9")}
 	ask := func(what string) *admissionv1.AdmissionResponse {
-		return w.post(PathLeave, evictionOf("db-9", `"dryRun":true,`, `,"annotations":{"usher.sh/ask":"`+what+`"}}`))
+		return w.post(PathLeave, evictionOf("db-9", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"`+what+`"}}`))
 	}
 	if answer := ask("evict"); answer.Result.Code != http.StatusNotFound {
 		t.Errorf("asked about an eviction: %+v", answer.Result)
@@ -459,7 +470,7 @@ func TestReplacementOfPodThatIsGone(t *testing.T) {
 		t.Fatalf("asked about a replacement: %+v", answer.Result)
 	}
 	verdict, ok := eviction.ReadAnswer(answer.Result.Details.Causes)
-	if !ok || len(verdict.Blockers) != 1 || verdict.Blockers[0].Reason != eviction.NobodyReplaces || !slices.Contains(w.did, "judge as deleted") {
+	if !ok || len(verdict.Blockers) != 1 || verdict.Blockers[0].Reason != eviction.NoSuccessor || !slices.Contains(w.did, "judge as deleted") {
 		t.Errorf("verdict %+v, done %v", verdict, w.did)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -22,27 +23,27 @@ func TestPolicyWarnings(t *testing.T) {
 		}
 	}
 	const same = "policies other and db ask the same system (db:1)"
+	limits := v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 5 * time.Second}}
 	for name, c := range map[string]struct {
-		given func(*v1alpha1.System)
-		want  string
+		given    func(*v1alpha1.System)
+		evidence v1alpha1.EvidenceLimits
+		want     string
 	}{
-		"another host":      {given: endpoints("http://queue:1")},
-		"another port":      {given: endpoints("http://db:2")},
-		"another namespace": {given: endpoints("http://db.stage.svc:1")},
-		"the same":          {given: endpoints("http://queue:1", "http://db:1"), want: same},
-		"written otherwise": {given: endpoints("https://DB.shop.svc.cluster.local.:1/path"), want: same},
-		"its Service":       {given: service("db", 1), want: same},
-		"another Service":   {given: service("queue", 1)},
-		"young beyond patience": {given: func(s *v1alpha1.System) {
-			endpoints("http://q:1")(s)
-			s.MaxAge.Duration, s.Timeout.Duration = time.Second, 5*time.Second
-		}, want: "(1s) is shorter than"},
+		"another host":          {given: endpoints("http://queue:1")},
+		"another port":          {given: endpoints("http://db:2")},
+		"another namespace":     {given: endpoints("http://db.stage.svc:1")},
+		"the same":              {given: endpoints("http://queue:1", "http://db:1"), want: same},
+		"written otherwise":     {given: endpoints("https://DB.shop.svc.cluster.local.:1/path"), want: same},
+		"its Service":           {given: service("db", 1), want: same},
+		"another Service":       {given: service("queue", 1)},
+		"young beyond patience": {given: endpoints("http://q:1"), evidence: limits, want: "(1s) is shorter than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := testPolicy()
 			policy.Name = "other"
 			policy.Spec.Members[0].Selector.MatchLabels["app"] = "other"
 			c.given(&policy.Spec.System)
+			policy.Spec.Evidence = c.evidence
 			raw, err := json.Marshal(policy)
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +61,7 @@ func TestStepThatIsRenamedWhileItIsBegun(t *testing.T) {
 	policy.Name, policy.Spec.System.HTTP.Endpoints = "other", []string{"http://q:1"}
 	policy.Spec.Members[0].Selector.MatchLabels["app"] = "other"
 	policy.Spec.System.HTTP.Steps = []v1alpha1.Step{{Name: "Flush", Do: v1alpha1.Call{Method: "POST", URL: "/flush"}}}
-	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Flush", Member: "a"}, {Name: "Empty", Member: "b"}}
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{ID: "a"}, Name: "Flush"}, {MemberRef: v1alpha1.MemberRef{ID: "b"}, Name: "Empty"}}
 	raw, err := json.Marshal(policy)
 	if err != nil {
 		t.Fatal(err)

@@ -24,30 +24,31 @@ func (h *policies) warnings(ctx context.Context, namespace string, policy *v1alp
 	others := slices.DeleteFunc(list.Items, func(other v1alpha1.EvictionPolicy) bool { return other.Name == policy.Name })
 	warnings := claimsTwice(policy, others)
 	for i := range others {
-		if at := shared(namespace, policy, &others[i]); at != "" {
+		if at := h.shared(namespace, policy, &others[i]); at != "" {
 			warnings = append(warnings, fmt.Sprintf("policies %s and %s ask the same system (%s), and neither counts the members that the other lets go: "+
 				"put all members of a system into one policy", policy.Name, others[i].Name, at))
 		}
 	}
-	if system := &policy.Spec.System; system.MaxAge.Duration > 0 && system.MaxAge.Duration < system.Timeout.Duration {
-		warnings = append(warnings, fmt.Sprintf("spec.system.maxAge (%s) is shorter than spec.system.timeout (%s): what the system says after more than %s is too old when it comes",
-			system.MaxAge.Duration, system.Timeout.Duration, system.MaxAge.Duration))
+	if limits := &policy.Spec.Evidence; limits.MaxAge.Duration > 0 && limits.MaxAge.Duration < limits.Timeout.Duration {
+		warnings = append(warnings, fmt.Sprintf("spec.evidence.maxAge (%s) is shorter than spec.evidence.timeout (%s): what the system says after more than %s is too old when it comes",
+			limits.MaxAge.Duration, limits.Timeout.Duration, limits.MaxAge.Duration))
 	}
-	return append(warnings, lostSteps(policy)...)
+	return append(warnings, h.lostSteps(policy)...)
 }
 
-// lostSteps names what was begun by steps that the policy has no more.
-func lostSteps(policy *v1alpha1.EvictionPolicy) []string {
-	if policy.Spec.System.HTTP == nil {
+// lostSteps names what was begun by steps that the policy's system has no more.
+func (h *policies) lostSteps(policy *v1alpha1.EvictionPolicy) []string {
+	kind, ok := h.Kind(&policy.Spec.System)
+	if !ok {
 		return nil
 	}
+	steps := kind.Declaration(&policy.Spec.System).Steps
 	var warnings []string
 	for i := range policy.Status.Preparations {
 		begun := &policy.Status.Preparations[i]
-		known := slices.ContainsFunc(policy.Spec.System.HTTP.Steps, func(s v1alpha1.Step) bool { return s.Name == begun.Name })
-		if !known {
+		if _, known := steps[begun.Name]; !known {
 			warnings = append(warnings, fmt.Sprintf("%s of %s was begun and the policy has no such step any more, so that it is not taken back by its undo: "+
-				"keep the step until then, or see to it in the system", begun.Name, begun.Member))
+				"keep the step until then, or see to it in the system", begun.Name, begun.ID))
 		}
 	}
 	return warnings
@@ -83,9 +84,9 @@ func selectors(policy *v1alpha1.EvictionPolicy) func(yield func(selector, entry 
 }
 
 // shared is where both policies find their system, "" if they name no place in common.
-func shared(namespace string, a, b *v1alpha1.EvictionPolicy) string {
-	of := places(namespace, &b.Spec.System)
-	for _, place := range places(namespace, &a.Spec.System) {
+func (h *policies) shared(namespace string, a, b *v1alpha1.EvictionPolicy) string {
+	of := h.places(namespace, &b.Spec.System)
+	for _, place := range h.places(namespace, &a.Spec.System) {
 		if slices.Contains(of, place) {
 			return place
 		}
@@ -94,18 +95,18 @@ func shared(namespace string, a, b *v1alpha1.EvictionPolicy) string {
 }
 
 // places are the hosts and ports of a system, each in one way of writing.
-func places(namespace string, system *v1alpha1.System) []string {
-	access, endpoints := &v1alpha1.Access{}, []string(nil)
-	switch {
-	case system.ArangoDB != nil:
-		access, endpoints = &system.ArangoDB.Access, system.ArangoDB.Agents
-	case system.Etcd != nil:
-		access = &system.Etcd.Access
-	case system.HTTP != nil:
-		access = &system.HTTP.Access
+func (h *policies) places(namespace string, spec *v1alpha1.System) []string {
+	kind, ok := h.Kind(spec)
+	if !ok {
+		return nil
+	}
+	refers := kind.ReferencesOf(spec)
+	access := refers.Access
+	if access == nil {
+		access = &v1alpha1.Access{}
 	}
 	var all []string
-	for _, endpoint := range slices.Concat(access.Endpoints, endpoints) {
+	for _, endpoint := range slices.Concat(access.Endpoints, refers.Endpoints) {
 		if parsed, err := url.Parse(endpoint); err == nil && parsed.Host != "" {
 			all = append(all, place(namespace, parsed.Hostname(), parsed.Port()))
 		}

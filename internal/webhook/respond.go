@@ -114,8 +114,8 @@ func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
 	}
 }
 
-// withheld is the answer where the verdict lets the pod go, and the permit was refused for now. Nothing is tried again meanwhile, and no
-// EvictionRequest is left: an apiserver that is busy would refuse that as well, and a policy that is being deleted takes it back.
+// withheld is the answer where the verdict lets the pod go, and the permit would go with a policy that is being deleted. Nothing is
+// tried again meanwhile, and no EvictionRequest is left: the policy takes that along as well.
 func withheld(w *wish, result *eviction.AdmissionResult, refused drain.Answer) eviction.AdmissionResult {
 	message := fmt.Sprintf("Pod %s may leave, and that cannot be written down now: %s. Ask again.", w.pod, refused.Message)
 	return eviction.AdmissionResult{

@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 )
 
 // Facts is what is known, as governed.Gatherer gathers it.
@@ -57,6 +58,8 @@ type Options struct {
 	Log    *slog.Logger
 	// Compile checks a policy's spec.
 	Compile func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem
+	// Kind finds the kind of system that a policy's spec declares.
+	Kind func(spec *v1alpha1.System) (system.Kind, bool)
 	// Declare returns a policy as verdicts see it; governed.Book does.
 	Declare func(policy *v1alpha1.EvictionPolicy) eviction.Declared
 	// Self are the users that Usher's own processes are.

@@ -190,8 +190,8 @@ func TestDeadBudgetsAreNamedAtOnce(t *testing.T) {
 	}
 	for _, b := range dead {
 		contains(t, b.Message, "can never allow")
-		if b.WayOut == "" || !b.Dead {
-			t.Errorf("no way out, or not called dead: %+v", b)
+		if b.Remedy == "" || !b.Dead {
+			t.Errorf("no remedy, or not called dead: %+v", b)
 		}
 	}
 	same(t, "gone", s.rec.ends(t, s.node), nil)

@@ -63,7 +63,7 @@ func TestBlockersAreTheLastThingPrinted(t *testing.T) {
 	s.settled(t, 1)
 	r := usher(t, "drain", s.node, "--surge=never").wantCode(t, 2)
 	lines := strings.Split(strings.TrimSpace(r.Out), "\n")
-	contains(t, lines[len(lines)-1], "way out: ")
+	contains(t, lines[len(lines)-1], "remedy: ")
 	contains(t, lines[len(lines)-2], "BudgetNeverAllows", "budget web can never allow it")
 }
 

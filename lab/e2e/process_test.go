@@ -30,7 +30,7 @@ type event struct {
 type podRef struct{ Namespace, Name, UID string }
 
 type blocker struct {
-	Reason, Namespace, Pod, Node, Message, WayOut string
+	Reason, Namespace, Pod, Node, Message, Remedy string
 	Dead                                          bool
 }
 

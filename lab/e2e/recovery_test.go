@@ -28,7 +28,7 @@ func TestWaitReplaced(t *testing.T) {
 	s.settled(t, 4)
 	p := start(t, "drain", s.node, "--surge=never", "--wait=replaced")
 	b := p.blocked(t, "NotReplaced")
-	contains(t, b.WayOut, "kubectl describe")
+	contains(t, b.Remedy, "kubectl describe")
 	p.await(t, "why the replacement is not ready", func(e event) bool {
 		return e.Blocker != nil && e.Blocker.Reason == "NotReplaced" && len(e.Blocker.Message) > 60
 	})

@@ -37,7 +37,7 @@ func TestLostNodeKeepsItsPods(t *testing.T) {
 	p := start(t, "drain", s.node, "--force")
 	b := p.blocked(t, "NodeUnreachable")
 	contains(t, b.Message, "does not answer")
-	contains(t, b.WayOut, "out-of-service")
+	contains(t, b.Remedy, "out-of-service")
 	if err := s.Client().CoreV1().Pods(s.ns).Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (h *house) firstPolicy(t *testing.T) *database {
 		blocks := strings.Split(string(text), "```yaml\n")
 		manifest, _, _ := strings.Cut(blocks[i+1], "```")
 		manifest = strings.ReplaceAll(manifest, "http://127.0.0.1:8000", server.URL)
-		manifest = strings.Replace(manifest, "  system:\n    http:", "  system:\n    maxAge: 1s\n    http:", 1)
+		manifest = strings.Replace(manifest, "  system:\n    http:", "  evidence: {maxAge: 1s}\n  system:\n    http:", 1)
 		path := filepath.Join(t.TempDir(), name)
 		must(t, os.WriteFile(path, []byte(manifest), 0o600))
 		h.kubectl(t, "apply", "-f", path).succeed(t)

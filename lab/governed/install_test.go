@@ -254,7 +254,7 @@ func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
 	policy := examplePolicy(ns, "db")
 	policy.Finalizers = []string{"usher.sh/undo"}
 	must(t, r.client.Create(t.Context(), policy))
-	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "CleanOut", Member: "PRMR-1", Pod: "db-0", Since: metav1.Now(), Asked: metav1.Now(), State: v1alpha1.PreparationBegun}}
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{ID: "PRMR-1", PodName: "db-0"}, Name: "CleanOut", StartTime: metav1.Now(), LastRequestTime: metav1.Now(), State: v1alpha1.PreparationBegun}}
 	must(t, r.client.Status().Update(t.Context(), policy))
 	var out bytes.Buffer
 	objects, err := install.Objects(install.Options{})

@@ -87,12 +87,12 @@ func (h *house) statefulSet(t *testing.T, namespace string, n int) []*corev1.Pod
 // safe.
 func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.System, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.EvictionPolicy {
 	t.Helper()
-	// Far longer than this system takes on a busy machine: what is not answered in time is asked for again.
-	system.MaxAge, system.Timeout = metav1.Duration{Duration: 2 * time.Second}, metav1.Duration{Duration: 20 * time.Second}
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.EvictionPolicySpec{
 			System: system,
+			// Far longer than this system takes on a busy machine: what is not answered in time is asked for again.
+			Evidence: v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: 2 * time.Second}, Timeout: metav1.Duration{Duration: 20 * time.Second}},
 			Members: []v1alpha1.MemberSelector{{
 				Role: "node", Selector: metav1.LabelSelector{MatchLabels: testlab.Labels("db")}, Controllers: []string{simulated},
 			}},
@@ -105,7 +105,7 @@ func (h *house) policy(t *testing.T, namespace, name string, system v1alpha1.Sys
 					},
 					Prepare: []v1alpha1.Preparation{{Name: "Exclude", When: "!(member.id in system.health.excluded)", Message: "{{member.id}} is being emptied"}},
 				},
-				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+				Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity},
 			}},
 		},
 	}

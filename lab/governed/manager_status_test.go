@@ -49,7 +49,7 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 	}, {
 		name:   "hanging",
 		system: func(f *fakeSystem, _ *v1alpha1.System) { f.hush() },
-		policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.System.Timeout.Duration = time.Second },
+		policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Evidence.Timeout.Duration = time.Second },
 		reason: "SystemUnreachable", says: []string{"the system has not answered within 1s"}, refuse: "has not answered",
 	}, {
 		name:   "suspended",

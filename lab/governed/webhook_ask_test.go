@@ -52,7 +52,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 func (s *stage) ask(t *testing.T, pod string) eviction.Verdict {
 	t.Helper()
 	err := s.Client().PolicyV1().Evictions(s.ns).Evict(t.Context(), &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: s.ns, Name: pod, Annotations: map[string]string{v1alpha1.AskAnnotation: "evict"}},
+		ObjectMeta:    metav1.ObjectMeta{Namespace: s.ns, Name: pod, Annotations: map[string]string{v1alpha1.VerdictAnnotation: "evict"}},
 		DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
 	})
 	verdict, ok := eviction.ReadAnswer(causes(t, err))

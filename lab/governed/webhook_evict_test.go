@@ -207,7 +207,8 @@ func (s *stage) withdrawOthers(t *testing.T, but types.UID) {
 	})
 }
 
-// ownController: a rollout, scaling down and up pass at once, although nothing may be evicted.
+// ownController: a rollout waits for the verdict, unless the policy lets the pods' own controller go on: then it, scaling down and up pass
+// at once, although nothing may be evicted.
 func (s *stage) ownController(t *testing.T) {
 	sets := s.Client().AppsV1().StatefulSets(s.ns)
 	patch := func(body string) {
@@ -224,11 +225,27 @@ func (s *stage) ownController(t *testing.T) {
 		})
 	}
 	patch(`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+	eventually(t, "the rollout to be refused", func() bool {
+		return slices.Contains(s.requests(t), lifecycle.Requester("system:serviceaccount:kube-system:statefulset-controller")+" Eviction")
+	})
+	if set, err := sets.Get(t.Context(), "db", metav1.GetOptions{}); err != nil || set.Status.UpdatedReplicas > 0 {
+		t.Errorf("a rollout goes on although nothing may be evicted: %+v, %v", set.Status, err)
+	}
+	s.ownerDeletes(t, v1alpha1.DeleteAllow)
+	defer s.ownerDeletes(t, v1alpha1.DeleteGuard)
 	settled("the rollout", 3)
 	patch(`{"spec":{"replicas":2}}`)
 	settled("scaling down", 2)
 	patch(`{"spec":{"replicas":3}}`)
 	settled("scaling up", 3)
+}
+
+func (s *stage) ownerDeletes(t *testing.T, mode v1alpha1.DeleteMode) {
+	t.Helper()
+	policy := s.policy(t)
+	before := policy.DeepCopy()
+	policy.Spec.Members[0].OwnerDeletes = mode
+	must(t, s.client.Patch(t.Context(), policy, client.MergeFrom(before)))
 }
 
 // job: a governed Job ends, and goes with its pods.

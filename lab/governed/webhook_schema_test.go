@@ -15,22 +15,28 @@ func TestPolicySchema(t *testing.T) {
 	r := newRecorder(t)
 	ns := r.namespace(t, false)
 	for name, test := range map[string]struct {
-		change func(*v1alpha1.System)
+		change func(*v1alpha1.EvictionPolicySpec)
 		want   string
 	}{
-		"the defaults":          {change: func(*v1alpha1.System) {}},
-		"the shortest":          {change: func(s *v1alpha1.System) { s.MaxAge.Duration, s.Timeout.Duration = time.Second, time.Second }},
-		"the longest":           {change: func(s *v1alpha1.System) { s.MaxAge.Duration, s.Timeout.Duration = time.Minute, 30*time.Second }},
-		"nothing is so young":   {change: func(s *v1alpha1.System) { s.MaxAge.Duration = time.Millisecond }, want: "spec.system.maxAge: Invalid value"},
-		"as old as yesterday":   {change: func(s *v1alpha1.System) { s.MaxAge.Duration = 24 * time.Hour }, want: "must be from 1s to 1m"},
-		"patience without end":  {change: func(s *v1alpha1.System) { s.Timeout.Duration = time.Minute }, want: "must be from 1s to 30s"},
-		"no patience":           {change: func(s *v1alpha1.System) { s.Timeout.Duration = time.Millisecond }, want: "must be from 1s to 30s"},
+		"the defaults": {change: func(*v1alpha1.EvictionPolicySpec) {}},
+		"no system":    {change: func(s *v1alpha1.EvictionPolicySpec) { s.System.HTTP = nil }, want: "spec.system in body should have at least 1 properties"},
+		"two systems":  {change: func(s *v1alpha1.EvictionPolicySpec) { s.System.Etcd = &v1alpha1.Etcd{} }, want: "spec.system: Too many: 2"},
+		"the shortest": {change: func(s *v1alpha1.EvictionPolicySpec) {
+			s.Evidence.MaxAge.Duration, s.Evidence.Timeout.Duration = time.Second, time.Second
+		}},
+		"the longest": {change: func(s *v1alpha1.EvictionPolicySpec) {
+			s.Evidence.MaxAge.Duration, s.Evidence.Timeout.Duration = time.Minute, 30*time.Second
+		}},
+		"nothing is so young":   {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.MaxAge.Duration = time.Millisecond }, want: "spec.evidence.maxAge: Invalid value"},
+		"as old as yesterday":   {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.MaxAge.Duration = 24 * time.Hour }, want: "must be from 1s to 1m"},
+		"patience without end":  {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.Timeout.Duration = time.Minute }, want: "must be from 1s to 30s"},
+		"no patience":           {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.Timeout.Duration = time.Millisecond }, want: "must be from 1s to 30s"},
 		"a Service":             {change: behind("db-0")},
 		"a Service of a domain": {change: behind("db.example.com/x"), want: "service.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := examplePolicy(ns, "db")
-			test.change(&policy.Spec.System)
+			test.change(&policy.Spec)
 			err := r.client.Create(t.Context(), policy, client.DryRunAll)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
@@ -39,8 +45,8 @@ func TestPolicySchema(t *testing.T) {
 	}
 }
 
-func behind(service string) func(*v1alpha1.System) {
-	return func(s *v1alpha1.System) {
-		s.HTTP.Endpoints, s.HTTP.Service = nil, &v1alpha1.Service{Name: service, Port: 1}
+func behind(service string) func(*v1alpha1.EvictionPolicySpec) {
+	return func(s *v1alpha1.EvictionPolicySpec) {
+		s.System.HTTP.Endpoints, s.System.HTTP.Service = nil, &v1alpha1.Service{Name: service, Port: 1}
 	}
 }

@@ -212,7 +212,7 @@ func policiesAsked(t *testing.T, r *recorder, ns string) {
 		must(t, r.client.Update(t.Context(), policy))
 		policy.Finalizers = nil
 		must(t, r.client.Update(t.Context(), policy))
-		policy.Status.Members = 3
+		policy.Status.MemberCount = 3
 		must(t, r.client.Status().Update(t.Context(), policy))
 	})
 	want(t, r, ns, func() {
@@ -234,7 +234,7 @@ func examplePolicy(ns, name string) *v1alpha1.EvictionPolicy {
 			Roles: []v1alpha1.Role{{
 				Name: "replica", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 				Evict:   v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "green", Reason: "NotGreen", Expression: "false", Message: "not green"}}},
-				Replace: v1alpha1.Replace{By: v1alpha1.ByNobody},
+				Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNone},
 			}},
 		},
 	}
@@ -265,7 +265,7 @@ func whileDown(t *testing.T, r *recorder, ns, other string) {
 	must(t, r.client.Patch(t.Context(), policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	must(t, r.client.Delete(t.Context(), policy))
 
-	// The way out that docs/admission.md describes.
+	// The remedy that docs/admission.md describes.
 	_, err := pods.Patch(t.Context(), "governed", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, v1alpha1.PolicyLabel), metav1.PatchOptions{})
 	must(t, err)
 	must(t, pods.Delete(t.Context(), "governed", now))

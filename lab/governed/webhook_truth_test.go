@@ -103,8 +103,8 @@ func newStage(t *testing.T, mutate ...func(*v1alpha1.EvictionPolicy)) *stage {
 	policy := examplePolicy(s.ns, "db")
 	policy.Spec.System.HTTP.Endpoints = []string{s.truth.server.URL}
 	policy.Spec.System.HTTP.Facts = []v1alpha1.Get{{Name: "health", URL: "/health"}}
-	policy.Spec.System.MaxAge = metav1.Duration{Duration: maxAge}
-	policy.Spec.System.Timeout = metav1.Duration{Duration: 20 * time.Second} // longer than admission may take
+	policy.Spec.Evidence.MaxAge = metav1.Duration{Duration: maxAge}
+	policy.Spec.Evidence.Timeout = metav1.Duration{Duration: 20 * time.Second} // longer than admission may take
 	policy.Spec.Roles[0].Evict.Rules[0].Expression = "system.health.green"
 	policy.Spec.Roles[0].Evict.Rules[0].Message = "the database is not green"
 	policy.Spec.Roles[0].Tolerations.Unreachable = &v1alpha1.Toleration{Forever: true}

@@ -129,7 +129,7 @@ func unsparable(t *testing.T, st *stage, c client.Client) *v1alpha1.EvictionPoli
 			Roles: []v1alpha1.Role{{
 				Name: "node", System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 				Evict:   v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "safe", Reason: "Unsafe", Expression: "false", Message: "not safe"}}},
-				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+				Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity},
 			}},
 		},
 	}

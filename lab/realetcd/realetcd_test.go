@@ -46,6 +46,7 @@ func TestRealEtcd(t *testing.T) {
 	e := startEtcd(t, l, apart(false))
 	e.govern(t)
 	t.Run("evictions are answered by pods", func(t *testing.T) { testAnswers(t, e) })
+	t.Run("rollout restart", func(t *testing.T) { rolloutRestart(t, e) })
 	t.Run("usher drain", func(t *testing.T) { ownDrain(t, u, e, nodes) })
 	t.Log(pauses(with, without))
 	if *budget {
@@ -75,6 +76,20 @@ func guarded(t *testing.T, e *etcd, nodes []*realnode.Node, who string) figures 
 	f.check(t, drains)
 	e.release(t)
 	return f
+}
+
+// rolloutRestart has the StatefulSet replace its pods, whose controller deletes them. Of three members it replaces one leader at least.
+func rolloutRestart(t *testing.T, e *etcd) {
+	t.Helper()
+	f := e.watched(t, func() {
+		e.kubectl(t, "", "rollout", "restart", "statefulset/"+name)
+		t.Log(lastLine(e.kubectl(t, "", "rollout", "status", "statefulset/"+name, "--timeout=10m")))
+	})
+	f.log(t, "rollout restart")
+	f.check(t, 0)
+	if f.leaves != size {
+		t.Errorf("%d pods of members were deleted, want %d", f.leaves, size)
+	}
 }
 
 // ownDrain drains with usher, which asks for the members' evictions instead of evicting them.

@@ -31,25 +31,35 @@ type figures struct {
 // beginning of every drain.
 func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds int, during func(drain int)) figures {
 	t.Helper()
+	kubectl := e.lab.Binary(t, "kubectl")
+	f := e.watched(t, func() {
+		for i := range rounds * len(nodes) {
+			node := nodes[i%len(nodes)].Name
+			during(i)
+			if err := d.drain(t.Context(), node); err != nil {
+				t.Error(err)
+			}
+			if err := e.uncordon(t.Context(), kubectl, node); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	f.drains, f.reruns, f.drainTime = d.drains, d.reruns, d.took
+	return f
+}
+
+// watched does something to the members while somebody writes and somebody looks.
+func (e *etcd) watched(t *testing.T, do func()) figures {
+	t.Helper()
 	begin := time.Now()
 	watch, sampler, writers := e.watchLeaves(t), e.startSampler(t), e.startWriters(t)
-	kubectl := e.lab.Binary(t, "kubectl")
-	for i := range rounds * len(nodes) {
-		node := nodes[i%len(nodes)].Name
-		during(i)
-		if err := d.drain(t.Context(), node); err != nil {
-			t.Error(err)
-		}
-		if err := e.uncordon(t.Context(), kubectl, node); err != nil {
-			t.Fatal(err)
-		}
-	}
+	do()
 	e.lab.WaitReady(t, e.namespace, testlab.Labels(name), size)
 	writers.stop()
 	sampler.stop()
 	f := figures{
 		pause: writers.pause(), below: together(size-quorum+1, sampler.down[:]...), none: together(size, sampler.down[:]...),
-		slowest: sampler.slow, drains: d.drains, reruns: d.reruns, drainTime: d.took, whole: time.Since(begin),
+		slowest: sampler.slow, whole: time.Since(begin),
 	}
 	for _, list := range writers.failed {
 		f.failed += len(list)

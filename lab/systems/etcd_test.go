@@ -50,7 +50,7 @@ func observe(t *testing.T, s system.System, ids ...string) *eviction.Evidence {
 	t.Helper()
 	var members []system.Member
 	for _, id := range ids {
-		members = append(members, system.Member{ID: id})
+		members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{ID: id}})
 	}
 	e, err := s.Observe(t.Context(), members)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestMoveLeader(t *testing.T) {
 	c := start(t, options{members: 3})
 	s := c.open(t)
 	before := until(t, s, "quiet", quiet).System["leader"]
-	step := eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(before)}
+	step := eviction.Preparation{Name: driver.MoveLeader, Member: v1alpha1.MemberRef{ID: fmt.Sprint(before)}}
 	if _, err := s.Prepare(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestAuth(t *testing.T) {
 	t.Run("guest sees and may not move", func(t *testing.T) {
 		s := c.open(t, as("guest", "guest"))
 		e := until(t, s, "quiet", quiet)
-		_, err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(e.System["leader"])})
+		_, err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: v1alpha1.MemberRef{ID: fmt.Sprint(e.System["leader"])}})
 		if err == nil || !strings.Contains(err.Error(), "permission denied") {
 			t.Errorf("error: %v", err)
 		}
@@ -411,7 +411,7 @@ func TestAuth(t *testing.T) {
 	t.Run("root", func(t *testing.T) {
 		s := c.open(t, as("root", "secret"))
 		e := until(t, s, "quiet", quiet)
-		if _, err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: fmt.Sprint(e.System["leader"])}); err != nil {
+		if _, err := s.Prepare(t.Context(), eviction.Preparation{Name: driver.MoveLeader, Member: v1alpha1.MemberRef{ID: fmt.Sprint(e.System["leader"])}}); err != nil {
 			t.Error(err)
 		}
 	})

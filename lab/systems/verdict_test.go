@@ -24,12 +24,13 @@ func role(t *testing.T) *eviction.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, problems := eviction.Compile(&v1alpha1.EvictionPolicySpec{
+	spec := &v1alpha1.EvictionPolicySpec{
 		System: v1alpha1.System{Etcd: &v1alpha1.Etcd{MaxLag: 10}},
 		Members: []v1alpha1.MemberSelector{{
 			Role: "etcd-member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "etcd"}},
 		}},
-	}, roles, kind.Schema, kind.Steps)
+	}
+	policy, problems := eviction.Compile(spec, roles, kind.Declaration(&spec.System))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

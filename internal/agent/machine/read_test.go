@@ -62,7 +62,7 @@ func TestUseOfPods(t *testing.T) {
 		{"best effort, v1 and cgroupfs; the working set is never below nothing", v1, uid, Use{Memory{300000000, 0, 400000000, 210000005}, 9}, nil},
 		{"one that is not here", v1, guaranteedUID, Use{}, ErrNoCgroup},
 		{"no UID", v2, "", Use{}, ErrNoCgroup},
-		{"a way out", v2, "../..", Use{}, ErrNoCgroup},
+		{"a remedy", v2, "../..", Use{}, ErrNoCgroup},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

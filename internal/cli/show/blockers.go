@@ -15,7 +15,7 @@ type block struct {
 	who []string
 }
 
-// BlockerLines prints every blocker: what it holds, why, since when, and the way out.
+// BlockerLines prints every blocker: what it holds, why, since when, and the remedy.
 // Blockers that differ in nothing but the pod share their words. Width 0: no limit; on
 // a terminal, pods that only have to wait are not all named.
 func BlockerLines(blockers []drain.Blocker, now time.Time, width int, paint Paint) []string {
@@ -29,8 +29,8 @@ func BlockerLines(blockers []drain.Blocker, now time.Time, width int, paint Pain
 		who[0] = head + strings.TrimLeft(who[0], " ")
 		lines = append(lines, who...)
 		lines = append(lines, indented(sentence(b.Blocker, now), "       ", width)...)
-		if b.WayOut != "" && b.WayOut != "wait" {
-			lines = append(lines, indented("way out: "+clean(b.WayOut), "       ", width)...)
+		if b.Remedy != "" && b.Remedy != "wait" {
+			lines = append(lines, indented("remedy: "+clean(b.Remedy), "       ", width)...)
 		}
 	}
 	return lines
@@ -59,7 +59,7 @@ func merge(blockers []drain.Blocker) []*block {
 	var order []*block
 	seen := map[string]*block{}
 	for _, b := range blockers {
-		key := strings.Join([]string{string(b.Reason), b.Message, b.WayOut}, "\x00")
+		key := strings.Join([]string{string(b.Reason), b.Message, b.Remedy}, "\x00")
 		at, ok := seen[key]
 		if !ok {
 			at = &block{Blocker: b}

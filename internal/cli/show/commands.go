@@ -57,11 +57,11 @@ func (c Commands) InAll(texts []string) []string {
 	return texts
 }
 
-// Blockers returns blockers with their ways out as this caller must type them.
+// Blockers returns blockers with their remedies as this caller must type them.
 func (c Commands) Blockers(all []drain.Blocker) []drain.Blocker {
 	all = slices.Clone(all)
 	for i := range all {
-		all[i].WayOut = c.In(all[i].WayOut)
+		all[i].Remedy = c.In(all[i].Remedy)
 	}
 	return all
 }

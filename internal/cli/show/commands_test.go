@@ -49,9 +49,9 @@ func TestCommandsLeadToTheSameCluster(t *testing.T) {
 }
 
 func TestCommandsOfBlockersLeaveTheOriginals(t *testing.T) {
-	given := []drain.Blocker{{Message: "usher drain a", WayOut: "usher uncordon a"}}
+	given := []drain.Blocker{{Message: "usher drain a", Remedy: "usher uncordon a"}}
 	got := Commands{Flags: []string{"--context=lab"}}.Blockers(given)
-	if got[0].WayOut != "usher --context=lab uncordon a" || got[0].Message != "usher drain a" || given[0].WayOut != "usher uncordon a" {
+	if got[0].Remedy != "usher --context=lab uncordon a" || got[0].Message != "usher drain a" || given[0].Remedy != "usher uncordon a" {
 		t.Errorf("got %v of %v", got, given)
 	}
 }

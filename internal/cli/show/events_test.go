@@ -31,8 +31,8 @@ func TestEventLine(t *testing.T) {
 		{"pod", drain.Event{At: noon, Kind: drain.EventPod, Node: "worker-1", Pod: pod("web-1").Key(), State: "gone"}, "2026-01-02T12:00:00Z pod shop/web-1 gone"},
 		{"note", drain.Event{At: noon, Kind: drain.EventNote, Message: "no\x1b[31m colours"}, "2026-01-02T12:00:00Z note no colours"},
 		{"end", drain.Event{At: noon, Kind: drain.EventEnd, Outcome: drain.Drained}, "2026-01-02T12:00:00Z end drained"},
-		{"blocked", blockedEvent("needs 9, has 9", false), "2026-01-02T12:00:00Z blocked shop/web-1 BudgetExhausted: needs 9, has 9; way out: do something about BudgetExhausted"},
-		{"dead", blockedEvent("never", true), "2026-01-02T12:00:00Z blocked shop/web-1 BudgetExhausted (cannot clear by itself): never; way out: do something about BudgetExhausted"},
+		{"blocked", blockedEvent("needs 9, has 9", false), "2026-01-02T12:00:00Z blocked shop/web-1 BudgetExhausted: needs 9, has 9; remedy: do something about BudgetExhausted"},
+		{"dead", blockedEvent("never", true), "2026-01-02T12:00:00Z blocked shop/web-1 BudgetExhausted (cannot clear by itself): never; remedy: do something about BudgetExhausted"},
 		{"cleared", cleared, "2026-01-02T12:00:00Z cleared shop/web-1 BudgetExhausted"},
 	}
 	for _, tt := range tests {
@@ -79,7 +79,7 @@ func TestPlainPutsPodsOfOneCauseOnOneLine(t *testing.T) {
 		p.Event(drain.Event{At: noon, Kind: drain.EventBlocked, Pod: b.Pod, Node: b.Node, Blocker: &b})
 	}
 	p.Frame(noon, drain.Decision{})
-	want := "2026-01-02T12:00:00Z blocked 3 pods BudgetExhausted: budget web is used up; way out: do something about BudgetExhausted: shop/web-1 shop/web-2 shop/web-3\n"
+	want := "2026-01-02T12:00:00Z blocked 3 pods BudgetExhausted: budget web is used up; remedy: do something about BudgetExhausted: shop/web-1 shop/web-2 shop/web-3\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -95,7 +95,7 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 	j.End(noon, Summary{Outcome: drain.Drained, Took: 90 * time.Second, Gone: 3})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
-		`{"type":"blocked","time":"2026-01-02T12:00:00Z","node":"worker-1","pod":{"namespace":"shop","name":"web-1","uid":"uid-web-1"},"blocker":{"reason":"BudgetExhausted","namespace":"shop","pod":"web-1","node":"worker-1","message":"needs <9> & has 9\nnow","wayOut":"do something about BudgetExhausted","since":"2026-01-02T11:57:00Z","dead":false}}`,
+		`{"type":"blocked","time":"2026-01-02T12:00:00Z","node":"worker-1","pod":{"namespace":"shop","name":"web-1","uid":"uid-web-1"},"blocker":{"reason":"BudgetExhausted","namespace":"shop","pod":"web-1","node":"worker-1","message":"needs <9> & has 9\nnow","remedy":"do something about BudgetExhausted","since":"2026-01-02T11:57:00Z","dead":false}}`,
 		`{"type":"node","time":"2026-01-02T12:00:00Z","node":"worker-1","state":"drained"}`,
 		`{"type":"end","time":"2026-01-02T12:00:00Z","outcome":"drained","summary":{"seconds":90,"nodes":[],"gone":3,"left":0,"staying":0,"notReplaced":[],"ended":[],"leftPods":[],"surged":[],"blockers":[]}}`,
 	}

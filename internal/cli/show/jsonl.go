@@ -103,7 +103,7 @@ type BlockerJSON struct {
 	Pod       string     `json:"pod,omitempty"`
 	Node      string     `json:"node,omitempty"`
 	Message   string     `json:"message"`
-	WayOut    string     `json:"wayOut,omitempty"`
+	Remedy    string     `json:"remedy,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
 	Retry     *time.Time `json:"retry,omitempty"`
 	Dead      bool       `json:"dead"`
@@ -113,7 +113,7 @@ type BlockerJSON struct {
 func NewBlockerJSON(b drain.Blocker) BlockerJSON {
 	return BlockerJSON{
 		Reason: string(b.Reason), Namespace: b.Pod.Namespace, Pod: b.Pod.Name, Node: b.Node,
-		Message: b.Message, WayOut: b.WayOut, Since: timeOrNil(b.Since), Retry: timeOrNil(b.Retry), Dead: b.Dead,
+		Message: b.Message, Remedy: b.Remedy, Since: timeOrNil(b.Since), Retry: timeOrNil(b.Retry), Dead: b.Dead,
 	}
 }
 

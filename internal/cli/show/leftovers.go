@@ -6,7 +6,7 @@ import "usher.sh/usher/internal/drain"
 func LeftoverLines(found []drain.Leftover) []string {
 	lines := make([]string, 0, len(found))
 	for _, l := range found {
-		lines = append(lines, "a killed drain left: "+clean(l.What)+"; undo with: "+l.WayOut)
+		lines = append(lines, "a killed drain left: "+clean(l.What)+"; undo with: "+l.Remedy)
 	}
 	return lines
 }

@@ -139,8 +139,8 @@ func blockerWords(e drain.Event) string {
 		text += " (cannot clear by itself)"
 	}
 	text += ": " + clean(b.Message)
-	if b.WayOut != "" && b.WayOut != "wait" {
-		text += "; way out: " + clean(b.WayOut)
+	if b.Remedy != "" && b.Remedy != "wait" {
+		text += "; remedy: " + clean(b.Remedy)
 	}
 	return text
 }

@@ -90,8 +90,8 @@ func TestPlanSaysWhyPodsStay(t *testing.T) {
 
 // TestPlanNamesAPodOnce: a pod that objects, and waits for others besides, is in one place of the page and of each list.
 func TestPlanNamesAPodOnce(t *testing.T) {
-	objects := drain.Blocker{Reason: drain.DaemonSetPod, Pod: pod("log-1").Key(), Node: "worker-1", Message: "a DaemonSet's pod comes back", WayOut: "--ignore-daemonsets", Dead: true}
-	waits := drain.Blocker{Reason: drain.EarlierWave, Pod: objects.Pod, Node: "worker-1", Message: "waits for 1 pod of earlier waves", WayOut: "wait"}
+	objects := drain.Blocker{Reason: drain.DaemonSetPod, Pod: pod("log-1").Key(), Node: "worker-1", Message: "a DaemonSet's pod comes back", Remedy: "--ignore-daemonsets", Dead: true}
+	waits := drain.Blocker{Reason: drain.EarlierWave, Pod: objects.Pod, Node: "worker-1", Message: "waits for 1 pod of earlier waves", Remedy: "wait"}
 	budget := drain.Blocker{Reason: drain.BudgetNeverAllows, Pod: pod("db-0").Key(), Node: "worker-1", Message: "budget db can never allow it", Dead: true}
 	p := Plan{Nodes: []string{"worker-1"}, Now: noon, Objections: []drain.Blocker{objects}, Plan: sim.Plan{
 		Outcome: drain.Blocked, Blockers: []drain.Blocker{objects, waits, budget},

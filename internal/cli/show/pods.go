@@ -261,8 +261,8 @@ func groupPassage(g group, name, width int, now time.Time, paint Paint) passage 
 		b.lines = append([]string{head}, flow(margin, why, margin, width)...)
 		b.least = 2
 	}
-	if way := wayOut(g); way != "" {
-		for _, line := range flow(margin, "way out: "+way, margin, width) {
+	if way := remedy(g); way != "" {
+		for _, line := range flow(margin, "remedy: "+way, margin, width) {
 			b.lines = append(b.lines, paint.dim(line))
 		}
 	}
@@ -279,10 +279,10 @@ func rankPaint(rank int, paint Paint) func(string) string {
 	return paint.wait
 }
 
-// wayOut is what a person has to do for a stuck group.
-func wayOut(g group) string {
+// remedy is what a person has to do for a stuck group.
+func remedy(g group) string {
 	if b, ok := worst(g.pods[0].Blockers); ok && g.rank == rankStuck {
-		return clean(b.WayOut)
+		return clean(b.Remedy)
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ func (r Role) Lines(width int, paint Paint) []string {
 		lines = append(lines, "  "+paint.strong(p.Name))
 		lines = append(lines, indented("when "+oneLine(p.When), "    ", width)...)
 	}
-	lines = append(lines, "", paint.strong("May be replaced by "+replacerWords[r.Replace.By])+whenReplaced(r.Replace))
+	lines = append(lines, "", paint.strong("May be replaced by "+successorWords[r.Replace.Successor])+whenReplaced(r.Replace))
 	return append(lines, ruleLines(r.Replace.Rules, width, paint)...)
 }
 
@@ -78,7 +78,7 @@ func (r Role) atOnce() string {
 
 func whenReplaced(r v1alpha1.Replace) string {
 	switch {
-	case r.By == v1alpha1.ByNobody:
+	case r.Successor == v1alpha1.SuccessorNone:
 		return ""
 	case len(r.Rules) == 0:
 		return " always."
@@ -98,8 +98,8 @@ func ruleLines(rules []v1alpha1.Rule, width int, paint Paint) []string {
 		lines = append(lines, head)
 		lines = append(lines, indented(oneLine(rule.Expression), "    ", width)...)
 		lines = append(lines, indented("else: "+oneLine(rule.Message), "    ", width)...)
-		if rule.WayOut != "" {
-			lines = append(lines, indented("way out: "+oneLine(rule.WayOut), "    ", width)...)
+		if rule.Remedy != "" {
+			lines = append(lines, indented("remedy: "+oneLine(rule.Remedy), "    ", width)...)
 		}
 	}
 	return lines
@@ -131,9 +131,9 @@ var identityWords = map[v1alpha1.Identity]string{
 	v1alpha1.IdentityUnique:  "unique in its system",
 }
 
-var replacerWords = map[v1alpha1.ReplaceBy]string{
-	v1alpha1.ByNewIdentity:       "a member with a new identity",
-	v1alpha1.BySameIdentityWiped: "the same member with a wiped disk",
-	v1alpha1.ByAnyPod:            "any pod",
-	v1alpha1.ByNobody:            "nobody",
+var successorWords = map[v1alpha1.Successor]string{
+	v1alpha1.SuccessorNewIdentity:  "a member with a new identity",
+	v1alpha1.SuccessorSameIdentity: "the same member with a wiped disk",
+	v1alpha1.SuccessorAnyPod:       "any pod",
+	v1alpha1.SuccessorNone:         "nobody",
 }

@@ -19,7 +19,7 @@ func pod(name string) *snapshot.Pod {
 func held(name string, reason drain.Reason, message string, dead bool) drain.PodStatus {
 	p := pod(name)
 	return drain.PodStatus{Pod: p, State: drain.Waiting, Blockers: []drain.Blocker{{
-		Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, WayOut: "do something about " + string(reason),
+		Reason: reason, Pod: p.Key(), Node: p.Node, Message: message, Remedy: "do something about " + string(reason),
 		Since: noon.Add(-3 * time.Minute), Dead: dead,
 	}}}
 }

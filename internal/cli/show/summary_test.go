@@ -97,7 +97,7 @@ func TestBlockersAreTheLastThingPrinted(t *testing.T) {
 	if !strings.Contains(text, "cordoned before by somebody else") || strings.Contains(text, "usher uncordon") {
 		t.Errorf("a cordon of somebody else is not ours to undo:\n%s", text)
 	}
-	if last := lines[len(lines)-1]; last != "       way out: do something about BudgetExhausted" {
+	if last := lines[len(lines)-1]; last != "       remedy: do something about BudgetExhausted" {
 		t.Errorf("the last line is %q", last)
 	}
 	all := strings.Join(lines, "\n")
@@ -127,8 +127,8 @@ func TestBlockerLinesShareWordsAndKeepWidth(t *testing.T) {
 	}
 	lines := BlockerLines(all, noon, 60, Paint{})
 	text := strings.Join(lines, "\n")
-	if got := strings.Count(text, "way out:"); got != 2 {
-		t.Errorf("%d ways out, want 2: one for each cause\n%s", got, text)
+	if got := strings.Count(text, "remedy:"); got != 2 {
+		t.Errorf("%d remedies, want 2: one for each cause\n%s", got, text)
 	}
 	if !strings.HasPrefix(lines[0], "stuck  shop/db-0") {
 		t.Errorf("what cannot clear comes first, got %q", lines[0])

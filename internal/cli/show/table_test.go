@@ -113,14 +113,14 @@ func TestTableShowsWholeSentences(t *testing.T) {
 	other := "eva@desk is draining this node (last sign of life 4s ago); this drain goes on when that one ends, or in 56s without another sign"
 	d := drain.Decision{Nodes: []drain.NodeStatus{{Name: "worker-1", State: drain.NodePending, Blockers: []drain.Blocker{{Message: other}}}}}
 	stuck := held("db-0", drain.BudgetNeverAllows, "budget db can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod", true)
-	stuck.Blockers[0].WayOut = "kubectl scale -n shop statefulset/db --replicas=2"
+	stuck.Blockers[0].Remedy = "kubectl scale -n shop statefulset/db --replicas=2"
 	gone := drain.PodStatus{Pod: pod("cache-0"), State: drain.GoneState, Replacement: &snapshot.Pod{Name: "cache-1", NotReadyWhy: "0/3 nodes are available: 3 Insufficient cpu"}}
 	d.Pods = append(d.Pods, stuck, held("web-1", drain.RolloutUnderway, rollout, false), gone)
 	for _, width := range []int{40, 50, 69, 70, 80, 120} {
 		lines := Table(Picture{Now: noon, Started: noon, Decision: d, Banner: "stopping; press again to leave at once; tidying up what this drain has changed"}, width, 40, Paint{})
 		checkFits(t, lines, width, 40)
 		text := strings.Join(lines, "\n")
-		for _, want := range []string{rollout, other, stuck.Blockers[0].Message, stuck.Blockers[0].WayOut, "Insufficient cpu", "what this drain has changed"} {
+		for _, want := range []string{rollout, other, stuck.Blockers[0].Message, stuck.Blockers[0].Remedy, "Insufficient cpu", "what this drain has changed"} {
 			if !strings.Contains(letters(text), letters(want)) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, text)
 			}

@@ -120,9 +120,9 @@ func TestWrapKeepsCommandsWhole(t *testing.T) {
 	}
 }
 
-func TestCommandsInWaysOutAreNotBroken(t *testing.T) {
+func TestCommandsInRemediesAreNotBroken(t *testing.T) {
 	const edit = "kubectl edit pdb -n a-long-namespace a-long-name-of-a-budget-that-many-share"
-	blocked := drain.Blocker{Reason: drain.BudgetNeverAllows, Node: "a", Message: "no", WayOut: "let another node run it, or " + edit, Dead: true}
+	blocked := drain.Blocker{Reason: drain.BudgetNeverAllows, Node: "a", Message: "no", Remedy: "let another node run it, or " + edit, Dead: true}
 	sum := Summary{Outcome: drain.Blocked, Nodes: []NodeEnd{{Name: "a-long-name-of-a-node-1", Free: true}, {Name: "a-long-name-of-a-node-2", Free: true}, {Name: "a-long-name-of-a-node-3", Free: true}}, Blockers: []drain.Blocker{blocked}}
 	page := Plan{}
 	page.Notes = []string{"to know, and to mend: " + edit}

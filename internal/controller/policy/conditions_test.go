@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 var present = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -53,7 +55,7 @@ func newPolicy(name string, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.
 				Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{
 					{Name: "safe", Reason: "Unsafe", Expression: "system.safe == true", Message: "not safe"},
 				}},
-				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+				Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity},
 			}},
 		},
 	}
@@ -64,7 +66,7 @@ func newPolicy(name string, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.
 }
 
 func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
-	compiled, _ := eviction.Compile(&policy.Spec, nil, eviction.Schema{Open: true}, nil)
+	compiled, _ := eviction.Compile(&policy.Spec, nil, systemhttp.Kind().Declaration(&policy.Spec.System))
 	key := snapshot.Key{Namespace: policy.Namespace, Name: policy.Name}
 	return eviction.Declared{Key: key, Version: "1", Policy: compiled, Status: &policy.Status}
 }
@@ -153,21 +155,21 @@ func TestConditions(t *testing.T) {
 		{
 			name: "deleted", pods: 3, policy: func(p *v1alpha1.EvictionPolicy) {
 				p.DeletionTimestamp = &metav1.Time{Time: present}
-				p.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Exclude", Member: "db-1"}}
+				p.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{ID: "db-1"}, Name: "Exclude"}}
 			},
 			reason: ReasonUndoing, says: "Exclude of db-1", more: v1alpha1.ConditionReconciling,
 		},
 		{
 			name: "deleted while a member settles", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) {
 				p.DeletionTimestamp = &metav1.Time{Time: present}
-				p.Status.Leaving = []v1alpha1.Leaving{{UID: "gone", Pod: "db-7", Role: "node", GoneTime: &metav1.Time{Time: present}}}
+				p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", PodName: "db-7", PodUID: "gone"}, GoneTime: &metav1.Time{Time: present}}}
 			},
 			reason: ReasonSettling, says: "db-7 until " + present.Add(31*time.Second).UTC().Format(time.RFC3339), more: v1alpha1.ConditionReconciling,
 		},
 		{
 			name: "deleted while a member terminates", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) {
 				p.DeletionTimestamp = &metav1.Time{Time: present}
-				p.Status.Leaving = []v1alpha1.Leaving{{UID: "gone", Pod: "db-7", Role: "node"}}
+				p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", PodName: "db-7", PodUID: "gone"}}}
 			},
 			reason: ReasonSettling, says: "db-7 until 30s after it was seen gone, which is waited for until " + present.Add(undoPatience).UTC().Format(time.RFC3339),
 			more: v1alpha1.ConditionReconciling,
@@ -204,8 +206,8 @@ func TestConditions(t *testing.T) {
 			if _, there := got["Mine"]; !there {
 				t.Error("a condition of somebody else was removed")
 			}
-			if status.ObservedGeneration != 3 || int(status.Members) != test.pods {
-				t.Errorf("generation %d, %d members", status.ObservedGeneration, status.Members)
+			if status.ObservedGeneration != 3 || int(status.MemberCount) != test.pods {
+				t.Errorf("generation %d, %d members", status.ObservedGeneration, status.MemberCount)
 			}
 		})
 	}
@@ -213,14 +215,75 @@ func TestConditions(t *testing.T) {
 
 func TestRolesCountWhoMayLeave(t *testing.T) {
 	f := newFacts(t, 3)
-	want := []v1alpha1.RoleStatus{{Role: "node", Members: 3, Evictable: 3}}
+	want := []v1alpha1.RoleStatus{{Role: "node", MemberCount: 3, EvictableCount: 3}}
 	if diff := cmp.Diff(want, f.seen().Roles); diff != "" {
 		t.Errorf("evidence of 20 s ago counts for a status: %s", diff)
 	}
 	f.evidence.System["safe"] = false
-	want[0].Evictable = 0
+	want[0].EvictableCount = 0
 	if diff := cmp.Diff(want, f.seen().Roles); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestStatusNamesBlockedMembers(t *testing.T) {
+	f := newFacts(t, 3)
+	if got := f.seen().Blocked; len(got) > 0 {
+		t.Errorf("blocked although all may leave: %+v", got)
+	}
+	f.evidence.System["safe"] = false
+	slices.Reverse(f.pods)
+	got := f.seen().Blocked
+	want := v1alpha1.BlockedMember{
+		MemberRef: v1alpha1.MemberRef{Role: "node", ID: f.pods[2].Name, PodName: f.pods[2].Name, PodUID: f.pods[2].UID, Node: f.pods[2].Node},
+		Rule:      "safe", Reason: "Unsafe", Message: got[0].Message,
+	}
+	if diff := cmp.Diff(want, got[0]); diff != "" || len(got) != 3 || got[0].Message == "" {
+		t.Errorf("%d blocked: %s", len(got), diff)
+	}
+	many := newFacts(t, 50)
+	many.evidence.System["safe"] = false
+	if got := many.seen().Blocked; len(got) != 20 || !slices.IsSortedFunc(got, func(a, b v1alpha1.BlockedMember) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Errorf("%d are named, or not the first by id", len(got))
+	}
+}
+
+// Those that are on their way are in the status as well, and an entry whose role is not there blocks its members.
+func TestBlockedMembersAreThoseThatStay(t *testing.T) {
+	f := newFacts(t, 4)
+	f.evidence.System["safe"] = false
+	f.pods[0].Deletion = present
+	f.policy.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", PodUID: f.pods[1].UID}}}
+	if got := f.seen().Blocked; len(got) != 2 || got[0].PodUID != f.pods[2].UID {
+		t.Errorf("blocked: %+v", got)
+	}
+}
+
+// Between a member's leave and the next evidence every member waits for that, which is no news of any.
+func TestALeaveDoesNotRenewWhoIsBlocked(t *testing.T) {
+	f := newFacts(t, 3)
+	f.evidence.System["safe"] = false
+	before := f.seen()
+	f.policy.Status = before
+	f.policy.Status.Epoch++
+	after := f.seen()
+	if diff := cmp.Diff(before.Blocked, after.Blocked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheMessageOfARuleAloneIsNotWritten(t *testing.T) {
+	status := func(rule, reason, message string) *v1alpha1.EvictionPolicyStatus {
+		return &v1alpha1.EvictionPolicyStatus{Blocked: []v1alpha1.BlockedMember{{Rule: rule, Reason: reason, Message: message}}}
+	}
+	if !same(status("Move", "Moving", "3 to go"), status("Move", "Moving", "2 to go")) {
+		t.Error("each change of a number is written")
+	}
+	if same(status("Move", "Moving", "x"), status("Move", "Unsafe", "x")) {
+		t.Error("another reason is not written")
+	}
+	if same(status("", "AnotherIsLeaving", "db-0 is leaving"), status("", "AnotherIsLeaving", "db-1 is leaving")) {
+		t.Error("that another one is leaving is not written")
 	}
 }
 
@@ -233,7 +296,7 @@ func TestAStatusIsWrittenOnlyWhenItSaysSomethingNew(t *testing.T) {
 	later := func(after time.Duration, change func()) bool {
 		f.policy.Status = first
 		f.now = present.Add(after)
-		f.evidence = &eviction.Evidence{Observed: first.System.Observed.Add(after), System: eviction.Facts{"safe": true}, Members: members, Summary: "well"}
+		f.evidence = &eviction.Evidence{Observed: first.System.LastObservedTime.Add(after), System: eviction.Facts{"safe": true}, Members: members, Summary: "well"}
 		change()
 		seen := f.seen()
 		return !same(&f.policy.Status, &seen)
@@ -248,6 +311,7 @@ func TestAStatusIsWrittenOnlyWhenItSaysSomethingNew(t *testing.T) {
 		{"a minute later", time.Minute, func() {}, true},
 		{"another summary", time.Second, func() { f.evidence.Summary = "ill" }, true},
 		{"an error", time.Second, func() { f.evidence = &eviction.Evidence{Error: "down"} }, true},
+		{"a member is blocked", time.Second, func() { f.evidence.System["safe"] = false }, true},
 		{"one member fewer", time.Second, func() { f.pods = f.pods[1:] }, true},
 	} {
 		if got := later(test.after, test.change); got != test.want {

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,6 +19,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // mute is a system that answers nothing until its caller's time is over.
@@ -46,23 +46,28 @@ func (mute) Close() {}
 func TestHangingUndosKeepNoOtherTenantWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging, other := newPolicy("db"), newPolicy("db")
-		hanging.Spec.System.Timeout.Duration = 30 * time.Second
+		hanging.Spec.Evidence.Timeout.Duration = 30 * time.Second
 		long := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 		objects := []client.Object{hanging, other, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}}}
 		for n := range 5 {
 			pod := newMember(fmt.Sprint("db-", n), "db")
 			objects = append(objects, pod)
 			hanging.Status.Preparations = append(hanging.Status.Preparations, v1alpha1.PreparationStatus{
-				Name: "Empty", Member: pod.Name, Pod: pod.Name, UID: pod.UID, State: v1alpha1.PreparationBegun, Since: long, Asked: long,
+				MemberRef: v1alpha1.MemberRef{Role: "router", ID: pod.Name, PodName: pod.Name, PodUID: pod.UID},
+				Name:      "Empty", State: v1alpha1.PreparationBegun, StartTime: long, LastRequestTime: long,
 			})
 		}
 		other.Namespace, other.UID = "other", "other-policy"
-		other.Status.Leaving = []v1alpha1.Leaving{{UID: types.UID("gone"), Pod: "gone", Member: "gone", Role: "router", Since: long, GoneTime: &long}}
+		other.Status.Leaving = []v1alpha1.Leaving{{
+			MemberRef: v1alpha1.MemberRef{Role: "router", ID: "gone", PodName: "gone", PodUID: "gone"}, StartTime: long, GoneTime: &long,
+		}}
 		r := newRig(t, interceptor.Funcs{}, objects...)
-		kind := func(string) (system.Kind, bool) {
-			return system.Kind{Name: "http", Open: func(*v1alpha1.System, system.Access) (system.System, error) { return mute{}, nil }}, true
+		kind := func(*v1alpha1.System) (system.Kind, bool) {
+			kind := systemhttp.Kind()
+			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return mute{}, nil }
+			return kind, true
 		}
-		keeper := evidence.New(evidence.Config{Kind: kind, Members: r.shell.Gatherer.Book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		keeper := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		r.shell.Act.Keeper, r.shell.Gatherer.Keeper = keeper, keeper
 		var answered atomic.Int32
 		r.shell.Act.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }

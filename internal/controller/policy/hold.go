@@ -110,7 +110,7 @@ func (f *facts) deadlines(members []eviction.Settling) string {
 func steps(policy *v1alpha1.EvictionPolicy) string {
 	names := make([]string, len(policy.Status.Preparations))
 	for i := range policy.Status.Preparations {
-		names[i] = policy.Status.Preparations[i].Name + " of " + policy.Status.Preparations[i].Member
+		names[i] = policy.Status.Preparations[i].Name + " of " + policy.Status.Preparations[i].ID
 	}
 	return strings.Join(names, ", ")
 }

@@ -56,7 +56,7 @@ func (r *rig) stored(t *testing.T) *v1alpha1.EvictionPolicy {
 func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 	terminating := func(*v1alpha1.EvictionPolicy, *corev1.Pod) {}
 	gone := func(policy *v1alpha1.EvictionPolicy, _ *corev1.Pod) {
-		policy.Status.Leaving[0].UID, policy.Status.Leaving[0].GoneTime = "gone", &metav1.Time{Time: time.Now().Add(-5 * time.Second)}
+		policy.Status.Leaving[0].PodUID, policy.Status.Leaving[0].GoneTime = "gone", &metav1.Time{Time: time.Now().Add(-5 * time.Second)}
 	}
 	stays := func(_ *v1alpha1.EvictionPolicy, pod *corev1.Pod) { pod.DeletionTimestamp, pod.Finalizers = nil, nil }
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 				pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/stays"}
 				policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
 					p.Spec.Roles[0].Evict.Settle = c.settle
-					p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+					p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
 				})
 				c.given(policy, pod)
 				r := newRig(t, interceptor.Funcs{}, policy, pod)
@@ -125,7 +125,7 @@ func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
 			p.Finalizers = []string{act.UndoFinalizer}
-			p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+			p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
 		})
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"))
 		for _, c := range []struct {
@@ -145,7 +145,7 @@ func TestDeletedPolicyIsNotHeldAnew(t *testing.T) {
 		others := []string{"foregroundDeletion"}
 		r := newRig(t, interceptor.Funcs{}, newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
 			p.Finalizers, p.DeletionTimestamp = others, new(metav1.Now())
-			p.Status.Leaving = []v1alpha1.Leaving{{UID: "db-0", Pod: "db-0", Member: "db-0", Role: "node", Since: metav1.Now(), By: "jane"}}
+			p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
 		}), newMember("db-0", "db"))
 		r.settled(t, 0)
 		if diff := cmp.Diff(others, r.stored(t).Finalizers); diff != "" {

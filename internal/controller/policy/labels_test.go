@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // behind is a cache whose watch of policies hangs: it has those of some time ago.
@@ -56,9 +57,9 @@ func (r *rig) hang(policies ...*v1alpha1.EvictionPolicy) *listing {
 	for _, policy := range policies {
 		stale.policies = append(stale.policies, *policy)
 	}
-	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true }
 	book := governed.NewBook(stale, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	g := &governed.Gatherer{Book: book, Keeper: keeper, Live: live, Now: time.Now}
 	r.shell.Options = Options{Gatherer: g, Act: &act.Governed{Client: r.Client, Book: book, Keeper: keeper, Lifecycle: r.shell.Act.Lifecycle, Now: time.Now}, Requests: true}
 	return live

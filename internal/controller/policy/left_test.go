@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // leaving is a system whose job goes on after it was asked to undo it.
@@ -33,13 +34,15 @@ func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
 		asked := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 		r := newRig(t, interceptor.Funcs{}, pod, newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
 			p.Status.Preparations = []v1alpha1.PreparationStatus{{
-				Name: "Empty", Member: pod.Name, Pod: pod.Name, UID: pod.UID, State: v1alpha1.PreparationUndoing, Since: asked, Asked: asked,
+				MemberRef: v1alpha1.MemberRef{ID: pod.Name, PodName: pod.Name, PodUID: pod.UID}, Name: "Empty", State: v1alpha1.PreparationUndoing, StartTime: asked, LastRequestTime: asked,
 			}}
 		}))
-		kind := func(string) (system.Kind, bool) {
-			return system.Kind{Name: "http", Open: func(*v1alpha1.System, system.Access) (system.System, error) { return leaving{}, nil }}, true
+		kind := func(*v1alpha1.System) (system.Kind, bool) {
+			kind := systemhttp.Kind()
+			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return leaving{}, nil }
+			return kind, true
 		}
-		keeper := evidence.New(evidence.Config{Kind: kind, Members: r.shell.Gatherer.Book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		keeper := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		r.shell.Act.Keeper, r.shell.Gatherer.Keeper = keeper, keeper
 		recorder := events.NewFakeRecorder(1000)
 		r.shell.events = recorder

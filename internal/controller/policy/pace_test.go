@@ -49,8 +49,8 @@ func TestAStormIsJudgedOnceASecond(t *testing.T) {
 		if err := r.Get(t.Context(), key.NamespacedName, &policy); err != nil {
 			t.Fatal(err)
 		}
-		if policy.Status.Members != pods {
-			t.Errorf("the last judgement saw %d of %d pods", policy.Status.Members, pods)
+		if policy.Status.MemberCount != pods {
+			t.Errorf("the last judgement saw %d of %d pods", policy.Status.MemberCount, pods)
 		}
 		if most := int(pods*apart/judging) + 2; len(judged) > most {
 			t.Errorf("judged %d times in %s", len(judged), pods*apart)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -88,10 +89,11 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices.SortFunc(pods, func(a, b *snapshot.Pod) int { return cmp.Compare(a.Name, b.Name) }) // who is judged before the time is spent
 	own := book.Declared(policy)
 	f := &facts{
 		now: s.Gatherer.Now(), policy: policy, problems: own.Policy.Problems(),
-		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(policy),
+		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(s.Gatherer.Book.Source(policy)),
 		nodes: map[string]*snapshot.Node{}, refusal: s.refusals.of(key.Namespace),
 	}
 	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace); err != nil {
@@ -112,8 +114,8 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 
 // names reports whether the status speaks of the pod.
 func (f *facts) names(pod *snapshot.Pod) bool {
-	leaving := func(l v1alpha1.Leaving) bool { return l.Pod == pod.Name }
-	prepared := func(p v1alpha1.PreparationStatus) bool { return p.Pod == pod.Name }
+	leaving := func(l v1alpha1.Leaving) bool { return l.PodName == pod.Name }
+	prepared := func(p v1alpha1.PreparationStatus) bool { return p.PodName == pod.Name }
 	return slices.ContainsFunc(f.policy.Status.Leaving, leaving) || slices.ContainsFunc(f.policy.Status.Preparations, prepared)
 }
 

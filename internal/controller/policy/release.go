@@ -142,7 +142,7 @@ func (s *shell) admitted(ctx context.Context, namespace string, pod types.UID) (
 	for i := range list.Items {
 		request := &list.Items[i]
 		ref, ok := lifecycle.RequestRef(request)
-		_, made := lifecycle.AskedAt(request)
+		_, made := lifecycle.LastRequestTime(request)
 		if ok && made && ref.UID == pod && request.DeletionTimestamp == nil && request.Spec.Intent == api.EvictionRequestIntentEviction {
 			requesters = append(requesters, request.Spec.Requester)
 		}

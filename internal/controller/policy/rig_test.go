@@ -24,6 +24,7 @@ import (
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/system"
+	systemhttp "usher.sh/usher/internal/system/http"
 )
 
 // rig is the controllers over a store with the namespace prod.
@@ -52,9 +53,9 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 }
 
 func newOptions(cache client.Reader, store client.Client) Options {
-	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true }
 	book := governed.NewBook(cache, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return Options{
 		Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
 		Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
@@ -100,7 +101,7 @@ func newMember(name, label string) *corev1.Pod {
 // refusedCaller is what admission asked for in a caller's name.
 func refusedCaller(pod string) *api.EvictionRequest {
 	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: pod, UID: types.UID(pod)}, lifecycle.Requester("jane"))
-	request.Annotations = map[string]string{lifecycle.AskedAnnotation: time.Now().Format(time.RFC3339)}
+	request.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: time.Now().Format(time.RFC3339)}
 	return request
 }
 

@@ -36,9 +36,9 @@ func (s *shell) writeStatus(ctx context.Context, f *facts) error {
 }
 
 func same(before, seen *v1alpha1.EvictionPolicyStatus) bool {
-	return before.ObservedGeneration == seen.ObservedGeneration && before.Members == seen.Members &&
+	return before.ObservedGeneration == seen.ObservedGeneration && before.MemberCount == seen.MemberCount &&
 		equality.Semantic.DeepEqual(before.Conditions, seen.Conditions) && equality.Semantic.DeepEqual(before.Roles, seen.Roles) &&
-		equality.Semantic.DeepEqual(before.System, seen.System)
+		equality.Semantic.DeepEqual(before.System, seen.System) && slices.EqualFunc(before.Blocked, seen.Blocked, sameBlocker)
 }
 
 // tellChange makes an event of a Ready condition whose reason has changed.
@@ -59,8 +59,9 @@ func (f *facts) seen() v1alpha1.EvictionPolicyStatus {
 	members := f.members()
 	status := v1alpha1.EvictionPolicyStatus{
 		ObservedGeneration: f.policy.Generation,
-		Members:            int32(len(members)),
+		MemberCount:        int32(len(members)),
 		Roles:              f.roles(members),
+		Blocked:            f.blocked(members),
 		System:             f.system(),
 		Conditions:         slices.Clone(f.policy.Status.Conditions),
 	}
@@ -99,9 +100,9 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 	}
 	for _, m := range members {
 		count := counts[f.policy.Spec.Members[m.own.Entry].Role]
-		count.Members++
+		count.MemberCount++
 		if m.verdict.Answer == eviction.Allowed {
-			count.Evictable++
+			count.EvictableCount++
 		}
 	}
 	var roles []v1alpha1.RoleStatus
@@ -126,7 +127,7 @@ func (f *facts) judge(pod *snapshot.Pod, effort *eviction.Effort, rosters map[sn
 // system is what the evidence says. Its time is renewed only so often: each renewal is a write.
 func (f *facts) system() v1alpha1.SystemStatus {
 	before := f.policy.Status.System
-	status := v1alpha1.SystemStatus{Kind: f.policy.Spec.System.Kind(), Observed: before.Observed, Summary: before.Summary}
+	status := v1alpha1.SystemStatus{Kind: f.own.Policy.Kind(), LastObservedTime: before.LastObservedTime, Summary: before.Summary}
 	switch {
 	case f.evidence == nil:
 		return status
@@ -135,9 +136,9 @@ func (f *facts) system() v1alpha1.SystemStatus {
 		return status
 	}
 	status.Summary = f.evidence.Summary
-	changed := status.Summary != before.Summary || before.Error != "" || before.Observed == nil
-	if changed || f.evidence.Observed.Sub(before.Observed.Time) >= observedRenewal {
-		status.Observed = &metav1.Time{Time: f.evidence.Observed.Truncate(time.Second)}
+	changed := status.Summary != before.Summary || before.Error != "" || before.LastObservedTime == nil
+	if changed || f.evidence.Observed.Sub(before.LastObservedTime.Time) >= observedRenewal {
+		status.LastObservedTime = &metav1.Time{Time: f.evidence.Observed.Truncate(time.Second)}
 	}
 	return status
 }

@@ -19,7 +19,7 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 	in.Wanted, in.WantedKnown, in.Deleted = map[types.UID]bool{}, true, f.policy.DeletionTimestamp != nil
 	in.Requesters = map[string]string{}
 	for i := range f.policy.Status.Leaving {
-		by := f.policy.Status.Leaving[i].By
+		by := f.policy.Status.Leaving[i].Requester
 		in.Requesters[by] = lifecycle.Requester(by)
 	}
 	if !s.Requests {

@@ -121,7 +121,7 @@ func TestACallerIsLeftHisPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := time.Now().Add(-30 * time.Second).Truncate(time.Second)
-	requests.Items[0].Annotations = map[string]string{lifecycle.AskedAnnotation: asked.Format(time.RFC3339)}
+	requests.Items[0].Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}
 	if err := r.store.Update(t.Context(), &requests.Items[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestAbout(t *testing.T) {
 	asked := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	refused := func(uid types.UID) *api.EvictionRequest {
 		r := request(uid)
-		r.Annotations, r.Spec.Requester = map[string]string{lifecycle.AskedAnnotation: asked.Format(time.RFC3339)}, "requester.usher.sh/jane"
+		r.Annotations, r.Spec.Requester = map[string]string{lifecycle.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}, "requester.usher.sh/jane"
 		return r
 	}
 	one, started := int64(1), metav1.Now()
@@ -242,7 +242,7 @@ func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
 	policy := r.policy(t)
 	asked := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	policy.Status.Preparations = []v1alpha1.PreparationStatus{{
-		Name: "Drain", Member: "db-0", Pod: "db-0", UID: "now", State: v1alpha1.PreparationUndoing, Since: asked, Asked: asked,
+		MemberRef: v1alpha1.MemberRef{ID: "db-0", PodName: "db-0", PodUID: "now"}, Name: "Drain", State: v1alpha1.PreparationUndoing, StartTime: asked, LastRequestTime: asked,
 	}}
 	if err := r.store.Status().Update(t.Context(), policy); err != nil {
 		t.Fatal(err)

@@ -85,9 +85,9 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 		Name: "etcd", Schema: eviction.Schema{Member: []eviction.Field{{Name: "empty", Type: eviction.Bool}}}, Steps: map[string]string{"Drain": "empty it"},
 		Open: func(*v1alpha1.System, system.Access) (system.System, error) { return r.database, nil },
 	}
-	kinds := func(string) (system.Kind, bool) { return kind, true }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }
 	book := governed.NewBook(store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	r.shell = &shell{
 		Options: Options{
 			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
@@ -110,7 +110,7 @@ func newPolicy() *v1alpha1.EvictionPolicy {
 					Rules:   []v1alpha1.Rule{{Name: "empty", Reason: "HoldsData", Expression: "member.empty == true", Message: "it holds data"}},
 					Prepare: []v1alpha1.Preparation{{Name: "Drain", When: "member.empty != true", Message: "it is being emptied"}},
 				},
-				Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity},
+				Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity},
 			}},
 		},
 	}

@@ -25,7 +25,7 @@ func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types
 			continue
 		}
 		w.wanted = true
-		if _, made := lifecycle.AskedAt(request); made {
+		if _, made := lifecycle.LastRequestTime(request); made {
 			w.admitted = append(w.admitted, request)
 		} else {
 			w.byOthers = true

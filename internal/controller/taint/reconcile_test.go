@@ -50,10 +50,10 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			pod, _ := o.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
 		}).Build()
-	kinds := func(string) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
 	now := func() time.Time { return noon }
 	book := governed.NewBook(store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Members: book.Members, Now: now, Log: slog.New(slog.DiscardHandler)})
+	keeper := evidence.New(evidence.Config{Kind: kinds, Now: now, Log: slog.New(slog.DiscardHandler)})
 	return &Reconciler{
 		Options: Options{
 			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: now},
@@ -105,7 +105,7 @@ func (r *Reconciler) look(t *testing.T) (requested []string, next time.Duration)
 	}
 	for i := range all.Items {
 		request := &all.Items[i]
-		if _, made := lifecycle.AskedAt(request); made && request.Spec.Requester == lifecycle.Requester(evictor) {
+		if _, made := lifecycle.LastRequestTime(request); made && request.Spec.Requester == lifecycle.Requester(evictor) {
 			requested = append(requested, request.Spec.Target.Pod.Name)
 		}
 	}

@@ -110,7 +110,7 @@ func (w *world) review(r *removal, pod *corev1.Pod) []byte {
 		request.Operation, request.SubResource = admissionv1.Create, "eviction"
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.pod}, DeleteOptions: options}
 		if r.ask != "" {
-			eviction.Annotations = map[string]string{v1alpha1.AskAnnotation: r.ask}
+			eviction.Annotations = map[string]string{v1alpha1.VerdictAnnotation: r.ask}
 		}
 		request.Object = runtime.RawExtension{Raw: encode(eviction)}
 	}

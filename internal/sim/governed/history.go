@@ -277,10 +277,10 @@ func (w *world) traces() []string {
 	var left []string
 	if policy := w.policy(firstPolicy); policy != nil {
 		for _, entry := range policy.Status.Leaving {
-			left = append(left, fmt.Sprintf("the permit of %s (%s) since %s stands for ever", entry.Pod, entry.UID, entry.Since.UTC().Format(time.TimeOnly)))
+			left = append(left, fmt.Sprintf("the permit of %s (%s) since %s stands for ever", entry.PodName, entry.PodUID, entry.StartTime.UTC().Format(time.TimeOnly)))
 		}
 		for _, entry := range policy.Status.Preparations {
-			left = append(left, fmt.Sprintf("%s of %s (%s) is still %s: %s", entry.Name, entry.Member, entry.UID, entry.State, entry.Message))
+			left = append(left, fmt.Sprintf("%s of %s (%s) is still %s: %s", entry.Name, entry.ID, entry.PodUID, entry.State, entry.Message))
 		}
 	}
 	if !w.givenUp {

@@ -39,8 +39,8 @@ func newRegime() regime {
 // spec is what the policy says under a regime.
 func (w *world) spec(r regime) v1alpha1.EvictionPolicySpec {
 	spec := w.site.spec(r.staging)
-	spec.System.MaxAge = metav1.Duration{Duration: r.maxAge}
-	spec.System.Timeout = metav1.Duration{Duration: 5 * time.Second}
+	spec.Evidence.MaxAge = metav1.Duration{Duration: r.maxAge}
+	spec.Evidence.Timeout = metav1.Duration{Duration: 5 * time.Second}
 	if r.renamed {
 		rename(&spec)
 	}

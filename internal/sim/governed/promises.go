@@ -32,7 +32,7 @@ func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 		if ref.UID != pod.UID || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
 			continue
 		}
-		if _, made := lifecycle.AskedAt(request); !made {
+		if _, made := lifecycle.LastRequestTime(request); !made {
 			return
 		}
 		refused++
@@ -55,7 +55,7 @@ func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
 func (w *world) noted(uid types.UID) bool {
 	for _, policy := range list[*v1alpha1.EvictionPolicy](w.store, policies) {
 		for i := range policy.Status.Leaving {
-			if policy.Status.Leaving[i].UID == uid {
+			if policy.Status.Leaving[i].PodUID == uid {
 				return true
 			}
 		}

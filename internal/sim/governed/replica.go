@@ -36,6 +36,7 @@ import (
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system/all"
 	"usher.sh/usher/internal/webhook"
 )
 
@@ -83,8 +84,8 @@ func (r *replica) assemble() error {
 		return err
 	}
 	book := governed.NewBook(r.cache, r.kind, roles)
-	book.Compile = compile
-	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Members: book.Members, Now: r.now, Changed: r.told, Log: slog.New(alarm{r})})
+	book.Compile, book.Changed = compile, r.told
+	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(alarm{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper,
@@ -93,7 +94,7 @@ func (r *replica) assemble() error {
 	r.gatherer = &governed.Gatherer{Book: book, Keeper: keeper, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{
 		Facts: careful{r.gatherer, r}, Writer: r.act, Reader: connection, Events: silence{}, Log: slog.New(slog.DiscardHandler),
-		Compile: book.Check, Declare: book.Declared, Self: []string{self}, Namespace: "usher",
+		Compile: book.Check, Kind: all.Kind, Declare: book.Declared, Self: []string{self}, Namespace: "usher",
 	})
 	return r.addControllers(connection)
 }

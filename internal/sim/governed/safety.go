@@ -153,7 +153,7 @@ func (s *safety) notedOthers(w *world, role, pod string) bool {
 	noted := map[string]bool{}
 	for _, policy := range list[*v1alpha1.EvictionPolicy](w.store, policies) {
 		for i := range policy.Status.Leaving {
-			noted[policy.Status.Leaving[i].Pod] = true
+			noted[policy.Status.Leaving[i].PodName] = true
 		}
 	}
 	for other, its := range s.let {

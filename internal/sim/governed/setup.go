@@ -47,16 +47,16 @@ type compiled struct {
 var memory sync.Map // of compiled, by the policy's spec
 
 // compile remembers: histories have the same few policies.
-func compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, schema eviction.Schema, steps map[string]string) (*eviction.Policy, []eviction.Problem) {
+func compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, declared eviction.Declaration) (*eviction.Policy, []eviction.Problem) {
 	key, err := json.Marshal(spec)
 	if err != nil {
-		return eviction.Compile(spec, roles, schema, steps)
+		return eviction.Compile(spec, roles, declared)
 	}
 	if known, ok := memory.Load(string(key)); ok {
 		c, _ := known.(compiled)
 		return c.policy, c.problems
 	}
-	policy, problems := eviction.Compile(spec, roles, schema, steps)
+	policy, problems := eviction.Compile(spec, roles, declared)
 	addressees.Store(policy, addressee(&spec.System))
 	memory.Store(string(key), compiled{policy, problems})
 	return policy, problems

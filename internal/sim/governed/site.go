@@ -48,8 +48,8 @@ type planned struct {
 }
 
 // kind finds a kind of system as all.Kind does.
-func (r *replica) kind(name string) (system.Kind, bool) {
-	real, ok := all.Kind(name)
+func (r *replica) kind(spec *v1alpha1.System) (system.Kind, bool) {
+	real, ok := all.Kind(spec)
 	if !ok {
 		return real, false
 	}

@@ -111,7 +111,7 @@ func selectors(plan []planned) []v1alpha1.MemberSelector {
 			continue
 		}
 		all = append(all, v1alpha1.MemberSelector{
-			Role: p.role, ID: "pod.name", OnDelete: v1alpha1.DeleteGuard,
+			Role: p.role, ID: "pod.name", Deletes: v1alpha1.DeleteGuard,
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": p.role}},
 		})
 	}

@@ -73,7 +73,7 @@ func (d *depot) spec(staging bool) v1alpha1.EvictionPolicySpec {
 func (d *depot) roles() []v1alpha1.Role {
 	roles := []v1alpha1.Role{
 		{
-			Name: "keeper", Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Name: "keeper", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
 			Evict: v1alpha1.Evict{
 				AtOnce: new(int32(1)),
 				Rules: []v1alpha1.Rule{
@@ -87,7 +87,7 @@ func (d *depot) roles() []v1alpha1.Role {
 			},
 		},
 		{
-			Name: "router", Replace: v1alpha1.Replace{By: v1alpha1.ByNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
+			Name: "router", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
 			Evict: v1alpha1.Evict{Settle: &metav1.Duration{Duration: shelvesLag * time.Second}, Rules: []v1alpha1.Rule{{
 				Name: "another-routes", Reason: "LastRouters",
 				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",

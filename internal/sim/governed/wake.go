@@ -75,7 +75,7 @@ func (r *replica) hear(e event) {
 // track does what the manager's own does.
 func (r *replica) track(policy *v1alpha1.EvictionPolicy, gone bool) {
 	if !gone {
-		r.gatherer.Keeper.Track(policy)
+		r.gatherer.Keeper.Track(r.gatherer.Book.Source(policy))
 		return
 	}
 	r.gatherer.Keeper.Forget(policy.UID)

@@ -19,15 +19,8 @@ func Kinds() []system.Kind {
 	return []system.Kind{arangodb.Kind(), etcd.Kind(), http.Kind()}
 }
 
-// Kind returns the kind of that name, which is a field of spec.system.
-func Kind(name string) (system.Kind, bool) {
-	for _, k := range Kinds() {
-		if k.Name == name {
-			return k, true
-		}
-	}
-	return system.Kind{}, false
-}
+// Kind returns the kind of system that a policy's spec declares, if it declares exactly one.
+func Kind(spec *v1alpha1.System) (system.Kind, bool) { return system.Of(Kinds(), spec) }
 
 // Roles returns the built-in roles of all kinds, sorted by name. No two have the same name.
 func Roles() ([]v1alpha1.Role, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -26,16 +27,18 @@ func TestKindsAreTheFieldsOfTheAPI(t *testing.T) {
 	var kinds []string
 	for _, k := range all.Kinds() {
 		kinds = append(kinds, k.Name)
-		if found, ok := all.Kind(k.Name); !ok || found.Name != k.Name {
-			t.Errorf("kind %s is not found by its name", k.Name)
+		if found, ok := all.Kind(declaring(k.Name)); !ok || found.Name != k.Name {
+			t.Errorf("kind %s is not found by the field of its name", k.Name)
 		}
 	}
 	slices.Sort(fields)
 	if !slices.Equal(fields, kinds) {
 		t.Errorf("kinds %v, fields %v", kinds, fields)
 	}
-	if _, ok := all.Kind("oracle"); ok {
-		t.Error("there is a kind that nobody wrote")
+	for what, spec := range map[string]v1alpha1.System{"none": {}, "two": {Etcd: &v1alpha1.Etcd{}, HTTP: &v1alpha1.HTTP{}}} {
+		if found, ok := all.Kind(&spec); ok {
+			t.Errorf("of a spec that declares %s the kind is %s", what, found.Name)
+		}
 	}
 }
 
@@ -49,17 +52,17 @@ func TestRolesCompile(t *testing.T) {
 	}
 	for _, r := range roles {
 		t.Run(r.Name, func(t *testing.T) {
-			kind, ok := all.Kind(r.System)
+			kind, ok := all.Kind(declaring(r.System))
 			if !ok {
 				t.Fatalf("no kind %s", r.System)
 			}
 			spec := v1alpha1.EvictionPolicySpec{
-				System: v1alpha1.System{ArangoDB: arangoDB(r.System), Etcd: etcd(r.System)},
+				System: *declaring(r.System),
 				Members: []v1alpha1.MemberSelector{{
 					Role: r.Name, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 				}},
 			}
-			_, problems := eviction.Compile(&spec, roles, kind.Schema, kind.Steps)
+			_, problems := eviction.Compile(&spec, roles, kind.Declaration(&spec.System))
 			for _, p := range problems {
 				t.Errorf("%s: %s", p.Path, p.Message)
 			}
@@ -67,18 +70,15 @@ func TestRolesCompile(t *testing.T) {
 	}
 }
 
-func arangoDB(kind string) *v1alpha1.ArangoDB {
-	if kind != "arangodb" {
-		return nil
+// declaring is a spec whose field of that name is set.
+func declaring(kind string) *v1alpha1.System {
+	spec := reflect.New(reflect.TypeFor[v1alpha1.System]())
+	for _, f := range reflect.VisibleFields(spec.Type().Elem()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == kind {
+			spec.Elem().FieldByIndex(f.Index).Set(reflect.New(f.Type.Elem()))
+		}
 	}
-	return &v1alpha1.ArangoDB{}
-}
-
-func etcd(kind string) *v1alpha1.Etcd {
-	if kind != "etcd" {
-		return nil
-	}
-	return &v1alpha1.Etcd{}
+	return spec.Interface().(*v1alpha1.System)
 }
 
 func names(roles []v1alpha1.Role) []string {
@@ -118,14 +118,14 @@ func TestPersistentRolesLookForEmptyDirs(t *testing.T) {
 // blockedBy reports whether the role blocks the eviction of such a pod with that reason, whatever else it says.
 func blockedBy(t *testing.T, role *v1alpha1.Role, pod *snapshot.Pod, reason string) bool {
 	t.Helper()
-	kind, _ := all.Kind(role.System)
+	kind, _ := all.Kind(declaring(role.System))
 	spec := v1alpha1.EvictionPolicySpec{
-		System: v1alpha1.System{ArangoDB: arangoDB(role.System), Etcd: etcd(role.System)},
+		System: *declaring(role.System),
 		Members: []v1alpha1.MemberSelector{{
 			Role: role.Name, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 		}},
 	}
-	policy, problems := eviction.Compile(&spec, []v1alpha1.Role{*role}, kind.Schema, kind.Steps)
+	policy, problems := eviction.Compile(&spec, []v1alpha1.Role{*role}, kind.Declaration(&spec.System))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -135,4 +135,36 @@ func blockedBy(t *testing.T, role *v1alpha1.Role, pod *snapshot.Pod, reason stri
 		Pod: &judged, Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "db"}, Policy: policy}},
 	})
 	return slices.ContainsFunc(verdict.Blockers, func(b eviction.Blocker) bool { return b.Reason == reason })
+}
+
+func TestReferencesOfEachKind(t *testing.T) {
+	key := func(name string) *v1alpha1.SecretKey { return &v1alpha1.SecretKey{Name: name, Key: "k"} }
+	access := v1alpha1.Access{CA: key("ca"), ClientCertificate: &v1alpha1.SecretName{Name: "pair"}}
+	tests := map[string]struct {
+		spec v1alpha1.System
+		want []v1alpha1.SecretKey
+	}{
+		"arangodb": {v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{Access: access, JWT: key("jwt")}}, []v1alpha1.SecretKey{*key("jwt")}},
+		"etcd": {
+			v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: access, Auth: &v1alpha1.SecretName{Name: "root"}}},
+			[]v1alpha1.SecretKey{{Name: "root", Key: "username"}, {Name: "root", Key: "password"}},
+		},
+		"http": {
+			v1alpha1.System{HTTP: &v1alpha1.HTTP{Access: access, Headers: []v1alpha1.Header{{Name: "A", Value: "b"}, {Name: "B", Secret: key("b")}}}},
+			[]v1alpha1.SecretKey{*key("b")},
+		},
+	}
+	for name, test := range tests {
+		kind, ok := all.Kind(&test.spec)
+		if !ok || kind.Name != name {
+			t.Fatalf("%s: found %q", name, kind.Name)
+		}
+		refers := kind.ReferencesOf(&test.spec)
+		if diff := cmp.Diff(&access, refers.Access); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if diff := cmp.Diff(test.want, refers.Secrets); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
 }

@@ -36,11 +36,11 @@ func TestPoliciesOfThePage(t *testing.T) {
 			continue
 		}
 		seen++
-		kind, ok := all.Kind(policy.Spec.System.Kind())
+		kind, ok := all.Kind(&policy.Spec.System)
 		if !ok {
 			t.Errorf("policy %s has no system", policy.Name)
 		}
-		_, problems := eviction.Compile(&policy.Spec, roles, kind.Schema, kind.Steps)
+		_, problems := eviction.Compile(&policy.Spec, roles, kind.Declaration(&policy.Spec.System))
 		for _, p := range problems {
 			t.Errorf("policy %s: %s: %s", policy.Name, p.Path, p.Message)
 		}
@@ -51,7 +51,7 @@ func TestPoliciesOfThePage(t *testing.T) {
 }
 
 func TestPageNamesEveryFactOfEtcd(t *testing.T) {
-	kind, _ := all.Kind("etcd")
+	kind, _ := all.Kind(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}})
 	_, section, _ := strings.Cut(page(t), "\n## etcd\n")
 	for _, table := range []struct {
 		head   string

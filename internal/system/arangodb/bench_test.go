@@ -74,16 +74,17 @@ var compiled = sync.OnceValues(func() (*eviction.Policy, error) {
 		return nil, err
 	}
 	spec := v1alpha1.EvictionPolicySpec{
-		System: v1alpha1.System{MaxAge: metav1.Duration{Duration: maxAge}, ArangoDB: &v1alpha1.ArangoDB{}},
-		Roles:  own.Spec.Roles,
+		System:   v1alpha1.System{ArangoDB: &v1alpha1.ArangoDB{}},
+		Evidence: v1alpha1.EvidenceLimits{MaxAge: metav1.Duration{Duration: maxAge}},
+		Roles:    own.Spec.Roles,
 	}
 	for _, role := range slices.Concat(builtIn, spec.Roles) {
 		spec.Members = append(spec.Members, v1alpha1.MemberSelector{
-			Role: role.Name, ID: "pod.labels.member",
+			Role: role.Name, ID: "pod.labels.member", OwnerDeletes: v1alpha1.DeleteAllow,
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": strings.TrimPrefix(role.Name, "arangodb-")}},
 		})
 	}
-	policy, problems := eviction.Compile(&spec, builtIn, Kind().Schema, Kind().Steps)
+	policy, problems := eviction.Compile(&spec, builtIn, Kind().Declaration(&spec.System))
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("the roles have problems: %v", problems)
 	}
@@ -94,7 +95,7 @@ func (b *bench) evidence(ids ...string) *eviction.Evidence {
 	b.t.Helper()
 	var members []system.Member
 	for _, id := range ids {
-		members = append(members, system.Member{ID: id})
+		members = append(members, system.Member{MemberRef: v1alpha1.MemberRef{ID: id}})
 	}
 	found, err := b.sys.Observe(b.t.Context(), members)
 	if err != nil {
@@ -126,7 +127,7 @@ func (b *bench) replace(role, id string) eviction.Verdict {
 }
 
 func (b *bench) step(name, id string) eviction.Preparation {
-	step := eviction.Preparation{Name: name, Member: id}
+	step := eviction.Preparation{Name: name, Member: v1alpha1.MemberRef{ID: id}}
 	if name == CleanOut {
 		step.Job = b.jobs[id]
 	}

@@ -163,6 +163,6 @@ func (c conformance) compare(t *testing.T, what string, verdict eviction.Verdict
 		t.Errorf("%s: answer %s, want %s; reasons (-want +got):\n%s", what, verdict.Answer, answer, diff)
 	}
 	for _, blocker := range verdict.Blockers {
-		t.Logf("%s: %s: %s [%s]", what, blocker.Reason, blocker.Message, blocker.WayOut)
+		t.Logf("%s: %s: %s [%s]", what, blocker.Reason, blocker.Message, blocker.Remedy)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"io/fs"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 )
@@ -28,8 +29,9 @@ func Kind() system.Kind {
 		roles = roleFiles // cannot be: the name is a valid path
 	}
 	return system.Kind{
-		Name:   Name,
-		Schema: Schema,
+		Name:     Name,
+		Declared: func(spec *v1alpha1.System) bool { return spec.ArangoDB != nil },
+		Schema:   Schema,
 		Steps: map[string]string{
 			CleanOut: "moves every shard of a dbserver to others; undone, the server may hold shards again, but those that were moved stay where they are",
 			ResignLeadership: "hands the lead of the dbserver's shards to followers that are in sync; shards without one are passed over in silence, " +
@@ -37,9 +39,18 @@ func Kind() system.Kind {
 			StepDown: "restarts the process of the agent that leads the agency in its place, so that another agent leads; it is done only while enough " +
 				"others follow and have every entry, and nothing is left to undo; for that moment the agent is away, so a role must look at preparing",
 		},
-		Roles: roles,
-		Open:  Open,
+		Roles:      roles,
+		References: references,
+		Open:       Open,
 	}
+}
+
+func references(spec *v1alpha1.System) system.References {
+	refers := system.References{Access: &spec.ArangoDB.Access, Endpoints: spec.ArangoDB.Agents}
+	if jwt := spec.ArangoDB.JWT; jwt != nil {
+		refers.Secrets = []v1alpha1.SecretKey{*jwt}
+	}
+	return refers
 }
 
 // Schema declares what rules may look at.

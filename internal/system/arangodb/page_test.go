@@ -89,7 +89,7 @@ func TestPolicyOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, problems := eviction.Compile(&policy.Spec, builtIn, Kind().Schema, Kind().Steps)
+	_, problems := eviction.Compile(&policy.Spec, builtIn, Kind().Declaration(&policy.Spec.System))
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Path, p.Message)
 	}

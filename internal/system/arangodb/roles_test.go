@@ -17,19 +17,19 @@ func TestRolesSayWhatTheSourceSays(t *testing.T) {
 		Seconds  int64
 		State    v1alpha1.State
 		Identity v1alpha1.Identity
-		By       v1alpha1.ReplaceBy
+		By       v1alpha1.Successor
 		Always   bool // may be evicted without a rule
 	}
 	want := map[string]row{
-		"arangodb-image-id":               {5, v1alpha1.StateNone, v1alpha1.IdentityNone, v1alpha1.ByAnyPod, true},
-		"arangodb-coordinator":            {15, v1alpha1.StateNone, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, true},
-		"arangodb-dbserver":               {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, false},
-		"arangodb-agent":                  {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.BySameIdentityWiped, false},
-		"arangodb-single":                 {-1, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNobody, false},
-		"arangodb-single-active-failover": {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.ByNewIdentity, false},
-		"arangodb-syncmaster":             {15, v1alpha1.StateNone, v1alpha1.IdentityAddress, v1alpha1.ByAnyPod, true},
-		"arangodb-gateway":                {15, v1alpha1.StateNone, v1alpha1.IdentityNone, v1alpha1.ByAnyPod, true},
-		"arangodb-syncworker":             {60, v1alpha1.StateMemory, v1alpha1.IdentityAddress, v1alpha1.ByAnyPod, true},
+		"arangodb-image-id":               {5, v1alpha1.StateNone, v1alpha1.IdentityNone, v1alpha1.SuccessorAnyPod, true},
+		"arangodb-coordinator":            {15, v1alpha1.StateNone, v1alpha1.IdentityUnique, v1alpha1.SuccessorNewIdentity, true},
+		"arangodb-dbserver":               {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.SuccessorNewIdentity, false},
+		"arangodb-agent":                  {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.SuccessorSameIdentity, false},
+		"arangodb-single":                 {-1, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.SuccessorNone, false},
+		"arangodb-single-active-failover": {300, v1alpha1.StatePersistent, v1alpha1.IdentityUnique, v1alpha1.SuccessorNewIdentity, false},
+		"arangodb-syncmaster":             {15, v1alpha1.StateNone, v1alpha1.IdentityAddress, v1alpha1.SuccessorAnyPod, true},
+		"arangodb-gateway":                {15, v1alpha1.StateNone, v1alpha1.IdentityNone, v1alpha1.SuccessorAnyPod, true},
+		"arangodb-syncworker":             {60, v1alpha1.StateMemory, v1alpha1.IdentityAddress, v1alpha1.SuccessorAnyPod, true},
 	}
 	roles, err := eviction.ParseRoles(Kind().Roles)
 	if err != nil {
@@ -44,15 +44,15 @@ func TestRolesSayWhatTheSourceSays(t *testing.T) {
 		if ready != reach {
 			t.Errorf("role %s: not-ready %d, unreachable %d", role.Name, ready, reach)
 		}
-		got[role.Name] = row{ready, role.State, role.Identity, role.Replace.By, len(role.Evict.Rules) == 0}
+		got[role.Name] = row{ready, role.State, role.Identity, role.Replace.Successor, len(role.Evict.Rules) == 0}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 }
 
-// Admission refuses a DELETE without grace of what runs, so no way out may lead there.
-func TestNoWayOutByForce(t *testing.T) {
+// Admission refuses a DELETE without grace of what runs, so no remedy may lead there.
+func TestNoRemedyByForce(t *testing.T) {
 	roles, err := eviction.ParseRoles(Kind().Roles)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestNoWayOutByForce(t *testing.T) {
 	for _, role := range roles {
 		for _, rule := range slices.Concat(role.Evict.Rules, role.Replace.Rules) {
 			for _, forced := range []string{"--force", "--grace-period", "--now"} {
-				if strings.Contains(rule.WayOut, forced) {
-					t.Errorf("role %s, rule %s: the way out has %s", role.Name, rule.Name, forced)
+				if strings.Contains(rule.Remedy, forced) {
+					t.Errorf("role %s, rule %s: the remedy has %s", role.Name, rule.Name, forced)
 				}
 			}
 		}

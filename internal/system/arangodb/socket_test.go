@@ -32,7 +32,7 @@ func TestOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sys.Close()
-		evidence, err := sys.Observe(t.Context(), []system.Member{{ID: "db-0"}})
+		evidence, err := sys.Observe(t.Context(), []system.Member{{MemberRef: v1alpha1.MemberRef{ID: "db-0"}}})
 		if err != nil {
 			return "", err
 		}

@@ -181,7 +181,7 @@ func (r *rotation) call(action *eviction.Action) {
 	if err != nil {
 		heard.Error = err.Error()
 	}
-	r.heard = append(slices.DeleteFunc(r.heard, func(h eviction.Heard) bool { return h.Step.UID == action.Step.UID }), heard)
+	r.heard = append(slices.DeleteFunc(r.heard, func(h eviction.Heard) bool { return h.Step.Member.PodUID == action.Step.Member.PodUID }), heard)
 	if after := len(r.sim.Restarting()); after > before {
 		r.restarts++
 	}

@@ -199,7 +199,7 @@ func TestUndoStepDown(t *testing.T) {
 func TestStepDownWaitsForOthers(t *testing.T) {
 	b := newBench(t, plain())
 	other := b.input("agent", agntB, nil).Pod
-	prepared := v1alpha1.EvictionPolicyStatus{Preparations: []v1alpha1.PreparationStatus{{Name: StepDown, Member: agntB, UID: other.UID}}}
+	prepared := v1alpha1.EvictionPolicyStatus{Preparations: []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{ID: agntB, PodUID: other.UID}, Name: StepDown}}}
 	for name, c := range map[string]struct {
 		status v1alpha1.EvictionPolicyStatus
 		member string
@@ -207,7 +207,7 @@ func TestStepDownWaitsForOthers(t *testing.T) {
 		needed int
 	}{
 		"nobody leaves":       {member: agntA, want: []string{"LeadsAgency"}, needed: 1},
-		"a dbserver leaves":   {v1alpha1.EvictionPolicyStatus{Leaving: []v1alpha1.Leaving{{UID: "u", Member: prmrA, Role: "arangodb-dbserver"}}}, agntA, []string{"LeadsAgency"}, 0},
+		"a dbserver leaves":   {v1alpha1.EvictionPolicyStatus{Leaving: []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "arangodb-dbserver", ID: prmrA, PodUID: "u"}}}}, agntA, []string{"LeadsAgency"}, 0},
 		"another is prepared": {prepared, agntA, []string{"AnotherStepsDown", "LeadsAgency"}, 0},
 		"a follower":          {prepared, agntC, []string{"AnotherStepsDown"}, 0},
 		"the prepared one":    {prepared, agntB, []string{}, 0},

@@ -25,11 +25,11 @@ var jobs = map[string]struct{ kind, path string }{
 // coordinator), so only the answer that tells its id makes it the step's own.
 func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name == StepDown {
-		return eviction.Job{}, d.stepDown(ctx, step.Member)
+		return eviction.Job{}, d.stepDown(ctx, step.Member.ID)
 	}
 	seen, server, err := d.find(ctx, step)
 	if err != nil {
-		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member, err)
+		return eviction.Job{}, fmt.Errorf("asking for %s of %s: %w", step.Name, step.Member.ID, err)
 	}
 	job := jobs[step.Name]
 	if running := seen.state.Job(job.kind, server); running.Running() && !step.Job.Own() {
@@ -85,7 +85,7 @@ func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (evict
 		return eviction.Undone{Done: true}, nil // it was removed from the deployment, and its jobs with it
 	}
 	if err != nil {
-		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member, err)
+		return eviction.Undone{}, fmt.Errorf("taking back %s of %s: %w", step.Name, step.Member.ID, err)
 	}
 	if step.Name == ResignLeadership {
 		return eviction.Undone{Done: !seen.underWay(agency.ResignLeadership, server)}, nil // it cannot be cancelled, and ends soon
@@ -188,7 +188,7 @@ func (d *deployment) find(ctx context.Context, step eviction.Preparation) (*sigh
 	case seen.state == nil:
 		return nil, "", errors.New(seen.agencyProblem())
 	}
-	found := slices.DeleteFunc(seen.candidates(step.Member), func(id string) bool { return !slices.Contains(seen.state.DBServers, id) })
+	found := slices.DeleteFunc(seen.candidates(step.Member.ID), func(id string) bool { return !slices.Contains(seen.state.DBServers, id) })
 	switch len(found) {
 	case 0:
 		return nil, "", errUnknownServer
@@ -226,12 +226,7 @@ func (d *deployment) ask(ctx context.Context, method, path string, body []byte) 
 
 // terminal marks refusals that asking again will not change.
 func terminal(err error) error {
-	refused, ok := errors.AsType[*refusal](err)
-	if !ok {
-		return err
-	}
-	switch refused.status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
+	if refused, ok := errors.AsType[*refusal](err); ok && system.Final(refused.status) {
 		return fmt.Errorf("%w: %w", system.ErrTerminal, refused)
 	}
 	return err

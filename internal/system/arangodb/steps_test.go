@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/arangodb/arangosim"
@@ -125,12 +126,12 @@ func TestPrepareRefused(t *testing.T) {
 		terminal bool
 		says     string
 	}{
-		{"a step that there is not", eviction.Preparation{Name: "MoveLeader", Member: prmrA}, nil, true, "no such step"},
-		{"a server that there is not", eviction.Preparation{Name: CleanOut, Member: "PRMR-z"}, nil, false, "knows no such dbserver"},
-		{"a coordinator", eviction.Preparation{Name: CleanOut, Member: "CRDN-a"}, nil, false, "knows no such dbserver"},
-		{"forbidden", eviction.Preparation{Name: CleanOut, Member: prmrA}, &arangosim.Fault{Path: cleanOutPath, Status: 403, Body: `{"errorNum":11,"errorMessage":"only with superuser rights"}`}, true, "only with superuser rights"},
-		{"no coordinator", eviction.Preparation{Name: CleanOut, Member: prmrA}, &arangosim.Fault{Path: cleanOutPath, Refuse: true}, false, "coordinator http://crdn-b"},
-		{"agency unknown", eviction.Preparation{Name: CleanOut, Member: prmrA}, &arangosim.Fault{Path: "/_api/agency/read", Status: 503}, false, "not ready"},
+		{"a step that there is not", eviction.Preparation{Name: "MoveLeader", Member: v1alpha1.MemberRef{ID: prmrA}}, nil, true, "no such step"},
+		{"a server that there is not", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "PRMR-z"}}, nil, false, "knows no such dbserver"},
+		{"a coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "CRDN-a"}}, nil, false, "knows no such dbserver"},
+		{"forbidden", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: cleanOutPath, Status: 403, Body: `{"errorNum":11,"errorMessage":"only with superuser rights"}`}, true, "only with superuser rights"},
+		{"no coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: cleanOutPath, Refuse: true}, false, "coordinator http://crdn-b"},
+		{"agency unknown", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: "/_api/agency/read", Status: 503}, false, "not ready"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -285,7 +286,7 @@ func TestCleanedOutWithShardsLeft(t *testing.T) {
 		t.Fatal("the simulation has left nothing on the server")
 	}
 	b.sim.SetForgetful(false)
-	b.undo(CleanOut, prmrA) // the way out
+	b.undo(CleanOut, prmrA) // the remedy
 	b.leave(prmrA)
 	if lose, why := b.sim.WouldLose(prmrA); lose {
 		t.Error(why)

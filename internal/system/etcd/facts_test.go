@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"testing"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
@@ -11,7 +12,7 @@ import (
 // What is observed is what is declared, by name and by type.
 func TestFactsAreDeclared(t *testing.T) {
 	sim := three()
-	e, err := sim.Open(maxLag, patience).Observe(t.Context(), []system.Member{{ID: "a"}})
+	e, err := sim.Open(maxLag, patience).Observe(t.Context(), []system.Member{{MemberRef: v1alpha1.MemberRef{ID: "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func compiled(t testing.TB) *eviction.Policy {
 			Role: "etcd-member", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "etcd"}},
 		}},
 	}
-	policy, problems := eviction.Compile(spec, roles, kind.Schema, kind.Steps)
+	policy, problems := eviction.Compile(spec, roles, kind.Declaration(&spec.System))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
@@ -25,14 +27,26 @@ func Kind() system.Kind {
 		sub = roles // cannot be: the name is a valid path
 	}
 	return system.Kind{
-		Name:   "etcd",
-		Schema: schema,
+		Name:     "etcd",
+		Declared: func(spec *v1alpha1.System) bool { return spec.Etcd != nil },
+		Schema:   schema,
 		Steps: map[string]string{
 			MoveLeader: "Hands leadership to the most advanced of the other healthy voters. Nothing to undo: any voter may lead.",
 		},
-		Roles: sub,
-		Open:  Open,
+		Roles:      sub,
+		References: references,
+		Open:       Open,
 	}
+}
+
+func references(spec *v1alpha1.System) system.References {
+	refers := system.References{Access: &spec.Etcd.Access}
+	if auth := spec.Etcd.Auth; auth != nil {
+		refers.Secrets = []v1alpha1.SecretKey{
+			{Name: auth.Name, Key: corev1.BasicAuthUsernameKey}, {Name: auth.Name, Key: corev1.BasicAuthPasswordKey},
+		}
+	}
+	return refers
 }
 
 // Open makes a System that asks the cluster over gRPC.

@@ -18,10 +18,10 @@ var ErrForbidden = errors.New("permission denied")
 
 func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name != MoveLeader {
-		return eviction.Job{}, fmt.Errorf("preparing %s: etcd has no step %s: %w", step.Member, step.Name, system.ErrTerminal)
+		return eviction.Job{}, fmt.Errorf("preparing %s: etcd has no step %s: %w", step.Member.ID, step.Name, system.ErrTerminal)
 	}
-	if err := c.moveLeader(ctx, step.Member); err != nil {
-		return eviction.Job{}, fmt.Errorf("moving leadership from %s: %w", step.Member, err)
+	if err := c.moveLeader(ctx, step.Member.ID); err != nil {
+		return eviction.Job{}, fmt.Errorf("moving leadership from %s: %w", step.Member.ID, err)
 	}
 	return eviction.Job{}, nil
 }

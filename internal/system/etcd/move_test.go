@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
@@ -12,7 +13,7 @@ import (
 )
 
 func step(member string) eviction.Preparation {
-	return eviction.Preparation{Name: etcd.MoveLeader, Member: member}
+	return eviction.Preparation{Name: etcd.MoveLeader, Member: v1alpha1.MemberRef{ID: member}}
 }
 
 func TestLeadershipGoesToTheMostAdvanced(t *testing.T) {
@@ -64,7 +65,7 @@ func TestLeadershipStays(t *testing.T) {
 		}},
 		{name: "not a member", says: "no member of that name", step: func(string) eviction.Preparation { return step("x") }},
 		{name: "no such step", says: "etcd has no step Fly", terminal: true, step: func(l string) eviction.Preparation {
-			return eviction.Preparation{Name: "Fly", Member: l}
+			return eviction.Preparation{Name: "Fly", Member: v1alpha1.MemberRef{ID: l}}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -270,8 +270,8 @@ func TestEvictVerdicts(t *testing.T) {
 				t.Errorf("needed (-want +got):\n%s", diff)
 			}
 			for _, b := range v.Blockers {
-				if b.Message == "" || strings.Contains(b.Message, "{{") || strings.Contains(b.WayOut, "{{") {
-					t.Errorf("message of %s: %q, way out %q", b.Reason, b.Message, b.WayOut)
+				if b.Message == "" || strings.Contains(b.Message, "{{") || strings.Contains(b.Remedy, "{{") {
+					t.Errorf("message of %s: %q, remedy %q", b.Reason, b.Message, b.Remedy)
 				}
 			}
 		})
@@ -372,7 +372,7 @@ func TestNobodyLeavesWhileTheLeadIsHandedOver(t *testing.T) {
 	in.Peers = []*snapshot.Pod{other, in.Pod}
 	for _, state := range []v1alpha1.PreparationState{v1alpha1.PreparationBegun, v1alpha1.PreparationUndoing} {
 		in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{{
-			Name: etcd.MoveLeader, Member: leader, UID: other.UID, Pod: other.Name, Since: metav1.NewTime(now), Asked: metav1.NewTime(now), State: state,
+			MemberRef: v1alpha1.MemberRef{ID: leader, PodName: other.Name, PodUID: other.UID}, Name: etcd.MoveLeader, StartTime: metav1.NewTime(now), LastRequestTime: metav1.NewTime(now), State: state,
 		}}
 		if v := eviction.Judge(in); !slices.Contains(reasons(v), "AnotherHandsOver") {
 			t.Errorf("a follower while the lead is handed over (%s): %v %v", state, v.Answer, reasons(v))

@@ -31,17 +31,6 @@ func (e *statusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("answered %d %s", e.code, nethttp.StatusText(e.code))) + e.said
 }
 
-// final tells whether the system has refused for good. It has not when it is busy, broken, or in conflict with something
-// that is under way.
-func (e *statusError) final() bool {
-	switch e.code {
-	case nethttp.StatusRequestTimeout, nethttp.StatusConflict, nethttp.StatusLocked, nethttp.StatusTooEarly,
-		nethttp.StatusTooManyRequests:
-		return false
-	}
-	return e.code < 500
-}
-
 // get asks the URLs in their order, each with its share of the time that is left, until one gives a good answer. The error
 // names every URL that was tried and what it answered.
 func (w *web) get(ctx context.Context, in *intake, urls []string) (any, error) {
@@ -62,7 +51,7 @@ func (w *web) get(ctx context.Context, in *intake, urls []string) (any, error) {
 }
 
 // do is get for a request that changes something. What one URL has refused for good is not tried at the next, and the
-// error wraps system.ErrTerminal.
+// error wraps system.ErrTerminal. Nor is what one URL says is not there.
 func (w *web) do(ctx context.Context, r request, urls []string) error {
 	var failures lines
 	for i, url := range urls {
@@ -71,20 +60,20 @@ func (w *web) do(ctx context.Context, r request, urls []string) error {
 			return nil
 		}
 		failures = append(failures, r.failed(url, err))
-		if said, ok := errors.AsType[*statusError](err); ok && said.final() {
+		if said, ok := errors.AsType[*statusError](err); ok && (system.Final(said.code) || said.code == nethttp.StatusNotFound) {
 			return &refusal{lines: failures, code: said.code}
 		}
 	}
 	return failures
 }
 
-// refusal ends a step for good.
+// refusal is an answer that holds for every endpoint.
 type refusal struct {
 	lines
 	code int
 }
 
-func (r *refusal) Is(err error) bool { return err == system.ErrTerminal }
+func (r *refusal) Is(err error) bool { return err == system.ErrTerminal && system.Final(r.code) }
 
 func (r request) failed(url string, err error) error {
 	return fmt.Errorf("%s %s: %w", r.method, redacted(url), err)

@@ -112,7 +112,7 @@ type desk struct {
 func newDesk(t *testing.T, server nethttp.RoundTripper) *desk {
 	t.Helper()
 	spec := documented(t)
-	policy, problems := eviction.Compile(spec, nil, http.Kind().Schema, nil)
+	policy, problems := eviction.Compile(spec, nil, http.Kind().Declaration(&spec.System))
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -131,7 +131,7 @@ func (d *desk) judge(t *testing.T, name string) (eviction.Verdict, *eviction.Evi
 	pod := &snapshot.Pod{
 		Namespace: "search", Name: name, UID: "uid", Labels: map[string]string{"app": "search", "tier": "data"},
 	}
-	evidence, err := d.system.Observe(t.Context(), []system.Member{{ID: name, Role: "elasticsearch-data", Pod: pod}})
+	evidence, err := d.system.Observe(t.Context(), []system.Member{{MemberRef: v1alpha1.MemberRef{Role: "elasticsearch-data", ID: name}, Pod: pod}})
 	if err != nil {
 		t.Fatal(err)
 	}

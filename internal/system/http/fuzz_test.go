@@ -32,10 +32,10 @@ func FuzzAnswers(f *testing.F) {
 			Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{
 				Name: "ok", Reason: "NotOK", Expression: "system.health.ok && member.node.ok", Message: "{{system.health}} {{member.node}}",
 			}}},
-			Replace: v1alpha1.Replace{By: v1alpha1.ByNobody},
+			Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNone},
 		}},
 	}
-	policy, problems := eviction.Compile(spec, nil, http.Kind().Schema, nil)
+	policy, problems := eviction.Compile(spec, nil, http.Kind().Declaration(&spec.System))
 	if len(problems) > 0 {
 		f.Fatal(problems)
 	}
@@ -49,7 +49,7 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		evidence, err := s.Observe(t.Context(), []system.Member{{ID: id, Pod: pod}})
+		evidence, err := s.Observe(t.Context(), []system.Member{{MemberRef: v1alpha1.MemberRef{ID: id}, Pod: pod}})
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("an error without words")

@@ -105,7 +105,7 @@ func open(t *testing.T, spec *v1alpha1.HTTP, s *server, endpoints ...string) sys
 func get(name, url string) []v1alpha1.Get { return []v1alpha1.Get{{Name: name, URL: url}} }
 
 func member(id string) system.Member {
-	return system.Member{ID: id, Role: "node", Pod: &snapshot.Pod{Namespace: "ns", Name: id, UID: "uid-1", IP: "10.0.0.7"}}
+	return system.Member{MemberRef: v1alpha1.MemberRef{Role: "node", ID: id}, Pod: &snapshot.Pod{Namespace: "ns", Name: id, UID: "uid-1", IP: "10.0.0.7"}}
 }
 
 func TestSystemFacts(t *testing.T) {
@@ -345,7 +345,7 @@ func exclude() *v1alpha1.HTTP {
 }
 
 func prep(name string) eviction.Preparation {
-	return eviction.Preparation{Name: name, Member: `a"b`, Pod: snapshot.Key{Namespace: "ns", Name: "a-0"}, UID: "uid-1"}
+	return eviction.Preparation{Name: name, Namespace: "ns", Member: v1alpha1.MemberRef{ID: `a"b`, PodName: "a-0", PodUID: "uid-1"}}
 }
 
 func TestSteps(t *testing.T) {
@@ -371,6 +371,10 @@ func TestSteps(t *testing.T) {
 		{
 			name: "refused for good", step: "Flush", answers: answers{"http://one/flush": says(400, "no such thing")}, terminal: true,
 			says: "Flush of a\"b: POST http://one/flush: answered 400 Bad Request (13 bytes that are not JSON)", asked: []string{"POST http://one/flush"},
+		},
+		{
+			name: "not there yet", step: "Flush", answers: answers{"http://one/flush": says(404, "")},
+			says: "answered 404 Not Found", asked: []string{"POST http://one/flush"},
 		},
 		{
 			name: "busy", step: "Flush", answers: answers{"http://one/flush": says(429, ""), "http://two/flush": says(409, "")},

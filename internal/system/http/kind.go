@@ -20,12 +20,23 @@ import (
 // Kind describes systems that speak HTTP. It has no roles and no steps of its own.
 func Kind() system.Kind {
 	return system.Kind{
-		Name:   "http",
-		Schema: eviction.Schema{Open: true},
-		Steps:  map[string]string{},
-		Roles:  fs.FS(embed.FS{}),
-		Open:   Open,
+		Name:       "http",
+		Declared:   func(spec *v1alpha1.System) bool { return spec.HTTP != nil },
+		Extend:     extend,
+		Roles:      fs.FS(embed.FS{}),
+		References: references,
+		Open:       Open,
 	}
+}
+
+func references(spec *v1alpha1.System) system.References {
+	refers := system.References{Access: &spec.HTTP.Access}
+	for i := range spec.HTTP.Headers {
+		if secret := spec.HTTP.Headers[i].Secret; secret != nil {
+			refers.Secrets = append(refers.Secrets, *secret)
+		}
+	}
+	return refers
 }
 
 // web is a System of questions and steps.

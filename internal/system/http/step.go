@@ -52,10 +52,10 @@ func newCall(l *eviction.Language, spec v1alpha1.Call) (call, error) {
 func (w *web) Prepare(ctx context.Context, p eviction.Preparation) (eviction.Job, error) {
 	s, ok := w.steps[p.Name]
 	if !ok {
-		return eviction.Job{}, fmt.Errorf("preparing %s: the policy has no step %s: %w", p.Member, p.Name, system.ErrTerminal)
+		return eviction.Job{}, fmt.Errorf("preparing %s: the policy has no step %s: %w", p.Member.ID, p.Name, system.ErrTerminal)
 	}
 	if err := w.call(ctx, s.do, p); err != nil {
-		return eviction.Job{}, fmt.Errorf("%s of %s: %w", p.Name, p.Member, err)
+		return eviction.Job{}, fmt.Errorf("%s of %s: %w", p.Name, p.Member.ID, err)
 	}
 	return eviction.Job{}, nil
 }
@@ -66,17 +66,17 @@ func (w *web) Undo(ctx context.Context, p eviction.Preparation) (eviction.Undone
 		return eviction.Undone{Done: true}, nil
 	}
 	err := w.call(ctx, *s.undo, p)
-	if no, ok := errors.AsType[*refusal](err); ok && no.code == nethttp.StatusNotFound && s.undo.method == nethttp.MethodDelete {
+	if said, ok := errors.AsType[*refusal](err); ok && said.code == nethttp.StatusNotFound && s.undo.method == nethttp.MethodDelete {
 		return eviction.Undone{Done: true}, nil // it is gone, which is what was asked for
 	}
 	if err != nil {
-		return eviction.Undone{}, fmt.Errorf("undoing %s of %s: %w", p.Name, p.Member, err)
+		return eviction.Undone{}, fmt.Errorf("undoing %s of %s: %w", p.Name, p.Member.ID, err)
 	}
 	return eviction.Undone{Done: true}, nil
 }
 
 func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
-	scope := &eviction.Scope{Member: p.Member, Pod: w.pod(p), Effort: eviction.NewEffort()}
+	scope := &eviction.Scope{Member: p.Member.ID, Pod: w.pod(p), Effort: eviction.NewEffort()}
 	urls, err := c.url.at(w.endpoints, scope)
 	if err != nil {
 		return err
@@ -93,12 +93,16 @@ func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
 	return w.do(ctx, r, urls)
 }
 
-// pod is the member's pod as it was observed last; of one that was not, no more is known than the step says.
+// pod is the member's pod as it was observed last; of one that was not, no more is known than the step says. It is nil where the
+// member has none.
 func (w *web) pod(p eviction.Preparation) *snapshot.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if pod := w.pods[p.UID]; pod != nil {
+	if pod := w.pods[p.Member.PodUID]; pod != nil {
 		return pod
 	}
-	return &snapshot.Pod{Namespace: p.Pod.Namespace, Name: p.Pod.Name, UID: p.UID}
+	if p.Member.PodName == "" {
+		return nil
+	}
+	return &snapshot.Pod{Namespace: p.Namespace, Name: p.Member.PodName, UID: p.Member.PodUID}
 }

@@ -1,0 +1,46 @@
+package eviction
+
+// Declaration is what a kind of system brings to a policy of one of its systems.
+type Declaration struct {
+	// Kind is its name, "" where the policy's spec declares no system, or several.
+	Kind string
+	// Schema is what rules may look at.
+	Schema Schema
+	// Steps are what roles may name in evict.prepare, with a sentence each.
+	Steps map[string]string
+	// Texts are the expressions of the spec that the kind evaluates by itself. They are checked where the policy is written.
+	Texts []Text
+}
+
+// Text is an expression in a policy's spec beside its rules, or a template with {{expressions}}.
+type Text struct {
+	// Path is where it stands: "spec.system.http.facts[0].url".
+	Path string
+	Text string
+	// Template says that it is one. An expression may have a value of any type.
+	Template bool
+	// Over are the variables that it may speak of.
+	Over []string
+}
+
+func (c *compiler) texts(texts []Text) {
+	for _, t := range texts {
+		if t.Template {
+			c.templateOver(t)
+		} else if e := c.expression(t.Path, t.Text, Dynamic, costLimit); e != nil && !e.speaksOnlyOf(t.Over...) {
+			c.report(t.Path, "it may speak of %s only", listed(t.Over))
+		}
+	}
+}
+
+func (c *compiler) templateOver(t Text) {
+	template := c.template(t.Path, t.Text)
+	if template == nil {
+		return
+	}
+	for _, part := range template.parts {
+		if part.expression != nil && !part.expression.speaksOnlyOf(t.Over...) {
+			c.report(t.Path, "{{%s}} speaks of something that is not known yet when the request is made: it may speak of %s", part.expression.Text, listed(t.Over))
+		}
+	}
+}
