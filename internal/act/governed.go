@@ -32,15 +32,15 @@ type Governed struct {
 	// Lifecycle is the group that serves eviction requests; empty: none does.
 	Lifecycle schema.GroupVersion
 	Now       func() time.Time
-	// Answered is told of a policy whose system has answered to Prepare or Undo. With it those calls are made beside the worker
+	// Answered is called with a policy whose system has answered Prepare or Undo. With it those calls are made beside the worker
 	// that wants them, and are Accepted at once; nil: they are made in line.
 	Answered func(*v1alpha1.EvictionPolicy)
 
 	mu     sync.Mutex
 	shares *share.Shares
 	// calling are the calls that systems have not answered.
-	calling map[heardKey]bool
-	heard   map[heardKey]eviction.Heard
+	calling map[replyKey]bool
+	replies map[replyKey]eviction.Reply
 }
 
 // Do carries an action out and returns what was answered: by the cluster, or by the system to Prepare and Undo. A system

@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-type heardKey struct {
+type replyKey struct {
 	policy types.UID
 	pod    types.UID
 	name   string
@@ -23,16 +23,16 @@ type heardKey struct {
 }
 
 func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.Answer {
-	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
+	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
 		job, err := g.Keeper.Prepare(ctx, g.Book.Source(policy), action.Step)
-		return eviction.Heard{Step: action.Step, Job: job}, err
+		return eviction.Reply{Step: action.Step, Job: job}, err
 	})
 }
 
 func (g *Governed) undo(ctx context.Context, action eviction.Action) drain.Answer {
-	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Heard, error) {
+	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
 		undone, err := g.Keeper.Undo(ctx, g.Book.Source(policy), action.Step)
-		return eviction.Heard{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
+		return eviction.Reply{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
 	})
 }
 
@@ -42,48 +42,48 @@ const callsEach = 4
 var errManyCalls = fmt.Errorf("the systems of the policy's namespace have not answered %d calls yet, and no more are made at a time: "+
 	"see that they answer (kubectl get evictionpolicy)", callsEach)
 
-// call asks a system beside the worker, if somebody is told of the answer. Calls for one step never overlap: one that is late could
+// call asks a system beside the worker where Answered is set, in line otherwise. Calls for one step never overlap: one that is late could
 // begin again what was taken back.
 func (g *Governed) call(
-	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Heard, error),
+	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Reply, error),
 ) drain.Answer {
 	policy, err := g.Book.Policy(ctx, action.Policy)
 	if err != nil {
 		return AnswerOf(err)
 	}
 	if g.Answered == nil {
-		heard, err := ask(ctx, policy)
-		g.hear(policy, heard, err)
+		reply, err := ask(ctx, policy)
+		g.receive(policy, reply, err)
 		return systemAnswer(err)
 	}
-	key := heardKey{policy: policy.UID, pod: action.Step.Member.PodUID, name: action.Step.Name}
+	key := replyKey{policy: policy.UID, pod: action.Step.Member.PodUID, name: action.Step.Name}
 	end, busy := g.begin(policy.Namespace, key)
 	switch {
 	case busy:
 		return drain.Answer{Code: drain.Accepted} // its answer is still to come
 	case end == nil:
-		g.hear(policy, eviction.Heard{Step: action.Step, Undo: action.Kind == eviction.Undo}, errManyCalls)
+		g.receive(policy, eviction.Reply{Step: action.Step, Undo: action.Kind == eviction.Undo}, errManyCalls)
 		return systemAnswer(errManyCalls)
 	}
 	ctx = context.WithoutCancel(ctx) // the Keeper gives it the policy's time
 	go func() {
 		defer end()
-		heard, err := ask(ctx, policy)
-		g.hear(policy, heard, err)
+		reply, err := ask(ctx, policy)
+		g.receive(policy, reply, err)
 		g.Answered(policy)
 	}()
 	return drain.Answer{Code: drain.Accepted}
 }
 
 // begin notes that a call is made, unless the last one of its step is under way (busy) or the namespace has its share (end is nil).
-func (g *Governed) begin(namespace string, key heardKey) (end func(), busy bool) {
+func (g *Governed) begin(namespace string, key replyKey) (end func(), busy bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.calling[key] {
 		return nil, true
 	}
 	if g.shares == nil {
-		g.shares, g.calling = share.New(callsEach), map[heardKey]bool{}
+		g.shares, g.calling = share.New(callsEach), map[replyKey]bool{}
 	}
 	release, ok := g.shares.Try(namespace)
 	if !ok {
@@ -108,48 +108,48 @@ func systemAnswer(err error) drain.Answer {
 	return drain.Answer{Code: drain.Unavailable, Message: err.Error()}
 }
 
-func (g *Governed) hear(policy *v1alpha1.EvictionPolicy, heard eviction.Heard, err error) {
+func (g *Governed) receive(policy *v1alpha1.EvictionPolicy, reply eviction.Reply, err error) {
 	if err != nil {
-		heard.Error, heard.Terminal, heard.Done = text.Line(err.Error()), errors.Is(err, system.ErrTerminal), false
+		reply.Error, reply.Terminal, reply.Done = text.Line(err.Error()), errors.Is(err, system.ErrTerminal), false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.heard == nil {
-		g.heard = map[heardKey]eviction.Heard{}
+	if g.replies == nil {
+		g.replies = map[replyKey]eviction.Reply{}
 	}
-	g.heard[heardKey{policy.UID, heard.Step.Member.PodUID, heard.Step.Name, heard.Undo}] = heard
+	g.replies[replyKey{policy.UID, reply.Step.Member.PodUID, reply.Step.Name, reply.Undo}] = reply
 }
 
-// Heard returns what the policy's system said to the last call for each step that its status still names, and forgets
+// Replies returns what the policy's system said to the last call for each step that its status still names, and forgets
 // the rest.
-func (g *Governed) Heard(policy *v1alpha1.EvictionPolicy) []eviction.Heard {
+func (g *Governed) Replies(policy *v1alpha1.EvictionPolicy) []eviction.Reply {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var heard []eviction.Heard
-	for key, said := range g.heard {
+	var replies []eviction.Reply
+	for key, said := range g.replies {
 		switch {
 		case key.policy != policy.UID:
 		case namesStep(policy, said):
-			heard = append(heard, said)
+			replies = append(replies, said)
 		default:
-			delete(g.heard, key)
+			delete(g.replies, key)
 		}
 	}
-	return heard
+	return replies
 }
 
 // Forget drops what the system of a policy that is gone has said.
 func (g *Governed) Forget(policy types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for key := range g.heard {
+	for key := range g.replies {
 		if key.policy == policy {
-			delete(g.heard, key)
+			delete(g.replies, key)
 		}
 	}
 }
 
-func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Heard) bool {
+func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Reply) bool {
 	for i := range policy.Status.Preparations {
 		p := &policy.Status.Preparations[i]
 		if p.PodUID == said.Step.Member.PodUID && p.Name == said.Step.Name {

@@ -204,7 +204,7 @@ func TestRequests(t *testing.T) {
 	}
 	at(62*time.Second, 62*time.Second)
 	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentEviction {
-		t.Error("who asks again after a withdrawal is not heard")
+		t.Error("a repeated request after a withdrawal has no effect")
 	}
 	g.Lifecycle.Group, g.Lifecycle.Version = "", ""
 	wantCode(t, g.Do(t.Context(), ask), drain.Rejected)
@@ -389,18 +389,18 @@ func TestWhatASystemSaidIsKeptWhileItMatters(t *testing.T) {
 	g := governedWorld(t)
 	policy := g.stored(t)
 	step := eviction.Preparation{Name: "Exclude", Member: v1alpha1.MemberRef{PodUID: "pod"}, Asked: present}
-	g.hear(policy, eviction.Heard{Step: step}, system.ErrTerminal)
+	g.receive(policy, eviction.Reply{Step: step}, system.ErrTerminal)
 	policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{PodUID: "pod"}, Name: "Exclude"}}
-	want := []eviction.Heard{{Step: step, Error: system.ErrTerminal.Error(), Terminal: true}}
-	if diff := cmp.Diff(want, g.Heard(policy)); diff != "" {
+	want := []eviction.Reply{{Step: step, Error: system.ErrTerminal.Error(), Terminal: true}}
+	if diff := cmp.Diff(want, g.Replies(policy)); diff != "" {
 		t.Error(diff)
 	}
-	g.hear(policy, eviction.Heard{Step: step}, nil)
-	if diff := cmp.Diff([]eviction.Heard{{Step: step}}, g.Heard(policy)); diff != "" {
+	g.receive(policy, eviction.Reply{Step: step}, nil)
+	if diff := cmp.Diff([]eviction.Reply{{Step: step}}, g.Replies(policy)); diff != "" {
 		t.Errorf("after a second call: %s", diff)
 	}
 	policy.Status.Preparations = nil
-	if heard := g.Heard(policy); len(heard) != 0 || len(g.heard) != 0 {
-		t.Errorf("heard %v of a step that is settled", heard)
+	if replies := g.Replies(policy); len(replies) != 0 || len(g.replies) != 0 {
+		t.Errorf("replies %v of a step that is settled", replies)
 	}
 }

@@ -16,7 +16,7 @@ import (
 type emptied struct {
 	in      ResponderInput
 	version int
-	heard   []Heard // in memory: lost when the manager dies
+	replies []Reply // in memory: lost when the manager dies
 	begun   bool    // the system was asked to empty it
 	drained bool
 	evicted bool
@@ -34,7 +34,7 @@ func (e *emptied) observe() {
 func (e *emptied) carryOut(t *rapid.T, actions []Action) {
 	for i := range actions {
 		if rapid.IntRange(0, 5).Draw(t, "the manager dies") == 0 {
-			e.heard = nil
+			e.replies = nil
 			return
 		}
 		if !e.do(t, &actions[i]) {
@@ -45,7 +45,7 @@ func (e *emptied) carryOut(t *rapid.T, actions []Action) {
 
 func (e *emptied) do(t *rapid.T, action *Action) bool {
 	fails := rapid.IntRange(0, 3).Draw(t, "the call fails") == 0
-	heard := Heard{Step: action.Step}
+	reply := Reply{Step: action.Step}
 	switch action.Kind {
 	case Permit, Begin, Settle:
 		if fails || action.Version != strconv.Itoa(e.version) {
@@ -63,9 +63,9 @@ func (e *emptied) do(t *rapid.T, action *Action) bool {
 		if !noted(e.in.Policies[0].Status, v1alpha1.PreparationUndoing) {
 			t.Fatal("the system is asked to undo a step, and that is not written down")
 		}
-		heard.Undo = true
+		reply.Undo = true
 		if !fails {
-			e.begun, e.drained, heard.Done = false, false, true
+			e.begun, e.drained, reply.Done = false, false, true
 		}
 	case Evict:
 		if !e.drained {
@@ -75,9 +75,9 @@ func (e *emptied) do(t *rapid.T, action *Action) bool {
 	default:
 	}
 	if fails {
-		heard.Error = "503"
+		reply.Error = "503"
 	}
-	e.heard = append([]Heard{heard}, e.heard...)
+	e.replies = append([]Reply{reply}, e.replies...)
 	return !fails
 }
 
@@ -86,11 +86,11 @@ func noted(status *v1alpha1.EvictionPolicyStatus, state v1alpha1.PreparationStat
 }
 
 func (e *emptied) pass(t *rapid.T) {
-	e.in.Heard = e.heard
+	e.in.Replies = e.replies
 	if rapid.Bool().Draw(t, "tidy first") {
 		e.carryOut(t, Tidy(TidyInput{
 			Now: e.in.Now, Policy: e.in.Policies[0], Pods: []*snapshot.Pod{e.in.Pod}, WantedKnown: true,
-			Wanted: map[types.UID]bool{e.in.Pod.UID: e.in.Wanted}, Heard: e.heard,
+			Wanted: map[types.UID]bool{e.in.Pod.UID: e.in.Wanted}, Replies: e.replies,
 		}).Actions)
 		return
 	}

@@ -78,20 +78,20 @@ func drawStatus(t *rapid.T) *v1alpha1.EvictionPolicyStatus {
 	return status
 }
 
-func drawHeard(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Heard {
-	var heard []Heard
+func drawReplies(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Reply {
+	var replies []Reply
 	for _, entry := range status.Preparations {
-		answer := Heard{Step: Preparation{Name: entry.Name, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time}}
+		answer := Reply{Step: Preparation{Name: entry.Name, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time}}
 		if rapid.IntRange(0, 3).Draw(t, "of an earlier call") == 0 {
 			answer.Step.Asked = entry.LastRequestTime.Add(-time.Minute)
 		}
 		answer.Undo = rapid.Bool().Draw(t, "undo")
 		answer.Done = answer.Undo && rapid.Bool().Draw(t, "done")
-		answer.Error = rapid.SampledFrom([]string{"", "503"}).Draw(t, "heard")
+		answer.Error = rapid.SampledFrom([]string{"", "503"}).Draw(t, "reply")
 		answer.Terminal = answer.Error != "" && rapid.Bool().Draw(t, "terminal")
-		heard = append(heard, answer)
+		replies = append(replies, answer)
 	}
-	return heard
+	return replies
 }
 
 func drawInput(t *rapid.T, policy *Policy) Input {
@@ -221,7 +221,7 @@ func TestPropertyStepOnce(t *testing.T) {
 	policy := compiled(t, toySpec())
 	check(t, func(t *rapid.T) {
 		in := ResponderInput{Input: drawInput(t, policy), Wanted: rapid.Bool().Draw(t, "wanted"), Active: rapid.Bool().Draw(t, "active")}
-		in.Heard = drawHeard(t, in.Policies[0].Status)
+		in.Replies = drawReplies(t, in.Policies[0].Status)
 		before := statusOf(&in.Policies[0])
 		first := Step(in)
 		if diff := cmp.Diff(before, statusOf(&in.Policies[0])); diff != "" {
@@ -272,7 +272,7 @@ func TestPropertyTidyOnce(t *testing.T) {
 				in.Pods = append(in.Pods, drawPod(t, "pod"))
 			}
 		}
-		in.Heard = drawHeard(t, in.Policy.Status)
+		in.Replies = drawReplies(t, in.Policy.Status)
 		before := statusOf(&in.Policy)
 		first := Tidy(in)
 		if diff := cmp.Diff(before, statusOf(&in.Policy)); diff != "" {

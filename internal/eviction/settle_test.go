@@ -333,7 +333,7 @@ func TestJobIsWrittenDown(t *testing.T) {
 				t.Fatalf("the first call: %+v", first.Actions)
 			}
 			in.Policies[0].Status.Preparations = first.Actions[at-1].Status.Preparations
-			in.Heard = []Heard{{Step: first.Actions[at].Step, Job: c.job}}
+			in.Replies = []Reply{{Step: first.Actions[at].Step, Job: c.job}}
 			told := Step(in)
 			at = slices.IndexFunc(told.Actions, func(a Action) bool { return a.Kind == Begin })
 			if at < 0 || slices.Contains(kinds(told.Actions), Prepare) {

@@ -18,12 +18,12 @@ type ResponderInput struct {
 	OnlyAdmission bool
 	// Active: it is Usher's turn in the Eviction. If it is not, Usher prepares, but neither evicts nor tells.
 	Active bool
-	// Heard is what the system said to the last call for each step of this pod's member, in this process.
-	Heard []Heard
+	// Replies is what the system said to the last call for each step of this pod's member, in this process.
+	Replies []Reply
 }
 
-// Heard is a system's answer to a Prepare or an Undo. One that was given to an earlier call does not count.
-type Heard struct {
+// Reply is a system's answer to a Prepare or an Undo. One that was given to an earlier call does not count.
+type Reply struct {
 	Step     Preparation // of the action
 	Undo     bool
 	Error    string // "": it was taken
@@ -166,10 +166,10 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	at := stepOf(status.Preparations, step.Name, step.Member.ID)
 	if at >= 0 {
 		entry = status.Preparations[at]
-		heard := heardOf(in.Heard, &entry)
-		told := learn(&entry, heard)
+		reply := replyOf(in.Replies, &entry)
+		told := learn(&entry, reply)
 		switch {
-		case entry.State == v1alpha1.PreparationUndoing && !heard.Terminal:
+		case entry.State == v1alpha1.PreparationUndoing && !reply.Terminal:
 			return nil // it is taken back first, or the two would race
 		case told && entry.State == v1alpha1.PreparationBegun:
 			status.Preparations[at] = entry
@@ -177,10 +177,10 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		case entry.State == v1alpha1.PreparationUndoing:
 			entry.State, entry.StartTime, entry.RemainingAtStart = v1alpha1.PreparationBegun, moment(in.Now), step.Remaining
 			status.Epoch++
-		case !due(in.Now, &entry, heard):
+		case !due(in.Now, &entry, reply):
 			return nil
 		}
-		entry.Message = heard.Error
+		entry.Message = reply.Error
 	} else {
 		at = len(status.Preparations)
 		status.Preparations = append(status.Preparations, entry)
@@ -198,12 +198,12 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 // learn takes in what the system knows the step's work by, and reports whether that is new. It is written down by itself, at once:
 // a process that ends before cannot tell the step's own job from another client's, and leaves it alone. Tidy learns it too, of a
 // member that leaves before the responder looks again.
-func learn(entry *v1alpha1.PreparationStatus, heard Heard) bool {
-	if heard.Undo || heard.Job.ID == "" || heard.Job == jobOf(entry) {
+func learn(entry *v1alpha1.PreparationStatus, reply Reply) bool {
+	if reply.Undo || reply.Job.ID == "" || reply.Job == jobOf(entry) {
 		return false
 	}
-	entry.Job, entry.JobOrigin = heard.Job.ID, v1alpha1.JobBegun
-	if heard.Job.Found {
+	entry.Job, entry.JobOrigin = reply.Job.ID, v1alpha1.JobBegun
+	if reply.Job.Found {
 		entry.JobOrigin = v1alpha1.JobFound
 	}
 	return true
@@ -220,7 +220,7 @@ func (in *ResponderInput) withdraw() StepResult {
 	if len(found) != 1 || in.Pod.Terminating() {
 		return StepResult{}
 	}
-	u := newUndoing(found[0].policy, in.Now, in.Heard)
+	u := newUndoing(found[0].policy, in.Now, in.Replies)
 	for _, entry := range statusOf(found[0].policy).Preparations {
 		if entry.PodUID == in.Pod.UID {
 			u.undo(entry)
@@ -245,8 +245,8 @@ func (in *ResponderInput) lastError(j *judgement) string {
 		if entry.ID != j.verdict.Member {
 			continue
 		}
-		if heard := heardOf(in.Heard, entry); heard.Error != "" && heard.Error != entry.Message {
-			return heard.Error
+		if reply := replyOf(in.Replies, entry); reply.Error != "" && reply.Error != entry.Message {
+			return reply.Error
 		}
 	}
 	return ""

@@ -26,10 +26,10 @@ func TestStep(t *testing.T) {
 			in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", state, noon.Add(-ago))}
 		}
 	}
-	heard := func(h Heard, ago time.Duration) func(*ResponderInput) {
+	reply := func(h Reply, ago time.Duration) func(*ResponderInput) {
 		return func(in *ResponderInput) {
 			h.Step = Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-ago)}
-			in.Heard = []Heard{h}
+			in.Replies = []Reply{h}
 		}
 	}
 	also := func(steps ...func(*ResponderInput)) func(*ResponderInput) {
@@ -73,11 +73,11 @@ func TestStep(t *testing.T) {
 		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Tell}, next: lookAgain, tells: "Drain was begun"},
 		"a step is asked for again":          {given: drain(v1alpha1.PreparationBegun, 10*time.Second), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"a step was asked for in the future": {given: drain(v1alpha1.PreparationBegun, -time.Hour), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), heard(Heard{Error: "503"}, 9*time.Second)), want: []ActionKind{Tell}, next: lookAgain, tells: "the system's last answer: 503"},
-		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), heard(Heard{Terminal: true}, time.Minute)), want: []ActionKind{Tell}, next: lookAgain},
-		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), heard(Heard{Terminal: true}, 2*time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Tell}, next: lookAgain, tells: "the system's last answer: 503"},
+		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, time.Minute)), want: []ActionKind{Tell}, next: lookAgain},
+		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, 2*time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"it is taken back first":             {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Tell}, next: lookAgain, tells: "being taken back"},
-		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), heard(Heard{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), reply(Reply{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"stale evidence begins nothing":      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Tell}, next: 5 * time.Second},
 		"never":                              {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Tell}, next: heartbeat, tells: "may never leave"},
 		"a static pod":                       {given: func(in *ResponderInput) { in.Pod.Mirror = true }, want: []ActionKind{Tell}, next: heartbeat, tells: "Never: pod shop/s0"},
@@ -106,9 +106,9 @@ func TestStep(t *testing.T) {
 		"withdrawn":                      {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Minute)), want: []ActionKind{Settle, Undo}, next: askAgain},
 		"withdrawn, being undone":        {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second)), next: 6 * time.Second},
 		"withdrawn, undo again":          {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 10*time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
-		"withdrawn, undone":              {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, 4*time.Second)), want: []ActionKind{Settle}},
-		"withdrawn, undone once before":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Undo: true, Done: true}, time.Hour)), next: 6 * time.Second},
-		"withdrawn, a Prepare was done":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), heard(Heard{Done: true}, 4*time.Second)), next: 6 * time.Second},
+		"withdrawn, undone":              {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), reply(Reply{Undo: true, Done: true}, 4*time.Second)), want: []ActionKind{Settle}},
+		"withdrawn, undone once before":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), reply(Reply{Undo: true, Done: true}, time.Hour)), next: 6 * time.Second},
+		"withdrawn, a Prepare was done":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), reply(Reply{Done: true}, 4*time.Second)), next: 6 * time.Second},
 		"withdrawn too late":             {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second), func(in *ResponderInput) { in.Pod = terminating(in.Pod) })},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestBeginCounts(t *testing.T) {
 		in := wanted(t)
 		in.Evidence.Members["m-s0"] = Facts{"drained": false, "shards": []string{"a", "b", "c"}}
 		in.Policies[0].Status.Preparations = entries
-		in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
+		in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
 		if got := Step(in).Actions[1]; got.Kind != Begin || got.Status.Preparations[0].RemainingAtStart != 3 {
 			t.Errorf("%s with %+v", got.Kind, got.Status.Preparations)
 		}
@@ -237,7 +237,7 @@ func TestBegin(t *testing.T) {
 	in.Policies[0].Status = want
 	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
 	in.Pod.UID = "uid-new"
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Error: "503"}}
+	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Error: "503"}}
 	entry := Step(in).Actions[1].Status.Preparations
 	if len(entry) != 1 || entry[0].PodUID != "uid-new" || entry[0].Message != "503" || !entry[0].StartTime.Time.Equal(noon) {
 		t.Errorf("%+v", entry)
@@ -250,7 +250,7 @@ func TestUndoEndsTheEpoch(t *testing.T) {
 	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{
 		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, noon),
 	}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
+	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
 	status := Step(in).Actions[0].Status
 	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
 		t.Errorf("%+v", status)
@@ -262,11 +262,11 @@ func TestWhatIsLeftIsSaid(t *testing.T) {
 	in := wanted(t)
 	in.Wanted = false
 	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"}}
+	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"}}
 	for name, actions := range map[string][]Action{
 		"the responder": Step(in).Actions,
 		"the policy's controller": Tidy(TidyInput{
-			Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Heard: in.Heard, WantedKnown: true,
+			Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: in.Replies, WantedKnown: true,
 		}).Actions,
 	} {
 		if len(actions) != 1 || len(actions[0].Status.Preparations) > 0 {
@@ -300,7 +300,7 @@ func TestJobOutlivesARefusedUndo(t *testing.T) {
 	entry := begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))
 	entry.Job, entry.JobOrigin = "7", v1alpha1.JobBegun
 	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{entry}
-	in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
+	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
 	actions := Step(in).Actions
 	last := actions[len(actions)-1]
 	if last.Kind != Prepare || last.Step.Job != (Job{ID: "7"}) || actions[1].Status.Preparations[0].Job != "7" {
@@ -325,7 +325,7 @@ func TestTidyWritesTheJobDown(t *testing.T) {
 			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
 			in.Pods, in.Wanted, in.WantedKnown = c.pods, map[types.UID]bool{"uid-s0": true}, true
 			in.Sights = map[types.UID]Sight{"uid-s0": c.sight}
-			in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Job: Job{ID: "7"}}}
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Job: Job{ID: "7"}}}
 			actions := Tidy(in).Actions
 			if len(actions) == 0 || len(actions[0].Status.Preparations) != 1 {
 				t.Fatalf("actions %+v", actions)

@@ -28,8 +28,8 @@ type TidyInput struct {
 	Requests []AdmissionRequest
 	// Requesters are the names under which admission makes requests for the users in the policy's permits.
 	Requesters map[string]string
-	// Heard is what the system said to the last Undo of each step, in this process.
-	Heard []Heard
+	// Replies is what the system said to the last Undo of each step, in this process.
+	Replies []Reply
 	// Deleted says that the policy is being deleted: all steps are taken back whoever wants the pods gone, since nobody
 	// will remember them, and what admission asked for its pods is withdrawn, or it would be carried out unjudged.
 	Deleted bool
@@ -84,7 +84,7 @@ const (
 // callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
 func Tidy(in TidyInput) TidyResult {
-	t := &tidier{in: &in, undoing: newUndoing(&in.Policy, in.Now, in.Heard), pods: map[types.UID]*snapshot.Pod{}}
+	t := &tidier{in: &in, undoing: newUndoing(&in.Policy, in.Now, in.Replies), pods: map[types.UID]*snapshot.Pod{}}
 	for _, pod := range in.Pods {
 		t.pods[pod.UID] = pod
 	}
@@ -210,7 +210,7 @@ func (t *tidier) doubt(uid types.UID, name string) {
 // step keeps an entry, takes it back or forgets it.
 func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 	pod, sight := t.pods[entry.PodUID], t.in.Sights[entry.PodUID]
-	if entry.State == v1alpha1.PreparationBegun && learn(&entry, heardOf(t.heard, &entry)) {
+	if entry.State == v1alpha1.PreparationBegun && learn(&entry, replyOf(t.replies, &entry)) {
 		t.changed = append(t.changed, entry.Name+" of "+entry.ID+" is job "+entry.Job)
 	}
 	switch {
@@ -256,17 +256,17 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 // undoLeft takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If nobody is,
 // the system is asked seldom, and not for ever.
 func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
-	heard := heardOf(t.heard, &entry)
+	reply := replyOf(t.replies, &entry)
 	switch back := t.back(&entry); {
-	case heard.Done:
+	case reply.Done:
 		t.undo(entry)
 	case back != nil:
 		t.undo(given(entry, back))
 	case !t.in.Now.Before(entry.StartTime.Add(memory)):
 		t.forget(&entry)
 	default:
-		heard.Terminal = heard.Terminal || heard.Error != ""
-		t.move(entry, heard)
+		reply.Terminal = reply.Terminal || reply.Error != ""
+		t.move(entry, reply)
 	}
 }
 

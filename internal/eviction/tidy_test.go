@@ -94,7 +94,7 @@ func TestTidySteps(t *testing.T) {
 	}
 	answered := func(err string, terminal bool) func(*TidyInput) {
 		return func(in *TidyInput) {
-			in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Second)}, Error: err, Terminal: terminal}}
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Second)}, Error: err, Terminal: terminal}}
 		}
 	}
 	gone := func(in *TidyInput) { in.Pods, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone} }
@@ -131,11 +131,11 @@ func TestTidySteps(t *testing.T) {
 		"being undone, pod gone":                 {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: gone, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"being undone, pod gone, in vain": {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) {
 			gone(in)
-			in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
 		}, left: 1},
 		"undone, pod gone, its member is back": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
 			back(in)
-			in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
 		}, want: []ActionKind{Settle}},
 		"being undone, pod gone for a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
 		"being undone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
@@ -145,7 +145,7 @@ func TestTidySteps(t *testing.T) {
 		"the policy goes, pod gone":            {given: func(in *TidyInput) { in.Deleted = true; gone(in) }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"the policy goes, its member is back":  {given: func(in *TidyInput) { in.Deleted = true; back(in); in.Wanted["uid-back"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"undone": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
-			in.Heard = []Heard{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
 		}, want: []ActionKind{Settle}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestCallsWithinASecond(t *testing.T) {
 	in := untidy(t)
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
 	step := Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}
-	in.Heard = []Heard{{Step: step}, {Step: step, Undo: true, Done: true}}
+	in.Replies = []Reply{{Step: step}, {Step: step, Undo: true, Done: true}}
 	in.Policy.Status = Tidy(in).Actions[0].Status
 	if got := Tidy(in); len(got.Actions) > 0 {
 		t.Errorf("an old answer counts: %+v", got.Actions[0].Status)

@@ -14,7 +14,7 @@ import (
 type undoing struct {
 	policy  *Declared
 	now     time.Time
-	heard   []Heard
+	replies []Reply
 	status  *v1alpha1.EvictionPolicyStatus
 	changed []string
 	left    []Leftover
@@ -22,8 +22,8 @@ type undoing struct {
 	next    time.Time
 }
 
-func newUndoing(policy *Declared, now time.Time, heard []Heard) *undoing {
-	u := &undoing{policy: policy, now: now, heard: heard, status: statusOf(policy)}
+func newUndoing(policy *Declared, now time.Time, replies []Reply) *undoing {
+	u := &undoing{policy: policy, now: now, replies: replies, status: statusOf(policy)}
 	u.status.Preparations = nil
 	return u
 }
@@ -34,24 +34,24 @@ func (u *undoing) keep(entry v1alpha1.PreparationStatus) {
 
 // undo moves one entry on. When it ends, the epoch ends with it: what the system said before was said of a member that
 // was prepared.
-func (u *undoing) undo(entry v1alpha1.PreparationStatus) { u.move(entry, heardOf(u.heard, &entry)) }
+func (u *undoing) undo(entry v1alpha1.PreparationStatus) { u.move(entry, replyOf(u.replies, &entry)) }
 
-func (u *undoing) move(entry v1alpha1.PreparationStatus, heard Heard) {
+func (u *undoing) move(entry v1alpha1.PreparationStatus, reply Reply) {
 	switch {
-	case entry.State == v1alpha1.PreparationUndoing && heard.Done:
+	case entry.State == v1alpha1.PreparationUndoing && reply.Done:
 		u.status.Epoch++
-		u.end(&entry, heard.Left)
+		u.end(&entry, reply.Left)
 		return
-	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, heard):
-		u.look(entry.LastRequestTime.Add(wait(heard)))
-	case entry.State != v1alpha1.PreparationUndoing && !over(u.now, &entry, heard):
+	case entry.State == v1alpha1.PreparationUndoing && !due(u.now, &entry, reply):
+		u.look(entry.LastRequestTime.Add(wait(reply)))
+	case entry.State != v1alpha1.PreparationUndoing && !over(u.now, &entry, reply):
 		u.look(entry.LastRequestTime.Add(callLife))
 	default:
 		if entry.State != v1alpha1.PreparationUndoing {
-			learn(&entry, heard)
-			heard = Heard{} // that was an answer to Prepare
+			learn(&entry, reply)
+			reply = Reply{} // that was an answer to Prepare
 		}
-		entry.State, entry.LastRequestTime, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), heard.Error
+		entry.State, entry.LastRequestTime, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), reply.Error
 		u.changed = append(u.changed, entry.Name+" of "+entry.ID+" is being taken back")
 		u.calls = append(u.calls, u.call(&entry))
 		u.look(u.now.Add(askAgain))
@@ -95,15 +95,15 @@ func (u *undoing) look(at time.Time) {
 	}
 }
 
-// heardOf finds the answer to the call that the entry tells of.
-func heardOf(answers []Heard, entry *v1alpha1.PreparationStatus) Heard {
-	for _, heard := range answers {
-		if heard.Step.Name == entry.Name && heard.Step.Member.PodUID == entry.PodUID && heard.Step.Asked.Equal(entry.LastRequestTime.Time) &&
-			heard.Undo == (entry.State == v1alpha1.PreparationUndoing) {
-			return heard
+// replyOf finds the answer to the call that the entry records.
+func replyOf(answers []Reply, entry *v1alpha1.PreparationStatus) Reply {
+	for _, reply := range answers {
+		if reply.Step.Name == entry.Name && reply.Step.Member.PodUID == entry.PodUID && reply.Step.Asked.Equal(entry.LastRequestTime.Time) &&
+			reply.Undo == (entry.State == v1alpha1.PreparationUndoing) {
+			return reply
 		}
 	}
-	return Heard{}
+	return Reply{}
 }
 
 // nextCall is the time that tells the next call for a step from the last, even within one second.
@@ -117,9 +117,9 @@ func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
 
 // due reports whether it is time to ask the system again. A time that lies in the future was written by a clock that has
 // been set back.
-func due(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
+func due(now time.Time, entry *v1alpha1.PreparationStatus, reply Reply) bool {
 	age := now.Sub(entry.LastRequestTime.Time)
-	return age >= wait(heard) || age < -askAgain
+	return age >= wait(reply) || age < -askAgain
 }
 
 // callLife is how long a call for a step may be on its way to the system: longer than any policy's timeout.
@@ -127,16 +127,16 @@ const callLife = v1alpha1.MaxTimeout + 10*time.Second
 
 // over reports whether the last call for a step has certainly reached the system, or never will: one that arrives after
 // the step was taken back would begin it again, and nobody would know.
-func over(now time.Time, entry *v1alpha1.PreparationStatus, heard Heard) bool {
-	if heard.Step.Name != "" && (heard.Error == "" || heard.Terminal) {
+func over(now time.Time, entry *v1alpha1.PreparationStatus, reply Reply) bool {
+	if reply.Step.Name != "" && (reply.Error == "" || reply.Terminal) {
 		return true
 	}
 	age := now.Sub(entry.LastRequestTime.Time)
 	return age >= callLife || age < -callLife
 }
 
-func wait(heard Heard) time.Duration {
-	if heard.Terminal {
+func wait(reply Reply) time.Duration {
+	if reply.Terminal {
 		return askRefused
 	}
 	return askAgain

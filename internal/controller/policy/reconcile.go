@@ -133,7 +133,7 @@ func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.Pre
 
 // tidy carries out what can be settled, and returns when to look again.
 func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
-	in := eviction.TidyInput{Now: f.now, Policy: f.own, Pods: f.pods, Heard: s.Act.Heard(f.policy)}
+	in := eviction.TidyInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy)}
 	if err := s.wanted(ctx, f, &in); err != nil {
 		return 0, err
 	}

@@ -29,7 +29,7 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 	}
 	log.FromContext(ctx).Info("not carried out", "action", refused.Kind, "pod", key, "code", answer.Code, "message", answer.Message)
 	if refused.Kind == eviction.Prepare || refused.Kind == eviction.Undo {
-		return s.next(step), nil // what the system said is heard by the next step
+		return s.next(step), nil // the next step reads what the system replied
 	}
 	return s.stuck(ctx, input, refused, answer)
 }

@@ -101,7 +101,7 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	}
 	in := w.input(input)
 	if policy != nil {
-		in.Heard = s.Act.Heard(policy)
+		in.Replies = s.Act.Replies(policy)
 	}
 	step := eviction.Step(in)
 	if policy != nil && policy.DeletionTimestamp != nil {

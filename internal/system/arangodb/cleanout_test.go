@@ -19,9 +19,9 @@ import (
 // what it was answered does not.
 type process struct {
 	*bench
-	status *v1alpha1.EvictionPolicyStatus
-	heard  []eviction.Heard
-	left   []eviction.Leftover
+	status  *v1alpha1.EvictionPolicyStatus
+	replies []eviction.Reply
+	left    []eviction.Leftover
 	// instants are how many are left until it ends; negative: it does not.
 	instants int
 	ended    bool
@@ -31,14 +31,14 @@ type process struct {
 // instant reports whether the process still is.
 func (p *process) instant() bool {
 	if p.instants == 0 {
-		p.ended, p.heard = true, nil
+		p.ended, p.replies = true, nil
 	}
 	p.instants--
 	return !p.ended
 }
 
 // restart begins another process.
-func (p *process) restart() { p.ended, p.instants, p.heard = false, -1, nil }
+func (p *process) restart() { p.ended, p.instants, p.replies = false, -1, nil }
 
 // round is one round of a manager while the eviction is wanted, or after it was withdrawn. The deployment gets so many ticks after it.
 func (p *process) round(wanted bool, ticks int) {
@@ -46,10 +46,10 @@ func (p *process) round(wanted bool, ticks int) {
 	in := p.input("dbserver", prmrA, p.evidence(prmrA))
 	in.Evidence.Epoch = p.status.Epoch
 	in.Policies[0].Status = p.status
-	actions := eviction.Step(eviction.ResponderInput{Input: in, Active: true, Wanted: true, Heard: p.heard}).Actions
+	actions := eviction.Step(eviction.ResponderInput{Input: in, Active: true, Wanted: true, Replies: p.replies}).Actions
 	if !wanted {
 		actions = eviction.Tidy(eviction.TidyInput{
-			Now: p.now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Heard: p.heard, WantedKnown: true, Wanted: map[types.UID]bool{},
+			Now: p.now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: p.replies, WantedKnown: true, Wanted: map[types.UID]bool{},
 		}).Actions
 	}
 	for i := range actions {
@@ -63,7 +63,7 @@ func (p *process) carryOut(a *eviction.Action) {
 	if a.Kind == eviction.Tell || !p.instant() {
 		return
 	}
-	heard := eviction.Heard{Step: a.Step, Undo: a.Kind == eviction.Undo}
+	reply := eviction.Reply{Step: a.Step, Undo: a.Kind == eviction.Undo}
 	var err error
 	switch a.Kind {
 	case eviction.Begin, eviction.Settle:
@@ -73,19 +73,19 @@ func (p *process) carryOut(a *eviction.Action) {
 		}
 		return
 	case eviction.Prepare:
-		heard.Job, err = p.sys.Prepare(p.t.Context(), a.Step)
+		reply.Job, err = p.sys.Prepare(p.t.Context(), a.Step)
 	case eviction.Undo:
 		var undone eviction.Undone
 		undone, err = p.sys.Undo(p.t.Context(), a.Step)
-		heard.Done, heard.Left = undone.Done, undone.Left
+		reply.Done, reply.Left = undone.Done, undone.Left
 	default:
 		return
 	}
 	if err != nil {
-		heard.Error = err.Error()
+		reply.Error = err.Error()
 	}
 	if p.instant() {
-		p.heard = append([]eviction.Heard{heard}, p.heard...)
+		p.replies = append([]eviction.Reply{reply}, p.replies...)
 	}
 }
 

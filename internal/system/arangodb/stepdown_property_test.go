@@ -24,7 +24,7 @@ type rotation struct {
 	pods     map[string]*snapshot.Pod // by agent; absent: evicted and not back
 	wanted   map[string]bool
 	away     map[string]int // seconds until the pod is back
-	heard    []eviction.Heard
+	replies  []eviction.Reply
 	evidence *eviction.Evidence
 	restarts int
 }
@@ -106,7 +106,7 @@ func (r *rotation) disturb() {
 		}).Draw(r.rt, "fault"))
 	case 1:
 		r.forget()
-		r.heard = nil
+		r.replies = nil
 	case 2, 3:
 		id := rapid.SampledFrom(slices.Sorted(maps.Keys(r.wanted))).Draw(r.rt, "agent")
 		r.wanted[id] = !r.wanted[id]
@@ -125,7 +125,7 @@ func (r *rotation) act(disturbed bool) {
 	for _, id := range rapid.Permutation(slices.Sorted(maps.Keys(r.wanted))).Draw(r.rt, "order") {
 		if pod := r.pods[id]; pod != nil {
 			r.look()
-			in := eviction.ResponderInput{Input: r.member(id), Wanted: r.wanted[id], Active: true, Heard: r.heard}
+			in := eviction.ResponderInput{Input: r.member(id), Wanted: r.wanted[id], Active: true, Replies: r.replies}
 			r.carryOut(id, eviction.Step(in).Actions)
 		}
 	}
@@ -169,19 +169,19 @@ func (r *rotation) carryOut(id string, actions []eviction.Action) {
 }
 
 func (r *rotation) call(action *eviction.Action) {
-	heard, before := eviction.Heard{Step: action.Step, Undo: action.Kind == eviction.Undo}, len(r.sim.Restarting())
+	reply, before := eviction.Reply{Step: action.Step, Undo: action.Kind == eviction.Undo}, len(r.sim.Restarting())
 	var err error
-	if heard.Undo {
+	if reply.Undo {
 		var undone eviction.Undone
 		undone, err = r.sys.Undo(r.t.Context(), action.Step)
-		heard.Done, heard.Left = undone.Done, undone.Left
+		reply.Done, reply.Left = undone.Done, undone.Left
 	} else {
-		heard.Job, err = r.sys.Prepare(r.t.Context(), action.Step)
+		reply.Job, err = r.sys.Prepare(r.t.Context(), action.Step)
 	}
 	if err != nil {
-		heard.Error = err.Error()
+		reply.Error = err.Error()
 	}
-	r.heard = append(slices.DeleteFunc(r.heard, func(h eviction.Heard) bool { return h.Step.Member.PodUID == action.Step.Member.PodUID }), heard)
+	r.replies = append(slices.DeleteFunc(r.replies, func(h eviction.Reply) bool { return h.Step.Member.PodUID == action.Step.Member.PodUID }), reply)
 	if after := len(r.sim.Restarting()); after > before {
 		r.restarts++
 	}
@@ -189,7 +189,7 @@ func (r *rotation) call(action *eviction.Action) {
 
 func (r *rotation) tidy() {
 	in := eviction.TidyInput{
-		Now: r.now, Policy: r.member("AGNT-a").Policies[0], Pods: slices.Collect(maps.Values(r.pods)), Heard: r.heard,
+		Now: r.now, Policy: r.member("AGNT-a").Policies[0], Pods: slices.Collect(maps.Values(r.pods)), Replies: r.replies,
 		Sights: map[types.UID]eviction.Sight{}, Wanted: map[types.UID]bool{}, WantedKnown: true,
 	}
 	for id, pod := range r.pods {
