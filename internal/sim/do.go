@@ -65,7 +65,7 @@ func (s *Sim) writeNode(a drain.Action) drain.Answer {
 	case drain.Mark:
 		changed.Drain = a.Record
 	case drain.Uncordon:
-		changed.Unschedulable, changed.CordonedBy, changed.Drain = false, "", nil
+		changed.Unschedulable, changed.CordonedBy, changed.CordonLost, changed.Drain = false, "", false, nil
 	case drain.Unmark:
 		changed.Drain = nil
 	default:

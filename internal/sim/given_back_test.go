@@ -45,13 +45,20 @@ func pass(t *rapid.T, d *driver, node string) {
 	now := d.sim.View().Now
 	n := d.sim.Truth().Cluster.Node(node)
 	others := n.Drain != nil && n.Drain.ID == "other"
-	switch what := rapid.SampledFrom([]string{"uncordon", "kubectl uncordon", "other drain", "other drain"}).Draw(t, "what"); {
+	switch what := rapid.SampledFrom([]string{"uncordon", "kubectl uncordon", "kubectl cordon", "applied cordon", "other drain", "other drain"}).Draw(t, "what"); {
 	case what == "uncordon":
 		d.note("-- %s is given back", node)
 		d.sim.GiveBack(node)
 	case what == "kubectl uncordon":
 		d.note("-- %s is made schedulable", node)
 		d.sim.Cordon(node, false)
+	case what == "applied cordon" && n.Unschedulable:
+		d.note("-- the cordon of %s is applied by another client", node)
+		d.sim.ApplyCordon(node)
+	case what == "kubectl cordon", what == "applied cordon":
+		d.note("-- %s is cordoned anew by another client", node)
+		d.sim.Cordon(node, false)
+		d.sim.Cordon(node, true)
 	case others:
 		record := *n.Drain
 		record.State = rapid.SampledFrom([]string{"interrupted", "drained"}).Draw(t, "ends")
@@ -59,8 +66,8 @@ func pass(t *rapid.T, d *driver, node string) {
 		d.sim.Claim(node, &record)
 	case n.Drain == nil || n.Drain.State != "draining" || !n.Unschedulable:
 		who := snapshot.Drainer{ID: "other", By: "other", Beat: now}
-		record := &snapshot.DrainRecord{Drainer: who, Since: now, State: "draining", Cordoned: true}
-		if n.Unschedulable && n.Drain != nil {
+		record := &snapshot.DrainRecord{Drainer: who, Since: now, State: "draining", Cordoned: !n.Unschedulable || n.UsherCordon()}
+		if n.Unschedulable && n.UsherCordon() {
 			record.CordonTime = n.Drain.CordonedSince()
 		}
 		d.note("-- another drain takes %s", node)

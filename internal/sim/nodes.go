@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -56,25 +57,28 @@ func (s *Sim) SetNodeReady(name string, ready bool) {
 	}
 }
 
-// Cordon makes a node unschedulable, or schedulable again, as somebody else would:
-// without a record.
+// Cordon makes a node unschedulable, or schedulable again, as another client does: without a record. Only one that was schedulable
+// gives that client the cordon alone.
 func (s *Sim) Cordon(name string, unschedulable bool) {
-	n := s.truth.Node(name)
-	if n == nil || n.Unschedulable == unschedulable {
+	if n := s.truth.Node(name); n == nil || n.Unschedulable == unschedulable {
 		return
 	}
-	s.judge.meddled(s)
-	changed := *n
-	changed.Unschedulable, changed.CordonedBy = unschedulable, ""
-	if unschedulable {
-		changed.CordonedBy = "kubectl"
-	}
-	s.setNode(&changed)
+	s.changeNode(name, func(n *snapshot.Node) {
+		n.Unschedulable, n.CordonedBy, n.CordonLost = unschedulable, "", false
+		if unschedulable {
+			n.CordonedBy, n.CordonLost = "kubectl", true
+		}
+	})
+}
+
+// ApplyCordon applies a cordon that stands, by server-side apply: its client has it beside who has set it.
+func (s *Sim) ApplyCordon(name string) {
+	s.changeNode(name, func(n *snapshot.Node) { n.CordonedBy = cmp.Or(n.CordonedBy, "argocd") })
 }
 
 // GiveBack takes cordon and record off a node, as usher uncordon does.
 func (s *Sim) GiveBack(name string) {
-	s.changeNode(name, func(n *snapshot.Node) { n.Unschedulable, n.CordonedBy, n.Drain = false, "", nil })
+	s.changeNode(name, func(n *snapshot.Node) { n.Unschedulable, n.CordonedBy, n.CordonLost, n.Drain = false, "", false, nil })
 }
 
 // Claim is what another drain does to a node: it cordons it and writes its record.

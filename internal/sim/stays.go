@@ -12,13 +12,14 @@ import (
 // withdrawnWithin is how long a drain may take to see that a node was given back and to withdraw its requests for pods there.
 const withdrawnWithin = 15 * time.Second
 
-// lookForBack notes which targets were given back: the drain saw them open, or without its record, after it had seen its cordon.
+// lookForBack notes which targets were given back: the drain saw them open, without its record or cordoned by another client alone,
+// after it had seen its cordon.
 func (j *judge) lookForBack(now time.Time, seen *snapshot.Cluster) {
 	if j == nil {
 		return
 	}
 	for name := range j.closed {
-		if n := seen.Node(name); n != nil && (n.Drain == nil || !n.Unschedulable) && j.back[name].IsZero() {
+		if n := seen.Node(name); n != nil && (n.Drain == nil || !n.Unschedulable || n.CordonedAnew()) && j.back[name].IsZero() {
 			j.back[name] = now
 		}
 	}
