@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
@@ -23,11 +24,12 @@ const undoPatience = 10 * time.Minute
 // hold keeps a policy from vanishing while there are preparations, or members that count as leaving, that only it remembers, but
 // not for ever: a policy of the same name that is created meanwhile would let the next member go on what the system has not
 // found out yet. While an eviction is wanted it lets go of nothing: the responder holds the policy before it begins a preparation. Nor
-// while a permit stands: who writes the first one holds the policy before.
-func (s *shell) hold(ctx context.Context, f *facts) error {
+// while a permit stands, nor for releaseAfter from then on: who writes the first permit holds the policy just before, and would meet a
+// conflict at each try. It returns when to look again, idle if there is nothing to wait for.
+func (s *shell) hold(ctx context.Context, f *facts) (time.Duration, error) {
 	policy, err := s.Gatherer.Book.Policy(ctx, client.ObjectKeyFromObject(f.policy))
 	if err != nil {
-		return client.IgnoreNotFound(err)
+		return idle, client.IgnoreNotFound(err)
 	}
 	outstanding := len(policy.Status.Preparations) > 0
 	if outstanding && f.givenUp(policy) {
@@ -35,18 +37,26 @@ func (s *shell) hold(ctx context.Context, f *facts) error {
 		outstanding = false
 	}
 	outstanding = outstanding || len(f.settling(s.Gatherer.Book.Declared(policy))) > 0
-	if (f.wanted || len(policy.Status.Leaving) > 0) && !outstanding && policy.DeletionTimestamp == nil {
-		return nil
-	}
-	if outstanding && policy.DeletionTimestamp != nil {
-		return nil // it takes no finalizer that it does not have
+	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, act.UndoFinalizer)
+	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
+	switch {
+	case outstanding && deleted, !outstanding && !held, needed && held: // a policy that is being deleted takes no finalizer
+		s.unneeded.forget(client.ObjectKeyFromObject(policy))
+		return idle, nil
+	case !needed && !deleted:
+		if wait := s.unneeded.wait(client.ObjectKeyFromObject(policy), f.now); wait > 0 {
+			return wait, nil
+		}
 	}
 	answer := s.Act.HoldPolicy(ctx, policy, outstanding)
 	if answer.Code == drain.Conflict {
-		return s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))
+		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))
 	}
-	return accepted(answer, "holding policy", policy.Name)
+	return idle, accepted(answer, "holding policy", policy.Name)
 }
+
+// releaseAfter is how long a policy keeps its finalizer when nothing needs it any more.
+const releaseAfter = 30 * time.Second
 
 // givenUp: a namespace that is being deleted takes the members' system with it, or at least its pods.
 func (f *facts) givenUp(policy *v1alpha1.EvictionPolicy) bool {

@@ -131,9 +131,37 @@ func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 		for _, c := range []struct {
 			after time.Duration
 			held  bool
-		}{{0, true}, {time.Minute, true}, {2 * time.Minute, false}} { // the permit has ended by then
+		}{{0, true}, {time.Minute, true}, {3 * time.Minute, false}} { // the permit has ended by then
 			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
 				t.Errorf("the policy is held: %t, want %t", !c.held, c.held)
+			}
+		}
+	})
+}
+
+// Who writes a policy's first permit puts the finalizer on before: that it is not needed yet does not take it off in between, and a
+// policy that needs it every minute keeps it.
+func TestPolicyIsHeldForAWhileBeforeAndAfterItsPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Finalizers = []string{act.UndoFinalizer}
+		})
+		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"))
+		leaving := []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
+		for _, c := range []struct {
+			after   time.Duration
+			leaving []v1alpha1.Leaving
+			held    bool
+		}{{0, nil, true}, {25 * time.Second, nil, true}, {0, leaving, true}, {130 * time.Second, nil, true}, {30 * time.Second, nil, false}} {
+			stored := r.stored(t)
+			if stored.Status.Leaving = append(stored.Status.Leaving, c.leaving...); len(c.leaving) > 0 {
+				stored.Status.Leaving[0].StartTime = metav1.Now()
+				if err := r.Status().Update(t.Context(), stored); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
+				t.Errorf("after %s more the policy is held: %t, want %t", c.after, !c.held, c.held)
 			}
 		}
 	})

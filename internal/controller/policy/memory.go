@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -37,6 +38,31 @@ func (a *absences) forget(namespace string, missing map[string]bool) {
 			delete(a.since, key)
 		}
 	}
+}
+
+// unneeded remembers since when finalizers of policies are not needed. A process that was restarted begins anew.
+type unneeded struct {
+	mu    sync.Mutex
+	since map[client.ObjectKey]time.Time
+}
+
+func newUnneeded() *unneeded { return &unneeded{since: map[client.ObjectKey]time.Time{}} }
+
+// wait returns how long the finalizer of a policy stays yet.
+func (u *unneeded) wait(policy client.ObjectKey, now time.Time) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, known := u.since[policy]; !known {
+		u.since[policy] = now
+	}
+	return u.since[policy].Add(releaseAfter).Sub(now)
+}
+
+// forget is for a policy whose finalizer is needed again, or off.
+func (u *unneeded) forget(policy client.ObjectKey) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.since, policy)
 }
 
 // refusals remembers by namespace why labels could not be written, for the status of its policies.

@@ -49,6 +49,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 	f, err := s.gather(ctx, key.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		s.pace.forget(key)
+		s.unneeded.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -72,7 +73,8 @@ func (s *shell) settle(ctx context.Context, f *facts) (next time.Duration, err e
 	if next, err = s.tidy(ctx, f); err != nil {
 		return 0, err
 	}
-	return next, s.hold(ctx, f)
+	again, err := s.hold(ctx, f)
+	return min(next, again), err
 }
 
 func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {

@@ -52,6 +52,7 @@ type shell struct {
 	graves *graves
 	// What the two controllers remember.
 	absences *absences
+	unneeded *unneeded
 	refusals *refusals
 	pace     *pace
 }
@@ -66,7 +67,7 @@ const (
 func Setup(mgr ctrl.Manager, o Options) error {
 	s := &shell{
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
-		graves: newGraves(), absences: newAbsences(), refusals: newRefusals(), pace: newPace(),
+		graves: newGraves(), absences: newAbsences(), unneeded: newUnneeded(), refusals: newRefusals(), pace: newPace(),
 	}
 	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
