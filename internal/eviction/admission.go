@@ -143,7 +143,7 @@ func (in *AdmissionInput) by() string {
 func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: excuses[kind]}}
 	linger := in.linger()
-	if kind == ByKubelet || (kind == ByOwner && in.Pod.Terminating()) {
+	if kind == ByKubelet || kind == ByOwner && (in.Pod.Terminating() || in.Pod.Finished()) {
 		linger = 0 // they clear away what has ended
 	}
 	if !in.DryRun {
@@ -179,6 +179,9 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 
 func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 	result := j.refusal()
+	if j.entry != nil && in.Verb == VerbDelete && ownsPod(in.User, in.Pod) {
+		result.Message += "; where the rollout is to go on whatever the system says, set ownerDeletes: Allow in spec.members of policy " + j.policy.Key.String()
+	}
 	result.Note = Note{Kind: Refused, Message: result.Message}
 	if !in.DryRun && !in.OwnWish && j.worthRequesting() && !slices.Contains(in.Self, in.User) {
 		result.Actions = []Action{{
@@ -192,9 +195,9 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 }
 
 // worthRequesting: a request for what can never be granted, or that its owner has stopped, would only stand around, and one
-// that a policy takes back as it goes would be made and taken back at every try.
+// that a policy takes back as it goes would be made and taken back at every try. No request takes a pod away that would be back at once.
 func (j *judgement) worthRequesting() bool {
-	return j.role != nil && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.policy.Deleted && !j.in.Pod.Terminating()
+	return j.role != nil && !j.in.Pod.Mirror && !j.in.Pod.Owner.DaemonSet() && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.policy.Deleted && !j.in.Pod.Terminating()
 }
 
 func (j *judgement) refusal() AdmissionResult {

@@ -142,7 +142,7 @@ func (j *judgement) summary() string {
 		b := &j.verdict.Blockers[0]
 		text := oneLine(b.Message)
 		if b.Remedy != "" {
-			text += " (what helps: " + oneLine(b.Remedy) + ")"
+			text += " (remedy: " + oneLine(b.Remedy) + ")"
 		}
 		return text
 	}

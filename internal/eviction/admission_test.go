@@ -41,6 +41,13 @@ func TestAdmit(t *testing.T) {
 	ending := func(in *AdmissionInput) { in.NamespaceEnding = true }
 	// The policy's newest version asks something of the role, or its former version did.
 	mislabelled := func(in *AdmissionInput) { in.Pod.Labels["role"] = "router" }
+	single := func(in *AdmissionInput) {
+		in.Pod = toyPod("x0", "single")
+		in.Evidence.Members["m-x0"] = Facts{}
+	}
+	ended := func(in *AdmissionInput) { in.Pod.Phase = corev1.PodFailed }
+	suspended := func(in *AdmissionInput) { in.Policies[0].Policy.suspended = true }
+	twice := func(in *AdmissionInput) { in.Policies = append(in.Policies, in.Policies[0]) }
 	glass := func(in *AdmissionInput) {
 		in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
 	}
@@ -64,8 +71,8 @@ func TestAdmit(t *testing.T) {
 		"delete, allowed":             {given: func(in *AdmissionInput) { in.Verb = VerbDelete }, allow: true, note: LetThrough, acts: permit},
 		"delete of a router":          {given: also(by("alice"), func(in *AdmissionInput) { in.Pod = toyPod("r1", "router") }), allow: true, note: LetThrough},
 		"never":                       {given: func(in *AdmissionInput) { in.Pod = toyPod("x0", "single") }, note: Refused},
-		"claimed twice":               {given: func(in *AdmissionInput) { in.Policies = append(in.Policies, in.Policies[0]) }, note: Refused},
-		"suspended":                   {given: func(in *AdmissionInput) { in.Policies[0].Policy.suspended = true }, note: Refused},
+		"claimed twice":               {given: twice, note: Refused},
+		"suspended":                   {given: suspended, note: Refused},
 		"the policy is being deleted": {given: also(undrained, func(in *AdmissionInput) { in.Policies[0].Deleted = true }), note: Refused},
 		"not governed":                {given: func(in *AdmissionInput) { in.Pod.Labels = nil }, allow: true, note: NotGoverned},
 		"a policy is missing":         {given: func(in *AdmissionInput) { in.Policies = nil }, note: Refused},
@@ -79,8 +86,19 @@ func TestAdmit(t *testing.T) {
 		"its StatefulSet, of a pod that is leaving": {given: also(by(sa+"statefulset-controller"), leaving), allow: true, note: AlreadyLeaving},
 		"its StatefulSet, which is free":            {given: also(by(sa+"statefulset-controller"), ownersFree), allow: true, note: ByOwner, acts: permit},
 		"its StatefulSet, of a member that never goes": {
-			given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Pod = toyPod("x0", "single") }), allow: true, note: ByOwner, acts: permit,
+			given: also(by(sa+"statefulset-controller"), single), allow: true, note: ByOwner, acts: permit,
 		},
+		"its StatefulSet, of a member that never goes, by force": {
+			given: also(by(sa+"statefulset-controller"), single, func(in *AdmissionInput) { in.Pod.Grace = 0 }), note: Refused,
+		},
+		"its StatefulSet, of a member that never goes, while the system does not know it": {
+			given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Pod = toyPod("x0", "single") }), note: Refused,
+		},
+		"its StatefulSet, of a pod that has ended, suspended":         {given: also(by(sa+"statefulset-controller"), ended, suspended), allow: true, note: ByOwner},
+		"its StatefulSet, of a pod that has ended, claimed twice":     {given: also(by(sa+"statefulset-controller"), ended, twice), allow: true, note: ByOwner},
+		"its StatefulSet, of a pod that has ended, which is labelled": {given: also(by(sa+"statefulset-controller"), mislabelled, ended), allow: true, note: ByOwner},
+		"another one, of a pod that has ended, suspended":             {given: also(by("alice"), ended, suspended), note: Refused},
+		"its DaemonSet, which is not free":                            {given: also(by(sa+"daemon-set-controller"), owner("apps/v1", "DaemonSet")), note: Refused},
 		"its StatefulSet, where DELETE is free": {
 			given: also(by(sa+"statefulset-controller"), func(in *AdmissionInput) { in.Policies[0].Policy.entries[0].deletes = v1alpha1.DeleteAllow }),
 			note:  Refused, acts: request,

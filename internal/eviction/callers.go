@@ -55,8 +55,9 @@ var excuses = map[NoteKind]string{
 	DeleteIsFree:   "the policy says that a DELETE is not its concern",
 }
 
-// excuse says why a request is no eviction, "" if it is one. What no waiting lets go is its own controller's affair: that would try for
-// ever, and a single server could never be updated. A grace period of 0 is never excused by the pod's leaving: it
+// excuse says why a request is no eviction, "" if it is one. What has ended is for its own controller to clear away, whatever keeps the
+// policy from judging it. What no waiting lets go is its own controller's affair as well, unless something else holds it: that would try
+// for ever, and a single server could never be updated. A grace period of 0 is never excused by the pod's leaving: it
 // takes the object away while the containers may still run, and a StatefulSet would start the member a second time.
 func excuse(in *AdmissionInput, j *judgement) NoteKind {
 	switch {
@@ -66,14 +67,23 @@ func excuse(in *AdmissionInput, j *judgement) NoteKind {
 		return byMachinery(in)
 	case in.Pod.Terminating() && !in.forced():
 		return AlreadyLeaving
-	case in.Verb != VerbDelete || j.entry == nil || slices.Contains(evictors, in.User):
+	case in.Verb != VerbDelete || slices.Contains(evictors, in.User):
 		return ""
-	case slices.Contains(j.entry.controllers, in.User), ownsPod(in.User, in.Pod) && (j.entry.ownerFree || j.verdict.Answer == Never):
+	case in.Pod.Finished() && ownsPod(in.User, in.Pod) && j.verdict.Answer != Allowed:
+		return ByOwner
+	case j.entry == nil:
+		return ""
+	case slices.Contains(j.entry.controllers, in.User), ownsPod(in.User, in.Pod) && (j.entry.ownerFree || j.onlyNever()):
 		return ByOwner
 	case j.entry.deletes == v1alpha1.DeleteAllow && !ownsPod(in.User, in.Pod):
 		return DeleteIsFree
 	}
 	return ""
+}
+
+// onlyNever reports whether the pod may never leave, and nothing that may pass holds it as well.
+func (j *judgement) onlyNever() bool {
+	return j.verdict.Answer == Never && !slices.ContainsFunc(j.verdict.Blockers, func(b Blocker) bool { return !b.Never })
 }
 
 // force blocks what takes the pod's object away while its process still runs: it would count as gone, and the next member
@@ -141,8 +151,8 @@ func requestLife(byOwner bool) time.Duration {
 	return callerRequestLife
 }
 
-// OwnerAccounts are the users that Kubernetes' own controllers of pods are, sorted.
-func OwnerAccounts() []string { return slices.Sorted(maps.Values(owners)) }
+// OwnerAccounts are the users that Kubernetes' own controllers of pods are, sorted, with and without credentials for each.
+func OwnerAccounts() []string { return append(slices.Sorted(maps.Values(owners)), controllerManager) }
 
 func ownsPod(user string, pod *snapshot.Pod) bool {
 	account, ok := owners[pod.Owner.GroupKind()]

@@ -30,6 +30,7 @@ func TestAdmissionRequest(t *testing.T) {
 		request *api.EvictionRequest
 		node    *snapshot.Node
 		held    bool
+		owner   bool
 		none    bool
 	}{
 		"by hand":                {request: request("jane", nil), none: true},
@@ -37,11 +38,12 @@ func TestAdmissionRequest(t *testing.T) {
 		"no such taint":          {request: request(tainter, admitted), node: cordoned},
 		"for a taint":            {request: request(tainter, admitted), node: tainted, held: true},
 		"a caller, and a taint":  {request: request("jane", admitted), node: tainted},
-		"without accounts":       {request: request("system:kube-controller-manager", admitted), node: tainted, held: true},
+		"without accounts":       {request: request("system:kube-controller-manager", admitted), node: tainted, held: true, owner: true},
+		"a StatefulSet":          {request: request("system:serviceaccount:kube-system:statefulset-controller", admitted), owner: true},
 		"a name that looks like": {request: request("taint-eviction-controller", admitted), node: tainted},
 	} {
 		got, ok := AdmissionRequest(test.request, test.node)
-		want := eviction.AdmissionRequest{Pod: snapshot.Key{Namespace: "db", Name: "db-0"}, UID: "u", Requester: test.request.Spec.Requester, Asked: asked, Held: test.held}
+		want := eviction.AdmissionRequest{Pod: snapshot.Key{Namespace: "db", Name: "db-0"}, UID: "u", Requester: test.request.Spec.Requester, Asked: asked, Held: test.held, ByOwner: test.owner}
 		if test.none {
 			want = eviction.AdmissionRequest{}
 		}
