@@ -47,11 +47,9 @@ func (f *facts) ref(m *member) v1alpha1.MemberRef {
 	}
 }
 
-// sameBlocker passes over the message of a rule or a step: it may have a number in it that changes at every look, and each change would be
-// a write.
+// sameBlocker passes over messages: they may have numbers and others' names in them that change at every look, and each change would be a
+// write. They are as old as the evidence's time at most.
 func sameBlocker(a, b v1alpha1.BlockedMember) bool {
-	if a.Rule != "" {
-		a.Message, b.Message = "", ""
-	}
+	a.Message, b.Message = "", ""
 	return a == b
 }

@@ -272,7 +272,7 @@ func TestALeaveDoesNotRenewWhoIsBlocked(t *testing.T) {
 	}
 }
 
-func TestTheMessageOfARuleAloneIsNotWritten(t *testing.T) {
+func TestAMessageAloneIsNotWritten(t *testing.T) {
 	status := func(rule, reason, message string) *v1alpha1.EvictionPolicyStatus {
 		return &v1alpha1.EvictionPolicyStatus{Blocked: []v1alpha1.BlockedMember{{Rule: rule, Reason: reason, Message: message}}}
 	}
@@ -282,8 +282,8 @@ func TestTheMessageOfARuleAloneIsNotWritten(t *testing.T) {
 	if same(status("Move", "Moving", "x"), status("Move", "Unsafe", "x")) {
 		t.Error("another reason is not written")
 	}
-	if same(status("", "AnotherIsLeaving", "db-0 is leaving"), status("", "AnotherIsLeaving", "db-1 is leaving")) {
-		t.Error("that another one is leaving is not written")
+	if !same(status("", "AnotherIsLeaving", "db-0 is leaving"), status("", "AnotherIsLeaving", "db-1 is leaving")) {
+		t.Error("each change of another member's name is written")
 	}
 }
 
