@@ -3,6 +3,7 @@ package eviction
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -19,6 +20,7 @@ type Expression struct {
 	facts     []string
 	variables []string
 	uses      []string // the facts that it reads, with all below them
+	keys      []string // of the node's annotations that it reads
 }
 
 // MissingError says that an expression needs a fact that is not known.
@@ -37,7 +39,7 @@ func (e *Expression) eval(variables map[string]any, effort *Effort) (any, error)
 	if effort.spent() {
 		return nil, errSpent
 	}
-	value, details, err := e.program.Eval(variables)
+	value, details, err := e.program.Eval(e.narrowed(variables))
 	cost := costOf(details)
 	effort.charge(cost)
 	if err != nil {
@@ -53,6 +55,25 @@ func (e *Expression) eval(variables map[string]any, effort *Effort) (any, error)
 		return nil, fmt.Errorf("the value is %s and not of type %s", Print(result), e.want)
 	}
 	return result, nil
+}
+
+// narrowed returns the variables without those of the node's annotations whose keys the expression does not write out: they are other
+// clients' and may hold what a policy's author has no right to read.
+func (e *Expression) narrowed(variables map[string]any) map[string]any {
+	node, _ := variables[nodeType].(map[string]any)
+	all, _ := node[annotationsField].(map[string]string)
+	if len(all) == 0 {
+		return variables
+	}
+	written := map[string]string{}
+	for _, key := range e.keys {
+		if value, ok := all[key]; ok {
+			written[key] = value
+		}
+	}
+	node, variables = maps.Clone(node), maps.Clone(variables)
+	node[annotationsField], variables[nodeType] = written, node
+	return variables
 }
 
 var errTooLong = errors.New("it takes too long: the evaluation was stopped at its cost limit")

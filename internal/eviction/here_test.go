@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,45 @@ func TestTaintsOfTheNode(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, reasons(aroundOne(t, expression, c.node))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAnnotationsOfTheNode(t *testing.T) {
+	annotated := func(all map[string]string) *snapshot.Node { return &snapshot.Node{Name: "node-a", Annotations: all} }
+	const key = "example.com/maintenance"
+	for name, c := range map[string]struct {
+		expression string
+		node       *snapshot.Node
+		want       []string
+	}{
+		"by its key":              {`node.annotations["example.com/maintenance"] == "now"`, annotated(map[string]string{key: "now"}), nil},
+		"another value":           {`node.annotations["example.com/maintenance"] == "now"`, annotated(map[string]string{key: "later"}), []string{"Around"}},
+		"it is not there":         {`node.annotations["example.com/maintenance"] == "now"`, annotated(nil), []string{FactMissing}},
+		"that it is there":        {`"example.com/maintenance" in node.annotations`, annotated(map[string]string{key: ""}), nil},
+		"that it is not there":    {`!("example.com/maintenance" in node.annotations)`, annotated(map[string]string{"other": ""}), nil},
+		"as a field":              {`has(node.annotations.owner) && node.annotations.owner == "db"`, annotated(map[string]string{"owner": "db"}), nil},
+		"others cannot be listed": {`dyn(node).annotations.all(k, k == "example.com/maintenance") && "example.com/maintenance" in node.annotations`, annotated(map[string]string{key: "", "secret": "s"}), nil},
+		"under another name":      {`[node].all(n, n.annotations["secret"] == "s")`, annotated(map[string]string{"secret": "s"}), []string{FactMissing}},
+		"the node is not known":   {`node.annotations["example.com/maintenance"] == "now"`, nil, []string{FactMissing}},
+	} {
+		if diff := cmp.Diff(c.want, reasons(aroundOne(t, c.expression, c.node))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAnnotationsOfTheNodeAreAskedForByKeysThatAreWrittenOut(t *testing.T) {
+	language, err := NewLanguage(Schema{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		`node.annotations.all(k, k != "")`, `size(node.annotations) > 0`, `node.annotations[pod.name] == ""`, `pod.name in node.annotations`,
+		`node.annotations == pod.annotations`, `node.annotations["a" + "b"] == ""`, `has(node.annotations)`,
+	} {
+		if _, err := language.Expression(text, Bool); !errors.Is(err, errAnnotationKeys) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

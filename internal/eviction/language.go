@@ -85,6 +85,10 @@ func (l *Language) expression(text string, want Type, limit uint64) (*Expression
 	if separatesAtLength(tree) {
 		return nil, fmt.Errorf("what join puts between entries must be written out, in %d characters at most", separatorLimit)
 	}
+	keys, ok := annotationKeys(tree)
+	if !ok {
+		return nil, errAnnotationKeys
+	}
 	tree, issues = l.env.Check(tree)
 	if issues.Err() != nil {
 		return nil, errors.New(issueText(issues))
@@ -102,6 +106,6 @@ func (l *Language) expression(text string, want Type, limit uint64) (*Expression
 	}
 	return &Expression{
 		Text: text, want: want, limit: limit, estimate: estimate, program: program, facts: factsOf(tree), variables: variablesOf(tree),
-		uses: usesOf(tree),
+		uses: usesOf(tree), keys: keys,
 	}, nil
 }

@@ -1,11 +1,13 @@
 package eviction
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 )
 
 // factsOf lists the facts that an expression names, as it names them: "member.shards", "pod.labels.app".
@@ -40,13 +42,58 @@ func separatesAtLength(tree *cel.Ast) bool {
 		if len(args) == 0 {
 			return false
 		}
-		separator := args[len(args)-1]
-		if separator.Kind() != ast.LiteralKind {
-			return true
-		}
-		text, ok := separator.AsLiteral().Value().(string)
+		text, ok := writtenText(args[len(args)-1])
 		return !ok || len(text) > separatorLimit
 	})
+}
+
+var errAnnotationKeys = errors.New(`the keys of node.annotations must be written out: node.annotations["example.com/key"], "example.com/key" in node.annotations`)
+
+// annotationsField is the fact of a node of which an expression sees what it names.
+const annotationsField = "annotations"
+
+// annotationKeys lists the keys of the node's annotations that an expression writes out; false: it asks for them in another way.
+func annotationKeys(tree *cel.Ast) (keys []string, ok bool) {
+	for _, match := range ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
+		if path(match) != nodeType+"."+annotationsField {
+			continue
+		}
+		parent, _ := match.Parent()
+		key, ok := writtenKey(parent, match)
+		if !ok {
+			return nil, false
+		}
+		keys = append(keys, key)
+	}
+	return keys, true
+}
+
+// writtenKey returns the key that the parent of a map looks up in it.
+func writtenKey(parent, of ast.NavigableExpr) (string, bool) {
+	switch {
+	case parent == nil:
+		return "", false
+	case parent.Kind() == ast.SelectKind:
+		return parent.AsSelect().FieldName(), true
+	case parent.Kind() != ast.CallKind:
+		return "", false
+	}
+	args := parent.AsCall().Args()
+	switch name := parent.AsCall().FunctionName(); {
+	case name == operators.Index && args[0].ID() == of.ID():
+		return writtenText(args[1])
+	case name == operators.In && args[1].ID() == of.ID():
+		return writtenText(args[0])
+	}
+	return "", false
+}
+
+func writtenText(expr ast.Expr) (string, bool) {
+	if expr.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	text, ok := expr.AsLiteral().Value().(string)
+	return text, ok
 }
 
 // speaksOnlyOf reports whether the expression names no other variable of the language.

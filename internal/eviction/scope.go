@@ -55,7 +55,7 @@ var podFields = map[string]*cel.Type{
 }
 
 var nodeFields = map[string]*cel.Type{
-	"present": cel.BoolType, "name": cel.StringType, "zone": cel.StringType, "labels": stringMap,
+	"present": cel.BoolType, "name": cel.StringType, "zone": cel.StringType, "labels": stringMap, "annotations": stringMap,
 	"ready": cel.BoolType, "unschedulable": cel.BoolType, "taints": cel.ListType(cel.ObjectType(taintType)),
 }
 
@@ -132,7 +132,7 @@ func (s *Scope) nodeFacts() map[string]any {
 	}
 	return map[string]any{
 		"present": true, "name": node.Name, "taints": taints, "zone": node.Zone, "labels": present(node.Labels),
-		"ready": node.Ready, "unschedulable": node.Unschedulable,
+		"annotations": present(node.Annotations), "ready": node.Ready, "unschedulable": node.Unschedulable,
 	}
 }
 

@@ -33,3 +33,18 @@ func SamePod(before, after client.Object) bool {
 		x.IP == y.IP && x.Terminating() == y.Terminating() &&
 		maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
 }
+
+// mostAnnotation is how long an annotation of a node may be for rules to see it, in bytes.
+const mostAnnotation = 1 << 10
+
+// NodeAnnotations returns the annotations of a node for which rules may ask. Longer ones are left out: of every node they are in the
+// cache of every replica.
+func NodeAnnotations(node *corev1.Node) map[string]string {
+	kept := map[string]string{}
+	for key, value := range node.Annotations {
+		if len(value) <= mostAnnotation {
+			kept[key] = value
+		}
+	}
+	return kept
+}

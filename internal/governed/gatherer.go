@@ -127,7 +127,9 @@ func (g *Gatherer) node(ctx context.Context, name string, fresh bool) (*snapshot
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	return observe.NodeFacts(&node), nil
+	facts := observe.NodeFacts(&node)
+	facts.Annotations = NodeAnnotations(&node)
+	return facts, nil
 }
 
 // peers returns the pods of the namespace that terminate, and those that a policy's status names.

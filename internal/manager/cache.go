@@ -107,22 +107,16 @@ func slimNode(object any) (any, error) {
 		ObjectMeta: slimMeta(&node.ObjectMeta),
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
 	}
-	slim.Annotations = annotation(slim.Annotations, snapshot.DrainAnnotation)
+	slim.Annotations = governed.NodeAnnotations(slim)
+	if record, ok := node.Annotations[snapshot.DrainAnnotation]; ok {
+		slim.Annotations[snapshot.DrainAnnotation] = record
+	}
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
 			slim.Status.Conditions = node.Status.Conditions[i : i+1 : i+1]
 		}
 	}
 	return slim, nil
-}
-
-// annotation keeps one annotation, if it is there.
-func annotation(all map[string]string, key string) map[string]string {
-	value, ok := all[key]
-	if !ok {
-		return nil
-	}
-	return map[string]string{key: value}
 }
 
 func slimNamespace(object any) (any, error) {

@@ -109,6 +109,7 @@ type Node struct {
 	ResourceVersion string
 	Zone            string // topology.kubernetes.io/zone, "" where absent
 	Labels          map[string]string
+	Annotations     map[string]string // only where a policy may ask for them
 	Taints          []corev1.Taint
 	Unschedulable   bool
 	CordonedBy      string // the field manager that has cordoned it since Usher did; "" where none has, as far as is known
