@@ -148,8 +148,8 @@ type EvictionPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=role
 	Roles []RoleStatus `json:"roles,omitempty"`
-	// Blocked are members that may not leave now, each with its first blocker: the first 20 by role and id. memberCount less the roles'
-	// evictableCounts is how many there are; usher why POD has all blockers of one.
+	// Blocked are members that stay and may not leave now, each with its first blocker: the first 20 by role and id. memberCount less the
+	// roles' evictableCounts is how many there are, with those that are on their way; usher why POD has all blockers of one.
 	// +optional
 	// +listType=map
 	// +listMapKey=role
@@ -179,7 +179,11 @@ type EvictionPolicyStatus struct {
 	// Preparations are the steps that were begun and neither undone nor overtaken. An entry is written before the system
 	// is asked.
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=role
+	// +listMapKey=id
+	// +listMapKey=podUID
+	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1000
 	Preparations []PreparationStatus `json:"preparations,omitempty"`
 }
@@ -224,18 +228,24 @@ type SystemStatus struct {
 // MemberRef names a member of a system. It need not have a pod.
 type MemberRef struct {
 	// Role is the name of its role.
+	// +kubebuilder:validation:MaxLength=63
 	Role string `json:"role"`
 	// ID is what its system knows it by: one of a kind among the policy's members, whatever their roles.
+	// +kubebuilder:validation:MaxLength=1024
 	ID string `json:"id"`
 	// PodName is its pod's name, empty where it has none.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 	// PodUID is its pod's UID, empty where it has none.
 	// +optional
 	// +kubebuilder:default=""
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=128
 	PodUID types.UID `json:"podUID"`
 	// Node is the one that its pod is bound to, empty where that is not known.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
 }
 
