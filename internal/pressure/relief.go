@@ -55,10 +55,10 @@ type Act struct {
 	Name      string     `json:"name"`
 	Signal    Signal     `json:"signal"`
 	Kind      ActionKind `json:"kind"`
-	// Asked is when, LastRequestTime the same on the clock of readings.
-	Asked           time.Duration `json:"asked"`
-	LastRequestTime time.Time     `json:"askedAt"`
-	Grace           time.Duration `json:"grace"`
+	// Asked is when, AskedAt the same on the clock of readings.
+	Asked   time.Duration `json:"asked"`
+	AskedAt time.Time     `json:"askedAt"`
+	Grace   time.Duration `json:"grace"`
 	// Used is what the pod used, Available what was available.
 	Used      int64 `json:"used"`
 	Available int64 `json:"available"`

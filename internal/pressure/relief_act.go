@@ -24,7 +24,7 @@ func (l *look) act(t Threshold, c *choice, ranking []Ranked) {
 	}
 	l.Acts = append(l.Acts, Act{
 		UID: c.pod.UID, Namespace: c.pod.Namespace, Name: c.pod.Name, Signal: t.Signal, Kind: c.kind,
-		Asked: l.Clock, LastRequestTime: l.in.Now, Grace: grace, Used: c.used, Available: l.in.Node.Readings[t.Signal].Available,
+		Asked: l.Clock, AskedAt: l.in.Now, Grace: grace, Used: c.used, Available: l.in.Node.Readings[t.Signal].Available,
 	})
 }
 

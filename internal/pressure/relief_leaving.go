@@ -94,7 +94,7 @@ func (l *look) ended(a *Act) bool {
 	if p == nil {
 		return true
 	}
-	if !a.local() || p.Usage == nil || !p.Usage.At.After(a.LastRequestTime) {
+	if !a.local() || p.Usage == nil || !p.Usage.At.After(a.AskedAt) {
 		return false
 	}
 	return measure(a.Signal, l.in.Node.Layout, p).usage <= a.Used/10
