@@ -55,7 +55,7 @@ func write(out *bufio.Writer, r *v1alpha1.Role) {
 		fmt.Fprintf(out, "\nPreparation `%s`: %s.\n", p.Name, quoted(p.Message))
 	}
 	if r.Replace.Successor == v1alpha1.SuccessorNone {
-		fmt.Fprintf(out, "\n**Replacement**: nobody takes its place%s\n", rules(r.Replace.Rules))
+		fmt.Fprintf(out, "\n**Replacement**: no other member takes its place%s\n", rules(r.Replace.Rules))
 		return
 	}
 	fmt.Fprintf(out, "\n**Replacement** by %s%s\n", successors[r.Replace.Successor], rules(r.Replace.Rules))

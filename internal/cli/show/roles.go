@@ -135,5 +135,5 @@ var successorWords = map[v1alpha1.Successor]string{
 	v1alpha1.SuccessorNewIdentity:  "a member with a new identity",
 	v1alpha1.SuccessorSameIdentity: "the same member with a wiped disk",
 	v1alpha1.SuccessorAnyPod:       "any pod",
-	v1alpha1.SuccessorNone:         "nobody",
+	v1alpha1.SuccessorNone:         "no other member",
 }
