@@ -14,7 +14,7 @@ import (
 func (j *judgement) lookAtOthers() {
 	j.findOthers()
 	if j.full(len(j.others)) {
-		j.block(anotherIsLeaving(j.others, j.role))
+		j.block(anotherIsLeaving(j.others, j.role, j.policy.Key.Namespace))
 	}
 }
 

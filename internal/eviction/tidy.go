@@ -294,7 +294,7 @@ func (t *tidier) back(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
 	return nil
 }
 
-// withdraw ends the requests whose callers have given up.
+// withdraw ends the requests whose callers have given up, or do not own their pods any more.
 func (t *tidier) withdraw() []Action {
 	var actions []Action
 	for i := range t.in.Requests {
@@ -304,6 +304,10 @@ func (t *tidier) withdraw() []Action {
 			continue
 		}
 		if request.Held || !t.in.WantedKnown {
+			continue
+		}
+		if pod := t.pods[request.UID]; request.ByOwner && pod != nil && pod.Owner.Kind == "" {
+			actions = append(actions, request.withdrawal(t.in.Policy.Key, "no controller owns the pod any more, so that none would replace it"))
 			continue
 		}
 		life := requestLife(request.ByOwner)

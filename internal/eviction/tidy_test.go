@@ -201,6 +201,25 @@ func TestTidyRequests(t *testing.T) {
 	}
 }
 
+// An eviction for a rollout would lose the pod where its controller does not own it any more: a StatefulSet that was deleted without its
+// pods.
+func TestTidyRequestsOfFormerOwners(t *testing.T) {
+	in := untidy(t)
+	for _, pod := range in.Pods {
+		if pod.UID == "uid-s0" {
+			pod.Owner = snapshot.Owner{}
+		}
+	}
+	for _, r := range []AdmissionRequest{{UID: "uid-s0", Requester: "owner", ByOwner: true}, {UID: "uid-s0", Requester: "alice"}, {UID: "uid-s1", Requester: "owner", ByOwner: true}} {
+		r.Asked = noon
+		in.Requests = append(in.Requests, r)
+	}
+	got := Tidy(in).Actions
+	if len(got) != 1 || got[0].Kind != Withdraw || got[0].UID != "uid-s0" || got[0].Requester != "owner" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A policy that goes takes the wishes with it that admission noted for its pods, however young, and no others.
 func TestTidyOfADeletedPolicy(t *testing.T) {
 	in := untidy(t)

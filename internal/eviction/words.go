@@ -224,13 +224,15 @@ func stepFailed(step *preparation, err error) Blocker {
 	}
 }
 
-func anotherIsLeaving(others []*v1alpha1.Leaving, r *role) Blocker {
+func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blocker {
 	var names []string
-	until := "it waits until that was seen gone"
+	until, remedy := "it waits until that was seen gone", "wait"
 	for _, other := range others {
 		if other.GoneTime != nil {
 			until = fmt.Sprintf("%s was seen gone at %s, and its system has %s to find that out (evict.settle) unless a Ready pod has its id before",
 				other.PodName, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
+		} else {
+			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s says what holds that one", other.PodName, namespace)
 		}
 		name := other.PodName
 		if other.ID != "" && other.ID != other.PodName {
@@ -241,7 +243,7 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role) Blocker {
 	return Blocker{
 		Reason:  AnotherIsLeaving,
 		Message: fmt.Sprintf("%s on the way out, and of role %s %s at a time; %s", are(names), r.declared.Name, mayLeave(r.atOnce), until),
-		Remedy:  "wait; `usher evictions` shows what that one waits for",
+		Remedy:  remedy,
 		Retry:   5 * time.Second,
 	}
 }

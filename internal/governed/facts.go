@@ -29,7 +29,7 @@ func SamePod(before, after client.Object) bool {
 		return false
 	}
 	x, y := Facts(a), Facts(b)
-	return x.UID == y.UID && x.Node == y.Node && x.Phase == y.Phase && x.Ready == y.Ready &&
+	return x.UID == y.UID && x.Owner == y.Owner && x.Node == y.Node && x.Phase == y.Phase && x.Ready == y.Ready &&
 		x.IP == y.IP && x.Terminating() == y.Terminating() &&
 		maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)
 }
