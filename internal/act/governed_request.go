@@ -32,6 +32,9 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 		}
 		return nil // another caller of the same name a moment ago
 	}
+	if err == nil {
+		err = lifecycle.CheckRequest(existing, wanted)
+	}
 	if err != nil {
 		return fmt.Errorf("reading the request for pod %s: %w", action.Pod.Name, err)
 	}

@@ -192,6 +192,19 @@ func TestRequests(t *testing.T) {
 	at(-time.Hour, -time.Hour) // what is written there lies in the future
 	at(61*time.Second, 61*time.Second)
 
+	squat := g.requests(t)[0]
+	squat.Spec.Target.Pod.Name = "db-1"
+	if err := g.Client.Update(t.Context(), &squat); err != nil {
+		t.Fatal(err)
+	}
+	if answer := g.Do(t.Context(), ask); answer.Code == drain.Accepted || !strings.Contains(answer.Message, "is about another pod") {
+		t.Errorf("its name is taken: %+v", answer)
+	}
+	squat.Spec.Target.Pod.Name = "db-0"
+	if err := g.Client.Update(t.Context(), &squat); err != nil {
+		t.Fatal(err)
+	}
+
 	other := eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "another", Requester: want.Requester}
 	wantCode(t, g.Do(t.Context(), other), drain.Accepted)
 	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentEviction {

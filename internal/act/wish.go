@@ -39,6 +39,9 @@ func (w *Writer) Ask(ctx context.Context, wish Wish) error {
 	if err := client.Get().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).Do(ctx).Into(there); err != nil {
 		return wrapped("reading the request for", wish, err)
 	}
+	if err := lifecycle.CheckRequest(there, request); err != nil {
+		return wrapped("asking for the eviction of", wish, err)
+	}
 	patch, err := lifecycle.IntentPatch(there, api.EvictionRequestIntentEviction)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,16 @@ func Requester(user string) string {
 	mark := hash(user)
 	key = strings.Trim(key[:min(len(key), maxKey-len(mark)-1)], "-._")
 	return requesterDomain + cmp.Or(key, "user") + "-" + mark
+}
+
+// CheckRequest returns an error where a request that has the name of the wanted one asks for something else: anyone who may create
+// requests can take the name.
+func CheckRequest(there, wanted *api.EvictionRequest) error {
+	if there.Spec.Requester == wanted.Spec.Requester && apiequality.Semantic.DeepEqual(there.Spec.Target, wanted.Spec.Target) {
+		return nil
+	}
+	return fmt.Errorf("evictionrequest %s/%s has its name and is about another pod, or of another requester: delete it (kubectl delete evictionrequest -n %s %s)",
+		there.Namespace, there.Name, there.Namespace, there.Name)
 }
 
 // NewRequest returns the request by which a requester asks for a pod's eviction. Its name follows from pod and

@@ -133,3 +133,24 @@ func TestNamesOfPodsWithLongNames(t *testing.T) {
 		t.Errorf("two pods share the name of their evictions: %v", names)
 	}
 }
+
+func TestCheckRequest(t *testing.T) {
+	wanted := lifecycle.NewRequest(lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "u"}, "requester.usher.sh/jane")
+	for name, c := range map[string]struct {
+		change func(*api.EvictionRequest)
+		same   bool
+	}{
+		"the same":          {func(*api.EvictionRequest) {}, true},
+		"withdrawn":         {func(r *api.EvictionRequest) { r.Spec.Intent = api.EvictionRequestIntentWithdrawn }, true},
+		"another pod":       {func(r *api.EvictionRequest) { r.Spec.Target.Pod.Name = "db-1" }, false},
+		"another of a name": {func(r *api.EvictionRequest) { r.Spec.Target.Pod.UID = "v" }, false},
+		"no pod":            {func(r *api.EvictionRequest) { r.Spec.Target.Pod = nil }, false},
+		"another requester": {func(r *api.EvictionRequest) { r.Spec.Requester = "requester.usher.sh/joe" }, false},
+	} {
+		there := wanted.DeepCopy()
+		c.change(there)
+		if err := lifecycle.CheckRequest(there, wanted); (err == nil) != c.same {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
