@@ -10,6 +10,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=evp,categories=usher
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="System",type=string,JSONPath=`.status.system.kind`
 // +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=`.status.memberCount`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -36,6 +37,13 @@ type EvictionPolicyList struct {
 
 // EvictionPolicySpec is what the owner of a system declares.
 type EvictionPolicySpec struct {
+	// Mode says what becomes of evictions and DELETEs that the policy does not allow: they are refused (Enforce), or let
+	// through, with a warning, an event and a metric that say that they would have been refused (Audit). A policy in mode Audit
+	// has no other effect: nothing is prepared for it, no pod is evicted, and none is created otherwise.
+	// +optional
+	// +kubebuilder:default=Enforce
+	Mode PolicyMode `json:"mode,omitempty"`
+
 	// System is what the members belong to.
 	System System `json:"system"`
 
@@ -63,6 +71,20 @@ type EvictionPolicySpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
+
+// Audited reports whether the policy refuses nothing.
+func (s *EvictionPolicySpec) Audited() bool { return s.Mode == ModeAudit }
+
+// PolicyMode says whether what a policy does not allow is refused.
+//
+// +kubebuilder:validation:Enum=Enforce;Audit
+type PolicyMode string
+
+// The modes. A policy without one is enforced.
+const (
+	ModeEnforce PolicyMode = "Enforce"
+	ModeAudit   PolicyMode = "Audit"
+)
 
 // MemberSelector says which pods are members, in which role.
 type MemberSelector struct {

@@ -5,8 +5,14 @@ const (
 	// PolicyLabel is on every governed pod; its value is the policy's name, cut to 63 characters. Admission of DELETE is
 	// scoped by it.
 	PolicyLabel = "usher.sh/policy"
-	// GovernedLabel is on every namespace with a policy; admission of evictions is scoped by it. Its value is "true".
+	// GovernedLabel is on every namespace with a policy in mode Enforce; admission of evictions is scoped by it. Its value is
+	// "true".
 	GovernedLabel = "usher.sh/governed"
+	// AuditLabel is on every pod that policies in mode Audit would govern; its value is made as PolicyLabel's. Auditing of
+	// DELETE is scoped by it, and nothing else is.
+	AuditLabel = "usher.sh/audit"
+	// AuditedLabel is on every namespace with a policy in mode Audit; auditing is scoped by it. Its value is "true".
+	AuditedLabel = "usher.sh/audited"
 	// BreakGlassAnnotation on a pod lets every eviction and DELETE of it through. Its value is the reason, which is
 	// written into events and the audit log; an empty value does not count.
 	BreakGlassAnnotation = "usher.sh/break-glass"
