@@ -41,6 +41,8 @@ type AdmissionInput struct {
 	// Self are the users that Usher's own processes are: no EvictionRequest is made in their names, and their permits are
 	// Usher's own.
 	Self []string
+	// audit names the policies where they are in mode Audit, "" where they are not.
+	audit string
 }
 
 // AdmissionResult is the answer. Its actions are carried out before the answer is given; when one is refused that is not
@@ -90,6 +92,9 @@ const (
 	ByNamespace    NoteKind = "ByNamespace"    // its namespace goes
 	ByKubelet      NoteKind = "ByKubelet"      // the kubelet of its node
 	DeleteIsFree   NoteKind = "DeleteIsFree"   // the policy says that a DELETE does not concern it
+	WouldRefuse    NoteKind = "WouldRefuse"    // let through by policies in mode Audit, which refuse it in mode Enforce
+	WouldAllow     NoteKind = "WouldAllow"     // these would let it through in mode Enforce, too
+	NotJudged      NoteKind = "NotJudged"      // let through because what these say could not be found out
 )
 
 // HTTP statuses of a refusal.

@@ -30,6 +30,8 @@ const (
 	evidenceCause metav1.CauseType = "UsherEvidence"
 	// glassCause has the reason on a pod that may be evicted in spite of its blockers.
 	glassCause metav1.CauseType = "UsherBreakGlass"
+	// auditCause names the policies of a verdict in mode Audit.
+	auditCause metav1.CauseType = "UsherAudit"
 )
 
 // answerAsk tells the verdict. It is told by a refusal, since nothing else carries words back.
@@ -46,6 +48,7 @@ func answerAsk(in *AdmissionInput) AdmissionResult {
 			Note:    Note{Kind: Asked}, Verdict: j.verdict,
 		}
 	}
+	j.verdict.Audit = in.audit
 	result := j.refusal()
 	result.Causes = append(j.answerCauses(), result.Causes...)
 	if j.verdict.Answer == Allowed {
@@ -64,6 +67,9 @@ func (j *judgement) answerCauses() []metav1.StatusCause {
 	}
 	if v.BreakGlass != "" {
 		causes = append(causes, metav1.StatusCause{Type: glassCause, Message: v.BreakGlass})
+	}
+	if v.Audit != "" {
+		causes = append(causes, metav1.StatusCause{Type: auditCause, Message: v.Audit})
 	}
 	return causes
 }
@@ -91,6 +97,8 @@ func (v *Verdict) read(cause metav1.StatusCause) {
 		}
 	case glassCause:
 		v.BreakGlass = cause.Message
+	case auditCause:
+		v.Audit = cause.Message
 	default:
 		message, remedy, _ := strings.Cut(cause.Message, "\n")
 		v.Blockers = append(v.Blockers, Blocker{Rule: cause.Field, Reason: string(cause.Type), Message: message, Remedy: remedy})

@@ -24,8 +24,8 @@ type Input struct {
 	// Deleted says that the pod was seen gone; Pod is what was known of it last.
 	Deleted bool
 	Node    *snapshot.Node // nil: not known
-	// Ungoverned says that, by a read past the cache, the pod's namespace has no policy and no GovernedLabel: no pod in it
-	// is governed, whatever its labels claim.
+	// Ungoverned says that, by a read past the cache, the pod's namespace has no policy in mode Enforce and no GovernedLabel: no pod in it
+	// is governed, whatever its labels claim. So it is with Policies in mode Audit, of which PolicyLabel says nothing.
 	Ungoverned bool
 	// Policies are those of the pod's namespace, all of them; others are passed over.
 	Policies []Declared

@@ -33,6 +33,9 @@ type TidyInput struct {
 	// Deleted says that the policy is being deleted: all steps are taken back whoever wants the pods gone, since nobody
 	// will remember them, and what admission asked for its pods is withdrawn, or it would be carried out unjudged.
 	Deleted bool
+	// Audited says that the policy is in mode Audit: all steps are taken back whoever wants the pods gone, and no request is its
+	// own, since it has refused nobody.
+	Audited bool
 }
 
 // Doubt is a pod of which the cache is not believed.
@@ -232,7 +235,7 @@ func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 
 // wants reports whether somebody wants the pod gone, or may.
 func (t *tidier) wants(uid types.UID) bool {
-	return !t.in.Deleted && (t.in.Wanted[uid] || !t.in.WantedKnown)
+	return !t.in.Deleted && !t.in.Audited && (t.in.Wanted[uid] || !t.in.WantedKnown)
 }
 
 // left: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
@@ -299,7 +302,7 @@ func (t *tidier) withdraw() []Action {
 	var actions []Action
 	for i := range t.in.Requests {
 		request := &t.in.Requests[i]
-		if t.in.Deleted && t.governs(request.UID) {
+		if t.in.Deleted && !t.in.Audited && t.governs(request.UID) {
 			actions = append(actions, request.withdrawal(t.in.Policy.Key, "the policy by which "+request.Requester+" was refused is being deleted"))
 			continue
 		}

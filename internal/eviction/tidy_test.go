@@ -137,13 +137,16 @@ func TestTidySteps(t *testing.T) {
 			back(in)
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
 		}, want: []ActionKind{Settle}},
-		"being undone, pod gone for a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
-		"being undone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
-		"being undone, it is back after a day": {state: v1alpha1.PreparationUndoing, asked: memory, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
-		"the policy goes, wanted":              {given: func(in *TidyInput) { in.Deleted = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"the policy goes, terminating":         {given: func(in *TidyInput) { in.Deleted = true; terminating(in.Pods[0]) }, left: 1},
-		"the policy goes, pod gone":            {given: func(in *TidyInput) { in.Deleted = true; gone(in) }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"the policy goes, its member is back":  {given: func(in *TidyInput) { in.Deleted = true; back(in); in.Wanted["uid-back"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"being undone, pod gone for a day":         {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
+		"being undone, its member is back":         {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"being undone, it is back after a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"the policy goes, wanted":                  {given: func(in *TidyInput) { in.Deleted = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy goes, terminating":             {given: func(in *TidyInput) { in.Deleted = true; terminating(in.Pods[0]) }, left: 1},
+		"the policy goes, pod gone":                {given: func(in *TidyInput) { in.Deleted = true; gone(in) }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy goes, its member is back":      {given: func(in *TidyInput) { in.Deleted = true; back(in); in.Wanted["uid-back"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy is in mode Audit, wanted":      {given: func(in *TidyInput) { in.Audited = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy is in mode Audit, terminating": {given: func(in *TidyInput) { in.Audited = true; terminating(in.Pods[0]) }, left: 1},
+		"the policy is in mode Audit, pod gone":    {given: func(in *TidyInput) { in.Audited = true; gone(in) }, left: 1},
 		"undone": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
 		}, want: []ActionKind{Settle}},

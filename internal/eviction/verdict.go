@@ -29,6 +29,9 @@ type Verdict struct {
 	Evidence time.Time
 	// BreakGlass is the reason on the pod that lets it go in spite of its blockers.
 	BreakGlass string
+	// Audit names the policies that the verdict is of where they are in mode Audit: the pod is let through whatever it says. Only the
+	// answer to a question has it.
+	Audit string
 }
 
 // Blocker is one thing that keeps a member where it is.

@@ -51,7 +51,7 @@ func policySuspended(policy snapshot.Key) Blocker {
 func policyUnknown(pod snapshot.Key, label string) Blocker {
 	return Blocker{
 		Reason:  PolicyUnknown,
-		Message: fmt.Sprintf("the pod's label %s names policy %q, and namespace %s has no such policy", v1alpha1.PolicyLabel, label, pod.Namespace),
+		Message: fmt.Sprintf("the pod's label %s names policy %q, and namespace %s has no such policy in mode Enforce", v1alpha1.PolicyLabel, label, pod.Namespace),
 		Remedy: fmt.Sprintf("wait: Usher takes off the label of a policy that has been missing for some seconds; if it stays: kubectl label pod -n %s %s %s-",
 			pod.Namespace, pod.Name, v1alpha1.PolicyLabel),
 		Retry: lookAgain,
