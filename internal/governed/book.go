@@ -83,8 +83,24 @@ func (b *Book) Forget(uid types.UID) {
 	delete(b.learned, uid)
 }
 
-// Policies returns those of a namespace in the order of their names. They must not be changed.
+// Policies returns those of a namespace that are in mode Enforce, in the order of their names. They must not be changed. Those
+// in mode Audit are left out, so that whatever has an effect on pods rests on the others alone.
 func (b *Book) Policies(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+	return b.inMode(ctx, namespace, v1alpha1.ModeEnforce)
+}
+
+// Audited returns those that are in mode Audit, likewise. Nothing that has an effect on pods may rest on them.
+func (b *Book) Audited(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+	return b.inMode(ctx, namespace, v1alpha1.ModeAudit)
+}
+
+func (b *Book) inMode(ctx context.Context, namespace string, mode v1alpha1.PolicyMode) ([]*v1alpha1.EvictionPolicy, error) {
+	all, err := b.All(ctx, namespace)
+	return slices.DeleteFunc(all, func(p *v1alpha1.EvictionPolicy) bool { return p.Spec.Audited() != (mode == v1alpha1.ModeAudit) }), err
+}
+
+// All returns those of both modes, likewise: for what keeps the policies themselves.
+func (b *Book) All(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
 	var list v1alpha1.EvictionPolicyList
 	if err := b.cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)

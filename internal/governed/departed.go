@@ -20,7 +20,7 @@ const (
 	mostDeparted = 100
 )
 
-// Departed remembers governed pods that were seen gone, so that something can be said of a member while it has no pod. A process
+// Departed remembers governed and audited pods that were seen gone, so that something can be said of a member while it has no pod. A process
 // that was restarted knows of none. It may be used by several goroutines at once.
 type Departed struct {
 	now func() time.Time
@@ -60,7 +60,9 @@ func (d *Departed) deleted(object any) {
 	if !ok {
 		return
 	}
-	if _, labelled := pod.Labels[v1alpha1.PolicyLabel]; labelled && !Reduced(pod) { // anyone may write the label where no policy is
+	_, labelled := pod.Labels[v1alpha1.PolicyLabel]
+	_, audited := pod.Labels[v1alpha1.AuditLabel]
+	if (labelled || audited) && !Reduced(pod) { // anyone may write the labels where no policy is
 		d.note(pod)
 	}
 }

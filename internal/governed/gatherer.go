@@ -44,6 +44,8 @@ type Subject struct {
 	Deleted bool
 	// Replace says that the verdict on a replacement is asked for too.
 	Replace bool
+	// Audit asks for the policies in mode Audit in place of those in mode Enforce.
+	Audit bool
 }
 
 // Input gathers what is known of a pod. Policies and pods come from the cache; the system is asked only where the
@@ -51,7 +53,11 @@ type Subject struct {
 func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error) {
 	pod := Facts(of.Pod)
 	in := eviction.Input{Pod: pod, Fresh: of.Fresh, Deleted: of.Deleted}
-	policies, err := g.Book.Policies(ctx, pod.Namespace)
+	list := g.Book.Policies
+	if of.Audit {
+		list = g.Book.Audited
+	}
+	policies, err := list(ctx, pod.Namespace)
 	if err != nil {
 		return in, err
 	}
@@ -86,6 +92,22 @@ func (g *Gatherer) Guarded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		return false, err
 	}
 	return eviction.GuardedBy(g.Book.declaredAll(policies), Facts(pod)) != "", nil
+}
+
+// Claimed reports whether policies in mode Enforce claim a pod, and whether policies in mode Audit do.
+func (g *Gatherer) Claimed(ctx context.Context, pod *corev1.Pod) (enforced, audited bool, err error) {
+	policies, err := g.Book.All(ctx, pod.Namespace)
+	if err != nil {
+		return false, false, err
+	}
+	facts := Facts(pod)
+	for _, policy := range policies {
+		if _, claimed := g.Book.Compiled(policy).Claim(facts); !claimed {
+			continue
+		}
+		enforced, audited = enforced || !policy.Spec.Audited(), audited || policy.Spec.Audited()
+	}
+	return enforced, audited, nil
 }
 
 // evidence asks nobody for a member whose role has no rules: it may always go, also while its system is down.
@@ -222,7 +244,7 @@ func (g *Gatherer) FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod,
 // Departed returns what was known last of a governed pod that was seen gone; nil: none of the name was.
 func (g *Gatherer) Departed(key snapshot.Key) *corev1.Pod { return g.Gone.named(key) }
 
-// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one. The label
+// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy in mode Enforce nor the label of one. The label
 // outlives the last policy by some seconds, in which a policy that is being replaced still holds its pods.
 func (g *Gatherer) Ungoverned(ctx context.Context, namespace string) (bool, error) {
 	var ns corev1.Namespace
@@ -232,11 +254,8 @@ func (g *Gatherer) Ungoverned(ctx context.Context, namespace string) (bool, erro
 	if ns.Labels[v1alpha1.GovernedLabel] == "true" {
 		return false, nil
 	}
-	var policies v1alpha1.EvictionPolicyList
-	if err := g.Live.List(ctx, &policies, client.InNamespace(namespace), client.Limit(1)); err != nil {
-		return false, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
-	}
-	return len(policies.Items) == 0, nil
+	policies, err := g.Newest(ctx, namespace)
+	return err == nil && len(policies) == 0, err
 }
 
 // Refresh reads a policy from the apiserver after a write of it has met a conflict.

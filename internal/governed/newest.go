@@ -18,7 +18,7 @@ const (
 	pagePolicies = 20
 )
 
-// Newest returns the policies of a namespace by a read past the cache. A cache whose watch hangs lacks a policy that was created
+// Newest returns the policies of a namespace that are in mode Enforce by a read past the cache. A cache whose watch hangs lacks a policy that was created
 // meanwhile, so it is not believed that a pod is governed by none.
 func (g *Gatherer) Newest(ctx context.Context, namespace string) ([]eviction.Declared, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestTime)
@@ -30,7 +30,9 @@ func (g *Gatherer) Newest(ctx context.Context, namespace string) ([]eviction.Dec
 			return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
 		}
 		for i := range page.Items {
-			all = append(all, g.Book.Declared(&page.Items[i]))
+			if policy := &page.Items[i]; !policy.Spec.Audited() {
+				all = append(all, g.Book.Declared(policy))
+			}
 		}
 		if next = page.Continue; next == "" {
 			return all, nil

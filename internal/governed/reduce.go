@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -17,9 +18,13 @@ func Reduce(pod *corev1.Pod) {
 	policy, labelled := pod.Labels[v1alpha1.PolicyLabel]
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	reason, broken := pod.Annotations[v1alpha1.BreakGlassAnnotation]
+	audit, audited := pod.Labels[v1alpha1.AuditLabel]
 	pod.Labels, pod.Annotations = nil, nil
 	if labelled {
 		pod.Labels = map[string]string{v1alpha1.PolicyLabel: policy}
+	}
+	if audited {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, v1alpha1.AuditLabel, audit)
 	}
 	kept := map[string]string{}
 	if static {

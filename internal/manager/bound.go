@@ -45,7 +45,7 @@ func bounded(all map[string]string) map[string]string {
 		return all
 	}
 	kept, left := map[string]string{}, mostText
-	for _, own := range []string{v1alpha1.PolicyLabel, v1alpha1.BreakGlassAnnotation, corev1.MirrorPodAnnotationKey} {
+	for _, own := range []string{v1alpha1.PolicyLabel, v1alpha1.AuditLabel, v1alpha1.BreakGlassAnnotation, corev1.MirrorPodAnnotationKey} {
 		if text, ok := all[own]; ok {
 			kept[own] = governed.Short(text)
 		}

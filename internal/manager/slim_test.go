@@ -144,6 +144,7 @@ func largePod(t testing.TB, i int) *corev1.Pod {
 	pod := crowdPod(t, i)
 	text := strings.Repeat("x", 60<<10)
 	pod.Labels[v1alpha1.PolicyLabel] = "db"
+	pod.Labels[v1alpha1.AuditLabel] = "trial"
 	for n := range 1000 {
 		pod.Labels[fmt.Sprintf("label-%d-%d", i, n)] = text[:60]
 		pod.Annotations[fmt.Sprintf("small-%d-%d", i, n)] = text[:n/10]
@@ -180,7 +181,7 @@ func TestLargePodsAreBounded(t *testing.T) {
 		}
 		for _, pod := range kept {
 			facts := governed.Facts(pod)
-			if governed.Reduced(pod) == whole || pod.Labels[v1alpha1.PolicyLabel] != "db" || pod.Annotations[v1alpha1.BreakGlassAnnotation] == "" || !facts.Mirror {
+			if governed.Reduced(pod) == whole || pod.Labels[v1alpha1.PolicyLabel] != "db" || pod.Labels[v1alpha1.AuditLabel] != "trial" || pod.Annotations[v1alpha1.BreakGlassAnnotation] == "" || !facts.Mirror {
 				t.Fatalf("whole %t: what Usher needs is missing: %d labels, %d annotations", whole, len(pod.Labels), len(pod.Annotations))
 			}
 			if whole && (!slices.Contains(facts.EmptyDirs, "late") || facts.Claims == nil || facts.Owner.Kind != "ReplicaSet" || pod.Annotations["prometheus.io/scrape"] != "true") {
