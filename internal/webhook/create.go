@@ -66,15 +66,17 @@ func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([
 	return patches, nil
 }
 
-// policies returns those of a namespace, from the cache, by name.
+// policies returns those of a namespace that are in mode Enforce, from the cache, by name.
 func (h *creation) policies(ctx context.Context, namespace string) ([]eviction.Declared, error) {
 	var list v1alpha1.EvictionPolicyList
 	if err := h.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
 	}
-	declared := make([]eviction.Declared, len(list.Items))
+	var declared []eviction.Declared
 	for i := range list.Items {
-		declared[i] = h.Declare(&list.Items[i])
+		if policy := &list.Items[i]; !policy.Spec.Audited() {
+			declared = append(declared, h.Declare(policy))
+		}
 	}
 	slices.SortFunc(declared, func(a, b eviction.Declared) int { return strings.Compare(a.Key.Name, b.Key.Name) })
 	return declared, nil

@@ -6,5 +6,5 @@
 // apiserver's patience does: a refusal that says who is still being asked is worth more than a timeout that says nothing.
 //
 // An error in here refuses what could lose data (evicting and deleting governed pods, writing a policy) and lets through
-// what could not (creating a pod).
+// what could not (creating a pod), or what is only audited.
 package webhook

@@ -29,6 +29,7 @@ import (
 type leaving struct {
 	Options
 	verdicts *share.Shares
+	audits   *share.Shares // verdicts of policies in mode Audit, which keep no other waiting
 }
 
 // verdictsEach is how many verdicts about governed pods of one namespace are made at a time: they wait for a system and compute.
@@ -126,33 +127,42 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 	if err != nil {
 		return eviction.AdmissionResult{}, nil, err
 	}
+	if result, mine, err := h.answerAudited(ctx, w, &subject); mine || err != nil {
+		return result, subject.Pod, err
+	}
+	result, err := h.try(ctx, w, &subject)
+	return result, subject.Pod, err
+}
+
+// try decides and acts until what it decides upon stays the same meanwhile.
+func (h *leaving) try(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	var excused *eviction.AdmissionResult
 	var refused drain.Answer
 	for range mostTries {
-		result, err := h.consider(ctx, w, &subject)
+		result, err := h.consider(ctx, w, subject)
 		if err != nil {
-			return settled(excused, subject.Pod, err)
+			return settled(excused, err)
 		}
 		var at eviction.Action
 		if at, refused = h.act(ctx, w, insistent(result.Actions)); refused.Code == drain.Accepted || !result.Allow {
-			return confirmed(result, refused), subject.Pod, nil
+			return confirmed(result, refused), nil
 		}
 		if excuses(&result) {
 			excused = &result
 		}
 		switch {
 		case excused != nil && refused.Code != drain.Conflict:
-			return *excused, subject.Pod, nil
+			return *excused, nil
 		case refused.Vanishing:
-			return withheld(w, &result, refused), subject.Pod, nil
+			return withheld(w, &result, refused), nil
 		case refused.Code == drain.RefusedForNow:
-			return eviction.AdmissionResult{}, subject.Pod, unwritten(refused)
+			return eviction.AdmissionResult{}, unwritten(refused)
 		}
 		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
-			return settled(excused, subject.Pod, err)
+			return settled(excused, err)
 		}
 	}
-	return settled(excused, subject.Pod, unwritten(refused))
+	return settled(excused, unwritten(refused))
 }
 
 func unwritten(permit drain.Answer) error {
@@ -174,11 +184,11 @@ func insistent(actions []eviction.Action) []eviction.Action {
 }
 
 // settled is the end where not everything could be done: what is excused goes all the same.
-func settled(excused *eviction.AdmissionResult, pod *corev1.Pod, err error) (eviction.AdmissionResult, *corev1.Pod, error) {
+func settled(excused *eviction.AdmissionResult, err error) (eviction.AdmissionResult, error) {
 	if excused != nil {
-		return *excused, pod, nil
+		return *excused, nil
 	}
-	return eviction.AdmissionResult{}, pod, err
+	return eviction.AdmissionResult{}, err
 }
 
 // confirmed adds to a refusal what was done about it.
@@ -323,16 +333,22 @@ func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject)
 			return eviction.AdmissionResult{}, err
 		}
 	}
-	ending, err := h.ending(ctx, w)
+	wished, err := h.wished(ctx, w, input)
 	if err != nil {
 		return eviction.AdmissionResult{}, err
 	}
-	return eviction.Admit(eviction.AdmissionInput{
+	return eviction.Admit(wished), ctx.Err()
+}
+
+// wished is the wish beside what is known of the pod.
+func (h *leaving) wished(ctx context.Context, w *wish, input eviction.Input) (eviction.AdmissionInput, error) {
+	ending, err := h.ending(ctx, w)
+	return eviction.AdmissionInput{
 		Input: input,
 		Verb:  w.verb, User: w.request.UserInfo.Username, Groups: w.request.UserInfo.Groups,
 		ByName: w.uid == "", Requester: lifecycle.Requester(w.request.UserInfo.Username),
 		DryRun: w.dryRun, Ask: w.ask, OwnWish: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
-	}), ctx.Err()
+	}, err
 }
 
 // share waits for one of the namespace's verdicts where a verdict takes more than the pod. The pod's label alone does not tell: its author

@@ -56,8 +56,12 @@ type world struct {
 	cordoned bool
 	// The cache knows no policy, and a read past it says so as well.
 	unknown, ungoverned bool
-	did                 []string
-	events              []string
+	// The policy is in mode Audit; both: there is one in each mode.
+	audit, both bool
+	// policies are in the reader's cache; nil: the enforced one.
+	policies []*v1alpha1.EvictionPolicy
+	did      []string
+	events   []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -128,6 +132,12 @@ func (w *world) Guarded(_ context.Context, pod *corev1.Pod) (bool, error) {
 	return !w.unknown && eviction.GuardedBy(policies, governed.Facts(pod)) != "", w.broken
 }
 
+// Claimed implements Facts.
+func (w *world) Claimed(_ context.Context, pod *corev1.Pod) (enforced, audited bool, err error) {
+	claims := pod.Labels["app"] == "db" && !w.unknown
+	return claims && !w.audit, claims && (w.audit || w.both), w.broken
+}
+
 // Input implements Facts.
 func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
 	if w.delay > 0 {
@@ -141,7 +151,10 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 	}
 	policy := testPolicy()
 	facts := governed.Facts(of.Pod)
-	if w.unknown {
+	if of.Audit {
+		policy.Name = "trial"
+	}
+	if w.unknown || of.Audit && !w.audit && !w.both || !of.Audit && w.audit {
 		return eviction.Input{Now: clock, Pod: facts, Fresh: of.Fresh}, w.broken
 	}
 	if w.left {
@@ -219,10 +232,17 @@ func (w *world) mux() *http.ServeMux {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		w.t.Fatal(err)
 	}
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+	for _, policy := range w.policies {
+		objects = append(objects, policy)
+	}
+	if w.policies == nil {
+		objects = append(objects, testPolicy())
+	}
 	mux := &registrar{http.NewServeMux()}
 	Setup(mux, Options{
 		Facts: w, Writer: w, Events: w, Log: slog.New(slog.DiscardHandler), Declare: declare,
-		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(testPolicy(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}).Build(),
+		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		Kind:   func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true },
 		Compile: func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
 			_, problems := eviction.Compile(spec, nil, systemhttp.Kind().Declaration(&spec.System))
@@ -323,7 +343,7 @@ func TestLeave(t *testing.T) {
 			labelled := w.pods["web"].DeepCopy()
 			labelled.Labels = map[string]string{v1alpha1.PolicyLabel: "new"}
 			w.fresh = map[string]*corev1.Pod{"web": labelled}
-		}, says: "policy \"new\", and namespace shop has no such policy", events: 1, answered: "Refused"},
+		}, says: "policy \"new\", and namespace shop has no such policy in mode Enforce", events: 1, answered: "Refused"},
 		"glass that the cache shows broken still": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) {
 			w.pods["db-0"], w.fresh = glass, map[string]*corev1.Pod{"db-0": testPod("db-0")}
 		}, says: "not green", did: []string{"request"}, events: 1, answered: "Refused"},
@@ -363,7 +383,7 @@ func TestLeave(t *testing.T) {
 		"the same with the UID": {body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-1"}}`), prepare: func(w *world) { w.green, w.left = true, true }, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
 		"a DELETE where the policy has vanished": {
 			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown = true },
-			says: "namespace shop has no such policy", did: []string{"read the namespace"}, events: 1, answered: "Refused",
+			says: "namespace shop has no such policy in mode Enforce", did: []string{"read the namespace"}, events: 1, answered: "Refused",
 		},
 		"a DELETE where a tenant has written the label": {
 			body: deletionOf(t, testPod("db-0"), "db-0", "jane", ""), prepare: func(w *world) { w.unknown, w.ungoverned = true, true },

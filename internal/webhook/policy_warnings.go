@@ -21,7 +21,9 @@ func (h *policies) warnings(ctx context.Context, namespace string, policy *v1alp
 	if err := h.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return []string{"usher could not compare this policy with the others of its namespace: " + err.Error()}
 	}
-	others := slices.DeleteFunc(list.Items, func(other v1alpha1.EvictionPolicy) bool { return other.Name == policy.Name })
+	others := slices.DeleteFunc(list.Items, func(other v1alpha1.EvictionPolicy) bool {
+		return other.Name == policy.Name || other.Spec.Audited() != policy.Spec.Audited() // what is only audited gets in no policy's way
+	})
 	warnings := claimsTwice(policy, others)
 	for i := range others {
 		if at := h.shared(namespace, policy, &others[i]); at != "" {

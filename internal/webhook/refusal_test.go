@@ -87,15 +87,16 @@ func TestPanicRefuses(t *testing.T) {
 
 // FuzzBodies: whatever comes, there is an answer, and nothing that could lose data is let through by an error.
 func FuzzBodies(f *testing.F) {
-	for _, path := range []string{PathLeave, PathCreate, PathPolicy} {
+	for _, path := range []string{PathLeave, PathAudit, PathCreate, PathPolicy} {
 		f.Add(path, evictionOf("db-0", "", noMore))
 		f.Add(path, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r1","operation":"CREATE","namespace":"shop","object":`+
 			`{"metadata":{"name":"a","labels":{"app":"db"}},"spec":{"tolerations":[{"key":"a"}]}}}}`)
 	}
 	f.Add(PathLeave, `{"request":null}`)
 	f.Add(PathLeave, `{}`)
+	f.Add(PathAudit, `{}`)
 	f.Fuzz(func(t *testing.T, path, body string) {
-		if path != PathLeave && path != PathCreate && path != PathPolicy {
+		if path != PathLeave && path != PathAudit && path != PathCreate && path != PathPolicy {
 			t.Skip()
 		}
 		w := newWorld(t)

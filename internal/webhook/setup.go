@@ -27,6 +27,8 @@ type Facts interface {
 	Departed(key snapshot.Key) *corev1.Pod
 	// Guarded reports whether a verdict on a pod takes more than the pod.
 	Guarded(ctx context.Context, pod *corev1.Pod) (bool, error)
+	// Claimed reports whether policies in mode Enforce claim a pod, and whether policies in mode Audit do.
+	Claimed(ctx context.Context, pod *corev1.Pod) (enforced, audited bool, err error)
 	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
 	Refresh(ctx context.Context, policy snapshot.Key) error
 	// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one.
@@ -73,6 +75,7 @@ type Options struct {
 // The paths, as config/webhook names them.
 const (
 	PathLeave  = "/leave"  // CREATE of pods/eviction and DELETE of pods
+	PathAudit  = "/audit"  // the same, where policies are in mode Audit
 	PathCreate = "/create" // CREATE of pods
 	PathPolicy = "/policy" // CREATE and UPDATE of evictionpolicies
 )
@@ -80,7 +83,9 @@ const (
 // Setup serves the answers.
 func Setup(server Registrar, o Options) {
 	room := newLarge()
-	server.Register(PathLeave, timed(room.shared(&admission.Webhook{Handler: &leaving{o, share.New(verdictsEach)}}, tooMany)))
+	leave := leaving{o, share.New(verdictsEach), share.New(verdictsEach)}
+	server.Register(PathLeave, timed(room.shared(&admission.Webhook{Handler: &leave}, tooMany)))
+	server.Register(PathAudit, timed(room.shared(&admission.Webhook{Handler: &auditing{leave}}, unaudited)))
 	server.Register(PathCreate, timed(room.shared(&admission.Webhook{Handler: &creation{o}}, unmarked)))
 	server.Register(PathPolicy, timed(room.shared(&admission.Webhook{Handler: &policies{o}}, tooMany)))
 }

@@ -24,7 +24,7 @@ func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 		w.delay = time.Minute
 		w.pods["unlabelled"] = testPod("unlabelled")
 		delete(w.pods["unlabelled"].Labels, v1alpha1.PolicyLabel)
-		h := &leaving{Options{Facts: w}, share.New(2)}
+		h := &leaving{Options{Facts: w}, share.New(2), share.New(2)}
 		decide := func(ctx context.Context, namespace, name string) error {
 			pod := w.pods[name].DeepCopy()
 			pod.Namespace = namespace
@@ -51,6 +51,41 @@ func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 		}
 		if took := time.Since(began); took != 2*w.delay {
 			t.Errorf("the others waited %s beside their own time", took-2*w.delay)
+		}
+	})
+}
+
+// Verdicts of policies in mode Audit have a share of their own: who is only audited keeps nobody waiting who is not, in its namespace or
+// in another.
+func TestAuditsLeaveVerdictsTheirs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.delay, w.both = time.Minute, true
+		h := &leaving{Options{Facts: w}, share.New(1), share.New(1)}
+		ask := func(ctx context.Context, namespace string, audit bool) error {
+			pod := w.pods["db-0"].DeepCopy()
+			pod.Namespace = namespace
+			about := &wish{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: "db-0"}}
+			var err error
+			if audit {
+				_, err = h.audit(ctx, about, governed.Subject{Pod: pod})
+			} else {
+				_, err = h.decide(ctx, about, governed.Subject{Pod: pod})
+			}
+			return err
+		}
+		go ask(t.Context(), "shop", true) //nolint:errcheck // it only takes its time
+		synctest.Wait()
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := ask(soon, "shop", true); err == nil || !strings.Contains(err.Error(), "namespace shop has 1 under way") {
+			t.Errorf("a second audit of the namespace: %v", err)
+		}
+		for namespace, audit := range map[string]bool{"shop": false, "other": true} {
+			began := time.Now()
+			if err := ask(t.Context(), namespace, audit); err != nil || time.Since(began) != w.delay {
+				t.Errorf("in %s, audited %t: %v after %s", namespace, audit, err, time.Since(began))
+			}
 		}
 	})
 }

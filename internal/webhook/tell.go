@@ -43,7 +43,7 @@ func (h *leaving) tell(ctx context.Context, w *wish, pod *corev1.Pod, result evi
 }
 
 // recorded are the answers about which there are events.
-var recorded = []eviction.NoteKind{eviction.BrokenGlass, eviction.Refused, eviction.LetThrough}
+var recorded = []eviction.NoteKind{eviction.BrokenGlass, eviction.Refused, eviction.LetThrough, eviction.WouldRefuse}
 
 // record records events about a pod that is there by more than the request's word.
 func (h *leaving) record(ctx context.Context, w *wish, pod *corev1.Pod, result eviction.AdmissionResult) {
@@ -63,6 +63,8 @@ func (h *leaving) record(ctx context.Context, w *wish, pod *corev1.Pod, result e
 		h.tellNode(w, about, corev1.EventTypeWarning, result.Note.Message)
 	case eviction.Refused:
 		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
+	case eviction.WouldRefuse:
+		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "WouldRefuse", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
 	case eviction.LetThrough:
 		h.tellNode(w, about, corev1.EventTypeNormal, "its system lets it go")
 	default:
