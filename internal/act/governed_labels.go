@@ -30,19 +30,26 @@ func (g *Governed) UnlabelPod(ctx context.Context, pod *snapshot.Pod) drain.Answ
 	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID, ResourceVersion: pod.ResourceVersion}, v1alpha1.PolicyLabel, ""))
 }
 
+// AuditPod writes on a pod which policy in mode Audit claims it; "" takes that off. Nothing is refused for the sake of that label, so
+// it insists on no version.
+func (g *Governed) AuditPod(ctx context.Context, pod *snapshot.Pod, policy string) drain.Answer {
+	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID}, v1alpha1.AuditLabel, eviction.LabelValue(policy)))
+}
+
 func podObject(pod *snapshot.Pod) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// LabelNamespace writes on a namespace whether it has a policy.
-func (g *Governed) LabelNamespace(ctx context.Context, name string, uid types.UID, governed bool) drain.Answer {
+// LabelNamespace writes on a namespace whether it has a policy: by GovernedLabel of one in mode Enforce, by AuditedLabel of one in mode
+// Audit.
+func (g *Governed) LabelNamespace(ctx context.Context, name string, uid types.UID, label string, has bool) drain.Answer {
 	object := &corev1.Namespace{}
 	object.Name = name
 	value := ""
-	if governed {
+	if has {
 		value = "true"
 	}
-	return AnswerOf(g.label(ctx, object, patchMeta{UID: uid}, v1alpha1.GovernedLabel, value))
+	return AnswerOf(g.label(ctx, object, patchMeta{UID: uid}, label, value))
 }
 
 // label writes a label upon what is said of the object, "" takes it off.

@@ -283,14 +283,29 @@ func TestLabels(t *testing.T) {
 		t.Error("the label is still there")
 	}
 	wantCode(t, g.UnlabelPod(t.Context(), &snapshot.Pod{Namespace: "db", Name: "db-0", UID: "pod"}), drain.Rejected)
-	for _, want := range []bool{true, false} {
-		wantCode(t, g.LabelNamespace(t.Context(), "db", "ns", want), drain.Accepted)
+	for _, step := range []struct {
+		label string
+		has   bool
+		want  map[string]string
+	}{
+		{v1alpha1.GovernedLabel, true, map[string]string{v1alpha1.GovernedLabel: "true"}},
+		{v1alpha1.AuditedLabel, true, map[string]string{v1alpha1.GovernedLabel: "true", v1alpha1.AuditedLabel: "true"}},
+		{v1alpha1.GovernedLabel, false, map[string]string{v1alpha1.AuditedLabel: "true"}},
+		{v1alpha1.AuditedLabel, false, nil},
+	} {
+		wantCode(t, g.LabelNamespace(t.Context(), "db", "ns", step.label, step.has), drain.Accepted)
 		namespace := &corev1.Namespace{}
 		if err := g.Client.Get(t.Context(), snapshot.Key{Name: "db"}, namespace); err != nil {
 			t.Fatal(err)
 		}
-		if got := namespace.Labels[v1alpha1.GovernedLabel] == "true"; got != want {
-			t.Errorf("governed %t, want %t", got, want)
+		if diff := cmp.Diff(step.want, namespace.Labels, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("after %s %t: %s", step.label, step.has, diff)
+		}
+	}
+	for _, policy := range []string{"trial", ""} {
+		wantCode(t, g.AuditPod(t.Context(), known, policy), drain.Accepted)
+		if got, ok := g.pod(t).Labels[v1alpha1.AuditLabel]; got != policy || ok != (policy != "") {
+			t.Errorf("audit label %q, %t", got, ok)
 		}
 	}
 	long := "a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a2.-more"

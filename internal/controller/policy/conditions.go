@@ -17,6 +17,7 @@ import (
 // Reasons of a policy's conditions.
 const (
 	ReasonGoverning         = "Governing"
+	ReasonAuditing          = "Auditing"
 	ReasonNoMembers         = "NoMembers"
 	ReasonAsking            = "Asking"
 	ReasonInvalid           = "Invalid"
@@ -53,8 +54,23 @@ func reconciling(reason, message string) verdict {
 	return verdict{ready: metav1.ConditionFalse, reason: reason, message: message, reconciling: true}
 }
 
+// onlyAudited is said of whatever is true of a policy in mode Audit, whose members go wherever else it would be said that they stay.
+const onlyAudited = "; the policy is in mode Audit: what it would refuse is let through"
+
 // verdict names the first thing that keeps the policy from doing what it is for.
 func (f *facts) verdict(members []member) verdict {
+	v := f.enforcing(members)
+	if f.policy.Spec.Audited() && f.policy.DeletionTimestamp == nil {
+		v.message += onlyAudited
+		if v.reason == ReasonGoverning {
+			v.reason = ReasonAuditing
+		}
+	}
+	return v
+}
+
+// enforcing is the verdict on a policy in mode Enforce.
+func (f *facts) enforcing(members []member) verdict {
 	switch {
 	case f.policy.DeletionTimestamp != nil:
 		return reconciling(f.deleting())
@@ -90,8 +106,9 @@ func (f *facts) labelling(unguarded int) string {
 // unguarded counts the members whose DELETE admission should see and does not.
 func (f *facts) unguarded(members []member) int {
 	n := 0
+	_, label := labels(f.policy)
 	for _, m := range members {
-		if m.pod.Labels[v1alpha1.PolicyLabel] == "" && !m.pod.Terminating() && eviction.GuardedBy(f.all, m.pod) != "" {
+		if m.pod.Labels[label] == "" && !m.pod.Terminating() && eviction.GuardedBy(f.all, m.pod) != "" {
 			n++
 		}
 	}

@@ -23,32 +23,38 @@ func (s *shell) reconcileLabels(ctx context.Context, key reconcile.Request) (rec
 	if err := s.client.Get(ctx, key.NamespacedName, &namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	policies, err := s.governing(ctx, namespace.Name)
+	enforced, audited, err := s.governing(ctx, namespace.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	next, err := s.label(ctx, &namespace, policies)
+	next, err := s.label(ctx, &namespace, enforced, audited)
+	err = errors.Join(err, s.audit(ctx, &namespace, audited))
 	s.refusals.note(namespace.Name, err)
 	return reconcile.Result{RequeueAfter: next}, err
 }
 
-// governing returns the policies of a namespace that can govern its pods.
-func (s *shell) governing(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+// governing returns the policies of a namespace that can govern its pods, and those that can audit them.
+func (s *shell) governing(ctx context.Context, namespace string) (enforced, audited []eviction.Declared, err error) {
 	if s.Gatherer.Book.Reserved(namespace) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return s.Gatherer.Book.Policies(ctx, namespace)
+	policies, err := s.Gatherer.Book.Policies(ctx, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	audits, err := s.Gatherer.Book.Audited(ctx, namespace)
+	return s.declared(policies), s.declared(audits), err
 }
 
-func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies []*v1alpha1.EvictionPolicy) (next time.Duration, err error) {
+func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies, audited []eviction.Declared) (next time.Duration, err error) {
 	wanted := len(policies) > 0
 	_, labelled := namespace.Labels[v1alpha1.GovernedLabel]
 	if wanted && namespace.Labels[v1alpha1.GovernedLabel] != "true" {
-		if err := accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, true), "labelling namespace", namespace.Name); err != nil {
+		if err := accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, v1alpha1.GovernedLabel, true), "labelling namespace", namespace.Name); err != nil {
 			return 0, err
 		}
 	}
-	next, err = s.labelPods(ctx, namespace.Name, policies)
+	next, err = s.labelPods(ctx, namespace.Name, policies, audited)
 	if err != nil || next > 0 || wanted || !labelled {
 		return next, err
 	}
@@ -59,23 +65,22 @@ func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies
 	if len(newest) > 0 {
 		return replaceGrace, nil // the cache is behind
 	}
-	return 0, accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, false), "labelling namespace", namespace.Name)
+	return 0, accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, v1alpha1.GovernedLabel, false), "labelling namespace", namespace.Name)
 }
 
 // labelPods labels what it can: one pod that somebody refuses to have labelled leaves no other unguarded. It returns when to
 // look again at pods whose label stays for a moment, 0 if there are none.
-func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1alpha1.EvictionPolicy) (next time.Duration, err error) {
+func (s *shell) labelPods(ctx context.Context, namespace string, declared, audited []eviction.Declared) (next time.Duration, err error) {
 	pods, err := s.Gatherer.Book.Pods(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
-	declared := s.declared(policies)
 	var failed []error
 	var unclaimed []*snapshot.Pod
 	missing := map[string]bool{}
 	for _, pod := range pods {
 		label, labelled := pod.Labels[v1alpha1.PolicyLabel]
-		if labelled && named(declared, label) == nil {
+		if labelled && named(declared, label) == nil && named(audited, label) == nil {
 			missing[label] = true
 		}
 		switch policy := eviction.GuardedBy(declared, pod); {
@@ -86,18 +91,18 @@ func (s *shell) labelPods(ctx context.Context, namespace string, policies []*v1a
 			failed = append(failed, accepted(s.Act.LabelPod(ctx, pod, policy), "labelling pod", pod.Name))
 		}
 	}
-	next, err = s.release(ctx, namespace, unclaimed, declared)
+	next, err = s.release(ctx, namespace, unclaimed, declared, audited)
 	s.absences.forget(namespace, missing)
 	return next, errors.Join(append(failed, err)...)
 }
 
-// namespace reports whether admission finds a namespace, and whether it is being deleted.
-func (s *shell) namespace(ctx context.Context, name string) (guarded, ending bool, err error) {
+// namespace reports whether admission finds a namespace by a label, and whether it is being deleted.
+func (s *shell) namespace(ctx context.Context, name, label string) (guarded, ending bool, err error) {
 	var namespace corev1.Namespace
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, &namespace); client.IgnoreNotFound(err) != nil {
 		return false, false, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	return namespace.Labels[v1alpha1.GovernedLabel] == "true", namespace.DeletionTimestamp != nil, nil
+	return namespace.Labels[label] == "true", namespace.DeletionTimestamp != nil, nil
 }
 
 func (s *shell) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {

@@ -33,7 +33,7 @@ type facts struct {
 	now      time.Time
 	policy   *v1alpha1.EvictionPolicy
 	problems []eviction.Problem
-	all      []eviction.Declared // the namespace's
+	all      []eviction.Declared // the namespace's that are in the same mode
 	own      eviction.Declared
 	pods     []*snapshot.Pod
 	peers    []*snapshot.Pod // those of pods that are on their way, or that the status names
@@ -83,7 +83,7 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, err := book.Policies(ctx, key.Namespace)
+	policies, err := s.beside(ctx, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,8 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(s.Gatherer.Book.Source(policy)),
 		nodes: map[string]*snapshot.Node{}, refusal: s.refusals.of(key.Namespace),
 	}
-	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace); err != nil {
+	label, _ := labels(policy)
+	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace, label); err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {

@@ -27,10 +27,10 @@ const (
 
 // release takes the labels off pods that no policy guards by the cache, unless one does by a read past it, which is made once for
 // all pods whose time has come. It returns when to look again at those whose label stays for a moment, 0 if there are none.
-func (s *shell) release(ctx context.Context, namespace string, pods []*snapshot.Pod, policies []eviction.Declared) (next time.Duration, err error) {
+func (s *shell) release(ctx context.Context, namespace string, pods []*snapshot.Pod, policies, audited []eviction.Declared) (next time.Duration, err error) {
 	var due []*snapshot.Pod
 	for _, pod := range pods {
-		wait, keep := s.keeps(pod, policies)
+		wait, keep := s.keeps(pod, policies, audited)
 		if !keep {
 			due = append(due, pod)
 		}
@@ -51,13 +51,14 @@ func (s *shell) release(ctx context.Context, namespace string, pods []*snapshot.
 	return next, errors.Join(failed...)
 }
 
-// keeps reports whether the label of a pod that no policy guards stays for now, and for how long; 0: until something happens.
-func (s *shell) keeps(pod *snapshot.Pod, policies []eviction.Declared) (wait time.Duration, keep bool) {
+// keeps reports whether the label of a pod that no policy guards stays for now, and for how long; 0: until something happens. A policy
+// that is in mode Audit now holds its pods no longer.
+func (s *shell) keeps(pod *snapshot.Pod, policies, audited []eviction.Declared) (wait time.Duration, keep bool) {
 	label := pod.Labels[v1alpha1.PolicyLabel]
 	if blind(policies, label) {
 		return 0, true
 	}
-	if named(policies, label) == nil {
+	if named(policies, label) == nil && named(audited, label) == nil {
 		wait = max(0, s.absences.wait(pod.Namespace, label, time.Now()))
 	}
 	return wait, wait > 0

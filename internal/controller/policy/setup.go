@@ -97,7 +97,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 // policiesOf enqueues the policies of an object's namespace.
 func (s *shell) policiesOf(ctx context.Context, o client.Object) []reconcile.Request {
-	policies, err := s.Gatherer.Book.Policies(ctx, o.GetNamespace())
+	policies, err := s.Gatherer.Book.All(ctx, o.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event is lost")
 	}
@@ -116,9 +116,11 @@ func namespaceOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
 }
 
-// namespaceOfPod passes over the pods of namespaces that have no policy, unless they still say that they are governed.
+// namespaceOfPod passes over the pods of namespaces that have no policy, unless they still say that they are governed or audited.
 func (s *shell) namespaceOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	if _, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]; labelled || len(s.policiesOf(ctx, pod)) > 0 {
+	_, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]
+	_, audited := pod.GetLabels()[v1alpha1.AuditLabel]
+	if labelled || audited || len(s.policiesOf(ctx, pod)) > 0 {
 		return namespaceOf(ctx, pod)
 	}
 	return nil

@@ -121,6 +121,7 @@ func (f *facts) judge(pod *snapshot.Pod, effort *eviction.Effort, rosters map[sn
 	}
 	return eviction.Judge(eviction.Input{
 		Now: now, Pod: pod, Node: f.nodes[pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers, Rosters: rosters, Effort: effort,
+		Ungoverned: f.policy.Spec.Audited(),
 	})
 }
 

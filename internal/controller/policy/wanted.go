@@ -17,6 +17,7 @@ import (
 // wanted fills in who is wanted gone. Where the cluster serves no requests there are none.
 func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) error {
 	in.Wanted, in.WantedKnown, in.Deleted = map[types.UID]bool{}, true, f.policy.DeletionTimestamp != nil
+	in.Audited = f.policy.Spec.Audited()
 	in.Requesters = map[string]string{}
 	for i := range f.policy.Status.Leaving {
 		by := f.policy.Status.Leaving[i].Requester
@@ -35,7 +36,7 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 		if !ok || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
 			continue
 		}
-		in.Wanted[ref.UID], f.wanted = true, true
+		in.Wanted[ref.UID], f.wanted = true, !in.Audited // nothing is begun for what is only audited
 		if admitted, ok := governed.AdmissionRequest(request, f.nodeOf(ref.UID)); ok {
 			in.Requests = append(in.Requests, admitted)
 		}
