@@ -236,6 +236,8 @@ func TestPolicies(t *testing.T) {
 		p.Spec.Members[0].Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
 		return p
 	}
+	audited := policy("db", v1alpha1.PressureWhenAllowed, false, map[string]string{"app": "db"})
+	audited.Spec.Mode = v1alpha1.ModeAudit
 	mine, others := map[string]string{"app": "db"}, map[string]string{"app": "web"}
 	tests := []struct {
 		name string
@@ -246,6 +248,7 @@ func TestPolicies(t *testing.T) {
 		{"it may be sacrificed", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, false, mine)}, v1alpha1.PressureLastResort},
 		{"a suspended one says nothing", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, true, mine)}, v1alpha1.PressureWhenAllowed},
 		{"another policy", []v1alpha1.EvictionPolicy{policy("web", v1alpha1.PressureLastResort, false, mine)}, v1alpha1.PressureWhenAllowed},
+		{"one in mode Audit that disagrees", []v1alpha1.EvictionPolicy{policy("db", v1alpha1.PressureLastResort, false, mine), audited}, v1alpha1.PressureLastResort},
 		{"a selector that cannot be read", []v1alpha1.EvictionPolicy{blind("db")}, v1alpha1.PressureWhenAllowed},
 		{"two that disagree", []v1alpha1.EvictionPolicy{
 			policy("db", v1alpha1.PressureLastResort, false, mine), policy("db", v1alpha1.PressureWhenAllowed, false, mine),
@@ -269,6 +272,7 @@ func TestPolicies(t *testing.T) {
 		"nothing was read":               {said{at: noon}, true},
 		"no policy":                      {said{read: noon}, false},
 		"other members":                  {said{read: noon, rules: rulesOf([]v1alpha1.EvictionPolicy{policy("db", "", false, others)})}, false},
+		"one in mode Audit":              {said{read: noon, rules: rulesOf([]v1alpha1.EvictionPolicy{audited})}, false},
 		"another policy cannot be read":  {said{read: noon, rules: rulesOf([]v1alpha1.EvictionPolicy{blind("web")})}, false},
 		"no policy, as of two minutes":   {said{read: noon.Add(-2 * time.Minute)}, true},
 		"no policy, as of half a minute": {said{read: noon.Add(-policiesFor)}, false},

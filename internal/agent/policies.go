@@ -120,11 +120,15 @@ func (p *policies) ask(ctx context.Context, namespace string, now time.Time) {
 	p.known[namespace] = known
 }
 
-// rulesOf leaves a policy that is suspended without a word on node pressure: all that it says is that its pods stay.
+// rulesOf leaves a policy that is suspended without a word on node pressure: all that it says is that its pods stay. One in mode Audit
+// governs no pod.
 func rulesOf(all []v1alpha1.EvictionPolicy) []rule {
 	var rules []rule
 	for i := range all {
 		policy := &all[i]
+		if policy.Spec.Audited() {
+			continue
+		}
 		for j := range policy.Spec.Members {
 			member := &policy.Spec.Members[j]
 			one := rule{policy: eviction.LabelValue(policy.Name), mode: member.OnNodePressure}
