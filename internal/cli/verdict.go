@@ -24,7 +24,7 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		about = eviction.AskReplace
 	}
 	switch {
-	case !page.Pod.Labelled() && !o.replace, o.dump != "":
+	case !page.Pod.Labelled() && !page.Pod.Audited() && !o.replace, o.dump != "":
 		return nil
 	}
 	conn, err := connect(o.config)
@@ -41,15 +41,27 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	if page.Unfounded && !o.replace {
 		return nil
 	}
-	if err != nil {
-		page.Blockers = append(page.Blockers, unasked(page, err))
-		return nil
-	}
-	page.Verdict = shownVerdict(&verdict)
-	if o.replace || verdict.BreakGlass == "" {
-		page.Blockers = append(page.Blockers, blockersOf(page, &verdict)...)
-	}
+	answered(page, &verdict, err)
 	return nil
+}
+
+// answered adds what a question about a pod came to. What only policies in mode Audit claim goes whatever they say, and where they say
+// nothing.
+func answered(page *show.Why, verdict *eviction.Verdict, err error) {
+	switch {
+	case err != nil && !page.Pod.Labelled() && !page.Replace:
+		return
+	case err != nil:
+		page.Blockers = append(page.Blockers, unasked(page, err))
+		return
+	}
+	page.Verdict = shownVerdict(verdict)
+	switch {
+	case page.Replace, verdict.Audit == "" && verdict.BreakGlass == "":
+		page.Blockers = append(page.Blockers, blockersOf(page, verdict)...)
+	case verdict.Audit != "" && verdict.BreakGlass == "":
+		page.Verdict.Refusals = blockersOf(page, verdict)
+	}
 }
 
 // whyGone asks about the replacement of a member whose pod is gone, of which the manager remembers what it was.
@@ -73,7 +85,7 @@ func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapsh
 }
 
 func shownVerdict(v *eviction.Verdict) *show.Verdict {
-	return &show.Verdict{Answer: string(v.Answer), Role: v.Role, Member: v.Member, Evidence: v.Evidence, BreakGlass: v.BreakGlass}
+	return &show.Verdict{Answer: string(v.Answer), Role: v.Role, Member: v.Member, Evidence: v.Evidence, BreakGlass: v.BreakGlass, Audit: v.Audit}
 }
 
 // blockersOf are a verdict's as the drain has them.

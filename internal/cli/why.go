@@ -146,6 +146,9 @@ func (o *WhyOptions) tell(page show.WhyPods) error {
 	for i := range page.Pods {
 		at := &page.Pods[i]
 		at.Blockers, at.Commands = o.commands.Blockers(at.Blockers), o.commands
+		if at.Verdict != nil {
+			at.Verdict.Refusals = o.commands.Blockers(at.Verdict.Refusals)
+		}
 	}
 	if err := newVoice(o.IOStreams, o.output, o.commands).page(page.JSON, page.Lines); err != nil {
 		return err

@@ -65,6 +65,12 @@ func (p *Pod) Labelled() bool {
 	return labelled
 }
 
+// Audited reports whether the pod carries the label of pods that policies in mode Audit claim. None of them keeps it.
+func (p *Pod) Audited() bool {
+	_, audited := p.Labels[v1alpha1.AuditLabel]
+	return audited
+}
+
 // SetRequest adds or replaces a request.
 func (c *Cluster) SetRequest(r *Request) { c.requests[r.Key()] = r }
 

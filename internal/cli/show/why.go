@@ -29,6 +29,9 @@ type Verdict struct {
 	Role, Member string // "" where that is not known
 	Evidence     time.Time
 	BreakGlass   string // the reason on the pod that lets it go in spite of its blockers
+	// Audit names the policies of the verdict where they are in mode Audit, and Refusals is what would keep the pod in mode Enforce.
+	Audit    string
+	Refusals []drain.Blocker
 }
 
 func (w Why) mayGo() bool { return len(w.Blockers) == 0 }
@@ -44,7 +47,7 @@ func (w Why) deed() string {
 // policyLine says who governs the pod.
 func (w Why) policyLine() []string {
 	if !w.Pod.Labelled() {
-		return nil
+		return w.auditLine()
 	}
 	if w.Unfounded {
 		return []string{fmt.Sprintf("its label %s=%q has no effect: no policy governs its namespace; remove it: ", v1alpha1.PolicyLabel, w.Pod.Policy()) +
@@ -54,16 +57,36 @@ func (w Why) policyLine() []string {
 	if w.Pod.Policy() == "" {
 		line = fmt.Sprintf("its label %s is empty and names no policy", v1alpha1.PolicyLabel)
 	}
-	if v := w.Verdict; v != nil && v.Role != "" {
+	return []string{line + w.asked()}
+}
+
+// auditLine says which policies let the pod go whatever they say of it.
+func (w Why) auditLine() []string {
+	switch {
+	case !w.Pod.Audited():
+		return nil
+	case w.Verdict == nil:
+		return []string{"a policy in mode Audit claims it, which lets everything through; its verdict was not to be had"}
+	}
+	return []string{clean(w.Verdict.Audit) + " claims it" + w.asked() + "; everything is let through"}
+}
+
+// asked says as what the pod was judged, and when its system was asked.
+func (w Why) asked() string {
+	v, line := w.Verdict, ""
+	if v == nil {
+		return ""
+	}
+	if v.Role != "" {
 		line += " as " + clean(v.Role+" "+v.Member)
 	}
-	if v := w.Verdict; v != nil && !v.Evidence.IsZero() {
+	if !v.Evidence.IsZero() {
 		line += fmt.Sprintf("; its system was asked %s ago", Span(max(0, w.Now.Sub(v.Evidence))))
 	}
-	if v := w.Verdict; v != nil && v.BreakGlass != "" {
+	if v.BreakGlass != "" {
 		line += "; its glass is broken, and everything is let through: " + clean(v.BreakGlass)
 	}
-	return []string{line}
+	return line
 }
 
 // Lines is the answer for people.
@@ -73,10 +96,19 @@ func (w Why) Lines(width int, paint Paint) []string {
 		who += " on " + w.Pod.Node
 	}
 	if w.mayGo() {
-		return append([]string{fmt.Sprintf("%s %s %s", who, paint.good("may"), w.deed())}, w.policyLine()...)
+		lines := append([]string{fmt.Sprintf("%s %s %s", who, paint.good("may"), w.deed())}, w.policyLine()...)
+		return append(lines, w.refusals(width, paint)...)
 	}
 	lines := append([]string{fmt.Sprintf("%s %s %s:", who, paint.bad("may not"), w.deed())}, w.policyLine()...)
 	return append(lines, BlockerLines(unrepeated(w.Blockers), w.Now, width, paint)...)
+}
+
+// refusals is what would keep the pod if its policies in mode Audit were enforced.
+func (w Why) refusals(width int, paint Paint) []string {
+	if w.Verdict == nil || len(w.Verdict.Refusals) == 0 {
+		return nil
+	}
+	return append([]string{"in mode Enforce it would be refused:"}, BlockerLines(unrepeated(w.Verdict.Refusals), w.Now, width, paint)...)
 }
 
 func (w Why) json() whyJSON {
@@ -96,11 +128,13 @@ type whyJSON struct {
 }
 
 type verdictJSON struct {
-	About    string     `json:"about"` // evict, replace
-	Answer   string     `json:"answer"`
-	Role     string     `json:"role,omitempty"`
-	Member   string     `json:"member,omitempty"`
-	Evidence *time.Time `json:"evidence,omitempty"`
+	About    string        `json:"about"` // evict, replace
+	Answer   string        `json:"answer"`
+	Role     string        `json:"role,omitempty"`
+	Member   string        `json:"member,omitempty"`
+	Evidence *time.Time    `json:"evidence,omitempty"`
+	Audit    string        `json:"audit,omitempty"`
+	Refusals []BlockerJSON `json:"refusals,omitempty"`
 }
 
 func (w Why) verdictJSON() *verdictJSON {
@@ -108,7 +142,10 @@ func (w Why) verdictJSON() *verdictJSON {
 	if v == nil {
 		return nil
 	}
-	j := &verdictJSON{About: "evict", Answer: v.Answer, Role: v.Role, Member: v.Member}
+	j := &verdictJSON{About: "evict", Answer: v.Answer, Role: v.Role, Member: v.Member, Audit: v.Audit}
+	if len(v.Refusals) > 0 {
+		j.Refusals = blockersJSON(v.Refusals)
+	}
 	if w.Replace {
 		j.About = "replace"
 	}

@@ -3,8 +3,10 @@ package show
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -24,6 +26,40 @@ func TestWhyNamesTheLabel(t *testing.T) {
 		lines := page.Lines(200, Paint{})
 		if got := strings.Join(lines[1:], "\n"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What is only audited may go, and what would keep it in mode Enforce is said beside that.
+func TestWhyOfAnAuditedPod(t *testing.T) {
+	const line = "policy shop/db in mode Audit claims it as replica db-0; its system was asked 3s ago; everything is let through"
+	verdict := Verdict{Answer: "Blocked", Role: "replica", Member: "db-0", Audit: "policy shop/db in mode Audit", Evidence: noon.Add(-3 * time.Second)}
+	refused := verdict
+	refused.Refusals = []drain.Blocker{{Reason: "NotGreen", Message: "the database is not green"}}
+	for name, c := range map[string]struct {
+		verdict *Verdict
+		want    []string
+		json    string
+	}{
+		"it may go":  {&verdict, []string{"shop/web may be evicted now", line}, `"audit": "policy shop/db in mode Audit"`},
+		"it may not": {&refused, []string{"shop/web may be evicted now", line, "in mode Enforce it would be refused:", "NotGreen", "the database is not green"}, `"refusals": [`},
+		"no answer":  {nil, []string{"shop/web may be evicted now", "a policy in mode Audit claims it, which lets everything through; its verdict was not to be had"}, `"mayGo": true`},
+	} {
+		pages := WhyPods{One: true, Pods: []Why{{
+			Pod: &snapshot.Pod{Namespace: "shop", Name: "web", Labels: map[string]string{v1alpha1.AuditLabel: "db"}}, Verdict: c.verdict, Now: noon,
+		}}}
+		got := strings.Join(pages.Lines(200, Paint{}), "\n")
+		for _, part := range c.want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: no %q in:\n%s", name, part, got)
+			}
+		}
+		if refusals := strings.Contains(got, "it would be refused"); refusals != (name == "it may not") {
+			t.Errorf("%s:\n%s", name, got)
+		}
+		text, err := pages.JSON()
+		if err != nil || !strings.Contains(string(text), c.json) || !pages.AllMayGo() {
+			t.Errorf("%s: no %q in %s, %v", name, c.json, text, err)
 		}
 	}
 }

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// What policies in mode Audit say keeps no pod, and is shown as what would. Whether another may take a member's place is only a question,
+// of either mode.
+func TestWhatAnAnswerComesTo(t *testing.T) {
+	blocked := eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{{Reason: "NotGreen", Message: "not green"}}}
+	inAudit := func(glass string) eviction.Verdict {
+		v := blocked
+		v.Audit, v.BreakGlass = "policy shop/db in mode Audit", glass
+		return v
+	}
+	enforced, audited := map[string]string{v1alpha1.PolicyLabel: "db"}, map[string]string{v1alpha1.AuditLabel: "db"}
+	for name, c := range map[string]struct {
+		labels             map[string]string
+		replace            bool
+		verdict            eviction.Verdict
+		err                error
+		blockers, refusals int
+	}{
+		"enforced":                       {labels: enforced, verdict: blocked, blockers: 1},
+		"enforced, no answer":            {labels: enforced, err: observe.ErrNobodyAnswers, blockers: 1},
+		"audited":                        {labels: audited, verdict: inAudit(""), refusals: 1},
+		"audited, its glass is broken":   {labels: audited, verdict: inAudit("fire")},
+		"audited, no answer":             {labels: audited, err: observe.ErrNobodyAnswers},
+		"audited, to be replaced":        {labels: audited, replace: true, verdict: inAudit(""), blockers: 1},
+		"audited, replaced, not allowed": {labels: audited, replace: true, err: errors.New("forbidden"), blockers: 1},
+	} {
+		page := &show.Why{Pod: &snapshot.Pod{Namespace: "shop", Name: "db-0", Labels: c.labels}, Replace: c.replace}
+		answered(page, &c.verdict, c.err)
+		refusals := 0
+		if page.Verdict != nil {
+			refusals = len(page.Verdict.Refusals)
+		}
+		if len(page.Blockers) != c.blockers || refusals != c.refusals || (page.Verdict == nil) != (c.err != nil) {
+			t.Errorf("%s: blockers %v, verdict %+v", name, page.Blockers, page.Verdict)
+		}
+	}
+}
