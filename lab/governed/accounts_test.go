@@ -224,8 +224,8 @@ func (s *thieves) manager(t *testing.T) {
 	denied(t, "a namespace's annotation", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"annotations":{"a":"b"}}}`))
 	s.managersWebhooks(t, c)
 	for _, value := range []string{`"db"`, `null`} {
-		must(t, s.patchPod(c, s.there, `{"metadata":{"labels":{"usher.sh/policy":`+value+`}}}`)(t))
-		must(t, namespace(`{"metadata":{"labels":{"usher.sh/governed":`+value+`}}}`)(t))
+		must(t, s.patchPod(c, s.there, `{"metadata":{"labels":{"usher.sh/audit":`+value+`,"usher.sh/policy":`+value+`}}}`)(t))
+		must(t, namespace(`{"metadata":{"labels":{"usher.sh/audited":`+value+`,"usher.sh/governed":`+value+`}}}`)(t))
 	}
 }
 

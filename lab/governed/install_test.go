@@ -254,6 +254,8 @@ func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
 	policy := examplePolicy(ns, "db")
 	policy.Finalizers = []string{"usher.sh/undo"}
 	must(t, r.client.Create(t.Context(), policy))
+	r.labels(t, ns, v1alpha1.AuditedLabel)
+	r.lab.Pod(t, ns, "db-0", auditedMember, nowhere)
 	policy.Status.Preparations = []v1alpha1.PreparationStatus{{MemberRef: v1alpha1.MemberRef{ID: "PRMR-1", PodName: "db-0"}, Name: "CleanOut", StartTime: metav1.Now(), LastRequestTime: metav1.Now(), State: v1alpha1.PreparationBegun}}
 	must(t, r.client.Status().Update(t.Context(), policy))
 	var out bytes.Buffer
@@ -261,7 +263,7 @@ func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
 	must(t, err)
 	c := install.Cluster{Client: r.client, Out: &out, UndoPatience: time.Second, RemovalPatience: 10 * time.Second}
 	must(t, c.Remove(t.Context(), objects, install.DefaultNamespace, false))
-	for _, part := range []string{"not undone: CleanOut of member PRMR-1", "label usher.sh/governed of 1 objects", "namespace/usher-system removed"} {
+	for _, part := range []string{"not undone: CleanOut of member PRMR-1", "label usher.sh/governed of 1 objects", "label usher.sh/audited of 1 objects", "label usher.sh/audit of 1 objects", "namespace/usher-system removed"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("no %q in:\n%s", part, out.String())
 		}

@@ -179,13 +179,21 @@ func (r *recorder) namespace(t *testing.T, governed bool) string {
 
 func (r *recorder) label(t *testing.T, namespace string) {
 	t.Helper()
-	patch := []byte(`{"metadata":{"labels":{"` + v1alpha1.GovernedLabel + `":"true"}}}`)
+	r.labels(t, namespace, v1alpha1.GovernedLabel)
+}
+
+func (r *recorder) labels(t *testing.T, namespace, label string) {
+	t.Helper()
+	patch := []byte(`{"metadata":{"labels":{"` + label + `":"true"}}}`)
 	_, err := r.lab.Client().CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 	must(t, err)
 }
 
 // member labels a pod as the policy's controller does.
 func member(p *corev1.Pod) { p.Labels[v1alpha1.PolicyLabel] = "db" }
+
+// auditedMember labels a pod as it does for a policy in mode Audit.
+func auditedMember(p *corev1.Pod) { p.Labels[v1alpha1.AuditLabel] = "db" }
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -32,6 +32,7 @@ func TestScope(t *testing.T) {
 	t.Run("what is asked", func(t *testing.T) { askedAbout(t, r, ns, other) })
 	t.Run("by whom", func(t *testing.T) { askedBy(t, r, ns) })
 	t.Run("narrower", func(t *testing.T) { narrower(t, r, ns) })
+	t.Run("audited", func(t *testing.T) { audited(t, r, other) })
 	t.Run("policies", func(t *testing.T) { policiesAsked(t, r, ns) })
 	t.Run("kube-system", func(t *testing.T) {
 		r.label(t, metav1.NamespaceSystem)
@@ -139,6 +140,42 @@ func askedBy(t *testing.T, r *recorder, ns string) {
 			gone(t, r.lab, going, "a")
 		})
 	})
+}
+
+// audited asks about a namespace with policies in mode Audit: by its own label, and of DELETEs by the pods' own.
+func audited(t *testing.T, r *recorder, other string) {
+	t.Helper()
+	ns := r.lab.Namespace(t)
+	pods := r.lab.Client().CoreV1().Pods(ns)
+	r.labels(t, ns, v1alpha1.AuditedLabel)
+	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	r.lab.Pod(t, ns, "plain", member, nowhere)
+	eventually(t, "questions about pods of "+ns, func() bool {
+		must(t, r.lab.Client().PolicyV1().Evictions(ns).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "plain"}, DeleteOptions: &dry}))
+		return r.wasAskedAbout(ns)
+	})
+	want(t, r, ns, func() { r.lab.Pod(t, ns, "a", auditedMember, nowhere) })
+	want(t, r, ns, func() { must(t, evict(t, r.lab.Client(), ns, "plain")) }, "/audit CREATE pods/eviction plain")
+	r.lab.Pod(t, ns, "plain", member, nowhere)
+	want(t, r, ns, func() { must(t, pods.Delete(t.Context(), "plain", now)) })
+	want(t, r, ns, func() { must(t, pods.Delete(t.Context(), "a", now)) }, "/audit DELETE pods a")
+	r.lab.Pod(t, ns, "a", auditedMember, nowhere)
+	want(t, r, ns, func() {
+		must(t, as(t, r.lab, "system:node:n1", "system:masters").CoreV1().Pods(ns).Delete(t.Context(), "a", now))
+	})
+	want(t, r, other, func() {
+		r.lab.Pod(t, other, "trial", auditedMember, nowhere)
+		must(t, r.lab.Client().CoreV1().Pods(other).Delete(t.Context(), "trial", now))
+	})
+	r.label(t, ns)
+	r.lab.Pod(t, ns, "both", auditedMember, member, nowhere)
+	r.during(ns, func() {
+		eventually(t, "questions by both labels", func() bool {
+			must(t, r.lab.Client().PolicyV1().Evictions(ns).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "both"}, DeleteOptions: &dry}))
+			return r.wasAsked("/leave")
+		})
+	})
+	want(t, r, ns, func() { must(t, pods.Delete(t.Context(), "both", now)) }, "/audit DELETE pods both", "/leave DELETE pods both")
 }
 
 // narrower tries what would let evictions of other pods in a governed namespace pass without us: neither a selector nor a
