@@ -16,7 +16,6 @@ func Audit(in AdmissionInput) AdmissionResult {
 	}
 	in.Ungoverned = true
 	would := Admit(in)
-	would.Actions, would.Done = nil, ""
 	switch {
 	case in.Ask != "":
 		would.Message += "; " + in.audit + ", which lets it through"

@@ -146,6 +146,7 @@ func largePod(t testing.TB, i int) *corev1.Pod {
 	pod.Labels[v1alpha1.PolicyLabel] = "db"
 	pod.Labels[v1alpha1.AuditLabel] = "trial"
 	for n := range 1000 {
+		pod.Labels[fmt.Sprintf("l%d-%d", i, n)] = ""
 		pod.Labels[fmt.Sprintf("label-%d-%d", i, n)] = text[:60]
 		pod.Annotations[fmt.Sprintf("small-%d-%d", i, n)] = text[:n/10]
 		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: text[:200], UID: types.UID(fmt.Sprint(i, n))})

@@ -78,7 +78,7 @@ func TestAudit(t *testing.T) {
 			w.broken = errors.New("no answer")
 		}, answered: "NotJudged", warnings: unjudged("no answer")},
 		"a question about what is enforced": {body: evictionOf("db-0", `"dryRun":true,`, aQuestion), change: func(w *world) {
-			w.audit, w.both, w.pods["db-0"] = false, true, testPod("db-0")
+			w.audit, w.both = false, true
 		}, answered: "NotGoverned"},
 		"a question about a label": {body: evictionOf("db-0", `"dryRun":true,`, aQuestion), change: func(w *world) {
 			w.pods["db-0"].Labels[v1alpha1.PolicyLabel] = "former"
