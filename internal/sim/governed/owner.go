@@ -54,6 +54,9 @@ func (w *world) edit() {
 		}
 		w.note("owner: %s selects all but %q", firstPolicy, pod)
 		w.reform(func(r *regime) { r.without = pod })
+	case now.audited || drawn == 3:
+		w.note("owner: %s is in mode Audit: %v", firstPolicy, !now.audited)
+		w.reform(func(r *regime) { r.audited = !r.audited })
 	default:
 		w.note("owner: the roles of %s have names of their own: %v", firstPolicy, !now.renamed)
 		w.reform(func(r *regime) { r.renamed = !r.renamed })
@@ -100,10 +103,20 @@ func (w *world) labelOf(p planned) string {
 	return claiming[0]
 }
 
+// auditedAs returns the policy in mode Audit whose label a pod is to carry, "" for none.
+func (w *world) auditedAs(p planned) string {
+	policy := w.policy(firstPolicy)
+	if policy == nil || !w.regime.audited || w.regime.without == p.pod || w.asksNothing(p.role) && !policy.Spec.Suspend {
+		return ""
+	}
+	return firstPolicy
+}
+
 // labelledWithin is how long the label of a new pod may take in peace.
 const labelledWithin = 10 * time.Second
 
-// checkLabels: in peace a pod has the label of the policy that guards it, and no other, once there was time to write it.
+// checkLabels: in peace a pod has the label of the policy that guards it, and no other, once there was time to write it. So it is with
+// the label of one in mode Audit.
 func (w *world) checkLabels() {
 	for _, p := range w.site.members() {
 		pod := w.store.pod(p.pod)
@@ -114,6 +127,9 @@ func (w *world) checkLabels() {
 		want := w.labelOf(p)
 		if labelled != (want != "") || value != want {
 			w.fail("LABELS", "%s is labelled: %v, as a pod of policy %q; it is one of %q", p.pod, labelled, value, want)
+		}
+		if audit := pod.Labels[v1alpha1.AuditLabel]; audit != w.auditedAs(p) {
+			w.fail("LABELS", "%s is labelled as one of policy %q in mode Audit; it is one of %q", p.pod, audit, w.auditedAs(p))
 		}
 	}
 }

@@ -22,6 +22,7 @@ type regime struct {
 	staging bool   // it points at another system, where all is well
 	renamed bool   // its roles have other names
 	without string // the pod that it does not select
+	audited bool   // it is in mode Audit
 	maxAge  time.Duration
 	lax     map[string]time.Time
 	// stray is the same for members that no policy claimed, gone when there was none last.
@@ -43,6 +44,9 @@ func (w *world) spec(r regime) v1alpha1.EvictionPolicySpec {
 	spec.Evidence.Timeout = metav1.Duration{Duration: 5 * time.Second}
 	if r.renamed {
 		rename(&spec)
+	}
+	if r.audited {
+		spec.Mode = v1alpha1.ModeAudit
 	}
 	for i := range spec.Members {
 		if r.without != "" {
@@ -129,17 +133,17 @@ func (w *world) reform(change func(*regime)) {
 	})
 }
 
-// standing are the policies that are there to stay.
+// standing are the policies that are there to stay and hold pods.
 func (w *world) standing() []string {
 	return slices.DeleteFunc([]string{firstPolicy, secondPolicy}, func(name string) bool {
 		policy := w.policy(name)
-		return policy == nil || policy.DeletionTimestamp != nil
+		return policy == nil || policy.DeletionTimestamp != nil || policy.Spec.Audited()
 	})
 }
 
-// claims reports whether a policy speaks of a pod.
+// claims reports whether a policy holds a pod. One in mode Audit holds none.
 func (w *world) claims(policy, pod string) bool {
-	return policy == secondPolicy || w.regime.without != pod
+	return policy == secondPolicy || !w.regime.audited && w.regime.without != pod
 }
 
 // judges reports whether a policy has a pod judged by its own system.
@@ -161,7 +165,7 @@ func (w *world) relax() {
 			w.regime.bare[p.pod] = time.Now()
 		}
 	}
-	if w.policy(firstPolicy) == nil && w.policy(secondPolicy) == nil {
+	if (w.policy(firstPolicy) == nil || w.regime.audited) && w.policy(secondPolicy) == nil {
 		w.regime.void = time.Now()
 	}
 	if len(standing) > 0 {

@@ -129,7 +129,8 @@ func (r *replica) wake(e event) {
 func (r *replica) wakeForPod(e event, pod *corev1.Pod) {
 	before, _ := e.before.(*corev1.Pod)
 	_, labelled := pod.Labels[v1alpha1.PolicyLabel]
-	if labelled || len(r.cache.objects[policies]) > 0 {
+	_, audited := pod.Labels[v1alpha1.AuditLabel]
+	if labelled || audited || len(r.cache.objects[policies]) > 0 {
 		r.enqueue("labels", namespace)
 	}
 	r.wakePolicies()
