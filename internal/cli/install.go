@@ -144,7 +144,7 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
-	out := &written{Writer: cluster.Out}
+	out := &written{Writer: outlasting(cluster.Out)}
 	cluster.Out = out
 	err = cluster.Apply(ctx, objects, o.dryRun == dryRunServer)
 	switch {

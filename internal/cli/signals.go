@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"usher.sh/usher/internal/cli/show"
 )
 
 // interruptible returns a context that the first Ctrl-C, SIGTERM or hang-up cancels,
@@ -31,6 +34,13 @@ func interruptible(parent context.Context, first, second func()) (ctx context.Co
 		close(done)
 		cancel()
 	}
+}
+
+// outlasting returns out for a command that changes several things: its reader may go away and leave none of them undone. What is written
+// from then on is dropped.
+func outlasting(out io.Writer) *show.Quiet {
+	signal.Ignore(syscall.SIGPIPE)
+	return &show.Quiet{Out: out}
 }
 
 // countSignals calls first for the first signal and second for the next. A hang-up is

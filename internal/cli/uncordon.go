@@ -75,11 +75,14 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 	if _, err := s.revert(ctx, advised{show.NewPlain(o.ErrOut), o.commands}); err != nil {
 		return err
 	}
-	worst := exitDone
+	worst, out := exitDone, outlasting(o.Out)
 	for _, name := range names {
 		code, words := release(ctx, s, name)
 		worst = max(worst, code)
-		fmt.Fprintf(o.Out, "%s: %s\n", name, o.commands.In(words))
+		fmt.Fprintf(out, "%s: %s\n", name, o.commands.In(words))
+	}
+	if worst == exitDone {
+		return out.Err()
 	}
 	return exitWith(worst)
 }

@@ -74,7 +74,7 @@ func (o *UninstallOptions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %s", o.timeout))
 	defer cancel()
 	cluster.UndoPatience, cluster.RemovalPatience = undoPatience, removalPatience
-	out := &written{Writer: cluster.Out}
+	out := &written{Writer: outlasting(cluster.Out)}
 	cluster.Out = out
 	if o.dryRun == dryRunClient {
 		cluster = cluster.ReadOnly()

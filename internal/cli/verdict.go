@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -119,6 +120,9 @@ func unasked(page *show.Why, err error) drain.Blocker {
 	case errors.Is(err, observe.ErrNobodyAnswers):
 		b.Message = fmt.Sprintf("its label %s names policy %q, and no verdict was returned: usher's manager is not there, or the policy is gone", v1alpha1.PolicyLabel, page.Pod.Policy())
 		b.Remedy += fmt.Sprintf("; if no policy is to govern it: kubectl label pod -n %s %s %s-", page.Pod.Namespace, page.Pod.Name, v1alpha1.PolicyLabel)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		b.Message = "its namespace is being deleted, where no verdict can be asked for: what keeps a pod there is in the log of usher's manager"
+		b.Remedy = "wait; see what is left: kubectl get pods,evictionpolicies -n " + page.Pod.Namespace
 	case apierrors.IsForbidden(err):
 		b.Message = "its system cannot be asked: " + err.Error()
 		b.Remedy = "ask for the right to create pods/eviction in namespace " + page.Pod.Namespace

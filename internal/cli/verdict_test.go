@@ -2,7 +2,14 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/cli/show"
@@ -45,5 +52,18 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 		if len(page.Blockers) != c.blockers || refusals != c.refusals || (page.Verdict == nil) != (c.err != nil) {
 			t.Errorf("%s: blockers %v, verdict %+v", name, page.Blockers, page.Verdict)
 		}
+	}
+}
+
+// Where a namespace is being deleted the apiserver forbids the question, and no right is missing.
+func TestNoVerdictWhereTheNamespaceEnds(t *testing.T) {
+	page := &show.Why{Pod: &snapshot.Pod{Namespace: "shop", Name: "db-0"}}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "db-0", errors.New("being terminated"))
+	if b := unasked(page, fmt.Errorf("asking: %w", forbidden)); !strings.Contains(b.Remedy, "ask for the right") {
+		t.Errorf("forbidden: %q", b.Remedy)
+	}
+	forbidden.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	if b := unasked(page, fmt.Errorf("asking: %w", forbidden)); !strings.Contains(b.Message, "its namespace is being deleted") || strings.Contains(b.Remedy, "right") {
+		t.Errorf("the namespace ends: %q, %q", b.Message, b.Remedy)
 	}
 }

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
@@ -53,6 +55,34 @@ func (s *stage) eventReasons(t *testing.T) []string {
 		reasons = append(reasons, own[i].Reason)
 	}
 	return reasons
+}
+
+// Who reads what uncordon says may go away, and no node stays cordoned for that.
+func TestUncordonOutlastsItsReader(t *testing.T) {
+	t.Parallel()
+	l := testlab.Get(t)
+	names := l.Nodes(t, 3, "a")
+	usher(t, append([]string{"drain", "--pod-selector=app=none"}, names...)...).wantCode(t, 0)
+	reader, writer, err := os.Pipe()
+	if err == nil {
+		err = reader.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, usherBinary(t), append([]string{"uncordon"}, names...)...)
+	cmd.Env, cmd.Stdout = environment(l.Kubeconfig()), writer
+	if err := cmd.Run(); err != nil {
+		t.Errorf("uncordon: %v", err)
+	}
+	for _, name := range names {
+		if node, err := l.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}); err != nil || node.Spec.Unschedulable {
+			t.Errorf("node %s stays cordoned (%v)", name, err)
+		}
+	}
 }
 
 func TestUncordonOnFailure(t *testing.T) {
