@@ -152,6 +152,17 @@ func TestAuditAnswersQuestions(t *testing.T) {
 	}
 }
 
+// A member whose pod is gone may be asked about as well.
+func TestAuditAnswersForAPodThatIsGone(t *testing.T) {
+	for _, path := range []string{PathAudit, PathLeave} {
+		w := audited(t, func(w *world) { w.departed = map[string]*corev1.Pod{"gone": auditedPod("gone")} })
+		got := w.post(path, evictionOf("gone", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"replace"}}`))
+		if got.Allowed || got.AuditAnnotations["answer"] != "Asked" || len(w.did) != 1 || w.did[0] != "judge as deleted" {
+			t.Errorf("%s: allowed %t, answered %v, did %v", path, got.Allowed, got.AuditAnnotations, w.did)
+		}
+	}
+}
+
 // Who is only audited is let through where he is refused otherwise, and nothing is asked for in his name.
 func TestLeaveIgnoresPoliciesInModeAudit(t *testing.T) {
 	for name, body := range map[string]string{
