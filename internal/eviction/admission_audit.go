@@ -8,7 +8,7 @@ import (
 )
 
 // Audit answers a caller where all policies of the input are in mode Audit. What they would refuse in mode Enforce is let through with a
-// warning, and nothing is to be done; a question is answered as Admit answers it. A pod that none of them claims is nobody's.
+// warning, and nothing is to be done; a question is answered as Admit answers it. A pod that none of them claims is not governed.
 func Audit(in AdmissionInput) AdmissionResult {
 	in.audit = audits(&in.Input)
 	if in.audit == "" {

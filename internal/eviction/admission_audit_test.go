@@ -30,7 +30,7 @@ func TestAudit(t *testing.T) {
 		"a dry run":           {given: func(in *AdmissionInput) { undrained(in); in.DryRun = true }, note: WouldRefuse, warns: one},
 		"never":               {given: func(in *AdmissionInput) { in.Pod = toyPod("x0", "single") }, note: WouldRefuse, warns: one, says: MayNever},
 		"without time to end": {given: func(in *AdmissionInput) { in.Grace = &zero }, note: WouldRefuse, warns: one, says: "grace period"},
-		"nobody has answered": {given: func(in *AdmissionInput) { in.Evidence = nil }, note: WouldRefuse, warns: one},
+		"the system is away":  {given: func(in *AdmissionInput) { in.Evidence = nil }, note: WouldRefuse, warns: one},
 		"suspended":           {given: func(in *AdmissionInput) { in.Policies[0].Policy.suspended = true }, note: WouldRefuse, warns: one, says: "suspended"},
 		"two in mode Audit":   {given: twice, note: WouldRefuse, warns: "policies shop/db and shop/trial in mode Audit", says: "trial"},
 		"two entries of one":  {given: func(in *AdmissionInput) { in.Policies[0].Policy = overlapping(t) }, note: WouldRefuse, warns: one},

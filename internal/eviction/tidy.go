@@ -34,7 +34,7 @@ type TidyInput struct {
 	// will remember them, and what admission asked for its pods is withdrawn, or it would be carried out unjudged.
 	Deleted bool
 	// Audited says that the policy is in mode Audit: all steps are taken back whoever wants the pods gone, and no request is its
-	// own, since it has refused nobody.
+	// own, since it has refused no caller.
 	Audited bool
 }
 

@@ -48,12 +48,12 @@ func (h *auditing) Handle(ctx context.Context, request admission.Request) (respo
 func (h *auditing) answer(ctx context.Context, w *wish) (eviction.AdmissionResult, *corev1.Pod, error) {
 	subject, err := h.subject(ctx, w)
 	if err != nil || !w.means(subject.Pod) {
-		return nobodys(), subject.Pod, err
+		return unclaimed(), subject.Pod, err
 	}
 	if w.ask != "" {
 		result, mine, err := h.answerAudited(ctx, w, &subject)
 		if !mine {
-			result = nobodys() // the answer is that of policies in mode Enforce
+			result = unclaimed() // the answer is that of policies in mode Enforce
 		}
 		return result, subject.Pod, err
 	}
@@ -61,7 +61,7 @@ func (h *auditing) answer(ctx context.Context, w *wish) (eviction.AdmissionResul
 	return result, subject.Pod, err
 }
 
-func nobodys() eviction.AdmissionResult {
+func unclaimed() eviction.AdmissionResult {
 	return eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NotGoverned}}
 }
 
@@ -83,21 +83,21 @@ func (h *leaving) answerAudited(ctx context.Context, w *wish, subject *governed.
 // audit is what the policies in mode Audit say of a wish, by what the replica knows: nothing is let go by it.
 func (h *leaving) audit(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
 	if _, audited, err := h.Facts.Claimed(ctx, subject.Pod); err != nil || !audited {
-		return nobodys(), err
+		return unclaimed(), err
 	}
 	release, err := h.audits.Take(ctx, subject.Pod.Namespace)
 	if err != nil {
-		return nobodys(), fmt.Errorf("waiting for a verdict: %w", err)
+		return unclaimed(), fmt.Errorf("waiting for a verdict: %w", err)
 	}
 	defer release()
 	subject.Audit = true
 	input, err := h.Facts.Input(ctx, subject)
 	if err != nil {
-		return nobodys(), err
+		return unclaimed(), err
 	}
 	wished, err := h.wished(ctx, w, input)
 	if err != nil {
-		return nobodys(), err
+		return unclaimed(), err
 	}
 	return eviction.Audit(wished), ctx.Err()
 }

@@ -53,14 +53,14 @@ func TestAudit(t *testing.T) {
 		"it would be refused": {body: evictionOf("db-0", "", noMore), answered: "WouldRefuse", warnings: []string{refusal}, events: []string{event}},
 		"a dry run":           {body: evictionOf("db-0", `"dryRun":true,`, noMore), answered: "WouldRefuse", warnings: []string{refusal}},
 		"it may go":           {body: evictionOf("db-0", "", noMore), change: green, answered: "WouldAllow"},
-		"a pod of nobody":     {body: evictionOf("web", "", noMore), answered: "NotGoverned"},
+		"an unclaimed pod":    {body: evictionOf("web", "", noMore), answered: "NotGoverned"},
 		"no pod":              {body: evictionOf("none", "", noMore), answered: "NotGoverned"},
 		"another pod is meant": {
 			body: evictionOf("db-0", "", `},"deleteOptions":{"preconditions":{"uid":"uid-2"}}`), answered: "NotGoverned",
 		},
 		"a DELETE":            {body: deletionOf(t, auditedPod("db-0"), "db-0", "jane", ""), answered: "WouldRefuse", warnings: []string{refusal}, events: []string{event}},
 		"a DELETE by who may": {body: deletionOf(t, auditedPod("db-0"), "db-0", "operator", ""), answered: "WouldAllow"},
-		"a DELETE that nobody else saw": {body: deletionOf(t, auditedPod("db-0"), "db-0", "jane", ""), change: func(w *world) {
+		"a DELETE of a pod that is not seen": {body: deletionOf(t, auditedPod("db-0"), "db-0", "jane", ""), change: func(w *world) {
 			w.fresh = map[string]*corev1.Pod{}
 			delete(w.pods, "db-0")
 		}, answered: "WouldRefuse", warnings: []string{refusal}},
@@ -163,7 +163,7 @@ func TestAuditAnswersForAPodThatIsGone(t *testing.T) {
 	}
 }
 
-// Who is only audited is let through where he is refused otherwise, and nothing is asked for in his name.
+// A pod that is only audited goes where it would stay otherwise, and no request is made in the caller's name.
 func TestLeaveIgnoresPoliciesInModeAudit(t *testing.T) {
 	for name, body := range map[string]string{
 		"an eviction": evictionOf("db-0", "", noMore), "a DELETE": deletionOf(t, auditedPod("db-0"), "db-0", "jane", ""),

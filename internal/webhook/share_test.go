@@ -55,7 +55,7 @@ func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 	})
 }
 
-// Verdicts of policies in mode Audit have a share of their own: who is only audited keeps nobody waiting who is not, in its namespace or
+// Verdicts of policies in mode Audit have a share of their own: they keep no other waiting, in their namespace or
 // in another.
 func TestAuditsLeaveVerdictsTheirs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

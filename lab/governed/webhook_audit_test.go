@@ -79,7 +79,7 @@ func TestAudit(t *testing.T) {
 		s.to(t, v1alpha1.ModeAudit)
 		s.leaves(t, "db-0")
 	})
-	t.Run("nobody answers", func(t *testing.T) {
+	t.Run("no replica answers", func(t *testing.T) {
 		h.managers.Kill(t, 0)
 		s.warned.take()
 		s.leaves(t, "db-1")

@@ -186,7 +186,7 @@ func TestStatusIsOfOneMode(t *testing.T) {
 	}
 }
 
-// Nothing is begun for what is only audited, so a wish that somebody notes does not hold its policy; what was begun in mode Enforce is
+// Nothing is begun for what is only audited, so a wish that is noted does not hold its policy; what was begun in mode Enforce is
 // taken back whoever wants the pod gone, and holds the policy until then.
 func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 	begun := []v1alpha1.PreparationStatus{{
