@@ -121,6 +121,7 @@ type fakeCluster struct {
 	then    func(verb string, pod string) // after an act that is carried out
 	slow    time.Duration                 // how long a request takes to be made
 	hang    string                        // "verb pod" that is answered when it is given up: a removal or a withdrawal
+	tardy   string                        // "verb pod" that takes a second: a withdrawal
 	deaf    bool                          // it is answered a minute after that
 	mending time.Duration                 // how long it takes to take an annotation back
 	glass   string                        // the value of the annotation that was written last
@@ -206,6 +207,9 @@ func (c *fakeCluster) Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer {
 func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer {
 	if c.hang == "withdraw "+pod.Name {
 		return c.givenUp(ctx)
+	}
+	if c.tardy == "withdraw "+pod.Name {
+		<-time.After(time.Second)
 	}
 	return c.ask("withdraw", pod, "")
 }

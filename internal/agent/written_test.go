@@ -170,23 +170,27 @@ func TestRequestsOfAnEarlierLifeUnderPressure(t *testing.T) {
 }
 
 // TestTheNextIsPreparedSoonAfterAStart: a request that an agent before this one may have made, and that was withdrawn, keeps no
-// other pod from being prepared, and is withdrawn once more when it cannot come any more.
+// other pod from being prepared, and is withdrawn once more when it cannot come any more. Nor is the next forgotten where its own
+// withdrawal, begun at the same moment, is answered last.
 func TestTheNextIsPreparedSoonAfterAStart(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.synced(w.pod("big", 500, governedBy("db")), w.pod("small", 350, governedBy("db")))
-		w.cluster.answers["evict big"] = drain.Answer{Code: drain.RefusedForNow, Message: eviction.MayNever, RetryAfter: time.Hour}
-		w.cluster.answers["evict small"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
-	}, func(w *world) {
-		pass(carriedOutWithin - time.Second)
-		asked := w.cluster.log()
-		if i := slices.Index(asked, "withdraw big"); i < 0 || !slices.Contains(asked[i:], "request small") {
-			t.Errorf("asked %q, want big withdrawn, and then small asked for", asked)
-		}
-		pass(carriedOutWithin)
-		if since := w.cluster.log()[len(asked):]; count(asked, "withdraw big") != 1 || !cmp.Equal(since, []string{"withdraw big"}) {
-			t.Errorf("asked %q, then %q, want big withdrawn once, and once more", asked, since)
-		}
-	})
+	for _, tardy := range []string{"", "withdraw big", "withdraw small"} {
+		inWorld(t, func(w *world) {
+			w.synced(w.pod("big", 500, governedBy("db")), w.pod("small", 350, governedBy("db")))
+			w.cluster.tardy = tardy
+			w.cluster.answers["evict big"] = drain.Answer{Code: drain.RefusedForNow, Message: eviction.MayNever, RetryAfter: time.Hour}
+			w.cluster.answers["evict small"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+		}, func(w *world) {
+			pass(carriedOutWithin - time.Second)
+			asked := w.cluster.log()
+			if i := slices.Index(asked, "withdraw big"); i < 0 || !slices.Contains(asked[i:], "request small") {
+				t.Errorf("slow to %q: asked %q, want big withdrawn, and then small asked for", tardy, asked)
+			}
+			pass(carriedOutWithin)
+			if since := w.cluster.log()[len(asked):]; count(asked, "withdraw big") != 1 || !cmp.Equal(since, []string{"withdraw big"}) {
+				t.Errorf("slow to %q: asked %q, then %q, want big withdrawn once, and once more", tardy, asked, since)
+			}
+		})
+	}
 }
 
 func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {

@@ -28,9 +28,19 @@ const undecided = 10 * time.Minute
 
 // asks reports whether a pod's preparation is to be asked for: one pod's at a time, and never beside an action on the pod,
 // which may be the withdrawal.
-func (l *look) asks(c *choice) bool {
+func (l *look) asks(c *choice) bool { return l.next(c) && !l.in.Busy[c.pod.UID] }
+
+// next reports whether a pod is the next to be prepared.
+func (l *look) next(c *choice) bool {
 	q := l.Requested
-	return c.pod.Governed && c.kind == Evict && !l.in.Busy[c.pod.UID] && (q == nil || q.Withdrawn && q.UID == c.pod.UID)
+	return c.pod.Governed && c.kind == Evict && (q == nil || q.Withdrawn && q.UID == c.pod.UID)
+}
+
+// early reports whether what is under way on a pod is waited for: it would be refused a moment before its preparation can be
+// asked for, and then not be prepared until that refusal ends. Nobody goes in its place on account of that moment. Below a hard
+// threshold there is no time for it.
+func (l *look) early(t Threshold, c *choice) bool {
+	return !t.Hard() && l.next(c) && l.in.Busy[c.pod.UID]
 }
 
 // followRequest forgets the pod that is prepared once it is gone, or once its request is seen taken back or that was refused.

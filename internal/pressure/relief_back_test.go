@@ -164,3 +164,43 @@ func TestReliefWhereAWithdrawnRequestMayComeLate(t *testing.T) {
 	s.refuse("db-1", time.Minute)
 	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
 }
+
+// A pod whose earlier request is being withdrawn would be refused a moment before its own preparation can be asked for, and then
+// not be prepared as long as that refusal stands.
+func TestReliefWaitsForAWithdrawalOfTheNext(t *testing.T) {
+	s := requested(t)
+	s.in.Pods = append(s.in.Pods, hog("other", 400))
+	s.written(Withdraw, "db-0", "db-1")
+	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
+	s.busy("db-1") // its withdrawal was begun beside the request for db-0
+	s.pod("other").Exempt = "it is new"
+	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.pod("other").Exempt = ""
+	s.in.Written = s.in.Written[1:] // the withdrawal of db-0 is confirmed before that of db-1
+	s.want(time.Second, "Wait Nobody")
+	s.says("default/db-1 is next, and what was written for it earlier is being taken back first")
+	s.written(Withdraw)
+	s.busy()
+	s.want(time.Second, "Request db-1", "Evict db-1")
+}
+
+// The same where pressure is back before the pod's own withdrawal is answered. Below a hard threshold nobody waits for that.
+func TestReliefWaitsForAWithdrawalBeforeItAsksAnew(t *testing.T) {
+	for available, want := range map[int64][]string{150 * mi: {"Wait Nobody"}, 50 * mi: {"Evict db-0"}} {
+		s := requested(t)
+		s.available(gi)
+		s.want(time.Second, "Withdraw db-0")
+		s.busy("db-0")
+		s.available(150 * mi)
+		for range 2 {
+			s.look(15 * time.Second)
+		}
+		s.available(available)
+		s.want(15*time.Second, want...)
+		if available == 150*mi {
+			s.written(Withdraw)
+			s.busy()
+			s.want(time.Second, "Request db-0", "Evict db-0")
+		}
+	}
+}

@@ -106,11 +106,15 @@ func (l *look) deal(t Threshold) bool {
 	if c == nil {
 		c = l.choose(t, ranking)
 	}
-	if c != nil {
+	switch {
+	case c == nil:
+		l.waitForSomebody(t, ranking)
+	case l.early(t, c):
+		l.wait(t, ReasonNobody, 0, c.pod.Key()+" is next, and what was written for it earlier is being taken back first")
+	default:
 		l.act(t, c, ranking)
 		return true
 	}
-	l.waitForSomebody(t, ranking)
 	return false
 }
 
