@@ -31,6 +31,8 @@ func TestPolicySchema(t *testing.T) {
 		"as old as yesterday":   {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.MaxAge.Duration = 24 * time.Hour }, want: "must be from 1s to 1m"},
 		"patience without end":  {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.Timeout.Duration = time.Minute }, want: "must be from 1s to 30s"},
 		"no patience":           {change: func(s *v1alpha1.EvictionPolicySpec) { s.Evidence.Timeout.Duration = time.Millisecond }, want: "must be from 1s to 30s"},
+		"to be tried":           {change: func(s *v1alpha1.EvictionPolicySpec) { s.Mode = v1alpha1.ModeAudit }},
+		"no mode that there is": {change: func(s *v1alpha1.EvictionPolicySpec) { s.Mode = "Disabled" }, want: "spec.mode: Unsupported value"},
 		"a Service":             {change: behind("db-0")},
 		"a Service of a domain": {change: behind("db.example.com/x"), want: "service.name"},
 	} {
@@ -40,6 +42,9 @@ func TestPolicySchema(t *testing.T) {
 			err := r.client.Create(t.Context(), policy, client.DryRunAll)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if err == nil && (policy.Spec.Mode == v1alpha1.ModeEnforce) == (name == "to be tried") {
+				t.Errorf("the mode is %q", policy.Spec.Mode)
 			}
 		})
 	}
