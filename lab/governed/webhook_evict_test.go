@@ -228,8 +228,16 @@ func (s *stage) ownController(t *testing.T) {
 	eventually(t, "the rollout to be refused", func() bool {
 		return slices.Contains(s.requests(t), lifecycle.Requester("system:serviceaccount:kube-system:statefulset-controller")+" Eviction")
 	})
-	if set, err := sets.Get(t.Context(), "db", metav1.GetOptions{}); err != nil || set.Status.UpdatedReplicas > 0 {
-		t.Errorf("a rollout goes on although nothing may be evicted: %+v, %v", set.Status, err)
+	var status appsv1.StatefulSetStatus
+	testlab.WaitFor(t, source, "the status of the new template", func(all []*appsv1.StatefulSet) bool { // its controller deletes first
+		if len(all) != 1 || all[0].Status.ObservedGeneration != all[0].Generation {
+			return false
+		}
+		status = all[0].Status
+		return true
+	})
+	if status.UpdatedReplicas > 0 {
+		t.Errorf("a rollout goes on although nothing may be evicted: %+v", status)
 	}
 	s.ownerDeletes(t, v1alpha1.DeleteAllow)
 	defer s.ownerDeletes(t, v1alpha1.DeleteGuard)
