@@ -167,11 +167,11 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	if at >= 0 {
 		entry = status.Preparations[at]
 		reply := replyOf(in.Replies, &entry)
-		told := learn(&entry, reply)
+		changed := learn(&entry, reply)
 		switch {
 		case entry.State == v1alpha1.PreparationUndoing && !reply.Terminal:
 			return nil // it is taken back first, or the two would race
-		case told && entry.State == v1alpha1.PreparationBegun:
+		case changed && entry.State == v1alpha1.PreparationBegun:
 			status.Preparations[at] = entry
 			return []Action{j.policy.write(Begin, status, step.Name+" of "+j.title()+" is job "+entry.Job)}
 		case entry.State == v1alpha1.PreparationUndoing:

@@ -37,7 +37,7 @@ func (l *look) next(c *choice) bool {
 }
 
 // early reports whether what is under way on a pod is waited for: it would be refused a moment before its preparation can be
-// asked for, and then not be prepared until that refusal ends. Nobody goes in its place on account of that moment. Below a hard
+// asked for, and then not be prepared until that refusal ends. No other pod goes in its place for that moment. Below a hard
 // threshold there is no time for it.
 func (l *look) early(t Threshold, c *choice) bool {
 	return !t.Hard() && l.next(c) && l.in.Busy[c.pod.UID]

@@ -184,7 +184,7 @@ func TestReliefWaitsForAWithdrawalOfTheNext(t *testing.T) {
 	s.want(time.Second, "Request db-1", "Evict db-1")
 }
 
-// The same where pressure is back before the pod's own withdrawal is answered. Below a hard threshold nobody waits for that.
+// The same where pressure is back before the pod's own withdrawal is answered. Below a hard threshold that is not waited for.
 func TestReliefWaitsForAWithdrawalBeforeItAsksAnew(t *testing.T) {
 	for available, want := range map[int64][]string{150 * mi: {"Wait Nobody"}, 50 * mi: {"Evict db-0"}} {
 		s := requested(t)

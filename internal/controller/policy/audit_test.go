@@ -186,7 +186,7 @@ func TestStatusIsOfOneMode(t *testing.T) {
 	}
 }
 
-// Nothing is begun for what is only audited, so a wish that is noted does not hold its policy; what was begun in mode Enforce is
+// Nothing is begun for what is only audited, so a request that is made does not hold its policy; what was begun in mode Enforce is
 // taken back whoever wants the pod gone, and holds the policy until then.
 func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 	begun := []v1alpha1.PreparationStatus{{
@@ -209,7 +209,7 @@ func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 		})
 		byHand := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: "db-0", UID: "db-0"}, lifecycle.Requester("joe"))
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"), byHand)
-		r.shell.unneeded.since[client.ObjectKeyFromObject(policy)] = time.Now().Add(-releaseAfter)
+		r.shell.unneeded.times[client.ObjectKeyFromObject(policy)] = time.Now().Add(-releaseAfter)
 		if _, err := r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {
 			t.Fatal(err)
 		}

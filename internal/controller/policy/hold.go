@@ -41,10 +41,10 @@ func (s *shell) hold(ctx context.Context, f *facts) (time.Duration, error) {
 	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
 	switch {
 	case outstanding && deleted, !outstanding && !held, needed && held: // a policy that is being deleted takes no finalizer
-		s.unneeded.forget(client.ObjectKeyFromObject(policy))
+		s.unneeded.forget(is(client.ObjectKeyFromObject(policy)))
 		return idle, nil
 	case !needed && !deleted:
-		if wait := s.unneeded.wait(client.ObjectKeyFromObject(policy), f.now); wait > 0 {
+		if wait := s.unneeded.wait(client.ObjectKeyFromObject(policy), releaseAfter, f.now); wait > 0 {
 			return wait, nil
 		}
 	}

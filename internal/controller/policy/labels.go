@@ -92,7 +92,7 @@ func (s *shell) labelPods(ctx context.Context, namespace string, declared, audit
 		}
 	}
 	next, err = s.release(ctx, namespace, unclaimed, declared, audited)
-	s.absences.forget(namespace, missing)
+	s.absences.forget(func(a absence) bool { return a.namespace == namespace && !missing[a.label] })
 	return next, errors.Join(append(failed, err)...)
 }
 

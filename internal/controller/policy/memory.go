@@ -1,69 +1,43 @@
 package policy
 
 import (
+	"maps"
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// absences remembers since when a policy is missing that labels still name. A process that was restarted begins anew.
-type absences struct {
+// since remembers by key since when something is so. A process that was restarted begins anew.
+type since[K comparable] struct {
 	mu    sync.Mutex
-	since map[absence]time.Time
+	times map[K]time.Time
 }
 
+func newSince[K comparable]() *since[K] { return &since[K]{times: map[K]time.Time{}} }
+
+// wait returns how much of a grace period is left of what is so now.
+func (s *since[K]) wait(key K, grace time.Duration, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.times[key]; !known {
+		s.times[key] = now
+	}
+	return s.times[key].Add(grace).Sub(now)
+}
+
+// forget is for what is not so any more.
+func (s *since[K]) forget(over func(K) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.times, func(key K, _ time.Time) bool { return over(key) })
+}
+
+// is compares with one key.
+func is[K comparable](key K) func(K) bool { return func(other K) bool { return other == key } }
+
+// absence is a policy that labels name and that is missing.
 type absence struct{ namespace, label string }
-
-func newAbsences() *absences { return &absences{since: map[absence]time.Time{}} }
-
-// wait returns how long the pods of a missing policy stay labelled yet.
-func (a *absences) wait(namespace, label string, now time.Time) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := absence{namespace, label}
-	if _, known := a.since[key]; !known {
-		a.since[key] = now
-	}
-	return a.since[key].Add(replaceGrace).Sub(now)
-}
-
-// forget ends the absence of what is there, or names nobody any more.
-func (a *absences) forget(namespace string, missing map[string]bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for key := range a.since {
-		if key.namespace == namespace && !missing[key.label] {
-			delete(a.since, key)
-		}
-	}
-}
-
-// unneeded remembers since when finalizers of policies are not needed. A process that was restarted begins anew.
-type unneeded struct {
-	mu    sync.Mutex
-	since map[client.ObjectKey]time.Time
-}
-
-func newUnneeded() *unneeded { return &unneeded{since: map[client.ObjectKey]time.Time{}} }
-
-// wait returns how long the finalizer of a policy stays yet.
-func (u *unneeded) wait(policy client.ObjectKey, now time.Time) time.Duration {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, known := u.since[policy]; !known {
-		u.since[policy] = now
-	}
-	return u.since[policy].Add(releaseAfter).Sub(now)
-}
-
-// forget is for a policy whose finalizer is needed again, or off.
-func (u *unneeded) forget(policy client.ObjectKey) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.since, policy)
-}
 
 // refusals remembers by namespace why labels could not be written, for the status of its policies.
 type refusals struct {

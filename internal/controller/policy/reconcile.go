@@ -49,7 +49,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 	f, err := s.gather(ctx, key.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		s.pace.forget(key)
-		s.unneeded.forget(key.NamespacedName)
+		s.unneeded.forget(is(key.NamespacedName))
 		return reconcile.Result{}, nil
 	}
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *shell) keeps(pod *snapshot.Pod, policies, audited []eviction.Declared) 
 		return 0, true
 	}
 	if named(policies, label) == nil && named(audited, label) == nil {
-		wait = max(0, s.absences.wait(pod.Namespace, label, time.Now()))
+		wait = max(0, s.absences.wait(absence{pod.Namespace, label}, replaceGrace, time.Now()))
 	}
 	return wait, wait > 0
 }

@@ -51,8 +51,8 @@ type shell struct {
 	events events.EventRecorder
 	graves *graves
 	// What the two controllers remember.
-	absences *absences
-	unneeded *unneeded
+	absences *since[absence]          // policies that labels name and that are missing
+	unneeded *since[client.ObjectKey] // policies whose finalizer is not needed
 	refusals *refusals
 	pace     *pace
 }
@@ -67,7 +67,7 @@ const (
 func Setup(mgr ctrl.Manager, o Options) error {
 	s := &shell{
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
-		graves: newGraves(), absences: newAbsences(), unneeded: newUnneeded(), refusals: newRefusals(), pace: newPace(),
+		graves: newGraves(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
 	}
 	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
 	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
