@@ -351,8 +351,7 @@ func TestJobIsWrittenDown(t *testing.T) {
 			if at < 0 || again.Actions[at].Step.Job != c.job {
 				t.Errorf("the next call: %+v", again.Actions)
 			}
-			in.Wanted = false
-			undone := Step(in)
+			undone := Tidy(TidyInput{Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: in.Replies, WantedKnown: true})
 			at = slices.IndexFunc(undone.Actions, func(a Action) bool { return a.Kind == Undo })
 			if at < 0 || undone.Actions[at].Step.Job != c.job {
 				t.Errorf("taken back: %+v", undone.Actions)

@@ -59,7 +59,7 @@ func Step(in ResponderInput) StepResult {
 	case in.Deleted:
 		return StepResult{Actions: in.tell(Report{Message: "the pod is gone", Completed: true})}
 	case !in.Wanted:
-		return in.withdraw()
+		return StepResult{} // Tidy takes back what was begun
 	}
 	j := judgeEviction(in.Input)
 	result := StepResult{Verdict: j.verdict, NextLook: in.Now.Add(heartbeat)}
@@ -140,7 +140,11 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 	}
 	actions := bestEffort(in.tell(report))
 	if len(j.verdict.Needed) > 0 {
-		actions = append(actions, in.begin(j, j.verdict.Needed[0])...)
+		begin, again := in.begin(j, j.verdict.Needed[0])
+		actions = append(actions, begin...)
+		if again.After(in.Now) && again.Before(next) {
+			next = again
+		}
 	}
 	return actions, next
 }
@@ -157,8 +161,8 @@ func (j *judgement) foundJob() string {
 	return preparations[at].Job
 }
 
-// begin asks for a step, having written it down.
-func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
+// begin asks for a step, having written it down, and returns when to ask again; zero: that is not known.
+func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Action, again time.Time) {
 	status := statusOf(j.policy)
 	entry := v1alpha1.PreparationStatus{
 		Name: step.Name, StartTime: moment(in.Now), State: v1alpha1.PreparationBegun, RemainingAtStart: step.Remaining,
@@ -170,15 +174,15 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 		changed := learn(&entry, reply)
 		switch {
 		case entry.State == v1alpha1.PreparationUndoing && !reply.Terminal:
-			return nil // it is taken back first, or the two would race
+			return nil, time.Time{} // it is taken back first, or the two would race
 		case changed && entry.State == v1alpha1.PreparationBegun:
 			status.Preparations[at] = entry
-			return []Action{j.policy.write(Begin, status, step.Name+" of "+j.title()+" is job "+entry.Job)}
+			return []Action{j.policy.write(Begin, status, step.Name+" of "+j.title()+" is job "+entry.Job)}, time.Time{}
 		case entry.State == v1alpha1.PreparationUndoing:
 			entry.State, entry.StartTime, entry.RemainingAtStart = v1alpha1.PreparationBegun, moment(in.Now), step.Remaining
 			status.Epoch++
 		case !due(in.Now, &entry, reply):
-			return nil
+			return nil, entry.LastRequestTime.Add(wait(reply))
 		}
 		entry.Message = reply.Error
 	} else {
@@ -192,7 +196,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) []Action {
 	return []Action{
 		j.policy.write(Begin, status, why),
 		{Kind: Prepare, Policy: j.policy.Key, Step: step, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: why},
-	}
+	}, entry.LastRequestTime.Add(askAgain)
 }
 
 // learn takes in what the system knows the step's work by, and reports whether that is new. It is written down by itself, at once:
@@ -211,24 +215,6 @@ func learn(entry *v1alpha1.PreparationStatus, reply Reply) bool {
 
 func jobOf(entry *v1alpha1.PreparationStatus) Job {
 	return Job{ID: entry.Job, Found: entry.JobOrigin == v1alpha1.JobFound}
-}
-
-// withdraw takes back what was begun for a pod that nobody wants gone any more. Its entry in the Eviction is closed by
-// then, so there is nobody to tell.
-func (in *ResponderInput) withdraw() StepResult {
-	found := claimants(in.Policies, in.Pod)
-	if len(found) != 1 || in.Pod.Terminating() {
-		return StepResult{}
-	}
-	u := newUndoing(found[0].policy, in.Now, in.Replies)
-	for _, entry := range statusOf(found[0].policy).Preparations {
-		if entry.PodUID == in.Pod.UID {
-			u.undo(entry)
-		} else {
-			u.keep(entry)
-		}
-	}
-	return StepResult{Actions: u.actions(), NextLook: u.next}
 }
 
 func (in *ResponderInput) tell(report Report) []Action {

@@ -70,10 +70,10 @@ func TestStep(t *testing.T) {
 		"others want it gone as well":        {given: also(refused(false, 0), func(in *ResponderInput) { in.OnlyAdmission = false }), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"a step begins":                      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain, tells: "m-s0 still holds"},
 		"a step begins, not our turn":        {given: also(passive, func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }), want: []ActionKind{Begin, Prepare}, next: lookAgain},
-		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Tell}, next: lookAgain, tells: "Drain was begun"},
+		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Tell}, next: time.Second, tells: "Drain was begun"},
 		"a step is asked for again":          {given: drain(v1alpha1.PreparationBegun, 10*time.Second), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"a step was asked for in the future": {given: drain(v1alpha1.PreparationBegun, -time.Hour), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Tell}, next: lookAgain, tells: "the system's last answer: 503"},
+		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Tell}, next: time.Second, tells: "the system's last answer: 503"},
 		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, time.Minute)), want: []ActionKind{Tell}, next: lookAgain},
 		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, 2*time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"it is taken back first":             {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Tell}, next: lookAgain, tells: "being taken back"},
@@ -102,13 +102,7 @@ func TestStep(t *testing.T) {
 		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Tell}, next: heartbeat, tells: "no policy"},
 		"two policies":                   {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},
 		"withdrawn, nothing begun":       {given: unwanted},
-		"withdrawn, the call on its way": {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second)), next: callLife - time.Second},
-		"withdrawn":                      {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Minute)), want: []ActionKind{Settle, Undo}, next: askAgain},
-		"withdrawn, being undone":        {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second)), next: 6 * time.Second},
-		"withdrawn, undo again":          {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 10*time.Second)), want: []ActionKind{Settle, Undo}, next: askAgain},
-		"withdrawn, undone":              {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), reply(Reply{Undo: true, Done: true}, 4*time.Second)), want: []ActionKind{Settle}},
-		"withdrawn, undone once before":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), reply(Reply{Undo: true, Done: true}, time.Hour)), next: 6 * time.Second},
-		"withdrawn, a Prepare was done":  {given: also(unwanted, drain(v1alpha1.PreparationUndoing, 4*time.Second), reply(Reply{Done: true}, 4*time.Second)), next: 6 * time.Second},
+		"withdrawn":                      {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Minute))},
 		"withdrawn too late":             {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second), func(in *ResponderInput) { in.Pod = terminating(in.Pod) })},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,36 +239,33 @@ func TestBegin(t *testing.T) {
 }
 
 func TestUndoEndsTheEpoch(t *testing.T) {
-	in := wanted(t)
-	in.Wanted = false
-	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{
+	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true})
+	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{
 		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, noon),
 	}
-	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
-	status := Step(in).Actions[0].Status
+	status := Tidy(in).Actions[0].Status
 	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
 		t.Errorf("%+v", status)
 	}
 }
 
+// withdrawn is the policy of a pod that is wanted gone no longer, with what its system has said.
+func withdrawn(t *testing.T, replies ...Reply) TidyInput {
+	t.Helper()
+	in := wanted(t)
+	return TidyInput{Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: replies, WantedKnown: true}
+}
+
 // What the system leaves because it may be another client's is crossed out, and said.
 func TestWhatIsLeftIsSaid(t *testing.T) {
-	in := wanted(t)
-	in.Wanted = false
-	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
-	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"}}
-	for name, actions := range map[string][]Action{
-		"the responder": Step(in).Actions,
-		"the policy's controller": Tidy(TidyInput{
-			Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: in.Replies, WantedKnown: true,
-		}).Actions,
-	} {
-		if len(actions) != 1 || len(actions[0].Status.Preparations) > 0 {
-			t.Fatalf("%s: actions %+v", name, actions)
-		}
-		if diff := cmp.Diff([]Leftover{{Step: "Drain", Member: "m-s0", Message: "job 7 goes on"}}, actions[0].Left); diff != "" {
-			t.Errorf("%s: left (-want +got):\n%s", name, diff)
-		}
+	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"})
+	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
+	actions := Tidy(in).Actions
+	if len(actions) != 1 || len(actions[0].Status.Preparations) > 0 {
+		t.Fatalf("actions %+v", actions)
+	}
+	if diff := cmp.Diff([]Leftover{{Step: "Drain", Member: "m-s0", Message: "job 7 goes on"}}, actions[0].Left); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -19,6 +20,7 @@ import (
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/taint"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -109,26 +111,19 @@ func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, requests requests) error {
-	err := policy.Setup(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served, News: p.news})
-	if err != nil || !requests.served {
-		return err
+	all := policy.Controllers(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served})
+	if requests.served {
+		all = slices.Concat(all,
+			responder.Controllers(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}),
+			taint.Controllers(mgr, taint.Options{Gatherer: p.gatherer, Act: p.act}),
+			evictionrequest.Controllers(mgr, evictionrequest.Options{
+				Version: requests.version, Governed: lifecycle.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
+			}),
+			imperative.Controllers(mgr, imperative.Options{Version: requests.version, Writer: p.act.Writer}),
+			expiry.Controllers(mgr, expiry.Options{Now: p.gatherer.Now}),
+		)
 	}
-	if err := responder.Setup(ctx, mgr, responder.Options{Gatherer: p.gatherer, Act: p.act, News: p.news}); err != nil {
-		return err
-	}
-	if err := taint.Setup(mgr, taint.Options{Gatherer: p.gatherer, Act: p.act}); err != nil {
-		return err
-	}
-	err = evictionrequest.Setup(ctx, mgr, evictionrequest.Options{
-		Version: requests.version, Governed: lifecycle.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
-	})
-	if err != nil {
-		return err
-	}
-	if err := imperative.Setup(ctx, mgr, imperative.Options{Version: requests.version}); err != nil {
-		return err
-	}
-	return expiry.Setup(ctx, mgr, expiry.Options{Now: p.gatherer.Now})
+	return wiring.Add(ctx, mgr, p.news, all...)
 }
 
 func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {

@@ -33,6 +33,8 @@ import (
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/imperative"
+	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/governed"
 )
 
 // setUp collects the controllers that are added to it.
@@ -90,27 +92,27 @@ func TestControllersShareTheirWorkers(t *testing.T) {
 	setups := []struct {
 		name        string
 		controllers int
-		setup       func(ctrl.Manager) error
+		of          func(ctrl.Manager) []wiring.Controller
 	}{
-		{"evictionrequest", 3, func(m ctrl.Manager) error {
-			return evictionrequest.Setup(t.Context(), m, evictionrequest.Options{Version: lifecycleapi.Usher, Now: time.Now})
+		{"evictionrequest", 3, func(m ctrl.Manager) []wiring.Controller {
+			return evictionrequest.Controllers(m, evictionrequest.Options{Version: lifecycleapi.Usher, Now: time.Now})
 		}},
-		{"imperative", 1, func(m ctrl.Manager) error {
-			return imperative.Setup(t.Context(), m, imperative.Options{Version: lifecycleapi.Usher})
+		{"imperative", 1, func(m ctrl.Manager) []wiring.Controller {
+			return imperative.Controllers(m, imperative.Options{Version: lifecycleapi.Usher})
 		}},
-		{"expiry", 1, func(m ctrl.Manager) error { return expiry.Setup(t.Context(), m, expiry.Options{Now: time.Now}) }},
+		{"expiry", 1, func(m ctrl.Manager) []wiring.Controller { return expiry.Controllers(m, expiry.Options{Now: time.Now}) }},
 	}
 	for _, one := range setups {
 		for i := range one.controllers {
 			t.Run(fmt.Sprint(one.name, i), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { othersAreServed(t, one.setup, i) })
+				synctest.Test(t, func(t *testing.T) { othersAreServed(t, one.of, i) })
 			})
 		}
 	}
 }
 
 // othersAreServed runs the i-th controller of a setup with a hundred keys of one namespace, and one of another behind them.
-func othersAreServed(t *testing.T, setup func(ctrl.Manager) error, i int) {
+func othersAreServed(t *testing.T, of func(ctrl.Manager) []wiring.Controller, i int) {
 	t.Helper()
 	scheme, err := newScheme(requests{version: lifecycleapi.Usher})
 	if err != nil {
@@ -118,7 +120,7 @@ func othersAreServed(t *testing.T, setup func(ctrl.Manager) error, i int) {
 	}
 	asked := make(chan client.ObjectKey, 100)
 	m := &setUp{client: slow{asked: asked}, cache: informers(t, scheme), scheme: scheme}
-	if err := setup(m); err != nil {
+	if err := wiring.Add(t.Context(), m, &governed.News{}, of(m)...); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,8 +32,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	apilifecycle "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/imperative"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/lab/testlab"
 )
@@ -106,8 +110,12 @@ func (r *rig) start(t *testing.T) (stop func()) {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	check(t, err)
-	check(t, evictionrequest.Setup(t.Context(), mgr, evictionrequest.Options{Version: r.version, Governed: lifecycle.Governed, Now: time.Now}))
-	check(t, imperative.Setup(t.Context(), mgr, imperative.Options{Version: r.version}))
+	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	check(t, err)
+	check(t, wiring.Add(t.Context(), mgr, nil, slices.Concat(
+		evictionrequest.Controllers(mgr, evictionrequest.Options{Version: r.version, Governed: lifecycle.Governed, Now: time.Now}),
+		imperative.Controllers(mgr, imperative.Options{Version: r.version, Writer: &act.Writer{Client: clientset}}),
+	)...))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/lifecycle"
@@ -51,26 +52,29 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+// ends passes the events in which a pod goes or ends; nothing else about a pod matters to its evictions. A watch that was broken shows a
+// pod that is gone as one that has become another of its name.
+func ends() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			pod, ok := e.ObjectNew.(*corev1.Pod)
+			return ok && (ended(pod) || e.ObjectOld.GetUID() != pod.UID)
+		},
+	}
+}
 
-// endOfPods enqueues the evictions of pods that are gone or have ended; nothing else about a pod matters here.
-func (s *shell) endOfPods() handler.EventHandler {
-	enqueue := func(ctx context.Context, pod *corev1.Pod, q queue) {
-		for _, key := range s.evictionKeys(ctx, pod.Namespace, pod.Name) {
-			s.endings.since(pod.UID, time.Now().Truncate(time.Second))
-			q.Add(key)
-		}
+// evictionsOfEnded maps a pod that has ended to its evictions. Its end is dated here, from when it was first seen.
+func (s *shell) evictionsOfEnded(ctx context.Context, o client.Object) []reconcile.Request {
+	keys := s.evictionKeys(ctx, o.GetNamespace(), o.GetName())
+	if len(keys) == 0 {
+		return nil
 	}
-	return handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if pod, ok := e.ObjectNew.(*corev1.Pod); ok && ended(pod) {
-				enqueue(ctx, pod, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			if pod, ok := e.Object.(*corev1.Pod); ok {
-				enqueue(ctx, pod, q)
-			}
-		},
+	var pod corev1.Pod // that has the name now
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(o), &pod)
+	if apierrors.IsNotFound(err) || err == nil && (pod.UID != o.GetUID() || ended(&pod)) {
+		s.endings.since(o.GetUID(), time.Now().Truncate(time.Second))
 	}
+	return keys
 }

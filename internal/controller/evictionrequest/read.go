@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/lifecycle"
 )
 
@@ -67,7 +68,7 @@ func (s *shell) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error)
 // requests returns those of all pods of the name. They must not be changed.
 func (s *shell) requests(ctx context.Context, namespace, pod string) ([]*api.EvictionRequest, error) {
 	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{wiring.TargetPod: pod}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("reading the eviction requests of pod %s: %w", pod, err)
 	}
 	return pointers(list.Items), nil
@@ -76,7 +77,7 @@ func (s *shell) requests(ctx context.Context, namespace, pod string) ([]*api.Evi
 // evictions returns those of all pods of the name. They must not be changed.
 func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
 	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{wiring.TargetPod: pod}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("reading the evictions of pod %s: %w", pod, err)
 	}
 	return pointers(list.Items), nil

@@ -10,24 +10,21 @@ package evictionrequest
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/share"
 )
 
 // Options says what the controller works with.
@@ -43,9 +40,6 @@ type Options struct {
 	Now func() time.Time
 }
 
-// podIndex finds requests and evictions by the name of the pod that they target, within a namespace.
-const podIndex = "spec.target.pod.name"
-
 // Of each controller's workers a namespace has only some at a time. Labels are never urgent, and have fewer.
 const (
 	workers, workersEach          = 5, 2
@@ -54,65 +48,37 @@ const (
 
 const eventName = "usher-evictionrequest"
 
-// Setup adds the controller to a manager.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := index(ctx, mgr); err != nil {
-		return err
-	}
+// Controllers returns the three controllers.
+func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	alone := o.Alone || o.Version == lifecycleapi.Usher // Usher's own API has no other controller
 	s := &shell{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
 		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName), alone),
 	}
-	for _, add := range []func(ctrl.Manager, *shell) error{addRequests, addEvictions, addMetadata} {
-		if err := add(mgr, s); err != nil {
-			return fmt.Errorf("setting up the evictionrequest controller: %w", err)
-		}
+	return []wiring.Controller{
+		{
+			Name: "evictionrequest", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcileRequest, Indexes: wiring.TargetPodIndexes(),
+			Watches: []wiring.Watch{
+				{Object: &api.EvictionRequest{}, Keys: wiring.Itself},
+				{Object: &api.Eviction{}, Keys: samePod(s.requestKeys)},
+			},
+		},
+		{
+			Name: "eviction", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcileEviction, Indexes: wiring.TargetPodIndexes(),
+			Watches: []wiring.Watch{
+				{Object: &api.Eviction{}, Keys: wiring.Itself, When: s.witness()},
+				{Object: &api.EvictionRequest{}, Keys: samePod(s.evictionKeys)},
+				{Object: &corev1.Pod{}, Keys: s.evictionsOfEnded, When: ends()},
+			},
+		},
+		{
+			Name: "eviction-metadata", Workers: metadataWorkers, WorkersEach: metadataEach, Reconcile: s.reconcileMetadata, Indexes: wiring.TargetPodIndexes(),
+			Watches: []wiring.Watch{
+				{Object: &api.Eviction{}, Keys: wiring.Itself},
+				{Object: &api.EvictionRequest{}, Keys: samePod(s.evictionKeys)},
+			},
+		},
 	}
-	return nil
-}
-
-func index(ctx context.Context, mgr ctrl.Manager) error {
-	byPod := func(o client.Object) []string {
-		if ref, ok := lifecycle.RefOf(o); ok {
-			return []string{ref.Name}
-		}
-		return nil
-	}
-	for _, kind := range []client.Object{&api.EvictionRequest{}, &api.Eviction{}} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, podIndex, byPod); err != nil {
-			return fmt.Errorf("indexing eviction objects by pod: %w", err)
-		}
-	}
-	return nil
-}
-
-func addRequests(mgr ctrl.Manager, s *shell) error {
-	each := share.NewWorkers(workersEach)
-	return ctrl.NewControllerManagedBy(mgr).Named("evictionrequest").
-		For(&api.EvictionRequest{}).
-		Watches(&api.Eviction{}, s.samePod(s.requestKeys)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
-		Complete(each.Reconciler(s.reconcileRequest))
-}
-
-func addEvictions(mgr ctrl.Manager, s *shell) error {
-	each := share.NewWorkers(workersEach)
-	return ctrl.NewControllerManagedBy(mgr).Named("eviction").
-		For(&api.Eviction{}, builder.WithPredicates(s.witness())).
-		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
-		Watches(&corev1.Pod{}, s.endOfPods()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
-		Complete(each.Reconciler(s.reconcileEviction))
-}
-
-func addMetadata(mgr ctrl.Manager, s *shell) error {
-	each := share.NewWorkers(metadataEach)
-	return ctrl.NewControllerManagedBy(mgr).Named("eviction-metadata").
-		For(&api.Eviction{}).
-		Watches(&api.EvictionRequest{}, s.samePod(s.evictionKeys)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: metadataWorkers, NewQueue: each.NewQueue}).
-		Complete(each.Reconciler(s.reconcileMetadata))
 }
 
 // witness lets everything through and looks for another controller's hand in it.
@@ -133,13 +99,13 @@ func (s *shell) witness() predicate.Predicate {
 	}
 }
 
-// samePod enqueues what targets the same pod as the object of an event.
-func (s *shell) samePod(keys func(context.Context, string, string) []reconcile.Request) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+// samePod maps an object to what targets the same pod.
+func samePod(keys func(context.Context, string, string) []reconcile.Request) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		ref, ok := lifecycle.RefOf(o)
 		if !ok {
 			return nil
 		}
 		return keys(ctx, ref.Namespace, ref.Name)
-	})
+	}
 }

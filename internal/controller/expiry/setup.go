@@ -1,20 +1,16 @@
 package expiry
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/share"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;patch
@@ -38,22 +34,15 @@ const workers, workersEach = 2, 1
 // drainIndex finds nodes by the id of the drain whose record they carry.
 const drainIndex = "expiry:drain"
 
-// Setup adds the controller to a manager whose cluster serves eviction requests. The cache must keep the annotation of
+// Controllers returns the controller of a cluster that serves eviction requests. The cache must keep the annotation of
 // drains on nodes.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Node{}, drainIndex, drainOf); err != nil {
-		return fmt.Errorf("indexing nodes by their drain: %w", err)
-	}
+func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
-	each := share.NewWorkers(workersEach)
-	err := ctrl.NewControllerManagedBy(mgr).Named("expiry").
-		For(&api.EvictionRequest{}, builder.WithPredicates(ofDrains())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue}).
-		Complete(each.Reconciler(s.reconcile))
-	if err != nil {
-		return fmt.Errorf("setting up the expiry controller: %w", err)
-	}
-	return nil
+	return []wiring.Controller{{
+		Name: "expiry", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile,
+		Indexes: []wiring.Index{{Object: &corev1.Node{}, Field: drainIndex, Values: drainOf}},
+		Watches: []wiring.Watch{{Object: &api.EvictionRequest{}, Keys: wiring.Itself, When: ofDrains()}},
+	}}
 }
 
 func drainOf(o client.Object) []string {

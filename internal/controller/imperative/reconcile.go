@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
@@ -22,7 +22,6 @@ type shell struct {
 	client   client.Client
 	live     client.Reader
 	options  Options
-	writer   *act.Writer
 	attempts *attempts
 }
 
@@ -55,7 +54,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 const settle = 5 * time.Second
 
 func (s *shell) evict(ctx context.Context, key reconcile.Request, e *api.Eviction, pod *corev1.Pod) (reconcile.Result, error) {
-	answer := s.writer.Do(ctx, drain.Action{
+	answer := s.options.Writer.Do(ctx, drain.Action{
 		Kind: drain.Evict,
 		Pod:  &snapshot.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 	})
@@ -105,7 +104,7 @@ func (s *shell) pod(ctx context.Context, e *api.Eviction) (*corev1.Pod, error) {
 // ofPod enqueues the evictions of a pod. Only its end matters, of which its shutting down is the beginning.
 func (s *shell) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
 	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{podIndex: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{wiring.TargetPod: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "an event of a pod is lost", "pod", o.GetName())
 	}
 	found := make([]reconcile.Request, len(list.Items))

@@ -1,27 +1,22 @@
 package policy
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/share"
 )
 
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
@@ -38,10 +33,6 @@ type Options struct {
 	Act      *act.Governed
 	// Requests says that the cluster serves eviction requests.
 	Requests bool
-	// News are what systems say anew; nil where only the clock tells.
-	News *governed.News
-	// Workers shares the controller's workers out; nil: WorkersEach to a namespace.
-	Workers *share.Workers
 }
 
 type shell struct {
@@ -57,42 +48,35 @@ type shell struct {
 	pace     *pace
 }
 
-// workers are many because some wait for the apiserver; a namespace has WorkersEach of them at most.
-const (
-	workers     = 16
-	WorkersEach = 2
-)
+// workers are many because some wait for the apiserver; a namespace has workersEach of them at most.
+const workers, workersEach = 16, 2
 
-// Setup adds the controllers of policies and of labels to a manager.
-func Setup(mgr ctrl.Manager, o Options) error {
+// Controllers returns the controllers of policies and of labels.
+func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &shell{
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
 		graves: newGraves(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
 	}
-	each := cmp.Or(o.Workers, share.NewWorkers(WorkersEach))
-	policies := ctrl.NewControllerManagedBy(mgr).Named("policy").
-		For(&v1alpha1.EvictionPolicy{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf), builder.WithPredicates(matters())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: each.NewQueue})
+	policies := wiring.Controller{
+		Name: "policy", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: wiring.Itself,
+		Watches: []wiring.Watch{
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself},
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.policiesOf, When: predicate.GenerationChangedPredicate{}}, // they may claim the same pods
+			{Object: &corev1.Pod{}, Keys: s.policiesOf, When: matters()},
+		},
+	}
 	if o.Requests {
-		policies = policies.Watches(&api.EvictionRequest{}, handler.EnqueueRequestsFromMapFunc(s.policiesOf))
+		policies.Watches = append(policies.Watches, wiring.Watch{Object: &api.EvictionRequest{}, Keys: s.policiesOf})
 	}
-	if o.News != nil {
-		policies = policies.WatchesRawSource(o.News.Source(itself))
+	labels := wiring.Controller{
+		Name: "labels", Workers: workers, Reconcile: s.reconcileLabels, // a namespace is one key, so one that is big keeps one
+		Watches: []wiring.Watch{
+			{Object: &corev1.Namespace{}, Keys: wiring.Itself},
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: namespaceOf, When: predicate.GenerationChangedPredicate{}},
+			{Object: &corev1.Pod{}, Keys: s.namespaceOfPod, When: matters()},
+		},
 	}
-	if err := policies.Complete(each.Reconciler(s.reconcile)); err != nil {
-		return fmt.Errorf("setting up the policy controller: %w", err)
-	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("labels").
-		For(&corev1.Namespace{}).
-		Watches(&v1alpha1.EvictionPolicy{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(s.namespaceOfPod), builder.WithPredicates(matters())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}). // a namespace is one key, so one that is big keeps one
-		Complete(reconcile.Func(s.reconcileLabels))
-	if err != nil {
-		return fmt.Errorf("setting up the controller of labels: %w", err)
-	}
-	return nil
+	return []wiring.Controller{policies, labels}
 }
 
 // policiesOf enqueues the policies of an object's namespace.
@@ -106,10 +90,6 @@ func (s *shell) policiesOf(ctx context.Context, o client.Object) []reconcile.Req
 		requests[i].NamespacedName = client.ObjectKeyFromObject(policy)
 	}
 	return requests
-}
-
-func itself(_ context.Context, policy client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(policy)}}
 }
 
 func namespaceOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
@@ -31,7 +32,7 @@ const (
 )
 
 func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	requests, err := s.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{podIndex: key.Name})
+	requests, err := s.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{wiring.TargetPod: key.Name})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -113,7 +114,6 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	}
 	s.tell(pod, step)
 	s.tellNode(pod, step)
-	governed.TellLeft(s.events, policy, step.Actions)
 	return s.carryOut(ctx, input, step)
 }
 
@@ -143,7 +143,7 @@ func (s *shell) requests(ctx context.Context, which ...client.ListOption) ([]*ap
 // evictions must not be changed.
 func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
 	var list api.EvictionList
-	err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{podIndex: pod}, client.UnsafeDisableDeepCopy)
+	err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{wiring.TargetPod: pod}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing evictions: %w", err)
 	}

@@ -12,13 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/google/go-cmp/cmp"
 
-	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -232,41 +230,5 @@ func TestALookReadsWhatIsAskedOfItsPod(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"db-0"}, read); diff != "" {
 		t.Errorf("requests of pods (-want +got):\n%s", diff)
-	}
-}
-
-// A step that is crossed out while its pod's eviction ends makes an event where it stays in force.
-func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{})
-	r.database.left = "job 7 goes on"
-	policy := r.policy(t)
-	asked := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-	policy.Status.Preparations = []v1alpha1.PreparationStatus{{
-		MemberRef: v1alpha1.MemberRef{ID: "db-0", PodName: "db-0", PodUID: "now"}, Name: "Drain", State: v1alpha1.PreparationUndoing, StartTime: asked, LastRequestTime: asked,
-	}}
-	if err := r.store.Status().Update(t.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.store.DeleteAllOf(t.Context(), &api.EvictionRequest{}, client.InNamespace("db")); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the system is asked, and what it has answered is settled
-		if _, err := r.look(t); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if left := r.policy(t).Status.Preparations; len(left) > 0 {
-		t.Fatalf("the step is not crossed out: %v", left)
-	}
-	recorder := r.shell.events.(*events.FakeRecorder)
-	close(recorder.Events)
-	said := 0
-	for event := range recorder.Events {
-		if strings.Contains(event, governed.NotUndone) && strings.Contains(event, "job 7 goes on") {
-			said++
-		}
-	}
-	if said != 1 {
-		t.Errorf("%d events say that the job goes on, want 1", said)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
@@ -33,7 +34,6 @@ import (
 type database struct {
 	empty    bool
 	prepared int
-	left     string
 }
 
 func (d *database) Observe(_ context.Context, members []system.Member) (*eviction.Evidence, error) {
@@ -50,7 +50,7 @@ func (d *database) Prepare(context.Context, eviction.Preparation) (eviction.Job,
 }
 
 func (d *database) Undo(context.Context, eviction.Preparation) (eviction.Undone, error) {
-	return eviction.Undone{Done: true, Left: d.left}, nil
+	return eviction.Undone{Done: true}, nil
 }
 func (d *database) Close() {}
 
@@ -76,10 +76,13 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	}
 	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "now"}
 	objects = append(objects, pod, newPolicy(), lifecycle.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+	building := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
-		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).
-		WithIndex(&api.EvictionRequest{}, podIndex, podName).WithIndex(&api.Eviction{}, podIndex, podName).Build()
+		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving)
+	for _, index := range wiring.TargetPodIndexes() {
+		building = building.WithIndex(index.Object, index.Field, index.Values)
+	}
+	store := building.Build()
 	r := &rig{store: store, database: &database{}}
 	kind := system.Kind{
 		Name: "etcd", Schema: eviction.Schema{Member: []eviction.Field{{Name: "empty", Type: eviction.Bool}}}, Steps: map[string]string{"Drain": "empty it"},

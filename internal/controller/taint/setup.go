@@ -9,7 +9,6 @@ package taint
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -17,15 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/governed"
 )
 
@@ -55,17 +53,16 @@ type seenTaint struct {
 	taint string
 }
 
-// Setup adds the controller to a manager whose cluster serves eviction requests. Its keys are names of nodes.
-func Setup(mgr ctrl.Manager, o Options) error {
+// Controllers returns the controller of a cluster that serves eviction requests. Its keys are names of nodes.
+func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), seen: map[seenTaint]time.Time{}}
-	err := ctrl.NewControllerManagedBy(mgr).Named("taint").
-		For(&corev1.Node{}, builder.WithPredicates(taintsChange())).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(nodeOf), builder.WithPredicates(becomesGoverned())).
-		Complete(reconcile.Func(r.reconcile))
-	if err != nil {
-		return fmt.Errorf("setting up the taint controller: %w", err)
-	}
-	return nil
+	return []wiring.Controller{{
+		Name: "taint", Workers: 1, Reconcile: r.reconcile,
+		Watches: []wiring.Watch{
+			{Object: &corev1.Node{}, Keys: wiring.Itself, When: taintsChange()},
+			{Object: &corev1.Pod{}, Keys: nodeOf, When: becomesGoverned()},
+		},
+	}}
 }
 
 // taintsChange passes nodes with NoExecute taints when they are first seen, and updates that change these taints.

@@ -180,8 +180,11 @@ func (toApiserver) RoundTrip(request *http.Request) (*http.Response, error) {
 	if r.uid == "" {
 		replica.world.fail("PRECONDITION", "%s evicts %s without its UID", replica.name, name)
 	}
+	replica.unwoken(request.Context(), r.String())
 	said := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated}
-	if err := replica.world.remove(request.Context(), r); err != nil {
+	err = replica.world.remove(request.Context(), r)
+	replica.refused[name] = err != nil
+	if err != nil {
 		refusal, ok := errors.AsType[*apierrors.StatusError](err)
 		if !ok {
 			return nil, err

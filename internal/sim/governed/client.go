@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +73,9 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	}
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
+	if unchanged(c.replica.world.store.get(kindOf(object), key), p, body) {
+		ctx = context.WithValue(ctx, unwokenKey, false)
+	}
 	return c.write(ctx, "patch", p, object, func() error {
 		w.audit(kindOf(object), p, body)
 		w.checkExpiry(key, kindOf(object), p, body)
@@ -109,7 +113,11 @@ func (c *connection) apply(ctx context.Context, object runtime.ApplyConfiguratio
 	key := snapshot.Key{Namespace: tree.GetNamespace(), Name: tree.GetName()}
 	shown := newObject(k)
 	shown.SetName(key.Name)
+	if old, ok := c.replica.world.store.get(k, key).(*api.Eviction); ok && p == status && beats(old, content) {
+		ctx = context.WithValue(ctx, unwokenKey, false)
+	}
 	return c.write(ctx, "apply", p, shown, func() error {
+		c.replica.world.note("  applies %s", encode(scoped(content, p)))
 		return c.replica.world.store.apply(k, key, p, manager, content)
 	})
 }
@@ -122,6 +130,7 @@ func (c *connection) write(ctx context.Context, verb string, p part, object clie
 	if dry(ctx) {
 		c.replica.world.fail("DRYRUN", "%s: a dry run writes: %s", c.replica.name, label)
 	}
+	c.replica.unwoken(ctx, label)
 	return c.replica.call(ctx, label, canBeLate, effect)
 }
 

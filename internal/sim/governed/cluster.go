@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -89,6 +90,9 @@ func (w *world) recreate(p planned) {
 		},
 		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if w.dice.IntN(100) < w.odds.strangers {
+		pod.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: stranger, Priority: new(int32(lifecycle.ResponderPriority + 1))}}
 	}
 	if policy := w.labelOf(p); policy != "" && w.odds.unlabelled <= w.dice.IntN(100) {
 		pod.Labels[v1alpha1.PolicyLabel] = policy

@@ -9,6 +9,6 @@
 // between any two effects. All runs in a testing/synctest bubble: its clock is the simulated one, and the scheduler draws
 // only when everybody else waits, so that a seed gives one history.
 //
-// What is re-implemented: the apiserver (store.go, patch.go, admission.go) and which event makes which controller look
-// again (wake.go), because the real wiring starts goroutines of its own.
+// What is re-implemented: the apiserver (store.go, patch.go, admission.go) and the queues (wake.go), because those of a manager
+// start goroutines of their own. Which event fills which queue is the controllers' own declaration.
 package governed

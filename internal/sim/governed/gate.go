@@ -157,6 +157,8 @@ const (
 	// beganKey is when a controller began to look.
 	beganKey contextKey = "began"
 	dryKey   contextKey = "dry"
+	// unwokenKey is of what a controller is made to do that nothing has woken.
+	unwokenKey contextKey = "unwoken"
 
 	replicaKey contextKey = "replica"
 )

@@ -35,11 +35,14 @@ type Result struct {
 }
 
 // Run makes a history from a seed. It must be called in a testing/synctest bubble that has just begun.
-func Run(seed uint64) Result {
+func Run(seed uint64) Result { return RunWithout(seed) }
+
+// RunWithout makes a history in which watches, named as by Watches, are missing.
+func RunWithout(seed uint64, watches ...string) Result {
 	time.Sleep(time.Until(epoch))
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{
-		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
+		ctx: ctx, seed: seed, without: watches, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
 		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}},
 	}
@@ -157,7 +160,7 @@ func (w *world) conclude() {
 	w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
 	w.deletePolicy(secondPolicy)
 	w.settle(time.Minute)
-	for range 15 {
+	for range 25 { // what the controller of a pod asked for stands for 20 minutes
 		if len(w.traces()) == 0 || w.failed() {
 			break
 		}
@@ -205,7 +208,7 @@ func (w *world) settleOne() bool {
 		w.catchUp()
 		return true
 	}
-	for _, r := range w.replicas {
+	for _, r := range w.alive() {
 		r.spread()
 		for _, k := range kinds {
 			for r.cache.backlog(k) > 0 {
@@ -222,6 +225,10 @@ func (w *world) settleOne() bool {
 			next()
 			return true
 		}
+	}
+	if e := w.strange(); e != nil {
+		w.answer(e)
+		return true
 	}
 	return w.store.collect() > 0
 }

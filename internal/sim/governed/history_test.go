@@ -40,6 +40,33 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// mostUntilSeen bounds the histories in which a missing watch may stay unseen.
+const mostUntilSeen = 1500
+
+// madeUpFor are watches whose events another watch brings as well, by what another controller writes because of them.
+var madeUpFor = map[string]string{
+	"eviction watches evictionrequests":          "eviction-metadata watches evictionrequests",
+	"eviction-metadata watches evictionrequests": "eviction watches evictionrequests",
+}
+
+// TestEachWatchIsNeeded takes away one watch of one controller after the other: histories must show that it is missing.
+func TestEachWatchIsNeeded(t *testing.T) {
+	for _, watch := range Watches() {
+		t.Run(watch, func(t *testing.T) {
+			t.Parallel()
+			for s := uint64(1); s <= mostUntilSeen; s++ {
+				var result Result
+				synctest.Test(t, func(*testing.T) { result = RunWithout(s, watch, madeUpFor[watch]) })
+				if len(result.Failures) > 0 {
+					t.Logf("seed %d: %s", s, result.Failures[0])
+					return
+				}
+			}
+			t.Errorf("%d histories do not show that it is missing", mostUntilSeen)
+		})
+	}
+}
+
 func report(t *testing.T, result Result, lines int) {
 	t.Helper()
 	if len(result.Failures) == 0 {

@@ -131,14 +131,14 @@ func (s *store) apply(k kind, key snapshot.Key, p part, manager string, patch ma
 	case before == nil && (uid != "" || p == status):
 		return notFound(k, key.Name)
 	case before == nil:
-		return s.applyNew(k, patch)
+		return s.applyNew(k, manager, patch)
 	case uid != "" && types.UID(uid) != before.GetUID():
 		return apierrors.NewConflict(schema.GroupResource{Resource: string(k)}, key.Name, errModified)
 	}
 	if err := preconditions(k, before, patch); err != nil {
 		return err
 	}
-	owner := strings.Join([]string{string(before.GetUID()), manager, string(p)}, "/")
+	owner := ownerOf(before, manager, p)
 	last := s.applied[owner]
 	next := runtime.DeepCopyJSON(scoped(patch, p))
 	_, err := s.change(before, p, patch, func(old, patch map[string]any) { applyObject(old, last, patch) })
@@ -146,13 +146,23 @@ func (s *store) apply(k kind, key snapshot.Key, p part, manager string, patch ma
 	return err
 }
 
-func (s *store) applyNew(k kind, patch map[string]any) error {
+// ownerOf is under what the store keeps what a manager applied last to a part of an object.
+func ownerOf(object client.Object, manager string, p part) string {
+	return strings.Join([]string{string(object.GetUID()), manager, string(p)}, "/")
+}
+
+func (s *store) applyNew(k kind, manager string, patch map[string]any) error {
+	applied := runtime.DeepCopyJSON(scoped(patch, whole))
 	object := newObject(k)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(patch, object); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	return s.create(object)
+	if err := s.create(object); err != nil {
+		return err
+	}
+	s.applied[ownerOf(object, manager, whole)] = applied
+	return nil
 }
 
 // keys name the entries of lists.

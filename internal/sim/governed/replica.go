@@ -2,35 +2,34 @@ package governed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -54,12 +53,15 @@ type replica struct {
 	gatherer    *governed.Gatherer
 	act         *act.Governed
 	hooks       map[string]http.Handler
-	controllers map[string]reconcile.Reconciler
+	controllers []wiring.Controller
+	reconcilers map[string]reconcile.Func // by the controller's name
 	queue       map[work]time.Time
 	running     map[work]bool
-	again       map[work]bool      // came in while it ran
-	news        []string           // policies whose systems say something new
-	origins     map[uintptr]string // of evidence: whose word it is
+	again       map[work]bool              // came in while it ran
+	retries     map[work]bool              // failed, and is tried again after a pause
+	news        []*v1alpha1.EvictionPolicy // policies whose systems say something new
+	refused     map[string]bool            // pods whose last eviction failed: it is tried again after a pause, or at an event
+	origins     map[uintptr]string         // of evidence: whose word it is
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
 }
@@ -69,8 +71,8 @@ func (w *world) start(name string) (*replica, error) {
 	w.lives++
 	r := &replica{
 		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
-		controllers: map[string]reconcile.Reconciler{}, queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
-		origins: map[uintptr]string{},
+		queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{}, retries: map[work]bool{},
+		refused: map[string]bool{}, origins: map[uintptr]string{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
 	return r, r.assemble()
@@ -100,36 +102,32 @@ func (r *replica) assemble() error {
 }
 
 func (r *replica) addControllers(c *connection) error {
-	var added []manager.Runnable
-	mgr := &process{replica: r, client: c, added: &added}
-	for _, setup := range []func() error{
-		func() error {
-			return policy.Setup(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true, Workers: r.workers("policy", policy.WorkersEach)})
-		},
-		func() error {
-			return responder.Setup(r.ctx, mgr, responder.Options{Gatherer: r.gatherer, Act: r.act, Workers: r.workers("responder", responder.WorkersEach)})
-		},
-		func() error {
-			return evictionrequest.Setup(r.ctx, mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed, Now: time.Now})
-		},
-		func() error { return imperative.Setup(r.ctx, mgr, imperative.Options{Version: lifecycleapi.Usher}) },
-		func() error { return expiry.Setup(r.ctx, mgr, expiry.Options{Now: r.now}) },
-	} {
-		if err := setup(); err != nil {
+	r.controllers = r.declare(&process{replica: r, client: c})
+	for _, index := range wiring.Indexes(r.controllers) {
+		if err := r.cache.IndexField(r.ctx, index.Object, index.Field, index.Values); err != nil {
 			return err
 		}
 	}
-	if len(added) != len(controllers) {
-		return fmt.Errorf("simulating: %d controllers were added, and %d are known", len(added), len(controllers))
-	}
-	for i, one := range added {
-		c, ok := one.(reconcile.Reconciler)
-		if !ok {
-			return errors.New("simulating: something that is no controller was added")
+	r.reconcilers = map[string]reconcile.Func{}
+	for i := range r.controllers {
+		c := &r.controllers[i]
+		r.reconcilers[c.Name] = c.Reconcile
+		if c.WorkersEach > 0 {
+			r.reconcilers[c.Name] = r.workers(c.Name, c.WorkersEach).Reconciler(c.Reconcile)
 		}
-		r.controllers[controllers[i]] = c
 	}
 	return nil
+}
+
+// declare lists the controllers that a manager has.
+func (r *replica) declare(mgr *process) []wiring.Controller {
+	return slices.Concat(
+		policy.Controllers(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true}),
+		responder.Controllers(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}),
+		evictionrequest.Controllers(mgr, evictionrequest.Options{Version: lifecycleapi.Usher, Governed: lifecycle.Governed, Now: time.Now}),
+		imperative.Controllers(mgr, imperative.Options{Version: lifecycleapi.Usher, Writer: r.act.Writer}),
+		expiry.Controllers(mgr, expiry.Options{Now: r.now}),
+	)
 }
 
 // workers puts keys that had to wait for one back into the replica's own queue.
@@ -138,7 +136,7 @@ func (r *replica) workers(controller string, each int) *share.Workers {
 	workers.Into(queueOf{add: func(key reconcile.Request) {
 		r.world.mu.Lock()
 		defer r.world.mu.Unlock()
-		r.enqueue(controller, key.Name)
+		r.enqueue(controller, key.NamespacedName)
 	}})
 	return workers
 }
@@ -167,23 +165,12 @@ type process struct {
 	manager.Manager
 	replica *replica
 	client  client.Client
-	added   *[]manager.Runnable
 }
 
-func (p *process) Add(r manager.Runnable) error                   { *p.added = append(*p.added, r); return nil }
 func (p *process) GetClient() client.Client                       { return p.client }
 func (p *process) GetAPIReader() client.Reader                    { return &liveReader{replica: p.replica} }
-func (p *process) GetScheme() *runtime.Scheme                     { return scheme }
-func (p *process) GetCache() ctrlcache.Cache                      { return nil }
-func (p *process) GetRESTMapper() meta.RESTMapper                 { return nil }
-func (p *process) GetFieldIndexer() client.FieldIndexer           { return p.replica.cache }
 func (p *process) GetLogger() logr.Logger                         { return logr.Discard() }
 func (p *process) GetEventRecorder(string) recorder.EventRecorder { return silence{replica: p.replica} }
-func (p *process) GetConfig() *rest.Config                        { return restConfig }
-func (p *process) GetHTTPClient() *http.Client                    { return restClient }
-func (p *process) GetControllerOptions() config.Controller {
-	return config.Controller{SkipNameValidation: new(true), RecoverPanic: new(false)}
-}
 
 // silence takes events; of those that say that Usher has given up, or leaves what may be another client's, it takes note.
 type silence struct {

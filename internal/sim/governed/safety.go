@@ -22,6 +22,8 @@ const (
 const (
 	glass    = "the glass is broken"
 	unjudged = "its owner did not have it judged"
+
+	crashedUnseen = "an accident happened too late to be seen, and all others that were let go are noted"
 )
 
 // maxAge is how old evidence may be by the API's default.
@@ -116,13 +118,16 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	n, role := s.needed[pod], w.roleOf(pod)
 	horizon := r.horizon.Add(-w.site.lag(role))
 	late := !n.since.Before(horizon)
+	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod)
 	switch {
+	case n.cause == ours && unlucky:
+		return crashedUnseen
 	case slices.Contains(r.seen, n.by):
 		return ""
 	case n.cause != ours && (n.by != "" || late) && !s.anotherOf(role, pod):
 		return "it happened too late to be seen: " + n.what
-	case late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod):
-		return "an accident happened too late to be seen, and all others that were let go are noted"
+	case unlucky:
+		return crashedUnseen
 	}
 	return ""
 }

@@ -4,32 +4,13 @@ import (
 	"encoding/json"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system/all"
 )
 
 // What all histories share never changes.
-var (
-	scheme = newScheme()
-	roles  = builtIn()
-)
-
-func newScheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	if err := corev1.AddToScheme(s); err != nil {
-		panic(err) // only a mistake in this file can make it
-	}
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		panic(err)
-	}
-	lifecycleapi.AddToScheme(s, lifecycleapi.Usher)
-	return s
-}
+var roles = builtIn()
 
 func builtIn() []v1alpha1.Role {
 	found, err := all.Roles()

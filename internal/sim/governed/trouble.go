@@ -3,6 +3,9 @@ package governed
 import (
 	"slices"
 	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // rarely divides the weight of what happens seldom.
@@ -13,7 +16,7 @@ func (w *world) trouble() []option {
 	if w.dice.IntN(rarely) > 0 {
 		return nil
 	}
-	var all []option
+	all := []option{{3 + 6*len(w.without), w.checkWoken}}
 	add := func(weight int, happen func()) {
 		if weight > 0 {
 			all = append(all, option{weight, happen})
@@ -33,6 +36,7 @@ func (w *world) trouble() []option {
 	add(w.odds.deletion, func() { w.note("owner: creates %s", firstPolicy); w.createPolicy(firstPolicy) })
 	add(2*w.odds.excused, w.breakGlass)
 	add(2*w.odds.owners, w.forgeLabel)
+	add(2*w.odds.bare, w.stripNamespace)
 	add(4*w.odds.budgets, w.tighten)
 	add(3*w.odds.hangs, func() { w.hang([]kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]) })
 	add(3*w.odds.unseen, func() { w.hang(pods) })
@@ -162,6 +166,15 @@ func (w *world) jump() {
 	by := []time.Duration{-r.ahead, time.Second, 8 * time.Second, time.Minute, 5 * time.Minute, -time.Second, -8 * time.Second, -8 * time.Second, -8 * time.Second, -time.Minute, -5 * time.Minute}
 	r.ahead += by[w.dice.IntN(len(by))]
 	w.note("the clock of %s is %s ahead", r.name, r.ahead)
+}
+
+// stripNamespace takes the label off by which admission finds the namespace.
+func (w *world) stripNamespace() {
+	w.note("owner: takes the label off the namespace")
+	key := snapshot.Key{Name: namespace}
+	if _, err := w.store.patch(namespaces, key, whole, []byte(`{"metadata":{"labels":{"`+v1alpha1.GovernedLabel+`":null}}}`)); err != nil {
+		w.fail("SIMULATOR", "taking the label off the namespace: %v", err)
+	}
 }
 
 // tighten has a budget allow no disruption, or some again.

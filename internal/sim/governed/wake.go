@@ -9,20 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	api "k8s.io/api/lifecycle/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	runtimeevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/snapshot"
 )
-
-// controllers are those of a leading replica in the order in which they are set up.
-var controllers = []string{"policy", "labels", "responder", "evictionrequest", "eviction", "eviction-metadata", "imperative-eviction", "expiry"}
 
 // work is an entry of a controller's queue.
 type work struct {
@@ -94,61 +90,73 @@ func (r *replica) lead() {
 	}
 }
 
-// wake is the controllers' wiring, written down once more.
+// wake has the controllers look whose watches pass an event.
 func (r *replica) wake(e event) {
-	switch object := e.object().(type) {
-	case *corev1.Namespace:
-		r.enqueue("labels", object.Name)
-	case *corev1.Pod:
-		r.wakeForPod(e, object)
-	case *v1alpha1.EvictionPolicy:
-		r.enqueue("policy", object.Name)
-		r.enqueue("labels", namespace)
-		r.wakeWanted()
-	case *api.EvictionRequest:
-		r.wakePolicies()
-		r.enqueue("evictionrequest", object.Name)
-		if _, drains := observe.RequestFacts(object).Drainer(); drains {
-			r.enqueue("expiry", object.Name)
-		}
-		r.enqueue("responder", podName(object))
-		r.wakeEvictions(podName(object), "eviction", "eviction-metadata")
-	case *api.Eviction:
-		for _, name := range []string{"eviction", "eviction-metadata", "imperative-eviction"} {
-			r.enqueue(name, object.Name)
-		}
-		r.enqueue("responder", podName(object))
-		for _, request := range cached[*api.EvictionRequest](r, requests) {
-			if podName(request) == podName(object) {
-				r.enqueue("evictionrequest", request.Name)
+	for i := range r.controllers {
+		c := &r.controllers[i]
+		for at, watch := range c.Watches {
+			if kindOf(watch.Object) == kindOf(e.object()) && !slices.Contains(r.world.without, watchName(c, at)) {
+				r.enqueueAll(c.Name, r.keysAt(e, watch)...)
 			}
 		}
 	}
 }
 
-func (r *replica) wakeForPod(e event, pod *corev1.Pod) {
-	before, _ := e.before.(*corev1.Pod)
-	_, labelled := pod.Labels[v1alpha1.PolicyLabel]
-	_, audited := pod.Labels[v1alpha1.AuditLabel]
-	if labelled || audited || len(r.cache.objects[policies]) > 0 {
-		r.enqueue("labels", namespace)
+// keysAt are the keys that an event gives by a watch.
+func (r *replica) keysAt(e event, watch wiring.Watch) []reconcile.Request {
+	if watch.When != nil && !passes(watch.When, e) {
+		return nil
 	}
-	r.wakePolicies()
-	r.wakeEvictions(pod.Name, "imperative-eviction")
-	if labelled && (before == nil || e.after == nil || !governed.SamePod(before, pod)) {
-		r.enqueue("responder", pod.Name)
-		r.wakeWanted()
+	var keys []reconcile.Request
+	for _, object := range []client.Object{e.before, e.after} {
+		if object != nil {
+			keys = append(keys, watch.Keys(r.ctx, object)...)
+		}
 	}
-	if e.after == nil {
-		r.wakeEvictions(pod.Name, "eviction")
-	}
+	return keys
 }
+
+func passes(when predicate.Predicate, e event) bool {
+	switch {
+	case e.after == nil:
+		return when.Delete(runtimeevent.DeleteEvent{Object: e.before})
+	case e.before == nil:
+		return when.Create(runtimeevent.CreateEvent{Object: e.after})
+	}
+	return when.Update(runtimeevent.UpdateEvent{ObjectOld: e.before, ObjectNew: e.after})
+}
+
+// Watches names all watches of all controllers.
+func Watches() []string {
+	r := &replica{act: &act.Governed{}}
+	var names []string
+	for _, c := range r.declare(&process{replica: r}) {
+		for at := range c.Watches {
+			names = append(names, watchName(&c, at))
+		}
+		if c.Observed != nil {
+			names = append(names, observedName(&c))
+		}
+	}
+	return names
+}
+
+func watchName(c *wiring.Controller, at int) string {
+	kind := kindOf(c.Watches[at].Object)
+	name := c.Name + " watches " + string(kind)
+	if slices.ContainsFunc(c.Watches[:at], func(w wiring.Watch) bool { return kindOf(w.Object) == kind }) {
+		name += " again"
+	}
+	return name
+}
+
+func observedName(c *wiring.Controller) string { return c.Name + " watches systems" }
 
 // told takes note of a system that says something new, at a moment when others may run too.
 func (r *replica) told(policy *v1alpha1.EvictionPolicy) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	r.news = append(r.news, policy.Name)
+	r.news = append(r.news, policy)
 }
 
 // spread has the controllers look that wait for what systems say.
@@ -158,32 +166,10 @@ func (r *replica) spread() {
 	r.news = nil
 	r.world.mu.Unlock()
 	for _, policy := range news {
-		if r.leads {
-			r.enqueue("policy", policy)
-			r.wakeWanted()
-		}
-	}
-}
-
-func (r *replica) wakeWanted() {
-	for _, request := range cached[*api.EvictionRequest](r, requests) {
-		r.enqueue("responder", podName(request))
-	}
-}
-
-func (r *replica) wakePolicies() {
-	for _, policy := range sorted(r.cache.objects[policies]) {
-		r.enqueue("policy", policy.GetName())
-	}
-}
-
-func (r *replica) wakeEvictions(pod string, names ...string) {
-	for _, e := range cached[*api.Eviction](r, evictions) {
-		if podName(e) != pod {
-			continue
-		}
-		for _, name := range names {
-			r.enqueue(name, e.Name)
+		for i := range r.controllers {
+			if c := &r.controllers[i]; r.leads && c.Observed != nil && !slices.Contains(r.world.without, observedName(c)) {
+				r.enqueueAll(c.Name, c.Observed(r.ctx, policy)...)
+			}
 		}
 	}
 }
@@ -198,22 +184,14 @@ func cached[T client.Object](r *replica, k kind) []T {
 	return all
 }
 
-func podName(object client.Object) string {
-	var ref lifecycle.Ref
-	switch object := object.(type) {
-	case *api.EvictionRequest:
-		ref, _ = lifecycle.RequestRef(object)
-	case *api.Eviction:
-		ref, _ = lifecycle.EvictionRef(object)
+func (r *replica) enqueueAll(controller string, keys ...reconcile.Request) {
+	for _, key := range keys {
+		r.enqueue(controller, key.NamespacedName)
 	}
-	return ref.Name
 }
 
-func (r *replica) enqueue(controller, name string) {
-	item := work{controller, snapshot.Key{Namespace: namespace, Name: name}}
-	if controller == "labels" {
-		item.key.Namespace = ""
-	}
+func (r *replica) enqueue(controller string, key snapshot.Key) {
+	item := work{controller, key}
 	if r.running[item] {
 		r.again[item] = true
 		return
@@ -255,7 +233,7 @@ func (r *replica) reconcile(item work) {
 	ctx := context.WithValue(context.WithValue(r.ctx, beganKey, time.Now()), taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))
 	r.world.note("%s looks at %s/%s (#%d)", r.name, item.controller, item.key.Name, r.world.tasks)
 	r.world.spawn(func() {
-		result, err := r.controllers[item.controller].Reconcile(ctx, reconcile.Request{NamespacedName: item.key})
+		result, err := r.reconcilers[item.controller](ctx, reconcile.Request{NamespacedName: item.key})
 		r.done(item, result, err)
 	})
 }
@@ -264,6 +242,7 @@ func (r *replica) done(item work, result reconcile.Result, err error) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
 	delete(r.running, item)
+	r.retries[item] = err != nil
 	switch {
 	case r.again[item]:
 		delete(r.again, item)

@@ -22,11 +22,13 @@ const namespace = "db"
 // world is a history in the making. But for the gate, the trace and the queues, which goroutines write when they end, only
 // the scheduler changes it while nobody else runs, or a call while it has its effect.
 type world struct {
-	ctx   context.Context //nolint:containedctx // the life of the world
-	seed  uint64
-	dice  *rand.Rand
-	theme theme
-	odds  odds
+	ctx  context.Context //nolint:containedctx // the life of the world
+	seed uint64
+	// without are the watches that are missing, as Watches names them.
+	without []string
+	dice    *rand.Rand
+	theme   theme
+	odds    odds
 
 	store    *store
 	site     site
@@ -144,6 +146,9 @@ func (w *world) options() []option {
 	}
 	if len(w.belated) > 0 {
 		all = append(all, option{1, w.catchUp})
+	}
+	if e := w.strange(); e != nil {
+		all = append(all, option{1, func() { w.answer(e) }})
 	}
 	all = append(all, w.cluster()...)
 	if !w.calm {

@@ -1,0 +1,107 @@
+// Package wiring answers: which events make which controller reconcile what? It declares controllers as data, from which the manager runs
+// them and the simulator of histories does: an event that a watch misses is missed in both.
+package wiring
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/share"
+)
+
+// Controller is a queue of keys, what fills it and what is done with them.
+type Controller struct {
+	Name    string
+	Watches []Watch
+	// Observed maps a policy whose system says something new to keys; nil: none.
+	Observed  handler.MapFunc
+	Reconcile reconcile.Func
+	// Indexes are those of the cache that it reads by.
+	Indexes []Index
+	// Workers is how many keys are reconciled at a time, WorkersEach how many of one namespace; 0: any number of these.
+	Workers, WorkersEach int
+}
+
+// Watch is a kind of objects whose events fill a controller's queue.
+type Watch struct {
+	// Object is an empty object of the kind.
+	Object client.Object
+	// Keys maps an object to keys; of an update both the old object and the new one are mapped.
+	Keys handler.MapFunc
+	// When passes the events that matter; nil: all do.
+	When predicate.Predicate
+}
+
+// Index is a field of the cache by which objects of a kind are found. What several controllers read by they declare alike.
+type Index struct {
+	Object client.Object
+	Field  string
+	Values client.IndexerFunc
+}
+
+// Itself maps an object to its own key.
+func Itself(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+}
+
+// Add adds controllers to a manager. What systems say anew comes from news; nil where no controller has Observed.
+func Add(ctx context.Context, mgr ctrl.Manager, news *governed.News, all ...Controller) error {
+	for _, index := range Indexes(all) {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.Object, index.Field, index.Values); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", index.Object, index.Field, err)
+		}
+	}
+	for i := range all {
+		if err := add(mgr, news, &all[i]); err != nil {
+			return fmt.Errorf("setting up controller %s: %w", all[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// Indexes returns what controllers read by, each once.
+func Indexes(all []Controller) []Index {
+	var found []Index
+	for i := range all {
+		for _, index := range all[i].Indexes {
+			same := func(other Index) bool {
+				return other.Field == index.Field && reflect.TypeOf(other.Object) == reflect.TypeOf(index.Object)
+			}
+			if !slices.ContainsFunc(found, same) {
+				found = append(found, index)
+			}
+		}
+	}
+	return found
+}
+
+func add(mgr ctrl.Manager, news *governed.News, c *Controller) error {
+	options, do := controller.Options{MaxConcurrentReconciles: c.Workers}, c.Reconcile
+	if c.WorkersEach > 0 {
+		each := share.NewWorkers(c.WorkersEach)
+		options.NewQueue, do = each.NewQueue, each.Reconciler(do)
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named(c.Name).WithOptions(options)
+	for _, w := range c.Watches {
+		var when []predicate.Predicate
+		if w.When != nil {
+			when = append(when, w.When)
+		}
+		b = b.Watches(w.Object, handler.EnqueueRequestsFromMapFunc(w.Keys), builder.WithPredicates(when...))
+	}
+	if c.Observed != nil {
+		b = b.WatchesRawSource(news.Source(c.Observed))
+	}
+	return b.Complete(do)
+}

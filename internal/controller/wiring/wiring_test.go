@@ -1,0 +1,41 @@
+package wiring
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/lifecycle"
+)
+
+// A cache refuses an index that it has.
+func TestIndexesAreAddedOnce(t *testing.T) {
+	node := Index{Object: &corev1.Node{}, Field: TargetPod, Values: targetPod}
+	var got []string
+	for _, index := range Indexes([]Controller{{Indexes: TargetPodIndexes()}, {Indexes: append(TargetPodIndexes(), node)}}) {
+		switch index.Object.(type) {
+		case *api.EvictionRequest:
+			got = append(got, "requests")
+		case *api.Eviction:
+			got = append(got, "evictions")
+		default:
+			got = append(got, "nodes")
+		}
+	}
+	if diff := cmp.Diff([]string{"requests", "evictions", "nodes"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPodOf(t *testing.T) {
+	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "web-0", UID: "u"}, "requester.example.com/jane")
+	if keys := PodOf(t.Context(), request); len(keys) != 1 || keys[0].NamespacedName != (types.NamespacedName{Namespace: "shop", Name: "web-0"}) {
+		t.Errorf("keys %v", keys)
+	}
+	if keys := PodOf(t.Context(), &api.EvictionRequest{}); len(keys) != 0 || len(targetPod(&api.EvictionRequest{})) != 0 {
+		t.Errorf("without a pod: %v", keys)
+	}
+}
