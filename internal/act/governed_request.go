@@ -12,6 +12,7 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -57,12 +58,11 @@ func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
 // withdraw takes back what admission asked for a pod in a requester's name; what is not there needs no taking back, and what
 // the requester asked for himself is his.
 func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
-	var requests api.EvictionRequestList
-	if err := g.Client.List(ctx, &requests, client.InNamespace(action.Pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing eviction requests: %w", err)
+	requests, err := targets.RequestsOf(ctx, g.Client, action.Pod)
+	if err != nil {
+		return err
 	}
-	for i := range requests.Items {
-		request := &requests.Items[i]
+	for _, request := range requests {
 		pod := request.Spec.Target.Pod
 		if _, refused := lifecycle.LastRequestTime(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
@@ -90,7 +90,7 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 
 // tell writes Usher's entry in the evictions of a pod in which it is Usher's turn.
 func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
-	evictions, err := Evictions(ctx, g.Client, action.Pod, action.UID)
+	evictions, err := g.evictions(ctx, action.Pod, action.UID)
 	if err != nil {
 		return err
 	}
@@ -112,16 +112,16 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 	return nil
 }
 
-// Evictions returns the Evictions of exactly this pod. They must not be changed.
-func Evictions(ctx context.Context, reader client.Reader, pod snapshot.Key, uid types.UID) ([]*api.Eviction, error) {
-	var list api.EvictionList
-	if err := reader.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing evictions: %w", err)
+// evictions returns the Evictions of exactly this pod. They must not be changed.
+func (g *Governed) evictions(ctx context.Context, pod snapshot.Key, uid types.UID) ([]*api.Eviction, error) {
+	all, err := targets.EvictionsOf(ctx, g.Client, pod)
+	if err != nil {
+		return nil, err
 	}
 	var found []*api.Eviction
-	for i := range list.Items {
-		if ref, ok := lifecycle.EvictionRef(&list.Items[i]); ok && ref.UID == uid {
-			found = append(found, &list.Items[i])
+	for _, e := range all {
+		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid {
+			found = append(found, e)
 		}
 	}
 	return found, nil

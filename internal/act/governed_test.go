@@ -28,6 +28,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -53,7 +54,8 @@ func governedWorld(t *testing.T, objects ...client.Object) *Governed {
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0", UID: "pod"}},
 	)
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).Build()
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
+		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	none := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{}, false }
 	return &Governed{
 		Client: store, Book: governed.NewBook(store, none, nil), Lifecycle: lifecycleapi.Usher,

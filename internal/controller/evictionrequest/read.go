@@ -6,14 +6,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 )
 
 // whole gathers what is known of a target.
@@ -22,7 +21,7 @@ func (s *shell) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target,
 	if err != nil || ref.Name == "" {
 		return t, err
 	}
-	t.Requests, err = s.requests(ctx, ref.Namespace, ref.Name)
+	t.Requests, err = targets.RequestsOf(ctx, s.client, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 	return t, err
 }
 
@@ -33,7 +32,7 @@ func (s *shell) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target,
 		return t, nil
 	}
 	var err error
-	if t.Evictions, err = s.evictions(ctx, ref.Namespace, ref.Name); err != nil {
+	if t.Evictions, err = targets.EvictionsOf(ctx, s.client, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}); err != nil {
 		return t, err
 	}
 	if t.Pod, err = s.pod(ctx, ref); err != nil {
@@ -65,39 +64,13 @@ func (s *shell) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error)
 	return nil, nil
 }
 
-// requests returns those of all pods of the name. They must not be changed.
-func (s *shell) requests(ctx context.Context, namespace, pod string) ([]*api.EvictionRequest, error) {
-	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{wiring.TargetPod: pod}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("reading the eviction requests of pod %s: %w", pod, err)
-	}
-	return pointers(list.Items), nil
-}
-
-// evictions returns those of all pods of the name. They must not be changed.
-func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
-	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{wiring.TargetPod: pod}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("reading the evictions of pod %s: %w", pod, err)
-	}
-	return pointers(list.Items), nil
-}
-
-func pointers[T any](items []T) []*T {
-	all := make([]*T, len(items))
-	for i := range items {
-		all[i] = &items[i]
-	}
-	return all
-}
-
 func (s *shell) requestKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
-	all, err := s.requests(ctx, namespace, pod)
+	all, err := targets.RequestsOf(ctx, s.client, client.ObjectKey{Namespace: namespace, Name: pod})
 	return keys(ctx, all, err)
 }
 
 func (s *shell) evictionKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
-	all, err := s.evictions(ctx, namespace, pod)
+	all, err := targets.EvictionsOf(ctx, s.client, client.ObjectKey{Namespace: namespace, Name: pod})
 	return keys(ctx, all, err)
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 )
 
 // shell reads for the decisions of internal/lifecycle, and writes what they say.
@@ -86,7 +87,7 @@ func (s *shell) reconcileMetadata(ctx context.Context, key reconcile.Request) (r
 	}
 	t := lifecycle.Target{Version: s.options.Version}
 	t.Ref, _ = lifecycle.EvictionRef(eviction)
-	if t.Requests, err = s.requests(ctx, t.Ref.Namespace, t.Ref.Name); err != nil {
+	if t.Requests, err = targets.RequestsOf(ctx, s.client, client.ObjectKey{Namespace: t.Ref.Namespace, Name: t.Ref.Name}); err != nil {
 		return reconcile.Result{}, err
 	}
 	plan := lifecycle.PlanMetadata(t, eviction)

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -103,13 +103,13 @@ func (s *shell) pod(ctx context.Context, e *api.Eviction) (*corev1.Pod, error) {
 
 // ofPod enqueues the evictions of a pod. Only its end matters, of which its shutting down is the beginning.
 func (s *shell) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
-	var list api.EvictionList
-	if err := s.client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{wiring.TargetPod: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+	all, err := targets.EvictionsOf(ctx, s.client, client.ObjectKeyFromObject(o))
+	if err != nil {
 		log.FromContext(ctx).Error(err, "an event of a pod is lost", "pod", o.GetName())
 	}
-	found := make([]reconcile.Request, len(list.Items))
-	for i := range list.Items {
-		found[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
+	found := make([]reconcile.Request, len(all))
+	for i, e := range all {
+		found[i].NamespacedName = client.ObjectKeyFromObject(e)
 	}
 	return found
 }

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -115,7 +114,7 @@ func named(policies []eviction.Declared, label string) *eviction.Declared {
 
 // withdraw takes back what admission asked for a pod, and returns how many requests it were.
 func (s *shell) withdraw(ctx context.Context, pod *snapshot.Pod) (int, error) {
-	requesters, err := s.admitted(ctx, pod.Namespace, pod.UID)
+	requesters, err := s.admitted(ctx, pod)
 	if err != nil {
 		return 0, err
 	}
@@ -131,20 +130,19 @@ func (s *shell) withdraw(ctx context.Context, pod *snapshot.Pod) (int, error) {
 }
 
 // admitted names those in whose names admission asks for a pod.
-func (s *shell) admitted(ctx context.Context, namespace string, pod types.UID) ([]string, error) {
+func (s *shell) admitted(ctx context.Context, pod *snapshot.Pod) ([]string, error) {
 	if !s.Requests {
 		return nil, nil
 	}
-	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing eviction requests: %w", err)
+	all, err := targets.RequestsOf(ctx, s.client, pod.Key())
+	if err != nil {
+		return nil, err
 	}
 	var requesters []string
-	for i := range list.Items {
-		request := &list.Items[i]
+	for _, request := range all {
 		ref, ok := lifecycle.RequestRef(request)
 		_, made := lifecycle.LastRequestTime(request)
-		if ok && made && ref.UID == pod && request.DeletionTimestamp == nil && request.Spec.Intent == api.EvictionRequestIntentEviction {
+		if ok && made && ref.UID == pod.UID && request.DeletionTimestamp == nil && request.Spec.Intent == api.EvictionRequestIntentEviction {
 			requesters = append(requesters, request.Spec.Requester)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/system"
 	systemhttp "usher.sh/usher/internal/system/http"
 )
@@ -44,7 +45,8 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod", UID: "ns", Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}})
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
-		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).Build()
+		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).
+		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	return &rig{store, &shell{
 		Options: newOptions(store, store),
 		client:  store, live: store, events: events.NewFakeRecorder(1000),

@@ -66,6 +66,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		},
 	}
 	if o.Requests {
+		policies.Indexes = wiring.TargetPodIndexes()
 		policies.Watches = append(policies.Watches, wiring.Watch{Object: &api.EvictionRequest{}, Keys: s.policiesOf})
 	}
 	labels := wiring.Controller{

@@ -2,15 +2,14 @@ package policy
 
 import (
 	"context"
-	"fmt"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -26,12 +25,11 @@ func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) er
 	if !s.Requests {
 		return nil
 	}
-	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, client.InNamespace(f.policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing eviction requests: %w", err)
+	all, err := targets.Requests(ctx, s.client, f.policy.Namespace)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		request := &list.Items[i]
+	for _, request := range all {
 		ref, ok := lifecycle.RequestRef(request)
 		if !ok || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
 			continue

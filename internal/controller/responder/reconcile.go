@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -32,11 +32,11 @@ const (
 )
 
 func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	requests, err := s.requests(ctx, client.InNamespace(key.Namespace), client.MatchingFields{wiring.TargetPod: key.Name})
+	requests, err := targets.RequestsOf(ctx, s.client, key.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	evictions, err := s.evictions(ctx, key.Namespace, key.Name)
+	evictions, err := targets.EvictionsOf(ctx, s.client, key.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -125,31 +125,4 @@ func (s *shell) policy(ctx context.Context, input eviction.Input) (*v1alpha1.Evi
 	}
 	policy, err := s.Gatherer.Book.Policy(ctx, claims[0].Policy)
 	return policy, client.IgnoreNotFound(err)
-}
-
-// requests must not be changed.
-func (s *shell) requests(ctx context.Context, which ...client.ListOption) ([]*api.EvictionRequest, error) {
-	var list api.EvictionRequestList
-	if err := s.client.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil, fmt.Errorf("listing eviction requests: %w", err)
-	}
-	requests := make([]*api.EvictionRequest, len(list.Items))
-	for i := range list.Items {
-		requests[i] = &list.Items[i]
-	}
-	return requests, nil
-}
-
-// evictions must not be changed.
-func (s *shell) evictions(ctx context.Context, namespace, pod string) ([]*api.Eviction, error) {
-	var list api.EvictionList
-	err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{wiring.TargetPod: pod}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("listing evictions: %w", err)
-	}
-	evictions := make([]*api.Eviction, len(list.Items))
-	for i := range list.Items {
-		evictions[i] = &list.Items[i]
-	}
-	return evictions, nil
 }

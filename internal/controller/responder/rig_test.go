@@ -22,11 +22,11 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/system"
 )
 
@@ -76,13 +76,10 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	}
 	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "now"}
 	objects = append(objects, pod, newPolicy(), lifecycle.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
-	building := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
-		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving)
-	for _, index := range wiring.TargetPodIndexes() {
-		building = building.WithIndex(index.Object, index.Field, index.Values)
-	}
-	store := building.Build()
+		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).
+		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	r := &rig{store: store, database: &database{}}
 	kind := system.Kind{
 		Name: "etcd", Schema: eviction.Schema{Member: []eviction.Field{{Name: "empty", Type: eviction.Bool}}}, Steps: map[string]string{"Drain": "empty it"},

@@ -17,6 +17,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/lifecycle/targets"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch
@@ -79,7 +80,7 @@ func (s *shell) itselfAndWanted(ctx context.Context, pod client.Object) []reconc
 // wantedOf enqueues the pods of an object's namespace that somebody wants gone: what is new of a policy, its system or a
 // member, one member's leave above all, may let another go.
 func (s *shell) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
-	requests, err := s.requests(ctx, client.InNamespace(o.GetNamespace()))
+	requests, err := targets.Requests(ctx, s.client, o.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event is lost")
 	}

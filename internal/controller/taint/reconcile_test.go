@@ -23,6 +23,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -49,7 +50,8 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			pod, _ := o.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
-		}).Build()
+		}).
+		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
 	now := func() time.Time { return noon }
 	book := governed.NewBook(store, kinds, nil)

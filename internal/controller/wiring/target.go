@@ -8,21 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/lifecycle/targets"
 )
 
-// TargetPod is the field by which EvictionRequests and Evictions are found: the name of the pod that they target.
-const TargetPod = "spec.target.pod.name"
-
-// TargetPodIndexes are the indexes of both kinds by TargetPod.
+// TargetPodIndexes are the indexes by which package targets reads.
 func TargetPodIndexes() []Index {
-	return []Index{{&api.EvictionRequest{}, TargetPod, targetPod}, {&api.Eviction{}, TargetPod, targetPod}}
-}
-
-func targetPod(o client.Object) []string {
-	if ref, ok := lifecycle.RefOf(o); ok {
-		return []string{ref.Name}
-	}
-	return nil
+	return []Index{{&api.EvictionRequest{}, targets.Field, targets.IndexPod}, {&api.Eviction{}, targets.Field, targets.IndexPod}}
 }
 
 // PodOf maps an EvictionRequest or an Eviction to the key of the pod that it targets.
