@@ -12,17 +12,24 @@ import (
 
 const maxName = 253
 
-// newEviction returns the next eviction of the pod, owned by the request.
+// newEviction returns the next eviction of the pod, owned by the request, with the labels that it will have once its responders are chosen:
+// they would take a write of their own.
 func (t Target) newEviction(r *api.EvictionRequest) *api.Eviction {
-	return &api.Eviction{
+	e := &api.Eviction{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       t.Ref.Namespace,
 			Name:            t.nextName(),
-			Labels:          map[string]string{r.Spec.Requester: string(api.EvictionParticipantRoleRequester)},
 			OwnerReferences: []metav1.OwnerReference{t.owner(r)},
 		},
 		Spec: api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: t.Ref.Name, UID: t.Ref.UID}}},
 	}
+	t.Requests = []*api.EvictionRequest{r}
+	var chosen api.EvictionStatus
+	if t.Pod != nil {
+		chosen.TargetResponders = t.responders()
+	}
+	e.Labels = t.roles(&api.Eviction{ObjectMeta: e.ObjectMeta, Spec: e.Spec, Status: chosen})
+	return e
 }
 
 // nextName counts the evictions of all pods that had the name, since they share the space of names.

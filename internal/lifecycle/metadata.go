@@ -42,11 +42,18 @@ func (t Target) owners(all []metav1.OwnerReference) []metav1.OwnerReference {
 	return all
 }
 
-// roles names the requesters that the status has room for.
+// roles names the requesters that the status has room for, and the responders: until they are chosen, those that it was made with.
 func (t Target) roles(e *api.Eviction) map[string]string {
 	roles := map[string]string{}
 	for _, r := range e.Status.TargetResponders {
 		roles[r.Name] = string(api.EvictionParticipantRoleResponder)
+	}
+	if len(e.Status.TargetResponders) == 0 {
+		for name, role := range e.Labels {
+			if isRole(role) && role != string(api.EvictionParticipantRoleRequester) {
+				roles[name] = string(api.EvictionParticipantRoleResponder)
+			}
+		}
 	}
 	for _, r := range t.requesters(e.Status.Requesters) {
 		stands := r.Intent == api.RequesterIntentEviction

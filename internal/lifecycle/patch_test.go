@@ -60,7 +60,7 @@ func TestPatches(t *testing.T) {
 	created := lifecycle.PlanRequest(target(0, newPod(), requests(r)), r).Create
 	patch, err = lifecycle.CreationPatch(apilifecycle.Usher, created)
 	same(t, "creation", `{"apiVersion":"lifecycle.usher.sh/v1alpha1","kind":"Eviction",`+
-		`"metadata":{"labels":{"example.com/alice":"requester"},"name":"pod-1-db-0","namespace":"shop",`+
+		`"metadata":{"labels":{"example.com/alice":"requester","imperative-eviction.k8s.io/evictor":"responder"},"name":"pod-1-db-0","namespace":"shop",`+
 		`"ownerReferences":[{"apiVersion":"lifecycle.usher.sh/v1alpha1","kind":"EvictionRequest","name":"alice","uid":"uid-alice"}]},`+
 		`"spec":{"target":{"pod":{"name":"db-0","uid":"u1"}}}}`, text(t, patch, err))
 }

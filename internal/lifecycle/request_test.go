@@ -106,13 +106,33 @@ func TestPauseIsBounded(t *testing.T) {
 func TestNewEviction(t *testing.T) {
 	alice := asked("alice")
 	e := lifecycle.PlanRequest(target(0, newPod(), requests(alice)), alice).Create
-	same(t, "labels", map[string]string{"example.com/alice": "requester"}, e.Labels)
+	same(t, "labels", map[string]string{"example.com/alice": "requester", lifecycle.Evictor: "responder"}, e.Labels)
 	same(t, "pod", "db-0/u1", e.Spec.Target.Pod.Name+"/"+string(e.Spec.Target.Pod.UID))
 	owner := e.OwnerReferences[0]
 	same(t, "owner", "lifecycle.usher.sh/v1alpha1 EvictionRequest alice uid-alice",
 		strings.Join([]string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)}, " "))
 	if len(e.OwnerReferences) != 1 || owner.Controller != nil {
 		t.Errorf("owners %+v", e.OwnerReferences)
+	}
+}
+
+// An eviction is made with the labels that its responders give it, so that no second write is needed.
+func TestNewEvictionNeedsNoOtherLabels(t *testing.T) {
+	for name, edit := range map[string]func(*corev1.Pod){"governed": governed, "not governed": func(*corev1.Pod) {}} {
+		t.Run(name, func(t *testing.T) {
+			alice := asked("alice")
+			to := target(0, newPod(edit), requests(alice))
+			to.Governed = lifecycle.Governed
+			e := lifecycle.PlanRequest(to, alice).Create
+			to.Evictions = []*api.Eviction{e}
+			if plan := lifecycle.PlanMetadata(to, e); plan.Changed {
+				t.Errorf("before responders are chosen: labels %v, want %v", e.Labels, plan.Labels)
+			}
+			e.Status = lifecycle.PlanEviction(to, e).Status
+			if plan := lifecycle.PlanMetadata(to, e); plan.Changed {
+				t.Errorf("labels %v, want %v", e.Labels, plan.Labels)
+			}
+		})
 	}
 }
 

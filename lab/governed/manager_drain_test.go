@@ -42,6 +42,7 @@ func TestManager(t *testing.T) {
 	t.Run("is upgraded during a drain", h.isUpgradedDuringADrain)
 	t.Run("holds a drain", h.holdsADrain)
 	t.Run("says why a policy is invalid", h.saysWhyAPolicyIsInvalid)
+	t.Run("counts its writes", h.countsItsWrites)
 }
 
 func prepared(n int, state v1alpha1.PreparationState) func(*v1alpha1.EvictionPolicy) bool {

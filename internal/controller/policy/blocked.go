@@ -15,7 +15,7 @@ const mostBlocked = 20
 // blocked lists members that stay and may not leave, each with its first blocker: the first by role and id. While a member has just been
 // let go, so that all wait for the next evidence, it is the former list.
 func (f *facts) blocked(members []member) []v1alpha1.BlockedMember {
-	if f.evidence != nil && f.evidence.Epoch != f.policy.Status.Epoch {
+	if f.waitsForEvidence() {
 		return f.policy.Status.Blocked
 	}
 	var all []v1alpha1.BlockedMember
@@ -33,6 +33,11 @@ func (f *facts) blocked(members []member) []v1alpha1.BlockedMember {
 		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID), cmp.Compare(a.PodUID, b.PodUID))
 	})
 	return all[:min(len(all), mostBlocked)]
+}
+
+// waitsForEvidence: what the system said last was said before a member was let go.
+func (f *facts) waitsForEvidence() bool {
+	return f.evidence != nil && f.evidence.Epoch != f.policy.Status.Epoch
 }
 
 // leaves reports whether a member is on its way.

@@ -93,6 +93,7 @@ func (f *facts) members() []member {
 	return members
 }
 
+// roles counts members. While one has just been let go, so that all wait for the next evidence, who may leave is not counted anew.
 func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 	counts := map[string]*v1alpha1.RoleStatus{}
 	for _, entry := range f.policy.Spec.Members {
@@ -103,6 +104,11 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 		count.MemberCount++
 		if m.verdict.Answer == eviction.Allowed {
 			count.EvictableCount++
+		}
+	}
+	for _, former := range f.policy.Status.Roles {
+		if count := counts[former.Role]; count != nil && f.waitsForEvidence() {
+			count.EvictableCount = min(former.EvictableCount, count.MemberCount)
 		}
 	}
 	var roles []v1alpha1.RoleStatus
