@@ -45,7 +45,7 @@ func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { p.tracked(o) },
-		UpdateFunc: func(_, o any) { p.tracked(o) },
+		UpdateFunc: p.updated,
 		DeleteFunc: func(o any) { p.forgotten(o) },
 	})
 	if err != nil {
@@ -53,6 +53,17 @@ func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	<-ctx.Done()
 	return informer.RemoveEventHandler(registration)
+}
+
+// updated also forgets a policy that is gone, which a watch that was broken shows as one that has become another of its name. The namespace
+// has a policy all the while.
+func (p *parts) updated(was, is any) {
+	p.tracked(is)
+	before, ok := was.(*v1alpha1.EvictionPolicy)
+	after, ok2 := is.(*v1alpha1.EvictionPolicy)
+	if ok && ok2 && before.UID != after.UID {
+		p.forgotten(before)
+	}
 }
 
 func (p *parts) tracked(o any) {

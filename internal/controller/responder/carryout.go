@@ -28,7 +28,7 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 		return s.refused(ctx, input, step, answer)
 	}
 	log.FromContext(ctx).Info("not carried out", "action", refused.Kind, "pod", key, "code", answer.Code, "message", answer.Message)
-	if refused.Kind == eviction.Prepare || refused.Kind == eviction.Undo {
+	if refused.Kind == eviction.Prepare {
 		return s.next(step), nil // the next step reads what the system replied
 	}
 	return s.stuck(ctx, input, refused, answer)

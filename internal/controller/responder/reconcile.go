@@ -87,7 +87,7 @@ func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, e
 
 // serve does the next step for a pod, and returns when to look again.
 func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) (time.Duration, error) {
-	if !w.wanted && !w.active {
+	if !w.wanted {
 		return 0, nil // what was prepared is undone by the policy's controller
 	}
 	asking, cancel := context.WithTimeout(ctx, patience)

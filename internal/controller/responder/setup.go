@@ -68,13 +68,16 @@ func matters() predicate.Predicate {
 }
 
 // itselfAndWanted: an eviction waits for the end of its pod, and for the members beside it, also those that may always go and have no
-// label. In most namespaces nothing is wanted gone.
+// label. In a namespace without a policy none waits for another, and a drain wants many.
 func (s *shell) itselfAndWanted(ctx context.Context, pod client.Object) []reconcile.Request {
-	keys := s.wantedOf(ctx, pod)
 	if _, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]; labelled {
-		keys = append(keys, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+		return append(s.wantedOf(ctx, pod), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 	}
-	return keys
+	policies, err := s.Gatherer.Book.All(ctx, pod.GetNamespace())
+	if err == nil && len(policies) == 0 {
+		return nil
+	}
+	return s.wantedOf(ctx, pod)
 }
 
 // wantedOf enqueues the pods of an object's namespace that somebody wants gone: what is new of a policy, its system or a

@@ -243,6 +243,7 @@ func TestPodsThatBecomeGovernedWakeIt(t *testing.T) {
 	}{
 		"its policy has come back": {free, governed, true}, "bound": {waiting, governed, true}, "let go": {governed, free, false},
 		"nothing": {governed, governed, false}, "not governed": {free, free, false},
+		"another of the name": {member("db-0", 15, func(p *corev1.Pod) { p.UID = "former" }), governed, true},
 	} {
 		if got := wakes.Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
 			t.Errorf("%s: %t", name, got)

@@ -75,12 +75,13 @@ func taintsChange() predicate.Predicate {
 	}
 }
 
-// becomesGoverned passes pods from when they have both the label of a policy and a node.
+// becomesGoverned passes pods from when they have both the label of a policy and a node, and those that a broken watch shows as another
+// of the name.
 func becomesGoverned() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return nodeOfGoverned(e.Object) != "" },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return nodeOfGoverned(e.ObjectOld) == "" && nodeOfGoverned(e.ObjectNew) != ""
+			return nodeOfGoverned(e.ObjectNew) != "" && (nodeOfGoverned(e.ObjectOld) == "" || e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

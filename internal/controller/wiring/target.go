@@ -13,7 +13,10 @@ import (
 
 // TargetPodIndexes are the indexes by which package targets reads.
 func TargetPodIndexes() []Index {
-	return []Index{{&api.EvictionRequest{}, targets.Field, targets.IndexPod}, {&api.Eviction{}, targets.Field, targets.IndexPod}}
+	return []Index{
+		{Object: &api.EvictionRequest{}, Field: targets.Field, Values: targets.IndexPod},
+		{Object: &api.Eviction{}, Field: targets.Field, Values: targets.IndexPod},
+	}
 }
 
 // PodOf maps an EvictionRequest or an Eviction to the key of the pod that it targets.

@@ -183,8 +183,9 @@ func (toApiserver) RoundTrip(request *http.Request) (*http.Response, error) {
 	replica.unwoken(request.Context(), r.String())
 	said := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated}
 	err = replica.world.remove(request.Context(), r)
-	replica.refused[name] = err != nil
+	delete(replica.refused, name)
 	if err != nil {
+		replica.refused[name] = time.Now()
 		refusal, ok := errors.AsType[*apierrors.StatusError](err)
 		if !ok {
 			return nil, err

@@ -68,6 +68,16 @@ func (c *cache) backlog(k kind) int {
 	return len(c.coming[k]) + len(c.store.events[k]) - c.taken[k]
 }
 
+// hangs reports whether a watch stands still.
+func (c *cache) hangs() bool {
+	for _, until := range c.hung {
+		if time.Now().Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
 // hang stops the watch of a kind.
 func (c *cache) hang(k kind, until time.Time) { c.hung[k] = until }
 

@@ -44,7 +44,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	w := &world{
 		ctx: ctx, seed: seed, without: watches, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
 		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
-		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}},
+		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
 	w.drawTheme()

@@ -2,6 +2,7 @@ package governed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -189,7 +190,7 @@ func (p *person) ask(name string) {
 	err := p.world.call(p.world.ctx, nil, p.name+" requests the eviction of "+name, plain, func() error {
 		return p.world.store.create(duplicate(wanted))
 	})
-	if err == nil || apierrors.IsAlreadyExists(err) { // nobody else asks in its name
+	if err == nil || apierrors.IsAlreadyExists(err) || errors.Is(err, errLost) { // nobody else asks in its name
 		p.asked = append(p.asked, wanted)
 	}
 }

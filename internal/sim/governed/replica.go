@@ -58,9 +58,8 @@ type replica struct {
 	queue       map[work]time.Time
 	running     map[work]bool
 	again       map[work]bool              // came in while it ran
-	retries     map[work]bool              // failed, and is tried again after a pause
 	news        []*v1alpha1.EvictionPolicy // policies whose systems say something new
-	refused     map[string]bool            // pods whose last eviction failed: it is tried again after a pause, or at an event
+	refused     map[string]time.Time       // when the last eviction of a pod failed: it is tried again after a pause, or at an event
 	origins     map[uintptr]string         // of evidence: whose word it is
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
@@ -71,8 +70,8 @@ func (w *world) start(name string) (*replica, error) {
 	w.lives++
 	r := &replica{
 		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
-		queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{}, retries: map[work]bool{},
-		refused: map[string]bool{}, origins: map[uintptr]string{},
+		queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
+		refused: map[string]time.Time{}, origins: map[uintptr]string{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
 	return r, r.assemble()
@@ -119,7 +118,7 @@ func (r *replica) addControllers(c *connection) error {
 	return nil
 }
 
-// declare lists the controllers that a manager has.
+// declare lists the controllers that the manager has, but for that of taints: nodes have none here.
 func (r *replica) declare(mgr *process) []wiring.Controller {
 	return slices.Concat(
 		policy.Controllers(mgr, policy.Options{Gatherer: r.gatherer, Act: r.act, Requests: true}),

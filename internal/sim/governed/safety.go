@@ -36,8 +36,9 @@ type safety struct {
 	let map[string]string
 	// excused: a member was taken away that could not be missed, and not by Usher.
 	excused bool
-	// accident is when people or machines last did something to the system.
+	// accident is when people or machines last did something to the system, crashes when a process of each role last crashed.
 	accident time.Time
+	crashes  map[string]time.Time
 }
 
 type needed struct {
@@ -45,6 +46,8 @@ type needed struct {
 	cause cause
 	what  string
 	by    string // the pod whose leave made it so, "" if it was something else
+	// crash is when a process of its role had last crashed by then.
+	crash time.Time
 }
 
 // changed looks at the truth again after something has happened.
@@ -61,7 +64,7 @@ func (s *safety) changedBy(w *world, c cause, what, pod string) {
 		case why == "":
 			delete(s.needed, p.pod)
 		case !known:
-			s.needed[p.pod] = needed{time.Now(), c, what, pod}
+			s.needed[p.pod] = needed{time.Now(), c, what, pod, s.crashes[p.role]}
 		}
 	}
 }
@@ -87,8 +90,9 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	switch {
 	case excuse == "" && text.Line(pod.Annotations[v1alpha1.BreakGlassAnnotation]) != "":
 		excuse = glass
-	case excuse == "" && pod.UID != r.judged:
-		excuse = "another pod has the name by now"
+	case excuse == "" && pod.UID != r.judged: // nothing is written down of this one, and nothing could be
+		r.excuse = "another pod has the name by now"
+		excuse = r.excuse
 	case excuse == "" && w.ungoverned(pod.Name, r.began):
 		r.excuse = unjudged
 		excuse = r.excuse
@@ -120,7 +124,7 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	late := !n.since.Before(horizon)
 	unlucky := late && !s.accident.Before(horizon) && s.notedOthers(w, role, pod)
 	switch {
-	case n.cause == ours && unlucky:
+	case n.cause == ours && unlucky && !n.crash.Before(horizon):
 		return crashedUnseen
 	case slices.Contains(r.seen, n.by):
 		return ""

@@ -63,7 +63,7 @@ func (w *world) crash() {
 	w.note("machine: the process of %s crashes", p.pod)
 	w.safety.excused = w.safety.excused || w.wouldLose(p.pod) != ""
 	w.site.stop(p.pod)
-	w.crashed[p.pod] = true
+	w.crashed[p.pod], w.safety.crashes[p.role] = true, time.Now()
 	w.probe(p.pod)
 	w.safety.changed(w, accident, p.pod+" has crashed")
 }

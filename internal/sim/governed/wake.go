@@ -34,6 +34,15 @@ func compareWork(a, b work) int {
 // with a list, brings an event before its turn, or twice.
 func (r *replica) deliver(k kind) {
 	w := r.world
+	if _, hung := r.cache.hung[k]; hung {
+		delete(r.cache.hung, k)
+		if w.dice.IntN(2) == 0 { // what the watch has missed is too old for it
+			for _, e := range r.cache.relist(k) {
+				r.hear(e)
+			}
+			return
+		}
+	}
 	if w.calm || w.odds.reorder == 0 || w.dice.IntN(100) >= w.odds.reorder {
 		r.hear(r.cache.deliver(k))
 		return
@@ -57,7 +66,7 @@ func (r *replica) hear(e event) {
 	if e.object() == nil {
 		return // a deletion that comes twice
 	}
-	if before, ok := e.before.(*v1alpha1.EvictionPolicy); ok && e.after == nil {
+	if before, ok := e.before.(*v1alpha1.EvictionPolicy); ok && (e.after == nil || e.after.GetUID() != before.UID) {
 		r.track(before, true)
 	}
 	if after, ok := e.after.(*v1alpha1.EvictionPolicy); ok {
@@ -242,7 +251,6 @@ func (r *replica) done(item work, result reconcile.Result, err error) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
 	delete(r.running, item)
-	r.retries[item] = err != nil
 	switch {
 	case r.again[item]:
 		delete(r.again, item)

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -30,7 +29,7 @@ const mostWhile = 1000
 // for it, or the controller has given too late a time to look again. The system is asked anew before, since no event tells of it.
 func (w *world) checkWoken() {
 	r := w.onlyLeader()
-	if r == nil || w.tight || w.odds.jumps > 0 || len(r.cache.hung) > 0 {
+	if r == nil || w.tight || w.odds.jumps > 0 || r.cache.hangs() {
 		return
 	}
 	w.note("---- for a moment nothing goes wrong ----")
@@ -58,11 +57,15 @@ func (w *world) checkWoken() {
 // looksSoon reports whether a controller pauses before it looks at a key again: after a failure, or because a write must take effect.
 func (r *replica) looksSoon(item work) bool {
 	at, queued := r.queue[item]
-	return r.retries[item] || r.refused[item.key.Name] || queued && time.Until(at) <= pauses
+	return queued && time.Until(at) <= pause || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
-// pauses is the longest pause between two writes that follow each other.
-const pauses = time.Second
+const (
+	// pause is the longest between two writes that follow each other.
+	pause = time.Second
+	// evictPause is the longest after an eviction that was refused, from when on it is tried again.
+	evictPause = time.Minute
+)
 
 // onlyLeader is the replica that leads, nil where several do or none.
 func (w *world) onlyLeader() *replica {

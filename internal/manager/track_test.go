@@ -1,0 +1,37 @@
+package manager
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/system/all"
+)
+
+// A policy that was replaced while a watch was broken is shown as an update of the one before, which is forgotten.
+func TestReplacedPoliciesAreForgotten(t *testing.T) {
+	book := governed.NewBook(fake.NewClientBuilder().Build(), all.Kind, nil)
+	keeper := evidence.New(evidence.Config{Kind: all.Kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	p := &parts{gatherer: &governed.Gatherer{Book: book, Keeper: keeper}, act: &act.Governed{}, pods: &slimmer{}}
+	policy := func(uid types.UID) *v1alpha1.EvictionPolicy {
+		policy := &v1alpha1.EvictionPolicy{}
+		policy.Namespace, policy.Name, policy.UID = "shop", "db", uid
+		return policy
+	}
+	p.tracked(policy("a"))
+	p.updated(policy("a"), policy("b"))
+	if !p.pods.policies.in("shop") {
+		t.Error("the policy that there is now is not counted")
+	}
+	p.forgotten(policy("b"))
+	if p.pods.policies.in("shop") {
+		t.Error("the policy that was replaced is counted for ever")
+	}
+}
