@@ -16,7 +16,7 @@ func (w *world) trouble() []option {
 	if w.dice.IntN(rarely) > 0 {
 		return nil
 	}
-	all := []option{{3 + 6*len(w.without), w.checkWoken}}
+	all := []option{{3 + 20*min(1, len(w.without)), w.checkWoken}}
 	add := func(weight int, happen func()) {
 		if weight > 0 {
 			all = append(all, option{weight, happen})
