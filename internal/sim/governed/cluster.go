@@ -91,8 +91,8 @@ func (w *world) recreate(p planned) {
 		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	if w.dice.IntN(100) < w.odds.strangers {
-		pod.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: stranger, Priority: new(int32(lifecycle.ResponderPriority + 1))}}
+	if w.dice.IntN(100) < w.odds.foreign {
+		pod.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: foreignResponder, Priority: new(int32(lifecycle.ResponderPriority + 1))}}
 	}
 	if policy := w.labelOf(p); policy != "" && w.odds.unlabelled <= w.dice.IntN(100) {
 		pod.Labels[v1alpha1.PolicyLabel] = policy

@@ -226,7 +226,7 @@ func (w *world) settleOne() bool {
 			return true
 		}
 	}
-	if e := w.strange(); e != nil {
+	if e := w.foreignTurn(); e != nil {
 		w.answer(e)
 		return true
 	}

@@ -190,7 +190,7 @@ func (p *person) ask(name string) {
 	err := p.world.call(p.world.ctx, nil, p.name+" requests the eviction of "+name, plain, func() error {
 		return p.world.store.create(duplicate(wanted))
 	})
-	if err == nil || apierrors.IsAlreadyExists(err) || errors.Is(err, errLost) { // nobody else asks in its name
+	if err == nil || apierrors.IsAlreadyExists(err) || errors.Is(err, errLost) { // the name is its own
 		p.asked = append(p.asked, wanted)
 	}
 }

@@ -28,7 +28,7 @@ type odds struct {
 	edits      int // how often policies are made to speak of something else
 	failing    int // how often moves of data fail
 	deletion   int // how often policies are deleted
-	strangers  int // of a hundred pods, those that name another responder, which goes before Usher's
+	foreign    int // of a hundred pods, those that name another responder, which goes before Usher's
 	bare       int // how often a namespace loses its label
 }
 
@@ -90,7 +90,7 @@ var themes = []theme{
 		o.unseen, o.accidents, o.haste, o.linger = draw(2, 4), draw(1, 2), draw(1, 3), draw(0, 20)
 	}, focus: []string{"router"}},
 	{name: "what others do", sites: anySite, trades: []trade{drains, asks, deletes, shutdown}, odds: func(o *odds, draw func(...int) int) {
-		o.strangers, o.bare, o.owners, o.linger, o.haste = draw(50, 100), draw(1, 3), draw(0, 1), draw(0, 60), draw(0, 1)
+		o.foreign, o.bare, o.owners, o.linger, o.haste = draw(50, 100), draw(1, 3), draw(0, 1), draw(0, 60), draw(0, 1)
 	}},
 	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
 		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
@@ -112,7 +112,7 @@ func everything(o *odds, draw func(...int) int) {
 		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
 		linger: draw(0, 0, 20, 60), force: draw(0, 0, 20), budgets: draw(0, 0, 0, 1, 2),
 		hangs: draw(0, 0, 1), reorder: draw(0, 0, 10), edits: draw(0, 0, 0, 1), failing: draw(0, 0, 1, 3),
-		strangers: draw(0, 0, 0, 50), bare: draw(0, 0, 0, 1),
+		foreign: draw(0, 0, 0, 50), bare: draw(0, 0, 0, 1),
 	}
 }
 
