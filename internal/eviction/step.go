@@ -18,6 +18,8 @@ type ResponderInput struct {
 	OnlyAdmission bool
 	// Active: it is Usher's turn in the Eviction. If it is not, Usher prepares, but neither evicts nor tells.
 	Active bool
+	// Accepted is when the eviction API accepted the eviction of this pod by this process, zero if it did not.
+	Accepted time.Time
 	// Replies is what the system said to the last call for each step of this pod's member, in this process.
 	Replies []Reply
 }
@@ -39,6 +41,11 @@ type StepResult struct {
 	Actions []Action
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
 	NextLook time.Time
+}
+
+// Evicts reports whether the pod is to be evicted now.
+func (r *StepResult) Evicts() bool {
+	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Evict })
 }
 
 const (
@@ -70,6 +77,8 @@ func Step(in ResponderInput) StepResult {
 		result.Actions = in.release()
 	case in.OnlyAdmission && j.policy != nil && j.policy.Deleted:
 		result.Actions = in.giveUp("its policy is being deleted")
+	case j.lets() && !j.halted() && in.accepted():
+		result.NextLook = in.Accepted.Add(lookAgain)
 	case j.lets() && !j.halted():
 		if who, until := in.awaited(); who != "" {
 			result.Actions, result.NextLook = in.await(who, until), until
@@ -101,6 +110,13 @@ func (in *ResponderInput) giveUp(why string) []Action {
 		actions = append(actions, in.Requests[i].withdrawal(snapshot.Key{}, why))
 	}
 	return actions
+}
+
+// accepted reports whether the pod was evicted just now, and the cache does not show it terminating yet. A second eviction would change
+// the pod once more, which wakes everything that watches it: what ends pods by name then meets the one that follows.
+func (in *ResponderInput) accepted() bool {
+	age := in.Now.Sub(in.Accepted)
+	return age >= 0 && age < lookAgain
 }
 
 // halted: glass that was broken lets callers through, but Usher does nothing for a policy whose owner has suspended it,

@@ -62,6 +62,9 @@ func TestStep(t *testing.T) {
 		tells string
 	}{
 		"it may go":                          {given: func(*ResponderInput) {}, want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"it was evicted just now":            {given: func(in *ResponderInput) { in.Accepted = noon.Add(-9 * time.Second) }, next: time.Second},
+		"it was evicted a while ago":         {given: func(in *ResponderInput) { in.Accepted = noon.Add(-lookAgain) }, want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"it was evicted in the future":       {given: func(in *ResponderInput) { in.Accepted = noon.Add(time.Hour) }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"it may go, not our turn":            {given: passive, next: lookAgain},
 		"its caller asks again":              {given: refused(false, 90*time.Second, time.Minute), want: []ActionKind{Tell}, next: 15 * time.Second, tells: "alice1 was refused before"},
 		"its caller has given up":            {given: refused(false, courtesy), want: []ActionKind{Permit, Evict}, next: lookAgain},

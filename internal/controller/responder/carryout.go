@@ -19,6 +19,9 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 	refused, answer := s.Act.DoAll(ctx, step.Actions)
 	switch {
 	case answer.Code == drain.Accepted:
+		if step.Evicts() {
+			s.attempts.accept(key, input.Pod.UID, input.Now)
+		}
 		return s.next(step), nil
 	case answer.Code == drain.Conflict:
 		return soon, s.Gatherer.Refresh(ctx, refused.Policy)

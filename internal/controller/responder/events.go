@@ -1,7 +1,6 @@
 package responder
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -61,7 +60,7 @@ func (s *shell) tellNode(pod *corev1.Pod, step eviction.StepResult) {
 // describeForNode words a step for those who look at the node. A preparation is nothing to them: the pod stays until it is
 // done.
 func describeForNode(pod snapshot.Key, step eviction.StepResult) (kind, reason, key, text string) {
-	if slices.ContainsFunc(step.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Evict }) {
+	if step.Evicts() {
 		return corev1.EventTypeNormal, governed.PodLeaves, "", "pod " + pod.String() + " is being evicted"
 	}
 	if step.Verdict.Answer == eviction.Allowed || len(step.Verdict.Blockers) == 0 {

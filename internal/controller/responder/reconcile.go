@@ -101,6 +101,7 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 		return 0, err
 	}
 	in := w.input(input)
+	in.Accepted = s.attempts.acceptedAt(client.ObjectKeyFromObject(pod), pod.UID)
 	if policy != nil {
 		in.Replies = s.Act.Replies(policy)
 	}

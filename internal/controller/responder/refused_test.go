@@ -2,6 +2,8 @@ package responder
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,8 @@ import (
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -131,5 +135,27 @@ func TestACallerIsLeftHisPod(t *testing.T) {
 	}
 	if policy := r.policy(t); len(policy.Status.Leaving) > 0 || result.RequeueAfter > 45*time.Second {
 		t.Errorf("permits %v, looks again in %s", policy.Status.Leaving, result.RequeueAfter)
+	}
+}
+
+// The cache may show a pod as it was before its eviction.
+func TestAnAcceptedEvictionIsNotRepeated(t *testing.T) {
+	evictions := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		evictions++
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
+	}))
+	t.Cleanup(server.Close)
+	r := newRig(t, interceptor.Funcs{})
+	r.shell.Act.Writer = &act.Writer{Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})}
+	r.database.empty = true
+	for range 2 {
+		if result, err := r.look(t); err != nil || result.RequeueAfter > 10*time.Second {
+			t.Errorf("looks again in %s, error %v", result.RequeueAfter, err)
+		}
+	}
+	if evictions != 1 {
+		t.Errorf("evicted %d times, want 1", evictions)
 	}
 }
