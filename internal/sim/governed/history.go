@@ -48,6 +48,9 @@ func RunWithout(seed uint64, watches ...string) Result {
 	}
 	w.store = newStore(time.Now)
 	w.drawTheme()
+	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
+		w.odds.owners, w.odds.foreign = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2))
+	}
 	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
 	if err := w.open_(); err != nil {
 		w.fail("SIMULATOR", "%v", err)

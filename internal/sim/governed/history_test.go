@@ -43,7 +43,7 @@ func TestHistories(t *testing.T) {
 }
 
 // mostUntilSeen bounds the histories in which a missing watch may stay unseen.
-const mostUntilSeen = 1500
+const mostUntilSeen = 3000
 
 // madeUpFor are watches whose events another watch brings as well, by what another controller writes because of them.
 var madeUpFor = map[string]string{
