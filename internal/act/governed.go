@@ -41,6 +41,8 @@ type Governed struct {
 	// calling are the calls that systems have not answered.
 	calling map[replyKey]bool
 	replies map[replyKey]eviction.Reply
+
+	reports reports
 }
 
 // Do carries an action out and returns what was answered: by the cluster, or by the system to Prepare and Undo. A system

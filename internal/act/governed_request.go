@@ -3,9 +3,12 @@ package act
 import (
 	"context"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,7 +100,7 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 	report := lifecycle.Report{Message: action.Report.Message, Expected: action.Report.Expected, Done: action.Report.Completed}
 	for _, e := range evictions {
 		entry, write, _ := lifecycle.Tell(e, lifecycle.Responder, report, g.Now())
-		if !write {
+		if !write || g.reports.written(e.UID, &entry, g.Now()) {
 			continue
 		}
 		patch, err := lifecycle.ReportPatch(g.Lifecycle, e, entry)
@@ -108,8 +111,42 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
+		g.reports.wrote(e.UID, &entry, g.Now())
 	}
 	return nil
+}
+
+// reports remembers for a moment what was written into Evictions, by UID: a cache that is behind shows what was there before.
+type reports struct {
+	mu   sync.Mutex
+	last map[types.UID]written
+}
+
+type written struct {
+	entry api.ResponderStatus
+	at    time.Time
+}
+
+// behind is how far the cache of Evictions is expected to be behind at most.
+const behind = 10 * time.Second
+
+// written reports whether the entry was written a moment ago, as it is.
+func (r *reports) written(eviction types.UID, entry *api.ResponderStatus, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.last[eviction]
+	age := now.Sub(last.at)
+	return ok && age >= 0 && age < behind && equality.Semantic.DeepEqual(last.entry, *entry)
+}
+
+func (r *reports) wrote(eviction types.UID, entry *api.ResponderStatus, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = map[types.UID]written{}
+	}
+	maps.DeleteFunc(r.last, func(_ types.UID, w written) bool { return now.Sub(w.at).Abs() >= behind })
+	r.last[eviction] = written{entry: *entry, at: now}
 }
 
 // evictions returns the Evictions of exactly this pod. They must not be changed.

@@ -21,15 +21,18 @@ func PlanEviction(t Target, e *api.Eviction) EvictionPlan {
 		return EvictionPlan{Status: e.Status}
 	}
 	plan := EvictionPlan{Status: *e.Status.DeepCopy()}
-	o, why := t.outcome(e)
-	o, plan.Again = t.step(&plan.Status, o)
+	found, why := t.outcome(e)
+	o, again := t.step(&plan.Status, found)
+	plan.Again = again
 	v := o.verdict()
 	if o == invalid {
 		v.message = why
 	}
 	v.set(&plan.Status.Conditions, e.Generation, t.Now)
 	plan.Status.ObservedGeneration = &e.Generation
-	plan.Status.Requesters = t.requesters(e.Status.Requesters)
+	if o != awaiting || !found.ended() { // or else it ends soon, and that is one write
+		plan.Status.Requesters = t.requesters(e.Status.Requesters)
+	}
 	plan.Changed = !equality.Semantic.DeepEqual(plan.Status, e.Status)
 	return plan
 }

@@ -91,6 +91,19 @@ func TestPlanEviction(t *testing.T) {
 	}
 }
 
+// While the active responder may have its last word, nothing else is written: the end is one write.
+func TestRequestersStayUntilTheLastWord(t *testing.T) {
+	e := eviction(1, states(active))
+	e.Status = lifecycle.PlanEviction(target(0, newPod(), requests(asked("alice")), e), e).Status
+	if plan := lifecycle.PlanEviction(target(time.Minute, nil, nil, e), e); plan.Changed || plan.Again != 5*time.Second {
+		t.Errorf("requesters %+v, looked at again after %s", plan.Status.Requesters, plan.Again)
+	}
+	completed(time.Minute)(&e.Status.Responders[0])
+	plan := lifecycle.PlanEviction(target(time.Minute, nil, nil, e), e)
+	same(t, "conditions", isDeleted, short(plan.Status.Conditions))
+	same(t, "requesters", "alice=Withdrawn", shortRequesters(plan.Status.Requesters))
+}
+
 // Kubernetes' own API refuses times that are not the present; the custom resource takes any.
 func TestASignOfLifeFromTheFuture(t *testing.T) {
 	const far = 70 * 365 * 24 * time.Hour

@@ -16,15 +16,16 @@ type MetadataPlan struct {
 }
 
 // PlanMetadata makes an eviction findable by its participants, and owned by its requests. Owners are only added: the
-// garbage collector removes the eviction when the last of them is gone. Who asks after its end takes no part in it: a
-// request that is taken back and made again would otherwise be written into each eviction that ever was. As many requests
+// garbage collector removes the eviction when the last of them is gone. When it has ended, or ends because no request
+// stands any more, both stay as they are: a request that is taken back and made again would otherwise be written into each eviction
+// that ever was. As many requests
 // own it as requesters have room in its status, since any number of them fits into no object: where all of these are gone and
 // others stand, the next eviction is made for those. Of the target only the requests need be known.
 func PlanMetadata(t Target, e *api.Eviction) MetadataPlan {
-	plan := MetadataPlan{Labels: t.roles(e), Owners: slices.Clone(e.OwnerReferences)}
-	if !Final(e) {
-		plan.Owners = t.owners(plan.Owners)
+	if Final(e) || !t.wanted() {
+		return MetadataPlan{}
 	}
+	plan := MetadataPlan{Labels: t.roles(e), Owners: t.owners(slices.Clone(e.OwnerReferences))}
 	plan.Changed = len(plan.Owners) > len(e.OwnerReferences) || rolesDiffer(e.Labels, plan.Labels)
 	return plan
 }
@@ -58,7 +59,6 @@ func (t Target) roles(e *api.Eviction) map[string]string {
 	for _, r := range t.requesters(e.Status.Requesters) {
 		stands := r.Intent == api.RequesterIntentEviction
 		switch {
-		case stands && Final(e) && !asks(e.Labels[r.Name]):
 		case stands && roles[r.Name] != "":
 			roles[r.Name] = string(api.EvictionParticipantRoleRequesterResponder)
 		case stands:
@@ -81,11 +81,6 @@ func rolesDiffer(labels, roles map[string]string) bool {
 		}
 	}
 	return false
-}
-
-// asks says whether a role is a requester's.
-func asks(value string) bool {
-	return isRole(value) && api.EvictionParticipantRole(value) != api.EvictionParticipantRoleResponder
 }
 
 func isRole(value string) bool {

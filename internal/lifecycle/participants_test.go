@@ -89,13 +89,13 @@ func TestPlanMetadata(t *testing.T) {
 		{"nothing new", requests(asked("alice")), eviction(1, owned, states(active), labelled(whole)), whole, "alice", true},
 		{"labels of others do not matter", requests(asked("alice")), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "responder", "example.com/alice": "requester", "team": "x"})), whole, "alice", true},
 		{"one more requester", requests(asked("alice"), asked("bob")), eviction(1, owned, states(active), labelled(whole)), map[string]string{"example.com/a": "responder", "example.com/alice": "requester", "example.com/bob": "requester"}, "alice bob", false},
-		{"a requester left", nil, eviction(1, owned, states(active), labelled(whole)), map[string]string{"example.com/a": "responder"}, "alice", false},
+		{"a requester left", requests(asked("bob")), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "responder", "example.com/alice": "requester", "example.com/bob": "requester"})), map[string]string{"example.com/a": "responder", "example.com/bob": "requester"}, "alice bob", false},
+		{"the last requester left", nil, eviction(1, owned, states(active), labelled(whole)), nil, "", true},
 		{"both roles", requests(asked("a")), eviction(1, owned, states(active)), map[string]string{"example.com/a": "requester-responder"}, "alice a", false},
-		{"both roles, then one", requests(asked("a", withdrawn)), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "requester-responder"})), map[string]string{"example.com/a": "responder"}, "alice", false},
-		{"ended, asked again", requests(asked("alice"), asked("bob")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(map[string]string{"example.com/a": "responder"})), map[string]string{"example.com/a": "responder"}, "alice", true},
-		{"ended, still wanted", requests(asked("alice")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), whole, "alice", true},
-		{"ended, wanted no more", nil, eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), map[string]string{"example.com/a": "responder"}, "alice", false},
-		{"one that is going owns nothing more", requests(asked("bob", deleting)), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "responder"})), map[string]string{"example.com/a": "responder"}, "alice", true},
+		{"both roles, then one", requests(asked("a", withdrawn), asked("alice")), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "requester-responder", "example.com/alice": "requester"})), whole, "alice", false},
+		{"ended, asked again", requests(asked("alice"), asked("bob")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(map[string]string{"example.com/a": "responder"})), nil, "", true},
+		{"ended, wanted no more", nil, eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), nil, "", true},
+		{"one that is going owns nothing more", requests(asked("alice"), asked("bob", deleting)), eviction(1, owned, states(active), labelled(whole)), whole, "alice", true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
