@@ -55,6 +55,8 @@ const (
 	askRefused = 5 * time.Minute
 	// leastGrace is what a pod gets whose spec gives it no time: so that its object stays until its process was seen to end.
 	leastGrace = time.Second
+	// shortEnd is how long a pod may terminate before its Eviction says so: many are gone by then.
+	shortEnd = 2 * time.Second
 	// heartbeat keeps the responder's entry alive while nothing changes.
 	heartbeat = 3 * time.Minute
 )
@@ -71,6 +73,8 @@ func Step(in ResponderInput) StepResult {
 	j := judgeEviction(in.Input)
 	result := StepResult{Verdict: j.verdict, NextLook: in.Now.Add(heartbeat)}
 	switch {
+	case in.Pod.Terminating() && in.terminatingFor() < shortEnd:
+		result.NextLook = in.Now.Add(shortEnd - in.terminatingFor())
 	case in.Pod.Terminating():
 		result.Actions = in.tell(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
 	case j.entry == nil && j.verdict.Answer == Allowed:
@@ -110,6 +114,14 @@ func (in *ResponderInput) giveUp(why string) []Action {
 		actions = append(actions, in.Requests[i].withdrawal(snapshot.Key{}, why))
 	}
 	return actions
+}
+
+// terminatingFor is since when the pod terminates; a while where that is not known.
+func (in *ResponderInput) terminatingFor() time.Duration {
+	if age := in.Now.Sub(in.Pod.Deletion.Add(-in.Pod.Grace)); age >= 0 {
+		return age
+	}
+	return shortEnd
 }
 
 // accepted reports whether the pod was evicted just now, and the cache does not show it terminating yet. A second eviction would change

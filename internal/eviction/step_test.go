@@ -93,9 +93,11 @@ func TestStep(t *testing.T) {
 			in.Evidence = nil
 			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
 		}, want: []ActionKind{Permit, Evict}, next: lookAgain},
-		"terminating":  {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod) }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
-		"gone":         {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
-		"not governed": {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
+		"terminating":                          {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Minute }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
+		"terminating since a moment ago":       {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = 31 * time.Second }, next: time.Second},
+		"terminating, since when is not known": {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Second }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
+		"gone":                                 {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
+		"not governed":                         {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
 		"its policy goes, admission asked": {given: func(in *ResponderInput) {
 			in.Policies[0].Deleted, in.OnlyAdmission = true, true
 			in.Requests = []AdmissionRequest{{}}
@@ -242,9 +244,10 @@ func TestBegin(t *testing.T) {
 }
 
 func TestUndoEndsTheEpoch(t *testing.T) {
-	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true})
+	asked := noon.Add(-unhurried)
+	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: asked}, Undo: true, Done: true})
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{
-		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, noon),
+		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, asked),
 	}
 	status := Tidy(in).Actions[0].Status
 	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
@@ -261,8 +264,9 @@ func withdrawn(t *testing.T, replies ...Reply) TidyInput {
 
 // What the system leaves because it may be another client's is crossed out, and said.
 func TestWhatIsLeftIsSaid(t *testing.T) {
-	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true, Left: "job 7 goes on"})
-	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon)}
+	asked := noon.Add(-unhurried)
+	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: asked}, Undo: true, Done: true, Left: "job 7 goes on"})
+	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, asked)}
 	actions := Tidy(in).Actions
 	if len(actions) != 1 || len(actions[0].Status.Preparations) > 0 {
 		t.Fatalf("actions %+v", actions)
