@@ -14,11 +14,14 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
-// ledgerPatch holds the part of a policy's status by which evictions are let through. Everything else in the status is
-// written by the policy's controller, which never touches these.
-type ledgerPatch struct {
-	Metadata patchMeta    `json:"metadata"`
-	Status   ledgerStatus `json:"status"`
+// statusPatch writes the part of a policy's status by which evictions are let through, and with it, where there is one, the other, which
+// says what is seen.
+type statusPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Status   struct {
+		ledgerStatus
+		*seenStatus
+	} `json:"status"`
 }
 
 // ledgerStatus writes all its fields, always: null removes.
@@ -41,13 +44,14 @@ func (g *Governed) permit(ctx context.Context, action eviction.Action) error {
 
 // writeStatus insists on the version that was decided upon, and shows the Book what came of it.
 func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) error {
-	body, err := json.Marshal(ledgerPatch{
-		Metadata: patchMeta{ResourceVersion: action.Version},
-		Status: ledgerStatus{
-			Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Departed: action.Status.Departed,
-			Preparations: action.Status.Preparations,
-		},
-	})
+	patch := statusPatch{Metadata: patchMeta{ResourceVersion: action.Version}}
+	patch.Status.ledgerStatus = ledgerStatus{
+		Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Departed: action.Status.Departed, Preparations: action.Status.Preparations,
+	}
+	if action.Seen != nil {
+		patch.Status.seenStatus = new(seenOf(action.Seen))
+	}
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("writing a policy's status: %w", err)
 	}
@@ -84,18 +88,19 @@ type seenSystem struct {
 	Error            string       `json:"error"`
 }
 
+func seenOf(status *v1alpha1.EvictionPolicyStatus) seenStatus {
+	return seenStatus{
+		ObservedGeneration: status.ObservedGeneration, Conditions: status.Conditions,
+		MemberCount: status.MemberCount, Roles: status.Roles, Blocked: status.Blocked, System: seenSystem(status.System),
+	}
+}
+
 // WriteSeen writes into a policy's status what is seen of its members and its system. It insists on no version: the
 // permits of others are not its business, and are not touched.
 func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolicy, seen v1alpha1.EvictionPolicyStatus) drain.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	body, err := json.Marshal(seenPatch{
-		Metadata: patchMeta{UID: policy.UID},
-		Status: seenStatus{
-			ObservedGeneration: seen.ObservedGeneration, Conditions: seen.Conditions,
-			MemberCount: seen.MemberCount, Roles: seen.Roles, Blocked: seen.Blocked, System: seenSystem(seen.System),
-		},
-	})
+	body, err := json.Marshal(seenPatch{Metadata: patchMeta{UID: policy.UID}, Status: seenOf(&seen)})
 	if err != nil {
 		return rejected("writing a policy's status: " + err.Error())
 	}

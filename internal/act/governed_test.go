@@ -122,6 +122,39 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	if last := g.stored(t).Status; len(last.Leaving) != 0 || last.Epoch != 2 {
 		t.Errorf("status %+v, want no permit", last)
 	}
+	settle.Version, settle.Status.Epoch = g.stored(t).ResourceVersion, 3
+	settle.Seen = &v1alpha1.EvictionPolicyStatus{Epoch: 99, MemberCount: 5, System: v1alpha1.SystemStatus{Kind: "http"}}
+	wantCode(t, g.Do(t.Context(), settle), drain.Accepted)
+	if last := g.stored(t).Status; last.MemberCount != 5 || last.Epoch != 3 {
+		t.Errorf("status %+v, want what is seen with it", last)
+	}
+}
+
+func TestReportIsWrittenOnce(t *testing.T) {
+	said := func(message string) *api.ResponderStatus {
+		return &api.ResponderStatus{Name: "responder.usher.sh/governor", Message: &message}
+	}
+	var r reports
+	r.wrote("e1", said("the pod is gone"), present)
+	for _, c := range []struct {
+		uid   types.UID
+		entry *api.ResponderStatus
+		after time.Duration
+		want  bool
+	}{
+		{"e1", said("the pod is gone"), time.Second, true},
+		{"e1", said("the pod is terminating"), time.Second, false},
+		{"e2", said("the pod is gone"), time.Second, false},
+		{"e1", said("the pod is gone"), behind, false},
+		{"e1", said("the pod is gone"), -time.Second, false}, // a clock was set back
+	} {
+		if got := r.written(c.uid, c.entry, present.Add(c.after)); got != c.want {
+			t.Errorf("%s of %s after %s: written %t", *c.entry.Message, c.uid, c.after, got)
+		}
+	}
+	if r.wrote("e2", said("x"), present.Add(behind)); len(r.last) != 1 {
+		t.Errorf("%d are remembered", len(r.last))
+	}
 }
 
 func TestWhatIsRefusedEndsTheRest(t *testing.T) {

@@ -19,6 +19,8 @@ type Action struct {
 	// Status is what Permit, Begin and Settle write into the policy's status: Epoch, Leaving and Preparations of it
 	// only, whole.
 	Status *v1alpha1.EvictionPolicyStatus
+	// Seen is what Settle writes with it of what is seen: everything else of the status. nil: nothing.
+	Seen *v1alpha1.EvictionPolicyStatus
 	// Step is what Prepare and Undo ask the system for.
 	Step Preparation
 	// Pod and UID are whom Evict, Request, Withdraw and Tell are about.

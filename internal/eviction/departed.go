@@ -126,7 +126,7 @@ func (t *tidier) noteRefused(entry *v1alpha1.Leaving) {
 		return
 	}
 	entry.Refused = refused
-	t.changed = append(t.changed, "others were refused for "+entry.PodName)
+	t.write("others were refused for "+entry.PodName, time.Time{})
 }
 
 // depart remembers a pod that is gone while callers that were refused for it may ask again.
@@ -145,7 +145,7 @@ func (t *tidier) forgetDeparted() {
 	for _, entry := range t.status.Departed {
 		end := entry.GoneTime.Add(departedLife)
 		if !t.in.Now.Before(end) || entry.GoneTime.Sub(t.in.Now) > departedLife {
-			t.changed = append(t.changed, entry.PodName+" is not asked for by its former callers any more")
+			t.write(entry.PodName+" is not asked for by its former callers any more", time.Time{})
 			continue
 		}
 		t.look(end)

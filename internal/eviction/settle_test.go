@@ -33,6 +33,7 @@ func TestTidySettles(t *testing.T) {
 	for name, c := range map[string]struct {
 		settle *metav1.Duration
 		gone   *metav1.Time
+		seen   time.Duration // ago, by this process
 		pods   []*snapshot.Pod
 		sight  Sight // of the pod that has its id again
 		out    bool
@@ -40,6 +41,9 @@ func TestTidySettles(t *testing.T) {
 		next   time.Duration
 	}{
 		"seen gone just now":                      {marked: true, next: DefaultSettle + time.Second},
+		"seen gone a moment ago, not written":     {seen: time.Second, next: unhurried - time.Second},
+		"seen gone a while ago, not written":      {seen: unhurried, marked: true, next: DefaultSettle + time.Second - unhurried},
+		"its time is over, not written":           {seen: DefaultSettle + time.Second, out: true},
 		"seen gone a moment ago":                  {gone: at(29 * time.Second), next: 2 * time.Second},
 		"its time is over":                        {gone: at(DefaultSettle + time.Second), out: true},
 		"a Ready pod has its id":                  {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenReady, out: true},
@@ -66,11 +70,14 @@ func TestTidySettles(t *testing.T) {
 			if c.sight != "" {
 				in.Sights["uid-again"] = c.sight
 			}
+			if c.seen > 0 {
+				in.Gone = map[types.UID]time.Time{"uid-s1": noon.Add(-c.seen)}
+			}
 			got := Tidy(in)
 			if crossed := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 0 && got.Actions[0].Status.Epoch == 5; crossed != c.out {
 				t.Errorf("crossed out: %t, want %t", crossed, c.out)
 			}
-			marked := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 1 && got.Actions[0].Status.Leaving[0].GoneTime.Time.Equal(noon) &&
+			marked := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 1 && got.Actions[0].Status.Leaving[0].GoneTime.Time.Equal(noon.Add(-c.seen)) &&
 				got.Actions[0].Status.Epoch == 4
 			if marked != c.marked {
 				t.Errorf("marked: %t, want %t", marked, c.marked)

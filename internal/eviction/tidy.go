@@ -20,6 +20,8 @@ type TidyInput struct {
 	// Sights are what live GETs said of the pods that a former result asked to Confirm. They must be younger than the
 	// version of Policy's status.
 	Sights map[types.UID]Sight
+	// Gone is since when this process has seen pods gone, by UID: those of Sights.
+	Gone map[types.UID]time.Time
 	// Wanted are the pods, by UID, with a live EvictionRequest. WantedKnown is false while requests cannot be listed:
 	// then nothing is undone and nothing withdrawn.
 	Wanted      map[types.UID]bool
@@ -37,6 +39,9 @@ type TidyInput struct {
 	// own, since it has refused no caller.
 	Audited bool
 }
+
+// ends reports whether all steps are taken back, whoever wants the pods gone.
+func (in *TidyInput) ends() bool { return in.Deleted || in.Audited }
 
 // Doubt is a pod of which the cache is not believed.
 type Doubt struct {
@@ -73,11 +78,15 @@ type TidyResult struct {
 	Actions []Action
 	// Confirm are the pods to GET live, after which Tidy is called again with Sights.
 	Confirm []Doubt
+	// Pending: the status is written soon, with what may wait until NextLook.
+	Pending bool
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
 	NextLook time.Time
 }
 
 const (
+	// unhurried is how long what keeps no member waiting may stay unwritten, so that it is written with what does.
+	unhurried = 5 * time.Second
 	// memory is how long a step is remembered whose pod is gone, in case that its member comes back: then the step is
 	// taken back.
 	memory = 24 * time.Hour
@@ -87,7 +96,7 @@ const (
 // callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
 func Tidy(in TidyInput) TidyResult {
-	t := &tidier{in: &in, undoing: newUndoing(&in.Policy, in.Now, in.Replies), pods: map[types.UID]*snapshot.Pod{}}
+	t := &tidier{undoing: newUndoing(&in), pods: map[types.UID]*snapshot.Pod{}}
 	for _, pod := range in.Pods {
 		t.pods[pod.UID] = pod
 	}
@@ -100,7 +109,7 @@ func Tidy(in TidyInput) TidyResult {
 		t.step(entry)
 	}
 	t.forgetDeparted()
-	result := TidyResult{Actions: t.actions(), Confirm: t.confirm}
+	result := TidyResult{Actions: t.actions(), Confirm: t.confirm, Pending: len(t.pending) > 0}
 	result.Actions = append(result.Actions, t.withdraw()...)
 	result.NextLook = t.next
 	return result
@@ -108,7 +117,6 @@ func Tidy(in TidyInput) TidyResult {
 
 type tidier struct {
 	*undoing
-	in      *TidyInput
 	pods    map[types.UID]*snapshot.Pod
 	confirm []Doubt
 }
@@ -137,7 +145,7 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 	case age < -permitLife:
 		// A clock was set back: the permit's life begins anew.
 		entry.StartTime = moment(t.in.Now)
-		t.changed = append(t.changed, "the permit of "+entry.PodName+" is from the future")
+		t.write("the permit of "+entry.PodName+" is from the future", time.Time{})
 		t.look(t.in.Now.Add(permitLife))
 	case sight == SeenGone:
 		t.look(entry.StartTime.Add(linger))
@@ -154,27 +162,30 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 }
 
 // settle reports whether the system had time to find out that the member is away, or has it back; if not, when it will have had.
-// The time begins when the pod was seen gone, which is written down: another process goes on with it.
+// The time begins when the pod was seen gone, which is written down unless it is over soon: another process goes on with it.
 func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time) {
 	within := t.in.Policy.Policy.settle(entry.Role)
 	if within == 0 || t.ready(entry) {
 		return true, time.Time{}
 	}
-	gone := t.in.Now
+	gone, seen := t.in.Gone[entry.PodUID]
+	since := gone
 	if entry.GoneTime != nil {
-		gone = entry.GoneTime.Time
+		gone, seen = entry.GoneTime.Time, true
 	}
 	age := t.in.Now.Sub(gone)
-	if age >= within+time.Second { // the API keeps whole seconds
+	switch {
+	case seen && age >= within+time.Second: // the API keeps whole seconds
 		return true, time.Time{}
+	case !seen, age < -time.Second: // or by a clock that was set back since
+		gone, since = t.in.Now, time.Time{}
+	case entry.GoneTime != nil:
+		return false, gone.Add(within + time.Second)
 	}
-	if entry.GoneTime == nil || age < -time.Second {
-		// Seen gone just now, or by a clock that was set back since.
-		at := moment(t.in.Now)
-		entry.GoneTime = &at
-		t.changed = append(t.changed, entry.PodName+" is gone, and its system has "+within.String()+" to find that out")
-	}
-	return false, entry.GoneTime.Add(within + time.Second)
+	at := moment(gone)
+	entry.GoneTime = &at
+	t.write(entry.PodName+" is gone, and its system has "+within.String()+" to find that out", since)
+	return false, at.Add(within + time.Second)
 }
 
 // ready reports whether another pod that is Ready is the entry's member now. Only a live look is believed: a cache whose watch hangs
@@ -200,7 +211,7 @@ func (t *tidier) ready(entry *v1alpha1.Leaving) bool {
 
 func (t *tidier) crossOut(why string) {
 	t.status.Epoch++
-	t.changed = append(t.changed, why)
+	t.write(why, time.Time{})
 }
 
 func (t *tidier) doubt(uid types.UID, name string) {
@@ -214,7 +225,7 @@ func (t *tidier) doubt(uid types.UID, name string) {
 func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 	pod, sight := t.pods[entry.PodUID], t.in.Sights[entry.PodUID]
 	if entry.State == v1alpha1.PreparationBegun && learn(&entry, replyOf(t.replies, &entry)) {
-		t.changed = append(t.changed, entry.Name+" of "+entry.ID+" is job "+entry.Job)
+		t.write(entry.Name+" of "+entry.ID+" is job "+entry.Job, time.Time{})
 	}
 	switch {
 	case pod == nil && sight == "":
@@ -235,7 +246,7 @@ func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 
 // wants reports whether somebody wants the pod gone, or may.
 func (t *tidier) wants(uid types.UID) bool {
-	return !t.in.Deleted && !t.in.Audited && (t.in.Wanted[uid] || !t.in.WantedKnown)
+	return !t.in.ends() && (t.in.Wanted[uid] || !t.in.WantedKnown)
 }
 
 // left: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
@@ -244,6 +255,8 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 	back := t.back(&entry)
 	expiry := entry.LastRequestTime.Add(memory)
 	switch {
+	case back != nil && !t.wants(back.UID) && t.waits(&entry):
+		t.keep(entry)
 	case back != nil && !t.wants(back.UID):
 		t.undo(given(entry, back))
 	case t.in.Deleted:
@@ -254,6 +267,16 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 		t.look(expiry)
 		t.keep(entry)
 	}
+}
+
+// waits reports whether a step whose member is back is taken back a little later, with the end of the permit of the pod that has left.
+func (t *tidier) waits(entry *v1alpha1.PreparationStatus) bool {
+	end := t.in.Gone[entry.PodUID].Add(unhurried)
+	if t.in.ends() || permitOf(t.status.Leaving, entry.PodUID) < 0 || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
+		return false
+	}
+	t.look(end)
+	return true
 }
 
 // undoLeft takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If nobody is,
@@ -281,7 +304,7 @@ func given(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.Prepara
 }
 
 func (t *tidier) forget(entry *v1alpha1.PreparationStatus) {
-	t.changed = append(t.changed, entry.ID+" has not come back")
+	t.write(entry.ID+" has not come back", time.Time{})
 }
 
 // back finds the pod that is the entry's member now.

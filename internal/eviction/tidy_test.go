@@ -98,6 +98,17 @@ func TestTidySteps(t *testing.T) {
 		}
 	}
 	gone := func(in *TidyInput) { in.Pods, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone} }
+	undone := func(ago time.Duration) func(*TidyInput) {
+		return func(in *TidyInput) {
+			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-ago)}, Undo: true, Done: true}}
+		}
+	}
+	settles := func(ago time.Duration) func(*TidyInput) { // the permit stands, for its role's settle time
+		return func(in *TidyInput) {
+			in.Policy.Policy, in.Sights["uid-back"] = settling(t, nil), SeenStaying
+			in.Policy.Status.Leaving, in.Gone = []v1alpha1.Leaving{leaves("s0", "store", noon)}, map[types.UID]time.Time{"uid-s0": noon.Add(-ago)}
+		}
+	}
 	for name, c := range map[string]struct {
 		state   v1alpha1.PreparationState
 		asked   time.Duration // ago
@@ -107,6 +118,7 @@ func TestTidySteps(t *testing.T) {
 		state2  v1alpha1.PreparationState
 		uid     types.UID // the pod's that the step is then; "": the same as before
 		confirm bool
+		next    time.Duration // 0: any
 	}{
 		"wanted":              {given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
 		"not wanted any more": {given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
@@ -133,10 +145,7 @@ func TestTidySteps(t *testing.T) {
 			gone(in)
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
 		}, left: 1},
-		"undone, pod gone, its member is back": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
-			back(in)
-			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
-		}, want: []ActionKind{Settle}},
+		"undone, pod gone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: unhurried, given: func(in *TidyInput) { back(in); undone(unhurried)(in) }, want: []ActionKind{Settle}},
 		"being undone, pod gone for a day":         {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
 		"being undone, its member is back":         {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
 		"being undone, it is back after a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
@@ -147,9 +156,21 @@ func TestTidySteps(t *testing.T) {
 		"the policy is in mode Audit, wanted":      {given: func(in *TidyInput) { in.Audited = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"the policy is in mode Audit, terminating": {given: func(in *TidyInput) { in.Audited = true; terminating(in.Pods[0]) }, left: 1},
 		"the policy is in mode Audit, pod gone":    {given: func(in *TidyInput) { in.Audited = true; gone(in) }, left: 1},
-		"undone": {state: v1alpha1.PreparationUndoing, given: func(in *TidyInput) {
-			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Undo: true, Done: true}}
+		"undone":                                   {state: v1alpha1.PreparationUndoing, asked: unhurried, given: undone(unhurried), want: []ActionKind{Settle}},
+		"undone just now":                          {state: v1alpha1.PreparationUndoing, asked: time.Second, given: undone(time.Second), left: 1, next: 4 * time.Second},
+		"undone just now, wanted":                  {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { undone(time.Second)(in); in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle}},
+		"undone just now, it may be":               {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { undone(time.Second)(in); in.WantedKnown = false }, want: []ActionKind{Settle}},
+		"undone just now, policy goes":             {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { undone(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle}},
+		"undone just now, a permit ends": {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) {
+			undone(time.Second)(in)
+			in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
+			in.Sights = map[types.UID]Sight{"uid-s1": SeenGone}
 		}, want: []ActionKind{Settle}},
+		"its member is back, the permit stands": {given: func(in *TidyInput) { back(in); settles(time.Second)(in) }, left: 1, next: 4 * time.Second},
+		"its member is back, the permit stands, for long": {given: func(in *TidyInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
+			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"its member is back, the permit stands, policy goes": {given: func(in *TidyInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
+			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := untidy(t)
@@ -174,6 +195,9 @@ func TestTidySteps(t *testing.T) {
 			}
 			if c.state2 != "" && status.Preparations[0].State != c.state2 {
 				t.Errorf("the step is %s, want %s", status.Preparations[0].State, c.state2)
+			}
+			if c.next > 0 && !got.NextLook.Equal(noon.Add(c.next)) {
+				t.Errorf("next look at %s", got.NextLook)
 			}
 			if c.uid != "" && (status.Preparations[0].PodUID != c.uid || got.Actions[1].Step.Member.PodUID != c.uid) {
 				t.Errorf("the step is of pod %s and asked for %s, want %s", status.Preparations[0].PodUID, got.Actions[1].Step.Member.PodUID, c.uid)

@@ -12,18 +12,20 @@ import (
 // undoing takes steps back. Each is marked before the system is asked to undo it, and crossed out after the system has
 // said that nothing of it is left.
 type undoing struct {
+	in      *TidyInput
 	policy  *Declared
 	now     time.Time
 	replies []Reply
 	status  *v1alpha1.EvictionPolicyStatus
 	changed []string
+	pending []string // changes that may wait until another is written
 	left    []Leftover
 	calls   []Action
 	next    time.Time
 }
 
-func newUndoing(policy *Declared, now time.Time, replies []Reply) *undoing {
-	u := &undoing{policy: policy, now: now, replies: replies, status: statusOf(policy)}
+func newUndoing(in *TidyInput) *undoing {
+	u := &undoing{in: in, policy: &in.Policy, now: in.Now, replies: in.Replies, status: statusOf(&in.Policy)}
 	u.status.Preparations = nil
 	return u
 }
@@ -52,7 +54,7 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, reply Reply) {
 			reply = Reply{} // that was an answer to Prepare
 		}
 		entry.State, entry.LastRequestTime, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), reply.Error
-		u.changed = append(u.changed, entry.Name+" of "+entry.ID+" is being taken back")
+		u.write(entry.Name+" of "+entry.ID+" is being taken back", time.Time{})
 		u.calls = append(u.calls, u.call(&entry))
 		u.look(u.now.Add(askAgain))
 	}
@@ -63,11 +65,29 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, reply Reply) {
 func (u *undoing) end(entry *v1alpha1.PreparationStatus, left string) {
 	step := entry.Name + " of " + entry.ID
 	if left == "" {
-		u.changed = append(u.changed, step+" is taken back")
+		u.write(step+" is taken back", u.since(entry))
 		return
 	}
-	u.changed = append(u.changed, step+" is not taken back")
+	u.write(step+" is not taken back", u.since(entry))
 	u.left = append(u.left, Leftover{Step: entry.Name, Member: entry.ID, Message: left})
+}
+
+// since is from when on it may stay unwritten that a step is undone, which keeps its member and nothing else; zero: that one is wanted.
+func (u *undoing) since(entry *v1alpha1.PreparationStatus) time.Time {
+	if u.in.ends() || u.in.Wanted[entry.PodUID] || !u.in.WantedKnown {
+		return time.Time{}
+	}
+	return entry.LastRequestTime.Time
+}
+
+// write notes a change of the status, for which it is written at once; with a time, not long after that.
+func (u *undoing) write(why string, since time.Time) {
+	if age := u.now.Sub(since); age >= 0 && age < unhurried {
+		u.pending = append(u.pending, why)
+		u.look(since.Add(unhurried))
+		return
+	}
+	u.changed = append(u.changed, why)
 }
 
 func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
@@ -84,7 +104,7 @@ func (u *undoing) actions() []Action {
 	if len(u.changed) == 0 {
 		return nil
 	}
-	settle := u.policy.write(Settle, u.status, listed(u.changed))
+	settle := u.policy.write(Settle, u.status, listed(append(u.changed, u.pending...)))
 	settle.Left = u.left
 	return append([]Action{settle}, u.calls...)
 }

@@ -52,7 +52,7 @@ func prepared(n int, state v1alpha1.PreparationState) func(*v1alpha1.EvictionPol
 }
 
 func settled(p *v1alpha1.EvictionPolicy) bool {
-	return len(p.Status.Preparations) == 0 && len(p.Status.Leaving) == 0 && len(p.Finalizers) == 0
+	return len(p.Status.Preparations) == 0 && len(p.Status.Leaving) == 0
 }
 
 // A plain kubectl drain is held until the system says yes. The member is prepared once, and its exclusion is taken back

@@ -12,10 +12,10 @@ import (
 var mostWrites = map[string]int{
 	"create evictionrequests":       1, // admission keeps for whom it refused
 	"patch evictionrequests/status": 1, // how the request stands
-	"patch evictions":               2, // the eviction is made; its requester is gone from its labels
-	"patch evictions/status":        6, // its responders; what Usher waits for, two or three times; the pod is gone; it has ended
-	"patch evictionpolicies":        2, // the policy is held while it has something to take back, and let go
-	"patch evictionpolicies/status": 9, // begun; permitted; gone; taken back, undone; settled; what is seen, two or three times
+	"patch evictions":               1, // the eviction is made
+	"patch evictions/status":        4, // its responders; what Usher waits for; the pod is gone; it has ended
+	"patch evictionpolicies":        1, // the policy is held: it may have something to take back
+	"patch evictionpolicies/status": 4, // begun; permitted; the permit ends and the step is being taken back; it is taken back, and what is seen
 }
 
 // countsItsWrites drains the node of one member that needs one preparation, and counts what Usher writes for it.

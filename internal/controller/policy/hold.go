@@ -55,8 +55,9 @@ func (s *shell) hold(ctx context.Context, f *facts) (time.Duration, error) {
 	return idle, accepted(answer, "holding policy", policy.Name)
 }
 
-// releaseAfter is how long a policy keeps its finalizer when nothing needs it any more.
-const releaseAfter = 30 * time.Second
+// releaseAfter is how long a policy keeps its finalizer when nothing needs it any more: longer than a drain takes from one member to
+// the next.
+const releaseAfter = 10 * time.Minute
 
 // givenUp: a namespace that is being deleted takes the members' system with it, or at least its pods.
 func (f *facts) givenUp(policy *v1alpha1.EvictionPolicy) bool {

@@ -131,7 +131,7 @@ func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 		for _, c := range []struct {
 			after time.Duration
 			held  bool
-		}{{0, true}, {time.Minute, true}, {3 * time.Minute, false}} { // the permit has ended by then
+		}{{0, true}, {time.Minute, true}, {3 * time.Minute, true}, {releaseAfter, false}} { // the permit has ended by then
 			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
 				t.Errorf("the policy is held: %t, want %t", !c.held, c.held)
 			}
@@ -152,7 +152,7 @@ func TestPolicyIsHeldForAWhileBeforeAndAfterItsPermits(t *testing.T) {
 			after   time.Duration
 			leaving []v1alpha1.Leaving
 			held    bool
-		}{{0, nil, true}, {25 * time.Second, nil, true}, {0, leaving, true}, {130 * time.Second, nil, true}, {30 * time.Second, nil, false}} {
+		}{{0, nil, true}, {releaseAfter - time.Second, nil, true}, {0, leaving, true}, {releaseAfter + time.Minute, nil, true}, {releaseAfter, nil, false}} {
 			stored := r.stored(t)
 			if stored.Status.Leaving = append(stored.Status.Leaving, c.leaving...); len(c.leaving) > 0 {
 				stored.Status.Leaving[0].StartTime = metav1.Now()

@@ -78,6 +78,7 @@ type pace struct {
 type judged struct {
 	at    time.Time
 	pause time.Duration
+	wrote time.Time // when what was judged was written last
 }
 
 func newPace() *pace { return &pace{last: map[reconcile.Request]judged{}} }
@@ -89,7 +90,7 @@ func (p *pace) wait(policy reconcile.Request, now time.Time) time.Duration {
 	if last, ok := p.last[policy]; ok && now.Sub(last.at) < last.pause {
 		return last.pause - now.Sub(last.at)
 	}
-	p.last[policy] = judged{now, judging}
+	p.last[policy] = judged{at: now, pause: judging, wrote: p.last[policy].wrote}
 	return 0
 }
 
@@ -101,6 +102,23 @@ func (p *pace) took(policy reconcile.Request, d time.Duration) {
 		last.pause = max(judging, rest*d)
 		p.last[policy] = last
 	}
+}
+
+// wrote notes that what was judged was written.
+func (p *pace) wrote(policy reconcile.Request, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last, ok := p.last[policy]; ok {
+		last.wrote = at
+		p.last[policy] = last
+	}
+}
+
+// unwritten returns how long what is judged is to stay unwritten, where it is written only so often.
+func (p *pace) unwritten(policy reconcile.Request, often time.Duration, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.last[policy].wrote.Add(often).Sub(now))
 }
 
 func (p *pace) forget(policy reconcile.Request) {

@@ -2,11 +2,14 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -61,5 +64,37 @@ func TestAStormIsJudgedOnceASecond(t *testing.T) {
 			}
 		}
 		queue.ShutDown()
+	})
+}
+
+// While a member is on its way what is seen waits for what becomes of it, and is written with that, or by itself now and then.
+func TestWhatIsSeenIsWrittenWithWhatIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
+		})
+		var writes []string
+		r := newRig(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, resource string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			body, err := p.Data(o)
+			writes = append(writes, string(body))
+			return errors.Join(err, c.SubResource(resource).Patch(ctx, o, p, options...))
+		}}, policy, newMember("db-0", "db"))
+		r.settled(t, time.Second)
+		writes = nil
+		for i := range 12 {
+			if err := r.Create(t.Context(), newMember(fmt.Sprintf("db-%d", i+1), "db")); err != nil {
+				t.Fatal(err)
+			}
+			r.settled(t, time.Second)
+		}
+		if len(writes) != 1 {
+			t.Errorf("written %d times in 12 s, want once", len(writes))
+		}
+		writes = nil
+		r.settled(t, 3*time.Minute)
+		last := writes[len(writes)-1]
+		if len(writes) > 2 || !strings.Contains(last, `"leaving":null`) || !strings.Contains(last, `"memberCount":13`) {
+			t.Errorf("the permit ends with %q", writes)
+		}
 	})
 }

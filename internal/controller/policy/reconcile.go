@@ -56,25 +56,65 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 		return reconcile.Result{}, err
 	}
 	next, err := s.settle(ctx, f)
-	began := time.Now()
-	again := s.pace.wait(key, began)
-	if again == 0 {
-		again, err = f.renewal(), errors.Join(err, s.writeStatus(ctx, f))
-		s.pace.took(key, time.Since(began))
-	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: min(next, again)}, nil
+	return reconcile.Result{RequeueAfter: next}, nil
 }
 
-// settle does what is no matter of judgement, at every event, since the next member may be waiting for it.
-func (s *shell) settle(ctx context.Context, f *facts) (next time.Duration, err error) {
-	if next, err = s.tidy(ctx, f); err != nil {
-		return 0, err
+// settle does at every event what is no matter of judgement, since the next member may be waiting for it, and writes what is seen with
+// that, or by itself. It returns when to look again.
+func (s *shell) settle(ctx context.Context, f *facts) (time.Duration, error) {
+	result, err := s.tidied(ctx, f)
+	at := slices.IndexFunc(result.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Settle })
+	after := f
+	if at >= 0 {
+		after = f.after(result.Actions[at].Status)
 	}
-	again, err := s.hold(ctx, f)
-	return min(next, again), err
+	seen, renewal := s.judged(after)
+	if at >= 0 {
+		result.Actions[at].Seen = seen
+	}
+	next := idle
+	if err == nil {
+		next, err = s.carryOut(ctx, f, result)
+	}
+	again, failed := s.hold(ctx, f)
+	next, err = min(next, again, renewal), errors.Join(err, failed)
+	if at < 0 && seen != nil && !result.Pending {
+		again, failed = s.writeStatus(ctx, f, *seen)
+		next, err = min(next, again), errors.Join(err, failed)
+	}
+	return next, err
+}
+
+// judged is what is seen, nil where that is what the status says or was judged a moment ago, and when to judge anew.
+func (s *shell) judged(f *facts) (seen *v1alpha1.EvictionPolicyStatus, again time.Duration) {
+	began := time.Now()
+	if wait := s.pace.wait(f.key(), began); wait > 0 {
+		return nil, wait
+	}
+	defer func() { s.pace.took(f.key(), time.Since(began)) }()
+	if status := f.seen(); !same(&f.policy.Status, &status) {
+		seen = &status
+	}
+	return seen, f.renewal()
+}
+
+// after is what is known where the part of the status by which evictions are let through is another.
+func (f *facts) after(status *v1alpha1.EvictionPolicyStatus) *facts {
+	changed := *f
+	changed.policy = f.policy.DeepCopy()
+	changed.policy.Status.Epoch, changed.policy.Status.Leaving = status.Epoch, status.Leaving
+	changed.policy.Status.Departed, changed.policy.Status.Preparations = status.Departed, status.Preparations
+	changed.own.Status = &changed.policy.Status
+	changed.all = slices.Clone(f.all)
+	for i := range changed.all {
+		if changed.all[i].Key == changed.own.Key {
+			changed.all[i] = changed.own
+		}
+	}
+	return &changed
 }
 
 func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
@@ -134,29 +174,36 @@ func (f *facts) renewal() time.Duration {
 
 func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.PreparationUndoing }
 
-// tidy carries out what can be settled, and returns when to look again.
-func (s *shell) tidy(ctx context.Context, f *facts) (time.Duration, error) {
+// tidied is what can be settled.
+func (s *shell) tidied(ctx context.Context, f *facts) (eviction.TidyResult, error) {
 	in := eviction.TidyInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy)}
 	if err := s.wanted(ctx, f, &in); err != nil {
-		return 0, err
+		return eviction.TidyResult{}, err
 	}
 	result := eviction.Tidy(in)
 	if len(result.Confirm) > 0 {
 		var err error
-		if in.Sights, err = s.sights(ctx, f.policy.UID, result.Confirm); err != nil {
-			return 0, err
+		if in.Sights, in.Gone, err = s.sights(ctx, f, result.Confirm); err != nil {
+			return eviction.TidyResult{}, err
 		}
 		result = eviction.Tidy(in)
 	}
+	return result, nil
+}
+
+// carryOut settles it, and returns when to look again.
+func (s *shell) carryOut(ctx context.Context, f *facts, result eviction.TidyResult) (time.Duration, error) {
 	governed.TellLeft(s.events, f.policy, result.Actions)
-	action, answer := s.Act.DoAll(ctx, result.Actions)
-	switch answer.Code {
-	case drain.Accepted:
-	case drain.Conflict:
-		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy))
-	default:
-		s.warn(f.policy, "TidyFailed", "%s: %s", action.Why, answer.Message)
-		return busy, nil
+	for _, action := range result.Actions {
+		switch answer := s.Act.Do(ctx, action); {
+		case answer.Code == drain.Conflict:
+			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy))
+		case answer.Code != drain.Accepted && !action.BestEffort:
+			s.warn(f.policy, "TidyFailed", "%s: %s", action.Why, answer.Message)
+			return busy, nil
+		case action.Seen != nil:
+			s.wrote(f, *action.Seen, answer)
+		}
 	}
 	if result.NextLook.IsZero() {
 		return idle, nil

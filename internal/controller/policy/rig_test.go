@@ -50,7 +50,7 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	return &rig{store, &shell{
 		Options: newOptions(store, store),
 		client:  store, live: store, events: events.NewFakeRecorder(1000),
-		graves: newGraves(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
+		gone: newGonePods(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
 	}}
 }
 

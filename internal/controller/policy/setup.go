@@ -40,7 +40,7 @@ type shell struct {
 	client client.Client
 	live   client.Reader
 	events events.EventRecorder
-	graves *graves
+	gone   *gonePods
 	// What the two controllers remember.
 	absences *since[absence]          // policies that labels name and that are missing
 	unneeded *since[client.ObjectKey] // policies whose finalizer is not needed
@@ -55,7 +55,7 @@ const workers, workersEach = 16, 2
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &shell{
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
-		graves: newGraves(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
+		gone: newGonePods(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
 	}
 	policies := wiring.Controller{
 		Name: "policy", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: wiring.Itself,

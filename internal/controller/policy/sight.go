@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,47 +14,50 @@ import (
 	"usher.sh/usher/internal/governed"
 )
 
-// graves remembers by policy which pods were seen gone. A UID never comes back, so nobody has to look twice.
-type graves struct {
-	mu   sync.Mutex
-	seen map[types.UID]map[types.UID]bool
+// gonePods remembers by policy since when pods were seen gone. A UID never comes back, so none is read twice.
+type gonePods struct {
+	mu    sync.Mutex
+	since map[types.UID]map[types.UID]time.Time
 }
 
-func newGraves() *graves { return &graves{seen: map[types.UID]map[types.UID]bool{}} }
+func newGonePods() *gonePods { return &gonePods{since: map[types.UID]map[types.UID]time.Time{}} }
 
-func (g *graves) of(policy types.UID) map[types.UID]bool {
+func (g *gonePods) of(policy types.UID) map[types.UID]time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.seen[policy]
+	return g.since[policy]
 }
 
-func (g *graves) set(policy types.UID, gone map[types.UID]bool) {
+func (g *gonePods) set(policy types.UID, gone map[types.UID]time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen[policy] = gone
+	g.since[policy] = gone
 	if len(gone) == 0 {
-		delete(g.seen, policy)
+		delete(g.since, policy)
 	}
 }
 
 // sights looks at pods past the cache, which may show a pod as gone that was only not delivered yet, or as Ready that no longer is.
-func (s *shell) sights(ctx context.Context, policy types.UID, pods []eviction.Doubt) (map[types.UID]eviction.Sight, error) {
-	sights, known, gone := map[types.UID]eviction.Sight{}, s.graves.of(policy), map[types.UID]bool{}
+// Of those that are gone it returns since when that was seen.
+func (s *shell) sights(ctx context.Context, f *facts, pods []eviction.Doubt) (map[types.UID]eviction.Sight, map[types.UID]time.Time, error) {
+	sights, before, gone := map[types.UID]eviction.Sight{}, s.gone.of(f.policy.UID), map[types.UID]time.Time{}
 	for _, asked := range pods {
+		since, known := before[asked.UID]
 		sight := eviction.SeenGone
-		if !known[asked.UID] {
+		if !known {
 			var err error
 			if sight, err = s.sight(ctx, asked); err != nil {
-				return nil, fmt.Errorf("looking whether pod %s is gone: %w", asked.Pod, err)
+				return nil, nil, fmt.Errorf("looking whether pod %s is gone: %w", asked.Pod, err)
 			}
+			since = f.now
 		}
 		sights[asked.UID] = sight
 		if sight == eviction.SeenGone {
-			gone[asked.UID] = true
+			gone[asked.UID] = since
 		}
 	}
-	s.graves.set(policy, gone)
-	return sights, nil
+	s.gone.set(f.policy.UID, gone)
+	return sights, gone, nil
 }
 
 func (s *shell) sight(ctx context.Context, asked eviction.Doubt) (eviction.Sight, error) {

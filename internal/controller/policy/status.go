@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
@@ -21,18 +23,37 @@ import (
 // observedRenewal is how often the time of the evidence is renewed while nothing else changes.
 const observedRenewal = time.Minute
 
-// writeStatus writes what is seen, if it differs from what the status says.
-func (s *shell) writeStatus(ctx context.Context, f *facts) error {
-	seen := f.seen()
-	before := &f.policy.Status
-	if same(before, &seen) {
-		return nil
+// seeing is how often what is seen is written by itself at most, while members are on their way or prepared and the conditions stay as
+// they are: what becomes of them is written soon, and takes it along.
+const seeing = 10 * time.Second
+
+// writeStatus writes what is seen, and returns when to look again.
+func (s *shell) writeStatus(ctx context.Context, f *facts, seen v1alpha1.EvictionPolicyStatus) (time.Duration, error) {
+	if f.underWay() && equality.Semantic.DeepEqual(f.policy.Status.Conditions, seen.Conditions) {
+		if wait := s.pace.unwritten(f.key(), seeing, time.Now()); wait > 0 {
+			return wait, nil
+		}
 	}
 	answer := s.Act.WriteSeen(ctx, f.policy, seen)
+	s.wrote(f, seen, answer)
+	return idle, accepted(answer, "writing the status of policy", f.policy.Name)
+}
+
+func (f *facts) key() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(f.policy)}
+}
+
+// underWay reports whether a member is on its way, or prepared.
+func (f *facts) underWay() bool {
+	return len(f.policy.Status.Leaving)+len(f.policy.Status.Preparations) > 0
+}
+
+// wrote notes what was written of what is seen.
+func (s *shell) wrote(f *facts, seen v1alpha1.EvictionPolicyStatus, answer drain.Answer) {
 	if answer.Code == drain.Accepted {
-		s.tellChange(f.policy, before.Conditions, seen.Conditions)
+		s.pace.wrote(f.key(), time.Now())
+		s.tellChange(f.policy, f.policy.Status.Conditions, seen.Conditions)
 	}
-	return accepted(answer, "writing the status of policy", f.policy.Name)
 }
 
 func same(before, seen *v1alpha1.EvictionPolicyStatus) bool {
