@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -49,7 +50,7 @@ func (c *cluster) Read(look func(snapshot.View)) {
 func (c *cluster) Changed() <-chan struct{} { return c.changed }
 
 // Do implements drainer.Writer.
-func (c *cluster) Do(_ context.Context, a drain.Action) drain.Answer {
+func (c *cluster) Do(_ context.Context, a drain.Action) answers.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sim.Advance(time.Now())

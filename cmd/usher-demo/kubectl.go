@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -78,7 +79,7 @@ func (k *kubectl) step(ctx context.Context, now time.Time) {
 
 func (k *kubectl) evict(ctx context.Context, p *pulled, now time.Time) {
 	answer := k.cluster.Do(ctx, drain.Action{Kind: drain.Evict, Pod: p.pod})
-	p.asked = answer.Code == drain.Accepted
+	p.asked = answer.Code == answers.Accepted
 	if !p.asked {
 		p.refused, p.again = answer.Message, now.Add(kubectlRetry)
 	}

@@ -11,12 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/share"
-	"usher.sh/usher/internal/snapshot"
 )
 
 // ResponderManager owns what Usher says as a responder in the status of evictions.
@@ -47,13 +46,13 @@ type Governed struct {
 
 // Do carries an action out and returns what was answered: by the cluster, or by the system to Prepare and Undo. A system
 // that refuses for good has Rejected it, one that could not be asked is Unavailable.
-func (g *Governed) Do(ctx context.Context, action eviction.Action) drain.Answer {
+func (g *Governed) Do(ctx context.Context, action eviction.Action) answers.Answer {
 	answer := g.do(ctx, action)
 	actions.WithLabelValues(string(action.Kind), string(answer.Code)).Inc()
 	return answer
 }
 
-func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer {
+func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answer {
 	ctx, cancel := context.WithTimeout(ctx, evictionPatience)
 	defer cancel()
 	if why := g.impossible(action); why != "" {
@@ -63,40 +62,33 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) drain.Answer 
 	case eviction.Permit:
 		return permitAnswer(g.permit(ctx, action))
 	case eviction.Begin, eviction.Settle:
-		return AnswerOf(g.writeStatus(ctx, action))
+		return answers.Of(g.writeStatus(ctx, action))
 	case eviction.Prepare:
 		return g.prepare(ctx, action)
 	case eviction.Undo:
 		return g.undo(ctx, action)
 	case eviction.Evict:
-		evict := drain.Action{
-			Kind: drain.Evict,
-			Pod:  &snapshot.Pod{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID},
-		}
-		if action.Grace > 0 {
-			evict.Grace = &action.Grace
-		}
-		return g.Writer.Do(ctx, evict)
+		return g.Writer.Evict(ctx, action.Pod, action.UID, action.Grace)
 	case eviction.Request:
-		return AnswerOf(g.request(ctx, action))
+		return answers.Of(g.request(ctx, action))
 	case eviction.Withdraw:
-		return AnswerOf(g.withdraw(ctx, action))
+		return answers.Of(g.withdraw(ctx, action))
 	case eviction.Tell:
-		return AnswerOf(g.tell(ctx, action))
+		return answers.Of(g.tell(ctx, action))
 	}
 	return rejected(fmt.Sprintf("acting: unknown action %q", action.Kind))
 }
 
 // DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
 // and returns it with its answer; Accepted if none was.
-func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, drain.Answer) {
+func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	for _, action := range actions {
 		answer := g.Do(ctx, action)
-		if answer.Code != drain.Accepted && !action.BestEffort {
+		if answer.Code != answers.Accepted && !action.BestEffort {
 			return action, answer
 		}
 	}
-	return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+	return eviction.Action{}, answers.Answer{Code: answers.Accepted}
 }
 
 // impossible says what an action lacks: to the apiserver an empty resource version or UID is none at all.
@@ -118,8 +110,8 @@ func (g *Governed) impossible(action eviction.Action) string {
 	return ""
 }
 
-func rejected(message string) drain.Answer {
-	return drain.Answer{Code: drain.Rejected, Message: message}
+func rejected(message string) answers.Answer {
+	return answers.Answer{Code: answers.Rejected, Message: message}
 }
 
 var actions = prometheus.NewCounterVec(prometheus.CounterOpts{

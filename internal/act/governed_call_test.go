@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
@@ -61,18 +61,18 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 		g.Keeper = evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		var answered atomic.Int32
 		g.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
-		undo := func(n int) drain.Answer {
+		undo := func(n int) answers.Answer {
 			return g.Do(t.Context(), eviction.Action{Kind: eviction.Undo, Policy: policyKey, Step: eviction.Preparation{
 				Name: "Empty", Member: v1alpha1.MemberRef{ID: fmt.Sprint("m", n), PodUID: types.UID(fmt.Sprint("u", n))}, Asked: time.Now(),
 			}})
 		}
 		began := time.Now()
 		for n := range callsEach {
-			wantCode(t, undo(n), drain.Accepted)
+			wantCode(t, undo(n), answers.Accepted)
 		}
 		synctest.Wait()
-		wantCode(t, undo(0), drain.Accepted) // the last one goes on
-		wantCode(t, undo(callsEach), drain.Unavailable)
+		wantCode(t, undo(0), answers.Accepted) // the last one goes on
+		wantCode(t, undo(callsEach), answers.Unavailable)
 		if h.calls.Load() != callsEach || time.Since(began) > 0 {
 			t.Errorf("%d calls, and the worker waited %s", h.calls.Load(), time.Since(began))
 		}
@@ -81,7 +81,7 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 		if answered.Load() != callsEach {
 			t.Errorf("%d answers were told of, want %d", answered.Load(), callsEach)
 		}
-		wantCode(t, undo(callsEach), drain.Accepted)
+		wantCode(t, undo(callsEach), answers.Accepted)
 		<-time.After(31 * time.Second)
 	})
 }

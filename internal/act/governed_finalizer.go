@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -33,12 +33,12 @@ type finalizerMeta struct {
 
 // HoldPolicy puts the finalizer on a policy, or takes it off; where it is so already nothing is sent. It insists on the
 // version of the policy that was decided upon.
-func (g *Governed) HoldPolicy(ctx context.Context, policy *v1alpha1.EvictionPolicy, hold bool) drain.Answer {
+func (g *Governed) HoldPolicy(ctx context.Context, policy *v1alpha1.EvictionPolicy, hold bool) answers.Answer {
 	if slices.Contains(policy.Finalizers, UndoFinalizer) == hold {
-		return drain.Answer{Code: drain.Accepted}
+		return answers.Answer{Code: answers.Accepted}
 	}
 	_, err := g.holdPolicy(ctx, policy, hold)
-	return AnswerOf(err)
+	return answers.Of(err)
 }
 
 // holdFor holds a policy before a permit is written in it that its deletion would have to wait for, and returns the version upon which
@@ -82,11 +82,11 @@ type vanishingError struct{ why string }
 func (e *vanishingError) Error() string { return e.why }
 
 // permitAnswer tells a policy that vanishes from an apiserver that is busy: both refuse a permit for now.
-func permitAnswer(err error) drain.Answer {
+func permitAnswer(err error) answers.Answer {
 	if vanishes, ok := errors.AsType[*vanishingError](err); ok {
-		return drain.Answer{Code: drain.RefusedForNow, Message: vanishes.why, Vanishing: true}
+		return answers.Answer{Code: answers.RefusedForNow, Message: vanishes.why, Vanishing: true}
 	}
-	return AnswerOf(err)
+	return answers.Of(err)
 }
 
 // vanishes says why a permit that is written now may go with its policy, nil where that is not to be expected.

@@ -11,29 +11,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // LabelPod writes on a pod which policy governs it.
-func (g *Governed) LabelPod(ctx context.Context, pod *snapshot.Pod, policy string) drain.Answer {
-	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID}, v1alpha1.PolicyLabel, eviction.LabelValue(policy)))
+func (g *Governed) LabelPod(ctx context.Context, pod *snapshot.Pod, policy string) answers.Answer {
+	return answers.Of(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID}, v1alpha1.PolicyLabel, eviction.LabelValue(policy)))
 }
 
 // UnlabelPod takes that off. It insists on the version of the pod that was decided upon: a policy selects by other labels, which may have
 // changed since.
-func (g *Governed) UnlabelPod(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+func (g *Governed) UnlabelPod(ctx context.Context, pod *snapshot.Pod) answers.Answer {
 	if pod.ResourceVersion == "" {
 		return rejected("acting: taking a pod's label off without its resource version")
 	}
-	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID, ResourceVersion: pod.ResourceVersion}, v1alpha1.PolicyLabel, ""))
+	return answers.Of(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID, ResourceVersion: pod.ResourceVersion}, v1alpha1.PolicyLabel, ""))
 }
 
 // AuditPod writes on a pod which policy in mode Audit claims it; "" takes that off. Nothing is refused for the sake of that label, so
 // it insists on no version.
-func (g *Governed) AuditPod(ctx context.Context, pod *snapshot.Pod, policy string) drain.Answer {
-	return AnswerOf(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID}, v1alpha1.AuditLabel, eviction.LabelValue(policy)))
+func (g *Governed) AuditPod(ctx context.Context, pod *snapshot.Pod, policy string) answers.Answer {
+	return answers.Of(g.label(ctx, podObject(pod), patchMeta{UID: pod.UID}, v1alpha1.AuditLabel, eviction.LabelValue(policy)))
 }
 
 func podObject(pod *snapshot.Pod) *corev1.Pod {
@@ -42,14 +42,14 @@ func podObject(pod *snapshot.Pod) *corev1.Pod {
 
 // LabelNamespace writes on a namespace whether it has a policy: by GovernedLabel of one in mode Enforce, by AuditedLabel of one in mode
 // Audit.
-func (g *Governed) LabelNamespace(ctx context.Context, name string, uid types.UID, label string, has bool) drain.Answer {
+func (g *Governed) LabelNamespace(ctx context.Context, name string, uid types.UID, label string, has bool) answers.Answer {
 	object := &corev1.Namespace{}
 	object.Name = name
 	value := ""
 	if has {
 		value = "true"
 	}
-	return AnswerOf(g.label(ctx, object, patchMeta{UID: uid}, label, value))
+	return answers.Of(g.label(ctx, object, patchMeta{UID: uid}, label, value))
 }
 
 // label writes a label upon what is said of the object, "" takes it off.

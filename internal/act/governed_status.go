@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -97,7 +97,7 @@ func seenOf(status *v1alpha1.EvictionPolicyStatus) seenStatus {
 
 // WriteSeen writes into a policy's status what is seen of its members and its system. It insists on no version: the
 // permits of others are not its business, and are not touched.
-func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolicy, seen v1alpha1.EvictionPolicyStatus) drain.Answer {
+func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolicy, seen v1alpha1.EvictionPolicyStatus) answers.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	body, err := json.Marshal(seenPatch{Metadata: patchMeta{UID: policy.UID}, Status: seenOf(&seen)})
@@ -110,5 +110,5 @@ func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolic
 	if err == nil {
 		g.Book.Learn(changed)
 	}
-	return AnswerOf(err)
+	return answers.Of(err)
 }

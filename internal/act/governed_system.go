@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/system"
@@ -22,14 +22,14 @@ type replyKey struct {
 	undo   bool
 }
 
-func (g *Governed) prepare(ctx context.Context, action eviction.Action) drain.Answer {
+func (g *Governed) prepare(ctx context.Context, action eviction.Action) answers.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
 		job, err := g.Keeper.Prepare(ctx, g.Book.Source(policy), action.Step)
 		return eviction.Reply{Step: action.Step, Job: job}, err
 	})
 }
 
-func (g *Governed) undo(ctx context.Context, action eviction.Action) drain.Answer {
+func (g *Governed) undo(ctx context.Context, action eviction.Action) answers.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
 		undone, err := g.Keeper.Undo(ctx, g.Book.Source(policy), action.Step)
 		return eviction.Reply{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
@@ -46,10 +46,10 @@ var errManyCalls = fmt.Errorf("the systems of the policy's namespace have not an
 // begin again what was taken back.
 func (g *Governed) call(
 	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Reply, error),
-) drain.Answer {
+) answers.Answer {
 	policy, err := g.Book.Policy(ctx, action.Policy)
 	if err != nil {
-		return AnswerOf(err)
+		return answers.Of(err)
 	}
 	if g.Answered == nil {
 		reply, err := ask(ctx, policy)
@@ -60,7 +60,7 @@ func (g *Governed) call(
 	end, busy := g.begin(policy.Namespace, key)
 	switch {
 	case busy:
-		return drain.Answer{Code: drain.Accepted} // its answer is still to come
+		return answers.Answer{Code: answers.Accepted} // its answer is still to come
 	case end == nil:
 		g.receive(policy, eviction.Reply{Step: action.Step, Undo: action.Kind == eviction.Undo}, errManyCalls)
 		return systemAnswer(errManyCalls)
@@ -72,7 +72,7 @@ func (g *Governed) call(
 		g.receive(policy, reply, err)
 		g.Answered(policy)
 	}()
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // begin notes that a call is made, unless the last one of its step is under way (busy) or the namespace has its share (end is nil).
@@ -98,14 +98,14 @@ func (g *Governed) begin(namespace string, key replyKey) (end func(), busy bool)
 	}, false
 }
 
-func systemAnswer(err error) drain.Answer {
+func systemAnswer(err error) answers.Answer {
 	switch {
 	case err == nil:
-		return drain.Answer{Code: drain.Accepted}
+		return answers.Answer{Code: answers.Accepted}
 	case errors.Is(err, system.ErrTerminal):
 		return rejected(err.Error())
 	}
-	return drain.Answer{Code: drain.Unavailable, Message: err.Error()}
+	return answers.Answer{Code: answers.Unavailable, Message: err.Error()}
 }
 
 func (g *Governed) receive(policy *v1alpha1.EvictionPolicy, reply eviction.Reply, err error) {

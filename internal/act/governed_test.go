@@ -24,7 +24,7 @@ import (
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -72,7 +72,7 @@ func (g *Governed) stored(t *testing.T) *v1alpha1.EvictionPolicy {
 	return policy
 }
 
-func wantCode(t *testing.T, answer drain.Answer, code drain.Code) {
+func wantCode(t *testing.T, answer answers.Answer, code answers.Code) {
 	t.Helper()
 	if answer.Code != code {
 		t.Errorf("answer %+v, want %s", answer, code)
@@ -95,13 +95,13 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	decided := g.stored(t)
 	wantCode(t, g.WriteSeen(t.Context(), decided, v1alpha1.EvictionPolicyStatus{
 		MemberCount: 3, System: v1alpha1.SystemStatus{Kind: "http", Error: "down"},
-	}), drain.Accepted)
-	wantCode(t, g.Do(t.Context(), permit(decided.ResourceVersion, 1)), drain.Conflict)
+	}), answers.Accepted)
+	wantCode(t, g.Do(t.Context(), permit(decided.ResourceVersion, 1)), answers.Conflict)
 	if n := len(g.stored(t).Status.Leaving); n != 0 {
 		t.Errorf("%d permits were written on another version", n)
 	}
-	wantCode(t, g.Do(t.Context(), permit(g.stored(t).ResourceVersion, 1)), drain.Accepted)
-	wantCode(t, g.Do(t.Context(), permit("", 2)), drain.Rejected)
+	wantCode(t, g.Do(t.Context(), permit(g.stored(t).ResourceVersion, 1)), answers.Accepted)
+	wantCode(t, g.Do(t.Context(), permit("", 2)), answers.Rejected)
 
 	after := g.stored(t)
 	if after.Status.Epoch != 1 || len(after.Status.Leaving) != 1 || after.Status.MemberCount != 3 {
@@ -111,20 +111,20 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	if err != nil || known.ResourceVersion != after.ResourceVersion {
 		t.Errorf("the book knows version %s, %v; want %s", known.ResourceVersion, err, after.ResourceVersion)
 	}
-	wantCode(t, g.WriteSeen(t.Context(), after, v1alpha1.EvictionPolicyStatus{System: v1alpha1.SystemStatus{Kind: "http"}}), drain.Accepted)
+	wantCode(t, g.WriteSeen(t.Context(), after, v1alpha1.EvictionPolicyStatus{System: v1alpha1.SystemStatus{Kind: "http"}}), answers.Accepted)
 	last := g.stored(t).Status
 	if last.System.Error != "" || last.MemberCount != 0 || len(last.Leaving) != 1 || last.Epoch != 1 {
 		t.Errorf("status %+v, want what is seen replaced and the permit untouched", last)
 	}
 	settle := permit(g.stored(t).ResourceVersion, 2)
 	settle.Kind, settle.Status.Leaving = eviction.Settle, nil
-	wantCode(t, g.Do(t.Context(), settle), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), settle), answers.Accepted)
 	if last := g.stored(t).Status; len(last.Leaving) != 0 || last.Epoch != 2 {
 		t.Errorf("status %+v, want no permit", last)
 	}
 	settle.Version, settle.Status.Epoch = g.stored(t).ResourceVersion, 3
 	settle.Seen = &v1alpha1.EvictionPolicyStatus{Epoch: 99, MemberCount: 5, System: v1alpha1.SystemStatus{Kind: "http"}}
-	wantCode(t, g.Do(t.Context(), settle), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), settle), answers.Accepted)
 	if last := g.stored(t).Status; last.MemberCount != 5 || last.Epoch != 3 {
 		t.Errorf("status %+v, want what is seen with it", last)
 	}
@@ -164,13 +164,13 @@ func TestWhatIsRefusedEndsTheRest(t *testing.T) {
 	best := refused
 	best.BestEffort = true
 	ask := eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "me"}
-	if at, answer := g.DoAll(t.Context(), []eviction.Action{refused, ask}); at.Kind != eviction.Permit || answer.Code != drain.Conflict {
+	if at, answer := g.DoAll(t.Context(), []eviction.Action{refused, ask}); at.Kind != eviction.Permit || answer.Code != answers.Conflict {
 		t.Errorf("stopped at %q with %s", at.Kind, answer.Code)
 	}
 	if n := len(g.requests(t)); n != 0 {
 		t.Errorf("%d requests after a refused permit", n)
 	}
-	if _, answer := g.DoAll(t.Context(), []eviction.Action{best, ask}); answer.Code != drain.Accepted {
+	if _, answer := g.DoAll(t.Context(), []eviction.Action{best, ask}); answer.Code != answers.Accepted {
 		t.Errorf("answer %+v although the permit was made as best effort", answer)
 	}
 	if n := len(g.requests(t)); n != 1 {
@@ -201,7 +201,7 @@ func TestRequests(t *testing.T) {
 	now := present
 	g.Now = func() time.Time { return now }
 	ask := eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "system:admin"}
-	wantCode(t, g.Do(t.Context(), ask), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), ask), answers.Accepted)
 	request := g.requests(t)[0]
 	want := api.EvictionRequestSpec{
 		Target:    api.EvictionRequestTarget{Pod: &api.EvictionRequestPodReference{Name: "db-0", UID: "pod"}},
@@ -216,7 +216,7 @@ func TestRequests(t *testing.T) {
 	at := func(after time.Duration, want time.Duration) {
 		t.Helper()
 		now = present.Add(after)
-		wantCode(t, g.Do(t.Context(), ask), drain.Accepted)
+		wantCode(t, g.Do(t.Context(), ask), answers.Accepted)
 		all := g.requests(t)
 		if asked, ok := lifecycle.LastRequestTime(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
 			t.Errorf("after %s: %d requests, asked at %s, want at %s", after, len(all), asked, present.Add(want))
@@ -232,7 +232,7 @@ func TestRequests(t *testing.T) {
 	if err := g.Client.Update(t.Context(), &squat); err != nil {
 		t.Fatal(err)
 	}
-	if answer := g.Do(t.Context(), ask); answer.Code == drain.Accepted || !strings.Contains(answer.Message, "is about another pod") {
+	if answer := g.Do(t.Context(), ask); answer.Code == answers.Accepted || !strings.Contains(answer.Message, "is about another pod") {
 		t.Errorf("its name is taken: %+v", answer)
 	}
 	squat.Spec.Target.Pod.Name = "db-0"
@@ -241,12 +241,12 @@ func TestRequests(t *testing.T) {
 	}
 
 	other := eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "another", Requester: want.Requester}
-	wantCode(t, g.Do(t.Context(), other), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), other), answers.Accepted)
 	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentEviction {
 		t.Error("the request for another pod of the name was withdrawn")
 	}
 	other.UID = "pod"
-	wantCode(t, g.Do(t.Context(), other), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), other), answers.Accepted)
 	if g.requests(t)[0].Spec.Intent != api.EvictionRequestIntentWithdrawn {
 		t.Error("the request was not withdrawn")
 	}
@@ -255,18 +255,18 @@ func TestRequests(t *testing.T) {
 		t.Error("a repeated request after a withdrawal has no effect")
 	}
 	g.Lifecycle.Group, g.Lifecycle.Version = "", ""
-	wantCode(t, g.Do(t.Context(), ask), drain.Rejected)
+	wantCode(t, g.Do(t.Context(), ask), answers.Rejected)
 }
 
 // Who asked by hand still wants the pod gone when he is refused elsewhere and does not ask again.
 func TestARequestByHandIsNotAdmissions(t *testing.T) {
 	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "pod"}
 	g := governedWorld(t, lifecycle.NewRequest(ref, lifecycle.Requester("jane")))
-	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "jane"}), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "jane"}), answers.Accepted)
 	if request := g.requests(t)[0]; request.Annotations[lifecycle.LastRequestTimeAnnotation] != "" {
 		t.Error("the request by hand ends with what admission asked for")
 	}
-	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: lifecycle.Requester("jane")}), drain.Accepted)
+	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: lifecycle.Requester("jane")}), answers.Accepted)
 	if request := g.requests(t)[0]; request.Spec.Intent != api.EvictionRequestIntentEviction {
 		t.Error("the request by hand was withdrawn")
 	}
@@ -288,7 +288,7 @@ func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 	g := governedWorld(t, entry("ours", api.ResponderStateActive), entry("over", api.ResponderStateCanceled))
 	wantCode(t, g.Do(t.Context(), eviction.Action{
 		Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: eviction.Report{Message: "db-0 still holds data"},
-	}), drain.Accepted)
+	}), answers.Accepted)
 	for name, want := range map[string]string{"ours": "db-0 still holds data", "over": ""} {
 		found := &api.Eviction{}
 		if err := g.Client.Get(t.Context(), snapshot.Key{Namespace: "db", Name: name}, found); err != nil {
@@ -307,17 +307,17 @@ func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 func TestLabels(t *testing.T) {
 	g := governedWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "ns"}})
 	known := governed.Facts(g.pod(t))
-	wantCode(t, g.LabelPod(t.Context(), known, "db"), drain.Accepted)
+	wantCode(t, g.LabelPod(t.Context(), known, "db"), answers.Accepted)
 	// By now its other labels may be others than those by which nothing guards it.
-	wantCode(t, g.UnlabelPod(t.Context(), known), drain.Conflict)
+	wantCode(t, g.UnlabelPod(t.Context(), known), answers.Conflict)
 	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != "db" {
 		t.Errorf("label %q", got)
 	}
-	wantCode(t, g.UnlabelPod(t.Context(), governed.Facts(g.pod(t))), drain.Accepted)
+	wantCode(t, g.UnlabelPod(t.Context(), governed.Facts(g.pod(t))), answers.Accepted)
 	if _, ok := g.pod(t).Labels[v1alpha1.PolicyLabel]; ok {
 		t.Error("the label is still there")
 	}
-	wantCode(t, g.UnlabelPod(t.Context(), &snapshot.Pod{Namespace: "db", Name: "db-0", UID: "pod"}), drain.Rejected)
+	wantCode(t, g.UnlabelPod(t.Context(), &snapshot.Pod{Namespace: "db", Name: "db-0", UID: "pod"}), answers.Rejected)
 	for _, step := range []struct {
 		label string
 		has   bool
@@ -328,7 +328,7 @@ func TestLabels(t *testing.T) {
 		{v1alpha1.GovernedLabel, false, map[string]string{v1alpha1.AuditedLabel: "true"}},
 		{v1alpha1.AuditedLabel, false, nil},
 	} {
-		wantCode(t, g.LabelNamespace(t.Context(), "db", "ns", step.label, step.has), drain.Accepted)
+		wantCode(t, g.LabelNamespace(t.Context(), "db", "ns", step.label, step.has), answers.Accepted)
 		namespace := &corev1.Namespace{}
 		if err := g.Client.Get(t.Context(), snapshot.Key{Name: "db"}, namespace); err != nil {
 			t.Fatal(err)
@@ -338,13 +338,13 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	for _, policy := range []string{"trial", ""} {
-		wantCode(t, g.AuditPod(t.Context(), known, policy), drain.Accepted)
+		wantCode(t, g.AuditPod(t.Context(), known, policy), answers.Accepted)
 		if got, ok := g.pod(t).Labels[v1alpha1.AuditLabel]; got != policy || ok != (policy != "") {
 			t.Errorf("audit label %q, %t", got, ok)
 		}
 	}
 	long := "a23456789-a23456789-a23456789-a23456789-a23456789-a23456789-a2.-more"
-	wantCode(t, g.LabelPod(t.Context(), known, long), drain.Accepted)
+	wantCode(t, g.LabelPod(t.Context(), known, long), answers.Accepted)
 	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != long[:62] {
 		t.Errorf("label value %q", got)
 	}
@@ -353,15 +353,15 @@ func TestLabels(t *testing.T) {
 func TestAPolicyIsHeldOnce(t *testing.T) {
 	g := governedWorld(t)
 	stale := g.stored(t)
-	wantCode(t, g.HoldPolicy(t.Context(), stale, false), drain.Accepted)
-	wantCode(t, g.HoldPolicy(t.Context(), stale, true), drain.Accepted)
+	wantCode(t, g.HoldPolicy(t.Context(), stale, false), answers.Accepted)
+	wantCode(t, g.HoldPolicy(t.Context(), stale, true), answers.Accepted)
 	held := g.stored(t)
 	if diff := cmp.Diff([]string{UndoFinalizer}, held.Finalizers); diff != "" {
 		t.Error(diff)
 	}
-	wantCode(t, g.HoldPolicy(t.Context(), held, true), drain.Accepted)
-	wantCode(t, g.HoldPolicy(t.Context(), stale, true), drain.Conflict)
-	wantCode(t, g.HoldPolicy(t.Context(), held, false), drain.Accepted)
+	wantCode(t, g.HoldPolicy(t.Context(), held, true), answers.Accepted)
+	wantCode(t, g.HoldPolicy(t.Context(), stale, true), answers.Conflict)
+	wantCode(t, g.HoldPolicy(t.Context(), held, false), answers.Accepted)
 	if diff := cmp.Diff([]string{}, g.stored(t).Finalizers, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
@@ -403,20 +403,20 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 		given  func(*Governed)
 		stale  bool
 		held   bool
-		code   drain.Code
+		code   answers.Code
 		permit bool
 		says   string
 	}{
-		"it is not held":                      {held: true, code: drain.Accepted, permit: true},
-		"another has written it since":        {stale: true, code: drain.Conflict},
-		"the system needs no time":            {policy: settled, code: drain.Accepted, permit: true},
-		"the apiserver refuses the finalizer": {given: refusing, code: drain.Accepted, permit: true},
-		"it is being deleted, held":           {policy: finalizers(others, UndoFinalizer), given: deleted(time.Second), held: true, code: drain.Accepted, permit: true},
-		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: drain.RefusedForNow, says: "policy db/db is being deleted and may go any moment"},
-		"the apiserver is busy":               {given: busy, held: true, code: drain.RefusedForNow, says: "the apiserver has too much to do"},
-		"it is being deleted, and stays":      {policy: finalizers(others), given: deleted(vanishing), code: drain.Accepted, permit: true},
+		"it is not held":                      {held: true, code: answers.Accepted, permit: true},
+		"another has written it since":        {stale: true, code: answers.Conflict},
+		"the system needs no time":            {policy: settled, code: answers.Accepted, permit: true},
+		"the apiserver refuses the finalizer": {given: refusing, code: answers.Accepted, permit: true},
+		"it is being deleted, held":           {policy: finalizers(others, UndoFinalizer), given: deleted(time.Second), held: true, code: answers.Accepted, permit: true},
+		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: answers.RefusedForNow, says: "policy db/db is being deleted and may go any moment"},
+		"the apiserver is busy":               {given: busy, held: true, code: answers.RefusedForNow, says: "the apiserver has too much to do"},
+		"it is being deleted, and stays":      {policy: finalizers(others), given: deleted(vanishing), code: answers.Accepted, permit: true},
 		"it is being deleted, the system needs no time": {
-			policy: func(p *v1alpha1.EvictionPolicy) { settled(p); finalizers(others)(p) }, given: deleted(time.Second), code: drain.Accepted, permit: true,
+			policy: func(p *v1alpha1.EvictionPolicy) { settled(p); finalizers(others)(p) }, given: deleted(time.Second), code: answers.Accepted, permit: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -433,7 +433,7 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 			}
 			action := permit(g.stored(t).ResourceVersion, 1)
 			if c.stale {
-				wantCode(t, g.WriteSeen(t.Context(), policy, v1alpha1.EvictionPolicyStatus{MemberCount: 3}), drain.Accepted)
+				wantCode(t, g.WriteSeen(t.Context(), policy, v1alpha1.EvictionPolicyStatus{MemberCount: 3}), answers.Accepted)
 			}
 			answer := g.Do(t.Context(), action)
 			wantCode(t, answer, c.code)

@@ -1,17 +1,29 @@
 package act
 
 import (
+	"context"
 	"math"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
+
+// Evict asks for the removal of exactly this pod under its budgets, with a grace period, 0 for the pod's own.
+func (w *Writer) Evict(ctx context.Context, pod snapshot.Key, uid types.UID, grace time.Duration) answers.Answer {
+	action := drain.Action{Kind: drain.Evict, Pod: &snapshot.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}}
+	if grace > 0 {
+		action.Grace = &grace
+	}
+	return w.Do(ctx, action)
+}
 
 // evict asks for the pod's removal under its budgets.
 func (w *Writer) evict(a drain.Action) *rest.Request {

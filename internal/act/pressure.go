@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/pressure"
 	"usher.sh/usher/internal/snapshot"
@@ -32,12 +33,12 @@ type Pressure struct {
 }
 
 // Evict asks the eviction API. Grace is how long the pod gets; 0: its own.
-func (p *Pressure) Evict(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+func (p *Pressure) Evict(ctx context.Context, pod *snapshot.Pod, grace time.Duration) answers.Answer {
 	return p.Writer.Do(ctx, drain.Action{Kind: drain.Evict, Pod: pod, Grace: graceOf(grace)})
 }
 
 // Remove deletes the pod past its budgets. Grace is at least a second: 0 would take it out of the API while it still runs.
-func (p *Pressure) Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+func (p *Pressure) Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) answers.Answer {
 	grace = max(grace, time.Second)
 	return p.Writer.Do(ctx, drain.Action{Kind: drain.Delete, Pod: pod, Grace: &grace})
 }
@@ -50,14 +51,14 @@ func graceOf(grace time.Duration) *time.Duration {
 }
 
 // Ask makes an EvictionRequest, so that the pod is prepared to leave.
-func (p *Pressure) Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer {
-	return AnswerOf(p.Writer.Ask(ctx, Wish{Pod: pod, Requester: PressureRequester}))
+func (p *Pressure) Ask(ctx context.Context, pod *snapshot.Pod) answers.Answer {
+	return answers.Of(p.Writer.Ask(ctx, Wish{Pod: pod, Requester: PressureRequester}))
 }
 
 // Withdraw takes the EvictionRequest back; where none is, that is as good.
-func (p *Pressure) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+func (p *Pressure) Withdraw(ctx context.Context, pod *snapshot.Pod) answers.Answer {
 	_, err := p.Writer.Withdraw(ctx, Wish{Pod: pod, Requester: PressureRequester})
-	return AnswerOf(err)
+	return answers.Of(err)
 }
 
 // glassManager owns the annotation that the agent writes on a pod. It differs from other managers of Usher, so that what a
@@ -79,7 +80,7 @@ type glassMeta struct {
 
 // BreakGlass writes on a pod why it goes although its policy does not let it. Without force, another's value that is there
 // stays, and the answer is Conflict: it lets the pod through as well, unless it is blank.
-func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, value string, force bool) drain.Answer {
+func (p *Pressure) BreakGlass(ctx context.Context, pod *snapshot.Pod, value string, force bool) answers.Answer {
 	body, err := json.Marshal(glassConfig{APIVersion: "v1", Kind: "Pod", Metadata: glassMeta{
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID,
 		Annotations: map[string]string{v1alpha1.BreakGlassAnnotation: value},
@@ -101,7 +102,7 @@ type jsonPatchOp struct {
 }
 
 // Unbreak takes the annotation back where it has that value. Another value, or none, is Rejected and stays.
-func (p *Pressure) Unbreak(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer {
+func (p *Pressure) Unbreak(ctx context.Context, pod *snapshot.Pod, value string) answers.Answer {
 	path := "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.BreakGlassAnnotation, "/", "~1")
 	body, err := json.Marshal([]jsonPatchOp{
 		{Op: "test", Path: "/metadata/uid", Value: string(pod.UID)},
@@ -114,11 +115,11 @@ func (p *Pressure) Unbreak(ctx context.Context, pod *snapshot.Pod, value string)
 	return p.patchGlass(ctx, pod, types.JSONPatchType, metav1.PatchOptions{}, body)
 }
 
-func (p *Pressure) patchGlass(ctx context.Context, pod *snapshot.Pod, kind types.PatchType, options metav1.PatchOptions, body []byte) drain.Answer {
+func (p *Pressure) patchGlass(ctx context.Context, pod *snapshot.Pod, kind types.PatchType, options metav1.PatchOptions, body []byte) answers.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	options.DryRun, options.FieldManager = p.Writer.dryRun(), glassManager
-	return AnswerOf(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(kind).
+	return answers.Of(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(kind).
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
 		VersionedParams(&options, scheme.ParameterCodec).Body(body)))
 }
@@ -131,7 +132,7 @@ type podStatusPatch struct {
 }
 
 // Disrupted writes on a pod that it is disrupted by the agent, and why; those who retry failed pods read that.
-func (p *Pressure) Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) drain.Answer {
+func (p *Pressure) Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) answers.Answer {
 	what := podStatusPatch{Metadata: patchMeta{UID: pod.UID}}
 	what.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
@@ -143,7 +144,7 @@ func (p *Pressure) Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return AnswerOf(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).
+	return answers.Of(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").
 		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(body)))
 }

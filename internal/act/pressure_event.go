@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -30,7 +30,7 @@ type Event struct {
 }
 
 // Tell makes an event.
-func (p *Pressure) Tell(ctx context.Context, e Event) drain.Answer {
+func (p *Pressure) Tell(ctx context.Context, e Event) answers.Answer {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: p.Node, UID: types.UID(p.Node)} // as the kubelet's events
 	namespace := metav1.NamespaceDefault
 	kind := corev1.EventTypeWarning
@@ -56,8 +56,8 @@ func (p *Pressure) Tell(ctx context.Context, e Event) drain.Answer {
 }
 
 // createEvent makes an event, which is not made again if that fails.
-func (w *Writer) createEvent(ctx context.Context, event *eventsv1.Event) drain.Answer {
-	return AnswerOf(once(ctx, w.Client.EventsV1().RESTClient().Post().Namespace(event.Namespace).Resource("events").Body(event)))
+func (w *Writer) createEvent(ctx context.Context, event *eventsv1.Event) answers.Answer {
+	return answers.Of(once(ctx, w.Client.EventsV1().RESTClient().Post().Namespace(event.Namespace).Resource("events").Body(event)))
 }
 
 // eventName is one that no other event has, within what names may be.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 // agentDomain is that of the agent's conditions and taints; the kubelet's stay the kubelet's.
@@ -48,15 +48,15 @@ type NodeSays struct {
 }
 
 // Show makes the agent's conditions and taints of the node what they are to be. It writes only what differs.
-func (p *Pressure) Show(ctx context.Context, says NodeSays) drain.Answer {
+func (p *Pressure) Show(ctx context.Context, says NodeSays) answers.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	node, err := p.Writer.Client.CoreV1().Nodes().Get(ctx, p.Node, metav1.GetOptions{})
 	if err != nil {
-		return AnswerOf(err)
+		return answers.Of(err)
 	}
 	// Taints first: what the scheduler goes by counts more than what people read.
-	if answer := p.taint(ctx, node, says); answer.Code != drain.Accepted {
+	if answer := p.taint(ctx, node, says); answer.Code != answers.Accepted {
 		return answer
 	}
 	return p.condition(ctx, node, says)
@@ -66,7 +66,7 @@ func (says NodeSays) holds(kind corev1.NodeConditionType) bool {
 	return !says.Over && slices.Contains(says.True, kind)
 }
 
-func (p *Pressure) taint(ctx context.Context, node *corev1.Node, says NodeSays) drain.Answer {
+func (p *Pressure) taint(ctx context.Context, node *corev1.Node, says NodeSays) answers.Answer {
 	wanted, differs := slices.Clone(node.Spec.Taints), false
 	for _, kind := range pressures {
 		taint := AgentTaint(kind)
@@ -79,7 +79,7 @@ func (p *Pressure) taint(ctx context.Context, node *corev1.Node, says NodeSays) 
 		}
 	}
 	if !differs {
-		return drain.Answer{Code: drain.Accepted}
+		return answers.Answer{Code: answers.Accepted}
 	}
 	// Taints are one list: without the version, somebody else's taint could be lost.
 	return p.patchNode(ctx, nodePatch{
@@ -102,7 +102,7 @@ type nodeStatus struct {
 	Conditions []corev1.NodeCondition `json:"conditions"`
 }
 
-func (p *Pressure) condition(ctx context.Context, node *corev1.Node, says NodeSays) drain.Answer {
+func (p *Pressure) condition(ctx context.Context, node *corev1.Node, says NodeSays) answers.Answer {
 	var wanted []corev1.NodeCondition
 	for _, kind := range pressures {
 		if c := says.condition(kind); !saysAlready(node, c) {
@@ -110,7 +110,7 @@ func (p *Pressure) condition(ctx context.Context, node *corev1.Node, says NodeSa
 		}
 	}
 	if len(wanted) == 0 {
-		return drain.Answer{Code: drain.Accepted}
+		return answers.Answer{Code: answers.Accepted}
 	}
 	// The server merges conditions by type; those of others are left alone.
 	return p.patchNode(ctx, nodePatch{
@@ -143,12 +143,12 @@ func saysAlready(node *corev1.Node, c corev1.NodeCondition) bool {
 	})
 }
 
-func (p *Pressure) patchNode(ctx context.Context, what nodePatch, kind types.PatchType, subresource ...string) drain.Answer {
+func (p *Pressure) patchNode(ctx context.Context, what nodePatch, kind types.PatchType, subresource ...string) answers.Answer {
 	body, err := json.Marshal(what)
 	if err != nil {
 		return unsent(fmt.Errorf("writing a patch of the node: %w", err))
 	}
-	return AnswerOf(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(kind).
+	return answers.Of(once(ctx, p.Writer.Client.CoreV1().RESTClient().Patch(kind).
 		Resource("nodes").Name(p.Node).SubResource(subresource...).
 		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, scheme.ParameterCodec).Body(body)))
 }

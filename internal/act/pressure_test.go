@@ -15,43 +15,43 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 func TestPressureOnPods(t *testing.T) {
 	tests := []struct {
 		name string
-		do   func(*Pressure) drain.Answer
+		do   func(*Pressure) answers.Answer
 		want request
 	}{
 		{
 			"evict with the pod's own grace",
-			func(p *Pressure) drain.Answer { return p.Evict(t.Context(), pod, 0) },
+			func(p *Pressure) answers.Answer { return p.Evict(t.Context(), pod, 0) },
 			request{http.MethodPost, podPath + "/eviction", "application/json", `{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"web-1","namespace":"shop","annotations":{"usher.sh/skip-eviction-request":"true"}},"deleteOptions":{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"}}}`},
 		},
 		{
 			"remove: never with grace 0, which would take it out of the API while it runs",
-			func(p *Pressure) drain.Answer { return p.Remove(t.Context(), pod, 0) },
+			func(p *Pressure) answers.Answer { return p.Remove(t.Context(), pod, 0) },
 			request{http.MethodDelete, podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":1,"preconditions":{"uid":"pod-uid"}}`},
 		},
 		{
 			"break the glass, without force: what a person wrote stays",
-			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up", false) },
+			func(p *Pressure) answers.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up", false) },
 			request{http.MethodPatch, podPath + "?fieldManager=usher-agent", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"shop","uid":"pod-uid","annotations":{"usher.sh/break-glass":"memory is used up"}}}`},
 		},
 		{
 			"break the glass with force: a blank value breaks nothing",
-			func(p *Pressure) drain.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up", true) },
+			func(p *Pressure) answers.Answer { return p.BreakGlass(t.Context(), pod, "memory is used up", true) },
 			request{http.MethodPatch, podPath + "?fieldManager=usher-agent&force=true", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"shop","uid":"pod-uid","annotations":{"usher.sh/break-glass":"memory is used up"}}}`},
 		},
 		{
 			"and mend it where it is still one's own",
-			func(p *Pressure) drain.Answer { return p.Unbreak(t.Context(), pod, "memory is used up") },
+			func(p *Pressure) answers.Answer { return p.Unbreak(t.Context(), pod, "memory is used up") },
 			request{http.MethodPatch, podPath + "?fieldManager=usher-agent", "application/json-patch+json", `[{"op":"test","path":"/metadata/uid","value":"pod-uid"},{"op":"test","path":"/metadata/annotations/usher.sh~1break-glass","value":"memory is used up"},{"op":"remove","path":"/metadata/annotations/usher.sh~1break-glass"}]`},
 		},
 		{
 			"say that it was disrupted",
-			func(p *Pressure) drain.Answer { return p.Disrupted(t.Context(), pod, noon, "memory is used up") },
+			func(p *Pressure) answers.Answer { return p.Disrupted(t.Context(), pod, noon, "memory is used up") },
 			request{http.MethodPatch, podPath + "/status?fieldManager=usher", "application/strategic-merge-patch+json", `{"metadata":{"uid":"pod-uid"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-11-21T12:00:00Z","reason":"TerminationByUsherAgent","message":"memory is used up"}]}}`},
 		},
 	}
@@ -59,7 +59,7 @@ func TestPressureOnPods(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			client, received := server(t, ok())
 			answer := tt.do(&Pressure{Writer: &Writer{Client: client, OwnWishes: true}, Node: "a"})
-			if answer.Code != drain.Accepted {
+			if answer.Code != answers.Accepted {
 				t.Errorf("answer %+v", answer)
 			}
 			if diff := cmp.Diff([]request{tt.want}, *received); diff != "" {
@@ -145,7 +145,7 @@ func TestShow(t *testing.T) {
 				Spec:       corev1.NodeSpec{Taints: tt.taints},
 				Status:     corev1.NodeStatus{Conditions: tt.conditions},
 			})
-			if answer := p.Show(t.Context(), tt.says); answer.Code != drain.Accepted {
+			if answer := p.Show(t.Context(), tt.says); answer.Code != answers.Accepted {
 				t.Errorf("answer %+v", answer)
 			}
 			checkNode(t, *written, tt.wantTaints, tt.wantStatus)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/governed"
 )
@@ -40,17 +41,17 @@ type Recorder struct {
 const eventPatience = time.Second
 
 // Do carries an action out and returns what the cluster said. It waits for no event.
-func (r *Recorder) Do(ctx context.Context, a drain.Action) drain.Answer {
+func (r *Recorder) Do(ctx context.Context, a drain.Action) answers.Answer {
 	answer := r.Writer.Do(ctx, a)
 	what, some := nodeEventOf(a)
-	if !some || answer.Code != drain.Accepted || r.DryRun || r.barred.Load() || !r.first(a.Target(), what.reason) {
+	if !some || answer.Code != answers.Accepted || r.DryRun || r.barred.Load() || !r.first(a.Target(), what.reason) {
 		return answer
 	}
 	event := r.event(a, what)
 	r.writes.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventPatience)
 		defer cancel()
-		if r.createEvent(ctx, event).Code == drain.Forbidden {
+		if r.createEvent(ctx, event).Code == answers.Forbidden {
 			r.barred.Store(true)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
 	"usher.sh/usher/internal/snapshot"
@@ -116,7 +117,7 @@ func TestEventsThatAreNotMade(t *testing.T) {
 	t.Run("a cordon that was refused", func(t *testing.T) {
 		client, received := server(t, forbidden)
 		r := &Recorder{Writer: &Writer{Client: client}, Now: time.Now}
-		if got := r.Do(t.Context(), cordon); got.Code != drain.Forbidden {
+		if got := r.Do(t.Context(), cordon); got.Code != answers.Forbidden {
 			t.Errorf("got %+v", got)
 		}
 		r.Wait()
@@ -142,7 +143,7 @@ func TestEventsThatAreNotMade(t *testing.T) {
 		})
 		r := &Recorder{Writer: &Writer{Client: client}, Now: time.Now}
 		for _, a := range []drain.Action{cordon, marking("draining", "drained", ""), {Kind: drain.Uncordon, Node: &snapshot.Node{Name: "b", UID: "b", ResourceVersion: "1"}}} {
-			if got := r.Do(t.Context(), a); got.Code != drain.Accepted {
+			if got := r.Do(t.Context(), a); got.Code != answers.Accepted {
 				t.Errorf("%s: %+v", a.Kind, got)
 			}
 			r.Wait()

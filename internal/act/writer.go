@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/lifecycle/client"
 	"usher.sh/usher/internal/snapshot"
@@ -41,9 +42,9 @@ type Writer struct {
 }
 
 // Do carries an action out and returns what the cluster said.
-func (w *Writer) Do(ctx context.Context, action drain.Action) drain.Answer {
+func (w *Writer) Do(ctx context.Context, action drain.Action) answers.Answer {
 	if err := checkPreconditions(action); err != nil {
-		return drain.Answer{Code: drain.Rejected, Message: err.Error()}
+		return answers.Answer{Code: answers.Rejected, Message: err.Error()}
 	}
 	request, err := w.request(action)
 	if err != nil {
@@ -55,7 +56,7 @@ func (w *Writer) Do(ctx context.Context, action drain.Action) drain.Answer {
 	if askedBefore(action, err) {
 		err = nil
 	}
-	return AnswerOf(err)
+	return answers.Of(err)
 }
 
 // request returns the one request that an action is.
@@ -91,11 +92,11 @@ func (w *Writer) request(a drain.Action) (*rest.Request, error) {
 
 // unsent answers for a request that could not be made. Finding out where to send it may have
 // failed at the server, whose words then count.
-func unsent(err error) drain.Answer {
+func unsent(err error) answers.Answer {
 	if said := apierrors.APIStatus(nil); errors.As(err, &said) {
-		return AnswerOf(err)
+		return answers.Of(err)
 	}
-	return drain.Answer{Code: drain.Rejected, Message: err.Error()}
+	return answers.Answer{Code: answers.Rejected, Message: err.Error()}
 }
 
 func patienceFor(kind drain.Kind) time.Duration {

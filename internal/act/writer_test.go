@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
 	"usher.sh/usher/internal/snapshot"
@@ -138,7 +139,7 @@ func TestWhatIsSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, received := server(t, ok())
 			w := &Writer{Client: client, DryRun: c.dryRun}
-			if got := w.Do(t.Context(), c.action); got.Code != drain.Accepted {
+			if got := w.Do(t.Context(), c.action); got.Code != answers.Accepted {
 				t.Fatalf("got %+v", got)
 			}
 			if diff := cmp.Diff([]request{c.want}, *received); diff != "" {
@@ -162,7 +163,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	} {
 		client, received := server(t, busy)
 		w := &Writer{Client: client}
-		if got := w.Do(t.Context(), a); got.Code != drain.RefusedForNow || got.RetryAfter != time.Second {
+		if got := w.Do(t.Context(), a); got.Code != answers.RefusedForNow || got.RetryAfter != time.Second {
 			t.Errorf("%s: got %+v", a.Kind, got)
 		}
 		if len(*received) != 1 {
@@ -180,7 +181,7 @@ func TestAFailureInTheBodyIsAFailure(t *testing.T) {
 	}
 	client, _ := server(t, said)
 	w := &Writer{Client: client}
-	if got := w.Do(t.Context(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != drain.SeveralBudgets {
+	if got := w.Do(t.Context(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != answers.SeveralBudgets {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -204,7 +205,7 @@ func TestWithoutAPreconditionNothingIsSent(t *testing.T) {
 	} {
 		client, received := server(t, ok())
 		w := &Writer{Client: client}
-		if got := w.Do(t.Context(), a); got.Code != drain.Rejected || got.Message == "" {
+		if got := w.Do(t.Context(), a); got.Code != answers.Rejected || got.Message == "" {
 			t.Errorf("%s: got %+v", a.Kind, got)
 		}
 		if len(*received) != 0 {
@@ -219,7 +220,7 @@ func TestNobodyAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &Writer{Client: client}
-	if got := w.Do(context.Background(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != drain.Unavailable || got.Message == "" {
+	if got := w.Do(context.Background(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != answers.Unavailable || got.Message == "" {
 		t.Errorf("got %+v", got)
 	}
 }

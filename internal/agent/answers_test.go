@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/pressure"
 )
@@ -19,7 +19,7 @@ func TestLedgerKnowsNever(t *testing.T) {
 		l := newLedger(nil)
 		l.end(&outcome{
 			action: pressure.Action{Kind: pressure.Evict, Pod: &pressure.Pod{UID: "u"}},
-			answer: drain.Answer{Code: drain.RefusedForNow, Message: message},
+			answer: answers.Answer{Code: answers.RefusedForNow, Message: message},
 		}, time.Now())
 		if l.refused["u"].Never != want {
 			t.Errorf("%s: never is %t", message, !want)
@@ -29,11 +29,11 @@ func TestLedgerKnowsNever(t *testing.T) {
 
 func TestAWebhookThatIsDownIsNoApiserverThatIsAway(t *testing.T) {
 	c := &carrier{reach: &reach{changed: func(bool) {}}}
-	c.heard(t.Context(), drain.Answer{Code: drain.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
+	c.heard(t.Context(), answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
 	if !c.reach.reachable() {
 		t.Error("the apiserver counts as away, and it has answered")
 	}
-	c.heard(t.Context(), drain.Answer{Code: drain.Unavailable, Message: "context deadline exceeded"})
+	c.heard(t.Context(), answers.Answer{Code: answers.Unavailable, Message: "context deadline exceeded"})
 	if c.reach.reachable() {
 		t.Error("the apiserver counts as there, and nobody answered")
 	}
@@ -43,7 +43,7 @@ func TestARequestThatTheAgentGaveUpSaysNothingOfTheApiserver(t *testing.T) {
 	c := &carrier{reach: &reach{changed: func(bool) {}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.heard(ctx, drain.Answer{Code: drain.Unavailable, Message: "context canceled"})
+	c.heard(ctx, answers.Answer{Code: answers.Unavailable, Message: "context canceled"})
 	if !c.reach.reachable() {
 		t.Error("the apiserver counts as away, and nobody waited for it")
 	}

@@ -11,7 +11,7 @@ import (
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent/machine"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/pressure"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -21,7 +21,7 @@ type outcome struct {
 	action pressure.Action
 	began  time.Time
 	took   time.Duration
-	answer drain.Answer
+	answer answers.Answer
 	// killed counts processes, and local says why they could not be killed.
 	killed int
 	local  error
@@ -83,21 +83,21 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 // remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
 // help is taken back at once: it would let everybody through. Where that fails, or the answer to the write was lost, the pod
 // shows the annotation, and it is taken back on that account.
-func (c *carrier) remove(ctx context.Context, a *pressure.Action) drain.Answer {
+func (c *carrier) remove(ctx context.Context, a *pressure.Action) answers.Answer {
 	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
 	broken := false
 	if a.BreakGlass {
 		answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, glass, c.blank(pod.UID)))
-		if answer.Code != drain.Accepted && answer.Code != drain.Conflict { // another's value lets it through as well, and stays
+		if answer.Code != answers.Accepted && answer.Code != answers.Conflict { // another's value lets it through as well, and stays
 			return answer
 		}
-		broken = answer.Code == drain.Accepted
+		broken = answer.Code == answers.Accepted
 	}
 	answer := c.heard(ctx, c.cluster.Remove(ctx, pod, a.Grace))
-	if broken && answer.Code != drain.Accepted && answer.Code != drain.Gone {
+	if broken && answer.Code != answers.Accepted && answer.Code != answers.Gone {
 		c.unbreak(ctx, pod, glass)
 	}
-	if answer.Code == drain.Accepted {
+	if answer.Code == answers.Accepted {
 		c.cluster.Disrupted(ctx, pod, time.Now(), a.Message)
 	}
 	return answer
@@ -118,7 +118,7 @@ func (c *carrier) kill(ctx context.Context, o *outcome) {
 		o.local = nil // it has ended by itself
 	}
 	if !c.reach.reachable() {
-		o.answer = drain.Answer{Code: drain.Unavailable, Message: "the apiserver does not answer"}
+		o.answer = answers.Answer{Code: answers.Unavailable, Message: "the apiserver does not answer"}
 		return
 	}
 	o.answer = c.remove(ctx, a)
@@ -128,13 +128,13 @@ func (c *carrier) kill(ctx context.Context, o *outcome) {
 var errUnanswered = errors.New("no answer")
 
 // webhookDown reports whether the apiserver answered that a webhook did not: nothing was carried out, and it is not away.
-func webhookDown(answer drain.Answer) bool {
-	return answer.Code == drain.Unavailable && strings.Contains(answer.Message, "failed calling webhook")
+func webhookDown(answer answers.Answer) bool {
+	return answer.Code == answers.Unavailable && strings.Contains(answer.Message, "failed calling webhook")
 }
 
 // heard notes whether the apiserver answered. Where the agent itself hung up, that is not known.
-func (c *carrier) heard(ctx context.Context, answer drain.Answer) drain.Answer {
-	switch unanswered := answer.Code == drain.Unavailable && !webhookDown(answer); {
+func (c *carrier) heard(ctx context.Context, answer answers.Answer) answers.Answer {
+	switch unanswered := answer.Code == answers.Unavailable && !webhookDown(answer); {
 	case !unanswered:
 		c.reach.heard(nil)
 	case !errors.Is(ctx.Err(), context.Canceled):
@@ -146,7 +146,7 @@ func (c *carrier) heard(ctx context.Context, answer drain.Answer) drain.Answer {
 // newEvent words an outcome for those who look at the pod.
 func newEvent(o *outcome) (act.Event, bool) {
 	e := act.Event{At: o.began, Pod: refOf(o.action.Pod), Action: string(o.action.Kind), Note: o.action.Message}
-	switch accepted := o.answer.Code == drain.Accepted; {
+	switch accepted := o.answer.Code == answers.Accepted; {
 	case o.action.Kind == pressure.KillLocally && (o.local == nil || accepted):
 		e.Reason = "KilledForPressure"
 	case o.action.Kind == pressure.Remove && accepted:

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/pressure"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -13,15 +13,15 @@ import (
 // Cluster carries out what was decided, each with one request or two, and with the pod's UID as precondition. It is
 // act.Pressure but for tests.
 type Cluster interface {
-	Evict(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer
-	Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer
-	Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer
-	Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer
-	BreakGlass(ctx context.Context, pod *snapshot.Pod, value string, force bool) drain.Answer
-	Unbreak(ctx context.Context, pod *snapshot.Pod, value string) drain.Answer
-	Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) drain.Answer
-	Show(ctx context.Context, says act.NodeSays) drain.Answer
-	Tell(ctx context.Context, e act.Event) drain.Answer
+	Evict(ctx context.Context, pod *snapshot.Pod, grace time.Duration) answers.Answer
+	Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) answers.Answer
+	Ask(ctx context.Context, pod *snapshot.Pod) answers.Answer
+	Withdraw(ctx context.Context, pod *snapshot.Pod) answers.Answer
+	BreakGlass(ctx context.Context, pod *snapshot.Pod, value string, force bool) answers.Answer
+	Unbreak(ctx context.Context, pod *snapshot.Pod, value string) answers.Answer
+	Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) answers.Answer
+	Show(ctx context.Context, says act.NodeSays) answers.Answer
+	Tell(ctx context.Context, e act.Event) answers.Answer
 }
 
 var _ Cluster = (*act.Pressure)(nil)

@@ -22,7 +22,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent/machine"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -116,7 +116,7 @@ type fakeCluster struct {
 	asked   []string
 	shown   []act.NodeSays
 	events  []string
-	answers map[string]drain.Answer       // by "verb pod"; Accepted otherwise
+	answers map[string]answers.Answer     // by "verb pod"; Accepted otherwise
 	lost    string                        // "verb pod" that is carried out, and whose answer does not arrive
 	then    func(verb string, pod string) // after an act that is carried out
 	slow    time.Duration                 // how long a request takes to be made
@@ -141,7 +141,7 @@ func (c *fakeCluster) end() (late func() []string) {
 	}
 }
 
-func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) drain.Answer {
+func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) answers.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what := verb + " " + pod.Name
@@ -156,13 +156,13 @@ func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) drain.A
 		c.then(verb, pod.Name)
 	}
 	if c.lost == what {
-		return drain.Answer{Code: drain.Unavailable, Message: "timeout"}
+		return answers.Answer{Code: answers.Unavailable, Message: "timeout"}
 	}
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // answer says how "verb pod" is answered from now on; nil: Accepted.
-func (c *fakeCluster) answer(what string, with *drain.Answer) {
+func (c *fakeCluster) answer(what string, with *answers.Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if delete(c.answers, what); with != nil {
@@ -176,26 +176,26 @@ func (c *fakeCluster) log() []string {
 	return slices.Clone(c.asked)
 }
 
-func (c *fakeCluster) givenUp(ctx context.Context) drain.Answer {
+func (c *fakeCluster) givenUp(ctx context.Context) answers.Answer {
 	<-ctx.Done()
 	if c.deaf {
 		<-time.After(time.Minute)
 	}
-	return drain.Answer{Code: drain.Unavailable, Message: ctx.Err().Error()}
+	return answers.Answer{Code: answers.Unavailable, Message: ctx.Err().Error()}
 }
 
-func (c *fakeCluster) Evict(_ context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+func (c *fakeCluster) Evict(_ context.Context, pod *snapshot.Pod, grace time.Duration) answers.Answer {
 	return c.ask("evict", pod, grace.String())
 }
 
-func (c *fakeCluster) Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) drain.Answer {
+func (c *fakeCluster) Remove(ctx context.Context, pod *snapshot.Pod, grace time.Duration) answers.Answer {
 	if c.hang == "remove "+pod.Name {
 		return c.givenUp(ctx)
 	}
 	return c.ask("remove", pod, grace.String())
 }
 
-func (c *fakeCluster) Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+func (c *fakeCluster) Ask(ctx context.Context, pod *snapshot.Pod) answers.Answer {
 	select {
 	case <-ctx.Done():
 		return c.givenUp(ctx)
@@ -204,7 +204,7 @@ func (c *fakeCluster) Ask(ctx context.Context, pod *snapshot.Pod) drain.Answer {
 	return c.ask("request", pod, "")
 }
 
-func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Answer {
+func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) answers.Answer {
 	if c.hang == "withdraw "+pod.Name {
 		return c.givenUp(ctx)
 	}
@@ -214,7 +214,7 @@ func (c *fakeCluster) Withdraw(ctx context.Context, pod *snapshot.Pod) drain.Ans
 	return c.ask("withdraw", pod, "")
 }
 
-func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, value string, force bool) drain.Answer {
+func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, value string, force bool) answers.Answer {
 	c.mu.Lock()
 	c.glass = value
 	c.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *fakeCluster) BreakGlass(_ context.Context, pod *snapshot.Pod, value str
 	return c.ask("break", pod, "")
 }
 
-func (c *fakeCluster) Unbreak(ctx context.Context, pod *snapshot.Pod, _ string) drain.Answer {
+func (c *fakeCluster) Unbreak(ctx context.Context, pod *snapshot.Pod, _ string) answers.Answer {
 	select {
 	case <-ctx.Done():
 		return c.givenUp(ctx)
@@ -233,22 +233,22 @@ func (c *fakeCluster) Unbreak(ctx context.Context, pod *snapshot.Pod, _ string) 
 	return c.ask("mend", pod, "")
 }
 
-func (c *fakeCluster) Disrupted(context.Context, *snapshot.Pod, time.Time, string) drain.Answer {
-	return drain.Answer{Code: drain.Accepted}
+func (c *fakeCluster) Disrupted(context.Context, *snapshot.Pod, time.Time, string) answers.Answer {
+	return answers.Answer{Code: answers.Accepted}
 }
 
-func (c *fakeCluster) Show(_ context.Context, says act.NodeSays) drain.Answer {
+func (c *fakeCluster) Show(_ context.Context, says act.NodeSays) answers.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shown = append(c.shown, says)
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
-func (c *fakeCluster) Tell(_ context.Context, e act.Event) drain.Answer {
+func (c *fakeCluster) Tell(_ context.Context, e act.Event) answers.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = append(c.events, e.Reason)
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // world is a node with its agent, in a bubble of time.
@@ -274,7 +274,7 @@ func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t)
-		w := &world{fakeNode: n, cluster: &fakeCluster{answers: map[string]drain.Answer{}}}
+		w := &world{fakeNode: n, cluster: &fakeCluster{answers: map[string]answers.Answer{}}}
 		m, err := machine.Open(machine.Options{Root: n.root, HostRoot: n.root})
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/agent/machine"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/pressure"
 )
@@ -64,15 +64,15 @@ func (l *ledger) end(o *outcome, now time.Time) {
 	uid := o.action.Pod.UID
 	stands := refusalStands
 	switch o.answer.Code {
-	case drain.Accepted, drain.Gone:
+	case answers.Accepted, answers.Gone:
 		return
-	case drain.Forbidden, drain.Rejected:
+	case answers.Forbidden, answers.Rejected:
 		stands = forbiddenStands
-	case drain.Conflict, drain.RefusedByBudget, drain.RefusedForNow, drain.SeveralBudgets, drain.Denied,
-		drain.NamespaceTerminating, drain.Unavailable:
+	case answers.Conflict, answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Denied,
+		answers.NamespaceTerminating, answers.Unavailable:
 	}
 	delete(l.leaving, uid)
-	if o.answer.Code == drain.Unavailable && !webhookDown(o.answer) {
+	if o.answer.Code == answers.Unavailable && !webhookDown(o.answer) {
 		return // it may have been carried out: nobody else is taken in its place
 	}
 	if o.action.Kind == pressure.KillLocally && o.local == nil {

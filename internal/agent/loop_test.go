@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/pressure/record"
 )
 
@@ -62,7 +62,7 @@ func TestSoftThresholdPassesOverWhoIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("small", 100), w.pod("big", 400), w.pod("middle", 350))
 		w.cluster.then = func(verb, name string) { w.gone(name) }
-		w.cluster.answers["evict big"] = drain.Answer{Code: drain.RefusedByBudget, Message: "its budget is used up"}
+		w.cluster.answers["evict big"] = answers.Answer{Code: answers.RefusedByBudget, Message: "its budget is used up"}
 	}, func(w *world) {
 		pass(15 * time.Second)
 		same(t, w, "evict big 0s", "evict middle 0s")
@@ -179,7 +179,7 @@ func TestKillsOnTheNodeWhileTheApiserverIsAway(t *testing.T) {
 func TestAnAnswerThatNeverCameMeansAway(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
-		w.cluster.answers["remove big"] = drain.Answer{Code: drain.Unavailable, Message: "timeout"}
+		w.cluster.answers["remove big"] = answers.Answer{Code: answers.Unavailable, Message: "timeout"}
 	}, func(w *world) {
 		pass(time.Second)
 		if w.agent.reach.reachable() {
@@ -243,7 +243,7 @@ func TestRecordSaysWhyAPodWent(t *testing.T) {
 func TestGovernedPodsAreAskedFor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("member", 920, governedBy("db")))
-		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
+		w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
 	}, func(w *world) {
 		pass(time.Second)
 		same(t, w, "request member", "evict member 0s")
@@ -255,7 +255,7 @@ func TestAStopTakesTheAnnotationBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
 		w.synced(w.pod("member", 920, governedBy("db")))
-		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
+		w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
 		w.cluster.hang, w.cluster.mending = "remove member", time.Second
 		w.t.Cleanup(func() {
 			if asked := w.cluster.log(); len(asked) == 0 || asked[len(asked)-1] != "mend member" {

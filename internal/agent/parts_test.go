@@ -22,7 +22,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/pressure"
 	"usher.sh/usher/internal/pressure/record"
 )
@@ -387,19 +387,19 @@ func TestLedger(t *testing.T) {
 	tests := []struct {
 		name    string
 		kind    pressure.ActionKind
-		answer  drain.Answer
+		answer  answers.Answer
 		leaving bool
 		refused time.Duration // 0: not
 	}{
-		{"accepted", pressure.Evict, drain.Answer{Code: drain.Accepted}, true, 0},
-		{"gone meanwhile", pressure.Remove, drain.Answer{Code: drain.Gone}, true, 0},
-		{"refused", pressure.Evict, drain.Answer{Code: drain.RefusedByBudget}, false, refusalStands},
-		{"refused for longer", pressure.Evict, drain.Answer{Code: drain.RefusedForNow, RetryAfter: time.Minute}, false, time.Minute},
-		{"forbidden", pressure.Remove, drain.Answer{Code: drain.Forbidden}, false, forbiddenStands},
-		{"not answered: it may be on its way", pressure.Remove, drain.Answer{Code: drain.Unavailable}, false, 0},
-		{"a webhook did not answer, so it is not on its way", pressure.Evict, drain.Answer{Code: drain.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`}, false, refusalStands},
-		{"killed, and not deleted", pressure.KillLocally, drain.Answer{Code: drain.Denied}, false, 0},
-		{"requests are none of it", pressure.Request, drain.Answer{Code: drain.Forbidden}, false, 0},
+		{"accepted", pressure.Evict, answers.Answer{Code: answers.Accepted}, true, 0},
+		{"gone meanwhile", pressure.Remove, answers.Answer{Code: answers.Gone}, true, 0},
+		{"refused", pressure.Evict, answers.Answer{Code: answers.RefusedByBudget}, false, refusalStands},
+		{"refused for longer", pressure.Evict, answers.Answer{Code: answers.RefusedForNow, RetryAfter: time.Minute}, false, time.Minute},
+		{"forbidden", pressure.Remove, answers.Answer{Code: answers.Forbidden}, false, forbiddenStands},
+		{"not answered: it may be on its way", pressure.Remove, answers.Answer{Code: answers.Unavailable}, false, 0},
+		{"a webhook did not answer, so it is not on its way", pressure.Evict, answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`}, false, refusalStands},
+		{"killed, and not deleted", pressure.KillLocally, answers.Answer{Code: answers.Denied}, false, 0},
+		{"requests are none of it", pressure.Request, answers.Answer{Code: answers.Forbidden}, false, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -451,14 +451,14 @@ func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		answers map[string]drain.Answer
+		answers map[string]answers.Answer
 		want    []string
 	}{
 		{"it goes", nil, []string{"break db-0", "remove db-0 1s"}},
-		{"nothing without the annotation", map[string]drain.Answer{"break db-0": {Code: drain.Forbidden}}, []string{"break db-0"}},
-		{"another's value stays, and lets it through as well", map[string]drain.Answer{"break db-0": {Code: drain.Conflict}}, []string{"break db-0", "remove db-0 1s"}},
-		{"another's value does not help, and stays", map[string]drain.Answer{"break db-0": {Code: drain.Conflict}, "remove db-0": {Code: drain.Denied}}, []string{"break db-0", "remove db-0 1s"}},
-		{"it does not help, and is taken back", map[string]drain.Answer{"remove db-0": {Code: drain.Denied}}, []string{"break db-0", "remove db-0 1s", "mend db-0"}},
+		{"nothing without the annotation", map[string]answers.Answer{"break db-0": {Code: answers.Forbidden}}, []string{"break db-0"}},
+		{"another's value stays, and lets it through as well", map[string]answers.Answer{"break db-0": {Code: answers.Conflict}}, []string{"break db-0", "remove db-0 1s"}},
+		{"another's value does not help, and stays", map[string]answers.Answer{"break db-0": {Code: answers.Conflict}, "remove db-0": {Code: answers.Denied}}, []string{"break db-0", "remove db-0 1s"}},
+		{"it does not help, and is taken back", map[string]answers.Answer{"remove db-0": {Code: answers.Denied}}, []string{"break db-0", "remove db-0 1s", "mend db-0"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -57,7 +57,7 @@ func (s *shower) until(ctx context.Context, says act.NodeSays) {
 	failed := ""
 	for {
 		answer := s.cluster.Show(ctx, says)
-		if answer.Code == drain.Accepted {
+		if answer.Code == answers.Accepted {
 			return
 		}
 		if failed != string(answer.Code) {

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/pressure"
 )
 
@@ -78,12 +78,12 @@ func (w *written) end(o *outcome, now time.Time) {
 	uid, code := o.action.Pod.UID, o.answer.Code
 	back := takenBack{uid, o.action.Kind}
 	switch {
-	case o.action.Kind == pressure.Request && code == drain.Unavailable:
+	case o.action.Kind == pressure.Request && code == answers.Unavailable:
 		w.asked[uid] = now.Add(carriedOutWithin)
 	case o.action.Kind != pressure.Withdraw && o.action.Kind != pressure.Unbreak:
-	case code == drain.Forbidden || code == drain.Denied || code == drain.Rejected:
+	case code == answers.Forbidden || code == answers.Denied || code == answers.Rejected:
 		w.later[back] = again{at: now.Add(forbiddenStands), refused: true}
-	case o.action.Kind == pressure.Unbreak || code != drain.Accepted && code != drain.Gone:
+	case o.action.Kind == pressure.Unbreak || code != answers.Accepted && code != answers.Gone:
 		// A pod shows its annotation until the watch has brought the change.
 		w.later[back] = again{at: now.Add(takeBackAgain)}
 	case now.Before(w.asked[uid]):

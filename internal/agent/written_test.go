@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/pressure"
 )
 
-var unanswered = drain.Answer{Code: drain.Unavailable, Message: "timeout"}
+var unanswered = answers.Answer{Code: answers.Unavailable, Message: "timeout"}
 
 // broken makes a pod of worker-1 with a value of the annotation.
 func broken(value string) func(*corev1.Pod) {
@@ -57,7 +57,7 @@ func TestABlankAnnotationIsWrittenOver(t *testing.T) {
 			w.synced(w.pod("member", 920, governedBy("db"), func(p *corev1.Pod) {
 				p.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: value}
 			}))
-			w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+			w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
 		}, func(w *world) {
 			pass(time.Second)
 			w.gone("member")
@@ -73,7 +73,7 @@ func TestAnAnnotationWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 		w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
 		w.synced(w.pod("member", 920, governedBy("db")))
 		w.shows(governedBy("db"))
-		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+		w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
 		w.cluster.answers["mend member"] = unanswered
 		w.cluster.lost = "break member"
 	}, func(w *world) {
@@ -144,7 +144,7 @@ func TestAWithdrawalComesAfterItsRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("member", 920, governedBy("db")))
 		w.cluster.slow = 2 * time.Second
-		w.cluster.answers["evict member"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data"}
+		w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data"}
 	}, func(w *world) {
 		pass(time.Second)
 		w.uses("uid-member", 100)
@@ -158,7 +158,7 @@ func TestRequestsOfAnEarlierLifeUnderPressure(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("big", 700, governedBy("db")), w.pod("small", 230, governedBy("db")))
 		for _, name := range []string{"evict big", "evict small"} {
-			w.cluster.answers[name] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+			w.cluster.answers[name] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
 		}
 	}, func(w *world) {
 		pass(carriedOutWithin / 2)
@@ -177,8 +177,8 @@ func TestTheNextIsPreparedSoonAfterAStart(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.synced(w.pod("big", 500, governedBy("db")), w.pod("small", 350, governedBy("db")))
 			w.cluster.tardy = tardy
-			w.cluster.answers["evict big"] = drain.Answer{Code: drain.RefusedForNow, Message: eviction.MayNever, RetryAfter: time.Hour}
-			w.cluster.answers["evict small"] = drain.Answer{Code: drain.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
+			w.cluster.answers["evict big"] = answers.Answer{Code: answers.RefusedForNow, Message: eviction.MayNever, RetryAfter: time.Hour}
+			w.cluster.answers["evict small"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
 		}, func(w *world) {
 			pass(carriedOutWithin - time.Second)
 			asked := w.cluster.log()
@@ -198,7 +198,7 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 	type step struct {
 		after  time.Duration
 		kind   pressure.ActionKind
-		answer drain.Code
+		answer answers.Code
 	}
 	stands := func(later bool) []pressure.Written {
 		return []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: later}}
@@ -213,24 +213,24 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 		at    time.Duration
 		want  []pressure.Written
 	}{
-		{"asked for", []step{{0, pressure.Request, drain.Accepted}}, 0, stands(false)},
-		{"withdrawn", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Accepted}}, 0, nil},
-		{"its withdrawal went unanswered", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Unavailable}}, time.Second, stands(true)},
-		{"a little later", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Unavailable}}, takeBackAgain, stands(false)},
-		{"its withdrawal is forbidden", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Forbidden}}, takeBackAgain, refused},
-		{"and then goes unanswered", []step{{0, pressure.Request, drain.Accepted}, {0, pressure.Withdraw, drain.Denied}, {forbiddenStands, pressure.Withdraw, drain.Unavailable}}, forbiddenStands, stands(true)},
-		{"it was refused, and may stand from before", []step{{0, pressure.Request, drain.Forbidden}}, 0, stands(false)},
-		{"unanswered and withdrawn: it may still arrive", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, time.Second, late(true)},
-		{"there was nothing to withdraw", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Gone}}, time.Second, late(true)},
-		{"asked for anew", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}, {2 * time.Second, pressure.Request, drain.Accepted}}, 2 * time.Second, stands(true)},
-		{"by then it has, if ever", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}}, carriedOutWithin, late(false)},
-		{"and is withdrawn", []step{{0, pressure.Request, drain.Unavailable}, {time.Second, pressure.Withdraw, drain.Accepted}, {carriedOutWithin, pressure.Withdraw, drain.Accepted}}, carriedOutWithin, nil},
+		{"asked for", []step{{0, pressure.Request, answers.Accepted}}, 0, stands(false)},
+		{"withdrawn", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Accepted}}, 0, nil},
+		{"its withdrawal went unanswered", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Unavailable}}, time.Second, stands(true)},
+		{"a little later", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Unavailable}}, takeBackAgain, stands(false)},
+		{"its withdrawal is forbidden", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Forbidden}}, takeBackAgain, refused},
+		{"and then goes unanswered", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Denied}, {forbiddenStands, pressure.Withdraw, answers.Unavailable}}, forbiddenStands, stands(true)},
+		{"it was refused, and may stand from before", []step{{0, pressure.Request, answers.Forbidden}}, 0, stands(false)},
+		{"unanswered and withdrawn: it may still arrive", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}}, time.Second, late(true)},
+		{"there was nothing to withdraw", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Gone}}, time.Second, late(true)},
+		{"asked for anew", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}, {2 * time.Second, pressure.Request, answers.Accepted}}, 2 * time.Second, stands(true)},
+		{"by then it has, if ever", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}}, carriedOutWithin, late(false)},
+		{"and is withdrawn", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}, {carriedOutWithin, pressure.Withdraw, answers.Accepted}}, carriedOutWithin, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLedger(nil)
 			for _, s := range tt.steps {
-				o := outcome{action: pressure.Action{Kind: s.kind, Pod: &pressure.Pod{UID: "u"}}, answer: drain.Answer{Code: s.answer}}
+				o := outcome{action: pressure.Action{Kind: s.kind, Pod: &pressure.Pod{UID: "u"}}, answer: answers.Answer{Code: s.answer}}
 				if l.begin(&o.action, noon.Add(s.after)); !l.occupied()["u"] {
 					t.Error("an action is under way, and not known")
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -93,20 +94,20 @@ func evictionOf(p *snapshot.Pod, req drain.Request) drain.Action {
 	return drain.Action{Kind: kind, Pod: p, Grace: req.Grace}
 }
 
-func worse(code int, answer drain.Code) int {
+func worse(code int, answer answers.Code) int {
 	switch {
-	case answer == drain.Accepted || answer == drain.Gone:
+	case answer == answers.Accepted || answer == answers.Gone:
 		return code
-	case answer == drain.Forbidden || code == exitUsage:
+	case answer == answers.Forbidden || code == exitUsage:
 		return exitUsage
 	}
 	return exitBlocked
 }
 
 // answer prints what the server said to an eviction that was not carried out.
-func (v *voice) answer(at time.Time, p *snapshot.Pod, a drain.Answer) {
+func (v *voice) answer(at time.Time, p *snapshot.Pod, a answers.Answer) {
 	e := drain.Event{At: at, Kind: drain.EventAnswer, Node: p.Node, Pod: p.Key(), State: string(a.Code), Message: a.Message}
-	if a.Code == drain.Accepted {
+	if a.Code == answers.Accepted {
 		e.Message = "would be evicted (server dry run)"
 	}
 	v.reporter().Event(e)

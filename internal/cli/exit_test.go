@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -44,15 +45,15 @@ func TestSettle(t *testing.T) {
 
 func TestServerDryRunExitsWithTheWorst(t *testing.T) {
 	tests := []struct {
-		answers []drain.Code
+		answers []answers.Code
 		want    int
 	}{
 		{nil, 0},
-		{[]drain.Code{drain.Accepted, drain.Gone}, 0},
-		{[]drain.Code{drain.Accepted, drain.RefusedByBudget, drain.Accepted}, 2},
-		{[]drain.Code{drain.Denied}, 2},
-		{[]drain.Code{drain.Forbidden, drain.RefusedByBudget}, 1},
-		{[]drain.Code{drain.RefusedByBudget, drain.Forbidden}, 1},
+		{[]answers.Code{answers.Accepted, answers.Gone}, 0},
+		{[]answers.Code{answers.Accepted, answers.RefusedByBudget, answers.Accepted}, 2},
+		{[]answers.Code{answers.Denied}, 2},
+		{[]answers.Code{answers.Forbidden, answers.RefusedByBudget}, 1},
+		{[]answers.Code{answers.RefusedByBudget, answers.Forbidden}, 1},
 	}
 	for _, tt := range tests {
 		code := exitDone

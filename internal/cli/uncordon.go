@@ -9,6 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
@@ -97,7 +98,7 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	defer cancel()
 	writer := s.recorder()
 	defer writer.Wait()
-	var answer drain.Answer
+	var answer answers.Answer
 	done := "" // what was accepted and is not seen yet
 	became := exitDone
 	for {
@@ -113,9 +114,9 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 			answer = writer.Do(ctx, action)
 		}
 		switch answer.Code {
-		case drain.Accepted:
+		case answers.Accepted:
 			became, done = released(action)
-		case drain.Conflict, drain.Unavailable:
+		case answers.Conflict, answers.Unavailable:
 		default:
 			return exitUsage, fmt.Sprintf("not changed: %s", answer.Message)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 // A pod that changes all the time keeps its deletion cost, and leaves by an eviction.
@@ -19,7 +19,7 @@ func TestDeletionCostOfAPodThatChangesAllTheTime(t *testing.T) {
 		if s.decide(); slices.Contains(deeds(s.last), "evict web-a1") {
 			return
 		}
-		s.answer(drain.Conflict)
+		s.answer(answers.Conflict)
 	}
 	t.Errorf("it waits without end%s", s.where())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -130,7 +131,7 @@ func (d *decider) hasten(p *snapshot.Pod) {
 		return
 	}
 	at, t := d.standing(Delete, p.UID, p.ResourceVersion)
-	if at == free && (t == nil || t.answer.Code != Accepted) {
+	if at == free && (t == nil || t.answer.Code != answers.Accepted) {
 		room := d.room()
 		d.act(Action{Kind: Delete, Pod: p, Grace: &room, Why: "its grace would outlast the deadline"})
 	}

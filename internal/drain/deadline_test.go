@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -110,7 +111,7 @@ func TestLongGraceVoidsNoOthersOrder(t *testing.T) {
 	same(t, "next", start.Add(30*time.Second), s.last.Next)
 	s.then(time.Second)
 	s.expect("evict long in 1m20s")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(49*time.Second, lives(79*time.Second), pod("long", on("a"), in("tenant"), priority(2), grace(time.Hour), endsAt(start.Add(110*time.Second))))
 	s.expect()
 	same(t, "next", start.Add(80*time.Second), s.last.Next)
@@ -161,7 +162,7 @@ func TestHasten(t *testing.T) {
 			s.then(11 * time.Second)
 			s.decide()
 			same(t, "on the rung", c.want, evictions(s.last))
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.decide()
 			same(t, "again", nil, evictions(s.last))
 		})
@@ -219,7 +220,7 @@ func TestDeletionInSafetyOrder(t *testing.T) {
 			deed += " in " + grace.String()
 		}
 		same(t, "at the turn of "+want, []string{deed}, evictions(s.last))
-		s.answer(drain.Accepted)
+		s.answer(answers.Accepted)
 	}
 }
 
@@ -229,7 +230,7 @@ func TestWhatDeletionRespects(t *testing.T) {
 	cases := map[string]struct {
 		req    drain.Request
 		facts  fact
-		answer drain.Code // to an eviction just before, "" if none was sent
+		answer answers.Code // to an eviction just before, "" if none was sent
 		want   []string
 	}{
 		"a budget is passed":                   {never("a"), deadSet("db", "a"), "", []string{"delete db in 1s"}},
@@ -237,12 +238,12 @@ func TestWhatDeletionRespects(t *testing.T) {
 		"local data is not":                    {asked(force), all(deadSet("db", "a", emptyDir("x")), node("a", drainedBy(me, end))), "", nil},
 		"a bare pod is not":                    {asked(), all(pod("bare", on("a"), labelled("app", "db")), budget("db", 1, 1, 1, maxUnavailable("0"))), "", nil},
 		"a node that waits its turn is not":    {parallel(1, "b", "a"), all(deadSet("db", "a"), budget("db", 1, 1, 2, maxUnavailable("1")), node("b", drainedBy(me, end)), pod("x", on("b"), endsAt(end.Add(time.Second)))), "", nil},
-		"a webhook is not":                     {never("a"), pod("db", on("a")), drain.Denied, nil},
-		"a missing right is not":               {never("a"), pod("db", on("a")), drain.Forbidden, nil},
-		"a namespace that ends is not":         {never("a"), pod("db", on("a")), drain.NamespaceTerminating, nil},
-		"a budget that is not shown is":        {never("a"), pod("db", on("a")), drain.RefusedByBudget, []string{"delete db in 1s"}},
+		"a webhook is not":                     {never("a"), pod("db", on("a")), answers.Denied, nil},
+		"a missing right is not":               {never("a"), pod("db", on("a")), answers.Forbidden, nil},
+		"a namespace that ends is not":         {never("a"), pod("db", on("a")), answers.NamespaceTerminating, nil},
+		"a budget that is not shown is":        {never("a"), pod("db", on("a")), answers.RefusedByBudget, []string{"delete db in 1s"}},
 		"a budget that is not up to date is":   {never("a"), all(deadSet("db", "a"), budget("db", 1, 1, 1, unobserved)), "", []string{"delete db in 1s"}},
-		"a server that does not answer is not": {never("a"), pod("db", on("a")), drain.Unavailable, nil},
+		"a server that does not answer is not": {never("a"), pod("db", on("a")), answers.Unavailable, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +276,7 @@ func parallel(n int, nodes ...string) drain.Request {
 
 // A deletion that is refused is not sent again in a hurry.
 func TestRefusedDeletionBacksOff(t *testing.T) {
-	cases := map[drain.Code]time.Duration{drain.Forbidden: 0, drain.Denied: 5 * time.Second, drain.Unavailable: time.Second, drain.RefusedForNow: time.Second, drain.Conflict: 250 * time.Millisecond}
+	cases := map[answers.Code]time.Duration{answers.Forbidden: 0, answers.Denied: 5 * time.Second, answers.Unavailable: time.Second, answers.RefusedForNow: time.Second, answers.Conflict: 250 * time.Millisecond}
 	for code, wait := range cases {
 		t.Run(string(code), func(t *testing.T) {
 			beat := start.Add(95 * time.Second)

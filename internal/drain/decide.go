@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -172,13 +173,13 @@ func (d *decider) standing(kind Kind, uid types.UID, version string) (standing, 
 		return free, nil
 	case t.done.IsZero():
 		return underWay, t
-	case t.answer.Code == Accepted:
+	case t.answer.Code == answers.Accepted:
 		if t.version == version && d.Now.Before(t.done.Add(unseenFor)) {
 			d.wake(t.done.Add(unseenFor))
 			return underWay, t
 		}
 		return free, t
-	case t.answer.Code == Conflict && t.version != version && t.count == 1:
+	case t.answer.Code == answers.Conflict && t.version != version && t.count == 1:
 		return free, t
 	case d.Now.Before(t.retryAt):
 		d.wake(t.retryAt)

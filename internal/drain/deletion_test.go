@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -26,7 +27,7 @@ func TestObjectionIsNotHeldUntilTheDeletion(t *testing.T) {
 	s := tell(t, req, node("a", ours), pod("pa", on("a"), emptyDir("data")))
 	s.expect("mark a blocked")
 	s.holds("pa: LocalStorage!")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Millisecond, node("a", ours, state("blocked"), version("2")))
 	s.expect()
 	s.ends(drain.Blocked)

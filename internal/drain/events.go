@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/answers"
 )
 
 // Events returns what happened between two decisions, in a stable order.
@@ -113,7 +115,7 @@ func sameReason(blockers []Blocker, b *Blocker) bool {
 
 // AnswerEvent says what came of a write, where that is worth a line: what was scaled,
 // and what was refused.
-func AnswerEvent(a Action, answer Answer) (Event, bool) {
+func AnswerEvent(a Action, answer answers.Answer) (Event, bool) {
 	e := Event{Kind: EventAnswer, Message: string(a.Kind) + " refused: " + answer.Message}
 	switch a.Kind {
 	case Scale:
@@ -122,20 +124,20 @@ func AnswerEvent(a Action, answer Answer) (Event, bool) {
 		return scaleEvent(a, answer, "autoscaler "+a.Autoscaler.Key().String(), "to at least "+counted32(a.Replicas, "replica"))
 	case Cordon, Mark, Uncordon, Unmark:
 		e.Node = a.Node.Name
-		return e, answer.Code != Accepted && answer.Code != Conflict
+		return e, answer.Code != answers.Accepted && answer.Code != answers.Conflict
 	case Evict, Delete, LowerCost, RestoreCost, Ask:
 		e.Pod, e.Node = a.Pod.Key(), a.Pod.Node
 	case Withdraw:
 	}
-	return e, answer.Code == Denied || answer.Code == Forbidden || answer.Code == Unavailable
+	return e, answer.Code == answers.Denied || answer.Code == answers.Forbidden || answer.Code == answers.Unavailable
 }
 
-func scaleEvent(a Action, answer Answer, what, to string) (Event, bool) {
+func scaleEvent(a Action, answer answers.Answer, what, to string) (Event, bool) {
 	how := scaled(a.before(), a.Replicas) + " " + to
-	if answer.Code == Accepted {
+	if answer.Code == answers.Accepted {
 		return Event{Kind: EventSurge, Message: fmt.Sprintf("%s %s: %s", what, how, a.Why)}, a.Replicas != a.before()
 	}
-	return Event{Kind: EventAnswer, Message: fmt.Sprintf("%s is not %s: %s", what, how, answer.Message)}, answer.Code != Conflict
+	return Event{Kind: EventAnswer, Message: fmt.Sprintf("%s is not %s: %s", what, how, answer.Message)}, answer.Code != answers.Conflict
 }
 
 func scaled(from, to int32) string {

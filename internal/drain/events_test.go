@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -36,18 +37,18 @@ func worded(events []drain.Event) []string {
 func TestEventsOfADrain(t *testing.T) {
 	s := tell(t, never("a"), node("a"), deployment("web", 2), pods("web", "a", 2), budget("web", 2, 1, 2, maxUnavailable("1")))
 	same(t, "cordon", []string{"node a pending", "pod a web-a1 waiting", "pod a web-a2 waiting"}, s.happened())
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("2")))
 	same(t, "first", []string{"node a draining", "pod a web-a1 evicting", "blocked a web-a2 BudgetExhausted"}, s.happened())
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, budget("web", 1, 1, 2, maxUnavailable("1"), budgetVersion("2"), disrupted("web-a1")), pods("web", "a", 1, endsAt(start.Add(time.Minute))))
 	same(t, "it goes", []string{"pod a web-a1 terminating", "blocked a web-a2 BudgetExhausted"}, s.happened())
 	s.then(time.Second, gone("web-a1"), pod("web-b1", on("b"), of("web")), budget("web", 2, 1, 2, maxUnavailable("1"), budgetVersion("3")))
 	same(t, "next", []string{"pod a web-a2 evicting", "pod a web-a1 replaced", "cleared a web-a2 BudgetExhausted"}, s.happened())
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("web-a2"), pod("web-b2", on("b"), of("web")))
 	same(t, "last", []string{"node a drained", "pod a web-a2 replaced"}, s.happened())
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("3")))
 	same(t, "end", []string{"end drained"}, s.happened())
 }
@@ -93,30 +94,30 @@ func TestAnswerEvents(t *testing.T) {
 	s := tell(t, ask("a"), node("a"), solo, pod("free", on("a")))
 	s.decide()
 	cordon := s.last.Actions[0]
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("2")))
 	s.decide()
 	scale, evict := s.last.Actions[0], s.last.Actions[1]
 	cases := []struct {
 		action drain.Action
-		code   drain.Code
+		code   answers.Code
 		want   string // "" for no event
 	}{
-		{cordon, drain.Accepted, ""},
-		{cordon, drain.Conflict, ""},
-		{cordon, drain.Forbidden, "answer: cordon refused: words"},
-		{evict, drain.Accepted, ""},
-		{evict, drain.RefusedByBudget, ""},
-		{evict, drain.Gone, ""},
-		{evict, drain.Denied, "answer: evict refused: words"},
-		{evict, drain.Forbidden, "answer: evict refused: words"},
-		{evict, drain.Unavailable, "answer: evict refused: words"},
-		{scale, drain.Accepted, "surge: default/web scaled up to 2 replicas: " + scale.Why},
-		{scale, drain.Conflict, ""},
-		{scale, drain.Forbidden, "answer: default/web is not scaled up to 2 replicas: words"},
+		{cordon, answers.Accepted, ""},
+		{cordon, answers.Conflict, ""},
+		{cordon, answers.Forbidden, "answer: cordon refused: words"},
+		{evict, answers.Accepted, ""},
+		{evict, answers.RefusedByBudget, ""},
+		{evict, answers.Gone, ""},
+		{evict, answers.Denied, "answer: evict refused: words"},
+		{evict, answers.Forbidden, "answer: evict refused: words"},
+		{evict, answers.Unavailable, "answer: evict refused: words"},
+		{scale, answers.Accepted, "surge: default/web scaled up to 2 replicas: " + scale.Why},
+		{scale, answers.Conflict, ""},
+		{scale, answers.Forbidden, "answer: default/web is not scaled up to 2 replicas: words"},
 	}
 	for _, c := range cases {
-		e, ok := drain.AnswerEvent(c.action, drain.Answer{Code: c.code, Message: "words"})
+		e, ok := drain.AnswerEvent(c.action, answers.Answer{Code: c.code, Message: "words"})
 		got := ""
 		if ok {
 			got = string(e.Kind) + ": " + e.Message

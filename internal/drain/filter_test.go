@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -109,7 +110,7 @@ func TestObjectedPodsStayAlone(t *testing.T) {
 	s := tell(t, asked(), node("a", ours), pod("bare", on("a")), pod("web", on("a"), of("web")))
 	s.expect("evict web")
 	s.holds("bare: UnreplicatedPod!")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("web"))
 	s.expect("mark a blocked")
 }

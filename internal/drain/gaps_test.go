@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -25,7 +26,7 @@ func TestVolumesThatCannotBeSeen(t *testing.T) {
 			req.Surge = drain.SurgeNever
 			s := tell(t, req, node("a", ours), node("b"), statefulSet("db", 1), c.facts)
 			s.expect("evict db")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, gone("db"))
 			s.decide()
 			same(t, "blockers", c.want, nodeReasons(s.last))

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -37,13 +38,13 @@ func TestNodeThatWasGivenBackIsLeftAlone(t *testing.T) {
 			t.Run(name+", "+how, func(t *testing.T) {
 				s := tell(t, ask("a", "b"), node("a"), node("b"), pod("web", on("a")), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
 				s.expect("cordon a draining", "cordon b draining")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
 				s.expect("evict web")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Second, c.facts, node("a", ours, state(c.said), version("3")))
 				s.decide()
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Second, node("a", open(c.said), version("4")), pod("new", on("a"), createdAt(s.now)))
 				s.expect()
 				s.holds(c.held...)
@@ -52,7 +53,7 @@ func TestNodeThatWasGivenBackIsLeftAlone(t *testing.T) {
 				s.ends(drain.Running)
 				s.then(time.Second, gone("slow"))
 				s.expect("mark b drained")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Second, node("b", ours, state("drained"), version("3")))
 				s.expect()
 				s.ends(c.ends)
@@ -95,13 +96,13 @@ func TestNodeThatWasGivenBackStaysSo(t *testing.T) {
 				}
 				s := tell(t, ask("a", "b"), node("a"), node("b"), pod("web", on("a")), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
 				s.expect("cordon a draining", "cordon b draining")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
 				s.expect("evict web")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Second, gone("web"), node("a", ours, own, version("3")))
 				s.decide()
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				for _, seen := range steps {
 					s.then(time.Second, node("a", append(seen, own)...), pod("new", on("a"), createdAt(s.now)))
 					s.expect()
@@ -120,7 +121,7 @@ func TestNodeThatWasGivenBackStaysSo(t *testing.T) {
 func TestNodeThatWasFoundCordonedIsGivenBack(t *testing.T) {
 	s := tell(t, ask("a"), node("a", cordoned), pod("slow", on("a"), endsAt(start.Add(time.Hour))))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, foundCordoned, cordonedAnew, version("2")))
 	s.expect()
 	s.holds("slow: Terminating")
@@ -133,7 +134,7 @@ func TestNodeThatWasFoundCordonedIsGivenBack(t *testing.T) {
 func TestCordonThatIsAppliedAsWell(t *testing.T) {
 	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("2"), func(n *nodeOf) { n.CordonedBy = "argocd" }))
 	s.expect("evict web")
 }
@@ -144,7 +145,7 @@ func TestCordonOfANodeThatWasGivenBackStays(t *testing.T) {
 	req.UncordonOnFailure = true
 	s := tell(t, req, node("a"), pod("slow", on("a"), endsAt(start.Add(time.Hour))))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	for i, seen := range [][]func(*nodeOf){{ours}, {ours, schedulable}, {ours}} {
 		s.then(time.Second, node("a", append(seen, version(strconv.Itoa(i+2)))...))
 		s.expect()
@@ -168,13 +169,13 @@ func TestPodsOnANodeThatWasOpenedAgain(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := tell(t, never("a", "b"), node("a"), node("b"), deployment("web", 2), pods("web", "a", 1), pods("web", "b", 1), pod("slow", on("a"), endsAt(start.Add(time.Hour))))
 			s.expect("cordon a draining", "cordon b draining")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
 			s.expect("evict web-a1", "evict web-b1")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, gone("web-a1", "web-b1"), pod("web-n1", on("a"), of("web"), createdAt(s.now)))
 			s.decide()
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, node("a", opened, version("3")), pod("web-n2", on("a"), of("web"), createdAt(s.now)))
 			s.decide()
 			s.holds("slow: Terminating", "a: NodeNotCordoned!")
@@ -190,7 +191,7 @@ func TestNodeThatWasGivenBackTakesNoPlace(t *testing.T) {
 	req.MaxParallel = 1
 	s := tell(t, req, node("a"), node("b"), pod("web", on("b")), daemonSet("net"), pod("net", on("a"), ofDaemon("net")))
 	s.expect("cordon a draining", "cordon b draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("2")))
 	s.expect()
 	s.then(time.Second, node("a", version("3")), attached("v", "a"), node("b", ours, version("2")), func(c *clusterOf) { c.DeleteWorkload("uid-net") })
@@ -213,15 +214,15 @@ func TestRequestsOnANodeThatWasGivenBack(t *testing.T) {
 			s := tell(t, ask("a", "b"), node("a"), node("b"), pod("db-0", on("a"), governed), pod("db-1", on("b"), governed),
 				pod("forged", on("a")), askedBy("other", "db-0"), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
 			s.expect("cordon a draining", "cordon b draining")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
 			s.expect("ask db-0", "evict forged", "ask db-1")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, askedBy(me, "db-0", ownUID), askedBy(me, "db-1", ownUID))
 			s.expect()
 			s.then(time.Second, back, askedBy(me, "forged", ownUID))
 			s.expect("withdraw db-0-me")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.expect()
 			s.then(time.Second, notAskedBy(me, "db-0"))
 			s.expect()
@@ -237,18 +238,18 @@ func ownUID(r *snapshot.Request) { r.UID = types.UID("request-" + r.Name) }
 func TestRequestsThatStand(t *testing.T) {
 	cases := map[string]struct {
 		then fact
-		code drain.Code
+		code answers.Code
 		most int
 	}{
-		"a finalizer keeps it":    {askedBy(me, "db-0", func(r *snapshot.Request) { r.Withdrawn = true }), drain.Accepted, 1},
-		"it may not be deleted":   {all(), drain.Forbidden, 1},
-		"the server is not there": {all(), drain.Unavailable, 7},
+		"a finalizer keeps it":    {askedBy(me, "db-0", func(r *snapshot.Request) { r.Withdrawn = true }), answers.Accepted, 1},
+		"it may not be deleted":   {all(), answers.Forbidden, 1},
+		"the server is not there": {all(), answers.Unavailable, 7},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := tell(t, ask("a"), node("a"), pod("db-0", on("a"), governed), askedBy(me, "db-0"))
 			s.expect("cordon a draining")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, node("a", ours, version("2")))
 			s.expect()
 			s.then(time.Second, node("a", ours, schedulable, version("3")))
@@ -274,11 +275,11 @@ func TestMarkedPodsOnANodeThatWasGivenBack(t *testing.T) {
 	for how, back := range givenBack {
 		t.Run(how, func(t *testing.T) {
 			s := marksLowered(t)
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"), back)
 			s.expect("restore-cost web-a1")
 			s.expect()
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "3"))
 			s.expect("scale web to 1, no record")
 		})
@@ -290,10 +291,10 @@ func marksLowered(t *testing.T) *story {
 	t.Helper()
 	s := tell(t, ask("a", "b"), node("a"), node("b"), node("c"), deployment("web", 1), pods("web", "a", 1), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
 	s.expect("cordon a draining", "cordon b draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("2")), node("b", ours, version("2")))
 	s.expect("scale web to 2, was 1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, s.now), at("2")), pods("web", "c", 1))
 	s.expect("lower-cost web-a1")
 	return s
@@ -308,7 +309,7 @@ func TestMarkThatIsSeenLate(t *testing.T) {
 			s := marksLowered(t)
 			stays(s)
 			s.expect()
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.expect()
 			s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"))
 			s.expect("restore-cost web-a1")
@@ -323,11 +324,11 @@ func TestMinimumWaitsForAMarkThatIsSeenLate(t *testing.T) {
 	s.expect("lower-cost web-a1")
 	s.then(time.Second, deployment("web", 2, at("3")), node("a", ours, schedulable, version("9")))
 	s.expect()
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 	s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"))
 	s.expect("restore-cost web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "3"))
 	s.expect("scale-min web to 1, no record")
 }
@@ -337,10 +338,10 @@ func TestSurgeGoesOnWithoutANodeThatWasGivenBack(t *testing.T) {
 	s := tell(t, ask("a", "b"), node("a", ours), node("b", ours), node("c"), deployment("web", 4, surgedBy(me, 2, start)),
 		pods("web", "a", 1, marked(me)), pods("web", "b", 1), pods("web", "c", 2))
 	s.expect("lower-cost web-b1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "b", 1, marked(me)), podVersion("web-b1", "2"), node("a", ours, schedulable, version("2")))
 	s.expect("restore-cost web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "2"))
 	s.expect("scale web to 3, was 2")
 }
@@ -348,13 +349,13 @@ func TestSurgeGoesOnWithoutANodeThatWasGivenBack(t *testing.T) {
 // A cost that may not be restored holds the surge no longer, and is said at the end.
 func TestMarkThatMayNotBeTakenBack(t *testing.T) {
 	s := marksLowered(t)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"), node("a", ours, schedulable, version("9")))
 	s.expect("restore-cost web-a1")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("scale web to 1, no record")
 	same(t, "in time", true, drain.InTime(s.view(), me, s.led.GivenBack(), s.last.Actions[0]))
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 1, at("3")))
 	s.led.End(drain.Interrupted)
 	s.decide()
@@ -393,7 +394,7 @@ func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tell(t, c.req, node("b", ours), node("a"), node("c"), pods("web", "b", 1), c.facts)
 			s.expect("restore-cost web-a1")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "2"))
 			s.expect(c.then...)
 		})
@@ -405,7 +406,7 @@ func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 func TestWhatCameBackStaysAfterAnotherDrain(t *testing.T) {
 	s := tell(t, never("a", "b"), node("a"), node("b"), pod("slow", on("b"), endsAt(start.Add(time.Hour))))
 	s.expect("cordon a draining", "cordon b draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("2")), node("b", ours, version("2")))
 	s.expect()
 	s.then(time.Second, pod("back", on("a"), toleratesAll, createdAt(s.now)))
@@ -416,7 +417,7 @@ func TestWhatCameBackStaysAfterAnotherDrain(t *testing.T) {
 	s.expect("cordon a draining")
 	record := *s.last.Actions[0].Record
 	same(t, "the drain has the node since", start, record.Since)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("5"), func(n *nodeOf) { n.Drain = &record }))
 	s.expect("mark a drained")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -121,7 +122,7 @@ func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []
 		if who, drains := r.Drainer(); !drains || !owns(who) || !d.undoable(Withdraw, r.UID) {
 			continue
 		}
-		if _, t := d.standing(Withdraw, r.UID, ""); t != nil && t.answer.Code == Accepted && !d.Now.Before(t.done.Add(unseenFor)) {
+		if _, t := d.standing(Withdraw, r.UID, ""); t != nil && t.answer.Code == answers.Accepted && !d.Now.Before(t.done.Add(unseenFor)) {
 			failed = append(failed, "the request "+r.Namespace+"/"+r.Name+" was deleted and is still there: a finalizer holds it")
 			continue
 		}

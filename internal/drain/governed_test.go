@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -90,7 +91,7 @@ func TestWithdrawnRequestIsMadeAnew(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(me, "db-0", withdrawn))
 	s.expect("withdraw db-0-me")
 	s.holds("db-0: AskedFor")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, func(c *snapshot.Cluster) { c.DeleteRequest(snapshot.Key{Namespace: "default", Name: "db-0-me"}) })
 	s.expect("ask db-0")
 }
@@ -98,7 +99,7 @@ func TestWithdrawnRequestIsMadeAnew(t *testing.T) {
 func TestWithdrawnRequestThatCannotBeMadeAnew(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(me, "db-0", withdrawn))
 	s.expect("withdraw db-0-me")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.decide()
 	s.holds("db-0: NoPermission!")
 }
@@ -112,7 +113,7 @@ func madeAt(t time.Time) func(*snapshot.Request) {
 func TestUnansweredRequestsNameTheManager(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3))
 	s.expect("ask db-0")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Minute, askedBy(me, "db-0"), node("a", drainedBy(me, start.Add(time.Minute))))
 	s.decide()
 	s.holds("db-0: AskedFor")
@@ -125,15 +126,15 @@ func TestUnansweredRequestsNameTheManager(t *testing.T) {
 func TestEndWaitsForNoRequestThatIsTakenBack(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3))
 	s.expect("ask db-0")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, askedBy(me, "db-0"))
 	s.expect()
 	s.led.End(drain.TimedOut)
 	s.expect("withdraw db-0-me")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, notAskedBy(me, "db-0"))
 	s.expect("mark a timeout")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("2"), state("timeout")))
 	s.expect()
 	same(t, "settled", true, s.last.Settled)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -34,7 +35,7 @@ func TestUndoingEndsWhileMoreIsMarked(t *testing.T) {
 		done = append(done, deeds(d)...)
 		for _, a := range d.Actions {
 			s.led.Begin(a, s.now)
-			s.led.Answer(a, drain.Answer{Code: drain.Accepted}, s.now)
+			s.led.Answer(a, answers.Answer{Code: answers.Accepted}, s.now)
 		}
 	}
 	t.Errorf("undoing does not end: %v", done)
@@ -78,11 +79,11 @@ func TestRecordsInTheDrainsNameAreLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tell(t, ask("a"), node("a", ours, state("drained")), node("b"))
 			s.decide()
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			for turn := range 20 {
 				s.then(time.Second, create("t"+strconv.Itoa(turn)), unused("t"+strconv.Itoa(turn-1)))
 				s.decide()
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				if s.last.Outcome == drain.Drained && s.led.Ending() == drain.Running {
 					s.led.End(drain.Drained)
 				}
@@ -100,20 +101,20 @@ func TestRecordsInTheDrainsNameAreLeft(t *testing.T) {
 func TestItsOwnIsUndoneThoughItCameLater(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), pod("db-0", on("a"), governed), solo, autoscaler("web", 1, 5))
 	s.expect("scale-min web to 2, was 1", "ask db-0")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, askedBy(me, "db-0"), autoscaler("web", 2, 5, raisedBy(me, 1), scalerVersion("2")))
 	s.expect("scale web to 2, was 1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, s.now), at("2")), pods("web", "b", 1))
 	s.expect("lower-cost web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1, marked(me)), podVersion("web-a1", "2"))
 	s.led.End(drain.Interrupted)
 	s.expect("restore-cost web-a1", "withdraw db-0-me")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1), podVersion("web-a1", "3"), notAskedBy(me, "db-0"))
 	s.expect("scale-min web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("3")))
 	s.expect("scale web to 1, no record")
 }

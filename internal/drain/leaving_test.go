@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -58,7 +59,7 @@ func TestLeavingPodIsLookedAtAgain(t *testing.T) {
 func TestNodeDeletedMidDrain(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a")))
 	s.expect("evict web")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, func(c *clusterOf) { c.DeleteNode("a") })
 	s.expect()
 	s.ends(drain.Running)
@@ -72,7 +73,7 @@ func TestNodeDeletedMidDrain(t *testing.T) {
 func TestPodsLeftOnANodeThatWasDeleted(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("held", on("a"), of("web")), budget("web", 2, 2, 3), pod("p", on("a")))
 	s.expect("evict p")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, func(c *clusterOf) { c.DeleteNode("a") }, pod("p", on("a"), endsAt(start.Add(time.Minute))))
 	s.led.End(drain.Interrupted)
 	s.expect()
@@ -86,10 +87,10 @@ func TestPodsLeftOnANodeThatWasDeleted(t *testing.T) {
 func TestPodsOnANodeThatWasReplaced(t *testing.T) {
 	s := tell(t, never("a"), node("a"), pod("web", on("a"), of("web")), budget("web", 1, 1, 1), pod("free", on("a")), pod("d", on("a"), ofDaemon("d")), daemonSet("d"))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours))
 	s.expect("evict free")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, func(c *clusterOf) { c.DeleteNode("a") })
 	s.expect()
 	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }), pod("new", on("a")), pod("free", on("a"), endsAt(s.now.Add(time.Minute))))
@@ -110,10 +111,10 @@ func TestPodsOnANodeThatWasReplaced(t *testing.T) {
 func TestPodsThatEndOnANodeThatWasReplaced(t *testing.T) {
 	s := tell(t, never("a"), node("a"), pod("web", on("a")))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours))
 	s.expect("evict web")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }))
 	s.expect()
 	same(t, "states", []string{"web evicting"}, s.states())
@@ -130,7 +131,7 @@ func TestPodsThatEndOnANodeThatWasReplaced(t *testing.T) {
 func TestNodeThatCameBackIsAnother(t *testing.T) {
 	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", func(n *nodeOf) { n.UID = "another" }), gone("web"), pod("new", on("a")))
 	s.expect()
 	same(t, "state", drain.NodeMissing, s.last.Nodes[0].State)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -51,7 +52,7 @@ type try struct {
 	action  Action
 	sent    time.Time
 	done    time.Time // zero while in flight
-	answer  Answer
+	answer  answers.Answer
 	count   int // refusals in a row
 	retryAt time.Time
 	version string    // resource version of the target when it was decided upon
@@ -122,7 +123,7 @@ func (l *Ledger) Ending() Outcome { return l.ending }
 func (l *Ledger) Begin(a Action, now time.Time) {
 	key := tryKey{a.Kind, a.Target()}
 	count := 0
-	if former := l.tries[key]; former != nil && former.answer.Code != Accepted {
+	if former := l.tries[key]; former != nil && former.answer.Code != answers.Accepted {
 		count = former.count
 	}
 	t := &try{action: a, sent: now, count: count, version: a.version(), budget: a.budget}
@@ -145,7 +146,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 }
 
 // Answer enters what the cluster said to an action for which Begin was called.
-func (l *Ledger) Answer(a Action, answer Answer, now time.Time) {
+func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	t := l.tries[tryKey{a.Kind, a.Target()}]
 	if t == nil || !t.done.IsZero() {
 		return
@@ -153,17 +154,17 @@ func (l *Ledger) Answer(a Action, answer Answer, now time.Time) {
 	l.inFlight--
 	t.done, t.answer = now, answer
 	l.scaling(a, now)
-	if answer.Code == Accepted {
+	if answer.Code == answers.Accepted {
 		t.count = 0
 		l.accepted(a, now)
 		return
 	}
 	t.count++
 	t.retryAt = now.Add(backoff(answer, t.count))
-	if a.Kind == Evict && answer.Code != Unavailable {
+	if a.Kind == Evict && answer.Code != answers.Unavailable {
 		delete(l.uncounted, a.Target())
 	}
-	if final(answer.Code) || a.Kind == LowerCost && answer.Code == Conflict && t.count >= mostConflicts {
+	if final(answer.Code) || a.Kind == LowerCost && answer.Code == answers.Conflict && t.count >= mostConflicts {
 		l.refusedForGood(a, answer)
 	}
 }
@@ -210,7 +211,7 @@ func (l *Ledger) depart(p *snapshot.Pod, now time.Time) {
 	l.leaving[p.UID] = d
 }
 
-func (l *Ledger) refusedForGood(a Action, answer Answer) {
+func (l *Ledger) refusedForGood(a Action, answer answers.Answer) {
 	switch a.Kind {
 	case Scale, ScaleMin:
 		l.deaf[a.surgeTarget()] = answer.Message
@@ -221,11 +222,13 @@ func (l *Ledger) refusedForGood(a Action, answer Answer) {
 }
 
 // final reports whether asking again cannot help.
-func final(code Code) bool { return code == Forbidden || code == Rejected || code == Denied }
+func final(code answers.Code) bool {
+	return code == answers.Forbidden || code == answers.Rejected || code == answers.Denied
+}
 
 // backoff returns how long to wait before asking again; budgets are watched, so
 // this only bounds how long a missed event can hold a pod.
-func backoff(answer Answer, count int) time.Duration {
+func backoff(answer answers.Answer, count int) time.Duration {
 	doubled := func(first, most time.Duration) time.Duration {
 		for range min(count-1, 10) {
 			first *= 2
@@ -233,15 +236,15 @@ func backoff(answer Answer, count int) time.Duration {
 		return max(min(first, most), answer.RetryAfter)
 	}
 	switch answer.Code {
-	case Conflict:
+	case answers.Conflict:
 		return doubled(250*time.Millisecond, 5*time.Second)
-	case Unavailable:
+	case answers.Unavailable:
 		return doubled(time.Second, 30*time.Second)
-	case RefusedForNow:
+	case answers.RefusedForNow:
 		return max(answer.RetryAfter, time.Second)
-	case Denied:
+	case answers.Denied:
 		return doubled(5*time.Second, 2*time.Minute)
-	case Accepted, Gone, RefusedByBudget, SeveralBudgets, NamespaceTerminating, Forbidden, Rejected:
+	case answers.Accepted, answers.Gone, answers.RefusedByBudget, answers.SeveralBudgets, answers.NamespaceTerminating, answers.Forbidden, answers.Rejected:
 	}
 	return doubled(10*time.Second, 2*time.Minute)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -15,8 +16,8 @@ func TestAnswersAreEnteredOnce(t *testing.T) {
 	if !s.led.InFlight() {
 		t.Error("nothing in flight after it was sent")
 	}
-	s.led.Answer(evict, drain.Answer{Code: drain.Accepted}, s.now)
-	s.led.Answer(evict, drain.Answer{Code: drain.Forbidden}, s.now) // a second answer is nobody's
+	s.led.Answer(evict, answers.Answer{Code: answers.Accepted}, s.now)
+	s.led.Answer(evict, answers.Answer{Code: answers.Forbidden}, s.now) // a second answer is nobody's
 	if s.led.InFlight() {
 		t.Error("in flight after the answer")
 	}
@@ -24,7 +25,7 @@ func TestAnswersAreEnteredOnce(t *testing.T) {
 	same(t, "state", []string{"web evicting"}, s.states())
 
 	stranger := drain.Action{Kind: drain.Evict, Pod: &snapshot.Pod{UID: "stranger"}}
-	s.led.Answer(stranger, drain.Answer{Code: drain.Accepted}, s.now)
+	s.led.Answer(stranger, answers.Answer{Code: answers.Accepted}, s.now)
 	if s.led.InFlight() {
 		t.Error("an answer to nothing counts")
 	}
@@ -65,7 +66,7 @@ func TestOlderSinceOfTheClusterWins(t *testing.T) {
 func TestAcceptedEvictionThatIsNotSeen(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a")))
 	s.expect("evict web")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(30*time.Second-1, node("a", drainedBy(me, start.Add(29*time.Second))))
 	s.expect()
 	s.then(1)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -45,15 +46,15 @@ func TestReplicasOfTheMinimumAreTakenBack(t *testing.T) {
 	s := tell(t, req, node("a"), deployment("web", 3), autoscaler("web", 3, 5, raisedBy("x", 1), fromBase(2)))
 	s.led.End(drain.Interrupted)
 	s.expect("scale web to 3, was 2")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 	s.then(time.Second, deployment("web", 3, surgedBy("x", 2, start), at("2")))
 	s.expect("scale-min web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 	s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("2")))
 	s.expect("scale web to 2, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 2, at("3")))
 	s.expect()
 	same(t, "settled", true, s.last.Settled)
@@ -64,7 +65,7 @@ func TestReplicasOfTheMinimumAreTakenBack(t *testing.T) {
 
 // TestMinimumGoesBackWithoutTheDeployment: who may not scale the Deployment restores the minimum all the same.
 func TestMinimumGoesBackWithoutTheDeployment(t *testing.T) {
-	for _, code := range []drain.Code{drain.Forbidden, drain.Unavailable} {
+	for _, code := range []answers.Code{answers.Forbidden, answers.Unavailable} {
 		req := ask("a")
 		req.Dead = map[string]bool{"x": true}
 		s := tell(t, req, node("a"), deployment("web", 3), autoscaler("web", 3, 5, raisedBy("x", 1), fromBase(2)))

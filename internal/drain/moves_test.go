@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 // TestWhatCountsAsMoving: a later wave waits for five minutes after a pod of the node has moved. Those who may write in a
@@ -48,7 +48,7 @@ func TestWhatCountsAsMoving(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tell(t, ask("a"), node("a"), pod("early", on("a"), governed), pod("slow", on("a"), endsAt(start.Add(time.Hour))), pod("later", on("a"), priority(10)))
 			s.expect("cordon a draining")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			for second := 1; second <= 900; second++ {
 				s.then(time.Second)
 				s.then(0, node("a", drainedBy(me, s.now), version(strconv.Itoa(second+1))), c.then(second, s.now))
@@ -56,7 +56,7 @@ func TestWhatCountsAsMoving(t *testing.T) {
 					same(t, "the later wave's turn, in seconds", c.want, second)
 					return
 				}
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 			}
 			t.Errorf("the later wave waits without end%s", s.where())
 		})

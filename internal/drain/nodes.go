@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -152,7 +153,7 @@ func (d *decider) doomed(p *snapshot.Pod) bool {
 	if p.Terminating() {
 		return false
 	}
-	if t := d.lastTry(p); t != nil && (t.answer.Code == Forbidden || t.answer.Code == Rejected) {
+	if t := d.lastTry(p); t != nil && (t.answer.Code == answers.Forbidden || t.answer.Code == answers.Rejected) {
 		return true
 	}
 	if d.surgeFailed(d.surgeable(p)) {

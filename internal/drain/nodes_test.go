@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -20,7 +21,7 @@ func TestNodeIsCordonedFirstAndAlone(t *testing.T) {
 	same(t, "record", want, s.last.Actions[0].Record)
 	s.then(time.Millisecond)
 	s.expect() // no answer yet
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect() // not seen yet
 	s.then(time.Millisecond, node("a", ours, version("2")))
 	s.expect("evict web")
@@ -144,13 +145,13 @@ func shown(d drain.Decision) []string {
 }
 
 func TestCordonRefused(t *testing.T) {
-	cases := map[drain.Code]struct {
+	cases := map[answers.Code]struct {
 		held string
 		ends drain.Outcome
 	}{
-		drain.Forbidden: {"a: NoPermission!", drain.NoAccess},
-		drain.Denied:    {"a: DeniedByAdmission!", drain.Blocked},
-		drain.Rejected:  {"a: RejectedByServer!", drain.Blocked},
+		answers.Forbidden: {"a: NoPermission!", drain.NoAccess},
+		answers.Denied:    {"a: DeniedByAdmission!", drain.Blocked},
+		answers.Rejected:  {"a: RejectedByServer!", drain.Blocked},
 	}
 	for code, c := range cases {
 		t.Run(string(code), func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestCordonRefused(t *testing.T) {
 func TestCordonConflictIsTriedAgain(t *testing.T) {
 	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
 	s.expect("cordon a draining")
-	s.answer(drain.Conflict)
+	s.answer(answers.Conflict)
 	s.expect() // what is known is what failed
 	s.ends(drain.Running)
 	s.then(time.Millisecond, node("a", version("2")))
@@ -180,10 +181,10 @@ func TestCordonConflictIsTriedAgain(t *testing.T) {
 func TestConflictsInARowWait(t *testing.T) {
 	s := tell(t, ask("a"), node("a"), pod("web", on("a")))
 	s.expect("cordon a draining")
-	s.answer(drain.Conflict)
+	s.answer(answers.Conflict)
 	s.then(time.Millisecond, node("a", version("2")))
 	s.expect("cordon a draining")
-	s.answer(drain.Conflict)
+	s.answer(answers.Conflict)
 	s.then(time.Millisecond, node("a", version("3")))
 	s.expect()
 	s.ends(drain.Running)
@@ -200,7 +201,7 @@ func TestSignOfLife(t *testing.T) {
 	s.expect("mark a draining")
 	same(t, "beat", s.now, s.last.Actions[0].Record.Beat)
 	same(t, "since", start, s.last.Actions[0].Record.Since)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 }
 
@@ -280,7 +281,7 @@ func TestWaitingNodeSaysSo(t *testing.T) {
 	if diff := cmp.Diff(map[string]drain.NodeState{"a": drain.NodeDraining, "b": drain.NodePending}, got); diff != "" {
 		t.Error(diff)
 	}
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("pa"))
 	s.expect("mark a drained", "evict pb")
 }
@@ -292,7 +293,7 @@ func TestRefusedForGoodGivesUpThePlace(t *testing.T) {
 		req.MaxParallel, req.DisableEviction = 1, disable
 		s := tell(t, req, node("a", ours), node("b", ours), pod("pa", on("a")), pod("pb", on("b")))
 		s.decide()
-		s.answer(drain.Forbidden)
+		s.answer(answers.Forbidden)
 		s.decide()
 		if got := evictions(s.last); len(got) != 1 || s.last.Actions[len(s.last.Actions)-1].Pod.Name != "pb" {
 			t.Errorf("disable-eviction %v: b is not drained: %v%s", disable, deeds(s.last), s.where())
@@ -317,7 +318,7 @@ func TestLapsedClaim(t *testing.T) {
 	}
 	t.Run("the node is still its own", func(t *testing.T) {
 		s := begin(t)
-		s.answer(drain.Accepted)
+		s.answer(answers.Accepted)
 		s.expect() // accepted is not observed
 		s.holds("a: EvidenceUnavailable", "b: EvidenceUnavailable")
 		s.then(0, node("a", drainedBy(me, s.now), version("2")), node("b", drainedBy(me, s.now), version("2")))
@@ -329,7 +330,7 @@ func TestLapsedClaim(t *testing.T) {
 	})
 	t.Run("another drain has it", func(t *testing.T) {
 		s := begin(t)
-		s.answer(drain.Conflict)
+		s.answer(answers.Conflict)
 		s.then(0, node("a", drainedBy("other", s.now), version("2")), node("b", drainedBy("other", s.now), version("2")))
 		s.decide()
 		s.holds("a: AnotherDrain", "b: AnotherDrain")

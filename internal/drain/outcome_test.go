@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -39,10 +40,10 @@ func TestOneBlockedNodeOfTwo(t *testing.T) {
 	s := tell(t, ask("a", "b"), node("a", ours, state("blocked")), node("b", ours), deadSet("db", "a"), pod("web", on("b")))
 	s.expect("evict web")
 	s.ends(drain.Running)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("web"))
 	s.expect("mark b drained")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("b", ours, state("drained"), version("2")))
 	s.expect()
 	s.ends(drain.Blocked)

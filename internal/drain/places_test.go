@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 // The server answers cordons in any order: the places are for the first nodes, not for the first answers.
@@ -13,7 +13,7 @@ func TestPlaceIsKeptForANodeThatIsBeingCordoned(t *testing.T) {
 	req.MaxParallel = 1
 	s := tell(t, req, node("a"), node("b"), pod("pa", on("a")), pod("pb", on("b")))
 	s.expect("cordon a draining", "cordon b draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Millisecond, node("b", ours, version("2")))
 	s.expect()
 	s.then(time.Millisecond, node("a", ours, version("2")))
@@ -26,10 +26,10 @@ func TestBegunNodeKeepsItsPlace(t *testing.T) {
 	req.MaxParallel = 1
 	s := tell(t, req, node("a", drainedBy("other", start)), node("b", ours), pod("pa", on("a")), pod("pb", on("b")), pod("pc", on("b"), priority(1)))
 	s.expect("evict pb")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Millisecond, gone("pb"), node("a", ours, version("2")))
 	s.expect("evict pc")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Millisecond, gone("pc"))
 	s.expect("evict pa", "mark b drained")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -238,7 +239,7 @@ func (d *decider) asked(p *snapshot.Pod) *try {
 		if t == nil {
 			continue
 		}
-		settled := t.answer.Code == Accepted || t.answer.Code == Gone
+		settled := t.answer.Code == answers.Accepted || t.answer.Code == answers.Gone
 		if t.done.IsZero() || (settled && d.Now.Before(t.done.Add(askedFor))) {
 			if settled {
 				d.wake(t.done.Add(askedFor))
@@ -257,13 +258,13 @@ func (d *decider) refusal(p *snapshot.Pod, ref budgetRef, explained bool) []Bloc
 		return nil
 	}
 	code := t.answer.Code
-	if code == Accepted || code == Gone || (explained && (code == RefusedByBudget || code == SeveralBudgets)) {
+	if code == answers.Accepted || code == answers.Gone || (explained && (code == answers.RefusedByBudget || code == answers.SeveralBudgets)) {
 		return nil
 	}
-	if code == RefusedByBudget && ref != t.budget {
+	if code == answers.RefusedByBudget && ref != t.budget {
 		return nil // the budget that refused has changed since
 	}
-	dead := code == Forbidden || code == Rejected
+	dead := code == answers.Forbidden || code == answers.Rejected
 	if !dead && !d.Now.Before(t.retryAt) {
 		return nil
 	}
@@ -284,16 +285,16 @@ func (d *decider) lastTry(p *snapshot.Pod) *try {
 	return evicted
 }
 
-var refusalReason = map[Code]Reason{
-	Conflict:             ChangedMeanwhile,
-	RefusedByBudget:      BudgetExhausted,
-	RefusedForNow:        ServerAskedToWait,
-	SeveralBudgets:       TwoBudgets,
-	Denied:               DeniedByAdmission,
-	NamespaceTerminating: NamespaceEnding,
-	Forbidden:            NoPermission,
-	Unavailable:          ServerUnavailable,
-	Rejected:             RejectedByServer,
+var refusalReason = map[answers.Code]Reason{
+	answers.Conflict:             ChangedMeanwhile,
+	answers.RefusedByBudget:      BudgetExhausted,
+	answers.RefusedForNow:        ServerAskedToWait,
+	answers.SeveralBudgets:       TwoBudgets,
+	answers.Denied:               DeniedByAdmission,
+	answers.NamespaceTerminating: NamespaceEnding,
+	answers.Forbidden:            NoPermission,
+	answers.Unavailable:          ServerUnavailable,
+	answers.Rejected:             RejectedByServer,
 }
 
 // overdueAfter is how long past its grace a terminating pod may take before that is

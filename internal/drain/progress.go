@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -50,9 +51,9 @@ func (d *decider) turnedDown(p *snapshot.Pod) bool {
 		return false
 	}
 	switch t.answer.Code {
-	case Forbidden, Rejected, Denied, NamespaceTerminating:
+	case answers.Forbidden, answers.Rejected, answers.Denied, answers.NamespaceTerminating:
 		return true
-	case Accepted, Gone, Conflict, RefusedByBudget, RefusedForNow, SeveralBudgets, Unavailable:
+	case answers.Accepted, answers.Gone, answers.Conflict, answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets, answers.Unavailable:
 	}
 	return false
 }

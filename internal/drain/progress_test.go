@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -46,7 +47,7 @@ func TestLaterWavesWaitForProgress(t *testing.T) {
 
 // What was refused for another reason than a budget is waited for by none.
 func TestDeniedPodHoldsNoLaterWave(t *testing.T) {
-	for _, code := range []drain.Code{drain.Denied, drain.NamespaceTerminating, drain.Forbidden, drain.Rejected} {
+	for _, code := range []answers.Code{answers.Denied, answers.NamespaceTerminating, answers.Forbidden, answers.Rejected} {
 		t.Run(string(code), func(t *testing.T) {
 			s := tell(t, ask("a"), node("a", ours), pod("early", on("a")), pod("later", on("a"), priority(5)))
 			s.expect("evict early")
@@ -101,10 +102,10 @@ func TestOrderAgainstPriority(t *testing.T) {
 		pod("app", on("a"), in("tenant"), order(2)),
 		pod("batch", on("a")))
 	s.expect("evict batch")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("batch"))
 	s.expect("evict db")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("db"))
 	s.expect("evict app")
 }
@@ -157,7 +158,7 @@ func TestDaemonSetPodsWaitForRunningContainers(t *testing.T) {
 func TestStuckRolloutAfterAScaling(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), pods("web", "a", 1, marked(me)))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	stuck := func(w *snapshot.Workload) { w.Settled, w.RolloutStuck = false, "its rollout is paused" }
 	s.then(time.Minute, node("a", drainedBy(me, start.Add(time.Minute))), deployment("web", 1, stuck, at("2")))
 	s.expect("evict web-a1")
@@ -167,7 +168,7 @@ func TestStuckRolloutAfterAScaling(t *testing.T) {
 func TestSurgeThatMayNotBeGivenUp(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start), func(w *snapshot.Workload) { w.Replicas = 3 }), pods("web", "b", 1))
 	s.expect("scale web to 3, no record")
-	s.answer(drain.Denied)
+	s.answer(answers.Denied)
 	s.then(time.Second)
 	s.expect("mark a blocked")
 	s.holds("web-a1: SurgeStarting!")
@@ -192,7 +193,7 @@ func TestHeldPodsAreWaitedForABoundedTime(t *testing.T) {
 				c.SetNode(&n)
 			}
 			s.decide()
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(3*time.Minute, gone("other"), beat)
 			s.decide()
 			s.then(5*time.Minute-time.Second, beat)
@@ -233,7 +234,7 @@ func TestPodsThatComeBack(t *testing.T) {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				s := tell(t, never("a"), node("a", ours), deployment("web", 2), pod("web-1", on("a"), owner))
 				s.expect("evict web-1")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(3*time.Second, gone("web-1"), pod("web-2", on("a"), owner, c.pod))
 				if c.note == "" {
 					s.expect("evict web-2")
@@ -251,7 +252,7 @@ func TestPodsThatComeBack(t *testing.T) {
 func TestPodsThatDoNotTolerateTheCordonAndComeBack(t *testing.T) {
 	s := tell(t, never("a"), node("a", ours), deployment("web", 2), pod("web-1", on("a"), of("web")))
 	s.expect("evict web-1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(3*time.Second, gone("web-1"), pod("web-2", on("a"), of("web"), createdAt(start.Add(2*time.Second))))
 	s.expect("mark a blocked")
 	s.holds("web-2: StartedAfterCordon!")
@@ -292,7 +293,7 @@ func TestPodsWhoseTemplateNamesTheNodeComeBack(t *testing.T) {
 func TestResidentsLeave(t *testing.T) {
 	s := tell(t, never("a"), node("a"), pod("young", on("a"), ofSet("s"), toleratesAll, createdAt(start)))
 	s.expect("cordon a draining")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, version("2")))
 	s.expect("evict young")
 }
@@ -303,7 +304,7 @@ func TestSurgeWhoseReplacementsComeBack(t *testing.T) {
 		pod("web-new", on("a"), of("web"), toleratesAll, createdAt(start.Add(time.Second))))
 	s.then(2 * time.Second)
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 1, at("2")), gone("web-new"))
 	s.expect("evict web-a1")
 }
@@ -314,13 +315,13 @@ func TestWhatCameBackIsNoReplacement(t *testing.T) {
 	req.WaitReplaced = true
 	s := tell(t, req, node("a", ours), node("b"), deployment("web", 1), pod("web-1", on("a"), of("web"), toleratesAll))
 	s.expect("evict web-1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(3*time.Second, gone("web-1"), pod("web-2", on("a"), of("web"), toleratesAll, createdAt(start.Add(2*time.Second))))
 	s.expect("mark a drained")
 	same(t, "state", drain.Ended, s.status("web-1").State)
 	same(t, "note", "web-2 has come back to the node in its place", s.status("web-1").Note)
 	s.ends(drain.Running)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("2")))
 	s.expect()
 	s.ends(drain.Drained)
@@ -351,7 +352,7 @@ func TestStuckRollouts(t *testing.T) {
 func TestSurgeFromTheAutoscalersMinimum(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, autoscaler("web", 3, 5))
 	s.expect("scale-min web to 4, was 3")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, autoscaler("web", 4, 5, raisedBy(me, 3), scalerVersion("2")))
 	s.expect("scale web to 4, was 3")
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -16,11 +17,11 @@ import (
 // run plays some turns with drawn answers, which the same draws give to every run,
 // and returns what was decided. The cluster does not react: what matters is that the
 // ledger fills with everything that may be in it.
-func run(w world, answers []drain.Code, shuffled []fact, check func(snapshot.View, *drain.Ledger, drain.Decision)) []drain.Decision {
+func run(w world, codes []answers.Code, shuffled []fact, check func(snapshot.View, *drain.Ledger, drain.Decision)) []drain.Decision {
 	view := snapshot.View{Now: start, Cluster: cluster(shuffled...)}
 	led := drain.NewLedger()
 	var decided []drain.Decision
-	for _, code := range answers {
+	for _, code := range codes {
 		led.Observe(view)
 		d := drain.Decide(view, w.req, led)
 		check(view, led, d)
@@ -29,7 +30,7 @@ func run(w world, answers []drain.Code, shuffled []fact, check func(snapshot.Vie
 		for i, a := range d.Actions {
 			led.Begin(a, view.Now)
 			if code != "" && i%2 == 0 {
-				led.Answer(a, drain.Answer{Code: code, Message: string(code)}, view.Now)
+				led.Answer(a, answers.Answer{Code: code, Message: string(code)}, view.Now)
 			}
 		}
 		if d.Outcome != drain.Running {
@@ -40,9 +41,9 @@ func run(w world, answers []drain.Code, shuffled []fact, check func(snapshot.Vie
 	return decided
 }
 
-var genAnswers = rapid.SliceOfN(rapid.SampledFrom([]drain.Code{
-	"", drain.Accepted, drain.Accepted, drain.Gone, drain.Conflict, drain.RefusedByBudget, drain.RefusedForNow, drain.SeveralBudgets,
-	drain.Denied, drain.NamespaceTerminating, drain.Forbidden, drain.Unavailable, drain.Rejected,
+var genAnswers = rapid.SliceOfN(rapid.SampledFrom([]answers.Code{
+	"", answers.Accepted, answers.Accepted, answers.Gone, answers.Conflict, answers.RefusedByBudget, answers.RefusedForNow, answers.SeveralBudgets,
+	answers.Denied, answers.NamespaceTerminating, answers.Forbidden, answers.Unavailable, answers.Rejected,
 }), 1, 8)
 
 // sameDecision compares without the identity of facts: two clusters built from the
@@ -85,10 +86,10 @@ func TestDecideChangesNothing(t *testing.T) {
 func TestDecideIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld.Draw(t, "world")
-		answers := genAnswers.Draw(t, "answers")
+		codes := genAnswers.Draw(t, "answers")
 		ignore := func(snapshot.View, *drain.Ledger, drain.Decision) {}
-		one := run(w, answers, w.facts, ignore)
-		two := run(w, answers, rapid.Permutation(w.facts).Draw(t, "shuffled"), ignore)
+		one := run(w, codes, w.facts, ignore)
+		two := run(w, codes, rapid.Permutation(w.facts).Draw(t, "shuffled"), ignore)
 		for i := range one {
 			if diff := sameDecision(one[i], two[i]); diff != "" {
 				t.Fatalf("turn %d differs:\n%s", i, diff)

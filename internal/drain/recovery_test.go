@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -11,7 +12,7 @@ import (
 func (s *story) leave(facts ...fact) {
 	s.t.Helper()
 	s.decide()
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	for _, a := range s.last.Actions {
 		if a.Kind == drain.Evict {
 			facts = append(facts, gone(a.Pod.Name))
@@ -64,7 +65,7 @@ func TestDaemonSetPodsRecovery(t *testing.T) {
 func TestFirstGoneIsFirstReplaced(t *testing.T) {
 	s := tell(t, never("a"), node("a", ours), deployment("web", 3), pods("web", "b", 1), pod("one", on("a"), of("web")), pod("two", on("a"), of("web"), order(1)))
 	s.leave()
-	s.answer(drain.Accepted) // the second wave
+	s.answer(answers.Accepted) // the second wave
 	s.then(time.Second, gone("two"), pod("new", on("b"), of("web")), pod("newer", on("b"), of("web"), unready))
 	s.decide()
 	same(t, "states", []string{"one replaced", "two gone"}, s.states())
@@ -106,12 +107,12 @@ func TestReplacementsAreKept(t *testing.T) {
 	s := tell(t, never("a"), node("a", ours), node("b"), deployment("web", 3), pod("one", on("a"), of("web")), pod("two", on("a"), of("web"), order(1)), pod("three", on("a"), of("web"), order(2)))
 	s.leave(pod("back", on("a"), of("web"), createdAt(start.Add(time.Second))))
 	same(t, "note", "back has come back to the node in its place", s.status("one").Note)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("two"), pod("second", on("b"), of("web")))
 	s.decide()
 	same(t, "note", "back has come back to the node in its place", s.status("one").Note)
 	same(t, "state", drain.Replaced, s.status("two").State)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("three"), pod("new", on("b"), of("web"), unready))
 	s.decide()
 	same(t, "replacement", "new", s.status("three").Replacement.Name)
@@ -136,7 +137,7 @@ func TestWaitReplaced(t *testing.T) {
 	req.WaitReplaced = true
 	s := tell(t, req, node("a", ours), deployment("web", 2), pods("web", "b", 1), pod("p", on("a"), of("web")))
 	s.leave()
-	s.answer(drain.Accepted) // the mark
+	s.answer(answers.Accepted) // the mark
 	s.then(time.Second, node("a", ours, state("drained"), version("2")), pod("q", on("b"), of("web"), unready))
 	s.expect()
 	s.holds("p: NotReplaced")
@@ -149,7 +150,7 @@ func TestWaitReplaced(t *testing.T) {
 func TestDefaultDoesNotWaitForReplacements(t *testing.T) {
 	s := tell(t, never("a"), node("a", ours), deployment("web", 2), pods("web", "b", 1), pod("p", on("a"), of("web")))
 	s.leave()
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("2")))
 	s.expect()
 	s.ends(drain.Drained)

@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"strings"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // refusalRemedy says what would have the server accept an action on a namespace's object that it has refused.
 func refusalRemedy(t *try, namespace string) string {
 	switch t.answer.Code {
-	case Denied:
+	case answers.Denied:
 		return "satisfy what the admission webhook or policy asks for; the eviction is tried again"
-	case Forbidden:
+	case answers.Forbidden:
 		return fmt.Sprintf("ask for the right to %s in namespace %s", rightTo[t.action.Kind], namespace)
-	case NamespaceTerminating:
+	case answers.NamespaceTerminating:
 		return "wait for the namespace to go: kubectl get ns " + namespace + " -o yaml shows what holds it"
-	case SeveralBudgets:
+	case answers.SeveralBudgets:
 		return "kubectl get pdb -n " + namespace
-	case Rejected:
+	case answers.Rejected:
 		return "see the server's words"
-	case Accepted, Gone, Conflict, RefusedByBudget, RefusedForNow, Unavailable:
+	case answers.Accepted, answers.Gone, answers.Conflict, answers.RefusedByBudget, answers.RefusedForNow, answers.Unavailable:
 	}
 	return "wait; it is tried again"
 }

@@ -5,25 +5,26 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
 // Every refusal is a blocker with the server's words, and is asked again when it may
 // have cleared: then, and not before.
 func TestRefusals(t *testing.T) {
-	cases := map[drain.Code]struct {
+	cases := map[answers.Code]struct {
 		held  string
 		again time.Duration // 0: never
 	}{
-		drain.Conflict:             {"web: ChangedMeanwhile", 250 * time.Millisecond},
-		drain.RefusedByBudget:      {"web: BudgetExhausted", 10 * time.Second},
-		drain.RefusedForNow:        {"web: ServerAskedToWait", time.Second},
-		drain.SeveralBudgets:       {"web: SeveralBudgets", 10 * time.Second},
-		drain.Denied:               {"web: DeniedByAdmission", 5 * time.Second},
-		drain.NamespaceTerminating: {"web: NamespaceTerminating", 10 * time.Second},
-		drain.Unavailable:          {"web: ServerUnavailable", time.Second},
-		drain.Forbidden:            {"web: NoPermission!", 0},
-		drain.Rejected:             {"web: RejectedByServer!", 0},
+		answers.Conflict:             {"web: ChangedMeanwhile", 250 * time.Millisecond},
+		answers.RefusedByBudget:      {"web: BudgetExhausted", 10 * time.Second},
+		answers.RefusedForNow:        {"web: ServerAskedToWait", time.Second},
+		answers.SeveralBudgets:       {"web: SeveralBudgets", 10 * time.Second},
+		answers.Denied:               {"web: DeniedByAdmission", 5 * time.Second},
+		answers.NamespaceTerminating: {"web: NamespaceTerminating", 10 * time.Second},
+		answers.Unavailable:          {"web: ServerUnavailable", time.Second},
+		answers.Forbidden:            {"web: NoPermission!", 0},
+		answers.Rejected:             {"web: RejectedByServer!", 0},
 	}
 	for code, c := range cases {
 		t.Run(string(code), func(t *testing.T) {
@@ -33,7 +34,7 @@ func TestRefusals(t *testing.T) {
 			if c.again == 0 {
 				s.expect("mark a blocked")
 				s.holds(c.held)
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 				s.then(time.Hour, node("a", drainedBy(me, start.Add(time.Hour)), state("blocked")))
 				s.expect()
 				return
@@ -56,7 +57,7 @@ func TestRefusals(t *testing.T) {
 func TestServersRetryAfterIsKept(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a"), of("web")))
 	s.expect("evict web")
-	s.say("evict web", drain.Answer{Code: drain.RefusedForNow, RetryAfter: 12 * time.Second})
+	s.say("evict web", answers.Answer{Code: answers.RefusedForNow, RetryAfter: 12 * time.Second})
 	s.then(11 * time.Second)
 	s.expect()
 	s.then(time.Second)
@@ -64,9 +65,9 @@ func TestServersRetryAfterIsKept(t *testing.T) {
 }
 
 func TestRefusalsBackOff(t *testing.T) {
-	cases := map[drain.Code][]time.Duration{
-		drain.Unavailable: {1, 2, 4, 8, 16, 30, 30},
-		drain.Denied:      {5, 10, 20, 40, 80, 120, 120},
+	cases := map[answers.Code][]time.Duration{
+		answers.Unavailable: {1, 2, 4, 8, 16, 30, 30},
+		answers.Denied:      {5, 10, 20, 40, 80, 120, 120},
 	}
 	for code, waits := range cases {
 		t.Run(string(code), func(t *testing.T) {
@@ -87,14 +88,14 @@ func TestAnAcceptedEvictionStartsTheBackOffAnew(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a"), of("web")))
 	for _, wait := range []time.Duration{time.Second, 2 * time.Second} {
 		s.expect("evict web")
-		s.answer(drain.Unavailable)
+		s.answer(answers.Unavailable)
 		s.then(wait)
 	}
 	s.expect("evict web")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(30*time.Second, node("a", drainedBy(me, start.Add(30*time.Second))))
 	s.expect("evict web") // it was never seen to go
-	s.answer(drain.Unavailable)
+	s.answer(answers.Unavailable)
 	s.decide()
 	same(t, "retry", s.now.Add(time.Second), s.status("web").Blockers[0].Retry)
 }
@@ -104,7 +105,7 @@ func TestAnAcceptedEvictionStartsTheBackOffAnew(t *testing.T) {
 func TestRefusedByBudgetIsAskedAgainWhenTheBudgetMoves(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 3, 2, 3))
 	s.expect("evict web")
-	s.answer(drain.RefusedByBudget)
+	s.answer(answers.RefusedByBudget)
 	s.expect()
 	s.holds("web: BudgetExhausted")
 	s.then(time.Second, budget("web", 3, 2, 3, budgetVersion("2")))
@@ -115,7 +116,7 @@ func TestRefusedByBudgetIsAskedAgainWhenTheBudgetMoves(t *testing.T) {
 func TestBudgetExplainsTheRefusal(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 3, 2, 3))
 	s.expect("evict web")
-	s.answer(drain.RefusedByBudget)
+	s.answer(answers.RefusedByBudget)
 	s.then(time.Millisecond, budget("web", 2, 2, 3, budgetVersion("2")))
 	s.expect()
 	s.holds("web: BudgetExhausted")
@@ -126,7 +127,7 @@ func TestBudgetExplainsTheRefusal(t *testing.T) {
 func TestRecreatedPodIsNotTouchedElsewhere(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), statefulSet("db", 2), pod("db-0", on("a"), ofSet("db")))
 	s.expect("evict db-0")
-	s.answer(drain.Gone)
+	s.answer(answers.Gone)
 	s.then(time.Millisecond, pod("db-0", on("b"), ofSet("db"), uid("new")))
 	s.expect("mark a drained")
 }
@@ -134,7 +135,7 @@ func TestRecreatedPodIsNotTouchedElsewhere(t *testing.T) {
 func TestPodThatIsSeenAfterGoneIsAskedAgainLater(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a"), of("web")))
 	s.expect("evict web")
-	s.answer(drain.Gone)
+	s.answer(answers.Gone)
 	s.then(29 * time.Second)
 	s.decide()
 	same(t, "evictions", nil, evictions(s.last))
@@ -146,9 +147,9 @@ func TestPodThatIsSeenAfterGoneIsAskedAgainLater(t *testing.T) {
 func TestAllPodsForbiddenIsNoAccess(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("one", on("a")), pod("two", on("a")))
 	s.expect("evict one", "evict two")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("mark a blocked")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("blocked"), version("2")))
 	s.expect()
 	s.ends(drain.NoAccess)
@@ -159,7 +160,7 @@ func TestDisabledEvictionDeletes(t *testing.T) {
 	req.DisableEviction = true
 	s := tell(t, req, node("a", ours), statefulSet("db", 1), pod("db-0", on("a"), ofSet("db")), budget("db", 1, 1, 1, minAvailable("1")))
 	s.expect("delete db-0")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("mark a blocked")
 	s.holds("db-0: NoPermission!")
 }
@@ -176,7 +177,7 @@ func TestForbiddenNamesTheRightAndNoPod(t *testing.T) {
 		s := tell(t, req, node("a", ours), pod("one", on("a")), pod("two", on("a")))
 		s.decide()
 		for _, name := range []string{"one", "two"} {
-			s.say(c.deed+" "+name, drain.Answer{Code: drain.Forbidden, Message: fmt.Sprintf("pods %q is forbidden: %s", name, c.words)})
+			s.say(c.deed+" "+name, answers.Answer{Code: answers.Forbidden, Message: fmt.Sprintf("pods %q is forbidden: %s", name, c.words)})
 		}
 		s.decide()
 		for _, b := range s.last.Blockers() {

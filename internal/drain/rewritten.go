@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -54,7 +55,7 @@ func (l *Ledger) rewritten(kind Kind, target types.UID) (why string, endless boo
 	if l.undone[key] >= mostUndone {
 		return "it was undone, and written again each time", true
 	}
-	if t := l.tries[key]; t != nil && t.answer.Code == Conflict && t.count >= mostConflicts {
+	if t := l.tries[key]; t != nil && t.answer.Code == answers.Conflict && t.count >= mostConflicts {
 		return "it is changed all the time: " + t.answer.Message, true
 	}
 	return "", false

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -21,14 +22,14 @@ func TestRewrittenRecordsEndTheDrain(t *testing.T) {
 	}
 	cases := map[string]struct {
 		write func(now time.Time) fact
-		code  drain.Code
+		code  answers.Code
 	}{
-		"of a dead drain":                          {by("other", old), drain.Accepted},
-		"of a dead drain, on its autoscaler, too":  {raised, drain.Accepted},
-		"of a drain with a sign of life each time": {by("other", fresh), drain.Accepted},
-		"of this very drain":                       {by(me, fresh), drain.Accepted},
-		"of a dead drain, between read and write":  {by("other", old), drain.Conflict},
-		"of this very drain, between …":            {by(me, fresh), drain.Conflict},
+		"of a dead drain":                          {by("other", old), answers.Accepted},
+		"of a dead drain, on its autoscaler, too":  {raised, answers.Accepted},
+		"of a drain with a sign of life each time": {by("other", fresh), answers.Accepted},
+		"of this very drain":                       {by(me, fresh), answers.Accepted},
+		"of a dead drain, between read and write":  {by("other", old), answers.Conflict},
+		"of this very drain, between …":            {by(me, fresh), answers.Conflict},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -43,11 +44,11 @@ func TestRewrittenRecordsEndTheDrain(t *testing.T) {
 				}
 				for _, a := range s.open {
 					if a.Kind == drain.Mark {
-						s.led.Answer(a, drain.Answer{Code: drain.Accepted}, s.now)
+						s.led.Answer(a, answers.Answer{Code: answers.Accepted}, s.now)
 						s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(now)))
 						continue
 					}
-					s.led.Answer(a, drain.Answer{Code: c.code, Message: "changed"}, s.now)
+					s.led.Answer(a, answers.Answer{Code: c.code, Message: "changed"}, s.now)
 				}
 				s.open = nil
 			}
@@ -73,7 +74,7 @@ func versions(version string) fact {
 }
 
 // endsSettled plays the end of the drain, in which records are written no more.
-func endsSettled(s *story, code drain.Code) {
+func endsSettled(s *story, code answers.Code) {
 	s.t.Helper()
 	s.led.End(s.last.Outcome)
 	for range 100 {
@@ -105,7 +106,7 @@ func TestRewrittenLeftoversAreLeft(t *testing.T) {
 				}
 				for _, a := range decision.Actions {
 					s.led.Begin(a, s.now)
-					s.led.Answer(a, drain.Answer{Code: drain.Accepted}, s.now)
+					s.led.Answer(a, answers.Answer{Code: answers.Accepted}, s.now)
 				}
 			}
 			t.Error("undoing does not end")
@@ -143,7 +144,7 @@ func TestMinimumThatIsRaisedEachTime(t *testing.T) {
 			same(t, "writes", 5, writes)
 			return
 		}
-		s.answer(drain.Accepted)
+		s.answer(answers.Accepted)
 	}
 	t.Errorf("the drain does not end, after %d writes%s", writes, s.where())
 }
@@ -165,7 +166,7 @@ func TestMarkThatIsTakenOff(t *testing.T) {
 			for turn := range 3 {
 				s.then(time.Second, podVersion("web-a1", strconv.Itoa(turn+2)))
 				s.expect("lower-cost web-a1")
-				s.answer(drain.Accepted)
+				s.answer(answers.Accepted)
 			}
 			s.then(time.Second, podVersion("web-a1", "9"))
 			s.expect(c.want)

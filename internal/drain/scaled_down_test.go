@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 // A scaling down asks no budget, but what it removes is missing under the budget: no
@@ -36,7 +36,7 @@ func TestScalingDownUsesTheBudgetOfLatePods(t *testing.T) {
 	counted := budget("web", 5, 1, 5, minAvailable("1"), budgetVersion("2"))
 	s.then(time.Minute, deployment("web", 2, at("2")), node("a", drainedBy(me, start.Add(time.Minute))), late, counted)
 	s.expect("evict web-a1") // three of five are to go, and of the two others one
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("web-b"), gone("web-d"))
 	s.expect() // one is still to go, and the budget counts two that have gone
 	s.holds("web-a2: BudgetExhausted")
@@ -58,6 +58,6 @@ func scaledDown(t *testing.T, expected int32) *story {
 		deployment("web", 3, surgedBy("killed", 2, start.Add(-time.Hour))), pods("web", "a", 2), pod("web-b", on("b"), of("web")),
 		budget("web", 3, 2, expected, minAvailable("2")))
 	s.expect("scale web to 2, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -91,15 +92,15 @@ func (s *story) where() string {
 }
 
 // answer gives the same answer to every action that was not answered yet.
-func (s *story) answer(code drain.Code) {
+func (s *story) answer(code answers.Code) {
 	for _, a := range s.open {
-		s.led.Answer(a, drain.Answer{Code: code, Message: "server says " + string(code)}, s.now)
+		s.led.Answer(a, answers.Answer{Code: code, Message: "server says " + string(code)}, s.now)
 	}
 	s.open = nil
 }
 
 // say answers the one action of this wording.
-func (s *story) say(deed string, answer drain.Answer) {
+func (s *story) say(deed string, answer answers.Answer) {
 	s.t.Helper()
 	for i, a := range s.open {
 		if deedOf(a) == deed {

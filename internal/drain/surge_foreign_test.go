@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -52,7 +53,7 @@ func TestFreshSurgeAfterAnother(t *testing.T) {
 	s.expect()
 	s.then(time.Second, deployment("web", 1, at("2")), budget("web", 1, 1, 1))
 	s.decide()
-	s.answer(drain.Conflict)
+	s.answer(answers.Conflict)
 	s.then(5*time.Minute, node("a", drainedBy(me, start.Add(5*time.Minute)), version("9")))
 	s.then(0, deployment("web", 2, surgedBy("live", 1, s.now), at("7")))
 	s.expect()
@@ -63,7 +64,7 @@ func TestFreshSurgeAfterAnother(t *testing.T) {
 func TestDeadSurgeIsUndoneThenBegunAnew(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy("other", 1, start.Add(-time.Hour))))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 1, at("2")))
 	s.expect("scale web to 2, was 1")
 }
@@ -73,6 +74,6 @@ func TestDeadSurgeThatMayNotBeUndone(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy("other", 1, start.Add(-time.Hour))), pods("web", "a", 1), pods("web", "b", 1),
 		budget("web", 2, 1, 2, minAvailable("1")))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("evict web-a1")
 }

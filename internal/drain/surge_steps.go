@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -96,7 +97,7 @@ func (d *decider) countPods(s *surge) {
 // have been carried out without being seen yet: it cannot be relied upon.
 func (d *decider) perhapsGone(p *snapshot.Pod) bool {
 	t := d.lastTry(p)
-	if t == nil || t.answer.Code != Unavailable || !d.Now.Before(t.done.Add(unseenFor)) {
+	if t == nil || t.answer.Code != answers.Unavailable || !d.Now.Before(t.done.Add(unseenFor)) {
 		return false
 	}
 	d.wake(t.done.Add(unseenFor))
@@ -170,7 +171,7 @@ func (d *decider) takenBack(w *snapshot.Workload, a *snapshot.Autoscaler) string
 // since. The caller has found none.
 func (d *decider) stripped(kind Kind, uid types.UID, version string) bool {
 	t := d.led.tries[tryKey{kind, uid}]
-	return t != nil && t.answer.Code == Accepted && t.action.Surge != nil && t.version != version
+	return t != nil && t.answer.Code == answers.Accepted && t.action.Surge != nil && t.version != version
 }
 
 // foreignSurge waits for another drain's surge, or undoes it if that drain is dead.

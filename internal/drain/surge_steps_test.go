@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -12,7 +13,7 @@ func TestSurgeStepByStep(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo)
 	s.expect("scale web to 2, was 1")
 	same(t, "record", &snapshot.SurgeRecord{Drainer: snapshot.Drainer{ID: me, By: "me@host", Beat: start}, Was: 1, To: 2, Since: start, Step: start}, s.last.Actions[0].Surge)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect() // accepted is not observed
 
 	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, start), at("2")))
@@ -26,11 +27,11 @@ func TestSurgeStepByStep(t *testing.T) {
 
 	s.then(time.Second, pods("web", "b", 1))
 	s.expect("lower-cost web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect() // a scaling down before the cost is seen may remove another pod
 	s.then(time.Second, pods("web", "a", 1, marked(me)))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 1, at("3")), pods("web", "a", 1, marked(me), endsAt(start.Add(time.Minute))))
 	s.expect()
 	s.then(time.Second, gone("web-a1"))
@@ -62,10 +63,10 @@ func TestSurgeWithSlowReplacements(t *testing.T) {
 	same(t, "next", start.Add(45*time.Second), s.last.Next)
 	s.then(time.Second)
 	s.expect("scale web to 3, was 2")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 3, surgedBy(me, 2, s.now), at("2")), gone("web-c1"))
 	s.expect("lower-cost web-a1", "lower-cost web-a2")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 2, marked(me)))
 	s.expect("scale web to 2, no record")
 }
@@ -180,17 +181,17 @@ func TestSurgeWaitsForTheController(t *testing.T) {
 func TestAutoscaledSurge(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, autoscaler("web", 1, 5))
 	s.expect("scale-min web to 2, was 1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 	s.then(time.Second, autoscaler("web", 2, 5, raisedBy(me, 1), scalerVersion("2")))
 	s.expect("scale web to 2, was 1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 2, surgedBy(me, 1, s.now), at("2")), pods("web", "b", 1))
 	s.expect("lower-cost web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1, marked(me)))
 	s.expect("scale-min web to 1, no record") // first, or it would start the replacement again
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 	s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("3")))
 	s.expect("scale web to 1, no record")
@@ -201,12 +202,12 @@ func TestAutoscaledSurge(t *testing.T) {
 func TestSurgeByEviction(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), budget("web", 2, 1, 2, minAvailable("1")))
 	s.expect("lower-cost web-a1")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("evict web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1, endsAt(start.Add(time.Minute))))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 1, at("2")), gone("web-a1"))
 	s.expect("mark a drained")
 }
@@ -237,7 +238,7 @@ func TestBudgetsStatusLagsBehindTheReplacement(t *testing.T) {
 	for form, b := range map[string]func(*snapshot.Budget){"a number": minAvailable("1"), "a percentage": minAvailable("50%")} {
 		s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 1), budget("web", 1, 1, 1, b))
 		s.expect("lower-cost web-a1")
-		s.answer(drain.Forbidden)
+		s.answer(answers.Forbidden)
 		s.expect()
 		s.holds("web-a1: BudgetNeverAllows", "web-a1: SurgeStarting")
 		s.ends(drain.Running)
@@ -266,7 +267,7 @@ func TestOwnerScalesDuringTheSurge(t *testing.T) {
 		c.SetWorkload(&w)
 	})
 	s.expect("scale web to 5, no record") // the number is the owner's, only the record goes
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 5, at("3")), budget("web", 1, 1, 5, minAvailable("1")))
 	s.decide()
 	for _, deed := range deeds(s.last) {
@@ -300,10 +301,10 @@ func TestSomebodyTakesTheMinimumBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
 			s.expect("scale-min web to 2, was 1")
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, c.back)
 			s.expect(c.want...)
-			s.answer(drain.Accepted)
+			s.answer(answers.Accepted)
 			s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("4")))
 			for _, a := range s.decide().Actions {
 				if a.Kind == drain.ScaleMin || a.Kind == drain.Scale {
@@ -321,7 +322,7 @@ func TestSomebodyRemovesTheRecord(t *testing.T) {
 	req.Surge = drain.SurgeAlways
 	s := tell(t, req, node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))
 	s.expect("scale web to 2, was 1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 2, at("3")), pods("web", "b", 1))
 	s.expect("evict web-a1")
 }
@@ -353,7 +354,7 @@ func TestSurgeEnds(t *testing.T) {
 func TestSurgeThatMayNotBeScaledBack(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours, state("drained")), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 2))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect()
 	s.ends(drain.Drained)
 	s.led.End(drain.Drained)
@@ -367,7 +368,7 @@ func TestSurgeThatMayNotBeScaledBack(t *testing.T) {
 func TestScalingDownRefusedGoesOnByEviction(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1), budget("web", 2, 1, 2, minAvailable("1")))
 	s.expect("scale web to 1, no record")
-	s.answer(drain.Denied)
+	s.answer(answers.Denied)
 	s.expect("evict web-a1")
 }
 
@@ -375,7 +376,7 @@ func TestMinimumThatMayNotBeGivenBackGoesOnByEviction(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1),
 		autoscaler("web", 2, 5, raisedBy(me, 1)), budget("web", 2, 1, 2, minAvailable("1")))
 	s.expect("scale-min web to 1, no record")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("evict web-a1")
 }
 
@@ -386,7 +387,7 @@ func TestSurgeTakesNoMoreThanIsSpare(t *testing.T) {
 	req.Surge = drain.SurgeAlways
 	s := tell(t, req, node("a", ours), deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 3, marked(me)), pods("web", "b", 1))
 	s.expect("scale web to 3, no record")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 3, at("2")), gone("web-a1"))
 	s.expect("scale web to 5, was 3")
 }

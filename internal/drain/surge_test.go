@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -89,7 +90,7 @@ func TestWhyNotSurged(t *testing.T) {
 func TestOnlyTheFirstWaveIsSurged(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, pod("first", on("a"), order(-1)))
 	s.expect("evict first")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("first"))
 	s.expect("scale web to 2, was 1")
 }
@@ -131,7 +132,7 @@ func TestDeadWaveKeepsNoSurge(t *testing.T) {
 }
 
 func TestForbiddenSurgeGoesOnWithoutIt(t *testing.T) {
-	for _, code := range []drain.Code{drain.Forbidden, drain.Denied, drain.Rejected} {
+	for _, code := range []answers.Code{answers.Forbidden, answers.Denied, answers.Rejected} {
 		s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))
 		s.expect("scale web to 2, was 1")
 		s.answer(code)
@@ -145,9 +146,9 @@ func TestForbiddenSurgeGoesOnWithoutIt(t *testing.T) {
 func TestForbiddenSurgeGivesTheMinimumBack(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1), autoscaler("web", 1, 5))
 	s.expect("scale-min web to 2, was 1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, autoscaler("web", 2, 5, raisedBy(me, 1), scalerVersion("2")))
 	s.expect("scale web to 2, was 1")
-	s.answer(drain.Forbidden)
+	s.answer(answers.Forbidden)
 	s.expect("scale-min web to 1, no record", "evict web-a1")
 }

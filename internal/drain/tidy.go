@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -68,8 +69,8 @@ func (d *decider) markComes(t *try) bool {
 
 // perhapsDone reports whether something of ours may have been written. A conflict is
 // what a second try meets whose first was carried out and got no answer.
-func perhapsDone(code Code) bool {
-	return code == Accepted || code == Unavailable || code == Conflict
+func perhapsDone(code answers.Code) bool {
+	return code == answers.Accepted || code == answers.Unavailable || code == answers.Conflict
 }
 
 // versionOf returns the resource version that the action's target has now, "" if it
@@ -182,7 +183,7 @@ func (d *decider) undoOr(failed []string, a Action, left, again string) []string
 
 // tired reports whether undoing was tried mostUndoTries times in a row in vain.
 func (t *try) tired() bool {
-	return t != nil && t.count >= mostUndoTries && t.answer.Code != Accepted && !t.done.IsZero()
+	return t != nil && t.count >= mostUndoTries && t.answer.Code != answers.Accepted && !t.done.IsZero()
 }
 
 // takeBack undoes something while the drain goes on, and reports whether to wait for that. What is refused for good is not waited

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -18,18 +19,18 @@ func TestInterruptedDrainTidiesUpInOrder(t *testing.T) {
 
 	s.expect("restore-cost web-a1")
 	s.expect()
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, pods("web", "a", 1))
 	s.expect("scale-min web to 1, no record")
 	s.expect()
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("2")))
 	s.expect("scale web to 2, no record")
 	s.expect() // the node waits until the surge is seen undone
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 2, at("2")))
 	s.expect("uncordon a")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	same(t, "settled", false, s.last.Settled)
 	s.then(time.Second, node("a", version("2")))
 	s.expect()
@@ -99,7 +100,7 @@ func TestTidyUpThatIsRefused(t *testing.T) {
 	s.led.End(drain.Interrupted)
 	for range 3 {
 		s.decide()
-		s.answer(drain.Forbidden)
+		s.answer(answers.Forbidden)
 	}
 	s.expect()
 	same(t, "settled", true, s.last.Settled)
@@ -122,7 +123,7 @@ func TestTidyUpEnds(t *testing.T) {
 		if len(s.last.Actions) == 0 && s.last.Next.IsZero() {
 			t.Fatalf("turn %d: nothing to do and nothing to wait for", turn)
 		}
-		s.answer(drain.Unavailable)
+		s.answer(answers.Unavailable)
 		if len(s.last.Actions) == 0 {
 			s.now = s.last.Next
 		}
@@ -166,7 +167,7 @@ func TestEndWaitsForAnswers(t *testing.T) {
 	s.then(0, node("a", ours, state("interrupted")))
 	s.expect()
 	same(t, "settled", false, s.last.Settled)
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.expect()
 	same(t, "settled", true, s.last.Settled)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 )
 
 // What this drain has used of a budget counts until the budget's status shows it.
@@ -25,34 +25,34 @@ func TestNodesShareTheBudget(t *testing.T) {
 func TestUsedBudget(t *testing.T) {
 	stale := budget("web", 4, 3, 4, maxUnavailable("1"))
 	cases := map[string]struct {
-		answer drain.Code // "" for none yet
+		answer answers.Code // "" for none yet
 		then   fact
 		want   []string
 	}{
 		"no answer yet":                         {"", stale, nil},
-		"accepted, stale status":                {drain.Accepted, stale, nil},
-		"accepted, pod seen going, status not":  {drain.Accepted, all(stale, pod("web-a1", on("a"), of("web"), endsAt(start.Add(time.Minute)))), nil},
-		"accepted, pod seen gone, status not":   {drain.Accepted, all(stale, gone("web-a1")), nil},
-		"a status that names the pod is heeded": {drain.Accepted, budget("web", 4, 3, 4, maxUnavailable("1"), disrupted("web-a1"), budgetVersion("2")), []string{"evict web-a2"}},
+		"accepted, stale status":                {answers.Accepted, stale, nil},
+		"accepted, pod seen going, status not":  {answers.Accepted, all(stale, pod("web-a1", on("a"), of("web"), endsAt(start.Add(time.Minute)))), nil},
+		"accepted, pod seen gone, status not":   {answers.Accepted, all(stale, gone("web-a1")), nil},
+		"a status that names the pod is heeded": {answers.Accepted, budget("web", 4, 3, 4, maxUnavailable("1"), disrupted("web-a1"), budgetVersion("2")), []string{"evict web-a2"}},
 		"a status that names another one is not": {
-			drain.Accepted,
+			answers.Accepted,
 			budget("web", 4, 3, 4, maxUnavailable("1"), disrupted("web-x"), budgetVersion("2")), nil,
 		},
 		"a newer status, pod seen going": {
-			drain.Accepted,
+			answers.Accepted,
 			all(budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), pod("web-a1", on("a"), of("web"), endsAt(start.Add(time.Minute)))),
 			[]string{"evict web-a2"},
 		},
-		"a newer status, pod not seen going": {drain.Accepted, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), nil},
+		"a newer status, pod not seen going": {answers.Accepted, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), nil},
 		"another budget of that name": {
-			drain.Accepted,
+			answers.Accepted,
 			budget("web", 4, 3, 4, maxUnavailable("1"), named("web2")), nil,
 		},
-		"refused: nothing was used":                            {drain.Denied, stale, []string{"evict web-a2"}},
-		"no answer came: it may have been carried out":         {drain.Unavailable, stale, nil},
-		"gone when it was asked for: the server counted none":  {drain.Gone, all(stale, gone("web-a1")), []string{"evict web-a2"}},
-		"refused by the budget although its status has room":   {drain.RefusedByBudget, stale, []string{"evict web-a2"}},
-		"a conflict: nothing was used, another one may try it": {drain.Conflict, stale, []string{"evict web-a2"}},
+		"refused: nothing was used":                            {answers.Denied, stale, []string{"evict web-a2"}},
+		"no answer came: it may have been carried out":         {answers.Unavailable, stale, nil},
+		"gone when it was asked for: the server counted none":  {answers.Gone, all(stale, gone("web-a1")), []string{"evict web-a2"}},
+		"refused by the budget although its status has room":   {answers.RefusedByBudget, stale, []string{"evict web-a2"}},
+		"a conflict: nothing was used, another one may try it": {answers.Conflict, stale, []string{"evict web-a2"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestUsedBudget(t *testing.T) {
 func TestUsedBudgetIsForgotten(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), budget("web", 4, 3, 4, maxUnavailable("1")))
 	s.expect("evict web-a1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(2*time.Minute, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), node("a", drainedBy(me, start.Add(2*time.Minute))))
 	s.led.Observe(s.view())
 	s.then(time.Second)

@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
 func TestNodeIsDrainedWhenItsVolumesAreGone(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), statefulSet("db", 1), pod("db-0", on("a"), ofSet("db"), claims("c")), claim("c", "v", false), attached("v", "a"), attached("w", "b"))
 	s.expect("evict db-0")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("db-0"))
 	s.expect()
 	s.holds("a: VolumeAttached")
@@ -18,7 +19,7 @@ func TestNodeIsDrainedWhenItsVolumesAreGone(t *testing.T) {
 	same(t, "state", drain.NodeDraining, s.last.Nodes[0].State)
 	s.then(time.Second, detached("v"))
 	s.expect("mark a drained")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, node("a", ours, state("drained"), version("2")))
 	s.expect()
 	s.ends(drain.Drained)

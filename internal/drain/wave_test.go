@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 )
 
@@ -21,7 +22,7 @@ func TestWavesLeaveOneAfterTheOther(t *testing.T) {
 		pod("net-a", on("a"), ofDaemon("net"), priority(critical)))
 	for _, name := range []string{"first", "batch", "web", "gold", "last", "dns", "agent-a", "net-a"} {
 		s.expect("evict " + name)
-		s.answer(drain.Accepted)
+		s.answer(answers.Accepted)
 		s.then(time.Millisecond)
 		s.expect() // asking is not leaving
 		s.then(time.Millisecond, gone(name))
@@ -76,7 +77,7 @@ func TestDaemonSetOfAnotherGroup(t *testing.T) {
 func TestDaemonSetPodIsEvictedOnce(t *testing.T) {
 	s := tell(t, asked(evictDaemons), node("a", ours), daemonSet("agent"), pod("agent-1", on("a"), ofDaemon("agent")))
 	s.expect("evict agent-1")
-	s.answer(drain.Accepted)
+	s.answer(answers.Accepted)
 	s.then(time.Second, gone("agent-1"), pod("agent-2", on("a"), ofDaemon("agent"), createdAt(start), toleratesAll))
 	s.expect("mark a drained")
 	same(t, "state", drain.Staying, s.status("agent-2").State)

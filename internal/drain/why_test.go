@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -138,7 +139,7 @@ func TestLeftoversThatMayNotBeUndone(t *testing.T) {
 	led := drain.NewLedger()
 	d := drain.Leftovers(view, nil, led)
 	led.Begin(d.Actions[0], start)
-	led.Answer(d.Actions[0], drain.Answer{Code: drain.Forbidden, Message: "no"}, start)
+	led.Answer(d.Actions[0], answers.Answer{Code: answers.Forbidden, Message: "no"}, start)
 	d = drain.Leftovers(view, nil, led)
 	same(t, "settled", true, d.Settled)
 	same(t, "notes", []string{"default/web is still scaled to 2 (it was 1): no; usher drain --revert tries it again"}, d.Notes)

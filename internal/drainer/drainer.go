@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -36,7 +37,7 @@ type Drainer struct {
 
 type answered struct {
 	action drain.Action
-	answer drain.Answer
+	answer answers.Answer
 }
 
 // tidyFor bounds how long the end of a drain may take: undoing surges, last records.
@@ -198,21 +199,21 @@ func (d *Drainer) start(ctx, removing context.Context, a drain.Action) {
 }
 
 // do carries one action out when a slot is free for it, if it is in time then. Removals end with the drain.
-func (d *Drainer) do(ctx, removing context.Context, a drain.Action) drain.Answer {
+func (d *Drainer) do(ctx, removing context.Context, a drain.Action) answers.Answer {
 	slots := d.slotsFor(a.Kind)
 	slots <- struct{}{}
 	defer func() { <-slots }()
 	removes := a.Kind == drain.Evict || a.Kind == drain.Delete
 	switch {
 	case removes && d.hasEnded():
-		return drain.Answer{Code: drain.Unavailable, Message: errNotSent.Error()}
+		return answers.Answer{Code: answers.Unavailable, Message: errNotSent.Error()}
 	case !d.inTime(a):
-		return drain.Answer{Code: drain.Conflict, Message: errTooLate.Error()}
+		return answers.Answer{Code: answers.Conflict, Message: errTooLate.Error()}
 	case !removes:
 		return d.Writer.Do(ctx, a)
 	}
 	answer := d.Writer.Do(removing, a)
-	if answer.Code == drain.Unavailable && removing.Err() != nil {
+	if answer.Code == answers.Unavailable && removing.Err() != nil {
 		answer.Message = context.Cause(removing).Error()
 	}
 	return answer

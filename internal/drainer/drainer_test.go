@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
 	"usher.sh/usher/internal/snapshot"
@@ -68,12 +69,12 @@ func TestLateAnswers(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake("one")
-		f.refuse = func(a drain.Action) *drain.Answer {
+		f.refuse = func(a drain.Action) *answers.Answer {
 			if a.Kind != drain.Evict {
 				return nil
 			}
 			f.change(func(c *snapshot.Cluster, version string) { f.carryOut(c, a, version) })
-			return &drain.Answer{Code: drain.Unavailable, Message: "connection reset"}
+			return &answers.Answer{Code: answers.Unavailable, Message: "connection reset"}
 		}
 		if d := f.drainer().Run(t.Context()); d.Outcome != drain.Drained {
 			t.Errorf("outcome %q", d.Outcome)
@@ -282,9 +283,9 @@ func TestWritesAtOnceAreBounded(t *testing.T) {
 func TestBlockedDrainEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake("one", "two")
-		f.refuse = func(a drain.Action) *drain.Answer {
+		f.refuse = func(a drain.Action) *answers.Answer {
 			if a.Kind == drain.Evict && a.Pod.Name == "one" {
-				return &drain.Answer{Code: drain.Rejected, Message: "no"}
+				return &answers.Answer{Code: answers.Rejected, Message: "no"}
 			}
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drainer"
 	"usher.sh/usher/internal/snapshot"
@@ -28,7 +29,7 @@ type fake struct {
 
 	before func(ctx context.Context, a drain.Action) // runs before a write is carried out
 	after  func(ctx context.Context, a drain.Action) // runs before its answer is given
-	refuse func(a drain.Action) *drain.Answer        // an answer instead of carrying it out
+	refuse func(a drain.Action) *answers.Answer      // an answer instead of carrying it out
 
 	writes []string
 	events []string
@@ -78,14 +79,14 @@ func (f *fake) change(what func(c *snapshot.Cluster, version string)) {
 	}
 }
 
-func (f *fake) Do(ctx context.Context, a drain.Action) drain.Answer {
+func (f *fake) Do(ctx context.Context, a drain.Action) answers.Answer {
 	f.note(1, a)
 	defer f.note(-1, a)
 	if f.before != nil {
 		f.before(ctx, a)
 	}
 	if ctx.Err() != nil {
-		return drain.Answer{Code: drain.Unavailable, Message: ctx.Err().Error()}
+		return answers.Answer{Code: answers.Unavailable, Message: ctx.Err().Error()}
 	}
 	if f.refuse != nil {
 		if answer := f.refuse(a); answer != nil {
@@ -96,7 +97,7 @@ func (f *fake) Do(ctx context.Context, a drain.Action) drain.Answer {
 	if f.after != nil {
 		f.after(ctx, a)
 	}
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 func (f *fake) note(busy int, a drain.Action) {

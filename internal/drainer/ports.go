@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -24,7 +25,7 @@ type Source interface {
 // Writer is the port for writes to the cluster. Do is called from several
 // goroutines at once.
 type Writer interface {
-	Do(ctx context.Context, action drain.Action) drain.Answer
+	Do(ctx context.Context, action drain.Action) answers.Answer
 }
 
 // Reporter shows a drain to somebody. It is called from one goroutine.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -37,7 +38,7 @@ func TestRevert(t *testing.T) {
 func TestRevertThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := surged()
-		f.refuse = func(drain.Action) *drain.Answer { return &drain.Answer{Code: drain.Forbidden, Message: "no"} }
+		f.refuse = func(drain.Action) *answers.Answer { return &answers.Answer{Code: answers.Forbidden, Message: "no"} }
 		d := f.drainer().Revert(t.Context())
 		if !d.Settled || len(d.Notes) != 1 {
 			t.Errorf("settled %v, notes %v", d.Settled, d.Notes)

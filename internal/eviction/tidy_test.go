@@ -167,10 +167,14 @@ func TestTidySteps(t *testing.T) {
 			in.Sights = map[types.UID]Sight{"uid-s1": SeenGone}
 		}, want: []ActionKind{Settle}},
 		"its member is back, the permit stands": {given: func(in *TidyInput) { back(in); settles(time.Second)(in) }, left: 1, next: 4 * time.Second},
-		"its member is back, the permit stands, for long": {given: func(in *TidyInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
-			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
-		"its member is back, the permit stands, policy goes": {given: func(in *TidyInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
-			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"its member is back, the permit stands, for long": {
+			given: func(in *TidyInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
+			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
+		},
+		"its member is back, the permit stands, policy goes": {
+			given: func(in *TidyInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
+			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := untidy(t)

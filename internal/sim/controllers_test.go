@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -188,7 +189,7 @@ func TestAutoscalerRaisesAndReleases(t *testing.T) {
 	replicas := func() int32 { return s.Truth().Cluster.Workload("Deployment-web").Replicas }
 	setMin := func(n int32) {
 		a := s.Truth().Cluster.Autoscalers()[0]
-		if got := s.Do(drain.Action{Kind: drain.ScaleMin, Autoscaler: a, Replicas: n}); got.Code != drain.Accepted {
+		if got := s.Do(drain.Action{Kind: drain.ScaleMin, Autoscaler: a, Replicas: n}); got.Code != answers.Accepted {
 			t.Fatalf("setting the minimum: %+v", got)
 		}
 	}

@@ -1,29 +1,30 @@
 package sim
 
 import (
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // Do carries an action out as the API server does and answers it. What follows
 // from it happens in Advance.
-func (s *Sim) Do(a drain.Action) drain.Answer {
+func (s *Sim) Do(a drain.Action) answers.Answer {
 	s.judge.heard(a)
 	switch f := s.cfg.Faults; {
 	case s.chance(f.Outages):
-		return drain.Answer{Code: drain.Unavailable, Message: "connection refused"}
+		return answers.Answer{Code: answers.Unavailable, Message: "connection refused"}
 	case s.chance(f.Conflicts):
 		return conflict()
 	}
 	s.judge.asked(s, a)
 	answer := s.carryOut(a)
 	if s.chance(s.cfg.Faults.LostAnswers) {
-		return drain.Answer{Code: drain.Unavailable, Message: "connection reset by peer"}
+		return answers.Answer{Code: answers.Unavailable, Message: "connection reset by peer"}
 	}
 	return answer
 }
 
-func (s *Sim) carryOut(a drain.Action) drain.Answer {
+func (s *Sim) carryOut(a drain.Action) answers.Answer {
 	switch a.Kind {
 	case drain.Evict:
 		return s.evict(a)
@@ -44,13 +45,13 @@ func (s *Sim) carryOut(a drain.Action) drain.Answer {
 	}
 }
 
-func conflict() drain.Answer {
-	return drain.Answer{Code: drain.Conflict, Message: "the object has been modified; please apply your changes to the latest version and try again"}
+func conflict() answers.Answer {
+	return answers.Answer{Code: answers.Conflict, Message: "the object has been modified; please apply your changes to the latest version and try again"}
 }
 
-func gone() drain.Answer { return drain.Answer{Code: drain.Gone, Message: "not found"} }
+func gone() answers.Answer { return answers.Answer{Code: answers.Gone, Message: "not found"} }
 
-func (s *Sim) writeNode(a drain.Action) drain.Answer {
+func (s *Sim) writeNode(a drain.Action) answers.Answer {
 	n := s.truth.Node(a.Node.Name)
 	if n == nil || n.UID != a.Node.UID {
 		return gone()
@@ -69,13 +70,13 @@ func (s *Sim) writeNode(a drain.Action) drain.Answer {
 	case drain.Unmark:
 		changed.Drain = nil
 	default:
-		return drain.Answer{Code: drain.Rejected, Message: "unknown action " + string(a.Kind)}
+		return answers.Answer{Code: answers.Rejected, Message: "unknown action " + string(a.Kind)}
 	}
 	s.setNode(&changed)
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
-func (s *Sim) writeCost(a drain.Action) drain.Answer {
+func (s *Sim) writeCost(a drain.Action) answers.Answer {
 	p := s.truth.Pod(a.Pod.UID)
 	switch {
 	case s.cfg.Faults.NoCost:
@@ -89,7 +90,7 @@ func (s *Sim) writeCost(a drain.Action) drain.Answer {
 	default:
 		s.changePod(p.UID, restoreCost)
 	}
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 func lowerCost(p *snapshot.Pod, drainID string) {
@@ -104,11 +105,11 @@ func restoreCost(p *snapshot.Pod) {
 	p.DeletionCost, p.CostMark = p.CostToRestore(), ""
 }
 
-func forbidden(what string) drain.Answer {
-	return drain.Answer{Code: drain.Forbidden, Message: "cannot " + what + ": forbidden"}
+func forbidden(what string) answers.Answer {
+	return answers.Answer{Code: answers.Forbidden, Message: "cannot " + what + ": forbidden"}
 }
 
-func (s *Sim) scale(a drain.Action) drain.Answer {
+func (s *Sim) scale(a drain.Action) answers.Answer {
 	w := s.truth.Workload(a.Workload.UID)
 	switch {
 	case s.cfg.Faults.NoScale:
@@ -126,13 +127,13 @@ func (s *Sim) scale(a drain.Action) drain.Answer {
 	}
 	if a.Replicas == w.Replicas {
 		s.setWorkload(&changed)
-		return drain.Answer{Code: drain.Accepted}
+		return answers.Answer{Code: answers.Accepted}
 	}
 	s.rescaled(&changed)
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
-func (s *Sim) scaleMin(a drain.Action) drain.Answer {
+func (s *Sim) scaleMin(a drain.Action) answers.Answer {
 	current, w := s.scalerAndTarget(a.Autoscaler.Key())
 	switch {
 	case s.cfg.Faults.NoScale:
@@ -147,5 +148,5 @@ func (s *Sim) scaleMin(a drain.Action) drain.Answer {
 	changed.Min, changed.Surge = a.Replicas, a.Surge
 	s.setAutoscaler(&changed)
 	s.wakeScaler(changed.Key(), s.cfg.Scaler)
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -67,7 +68,7 @@ func (d *driver) deliver() {
 		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
 		d.heard = true
-		if answer.Code == drain.RefusedByBudget {
+		if answer.Code == answers.RefusedByBudget {
 			d.refused++
 		}
 		d.say(a, answer)
@@ -75,17 +76,17 @@ func (d *driver) deliver() {
 }
 
 // send looks again just before the act.
-func (d *driver) send(a drain.Action) drain.Answer {
+func (d *driver) send(a drain.Action) answers.Answer {
 	if !drain.InTime(d.sim.View(), d.req.Self.ID, d.led.GivenBack(), a) {
-		return drain.Answer{Code: drain.Conflict, Message: "too late"}
+		return answers.Answer{Code: answers.Conflict, Message: "too late"}
 	}
 	d.writes[a.Kind]++
 	return d.sim.Do(a)
 }
 
-func (d *driver) say(a drain.Action, answer drain.Answer) {
+func (d *driver) say(a drain.Action, answer answers.Answer) {
 	line := string(a.Kind) + " " + nameOf(a)
-	if answer.Code != drain.Accepted {
+	if answer.Code != answers.Accepted {
 		line += fmt.Sprintf(" -> %s: %s", answer.Code, answer.Message)
 	}
 	d.note("%s", line)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -14,13 +15,13 @@ import (
 // evict is the eviction handler of the API server (registry/core/pod/storage
 // upstream), with the checks in its order. The UID is only looked at when the pod is
 // deleted: an eviction of another bearer of the name may use the budget for nothing.
-func (s *Sim) evict(a drain.Action) drain.Answer {
+func (s *Sim) evict(a drain.Action) answers.Answer {
 	p := s.truth.PodNamed(a.Pod.Key())
 	if p == nil {
-		return drain.Answer{Code: drain.Gone, Message: fmt.Sprintf("pods %q not found", a.Pod.Name)}
+		return answers.Answer{Code: answers.Gone, Message: fmt.Sprintf("pods %q not found", a.Pod.Name)}
 	}
 	if text := s.denied(p); text != "" {
-		return drain.Answer{Code: drain.Denied, Message: text}
+		return answers.Answer{Code: answers.Denied, Message: text}
 	}
 	if !skipsBudget(p) {
 		if refusal := s.askBudget(p); refusal != nil {
@@ -31,13 +32,13 @@ func (s *Sim) evict(a drain.Action) drain.Answer {
 }
 
 // deletePod is the plain deletion, which asks no budget.
-func (s *Sim) deletePod(a drain.Action) drain.Answer {
+func (s *Sim) deletePod(a drain.Action) answers.Answer {
 	p := s.truth.PodNamed(a.Pod.Key())
 	if p == nil {
-		return drain.Answer{Code: drain.Gone, Message: fmt.Sprintf("pods %q not found", a.Pod.Name)}
+		return answers.Answer{Code: answers.Gone, Message: fmt.Sprintf("pods %q not found", a.Pod.Name)}
 	}
 	if text := s.denied(p); text != "" {
-		return drain.Answer{Code: drain.Denied, Message: text}
+		return answers.Answer{Code: answers.Denied, Message: text}
 	}
 	return s.deleteExactly(p, a)
 }
@@ -49,14 +50,14 @@ func (s *Sim) denied(p *snapshot.Pod) string {
 	return s.cfg.Faults.Deny(p)
 }
 
-func (s *Sim) deleteExactly(p *snapshot.Pod, a drain.Action) drain.Answer {
+func (s *Sim) deleteExactly(p *snapshot.Pod, a drain.Action) answers.Answer {
 	if p.UID != a.Pod.UID {
-		return drain.Answer{Code: drain.Gone, Message: fmt.Sprintf(
+		return answers.Answer{Code: answers.Gone, Message: fmt.Sprintf(
 			"the UID in the precondition (%s) does not match the UID in record (%s)", a.Pod.UID, p.UID)}
 	}
 	s.judge.removed(s, p, a)
 	s.terminate(p, a.Grace)
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // skipsBudget is canIgnorePDB upstream.
@@ -67,15 +68,15 @@ func skipsBudget(p *snapshot.Pod) bool {
 const violates = "Cannot evict pod as it would violate the pod's disruption budget."
 
 // askBudget returns the refusal of the pod's budget, or uses the budget and returns nil.
-func (s *Sim) askBudget(p *snapshot.Pod) *drain.Answer {
+func (s *Sim) askBudget(p *snapshot.Pod) *answers.Answer {
 	s.guards.load(p.Namespace)
 	found := s.guards.of(p)
 	if len(found) == 0 {
 		return nil
 	}
 	if len(found) > 1 {
-		return &drain.Answer{
-			Code:    drain.SeveralBudgets,
+		return &answers.Answer{
+			Code:    answers.SeveralBudgets,
 			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
 		}
 	}
@@ -84,13 +85,13 @@ func (s *Sim) askBudget(p *snapshot.Pod) *drain.Answer {
 		return nil
 	}
 	if !b.Observed {
-		return &drain.Answer{
-			Code: drain.RefusedForNow, RetryAfter: 10 * time.Second,
+		return &answers.Answer{
+			Code: answers.RefusedForNow, RetryAfter: 10 * time.Second,
 			Message: fmt.Sprintf("%s The disruption budget %s is still being processed by the server.", violates, b.Name),
 		}
 	}
 	if b.Allowed <= 0 {
-		return &drain.Answer{Code: drain.RefusedByBudget, Message: refusalOf(b)}
+		return &answers.Answer{Code: answers.RefusedByBudget, Message: refusalOf(b)}
 	}
 	s.useBudget(found[0], p)
 	s.wakeGuard(found[0])

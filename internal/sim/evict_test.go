@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -27,53 +28,53 @@ func TestEvictionRules(t *testing.T) {
 		pod     podOption
 		budgets []budgetOption
 		status  budgetOption // the budget's status, set after it was counted
-		want    drain.Answer
+		want    answers.Answer
 	}{
-		{name: "no budget", want: drain.Answer{Code: drain.Accepted}},
-		{name: "pending skips the budget", pod: phase(corev1.PodPending), budgets: []budgetOption{dead}, want: drain.Answer{Code: drain.Accepted}},
-		{name: "failed skips the budget", pod: phase(corev1.PodFailed), budgets: []budgetOption{dead}, want: drain.Answer{Code: drain.Accepted}},
-		{name: "succeeded skips the budget", pod: phase(corev1.PodSucceeded), budgets: []budgetOption{dead}, want: drain.Answer{Code: drain.Accepted}},
+		{name: "no budget", want: answers.Answer{Code: answers.Accepted}},
+		{name: "pending skips the budget", pod: phase(corev1.PodPending), budgets: []budgetOption{dead}, want: answers.Answer{Code: answers.Accepted}},
+		{name: "failed skips the budget", pod: phase(corev1.PodFailed), budgets: []budgetOption{dead}, want: answers.Answer{Code: answers.Accepted}},
+		{name: "succeeded skips the budget", pod: phase(corev1.PodSucceeded), budgets: []budgetOption{dead}, want: answers.Answer{Code: answers.Accepted}},
 		{
 			name: "terminating skips the budget", pod: func(p *snapshot.Pod) { p.Deletion = p.Created.Add(2 * time.Hour) },
-			budgets: []budgetOption{dead}, want: drain.Answer{Code: drain.Accepted},
+			budgets: []budgetOption{dead}, want: answers.Answer{Code: answers.Accepted},
 		},
 		{
 			name: "two budgets", budgets: []budgetOption{maxUnavailable("1"), maxUnavailable("1")},
-			want: drain.Answer{Code: drain.SeveralBudgets, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."},
+			want: answers.Answer{Code: answers.SeveralBudgets, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."},
 		},
-		{name: "two budgets do not matter to a pending pod", pod: phase(corev1.PodPending), budgets: []budgetOption{dead, dead}, want: drain.Answer{Code: drain.Accepted}},
+		{name: "two budgets do not matter to a pending pod", pod: phase(corev1.PodPending), budgets: []budgetOption{dead, dead}, want: answers.Answer{Code: answers.Accepted}},
 		{
 			name: "unready under AlwaysAllow", pod: unready, budgets: []budgetOption{dead},
-			status: func(b *snapshot.Budget) { b.AlwaysAllow = true }, want: drain.Answer{Code: drain.Accepted},
+			status: func(b *snapshot.Budget) { b.AlwaysAllow = true }, want: answers.Answer{Code: answers.Accepted},
 		},
 		{
 			name: "unready while enough others are healthy", pod: unready, budgets: []budgetOption{minAvailable("1")},
-			status: func(b *snapshot.Budget) { b.Current, b.Desired, b.Allowed = 1, 1, 0 }, want: drain.Answer{Code: drain.Accepted},
+			status: func(b *snapshot.Budget) { b.Current, b.Desired, b.Allowed = 1, 1, 0 }, want: answers.Answer{Code: answers.Accepted},
 		},
 		{
 			name: "unready, and nothing is desired", pod: unready, budgets: []budgetOption{minAvailable("0")},
 			status: func(b *snapshot.Budget) { b.Current, b.Desired, b.Allowed = 1, 0, 0 },
-			want:   drain.Answer{Code: drain.RefusedByBudget, Message: violates + " The disruption budget b0 does not allow evicting pods currently"},
+			want:   answers.Answer{Code: answers.RefusedByBudget, Message: violates + " The disruption budget b0 does not allow evicting pods currently"},
 		},
 		{
 			name: "unready while too few are healthy", pod: unready, budgets: []budgetOption{minAvailable("2")},
 			status: func(b *snapshot.Budget) { b.Current, b.Desired, b.Allowed = 1, 2, 0 },
-			want:   drain.Answer{Code: drain.RefusedByBudget, Message: violates + " The disruption budget b0 needs 2 healthy pods and has 1 currently"},
+			want:   answers.Answer{Code: answers.RefusedByBudget, Message: violates + " The disruption budget b0 needs 2 healthy pods and has 1 currently"},
 		},
 		{
 			name: "ready under AlwaysAllow is still guarded", budgets: []budgetOption{dead},
 			status: func(b *snapshot.Budget) { b.AlwaysAllow = true },
-			want:   drain.Answer{Code: drain.RefusedByBudget, Message: violates + " The disruption budget b0 needs 9 healthy pods and has 2 currently"},
+			want:   answers.Answer{Code: answers.RefusedByBudget, Message: violates + " The disruption budget b0 needs 9 healthy pods and has 2 currently"},
 		},
 		{
 			name: "not observed yet", budgets: []budgetOption{minAvailable("1")},
 			status: func(b *snapshot.Budget) { b.Observed = false },
-			want: drain.Answer{
-				Code: drain.RefusedForNow, RetryAfter: 10 * time.Second,
+			want: answers.Answer{
+				Code: answers.RefusedForNow, RetryAfter: 10 * time.Second,
 				Message: violates + " The disruption budget b0 is still being processed by the server.",
 			},
 		},
-		{name: "allowed", budgets: []budgetOption{maxUnavailable("1")}, want: drain.Answer{Code: drain.Accepted}},
+		{name: "allowed", budgets: []budgetOption{maxUnavailable("1")}, want: answers.Answer{Code: answers.Accepted}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
@@ -97,7 +98,7 @@ func TestEvictionRules(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if gone := podNamed(s, "web-0") == nil || podNamed(s, "web-0").Terminating(); gone != (got.Code == drain.Accepted) {
+			if gone := podNamed(s, "web-0") == nil || podNamed(s, "web-0").Terminating(); gone != (got.Code == answers.Accepted) {
 				t.Errorf("the pod leaves: %v, answer %s", gone, got.Code)
 			}
 		})
@@ -108,14 +109,14 @@ func TestEvictionRules(t *testing.T) {
 func TestRestoringCosts(t *testing.T) {
 	for _, c := range []struct {
 		cost, mark, version string
-		want                drain.Code
+		want                answers.Code
 		then                string
 	}{
-		{snapshot.LowestCost, "d1=7", "1", drain.Accepted, "7"},
-		{snapshot.LowestCost, "d1", "1", drain.Accepted, ""},
-		{"100", "d1=7", "1", drain.Accepted, "100"},
-		{"", "d1=7", "1", drain.Accepted, ""},
-		{"100", "d1=7", "0", drain.Conflict, "100"},
+		{snapshot.LowestCost, "d1=7", "1", answers.Accepted, "7"},
+		{snapshot.LowestCost, "d1", "1", answers.Accepted, ""},
+		{"100", "d1=7", "1", answers.Accepted, "100"},
+		{"", "d1=7", "1", answers.Accepted, ""},
+		{"100", "d1=7", "0", answers.Conflict, "100"},
 	} {
 		w := newWorld()
 		w.node("a", "z1")
@@ -131,14 +132,14 @@ func TestRestoringCosts(t *testing.T) {
 
 // TestLoweringCosts: of a pod that changed since it was seen no cost is lowered, and none lost.
 func TestLoweringCosts(t *testing.T) {
-	for version, want := range map[string]drain.Code{"1": drain.Accepted, "0": drain.Conflict} {
+	for version, want := range map[string]answers.Code{"1": answers.Accepted, "0": answers.Conflict} {
 		w := newWorld()
 		w.node("a", "z1")
 		seen := *w.pod("web", "a")
 		seen.ResourceVersion = version
 		s := sim.New(w.view(), sim.Config{})
 		got := s.Do(drain.Action{Kind: drain.LowerCost, Pod: &seen, Drain: "d1"}).Code
-		if mark := podNamed(s, "web").CostMark; got != want || (mark == "d1") != (want == drain.Accepted) {
+		if mark := podNamed(s, "web").CostMark; got != want || (mark == "d1") != (want == answers.Accepted) {
 			t.Errorf("at %s: %s, and the mark %q", version, got, mark)
 		}
 	}
@@ -167,7 +168,7 @@ func (w *world) webIn(cfg sim.Config, on ...string) *sim.Sim {
 	return sim.New(w.view(), cfg)
 }
 
-func evict(s *sim.Sim, p *snapshot.Pod) drain.Answer {
+func evict(s *sim.Sim, p *snapshot.Pod) answers.Answer {
 	return s.Do(drain.Action{Kind: drain.Evict, Pod: p})
 }
 
@@ -175,14 +176,14 @@ func TestEvictionUsesTheBudgetAtOnce(t *testing.T) {
 	w := newWorld()
 	w.node("a", "z1")
 	s := w.web("a", "a")
-	if got := evict(s, podNamed(s, "web-0")).Code; got != drain.Accepted {
+	if got := evict(s, podNamed(s, "web-0")).Code; got != answers.Accepted {
 		t.Fatalf("first eviction: %s", got)
 	}
 	b := budgetNamed(s, "web")
 	if _, named := b.Disrupted["web-0"]; b.Allowed != 0 || !named {
 		t.Errorf("status after an eviction: allowed %d, disrupted %v", b.Allowed, b.Disrupted)
 	}
-	if got := evict(s, podNamed(s, "web-1")).Code; got != drain.RefusedByBudget {
+	if got := evict(s, podNamed(s, "web-1")).Code; got != answers.RefusedByBudget {
 		t.Errorf("second eviction: %s", got)
 	}
 	s.Advance(s.View().Now.Add(time.Second))
@@ -199,7 +200,7 @@ func TestEvictionOfAnotherUID(t *testing.T) {
 	s := w.web("a", "a")
 	former := *podNamed(s, "web-0")
 	former.UID = "another"
-	if got := evict(s, &former).Code; got != drain.Gone {
+	if got := evict(s, &former).Code; got != answers.Gone {
 		t.Errorf("got %s", got)
 	}
 	if podNamed(s, "web-0").Terminating() {
@@ -213,7 +214,7 @@ func TestEvictionOfAnotherUID(t *testing.T) {
 		t.Errorf("after two minutes: allowed %d, disrupted %v", b.Allowed, b.Disrupted)
 	}
 	unknown := snapshot.Pod{Namespace: "shop", Name: "nobody", UID: "x"}
-	if got := evict(s, &unknown).Code; got != drain.Gone {
+	if got := evict(s, &unknown).Code; got != answers.Gone {
 		t.Errorf("eviction of a pod that is not there: %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -117,7 +118,7 @@ func (f *forecast) turn(decide decide) drain.Decision {
 		f.led.Begin(a, view.Now)
 		answer := f.sim.Do(a)
 		f.led.Answer(a, answer, view.Now)
-		if answer.Code == drain.Accepted {
+		if answer.Code == answers.Accepted {
 			f.diary.note(a)
 		}
 	}

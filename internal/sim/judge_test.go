@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -28,7 +29,7 @@ func TestWhatASurgeThatIsGivenUpKeeps(t *testing.T) {
 				Surge: &snapshot.SurgeRecord{Drainer: req.Self, Was: 3, To: 4, Base: 3},
 			})
 			s.Do(drain.Action{Kind: drain.Scale, Workload: top, Replicas: 3, GiveUp: c.givenUp})
-			if answer := s.Do(drain.Action{Kind: drain.Evict, Pod: podNamed(s, "web-0")}); answer.Code != drain.Accepted {
+			if answer := s.Do(drain.Action{Kind: drain.Evict, Pod: podNamed(s, "web-0")}); answer.Code != answers.Accepted {
 				t.Fatal(answer)
 			}
 			if got := s.Violations(); len(got) != c.wrong {

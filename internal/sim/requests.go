@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -14,14 +15,14 @@ const responderRetry = 5 * time.Second
 
 // ask makes a drain's EvictionRequest. The responder of the simulated cluster evicts the pod
 // under its budgets once it has made it safe.
-func (s *Sim) ask(a drain.Action) drain.Answer {
+func (s *Sim) ask(a drain.Action) answers.Answer {
 	p := s.truth.PodNamed(a.Pod.Key())
 	if p == nil || p.UID != a.Pod.UID {
 		return gone()
 	}
 	requester := snapshot.RequesterOf(a.Drain)
 	if s.truth.RequestBy(requester, p) != nil {
-		return drain.Answer{Code: drain.Accepted}
+		return answers.Answer{Code: answers.Accepted}
 	}
 	name := p.Name + "-" + a.Drain
 	s.setRequest(&snapshot.Request{
@@ -32,7 +33,7 @@ func (s *Sim) ask(a drain.Action) drain.Answer {
 		Created: s.now, Since: s.now, Responder: "responder", Message: "making it safe to leave",
 	})
 	s.after(s.takes(s.cfg.Respond, p), func() { s.respond(p) })
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // respond evicts the pod if somebody still wants it gone, and tries again while budgets hold it.
@@ -41,7 +42,7 @@ func (s *Sim) respond(p *snapshot.Pod) {
 		return
 	}
 	s.judge.responded(s, p)
-	if s.evict(drain.Action{Kind: drain.Evict, Pod: p}).Code != drain.Accepted {
+	if s.evict(drain.Action{Kind: drain.Evict, Pod: p}).Code != answers.Accepted {
 		s.after(responderRetry, func() { s.respond(p) })
 	}
 }
@@ -55,11 +56,11 @@ func (s *Sim) wantedGone(p *snapshot.Pod) bool {
 	return false
 }
 
-func (s *Sim) withdraw(a drain.Action) drain.Answer {
+func (s *Sim) withdraw(a drain.Action) answers.Answer {
 	for _, r := range s.truth.Requests() {
 		if r.UID == a.Request.UID {
 			s.deleteRequest(r)
-			return drain.Answer{Code: drain.Accepted}
+			return answers.Answer{Code: answers.Accepted}
 		}
 	}
 	return gone()

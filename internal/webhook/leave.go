@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -137,25 +137,25 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 // try decides and acts until what it decides upon stays the same meanwhile.
 func (h *leaving) try(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	var excused *eviction.AdmissionResult
-	var refused drain.Answer
+	var refused answers.Answer
 	for range mostTries {
 		result, err := h.consider(ctx, w, subject)
 		if err != nil {
 			return settled(excused, err)
 		}
 		var at eviction.Action
-		if at, refused = h.act(ctx, w, insistent(result.Actions)); refused.Code == drain.Accepted || !result.Allow {
+		if at, refused = h.act(ctx, w, insistent(result.Actions)); refused.Code == answers.Accepted || !result.Allow {
 			return confirmed(result, refused), nil
 		}
 		if excuses(&result) {
 			excused = &result
 		}
 		switch {
-		case excused != nil && refused.Code != drain.Conflict:
+		case excused != nil && refused.Code != answers.Conflict:
 			return *excused, nil
 		case refused.Vanishing:
 			return withheld(w, &result, refused), nil
-		case refused.Code == drain.RefusedForNow:
+		case refused.Code == answers.RefusedForNow:
 			return eviction.AdmissionResult{}, unwritten(refused)
 		}
 		if err := h.Facts.Refresh(ctx, at.Policy); err != nil {
@@ -165,7 +165,7 @@ func (h *leaving) try(ctx context.Context, w *wish, subject *governed.Subject) (
 	return settled(excused, unwritten(refused))
 }
 
-func unwritten(permit drain.Answer) error {
+func unwritten(permit answers.Answer) error {
 	return fmt.Errorf("the permit could not be written down: %s", permit.Message)
 }
 
@@ -192,8 +192,8 @@ func settled(excused *eviction.AdmissionResult, err error) (eviction.AdmissionRe
 }
 
 // confirmed adds to a refusal what was done about it.
-func confirmed(result eviction.AdmissionResult, answer drain.Answer) eviction.AdmissionResult {
-	if !result.Allow && answer.Code == drain.Accepted && result.Done != "" {
+func confirmed(result eviction.AdmissionResult, answer answers.Answer) eviction.AdmissionResult {
+	if !result.Allow && answer.Code == answers.Accepted && result.Done != "" {
 		result.Message += "; " + result.Done
 	}
 	return result
@@ -376,12 +376,12 @@ func (h *leaving) ending(ctx context.Context, w *wish) (bool, error) {
 }
 
 // act does what has to be done; on a dry run nothing.
-func (h *leaving) act(ctx context.Context, w *wish, actions []eviction.Action) (eviction.Action, drain.Answer) {
+func (h *leaving) act(ctx context.Context, w *wish, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	if w.dryRun || len(actions) == 0 {
-		return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+		return eviction.Action{}, answers.Answer{Code: answers.Accepted}
 	}
 	at, answer := h.Writer.DoAll(ctx, actions)
-	if answer.Code != drain.Accepted {
+	if answer.Code != answers.Accepted {
 		h.Log.Info("not carried out", "action", at.Kind, "pod", w.pod, "policy", at.Policy, "code", answer.Code, "why", answer.Message)
 	}
 	return at, answer

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
@@ -187,33 +187,33 @@ func (w *world) Ungoverned(context.Context, string) (bool, error) {
 }
 
 // DoAll implements Writer, as act.Governed does.
-func (w *world) DoAll(_ context.Context, actions []eviction.Action) (eviction.Action, drain.Answer) {
+func (w *world) DoAll(_ context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	for _, a := range actions {
-		if answer := w.do(a); answer.Code != drain.Accepted && !a.BestEffort {
+		if answer := w.do(a); answer.Code != answers.Accepted && !a.BestEffort {
 			return a, answer
 		}
 	}
-	return eviction.Action{}, drain.Answer{Code: drain.Accepted}
+	return eviction.Action{}, answers.Answer{Code: answers.Accepted}
 }
 
-func (w *world) do(a eviction.Action) drain.Answer {
+func (w *world) do(a eviction.Action) answers.Answer {
 	switch {
 	case a.Kind == eviction.Permit && w.conflict > 0:
 		w.conflict--
 		w.did = append(w.did, "conflict")
-		return drain.Answer{Code: drain.Conflict, Message: "another replica was faster"}
+		return answers.Answer{Code: answers.Conflict, Message: "another replica was faster"}
 	case a.Kind == eviction.Permit && w.vanishing:
 		w.did = append(w.did, "permit refused")
-		return drain.Answer{Code: drain.RefusedForNow, Message: "policy shop/db is being deleted", Vanishing: true}
+		return answers.Answer{Code: answers.RefusedForNow, Message: "policy shop/db is being deleted", Vanishing: true}
 	case a.Kind == eviction.Permit && w.busy:
 		w.did = append(w.did, "permit refused")
-		return drain.Answer{Code: drain.RefusedForNow, Message: "too many requests"}
+		return answers.Answer{Code: answers.RefusedForNow, Message: "too many requests"}
 	case w.unwritable:
 		w.did = append(w.did, string(a.Kind)+" refused")
-		return drain.Answer{Code: drain.Unavailable, Message: "no answer"}
+		return answers.Answer{Code: answers.Unavailable, Message: "no answer"}
 	}
 	w.did = append(w.did, string(a.Kind))
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // Eventf implements Recorder.

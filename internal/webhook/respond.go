@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -96,7 +96,7 @@ func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err err
 		Kind: eviction.Request, Pod: w.pod, UID: pod.UID, Requester: w.request.UserInfo.Username,
 		Why: w.request.UserInfo.Username + " was refused and may ask again",
 	}})
-	if answer.Code == drain.Accepted {
+	if answer.Code == answers.Accepted {
 		result.Message += " An EvictionRequest was made: Usher evicts the pod once it is known to be safe."
 	}
 	return result, pod
@@ -116,7 +116,7 @@ func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
 
 // withheld is the answer where the verdict lets the pod go, and the permit would go with a policy that is being deleted. Nothing is
 // tried again meanwhile, and no EvictionRequest is left: the policy takes that along as well.
-func withheld(w *wish, result *eviction.AdmissionResult, refused drain.Answer) eviction.AdmissionResult {
+func withheld(w *wish, result *eviction.AdmissionResult, refused answers.Answer) eviction.AdmissionResult {
 	message := fmt.Sprintf("Pod %s may leave, and that cannot be written down now: %s. Ask again.", w.pod, refused.Message)
 	return eviction.AdmissionResult{
 		Code: http.StatusTooManyRequests, Message: message, RetryAfter: max(refused.RetryAfter, unknownRetry),

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/share"
@@ -37,7 +37,7 @@ type Facts interface {
 
 // Writer carries out actions in their order, as act.Governed does, and returns the one that ended it, if one did.
 type Writer interface {
-	DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, drain.Answer)
+	DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer)
 }
 
 // Recorder records events, as events.EventRecorder does.

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	answers = prometheus.NewCounterVec(prometheus.CounterOpts{
+	answerTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "usher_admission_answers_total",
 		Help: "Answers to evictions and deletions of pods, by verb and by what was answered.",
 	}, []string{"verb", "answer"})
@@ -26,11 +26,11 @@ var (
 	}, []string{"verb"})
 )
 
-func init() { metrics.Registry.MustRegister(answers, answerSeconds) }
+func init() { metrics.Registry.MustRegister(answerTotal, answerSeconds) }
 
 // tell logs and counts an answer, and records it as an event where somebody should see it.
 func (h *leaving) tell(ctx context.Context, w *wish, pod *corev1.Pod, result eviction.AdmissionResult, took time.Duration) {
-	answers.WithLabelValues(string(w.verb), string(result.Note.Kind)).Inc()
+	answerTotal.WithLabelValues(string(w.verb), string(result.Note.Kind)).Inc()
 	answerSeconds.WithLabelValues(string(w.verb)).Observe(took.Seconds())
 	if result.Note.Kind == eviction.NotGoverned {
 		return

@@ -12,7 +12,7 @@ import (
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -73,19 +73,19 @@ func (k *kubelet) cutOff() {
 	k.apiserver.end()
 }
 
-func (k *kubelet) answer() drain.Answer {
+func (k *kubelet) answer() answers.Answer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.away {
-		return drain.Answer{Code: drain.Unavailable, Message: "cut off"}
+		return answers.Answer{Code: answers.Unavailable, Message: "cut off"}
 	}
-	return drain.Answer{Code: drain.Accepted}
+	return answers.Answer{Code: answers.Accepted}
 }
 
 // Remove ends the pod's process, its cgroup and its object.
-func (k *kubelet) Remove(_ context.Context, pod *snapshot.Pod, _ time.Duration) drain.Answer {
+func (k *kubelet) Remove(_ context.Context, pod *snapshot.Pod, _ time.Duration) answers.Answer {
 	answer := k.answer()
-	if answer.Code != drain.Accepted {
+	if answer.Code != answers.Accepted {
 		return answer
 	}
 	for _, one := range k.tenants {
@@ -96,7 +96,7 @@ func (k *kubelet) Remove(_ context.Context, pod *snapshot.Pod, _ time.Duration) 
 		_ = one.worker.Wait()
 		for _, folder := range []string{one.container, one.folder} {
 			if err := os.Remove(folder); err != nil {
-				return drain.Answer{Code: drain.Unavailable, Message: err.Error()}
+				return answers.Answer{Code: answers.Unavailable, Message: err.Error()}
 			}
 		}
 		k.apiserver.remove(pod.Name)
@@ -105,27 +105,27 @@ func (k *kubelet) Remove(_ context.Context, pod *snapshot.Pod, _ time.Duration) 
 	return answer
 }
 
-func (k *kubelet) Show(context.Context, act.NodeSays) drain.Answer {
+func (k *kubelet) Show(context.Context, act.NodeSays) answers.Answer {
 	k.once.Do(func() { close(k.shown) })
 	return k.answer()
 }
 
-func (k *kubelet) Evict(context.Context, *snapshot.Pod, time.Duration) drain.Answer {
+func (k *kubelet) Evict(context.Context, *snapshot.Pod, time.Duration) answers.Answer {
 	return k.answer()
 }
 
-func (k *kubelet) Ask(context.Context, *snapshot.Pod) drain.Answer { return k.answer() }
+func (k *kubelet) Ask(context.Context, *snapshot.Pod) answers.Answer { return k.answer() }
 
-func (k *kubelet) Withdraw(context.Context, *snapshot.Pod) drain.Answer { return k.answer() }
+func (k *kubelet) Withdraw(context.Context, *snapshot.Pod) answers.Answer { return k.answer() }
 
-func (k *kubelet) BreakGlass(context.Context, *snapshot.Pod, string, bool) drain.Answer {
+func (k *kubelet) BreakGlass(context.Context, *snapshot.Pod, string, bool) answers.Answer {
 	return k.answer()
 }
 
-func (k *kubelet) Unbreak(context.Context, *snapshot.Pod, string) drain.Answer { return k.answer() }
+func (k *kubelet) Unbreak(context.Context, *snapshot.Pod, string) answers.Answer { return k.answer() }
 
-func (k *kubelet) Disrupted(context.Context, *snapshot.Pod, time.Time, string) drain.Answer {
+func (k *kubelet) Disrupted(context.Context, *snapshot.Pod, time.Time, string) answers.Answer {
 	return k.answer()
 }
 
-func (k *kubelet) Tell(context.Context, act.Event) drain.Answer { return k.answer() }
+func (k *kubelet) Tell(context.Context, act.Event) answers.Answer { return k.answer() }

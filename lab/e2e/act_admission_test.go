@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/lab/testlab"
 )
@@ -86,7 +87,7 @@ func evictions() []admissionregistrationv1.RuleWithOperations {
 func answersOtherwise(t *testing.T, l *testlab.Lab, a drain.Action) {
 	t.Helper()
 	probe := &act.Writer{Client: l.Client(), DryRun: true}
-	for probe.Do(t.Context(), a).Code == drain.Accepted {
+	for probe.Do(t.Context(), a).Code == answers.Accepted {
 		if t.Context().Err() != nil {
 			t.Fatal("the apiserver never saw the webhook")
 		}
@@ -98,17 +99,17 @@ func TestAdmissionWebhook(t *testing.T) {
 	l.Nodes(t, 1)
 	cases := map[string]struct {
 		result     *metav1.Status
-		want       drain.Code
+		want       answers.Code
 		retryAfter time.Duration
 	}{
-		"without a code":        {&metav1.Status{Message: "shard master here"}, drain.Denied, 0},
-		"403":                   {&metav1.Status{Code: 403, Reason: metav1.StatusReasonForbidden, Message: "shard master here"}, drain.Denied, 0},
-		"422":                   {&metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid, Message: "shard master here"}, drain.Denied, 0},
-		"409":                   {&metav1.Status{Code: 409, Reason: metav1.StatusReasonConflict, Message: "shard master here"}, drain.Denied, 0},
-		"500":                   {&metav1.Status{Code: 500, Message: "shard master here"}, drain.Denied, 0},
-		"429":                   {&metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "shard master here"}, drain.RefusedForNow, 0},
-		"429 with a time":       {&metav1.Status{Code: 429, Message: "shard master here", Details: &metav1.StatusDetails{RetryAfterSeconds: 7}}, drain.RefusedForNow, 7 * time.Second},
-		"404 is no missing pod": {&metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "shard master here"}, drain.Denied, 0},
+		"without a code":        {&metav1.Status{Message: "shard master here"}, answers.Denied, 0},
+		"403":                   {&metav1.Status{Code: 403, Reason: metav1.StatusReasonForbidden, Message: "shard master here"}, answers.Denied, 0},
+		"422":                   {&metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid, Message: "shard master here"}, answers.Denied, 0},
+		"409":                   {&metav1.Status{Code: 409, Reason: metav1.StatusReasonConflict, Message: "shard master here"}, answers.Denied, 0},
+		"500":                   {&metav1.Status{Code: 500, Message: "shard master here"}, answers.Denied, 0},
+		"429":                   {&metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "shard master here"}, answers.RefusedForNow, 0},
+		"429 with a time":       {&metav1.Status{Code: 429, Message: "shard master here", Details: &metav1.StatusDetails{RetryAfterSeconds: 7}}, answers.RefusedForNow, 7 * time.Second},
+		"404 is no missing pod": {&metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "shard master here"}, answers.Denied, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestAdmissionWebhookThatIsDown(t *testing.T) {
 	registerWebhook(t, l, ns, "https://127.0.0.1:1/", nil)
 	action := drain.Action{Kind: drain.Evict, Pod: pod}
 	answersOtherwise(t, l, action)
-	said := answer(t, &act.Writer{Client: l.Client()}, action, drain.Unavailable)
+	said := answer(t, &act.Writer{Client: l.Client()}, action, answers.Unavailable)
 	contains(t, said.Message, "guard.example.com")
 }
 
@@ -171,6 +172,6 @@ func TestValidatingAdmissionPolicy(t *testing.T) {
 	}
 	action := drain.Action{Kind: drain.Evict, Pod: pod}
 	answersOtherwise(t, l, action)
-	said := answer(t, &act.Writer{Client: l.Client()}, action, drain.Denied)
+	said := answer(t, &act.Writer{Client: l.Client()}, action, answers.Denied)
 	contains(t, said.Message, "not on a Saturday")
 }

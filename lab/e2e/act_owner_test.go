@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
@@ -34,42 +35,42 @@ func TestNodeActions(t *testing.T) {
 	wrong := *before
 	wrong.ResourceVersion = "1"
 	for _, kind := range []drain.Kind{drain.Cordon, drain.Uncordon, drain.Unmark} {
-		answer(t, w, drain.Action{Kind: kind, Node: &wrong, Record: record}, drain.Conflict)
+		answer(t, w, drain.Action{Kind: kind, Node: &wrong, Record: record}, answers.Conflict)
 	}
 	stranger := *before
 	stranger.UID = another
-	answer(t, w, drain.Action{Kind: drain.Mark, Node: &stranger, Record: record}, drain.Gone)
+	answer(t, w, drain.Action{Kind: drain.Mark, Node: &stranger, Record: record}, answers.Gone)
 	if now := facts(); now.Unschedulable || now.Drain != nil {
 		t.Fatalf("a refused write changed the node: %+v", now)
 	}
 
-	fresh(t, w, drain.Action{Kind: drain.Cordon, Record: record}, drain.Accepted, read)
+	fresh(t, w, drain.Action{Kind: drain.Cordon, Record: record}, answers.Accepted, read)
 	if now := facts(); !now.Unschedulable || !cmp.Equal(now.Drain, record) {
 		t.Errorf("cordon: unschedulable %v, record %+v", now.Unschedulable, now.Drain)
 	}
 	record.State = "drained"
 	stale := *before
-	answer(t, w, drain.Action{Kind: drain.Mark, Node: &stale, Record: record}, drain.Accepted)
+	answer(t, w, drain.Action{Kind: drain.Mark, Node: &stale, Record: record}, answers.Accepted)
 	if now := facts(); !now.Unschedulable || !cmp.Equal(now.Drain, record) {
 		t.Errorf("mark: unschedulable %v, record %+v", now.Unschedulable, now.Drain)
 	}
-	fresh(t, w, drain.Action{Kind: drain.Unmark}, drain.Accepted, read)
+	fresh(t, w, drain.Action{Kind: drain.Unmark}, answers.Accepted, read)
 	if now := facts(); !now.Unschedulable || now.Drain != nil {
 		t.Errorf("unmark: unschedulable %v, record %+v", now.Unschedulable, now.Drain)
 	}
-	fresh(t, w, drain.Action{Kind: drain.Uncordon}, drain.Accepted, read)
+	fresh(t, w, drain.Action{Kind: drain.Uncordon}, answers.Accepted, read)
 	if now := facts(); now.Unschedulable || now.Drain != nil {
 		t.Errorf("uncordon: unschedulable %v, record %+v", now.Unschedulable, now.Drain)
 	}
 }
 
 // fresh acts on the present state of an object that somebody else writes as well.
-func fresh(t *testing.T, w *act.Writer, a drain.Action, want drain.Code, read func(*drain.Action)) {
+func fresh(t *testing.T, w *act.Writer, a drain.Action, want answers.Code, read func(*drain.Action)) {
 	t.Helper()
 	for {
 		read(&a)
 		got := w.Do(t.Context(), a)
-		if got.Code == drain.Conflict {
+		if got.Code == answers.Conflict {
 			continue
 		}
 		if got.Code != want {
@@ -98,18 +99,18 @@ func TestScale(t *testing.T) {
 	_, facts := read()
 	wrong := *facts
 	wrong.ResourceVersion = "1"
-	answer(t, w, drain.Action{Kind: drain.Scale, Workload: &wrong, Replicas: 3, Surge: surge}, drain.Conflict)
-	fresh(t, w, drain.Action{Kind: drain.Scale, Replicas: 3, Surge: surge}, drain.Gone, func(a *drain.Action) {
+	answer(t, w, drain.Action{Kind: drain.Scale, Workload: &wrong, Replicas: 3, Surge: surge}, answers.Conflict)
+	fresh(t, w, drain.Action{Kind: drain.Scale, Replicas: 3, Surge: surge}, answers.Gone, func(a *drain.Action) {
 		_, a.Workload = read()
 		a.Workload.UID = another
 	})
 
-	fresh(t, w, drain.Action{Kind: drain.Scale, Replicas: 3, Surge: surge}, drain.Accepted, func(a *drain.Action) { _, a.Workload = read() })
+	fresh(t, w, drain.Action{Kind: drain.Scale, Replicas: 3, Surge: surge}, answers.Accepted, func(a *drain.Action) { _, a.Workload = read() })
 	object, facts := read()
 	if facts.Replicas != 3 || !cmp.Equal(facts.Surge, surge) || object.Labels[snapshot.SurgeLabel] == "" {
 		t.Errorf("surged: %+v, labels %v", facts, object.Labels)
 	}
-	fresh(t, w, drain.Action{Kind: drain.Scale, Replicas: 2}, drain.Accepted, func(a *drain.Action) { _, a.Workload = read() })
+	fresh(t, w, drain.Action{Kind: drain.Scale, Replicas: 2}, answers.Accepted, func(a *drain.Action) { _, a.Workload = read() })
 	object, facts = read()
 	if _, labelled := object.Labels[snapshot.SurgeLabel]; facts.Replicas != 2 || facts.Surge != nil || labelled {
 		t.Errorf("reverted: %+v, labels %v", facts, object.Labels)
@@ -141,13 +142,13 @@ func TestScaleMin(t *testing.T) {
 	surge := &snapshot.SurgeRecord{Drainer: owner, Was: 2, To: 3, Since: noon, Step: noon}
 	wrong := *read()
 	wrong.ResourceVersion = "1"
-	answer(t, w, drain.Action{Kind: drain.ScaleMin, Autoscaler: &wrong, Replicas: 3, Surge: surge}, drain.Conflict)
+	answer(t, w, drain.Action{Kind: drain.ScaleMin, Autoscaler: &wrong, Replicas: 3, Surge: surge}, answers.Conflict)
 
-	fresh(t, w, drain.Action{Kind: drain.ScaleMin, Replicas: 3, Surge: surge}, drain.Accepted, func(a *drain.Action) { a.Autoscaler = read() })
+	fresh(t, w, drain.Action{Kind: drain.ScaleMin, Replicas: 3, Surge: surge}, answers.Accepted, func(a *drain.Action) { a.Autoscaler = read() })
 	if facts := read(); facts.Min != 3 || !cmp.Equal(facts.Surge, surge) {
 		t.Errorf("surged: %+v", facts)
 	}
-	fresh(t, w, drain.Action{Kind: drain.ScaleMin, Replicas: 2}, drain.Accepted, func(a *drain.Action) { a.Autoscaler = read() })
+	fresh(t, w, drain.Action{Kind: drain.ScaleMin, Replicas: 2}, answers.Accepted, func(a *drain.Action) { a.Autoscaler = read() })
 	if facts := read(); facts.Min != 2 || facts.Surge != nil {
 		t.Errorf("reverted: %+v", facts)
 	}

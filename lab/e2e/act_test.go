@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
@@ -48,7 +49,7 @@ func runningPod(t *testing.T, l *testlab.Lab, ns, name string) *snapshot.Pod {
 	return observe.PodFacts(l.WaitReady(t, ns, testlab.Labels(name), 1)[0])
 }
 
-func answer(t *testing.T, w *act.Writer, a drain.Action, want drain.Code) drain.Answer {
+func answer(t *testing.T, w *act.Writer, a drain.Action, want answers.Code) answers.Answer {
 	t.Helper()
 	got := w.Do(t.Context(), a)
 	if got.Code != want {
@@ -76,7 +77,7 @@ func TestPodActionsInsistOnTheUID(t *testing.T) {
 	stranger.CostMark = "somebody"
 	w := &act.Writer{Client: l.Client()}
 	for _, kind := range []drain.Kind{drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost} {
-		answer(t, w, drain.Action{Kind: kind, Pod: &stranger, Drain: "d1"}, drain.Gone)
+		answer(t, w, drain.Action{Kind: kind, Pod: &stranger, Drain: "d1"}, answers.Gone)
 	}
 	now := podNow(t, l, ns, "kept")
 	if now.DeletionTimestamp != nil || len(now.Annotations) != len(podAnnotations(pod)) {
@@ -103,18 +104,18 @@ func TestEvictAndDelete(t *testing.T) {
 		l.Stick(t, ns, pod.Name)
 		action := drain.Action{Kind: kind, Pod: pod, Grace: &grace}
 
-		answer(t, &act.Writer{Client: l.Client(), DryRun: true}, action, drain.Accepted)
+		answer(t, &act.Writer{Client: l.Client(), DryRun: true}, action, answers.Accepted)
 		if now := podNow(t, l, ns, pod.Name); now.DeletionTimestamp != nil {
 			t.Fatalf("%s: a dry run deleted the pod", kind)
 		}
-		answer(t, w, action, drain.Accepted)
+		answer(t, w, action, answers.Accepted)
 		now := podNow(t, l, ns, pod.Name)
 		if now.DeletionTimestamp == nil || now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 2 {
 			t.Errorf("%s: deletion %v with grace %v, want one with 2 s", kind, now.DeletionTimestamp, now.DeletionGracePeriodSeconds)
 		}
 		l.Unstick(t, ns, pod.Name)
 		testlab.WaitFor(t, l.Pods(ns), "the pod to go", func(all []*corev1.Pod) bool { return len(all) == 0 })
-		answer(t, w, action, drain.Gone)
+		answer(t, w, action, answers.Gone)
 	}
 }
 
@@ -130,14 +131,14 @@ func TestDeletionCostComesBack(t *testing.T) {
 			}
 		})
 		pod := observe.PodFacts(l.WaitReady(t, ns, testlab.Labels(name), 1)[0]) // until then the scheduler and the kubelet write it too
-		answer(t, w, drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, drain.Accepted)
+		answer(t, w, drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, answers.Accepted)
 		lowered := observe.PodFacts(podNow(t, l, ns, name))
 		if lowered.DeletionCost != "-2147483648" || !strings.HasPrefix(lowered.CostMark, "d1") {
 			t.Fatalf("%s: cost %q, mark %q", name, lowered.DeletionCost, lowered.CostMark)
 		}
 		// A second drain takes the pod over: what the owner had set must survive.
-		answer(t, w, drain.Action{Kind: drain.LowerCost, Pod: lowered, Drain: "d2"}, drain.Accepted)
-		answer(t, w, drain.Action{Kind: drain.RestoreCost, Pod: observe.PodFacts(podNow(t, l, ns, name))}, drain.Accepted)
+		answer(t, w, drain.Action{Kind: drain.LowerCost, Pod: lowered, Drain: "d2"}, answers.Accepted)
+		answer(t, w, drain.Action{Kind: drain.RestoreCost, Pod: observe.PodFacts(podNow(t, l, ns, name))}, answers.Accepted)
 		restored := observe.PodFacts(podNow(t, l, ns, name))
 		if restored.DeletionCost != former || restored.CostMark != "" {
 			t.Errorf("%s: cost %q, mark %q after the restore, want cost %q", name, restored.DeletionCost, restored.CostMark, former)
@@ -153,13 +154,13 @@ func TestRefusalsOfBudgets(t *testing.T) {
 	pod := runningPod(t, l, ns, "web")
 	l.MinAvailable(t, ns, "web", "1")
 	l.WaitBudget(t, ns, "web", 1)
-	said := answer(t, w, drain.Action{Kind: drain.Evict, Pod: pod}, drain.RefusedByBudget)
+	said := answer(t, w, drain.Action{Kind: drain.Evict, Pod: pod}, answers.RefusedByBudget)
 	contains(t, said.Message, "budget web needs 1 healthy pods and has 1 currently")
 
 	l.MinAvailable(t, ns, "web-2", "0", func(b *policyv1.PodDisruptionBudget) {
 		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: testlab.Labels("web")}
 	})
-	answer(t, w, drain.Action{Kind: drain.Evict, Pod: pod}, drain.SeveralBudgets)
+	answer(t, w, drain.Action{Kind: drain.Evict, Pod: pod}, answers.SeveralBudgets)
 	if now := podNow(t, l, ns, "web"); now.DeletionTimestamp != nil {
 		t.Error("a refused eviction deleted the pod")
 	}
@@ -178,7 +179,7 @@ func TestTerminatingNamespace(t *testing.T) {
 		return len(all) == 1 && all[0].DeletionTimestamp != nil
 	})
 	w := &act.Writer{Client: l.Client()}
-	answer(t, w, drain.Action{Kind: drain.Evict, Pod: pod}, drain.NamespaceTerminating)
+	answer(t, w, drain.Action{Kind: drain.Evict, Pod: pod}, answers.NamespaceTerminating)
 	l.Unstick(t, ns, "last")
 }
 
@@ -192,7 +193,7 @@ func TestForbidden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := answer(t, &act.Writer{Client: client}, drain.Action{Kind: drain.Evict, Pod: pod}, drain.Forbidden)
+	said := answer(t, &act.Writer{Client: client}, drain.Action{Kind: drain.Evict, Pod: pod}, answers.Forbidden)
 	contains(t, said.Message, "cannot create", "pods/eviction")
 }
 
@@ -204,7 +205,7 @@ func TestUnansweredWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := &act.Writer{Client: l.Client()}
-	if got := w.Do(ctx, drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != drain.Unavailable {
-		t.Errorf("got %+v, want %s", got, drain.Unavailable)
+	if got := w.Do(ctx, drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != answers.Unavailable {
+		t.Errorf("got %+v, want %s", got, answers.Unavailable)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/install"
 	"usher.sh/usher/internal/lifecycle"
 	requests "usher.sh/usher/internal/lifecycle/client"
@@ -170,9 +170,9 @@ func (s *thieves) agentsWork(t *testing.T, c kubernetes.Interface, config *rest.
 	t.Helper()
 	agent := &act.Pressure{Writer: &act.Writer{Client: c, Evictions: requests.New(config), OwnWishes: true}, Node: s.here}
 	pod := &snapshot.Pod{Namespace: s.ns, Name: "on-" + s.here, UID: s.ref(t, s.here).UID}
-	accepted := func(what string, answer drain.Answer) {
+	accepted := func(what string, answer answers.Answer) {
 		t.Helper()
-		if answer.Code != drain.Accepted {
+		if answer.Code != answers.Accepted {
 			t.Errorf("%s: %s: %s", what, answer.Code, answer.Message)
 		}
 	}
@@ -182,7 +182,7 @@ func (s *thieves) agentsWork(t *testing.T, c kubernetes.Interface, config *rest.
 	accepted("its end", agent.Withdraw(t.Context(), pod))
 	accepted("the annotation", agent.BreakGlass(t.Context(), pod, "fire", false))
 	accepted("the annotation anew", agent.BreakGlass(t.Context(), pod, "flood", false))
-	if answer := agent.Unbreak(t.Context(), pod, "fire"); answer.Code != drain.Rejected {
+	if answer := agent.Unbreak(t.Context(), pod, "fire"); answer.Code != answers.Rejected {
 		t.Errorf("the removal of another value: %s: %s", answer.Code, answer.Message)
 	}
 	accepted("its removal", agent.Unbreak(t.Context(), pod, "flood"))
@@ -197,7 +197,7 @@ func (s *thieves) keepsAPersonsReason(t *testing.T, agent *act.Pressure, pod *sn
 	pods := s.Client().CoreV1().Pods(pod.Namespace)
 	_, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, []byte(breakGlass), metav1.PatchOptions{})
 	must(t, err)
-	if answer := agent.BreakGlass(t.Context(), pod, "flood", false); answer.Code != drain.Conflict {
+	if answer := agent.BreakGlass(t.Context(), pod, "flood", false); answer.Code != answers.Conflict {
 		t.Errorf("the annotation over a person's: %s: %s", answer.Code, answer.Message)
 	}
 	now, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/lifecycle"
 )
 
@@ -24,7 +24,7 @@ func (a *attempts) of(key reconcile.Request) lifecycle.Attempts {
 	return a.by[key]
 }
 
-func (a *attempts) refused(key reconcile.Request, answer drain.Answer, now time.Time) lifecycle.Attempts {
+func (a *attempts) refused(key reconcile.Request, answer answers.Answer, now time.Time) lifecycle.Attempts {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.by[key] = a.by[key].Refused(answer.Message, answer.RetryAfter, now)

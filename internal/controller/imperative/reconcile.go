@@ -12,10 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/lifecycle/targets"
-	"usher.sh/usher/internal/snapshot"
 )
 
 type shell struct {
@@ -54,14 +53,11 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 const settle = 5 * time.Second
 
 func (s *shell) evict(ctx context.Context, key reconcile.Request, e *api.Eviction, pod *corev1.Pod) (reconcile.Result, error) {
-	answer := s.options.Writer.Do(ctx, drain.Action{
-		Kind: drain.Evict,
-		Pod:  &snapshot.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-	})
-	if answer.Code == drain.Accepted || answer.Code == drain.Gone {
+	answer := s.options.Writer.Evict(ctx, client.ObjectKeyFromObject(pod), pod.UID, 0)
+	now := time.Now()
+	if answer.Code == answers.Accepted || answer.Code == answers.Gone {
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}
-	now := time.Now()
 	refused := s.attempts.refused(key, answer, now)
 	log.FromContext(ctx).Info("the eviction was refused", "pod", pod.Name, "code", answer.Code, "attempt", refused.Count, "message", answer.Message)
 	return s.report(ctx, e, lifecycle.PlanEvictor(e, pod, refused, now))

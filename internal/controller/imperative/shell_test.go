@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/lifecycle"
 )
 
@@ -79,8 +79,8 @@ func TestLeavesAnEvictionToAnotherResponder(t *testing.T) {
 
 func TestBackoffIsForgottenWithItsTurn(t *testing.T) {
 	a := newAttempts()
-	a.refused(key, drain.Answer{Message: "no"}, now)
-	second := a.refused(key, drain.Answer{Message: "wait", RetryAfter: time.Minute}, now)
+	a.refused(key, answers.Answer{Message: "no"}, now)
+	second := a.refused(key, answers.Answer{Message: "wait", RetryAfter: time.Minute}, now)
 	if second.Count != 2 || !second.NotBefore.Equal(now.Add(time.Minute)) || second.Answer != "wait" {
 		t.Errorf("%+v", second)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 )
@@ -49,7 +49,7 @@ func (s *shell) hold(ctx context.Context, f *facts) (time.Duration, error) {
 		}
 	}
 	answer := s.Act.HoldPolicy(ctx, policy, outstanding)
-	if answer.Code == drain.Conflict {
+	if answer.Code == answers.Conflict {
 		return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(policy))
 	}
 	return idle, accepted(answer, "holding policy", policy.Name)

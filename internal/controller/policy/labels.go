@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -114,8 +114,8 @@ func (s *shell) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declare
 }
 
 // accepted makes an error of what the apiserver refused. What is gone needs no label.
-func accepted(answer drain.Answer, doing, name string) error {
-	if answer.Code == drain.Accepted || answer.Code == drain.Gone {
+func accepted(answer answers.Answer, doing, name string) error {
+	if answer.Code == answers.Accepted || answer.Code == answers.Gone {
 		return nil
 	}
 	return fmt.Errorf("%s %s: %s: %s", doing, name, answer.Code, answer.Message)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
@@ -196,9 +196,9 @@ func (s *shell) carryOut(ctx context.Context, f *facts, result eviction.TidyResu
 	governed.TellLeft(s.events, f.policy, result.Actions)
 	for _, action := range result.Actions {
 		switch answer := s.Act.Do(ctx, action); {
-		case answer.Code == drain.Conflict:
+		case answer.Code == answers.Conflict:
 			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy))
-		case answer.Code != drain.Accepted && !action.BestEffort:
+		case answer.Code != answers.Accepted && !action.BestEffort:
 			s.warn(f.policy, "TidyFailed", "%s: %s", action.Why, answer.Message)
 			return busy, nil
 		case action.Seen != nil:

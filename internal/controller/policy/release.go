@@ -9,7 +9,7 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/lifecycle/targets"
@@ -80,7 +80,7 @@ func (s *shell) unlabel(ctx context.Context, pod *snapshot.Pod, newest []evictio
 		return cancelGrace, err
 	}
 	answer := s.Act.UnlabelPod(ctx, pod)
-	if answer.Code == drain.Conflict {
+	if answer.Code == answers.Conflict {
 		return replaceGrace, nil // its other labels may be new as well
 	}
 	return 0, accepted(answer, "labelling pod", pod.Name)
@@ -122,7 +122,7 @@ func (s *shell) withdraw(ctx context.Context, pod *snapshot.Pod) (int, error) {
 		answer := s.Act.Do(ctx, eviction.Action{
 			Kind: eviction.Withdraw, Pod: pod.Key(), UID: pod.UID, Requester: requester, Why: "no policy governs the pod any more",
 		})
-		if answer.Code != drain.Accepted {
+		if answer.Code != answers.Accepted {
 			return 0, fmt.Errorf("withdrawing the request of %s for pod %s: %s: %s", requester, pod.Name, answer.Code, answer.Message)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
@@ -49,8 +49,8 @@ func (f *facts) underWay() bool {
 }
 
 // wrote notes what was written of what is seen.
-func (s *shell) wrote(f *facts, seen v1alpha1.EvictionPolicyStatus, answer drain.Answer) {
-	if answer.Code == drain.Accepted {
+func (s *shell) wrote(f *facts, seen v1alpha1.EvictionPolicyStatus, answer answers.Answer) {
+	if answer.Code == answers.Accepted {
 		s.pace.wrote(f.key(), time.Now())
 		s.tellChange(f.policy, f.policy.Status.Conditions, seen.Conditions)
 	}

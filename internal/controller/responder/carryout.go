@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/lifecycle"
 )
@@ -18,14 +18,14 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 	key := input.Pod.Key()
 	refused, answer := s.Act.DoAll(ctx, step.Actions)
 	switch {
-	case answer.Code == drain.Accepted:
+	case answer.Code == answers.Accepted:
 		if step.Evicts() {
 			s.attempts.accept(key, input.Pod.UID, input.Now)
 		}
 		return s.next(step), nil
-	case answer.Code == drain.Conflict:
+	case answer.Code == answers.Conflict:
 		return soon, s.Gatherer.Refresh(ctx, refused.Policy)
-	case refused.Kind == eviction.Evict && answer.Code == drain.Gone:
+	case refused.Kind == eviction.Evict && answer.Code == answers.Gone:
 		return lostRace, nil
 	case refused.Kind == eviction.Evict:
 		return s.refused(ctx, input, step, answer)
@@ -41,11 +41,11 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 const afterRefusal = 10 * time.Second
 
 // stuck says that nothing goes on, and why: without a word the eviction would look forgotten, and be taken from Usher.
-func (s *shell) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer drain.Answer) (time.Duration, error) {
+func (s *shell) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer answers.Answer) (time.Duration, error) {
 	message := fmt.Sprintf("Usher cannot write down that %s, so nothing goes on; tried again in %s: %s: %s",
 		refused.Why, afterRefusal, answer.Code, answer.Message)
 	told := s.Act.Do(ctx, eviction.Action{Kind: eviction.Tell, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
-	if told.Code != drain.Accepted {
+	if told.Code != answers.Accepted {
 		return 0, fmt.Errorf("%s for pod %s: %s: %s", refused.Kind, input.Pod.Key(), answer.Code, answer.Message)
 	}
 	return afterRefusal, nil
@@ -61,12 +61,12 @@ func (s *shell) next(step eviction.StepResult) time.Duration {
 
 // refused takes the permit back of a pod whose eviction the apiserver has refused, says why, and waits. An eviction that
 // was not answered may be under way: its permit ends by itself.
-func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction.StepResult, answer drain.Answer) (time.Duration, error) {
+func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction.StepResult, answer answers.Answer) (time.Duration, error) {
 	key := input.Pod.Key()
 	wait := max(s.attempts.pause(key), answer.RetryAfter)
 	message := fmt.Sprintf("its system lets it go, and the eviction API refuses: %s; asked again in %s", answer.Message, wait.Round(time.Second))
 	log.FromContext(ctx).Info("the eviction was refused", "pod", key, "code", answer.Code, "message", answer.Message)
-	if answer.Code != drain.Unavailable {
+	if answer.Code != answers.Unavailable {
 		if err := s.crossOut(ctx, input, step); err != nil {
 			return 0, err
 		}
@@ -74,7 +74,7 @@ func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction
 	told := s.Act.Do(ctx, eviction.Action{
 		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message},
 	})
-	if told.Code != drain.Accepted {
+	if told.Code != answers.Accepted {
 		return 0, fmt.Errorf("telling of pod %s: %s: %s", key, told.Code, told.Message)
 	}
 	return wait, nil
@@ -100,10 +100,10 @@ func (s *shell) crossOut(ctx context.Context, input eviction.Input, step evictio
 		return nil
 	}
 	answer := s.Act.Do(ctx, settle)
-	if answer.Code == drain.Conflict {
+	if answer.Code == answers.Conflict {
 		return s.Gatherer.Refresh(ctx, permit.Policy) // the permit ends by itself, at the latest
 	}
-	if answer.Code != drain.Accepted {
+	if answer.Code != answers.Accepted {
 		return fmt.Errorf("taking back the permit of pod %s: %s: %s", input.Pod.Name, answer.Code, answer.Message)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 )
 
@@ -22,7 +22,7 @@ func (s *shell) hold(ctx context.Context, policy *v1alpha1.EvictionPolicy, step 
 	}
 	key := client.ObjectKeyFromObject(policy)
 	answer := s.Act.HoldPolicy(ctx, policy, true)
-	if answer.Code == drain.Accepted || answer.Code == drain.Conflict {
+	if answer.Code == answers.Accepted || answer.Code == answers.Conflict {
 		return step, false, s.Gatherer.Refresh(ctx, key)
 	}
 	log.FromContext(ctx).Info("the policy cannot be held", "policy", key, "code", answer.Code, "message", answer.Message)

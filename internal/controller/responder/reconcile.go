@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -78,7 +78,7 @@ func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, e
 			Kind: eviction.Tell, Pod: pod, UID: ref.UID,
 			Report: eviction.Report{Message: "the pod is gone", Completed: true},
 		})
-		if answer.Code != drain.Accepted {
+		if answer.Code != answers.Accepted {
 			failed = append(failed, fmt.Errorf("completing eviction %s: %s: %s", e.Name, answer.Code, answer.Message))
 		}
 	}

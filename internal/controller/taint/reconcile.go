@@ -16,7 +16,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/lifecycle"
@@ -121,7 +121,7 @@ func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 		Kind: eviction.Request, Policy: claims[0].Policy, Pod: facts.Key(), UID: pod.UID, Requester: evictor,
 		Why: "a NoExecute taint of node " + pod.Spec.NodeName + " evicts the pod, and its controller does not ask again",
 	})
-	if answer.Code != drain.Accepted && answer.Code != drain.Gone {
+	if answer.Code != answers.Accepted && answer.Code != answers.Gone {
 		return fmt.Errorf("requesting the eviction of pod %s: %s: %s", facts.Key(), answer.Code, answer.Message)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
@@ -172,7 +172,7 @@ func TestWithdrawnRequests(t *testing.T) {
 	}
 	byManager := func(t *testing.T, r *Reconciler) {
 		t.Helper()
-		if answer := r.Act.Do(t.Context(), withdraw); answer.Code != drain.Accepted {
+		if answer := r.Act.Do(t.Context(), withdraw); answer.Code != answers.Accepted {
 			t.Fatal(answer)
 		}
 	}

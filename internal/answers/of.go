@@ -1,4 +1,4 @@
-package act
+package answers
 
 import (
 	"errors"
@@ -10,45 +10,43 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"usher.sh/usher/internal/drain"
 )
 
-// AnswerOf says what an error of a write means for a drain; nil is Accepted. An error
+// Of says what an error of a write means for a drain; nil is Accepted. An error
 // that no server sent (network, timeout, a context that ended) is Unavailable: whether
 // the write was carried out is not known.
-func AnswerOf(err error) drain.Answer {
+func Of(err error) Answer {
 	if err == nil {
-		return drain.Answer{Code: drain.Accepted}
+		return Answer{Code: Accepted}
 	}
 	var said apierrors.APIStatus
 	if !errors.As(err, &said) {
-		return drain.Answer{Code: drain.Unavailable, Message: err.Error()}
+		return Answer{Code: Unavailable, Message: err.Error()}
 	}
 	status := said.Status()
-	return drain.Answer{Code: codeOf(status), Message: wordsOf(status), RetryAfter: retryAfter(status)}
+	return Answer{Code: codeOf(status), Message: wordsOf(status), RetryAfter: retryAfter(status)}
 }
 
 // codeOf reads the answer of an apiserver. The order matters: a webhook may deny with
 // any code, also with those by which the server itself says something else.
-func codeOf(status metav1.Status) drain.Code {
+func codeOf(status metav1.Status) Code {
 	switch {
 	case status.Code == http.StatusTooManyRequests:
 		return refusal(status)
 	case deniedByAdmission(status.Message):
-		return drain.Denied
+		return Denied
 	case hasCause(status, policyv1.DisruptionBudgetCause):
-		return drain.RefusedByBudget // 403: the budget's status is out of bounds
+		return RefusedByBudget // 403: the budget's status is out of bounds
 	case strings.Contains(status.Message, "more than one PodDisruptionBudget"):
-		return drain.SeveralBudgets
+		return SeveralBudgets
 	}
 	return byCode(status)
 }
 
-func byCode(status metav1.Status) drain.Code {
+func byCode(status metav1.Status) Code {
 	switch status.Code {
 	case http.StatusUnauthorized:
-		return drain.Forbidden
+		return Forbidden
 	case http.StatusForbidden:
 		return forbidden(status)
 	case http.StatusNotFound:
@@ -58,63 +56,63 @@ func byCode(status metav1.Status) drain.Code {
 	case http.StatusUnprocessableEntity:
 		return invalid(status)
 	case http.StatusRequestTimeout:
-		return drain.Unavailable
+		return Unavailable
 	}
 	if status.Code >= http.StatusInternalServerError {
-		return drain.Unavailable
+		return Unavailable
 	}
-	return drain.Rejected
+	return Rejected
 }
 
 // refusal tells the two kinds of 429 apart. A budget that the controller has not
 // observed carries the same cause as one that is used up, but a Retry-After as well.
-func refusal(status metav1.Status) drain.Code {
+func refusal(status metav1.Status) Code {
 	if hasCause(status, policyv1.DisruptionBudgetCause) && retryAfter(status) == 0 {
-		return drain.RefusedByBudget
+		return RefusedByBudget
 	}
-	return drain.RefusedForNow
+	return RefusedForNow
 }
 
 // forbidden tells who forbids: an authorizer always names the user, the admission
 // plugins of the server never do.
-func forbidden(status metav1.Status) drain.Code {
+func forbidden(status metav1.Status) Code {
 	switch {
 	case hasCause(status, corev1.NamespaceTerminatingCause):
-		return drain.NamespaceTerminating
+		return NamespaceTerminating
 	case strings.Contains(status.Message, " is forbidden: ") && !strings.Contains(status.Message, `User "`):
-		return drain.Denied
+		return Denied
 	}
-	return drain.Forbidden
+	return Forbidden
 }
 
 // notFound tells an object that is gone from a path that the server does not know.
-func notFound(status metav1.Status) drain.Code {
+func notFound(status metav1.Status) Code {
 	if status.Details == nil || status.Details.Name == "" || hasCause(status, metav1.CauseTypeUnexpectedServerResponse) {
-		return drain.Rejected
+		return Rejected
 	}
-	return drain.Gone
+	return Gone
 }
 
 // conflict tells a name that now belongs to another object from an object that has
 // changed. The eviction handler and the store word the former differently.
-func conflict(status metav1.Status) drain.Code {
+func conflict(status metav1.Status) Code {
 	if strings.Contains(status.Message, "UID in precondition") || strings.Contains(status.Message, "UID in the precondition") {
-		return drain.Gone
+		return Gone
 	}
-	return drain.Conflict
+	return Conflict
 }
 
 // invalid knows the third way in which the server says that the UID is not that of the
 // object: to a patch it answers that the UID cannot be changed.
-func invalid(status metav1.Status) drain.Code {
+func invalid(status metav1.Status) Code {
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {
 			if cause.Field == "metadata.uid" {
-				return drain.Gone
+				return Gone
 			}
 		}
 	}
-	return drain.Rejected
+	return Rejected
 }
 
 // deniedByAdmission knows webhooks and ValidatingAdmissionPolicies by their words;
