@@ -225,6 +225,9 @@ func TestPlanEvictor(t *testing.T) {
 		{name: "shutting down", eviction: eviction(1, evictorActive), pod: newPod(terminating), says: "it must be gone by 2026-11-21T08:01:00Z", again: 3 * time.Minute},
 		{name: "DaemonSet pod that shuts down anyway", eviction: eviction(1, evictorActive), pod: newPod(terminating, daemon), says: "it must be gone by", again: 3 * time.Minute},
 		{name: "refused", eviction: eviction(1, evictorActive), pod: newPod(), attempts: refused, now: time.Second, says: "attempt 1 was refused, the next is at 2026-11-21T08:00:05Z: budget db needs 2", again: 4 * time.Second},
+		{name: "accepted just now", eviction: eviction(1, evictorActive), pod: newPod(), attempts: lifecycle.Attempts{Accepted: start}, now: time.Second, again: 4 * time.Second},
+		{name: "accepted just now, pod gone", eviction: eviction(1, evictorActive), attempts: lifecycle.Attempts{Accepted: start}, now: time.Second, done: true, says: "the pod is gone"},
+		{name: "accepted a while ago", eviction: eviction(1, evictorActive), pod: newPod(), attempts: lifecycle.Attempts{Accepted: start}, now: 5 * time.Second, evict: true},
 		{name: "pause over", eviction: eviction(1, evictorActive), pod: newPod(), attempts: refused, now: 5 * time.Second, evict: true},
 	}
 	for _, c := range cases {

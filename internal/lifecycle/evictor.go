@@ -16,6 +16,7 @@ type Attempts struct {
 	Count     int       // refused ones
 	Answer    string    // the last refusal
 	NotBefore time.Time // when to ask again
+	Accepted  time.Time // when the API accepted it; zero: it did not
 }
 
 // The bounds of the back-off between two attempts.
@@ -31,6 +32,18 @@ func (a Attempts) Refused(answer string, retryAfter time.Duration, now time.Time
 		pause = min(firstBackoff<<a.Count, lastBackoff)
 	}
 	return Attempts{Count: a.Count + 1, Answer: answer, NotBefore: now.Add(max(pause, retryAfter))}
+}
+
+// acceptedFor is how long the watch gets to deliver what an accepted eviction, or another's, has changed.
+const acceptedFor = 5 * time.Second
+
+// accepted returns for how long an eviction that the API accepted is not repeated. A second one would change the pod once more, which
+// wakes everything that watches it.
+func (a Attempts) accepted(now time.Time) time.Duration {
+	if age := now.Sub(a.Accepted); age >= 0 && age < acceptedFor {
+		return acceptedFor - age
+	}
+	return 0
 }
 
 // EvictorStep is what the imperative responder does next: evict, then plan again with the answer; or write its entry,
@@ -49,6 +62,9 @@ func PlanEvictor(e *api.Eviction, pod *corev1.Pod, a Attempts, now time.Time) Ev
 		return EvictorStep{}
 	}
 	report, wait := evictorReport(pod, a, now)
+	if left := a.accepted(now); report == nil && left > 0 {
+		return EvictorStep{Again: left}
+	}
 	if report == nil {
 		return EvictorStep{Evict: true}
 	}

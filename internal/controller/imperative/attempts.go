@@ -31,6 +31,13 @@ func (a *attempts) refused(key reconcile.Request, answer answers.Answer, now tim
 	return a.by[key]
 }
 
+// accepted ends the back-off.
+func (a *attempts) accepted(key reconcile.Request, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by[key] = lifecycle.Attempts{Accepted: now}
+}
+
 func (a *attempts) forget(key reconcile.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

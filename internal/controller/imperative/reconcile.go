@@ -56,6 +56,7 @@ func (s *shell) evict(ctx context.Context, key reconcile.Request, e *api.Evictio
 	answer := s.options.Writer.Evict(ctx, client.ObjectKeyFromObject(pod), pod.UID, 0)
 	now := time.Now()
 	if answer.Code == answers.Accepted || answer.Code == answers.Gone {
+		s.attempts.accepted(key, now)
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}
 	refused := s.attempts.refused(key, answer, now)

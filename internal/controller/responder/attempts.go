@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -17,8 +18,8 @@ const (
 
 // attempts remembers what the eviction API has answered for pods: how often it has refused in a row, and what it has accepted.
 type attempts struct {
+	refused  workqueue.TypedRateLimiter[snapshot.Key]
 	mu       sync.Mutex
-	pauses   map[snapshot.Key]time.Duration
 	accepted map[snapshot.Key]acceptance
 }
 
@@ -28,7 +29,10 @@ type acceptance struct {
 }
 
 func newAttempts() *attempts {
-	return &attempts{pauses: map[snapshot.Key]time.Duration{}, accepted: map[snapshot.Key]acceptance{}}
+	return &attempts{
+		refused:  workqueue.NewTypedItemExponentialFailureRateLimiter[snapshot.Key](firstPause, lastPause),
+		accepted: map[snapshot.Key]acceptance{},
+	}
 }
 
 // accept notes that the eviction of a pod was accepted.
@@ -49,17 +53,11 @@ func (a *attempts) acceptedAt(pod snapshot.Key, uid types.UID) time.Time {
 }
 
 // pause returns how long to wait after one more refusal.
-func (a *attempts) pause(pod snapshot.Key) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	pause := max(firstPause, a.pauses[pod])
-	a.pauses[pod] = min(2*pause, lastPause)
-	return pause
-}
+func (a *attempts) pause(pod snapshot.Key) time.Duration { return a.refused.When(pod) }
 
 func (a *attempts) forget(pod snapshot.Key) {
+	a.refused.Forget(pod)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.pauses, pod)
 	delete(a.accepted, pod)
 }
