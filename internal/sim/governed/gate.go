@@ -46,7 +46,8 @@ type waiting struct {
 
 // pass waits at the gate until the scheduler opens it.
 func (w *world) pass(ctx context.Context, r *replica, label string, m manner) fate {
-	return w.wait(ctx, &waiting{label: label, replica: r, manner: m})
+	step, _ := ctx.Value(stepKey).(string)
+	return w.wait(ctx, &waiting{label: label, of: step, replica: r, manner: m})
 }
 
 func (w *world) wait(ctx context.Context, call *waiting) fate {
@@ -157,6 +158,8 @@ const (
 	// beganKey is when a controller began to look.
 	beganKey contextKey = "began"
 	dryKey   contextKey = "dry"
+	// stepKey is the step for which a system is called: two may say the same to it at once.
+	stepKey contextKey = "step"
 	// unwokenKey is of what a controller is made to do that nothing has woken.
 	unwokenKey contextKey = "unwoken"
 

@@ -91,13 +91,13 @@ func (h hasty) Observe(ctx context.Context, members []system.Member) (*eviction.
 }
 
 func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
-	ctx, cancel := sooner(ctx)
+	ctx, cancel := sooner(context.WithValue(ctx, stepKey, "prepare "+step.Name+" of "+step.Member.ID))
 	defer cancel()
 	return h.System.Prepare(ctx, step)
 }
 
 func (h hasty) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
-	ctx, cancel := sooner(ctx)
+	ctx, cancel := sooner(context.WithValue(ctx, stepKey, "undo "+step.Name+" of "+step.Member.ID))
 	defer cancel()
 	return h.System.Undo(ctx, step)
 }
