@@ -58,33 +58,56 @@ func (u *usher) now(now time.Time) (drain.Decision, time.Time, bool) {
 	return u.decision, u.ended, true
 }
 
-// race drains both clusters, and returns when the first picture was drawn.
-func race(ctx context.Context, s *screen) time.Time {
-	now := time.Now()
+// contest is the drain of two clusters that are alike, at once.
+type contest struct {
+	usher   *usher
+	kubectl *kubectl
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+func begin(ctx context.Context, now time.Time) *contest {
 	left, right := newCluster(now), newCluster(now)
 	passing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	running.Go(func() { left.run(passing) })
-	running.Go(func() { right.run(passing) })
-	u, k := &usher{cluster: left, started: now}, newKubectl(ctx, right, now)
-	running.Go(func() { u.run(ctx) })
-	var first time.Time
+	c := &contest{usher: &usher{cluster: left, started: now}, kubectl: newKubectl(ctx, right, now), stop: stop}
+	c.running.Go(func() { left.run(passing) })
+	c.running.Go(func() { right.run(passing) })
+	c.running.Go(func() { c.usher.run(ctx) })
+	return c
+}
+
+// end ends both clusters, once Usher's drain has ended.
+func (c *contest) end() {
+	c.stop()
+	c.running.Wait()
+}
+
+// run lets both go on until done, which is called again and again, returns true.
+func (c *contest) run(ctx context.Context, done func(now time.Time) bool) {
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
-	for done := false; !done; {
-		now = time.Now()
-		k.step(ctx, now)
-		_, _, over := u.now(now)
-		s.draw(u, k, now)
+	for over := false; !over; <-tick.C {
+		now := time.Now()
+		c.kubectl.step(ctx, now)
+		over = done(now)
+	}
+}
+
+// race drains both clusters, and returns when the first picture was drawn.
+func race(ctx context.Context, s *screen) time.Time {
+	c := begin(ctx, time.Now())
+	var first time.Time
+	c.run(ctx, func(now time.Time) bool {
+		_, _, over := c.usher.now(now)
+		s.draw(c.usher, c.kubectl, now)
 		if first.IsZero() {
 			first = time.Now()
 		}
-		done = over && (!k.ended.IsZero() || ctx.Err() != nil)
-		<-tick.C
-	}
-	stop()
-	running.Wait()
-	s.conclude(u, k)
+		return over && (!c.kubectl.ended.IsZero() || ctx.Err() != nil)
+	})
+	c.end()
+	s.conclude(c.usher, c.kubectl)
 	return first
 }
 
