@@ -25,9 +25,9 @@ const ResponderManager = "usher-responder"
 type Governed struct {
 	Client client.Client
 	// Writer sends evictions.
-	Writer *Writer
-	Book   *governed.Book
-	Keeper *evidence.Keeper
+	Writer   *Writer
+	Policies *governed.PolicyCache
+	Observer *evidence.Observer
 	// Lifecycle is the group that serves eviction requests; empty: none does.
 	Lifecycle schema.GroupVersion
 	Now       func() time.Time

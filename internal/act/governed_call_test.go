@@ -57,8 +57,8 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }
 			return kind, true
 		}
-		g.Book = governed.NewBook(g.Client, kind, nil)
-		g.Keeper = evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		g.Policies = governed.NewPolicyCache(g.Client, kind, nil)
+		g.Observer = evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		var answered atomic.Int32
 		g.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
 		undo := func(n int) answers.Answer {

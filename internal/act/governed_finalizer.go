@@ -46,14 +46,14 @@ func (g *Governed) HoldPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 // so, because none may lead until the policy is deleted. An apiserver that refuses the finalizer keeps no member. A policy that is being
 // deleted takes no finalizer: without it the permit may vanish the next moment, so none is written while that is to be expected.
 func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version string, err error) {
-	policy, err := g.Book.Policy(ctx, action.Policy)
+	policy, err := g.Policies.Policy(ctx, action.Policy)
 	if err != nil {
 		return "", err
 	}
 	if policy.ResourceVersion != action.Version || slices.Contains(policy.Finalizers, UndoFinalizer) {
 		return action.Version, nil
 	}
-	after := g.Book.Declared(policy)
+	after := g.Policies.Declared(policy)
 	after.Status = action.Status
 	if len(eviction.SettlingMembers(&after)) == 0 {
 		return action.Version, nil
@@ -118,7 +118,7 @@ func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 	if err := g.Client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
 		return nil, err
 	}
-	g.Book.Learn(changed)
+	g.Policies.Observe(changed)
 	if hold && !slices.Contains(changed.Finalizers, UndoFinalizer) {
 		return changed, fmt.Errorf("the apiserver took the finalizer %s and did not keep it: another admission webhook takes it off", UndoFinalizer)
 	}

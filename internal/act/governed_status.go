@@ -42,7 +42,7 @@ func (g *Governed) permit(ctx context.Context, action eviction.Action) error {
 	return g.writeStatus(ctx, action)
 }
 
-// writeStatus insists on the version that was decided upon, and shows the Book what came of it.
+// writeStatus insists on the version that was decided upon, and shows the PolicyCache what came of it.
 func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) error {
 	patch := statusPatch{Metadata: patchMeta{ResourceVersion: action.Version}}
 	patch.Status.ledgerStatus = ledgerStatus{
@@ -61,7 +61,7 @@ func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) erro
 	if err != nil {
 		return err
 	}
-	g.Book.Learn(policy)
+	g.Policies.Observe(policy)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (g *Governed) WriteSeen(ctx context.Context, policy *v1alpha1.EvictionPolic
 	changed.Namespace, changed.Name = policy.Namespace, policy.Name
 	err = g.Client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
 	if err == nil {
-		g.Book.Learn(changed)
+		g.Policies.Observe(changed)
 	}
 	return answers.Of(err)
 }

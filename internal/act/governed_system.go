@@ -24,14 +24,14 @@ type replyKey struct {
 
 func (g *Governed) prepare(ctx context.Context, action eviction.Action) answers.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
-		job, err := g.Keeper.Prepare(ctx, g.Book.Source(policy), action.Step)
+		job, err := g.Observer.Prepare(ctx, g.Policies.Source(policy), action.Step)
 		return eviction.Reply{Step: action.Step, Job: job}, err
 	})
 }
 
 func (g *Governed) undo(ctx context.Context, action eviction.Action) answers.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
-		undone, err := g.Keeper.Undo(ctx, g.Book.Source(policy), action.Step)
+		undone, err := g.Observer.Undo(ctx, g.Policies.Source(policy), action.Step)
 		return eviction.Reply{Step: action.Step, Undo: true, Done: undone.Done, Left: undone.Left}, err
 	})
 }
@@ -47,7 +47,7 @@ var errManyCalls = fmt.Errorf("the systems of the policy's namespace have not an
 func (g *Governed) call(
 	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Reply, error),
 ) answers.Answer {
-	policy, err := g.Book.Policy(ctx, action.Policy)
+	policy, err := g.Policies.Policy(ctx, action.Policy)
 	if err != nil {
 		return answers.Of(err)
 	}
@@ -65,7 +65,7 @@ func (g *Governed) call(
 		g.receive(policy, eviction.Reply{Step: action.Step, Undo: action.Kind == eviction.Undo}, errManyCalls)
 		return systemAnswer(errManyCalls)
 	}
-	ctx = context.WithoutCancel(ctx) // the Keeper gives it the policy's time
+	ctx = context.WithoutCancel(ctx) // the Observer gives it the policy's time
 	go func() {
 		defer end()
 		reply, err := ask(ctx, policy)

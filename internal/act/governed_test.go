@@ -58,7 +58,7 @@ func governedWorld(t *testing.T, objects ...client.Object) *Governed {
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	none := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{}, false }
 	return &Governed{
-		Client: store, Book: governed.NewBook(store, none, nil), Lifecycle: lifecycleapi.Usher,
+		Client: store, Policies: governed.NewPolicyCache(store, none, nil), Lifecycle: lifecycleapi.Usher,
 		Now: func() time.Time { return present },
 	}
 }
@@ -107,9 +107,9 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	if after.Status.Epoch != 1 || len(after.Status.Leaving) != 1 || after.Status.MemberCount != 3 {
 		t.Errorf("status %+v, want epoch 1, one permit, and what is seen untouched", after.Status)
 	}
-	known, err := g.Book.Policy(t.Context(), policyKey)
+	known, err := g.Policies.Policy(t.Context(), policyKey)
 	if err != nil || known.ResourceVersion != after.ResourceVersion {
-		t.Errorf("the book knows version %s, %v; want %s", known.ResourceVersion, err, after.ResourceVersion)
+		t.Errorf("the policyCache knows version %s, %v; want %s", known.ResourceVersion, err, after.ResourceVersion)
 	}
 	wantCode(t, g.WriteSeen(t.Context(), after, v1alpha1.EvictionPolicyStatus{System: v1alpha1.SystemStatus{Kind: "http"}}), answers.Accepted)
 	last := g.stored(t).Status

@@ -52,12 +52,12 @@ func graceOf(grace time.Duration) *time.Duration {
 
 // Ask makes an EvictionRequest, so that the pod is prepared to leave.
 func (p *Pressure) Ask(ctx context.Context, pod *snapshot.Pod) answers.Answer {
-	return answers.Of(p.Writer.Ask(ctx, Wish{Pod: pod, Requester: PressureRequester}))
+	return answers.Of(p.Writer.Ask(ctx, Demand{Pod: pod, Requester: PressureRequester}))
 }
 
 // Withdraw takes the EvictionRequest back; where none is, that is as good.
 func (p *Pressure) Withdraw(ctx context.Context, pod *snapshot.Pod) answers.Answer {
-	_, err := p.Writer.Withdraw(ctx, Wish{Pod: pod, Requester: PressureRequester})
+	_, err := p.Writer.Withdraw(ctx, Demand{Pod: pod, Requester: PressureRequester})
 	return answers.Of(err)
 }
 

@@ -108,7 +108,7 @@ func (o *EvictOptions) run(ctx context.Context) error {
 		return o.noPod(ctx, conn, err)
 	}
 	self := thisHost().self(conn.clock.Now())
-	wish := act.Wish{Pod: observe.PodFacts(pod), Requester: lifecycle.Requester(self.By)}
+	wish := act.Demand{Pod: observe.PodFacts(pod), Requester: lifecycle.Requester(self.By)}
 	if o.withdraw {
 		return o.takeBack(ctx, conn, wish)
 	}
@@ -142,7 +142,7 @@ func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) e
 	return unknownPod(seen, o.pod, "evict", o.commands)
 }
 
-func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Wish) error {
+func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Demand) error {
 	found, err := conn.writer().Withdraw(ctx, wish)
 	if err != nil {
 		return notServed(err)
@@ -166,7 +166,7 @@ func notServed(err error) error {
 const clearedWithin = 5 * time.Second
 
 // follow prints what becomes of the request until it has ended.
-func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Wish) error {
+func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	heard := hearing{out: o.Out, now: conn.clock.Now, commands: o.commands}

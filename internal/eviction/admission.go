@@ -19,7 +19,7 @@ const (
 	VerbDelete Verb = "delete" // DELETE of pods
 )
 
-// AdmissionInput is a caller's wish beside the facts for a verdict.
+// AdmissionInput is a caller's request beside the facts for a verdict.
 type AdmissionInput struct {
 	Input
 	Verb   Verb
@@ -116,9 +116,9 @@ func Admit(in AdmissionInput) AdmissionResult {
 	if in.forced() && j.role != nil && j.role.counted() && !j.idle() {
 		j.force(&in)
 	}
-	switch kind := excuse(&in, j); {
+	switch kind := exemption(&in, j); {
 	case kind != "":
-		return j.excused(&in, kind)
+		return j.exempt(&in, kind)
 	case j.verdict.Answer == Allowed:
 		return j.letThrough(&in)
 	case j.verdict.BreakGlass != "":
@@ -143,10 +143,10 @@ func (in *AdmissionInput) by() string {
 	return in.User
 }
 
-// excused lets through what is no eviction. The leave is noted all the same, so that no other member is let go on
+// exempt lets through what is no eviction. The leave is noted all the same, so that no other member is let go on
 // evidence from before it, but a note that fails stops nobody.
-func (j *judgement) excused(in *AdmissionInput, kind NoteKind) AdmissionResult {
-	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: excuses[kind]}}
+func (j *judgement) exempt(in *AdmissionInput, kind NoteKind) AdmissionResult {
+	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: exemptions[kind]}}
 	linger := in.linger()
 	if kind == ByKubelet || kind == ByOwner && (in.Pod.Terminating() || in.Pod.Finished()) {
 		linger = 0 // they clear away what has ended
@@ -193,7 +193,7 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 			Kind: Request, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: in.User,
 			Why: in.User + " was refused and may ask again",
 		}}
-		result.Done = fmt.Sprintf("the wish is noted: Usher evicts the pod itself once it may go, unless %s does not ask again within %d minutes "+
+		result.Done = fmt.Sprintf("an EvictionRequest was created: Usher evicts the pod when it may go; it expires when %s has not retried for %d minutes "+
 			"(usher evictions lists it, kubectl delete evictionrequest takes it back)", in.User, int(requestLife(slices.Contains(OwnerAccounts(), in.User)).Minutes()))
 	}
 	return result

@@ -12,7 +12,7 @@ import (
 func Audit(in AdmissionInput) AdmissionResult {
 	in.audit = audits(&in.Input)
 	if in.audit == "" {
-		return AdmissionResult{Allow: true, Note: Note{Kind: NotGoverned, Message: excuses[NotGoverned]}}
+		return AdmissionResult{Allow: true, Note: Note{Kind: NotGoverned, Message: exemptions[NotGoverned]}}
 	}
 	in.Ungoverned = true
 	would := Admit(in)

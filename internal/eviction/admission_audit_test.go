@@ -101,7 +101,7 @@ func TestTidyOfADeletedPolicyInModeAudit(t *testing.T) {
 	in := untidy(t)
 	in.Deleted, in.Audited = true, true
 	in.Requests = []AdmissionRequest{{Pod: snapshot.Key{Namespace: "shop", Name: "s0"}, UID: "uid-s0", Requester: "alice", Asked: noon}}
-	if got := Tidy(in); len(got.Actions) > 0 {
+	if got := ReconcileStatus(in); len(got.Actions) > 0 {
 		t.Errorf("%+v", got.Actions)
 	}
 }

@@ -410,7 +410,7 @@ func TestCrossOut(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			unchanged := c.now.DeepCopy()
-			action, ok := CrossOut(Declared{Status: c.now}, c.before, c.written, "uid-s0", noon)
+			action, ok := RevokePermit(Declared{Status: c.now}, c.before, c.written, "uid-s0", noon)
 			if ok != (c.want != nil) || ok && action.Kind != Settle {
 				t.Fatalf("crossed out: %t, %s", ok, action.Kind)
 			}

@@ -45,7 +45,7 @@ var evictors = []string{
 	controllerManager,
 }
 
-var excuses = map[NoteKind]string{
+var exemptions = map[NoteKind]string{
 	NotGoverned:    "no policy governs the pod",
 	AlreadyLeaving: "the pod is terminating already",
 	ByOwner:        "its own controller deletes the pod, which is no eviction",
@@ -55,11 +55,11 @@ var excuses = map[NoteKind]string{
 	DeleteIsFree:   "the policy says that a DELETE is not its concern",
 }
 
-// excuse says why a request is no eviction, "" if it is one. What has ended is for its own controller to clear away, whatever keeps the
+// exemption says why a request is no eviction, "" if it is one. What has ended is for its own controller to clear away, whatever keeps the
 // policy from judging it. What no waiting lets go is its own controller's affair as well, unless something else holds it: that would try
 // for ever, and a single server could never be updated. A grace period of 0 is never excused by the pod's leaving: it
 // takes the object away while the containers may still run, and a StatefulSet would start the member a second time.
-func excuse(in *AdmissionInput, j *judgement) NoteKind {
+func exemption(in *AdmissionInput, j *judgement) NoteKind {
 	switch {
 	case j.entry == nil && j.verdict.Answer == Allowed:
 		return NotGoverned

@@ -88,7 +88,7 @@ func noted(status *v1alpha1.EvictionPolicyStatus, state v1alpha1.PreparationStat
 func (e *emptied) pass(t *rapid.T) {
 	e.in.Replies = e.replies
 	if rapid.Bool().Draw(t, "tidy first") {
-		e.carryOut(t, Tidy(TidyInput{
+		e.carryOut(t, ReconcileStatus(StatusInput{
 			Now: e.in.Now, Policy: e.in.Policies[0], Pods: []*snapshot.Pod{e.in.Pod}, WantedKnown: true,
 			Wanted: map[types.UID]bool{e.in.Pod.UID: e.in.Wanted}, Replies: e.replies,
 		}).Actions)

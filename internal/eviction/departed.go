@@ -20,7 +20,7 @@ const (
 	mostRefused  = 8
 	// departedLife is how long a client that was refused for a pod may retry by name after the pod is gone. It is the time
 	// for which the responder waits for such a retry.
-	departedLife = courtesy
+	departedLife = callerRetryGrace
 )
 
 // departed returns the pod that the caller means by a name, where that pod is gone and the name is another pod's; nil if
@@ -120,7 +120,7 @@ func refusedFor(entry *v1alpha1.Leaving, requests []AdmissionRequest, beside str
 }
 
 // noteRefused keeps in a permit whom admission has refused for the pod: their requests go with the pod.
-func (t *tidier) noteRefused(entry *v1alpha1.Leaving) {
+func (t *statusReconciler) noteRefused(entry *v1alpha1.Leaving) {
 	refused := refusedFor(entry, t.in.Requests, t.in.Requesters[entry.Requester])
 	if slices.Equal(refused, entry.Refused) {
 		return
@@ -130,7 +130,7 @@ func (t *tidier) noteRefused(entry *v1alpha1.Leaving) {
 }
 
 // depart remembers a pod that is gone while callers that were refused for it may ask again.
-func (t *tidier) depart(entry *v1alpha1.Leaving) {
+func (t *statusReconciler) depart(entry *v1alpha1.Leaving) {
 	entry.Refused = refusedFor(entry, t.in.Requests, t.in.Requesters[entry.Requester])
 	if entry.Node == "" || len(entry.Refused) == 0 {
 		return
@@ -140,7 +140,7 @@ func (t *tidier) depart(entry *v1alpha1.Leaving) {
 }
 
 // forgetDeparted ends the memory of pods for which nobody asks any more.
-func (t *tidier) forgetDeparted() {
+func (t *statusReconciler) forgetDeparted() {
 	kept := t.status.Departed[:0]
 	for _, entry := range t.status.Departed {
 		end := entry.GoneTime.Add(departedLife)

@@ -127,9 +127,9 @@ func TestAPermitNamesWhoWasRefused(t *testing.T) {
 func TestDeparturesAreRemembered(t *testing.T) {
 	permit := leaves("s0", "store", noon.Add(-time.Minute))
 	permit.Node, permit.Requester = "node-a", "bob"
-	tidy := func(in TidyInput) *v1alpha1.EvictionPolicyStatus {
+	tidy := func(in StatusInput) *v1alpha1.EvictionPolicyStatus {
 		t.Helper()
-		result := Tidy(in)
+		result := ReconcileStatus(in)
 		if len(result.Actions) == 0 {
 			t.Fatal("nothing is written")
 		}
@@ -147,16 +147,16 @@ func TestDeparturesAreRemembered(t *testing.T) {
 		t.Errorf("epoch %d, want the former one: nobody has left", noted.Epoch)
 	}
 	in.Policy.Status = noted
-	if again := Tidy(in); len(again.Actions) > 0 {
+	if again := ReconcileStatus(in); len(again.Actions) > 0 {
 		t.Errorf("it is written twice: %s", again.Actions[0].Why)
 	}
-	in.Requests, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone}
+	in.Requests, in.Presences = nil, map[types.UID]PodPresence{"uid-s0": SeenGone}
 	in.Policy.Status = tidy(in)
 	want := []v1alpha1.Departed{{PodUID: "uid-s0", PodName: "s0", Node: "node-a", Refused: []string{aliceRequester}, GoneTime: metav1.NewTime(noon)}}
 	if diff := cmp.Diff(want, in.Policy.Status.Departed); diff != "" {
 		t.Error(diff)
 	}
-	if result := Tidy(in); len(result.Actions) > 0 || !result.NextLook.Equal(noon.Add(departedLife)) {
+	if result := ReconcileStatus(in); len(result.Actions) > 0 || !result.NextLook.Equal(noon.Add(departedLife)) {
 		t.Errorf("%v, looks again at %s", kinds(result.Actions), result.NextLook)
 	}
 	in.Now = noon.Add(departedLife)
@@ -168,15 +168,15 @@ func TestDeparturesAreRemembered(t *testing.T) {
 // What is remembered has a size.
 func TestDeparturesAreBounded(t *testing.T) {
 	in := untidy(t)
-	in.Sights = map[types.UID]Sight{}
+	in.Presences = map[types.UID]PodPresence{}
 	for i := range mostDeparted + 3 {
 		name := string(rune('a' + i))
 		entry := leaves(name, "store", noon)
 		entry.Node, entry.Refused = "node-a", []string{aliceRequester}
 		in.Policy.Status.Leaving = append(in.Policy.Status.Leaving, entry)
-		in.Sights[entry.PodUID] = SeenGone
+		in.Presences[entry.PodUID] = SeenGone
 	}
-	departed := Tidy(in).Actions[0].Status.Departed
+	departed := ReconcileStatus(in).Actions[0].Status.Departed
 	if len(departed) != mostDeparted || departed[0].PodName != "d" {
 		t.Errorf("%d are remembered, the oldest %s", len(departed), departed[0].PodName)
 	}

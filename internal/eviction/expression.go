@@ -29,25 +29,25 @@ type MissingError struct{ Fact string }
 func (e *MissingError) Error() string { return fmt.Sprintf("%q is not known", e.Fact) }
 
 // Eval returns the value as Go has it: bool, int64, uint64, float64, string, time.Time, time.Duration, []any,
-// map[string]any or nil. It ends within a cost limit, and is charged to the scope's Effort. A *MissingError says that a
+// map[string]any or nil. It ends within a cost limit, and is charged to the scope's CostBudget. A *MissingError says that a
 // fact is not known; other errors are sentences as well.
 func (e *Expression) Eval(scope *Scope) (any, error) {
-	return e.eval(scope.variables(), scope.Effort)
+	return e.eval(scope.variables(), scope.CostBudget)
 }
 
-func (e *Expression) eval(variables map[string]any, effort *Effort) (any, error) {
-	if effort.spent() {
+func (e *Expression) eval(variables map[string]any, costs *CostBudget) (any, error) {
+	if costs.exhausted() {
 		return nil, errSpent
 	}
 	value, details, err := e.program.Eval(e.narrowed(variables))
 	cost := costOf(details)
-	effort.charge(cost)
+	costs.charge(cost)
 	if err != nil {
 		return nil, e.explain(err)
 	}
 	reading := &conversion{left: e.limit - min(e.limit, cost)}
 	result, err := reading.native(value, maxDepth)
-	effort.charge(e.limit - min(e.limit, cost) - reading.left)
+	costs.charge(e.limit - min(e.limit, cost) - reading.left)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,8 @@ type Input struct {
 	Peers []*snapshot.Pod
 	// Rosters are those of the policies whose roles ask for all members (Claim.Roster), by policy. One that is missing is not known.
 	Rosters map[snapshot.Key]*Roster
-	// Effort is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
-	Effort *Effort
+	// CostBudget is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
+	CostBudget *CostBudget
 }
 
 // Absent is a member without a pod, of a policy.
@@ -108,8 +108,8 @@ type judgement struct {
 	valid bool
 	facts Facts // of the member; nil: not known
 	scope map[string]any
-	// effort is for rules and steps, words for what is said about them.
-	effort, words *Effort
+	// costs is for rules and steps, words for what is said about them.
+	costs, words *CostBudget
 	// others are the role's other members that are on their way.
 	others  []*v1alpha1.Leaving
 	leaving []string // ids of members of all roles
@@ -124,9 +124,9 @@ func (j *judgement) block(b Blocker) {
 // claimed finds the policy, the entry and the role.
 func claimed(in Input) *judgement {
 	j := &judgement{
-		in:     in,
-		effort: &Effort{left: verdictEffort, within: in.Effort},
-		words:  &Effort{left: wordsEffort, within: in.Effort},
+		in:    in,
+		costs: &CostBudget{left: verdictEffort, within: in.CostBudget},
+		words: &CostBudget{left: wordsEffort, within: in.CostBudget},
 	}
 	if in.Pod == nil {
 		j.takeAbsent()

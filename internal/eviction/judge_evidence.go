@@ -110,7 +110,7 @@ func (j *judgement) ask(r *rule) {
 		j.block(podMissing(r))
 		return
 	}
-	value, err := r.passes.eval(j.scope, j.effort)
+	value, err := r.passes.eval(j.scope, j.costs)
 	if missing, ok := errors.AsType[*MissingError](err); ok {
 		j.block(factMissing(r, missing))
 		return

@@ -36,7 +36,7 @@ func (j *judgement) undoing() {
 }
 
 func (j *judgement) askFor(step *preparation) {
-	value, err := step.when.eval(j.scope, j.effort)
+	value, err := step.when.eval(j.scope, j.costs)
 	if err != nil {
 		j.block(stepFailed(step, err))
 		return

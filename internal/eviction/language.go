@@ -100,7 +100,7 @@ func (l *Language) expression(text string, want Type, limit uint64) (*Expression
 	if err != nil {
 		return nil, err
 	}
-	program, err := l.env.Program(tree, append(weighed(), cel.CostLimit(limit), cel.EvalOptions(cel.OptOptimize))...)
+	program, err := l.env.Program(tree, append(costOptions(), cel.CostLimit(limit), cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		return nil, fmt.Errorf("the expression cannot be used: %w", err)
 	}

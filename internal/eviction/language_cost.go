@@ -40,12 +40,12 @@ func (l *Language) affordable(tree *cel.Ast, limit uint64) (uint64, error) {
 func (c *compiler) together(path string, rules []rule, steps []preparation) {
 	var asked, said uint64
 	for i := range rules {
-		asked += rules[i].passes.dearness()
-		said += rules[i].message.dearness() + rules[i].remedy.dearness()
+		asked += rules[i].passes.estimatedCost()
+		said += rules[i].message.estimatedCost() + rules[i].remedy.estimatedCost()
 	}
 	for i := range steps {
-		asked += steps[i].when.dearness()
-		said += steps[i].message.dearness()
+		asked += steps[i].when.estimatedCost()
+		said += steps[i].message.estimatedCost()
 	}
 	if asked > verdictEffort*estimated {
 		c.report(path, "its expressions may take too long together: with %d entries in every list their cost is more than %d; use fewer loops within each other",
@@ -57,20 +57,20 @@ func (c *compiler) together(path string, rules []rule, steps []preparation) {
 	}
 }
 
-func (e *Expression) dearness() uint64 {
+func (e *Expression) estimatedCost() uint64 {
 	if e == nil {
 		return 0
 	}
 	return e.estimate
 }
 
-func (t *Template) dearness() uint64 {
+func (t *Template) estimatedCost() uint64 {
 	if t == nil {
 		return 0
 	}
 	var total uint64
 	for _, part := range t.parts {
-		total += part.expression.dearness()
+		total += part.expression.estimatedCost()
 	}
 	return total
 }

@@ -20,7 +20,7 @@ const runesPerCost = 10
 // weights charges calls for the size of what they are given, and literals for the size of what they hold.
 type weights struct{}
 
-func weighed() []cel.ProgramOption {
+func costOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostTracking(weights{}), cel.CustomDecoratorV2(weighLiterals)}
 }
 

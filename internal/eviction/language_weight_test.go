@@ -40,9 +40,9 @@ func TestWhatIsLargeIsDear(t *testing.T) {
 		if err != nil {
 			t.Fatal(text, err)
 		}
-		effort := &Effort{left: 1 << 60}
-		_, _ = expression.Eval(&Scope{System: answers(), Effort: effort})
-		if cost := uint64(1<<60) - effort.left; cost < 100_000 {
+		costs := &CostBudget{left: 1 << 60}
+		_, _ = expression.Eval(&Scope{System: answers(), CostBudget: costs})
+		if cost := uint64(1<<60) - costs.left; cost < 100_000 {
 			t.Errorf("%s costs %d", text, cost)
 		}
 	}
@@ -64,12 +64,12 @@ func TestWhatGrowsByItselfEnds(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		effort := &Effort{left: 1 << 60}
-		_, err = expression.Eval(&Scope{System: Facts{"text": strings.Repeat("a", 1000), "list": numbers()[:300]}, Effort: effort})
+		costs := &CostBudget{left: 1 << 60}
+		_, err = expression.Eval(&Scope{System: Facts{"text": strings.Repeat("a", 1000), "list": numbers()[:300]}, CostBudget: costs})
 		if err == nil || !strings.Contains(err.Error(), "takes too long") {
 			t.Errorf("%s: got %v, want that it takes too long", name, err)
 		}
-		if cost := uint64(1<<60) - effort.left; cost > 4*costLimit {
+		if cost := uint64(1<<60) - costs.left; cost > 4*costLimit {
 			t.Errorf("%s: it has cost %d", name, cost)
 		}
 	}
@@ -93,12 +93,12 @@ func TestWhatIsSmallIsCheap(t *testing.T) {
 		if err != nil {
 			t.Fatal(text, err)
 		}
-		facts, effort := answers(), &Effort{left: 1 << 60}
+		facts, costs := answers(), &CostBudget{left: 1 << 60}
 		facts["many"] = many
-		if _, err := expression.Eval(&Scope{System: facts, Member: "db-0", Effort: effort}); err != nil {
+		if _, err := expression.Eval(&Scope{System: facts, Member: "db-0", CostBudget: costs}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		if cost := uint64(1<<60) - effort.left; cost > most {
+		if cost := uint64(1<<60) - costs.left; cost > most {
 			t.Errorf("%s costs %d, want %d at most", text, cost, most)
 		}
 	}

@@ -57,11 +57,11 @@ func (r *role) counted() bool {
 	return r.atOnce > 0 || r.minReady > 0 || len(r.prepare) > 0 || len(r.evict) > 0
 }
 
-// CrossOut takes back the permit of a pod whose eviction was refused to Usher itself: nothing of that request is under way any
+// RevokePermit takes back the permit of a pod whose eviction was refused to Usher itself: nothing of that request is under way any
 // more. Written is the status that let it through, before the one that was judged upon. An earlier request of Usher's that was
 // not answered may still be under way: the permit that stood for it stands again, until its own life is over. It returns false
 // if there is no permit, or if that was written anew since, by or for another request, which may still succeed.
-func CrossOut(policy Declared, before, written *v1alpha1.EvictionPolicyStatus, uid types.UID, now time.Time) (Action, bool) {
+func RevokePermit(policy Declared, before, written *v1alpha1.EvictionPolicyStatus, uid types.UID, now time.Time) (Action, bool) {
 	status := statusOf(&policy)
 	at, own := permitOf(status.Leaving, uid), permitOf(written.Leaving, uid)
 	if at < 0 || own < 0 || status.Leaving[at].Requester != usher || !status.Leaving[at].StartTime.Equal(&written.Leaving[own].StartTime) {

@@ -127,6 +127,6 @@ type Declared struct {
 	Version string // resource version of the object that Status was read from
 	Policy  *Policy
 	Status  *v1alpha1.EvictionPolicyStatus
-	// Deleted says that the policy is being deleted: its members are still held, but nobody's wish is noted any more.
+	// Deleted says that the policy is being deleted: its members are still held, but no EvictionRequest is created for a caller any more.
 	Deleted bool
 }

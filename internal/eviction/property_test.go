@@ -255,17 +255,17 @@ func evicts(actions []Action) bool {
 
 func TestPropertyTidyOnce(t *testing.T) {
 	policy := compiled(t, toySpec())
-	sights := []Sight{"", SeenGone, SeenTerminating, SeenStaying, SeenReady}
+	sights := []PodPresence{"", SeenGone, SeenTerminating, SeenStaying, SeenReady}
 	check(t, func(t *rapid.T) {
-		in := TidyInput{
-			Now:    noon,
-			Policy: Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Policy: policy, Status: drawStatus(t)},
-			Sights: map[types.UID]Sight{}, Wanted: map[types.UID]bool{}, WantedKnown: rapid.Bool().Draw(t, "wanted known"),
+		in := StatusInput{
+			Now:       noon,
+			Policy:    Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Policy: policy, Status: drawStatus(t)},
+			Presences: map[types.UID]PodPresence{}, Wanted: map[types.UID]bool{}, WantedKnown: rapid.Bool().Draw(t, "wanted known"),
 		}
 		for i := range 3 {
 			uid := types.UID(fmt.Sprintf("uid-s%d", i))
 			if sight := rapid.SampledFrom(sights).Draw(t, "sight"); sight != "" {
-				in.Sights[uid] = sight
+				in.Presences[uid] = sight
 			}
 			in.Wanted[uid] = rapid.Bool().Draw(t, "wanted")
 			if rapid.Bool().Draw(t, "there") {
@@ -274,7 +274,7 @@ func TestPropertyTidyOnce(t *testing.T) {
 		}
 		in.Replies = drawReplies(t, in.Policy.Status)
 		before := statusOf(&in.Policy)
-		first := Tidy(in)
+		first := ReconcileStatus(in)
 		if diff := cmp.Diff(before, statusOf(&in.Policy)); diff != "" {
 			t.Fatalf("the input was changed: %s", diff)
 		}
@@ -282,21 +282,21 @@ func TestPropertyTidyOnce(t *testing.T) {
 			t.Fatal("more than one write")
 		}
 		checkTidied(t, &in, before)
-		if second := Tidy(in); calls(second.Actions) > 0 {
+		if second := ReconcileStatus(in); calls(second.Actions) > 0 {
 			t.Fatalf("once more: %v after %v", kinds(second.Actions), kinds(first.Actions))
 		}
 	})
 }
 
 // checkTidied: nobody who may still be on the way is crossed out, and the epoch ends with every entry of leaving.
-func checkTidied(t *rapid.T, in *TidyInput, before *v1alpha1.EvictionPolicyStatus) {
+func checkTidied(t *rapid.T, in *StatusInput, before *v1alpha1.EvictionPolicyStatus) {
 	out := int64(0)
 	for _, entry := range before.Leaving {
 		if permitOf(in.Policy.Status.Leaving, entry.PodUID) >= 0 {
 			continue
 		}
 		out++
-		sight, old := in.Sights[entry.PodUID], noon.Sub(entry.StartTime.Time) >= permitLife
+		sight, old := in.Presences[entry.PodUID], noon.Sub(entry.StartTime.Time) >= permitLife
 		if sight != SeenGone && (!sight.stays() || !old) {
 			t.Fatalf("%s was crossed out on %q", entry.PodName, sight)
 		}

@@ -128,7 +128,7 @@ func (c *cluster) syncPods(v *view)   { v.pods = slices.Clone(c.pods) }
 func (c *cluster) refused(uid types.UID) {
 	delete(c.flight, request{uid, "usher", c.serial})
 	declared := Declared{Version: strconv.Itoa(c.version), Status: c.status}
-	if action, ok := CrossOut(declared, c.letBy.before, c.letBy.written, uid, c.now); ok {
+	if action, ok := RevokePermit(declared, c.letBy.before, c.letBy.written, uid, c.now); ok {
 		c.write([]Action{action}, c.version)
 	}
 }
@@ -145,16 +145,16 @@ func (c *cluster) observe(v *view, epoch int64) {
 }
 
 func (c *cluster) tidy(v *view) {
-	in := TidyInput{Now: c.now, Policy: c.declared(v), Pods: v.pods, WantedKnown: true}
+	in := StatusInput{Now: c.now, Policy: c.declared(v), Pods: v.pods, WantedKnown: true}
 	in.Policy.Status, in.Policy.Version = c.status, strconv.Itoa(c.version) // read live, and then the pods
-	in.Sights = map[types.UID]Sight{}
-	for _, doubt := range Tidy(in).Confirm {
-		in.Sights[doubt.UID] = c.sight(doubt.UID)
+	in.Presences = map[types.UID]PodPresence{}
+	for _, doubt := range ReconcileStatus(in).Confirm {
+		in.Presences[doubt.UID] = c.sight(doubt.UID)
 	}
-	c.write(Tidy(in).Actions, c.version)
+	c.write(ReconcileStatus(in).Actions, c.version)
 }
 
-func (c *cluster) sight(uid types.UID) Sight {
+func (c *cluster) sight(uid types.UID) PodPresence {
 	for _, pod := range c.pods {
 		switch {
 		case pod.UID == uid && pod.Terminating():

@@ -35,8 +35,8 @@ type Scope struct {
 	// Preparing is `preparing`: the ids of the role's other members for which a step was begun. A step may take its member
 	// away for a moment, and what the system said before does not tell.
 	Preparing []string
-	// Effort is what evaluations are charged to; nil: each has its own limit alone.
-	Effort *Effort
+	// CostBudget is what evaluations are charged to; nil: each has its own limit alone.
+	CostBudget *CostBudget
 }
 
 // Here is a member on a node.

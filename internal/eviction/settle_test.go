@@ -35,7 +35,7 @@ func TestTidySettles(t *testing.T) {
 		gone   *metav1.Time
 		seen   time.Duration // ago, by this process
 		pods   []*snapshot.Pod
-		sight  Sight // of the pod that has its id again
+		sight  PodPresence // of the pod that has its id again
 		out    bool
 		marked bool
 		next   time.Duration
@@ -63,17 +63,17 @@ func TestTidySettles(t *testing.T) {
 			entry := leaves("s1", "store", since)
 			entry.GoneTime = c.gone
 			in.Policy.Status.Leaving, in.Pods = []v1alpha1.Leaving{entry}, c.pods
-			in.Sights = map[types.UID]Sight{"uid-s1": SeenGone}
+			in.Presences = map[types.UID]PodPresence{"uid-s1": SeenGone}
 			if c.gone != nil {
-				in.Sights = map[types.UID]Sight{} // what is written down needs no second look
+				in.Presences = map[types.UID]PodPresence{} // what is written down needs no second look
 			}
 			if c.sight != "" {
-				in.Sights["uid-again"] = c.sight
+				in.Presences["uid-again"] = c.sight
 			}
 			if c.seen > 0 {
 				in.Gone = map[types.UID]time.Time{"uid-s1": noon.Add(-c.seen)}
 			}
-			got := Tidy(in)
+			got := ReconcileStatus(in)
 			if crossed := len(got.Actions) == 1 && len(got.Actions[0].Status.Leaving) == 0 && got.Actions[0].Status.Epoch == 5; crossed != c.out {
 				t.Errorf("crossed out: %t, want %t", crossed, c.out)
 			}
@@ -96,12 +96,12 @@ func TestReadyPodsAreConfirmed(t *testing.T) {
 	in := untidy(t)
 	in.Policy.Policy = settling(t, nil)
 	in.Policy.Status.Leaving, in.Pods = []v1alpha1.Leaving{leaves("s1", "store", noon.Add(-time.Minute))}, []*snapshot.Pod{again}
-	want := []Doubt{{Pod: snapshot.Key{Namespace: "shop", Name: "s1"}, UID: "uid-s1"}, {Pod: snapshot.Key{Namespace: "shop", Name: "s1"}, UID: "uid-again"}}
-	if got := Tidy(in); !slices.Equal(got.Confirm, want) || len(got.Actions) > 0 {
+	want := []Unconfirmed{{Pod: snapshot.Key{Namespace: "shop", Name: "s1"}, UID: "uid-s1"}, {Pod: snapshot.Key{Namespace: "shop", Name: "s1"}, UID: "uid-again"}}
+	if got := ReconcileStatus(in); !slices.Equal(got.Confirm, want) || len(got.Actions) > 0 {
 		t.Errorf("confirm %v, want %v; actions %v", got.Confirm, want, got.Actions)
 	}
 	in.Policy.Policy = settling(t, &metav1.Duration{})
-	if got := Tidy(in); !slices.Equal(got.Confirm, want[:1]) {
+	if got := ReconcileStatus(in); !slices.Equal(got.Confirm, want[:1]) {
 		t.Errorf("of a role that settles nothing: confirm %v, want %v", got.Confirm, want[:1])
 	}
 }
@@ -172,7 +172,7 @@ func TestFloorWithoutThoseThatACacheStillShows(t *testing.T) {
 	tidy := untidy(t)
 	tidy.Policy.Policy = policy
 	tidy.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("r1", "router", noon.Add(-time.Second))}
-	tidy.Sights = map[types.UID]Sight{"uid-r1": SeenGone}
+	tidy.Presences = map[types.UID]PodPresence{"uid-r1": SeenGone}
 	in := world(t)
 	in.Pod, in.Peers = toyPod("r0", "router"), nil
 	pods := []*snapshot.Pod{in.Pod, toyPod("r1", "router"), toyPod("r2", "router")}
@@ -186,7 +186,7 @@ func TestFloorWithoutThoseThatACacheStillShows(t *testing.T) {
 		{leastSettle + time.Second, append(pods, toyPod("r3", "router")), nil},
 	} {
 		tidy.Now = noon.Add(c.after)
-		for _, action := range Tidy(tidy).Actions {
+		for _, action := range ReconcileStatus(tidy).Actions {
 			tidy.Policy.Status = action.Status
 		}
 		in.Now, in.Policies[0] = tidy.Now, tidy.Policy
@@ -358,7 +358,7 @@ func TestJobIsWrittenDown(t *testing.T) {
 			if at < 0 || again.Actions[at].Step.Job != c.job {
 				t.Errorf("the next call: %+v", again.Actions)
 			}
-			undone := Tidy(TidyInput{Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: in.Replies, WantedKnown: true})
+			undone := ReconcileStatus(StatusInput{Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: in.Replies, WantedKnown: true})
 			at = slices.IndexFunc(undone.Actions, func(a Action) bool { return a.Kind == Undo })
 			if at < 0 || undone.Actions[at].Step.Job != c.job {
 				t.Errorf("taken back: %+v", undone.Actions)

@@ -16,7 +16,7 @@ type Settling struct {
 	Until  time.Time
 }
 
-// SettlingMembers are those of a policy. A permit whose pod stays counts until Tidy has crossed it out by a live look: a cache may show
+// SettlingMembers are those of a policy. A permit whose pod stays counts until ReconcileStatus has crossed it out by a live look: a cache may show
 // a pod that terminates, or is gone.
 func SettlingMembers(policy *Declared) []Settling {
 	var members []Settling

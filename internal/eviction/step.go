@@ -68,7 +68,7 @@ func Step(in ResponderInput) StepResult {
 	case in.Deleted:
 		return StepResult{Actions: in.tell(Report{Message: "the pod is gone", Completed: true})}
 	case !in.Wanted:
-		return StepResult{} // Tidy takes back what was begun
+		return StepResult{} // ReconcileStatus takes back what was begun
 	}
 	j := judgeEviction(in.Input)
 	result := StepResult{Verdict: j.verdict, NextLook: in.Now.Add(heartbeat)}
@@ -84,8 +84,8 @@ func Step(in ResponderInput) StepResult {
 	case j.lets() && !j.halted() && in.accepted():
 		result.NextLook = in.Accepted.Add(lookAgain)
 	case j.lets() && !j.halted():
-		if who, until := in.awaited(); who != "" {
-			result.Actions, result.NextLook = in.await(who, until), until
+		if who, until := in.pendingCaller(); who != "" {
+			result.Actions, result.NextLook = in.waitForCaller(who, until), until
 			break
 		}
 		result.Actions = in.evict(j)
@@ -228,7 +228,7 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 }
 
 // learn takes in what the system knows the step's work by, and reports whether that is new. It is written down by itself, at once:
-// a process that ends before cannot tell the step's own job from another client's, and leaves it alone. Tidy learns it too, of a
+// a process that ends before cannot tell the step's own job from another client's, and leaves it alone. ReconcileStatus learns it too, of a
 // member that leaves before the responder looks again.
 func learn(entry *v1alpha1.PreparationStatus, reply Reply) bool {
 	if reply.Undo || reply.Job.ID == "" || reply.Job == jobOf(entry) {

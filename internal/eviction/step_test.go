@@ -67,7 +67,7 @@ func TestStep(t *testing.T) {
 		"it was evicted in the future":       {given: func(in *ResponderInput) { in.Accepted = noon.Add(time.Hour) }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"it may go, not our turn":            {given: passive, next: lookAgain},
 		"its caller asks again":              {given: refused(false, 90*time.Second, time.Minute), want: []ActionKind{Tell}, next: 15 * time.Second, tells: "alice1 was refused before"},
-		"its caller has given up":            {given: refused(false, courtesy), want: []ActionKind{Permit, Evict}, next: lookAgain},
+		"its caller has given up":            {given: refused(false, callerRetryGrace), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"its caller asks only once":          {given: refused(true, 0), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"its caller asked in the future":     {given: refused(false, -time.Hour), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"others want it gone as well":        {given: also(refused(false, 0), func(in *ResponderInput) { in.OnlyAdmission = false }), want: []ActionKind{Permit, Evict}, next: lookAgain},
@@ -249,17 +249,17 @@ func TestUndoEndsTheEpoch(t *testing.T) {
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{
 		begun("Resign", "s1", v1alpha1.PreparationBegun, noon), begun("Drain", "s0", v1alpha1.PreparationUndoing, asked),
 	}
-	status := Tidy(in).Actions[0].Status
+	status := ReconcileStatus(in).Actions[0].Status
 	if status.Epoch != 5 || len(status.Preparations) != 1 || status.Preparations[0].Name != "Resign" {
 		t.Errorf("%+v", status)
 	}
 }
 
 // withdrawn is the policy of a pod that is wanted gone no longer, with what its system has said.
-func withdrawn(t *testing.T, replies ...Reply) TidyInput {
+func withdrawn(t *testing.T, replies ...Reply) StatusInput {
 	t.Helper()
 	in := wanted(t)
-	return TidyInput{Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: replies, WantedKnown: true}
+	return StatusInput{Now: in.Now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: replies, WantedKnown: true}
 }
 
 // What the system leaves because it may be another client's is crossed out, and said.
@@ -267,7 +267,7 @@ func TestWhatIsLeftIsSaid(t *testing.T) {
 	asked := noon.Add(-unhurried)
 	in := withdrawn(t, Reply{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: asked}, Undo: true, Done: true, Left: "job 7 goes on"})
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, asked)}
-	actions := Tidy(in).Actions
+	actions := ReconcileStatus(in).Actions
 	if len(actions) != 1 || len(actions[0].Status.Preparations) > 0 {
 		t.Fatalf("actions %+v", actions)
 	}
@@ -310,7 +310,7 @@ func TestJobOutlivesARefusedUndo(t *testing.T) {
 func TestTidyWritesTheJobDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		pods  []*snapshot.Pod
-		sight Sight
+		sight PodPresence
 		state v1alpha1.PreparationState
 	}{
 		"its pod is there":              {pods: []*snapshot.Pod{toyPod("s0", "store")}, state: v1alpha1.PreparationBegun},
@@ -322,9 +322,9 @@ func TestTidyWritesTheJobDown(t *testing.T) {
 			in := untidy(t)
 			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
 			in.Pods, in.Wanted, in.WantedKnown = c.pods, map[types.UID]bool{"uid-s0": true}, true
-			in.Sights = map[types.UID]Sight{"uid-s0": c.sight}
+			in.Presences = map[types.UID]PodPresence{"uid-s0": c.sight}
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Job: Job{ID: "7"}}}
-			actions := Tidy(in).Actions
+			actions := ReconcileStatus(in).Actions
 			if len(actions) == 0 || len(actions[0].Status.Preparations) != 1 {
 				t.Fatalf("actions %+v", actions)
 			}

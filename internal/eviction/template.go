@@ -77,7 +77,7 @@ func (t *Template) expand(scope *Scope, render func(any) (string, error)) (strin
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.expression.eval(variables, scope.Effort)
+		value, err := part.expression.eval(variables, scope.CostBudget)
 		if err != nil {
 			return "", fmt.Errorf("{{%s}}: %w", part.expression.Text, err)
 		}
@@ -94,14 +94,14 @@ func (t *Template) expand(scope *Scope, render func(any) (string, error)) (strin
 }
 
 // say expands the template for a blocker, which must have words whatever is missing or takes too long.
-func (t *Template) say(variables map[string]any, effort *Effort) string {
+func (t *Template) say(variables map[string]any, costs *CostBudget) string {
 	var text strings.Builder
 	for _, part := range t.parts {
 		if part.expression == nil {
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.expression.eval(variables, effort)
+		value, err := part.expression.eval(variables, costs)
 		if err != nil {
 			text.WriteString("(not known)")
 			continue

@@ -12,7 +12,7 @@ import (
 // undoing takes steps back. Each is marked before the system is asked to undo it, and crossed out after the system has
 // said that nothing of it is left.
 type undoing struct {
-	in      *TidyInput
+	in      *StatusInput
 	policy  *Declared
 	now     time.Time
 	replies []Reply
@@ -24,7 +24,7 @@ type undoing struct {
 	next    time.Time
 }
 
-func newUndoing(in *TidyInput) *undoing {
+func newUndoing(in *StatusInput) *undoing {
 	u := &undoing{in: in, policy: &in.Policy, now: in.Now, replies: in.Replies, status: statusOf(&in.Policy)}
 	u.status.Preparations = nil
 	return u

@@ -19,7 +19,7 @@ import (
 )
 
 // access resolves what a spec refers to. versions tells whether a Secret has changed since.
-func (k *Keeper) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
+func (k *Observer) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
 	access = system.Access{Timeout: source.timeout(), Loopback: k.config.Loopback}
 	access.Secrets, versions, err = k.secrets(ctx, source.Namespace, slices.Concat(secretsOf(refers.Access), refers.Secrets))
 	if err != nil || refers.Access == nil {
@@ -47,7 +47,7 @@ func certificateKeys(c *v1alpha1.SecretName) []v1alpha1.SecretKey {
 }
 
 // secrets reads each Secret once.
-func (k *Keeper) secrets(ctx context.Context, namespace string, keys []v1alpha1.SecretKey) (map[v1alpha1.SecretKey][]byte, string, error) {
+func (k *Observer) secrets(ctx context.Context, namespace string, keys []v1alpha1.SecretKey) (map[v1alpha1.SecretKey][]byte, string, error) {
 	values := map[v1alpha1.SecretKey][]byte{}
 	read := map[string]*corev1.Secret{}
 	var versions []string
@@ -71,7 +71,7 @@ func (k *Keeper) secrets(ctx context.Context, namespace string, keys []v1alpha1.
 	return values, strings.Join(versions, ","), nil
 }
 
-func (k *Keeper) secret(ctx context.Context, key snapshot.Key) (*corev1.Secret, error) {
+func (k *Observer) secret(ctx context.Context, key snapshot.Key) (*corev1.Secret, error) {
 	secret, err := k.config.Secret(ctx, key)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("the Secret %q, which the policy refers to, does not exist in namespace %s: create it, or name another in the policy", key.Name, key.Namespace)

@@ -33,8 +33,8 @@ func tenant(namespace, name, url, path string) *v1alpha1.EvictionPolicy {
 	return p
 }
 
-// tenants is a Keeper with so much memory, and where their systems answer.
-func tenants(t *testing.T, memory int64) (*Keeper, string) {
+// tenants is an Observer with so much memory, and where their systems answer.
+func tenants(t *testing.T, memory int64) (*Observer, string) {
 	t.Helper()
 	objects := "[" + strings.TrimSuffix(strings.Repeat(`{"a":0},`, 60_000), ",") + "]"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,22 +19,22 @@ const (
 
 // entry is what is kept for one source.
 type entry struct {
-	link link // locks by itself
+	connection connection // locks by itself
 
-	mu      sync.Mutex
-	source  *Source   // the newest that was shown
-	shown   time.Time // when it was shown last
-	tracked bool
-	gone    bool               // forgotten: what still comes in is nobody's
-	asked   time.Time          // when somebody wanted to know last
-	flight  *flight            // the newest observation, while it is under way
-	last    *eviction.Evidence // the newest that ended
-	counted *meter             // what last takes of the budget
-	need    int64              // how much memory an observation took
-	needed  time.Time          // when it did
-	lasts   version            // what its observer knew of the policy
-	sent    time.Time          // when it began
-	ended   time.Time          // when it did
+	mu       sync.Mutex
+	source   *Source   // the newest that was shown
+	shown    time.Time // when it was shown last
+	tracked  bool
+	gone     bool               // forgotten: what still comes in is nobody's
+	asked    time.Time          // when somebody wanted to know last
+	inflight *observation       // the newest observation, while it is under way
+	last     *eviction.Evidence // the newest that ended
+	counted  *meter             // what last takes of the budget
+	need     int64              // how much memory an observation took
+	needed   time.Time          // when it did
+	lasts    version            // what its observer knew of the policy
+	sent     time.Time          // when it began
+	ended    time.Time          // when it did
 }
 
 // show replaces the source by a newer version. Two informers may see versions in any order; generation and epoch only grow.
@@ -68,7 +68,7 @@ func (e *entry) needs(now time.Time) int64 {
 
 // measure notes how much memory an observation took. One that was refused shows the least that it takes, which is no news where more
 // is known. The caller holds mu.
-func (e *entry) measure(f *flight, peak int64, now time.Time) {
+func (e *entry) measure(f *observation, peak int64, now time.Time) {
 	refused := f.result.TooLarge
 	if f.result.Error != "" && !refused || refused && peak <= e.need && now.Sub(e.needed) <= needLife {
 		return
@@ -99,8 +99,8 @@ func (e *entry) newest() *Source {
 	return e.source
 }
 
-// ask notes that somebody wants to know, and reports whether that is news.
-func (e *entry) ask(now time.Time) (news bool) {
+// touch notes that somebody wants to know, and reports whether that is news.
+func (e *entry) touch(now time.Time) (news bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	news = now.Sub(e.asked) > interest
@@ -134,18 +134,18 @@ func (e *entry) known(wanted version, oldest, now time.Time) *eviction.Evidence 
 	return e.last
 }
 
-// land takes in what an observation has brought, and reports whether that is news, and whose memory is free now. One that was
+// complete takes in what an observation has brought, and reports whether that is news, and whose memory is free now. One that was
 // overtaken by another is dropped.
-func (e *entry) land(f *flight, counted *meter, now time.Time) (news bool, dropped *meter) {
+func (e *entry) complete(f *observation, counted *meter, now time.Time) (news bool, dropped *meter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.flight != f || e.gone {
+	if e.inflight != f || e.gone {
 		return false, counted
 	}
 	e.measure(f, counted.peak(), now)
-	news = e.last == nil || !sameWord(e.last, f.result)
+	news = e.last == nil || !equal(e.last, f.result)
 	e.forget()
-	e.flight, e.lasts, e.sent, e.ended = nil, f.version, f.sent, now
+	e.inflight, e.lasts, e.sent, e.ended = nil, f.version, f.sent, now
 	if f.result.Error == "" && !counted.keep() {
 		return news, counted
 	}
@@ -153,9 +153,9 @@ func (e *entry) land(f *flight, counted *meter, now time.Time) (news bool, dropp
 	return news, nil
 }
 
-// sameWord reports whether two observations say the same. The epoch counts: what was true before a member left decides
+// equal reports whether two observations say the same. The epoch counts: what was true before a member left decides
 // nothing after.
-func sameWord(a, b *eviction.Evidence) bool {
+func equal(a, b *eviction.Evidence) bool {
 	return a.Epoch == b.Epoch && a.Error == b.Error && a.Summary == b.Summary && reflect.DeepEqual(a.System, b.System) &&
 		reflect.DeepEqual(a.Members, b.Members) && reflect.DeepEqual(a.Shared, b.Shared)
 }
@@ -167,14 +167,14 @@ func (e *entry) close() {
 	defer e.mu.Unlock()
 	e.gone = true
 	e.forget()
-	if e.flight != nil {
-		e.flight.cancel()
+	if e.inflight != nil {
+		e.inflight.cancel()
 	}
-	go e.link.close()
+	go e.connection.close()
 }
 
 // count counts an observation, unless its source is gone: nothing would take the figures away again.
-func (e *entry) count(f *flight, source *Source, now time.Time) {
+func (e *entry) count(f *observation, source *Source, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.gone {

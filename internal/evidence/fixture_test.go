@@ -96,7 +96,7 @@ func newStage() *stage {
 	return &stage{secrets: map[string]*corev1.Secret{}, systems: map[string]*fakeSystem{}}
 }
 
-func (w *stage) keeper() *Keeper {
+func (w *stage) observer() *Observer {
 	return New(Config{
 		Kind:   w.kind,
 		Secret: w.secret,
@@ -166,8 +166,8 @@ func of(p *v1alpha1.EvictionPolicy) *Source {
 	}
 }
 
-// run runs the keeper's background until the test ends; to be called within a bubble.
-func run(t *testing.T, k *Keeper) {
+// run runs the observer's background until the test ends; to be called within a bubble.
+func run(t *testing.T, k *Observer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

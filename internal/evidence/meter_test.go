@@ -268,10 +268,10 @@ func (s *greedySystem) answer(bytes int64) {
 	s.bytes = bytes
 }
 
-// pool is a Keeper whose systems take memory.
-func pool(memory int64, systems map[string]*greedySystem) *Keeper {
+// pool is an Observer whose systems take memory.
+func pool(memory int64, systems map[string]*greedySystem) *Observer {
 	w := newStage()
-	k := w.keeper()
+	k := w.observer()
 	k.budget = newBudget(memory)
 	for _, s := range systems {
 		s.budget = k.budget

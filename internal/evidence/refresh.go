@@ -9,7 +9,7 @@ import (
 )
 
 // Run asks the systems of all tracked policies in the background until ctx ends, then lets go of all connections.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Observer) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -25,7 +25,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // refresh begins what is due and returns how long nothing else will be.
-func (k *Keeper) refresh(ctx context.Context) time.Duration {
+func (k *Observer) refresh(ctx context.Context) time.Duration {
 	now := time.Now()
 	wait := idleRefresh
 	for uid, e := range k.all() {
@@ -35,7 +35,7 @@ func (k *Keeper) refresh(ctx context.Context) time.Duration {
 		}
 		due := e.due(now)
 		if due <= 0 {
-			k.join(ctx, e, e.newest().version())
+			k.shareOrStart(ctx, e, e.newest().version())
 			due = e.interval(now)
 		}
 		wait = min(wait, due)
@@ -43,13 +43,13 @@ func (k *Keeper) refresh(ctx context.Context) time.Duration {
 	return max(wait, failureAge/4)
 }
 
-func (k *Keeper) all() map[types.UID]*entry {
+func (k *Observer) all() map[types.UID]*entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.entries)
 }
 
-func (k *Keeper) closeAll() {
+func (k *Observer) closeAll() {
 	for uid := range k.all() {
 		k.Forget(uid)
 	}
@@ -70,9 +70,9 @@ func (e *entry) due(now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.flight != nil && e.flight.version.generation >= e.source.Generation:
+	case e.inflight != nil && e.inflight.version.generation >= e.source.Generation:
 		return interval
-	case e.flight != nil, e.last == nil, e.lasts.generation < e.source.Generation:
+	case e.inflight != nil, e.last == nil, e.lasts.generation < e.source.Generation:
 		return 0
 	case e.last.Error != "":
 		return e.ended.Add(min(interval, defaultTimeout)).Sub(now)

@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// Source is what declares a system, as it was read: a policy. It must not be changed once a Keeper has it.
+// Source is what declares a system, as it was read: a policy. It must not be changed once an Observer has it.
 type Source struct {
 	UID       types.UID
 	Namespace string

@@ -67,7 +67,7 @@ func TestWhatWasSaidBeforeAnEditIsNotGiven(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStage()
-				k := w.keeper()
+				k := w.observer()
 				of, listed := listing()
 				before := w.policy("a", &fakeSystem{takes: time.Second})
 				early := k.Evidence(t.Context(), of(before), 0, time.Minute)
@@ -95,7 +95,7 @@ func TestAnEditOvertakesWhatIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStage()
-				k := w.keeper()
+				k := w.observer()
 				of, listed := listing()
 				before := w.policy("a", &fakeSystem{takes: time.Second})
 				after := before.DeepCopy()
@@ -126,7 +126,7 @@ func TestAnEditIsFollowedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStage()
-				k, p := w.keeper(), w.policy("a", s)
+				k, p := w.observer(), w.policy("a", s)
 				p.Spec.Evidence.Timeout.Duration = time.Hour
 				k.Track(of(p))
 				run(t, k)
@@ -150,15 +150,15 @@ func TestAnEditIsFollowedAtOnce(t *testing.T) {
 func TestForgettingWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		k.Evidence(t.Context(), of(p), 0, 0)
 		e := k.entry(of(p))
-		e.link.mu.Lock()
+		e.connection.mu.Lock()
 		k.Forget(p.UID)
 		if _, closed := s.count(); closed != 0 {
 			t.Error("closed while somebody held it")
 		}
-		e.link.mu.Unlock()
+		e.connection.mu.Unlock()
 		synctest.Wait()
 		if _, closed := s.count(); closed != 1 {
 			t.Errorf("closed %d times, want once", closed)
@@ -169,7 +169,7 @@ func TestForgettingWaitsForNobody(t *testing.T) {
 func TestAPolicyThatIsGoneLeavesNoFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStage()
-		k, p := w.keeper(), w.policy("figures", &fakeSystem{takes: time.Second, deaf: true})
+		k, p := w.observer(), w.policy("figures", &fakeSystem{takes: time.Second, deaf: true})
 		go k.Evidence(t.Context(), of(p), 0, 0)
 		wait(500 * time.Millisecond)
 		k.Forget(p.UID)
@@ -183,7 +183,7 @@ func TestAPolicyThatIsGoneLeavesNoFigures(t *testing.T) {
 func TestAFailureOfBeforeAnEditIsNotGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStage()
-		k, p := w.keeper(), w.policy("a", &fakeSystem{fails: errDown})
+		k, p := w.observer(), w.policy("a", &fakeSystem{fails: errDown})
 		k.Evidence(t.Context(), of(p), 0, time.Minute)
 		edited := p.DeepCopy()
 		edited.Generation++

@@ -26,8 +26,8 @@ func TestTheBookHasTheModesApart(t *testing.T) {
 	s := newSetting(t, newPolicy("db", "db", rule), inAudit(newPolicy("trial", "db", rule)), switched)
 	learned := inAudit(switched.DeepCopy())
 	learned.ResourceVersion = "11"
-	s.gatherer.Book.Learn(learned) // the cache does not have it yet
-	book := s.gatherer.Book
+	s.gatherer.Policies.Observe(learned) // the cache does not have it yet
+	policyCache := s.gatherer.Policies
 	names := func(policies []*v1alpha1.EvictionPolicy, err error) []string {
 		t.Helper()
 		var found []string
@@ -40,9 +40,9 @@ func TestTheBookHasTheModesApart(t *testing.T) {
 		return found
 	}
 	for _, c := range []struct{ got, want []string }{
-		{names(book.Policies(t.Context(), "db")), []string{"db"}},
-		{names(book.Audited(t.Context(), "db")), []string{"switched", "trial"}},
-		{names(book.All(t.Context(), "db")), []string{"db", "switched", "trial"}},
+		{names(policyCache.Policies(t.Context(), "db")), []string{"db"}},
+		{names(policyCache.Audited(t.Context(), "db")), []string{"switched", "trial"}},
+		{names(policyCache.All(t.Context(), "db")), []string{"db", "switched", "trial"}},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Error(diff)

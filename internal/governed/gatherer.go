@@ -20,11 +20,11 @@ import (
 
 // Gatherer makes the input of verdicts.
 type Gatherer struct {
-	Book   *Book
-	Keeper *evidence.Keeper
+	Policies *PolicyCache
+	Observer *evidence.Observer
 	// Live reads past the cache.
 	Live client.Reader
-	// Now is the apiserver's clock; the Keeper must have the same.
+	// Now is the apiserver's clock; the Observer must have the same.
 	Now func() time.Time
 	// Gone remembers the pods that were seen gone; nil: none.
 	Gone *Departed
@@ -53,9 +53,9 @@ type Subject struct {
 func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error) {
 	pod := Facts(of.Pod)
 	in := eviction.Input{Pod: pod, Fresh: of.Fresh, Deleted: of.Deleted}
-	list := g.Book.Policies
+	list := g.Policies.Policies
 	if of.Audit {
-		list = g.Book.Audited
+		list = g.Policies.Audited
 	}
 	policies, err := list(ctx, pod.Namespace)
 	if err != nil {
@@ -64,7 +64,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	if Reduced(of.Pod) && len(policies) > 0 { // the first policy has come after the pod was read
 		return in, fmt.Errorf("reading pod %s: only a part of it is known yet", pod.Key())
 	}
-	in.Policies = g.Book.declaredAll(policies)
+	in.Policies = g.Policies.declaredAll(policies)
 	claims := eviction.Claims(in.Policies, pod)
 	if len(claims) > 0 {
 		if in.Node, err = g.node(ctx, pod.Node, of.FreshNode); err != nil {
@@ -87,22 +87,22 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 // Guarded reports whether a verdict on a pod takes more than the pod: by the policies, since whoever may write the pod may take off the
 // label that says so.
 func (g *Gatherer) Guarded(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	policies, err := g.Book.Policies(ctx, pod.Namespace)
+	policies, err := g.Policies.Policies(ctx, pod.Namespace)
 	if err != nil {
 		return false, err
 	}
-	return eviction.GuardedBy(g.Book.declaredAll(policies), Facts(pod)) != "", nil
+	return eviction.GuardedBy(g.Policies.declaredAll(policies), Facts(pod)) != "", nil
 }
 
 // Claimed reports whether policies in mode Enforce claim a pod, and whether policies in mode Audit do.
 func (g *Gatherer) Claimed(ctx context.Context, pod *corev1.Pod) (enforced, audited bool, err error) {
-	policies, err := g.Book.All(ctx, pod.Namespace)
+	policies, err := g.Policies.All(ctx, pod.Namespace)
 	if err != nil {
 		return false, false, err
 	}
 	facts := Facts(pod)
 	for _, policy := range policies {
-		if _, claimed := g.Book.Compiled(policy).Claim(facts); !claimed {
+		if _, claimed := g.Policies.Compiled(policy).Claim(facts); !claimed {
 			continue
 		}
 		enforced, audited = enforced || !policy.Spec.Audited(), audited || policy.Spec.Audited()
@@ -117,8 +117,8 @@ func (g *Gatherer) evidence(ctx context.Context, policies []*v1alpha1.EvictionPo
 	}
 	for _, policy := range policies {
 		if policy.Name == claim.Policy.Name {
-			source := g.Book.Source(policy)
-			return g.Keeper.Evidence(ctx, source, source.Epoch, usable(source.MaxAge()))
+			source := g.Policies.Source(policy)
+			return g.Observer.Evidence(ctx, source, source.Epoch, usable(source.MaxAge()))
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func (g *Gatherer) node(ctx context.Context, name string, fresh bool) (*snapshot
 	if name == "" {
 		return nil, nil
 	}
-	reader := client.Reader(g.Book.cache)
+	reader := client.Reader(g.Policies.cache)
 	if fresh {
 		reader = g.Live
 	}
@@ -156,7 +156,7 @@ func (g *Gatherer) node(ctx context.Context, name string, fresh bool) (*snapshot
 
 // peers returns the pods of the namespace that terminate, and those that a policy's status names.
 func (g *Gatherer) peers(ctx context.Context, namespace string, policies []*v1alpha1.EvictionPolicy) ([]*snapshot.Pod, error) {
-	peers, err := g.Book.pods(ctx, client.InNamespace(namespace), client.MatchingFields{leavingIndex: "true"})
+	peers, err := g.Policies.pods(ctx, client.InNamespace(namespace), client.MatchingFields{leavingIndex: "true"})
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (g *Gatherer) peers(ctx context.Context, namespace string, policies []*v1al
 	}
 	for name := range named(policies) {
 		var pod corev1.Pod
-		err := g.Book.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
+		err := g.Policies.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -217,7 +217,7 @@ func named(policies []*v1alpha1.EvictionPolicy) map[string]bool {
 // Pod returns a pod, from the cache if it has it and from the apiserver if not; nil if there is none.
 func (g *Gatherer) Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error) {
 	pod = &corev1.Pod{}
-	err = g.Book.cache.Get(ctx, key, pod)
+	err = g.Policies.cache.Get(ctx, key, pod)
 	if apierrors.IsNotFound(err) {
 		pod, err = g.FreshPod(ctx, key)
 		return pod, true, err
@@ -268,6 +268,6 @@ func (g *Gatherer) Refresh(ctx context.Context, key snapshot.Key) error {
 	if err != nil {
 		return fmt.Errorf("reading policy %s: %w", key, err)
 	}
-	g.Book.Learn(&policy)
+	g.Policies.Observe(&policy)
 	return nil
 }

@@ -65,9 +65,9 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 	kind := systemhttp.Kind()
 	kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return s.system, nil }
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }
-	book := NewBook(s.store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	s.gatherer = &Gatherer{Book: book, Keeper: keeper, Live: s.store, Now: time.Now}
+	policyCache := NewPolicyCache(s.store, kinds, nil)
+	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	s.gatherer = &Gatherer{Policies: policyCache, Observer: observer, Live: s.store, Now: time.Now}
 	return s
 }
 
@@ -158,7 +158,7 @@ func TestTheBookPrefersWhatAWriteHasReturned(t *testing.T) {
 	policy := newPolicy("db", "db", rule)
 	policy.ResourceVersion = "10"
 	s := newSetting(t, policy)
-	book := s.gatherer.Book
+	policyCache := s.gatherer.Policies
 	at := func(version string) *v1alpha1.EvictionPolicy {
 		other := policy.DeepCopy()
 		other.ResourceVersion = version
@@ -166,7 +166,7 @@ func TestTheBookPrefersWhatAWriteHasReturned(t *testing.T) {
 	}
 	known := func() string {
 		t.Helper()
-		policies, err := book.Policies(t.Context(), "db")
+		policies, err := policyCache.Policies(t.Context(), "db")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,13 +174,13 @@ func TestTheBookPrefersWhatAWriteHasReturned(t *testing.T) {
 	}
 	for _, step := range []struct{ learned, want string }{{"", "10"}, {"9", "10"}, {"12", "12"}, {"11", "12"}, {"100", "100"}} {
 		if step.learned != "" {
-			book.Learn(at(step.learned))
+			policyCache.Observe(at(step.learned))
 		}
 		if got := known(); got != step.want {
 			t.Errorf("after version %q: version %s, want %s", step.learned, got, step.want)
 		}
 	}
-	book.Forget(policy.UID)
+	policyCache.Forget(policy.UID)
 	if got := known(); got != "10" {
 		t.Errorf("version %s of a policy that was forgotten", got)
 	}
@@ -191,17 +191,17 @@ func TestTheBookForgetsWhatARestoreHasLost(t *testing.T) {
 	policy := newPolicy("db", "db", rule)
 	policy.ResourceVersion = "10"
 	s := newSetting(t, policy)
-	book := s.gatherer.Book
+	policyCache := s.gatherer.Policies
 	lost, newest := policy.DeepCopy(), policy.DeepCopy()
 	lost.ResourceVersion, newest.ResourceVersion = "900", "11"
-	book.Learn(lost)
-	book.learned[policy.UID] = lesson{lost, time.Now().Add(-lessonLife)}
-	if got := book.latest(policy).ResourceVersion; got != "10" {
+	policyCache.Observe(lost)
+	policyCache.written[policy.UID] = writtenPolicy{lost, time.Now().Add(-writtenLife)}
+	if got := policyCache.latest(policy).ResourceVersion; got != "10" {
 		t.Errorf("version %s is preferred for ever", got)
 	}
-	book.learned[policy.UID] = lesson{lost, time.Now().Add(-lessonLife)}
-	book.Learn(newest)
-	if got := book.latest(policy).ResourceVersion; got != "11" {
+	policyCache.written[policy.UID] = writtenPolicy{lost, time.Now().Add(-writtenLife)}
+	policyCache.Observe(newest)
+	if got := policyCache.latest(policy).ResourceVersion; got != "11" {
 		t.Errorf("version %s: what a write returns after the restore is not learned", got)
 	}
 }
@@ -209,12 +209,12 @@ func TestTheBookForgetsWhatARestoreHasLost(t *testing.T) {
 func TestAPolicyIsCompiledOncePerGeneration(t *testing.T) {
 	s := newSetting(t)
 	policy := newPolicy("db", "db", rule)
-	first := s.gatherer.Book.Compiled(policy)
-	if s.gatherer.Book.Compiled(policy) != first {
+	first := s.gatherer.Policies.Compiled(policy)
+	if s.gatherer.Policies.Compiled(policy) != first {
 		t.Error("compiled again although nothing has changed")
 	}
 	policy.Generation++
-	if s.gatherer.Book.Compiled(policy) == first {
+	if s.gatherer.Policies.Compiled(policy) == first {
 		t.Error("not compiled again although it has changed")
 	}
 }
@@ -222,11 +222,11 @@ func TestAPolicyIsCompiledOncePerGeneration(t *testing.T) {
 // One may have got in while no webhook answered.
 func TestAPolicyWhereNothingCanBeGoverned(t *testing.T) {
 	s := newSetting(t)
-	s.gatherer.Book.Own = "usher-system"
+	s.gatherer.Policies.Own = "usher-system"
 	for namespace, reserved := range map[string]bool{"kube-system": true, "usher-system": true, "db": false} {
 		policy := newPolicy("db", "db", rule)
 		policy.Namespace, policy.UID = namespace, types.UID(namespace)
-		problems := s.gatherer.Book.Compiled(policy).Problems()
+		problems := s.gatherer.Policies.Compiled(policy).Problems()
 		if got := len(problems) == 1 && problems[0].Path == "metadata.namespace"; got != reserved {
 			t.Errorf("%s: problems %v", namespace, problems)
 		}

@@ -36,11 +36,11 @@ func IndexLeaving(object client.Object) []string {
 }
 
 // Pods returns what is known of all pods of a namespace.
-func (b *Book) Pods(ctx context.Context, namespace string) ([]*snapshot.Pod, error) {
+func (b *PolicyCache) Pods(ctx context.Context, namespace string) ([]*snapshot.Pod, error) {
 	return b.pods(ctx, client.InNamespace(namespace))
 }
 
-func (b *Book) pods(ctx context.Context, options ...client.ListOption) ([]*snapshot.Pod, error) {
+func (b *PolicyCache) pods(ctx context.Context, options ...client.ListOption) ([]*snapshot.Pod, error) {
 	var list corev1.PodList
 	if err := b.cache.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
@@ -54,7 +54,7 @@ func (b *Book) pods(ctx context.Context, options ...client.ListOption) ([]*snaps
 
 // cachedRoster lists a policy's members by the cache.
 func (g *Gatherer) cachedRoster(ctx context.Context, policy eviction.Declared) (*eviction.Roster, error) {
-	pods, err := g.Book.Pods(ctx, policy.Key.Namespace)
+	pods, err := g.Policies.Pods(ctx, policy.Key.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	roster := eviction.NewRoster(policy, nil)
-	from := pages{live: g.Live, cache: g.Book.cache, room: g.Book.room}
+	from := pages{live: g.Live, cache: g.Policies.cache, room: g.Policies.room}
 	err := from.read(ctx, policy.Key.Namespace, policy.Policy.Selectors(), func(pod *corev1.Pod) { roster.Add(policy, Facts(pod)) })
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 
 // members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot
 // be told are left out: there is nothing to ask the system about.
-func (b *Book) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
+func (b *PolicyCache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
 	pods, err := b.Pods(ctx, policy.Namespace)
 	if err != nil {
 		return nil, err

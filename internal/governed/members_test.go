@@ -105,7 +105,7 @@ func TestLiveMembersAreBounded(t *testing.T) {
 	s := newSetting(t, policy)
 	live := &sent{pods: 40, pod: large}
 	s.gatherer.Live = live
-	declared := s.gatherer.Book.Declared(policy)
+	declared := s.gatherer.Policies.Declared(policy)
 	if claim, ok := declared.Policy.Claim(Facts(large(7))); !ok || claim.Member != "db-00007" {
 		t.Fatalf("a large pod is %+v", claim)
 	}

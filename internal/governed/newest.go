@@ -31,7 +31,7 @@ func (g *Gatherer) Newest(ctx context.Context, namespace string) ([]eviction.Dec
 		}
 		for i := range page.Items {
 			if policy := &page.Items[i]; !policy.Spec.Audited() {
-				all = append(all, g.Book.Declared(policy))
+				all = append(all, g.Policies.Declared(policy))
 			}
 		}
 		if next = page.Continue; next == "" {

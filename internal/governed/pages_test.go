@@ -129,8 +129,8 @@ func TestLivePagesOfReducedPods(t *testing.T) {
 		whole, live := namespaceOf(t, repeat(12, each)...)
 		whole.slim = func(p *corev1.Pod) *corev1.Pod { SetSize(p, each); return p }
 		s := newSetting(t)
-		s.gatherer.Book, s.gatherer.Live = NewBook(whole, s.gatherer.Book.kind, nil), live
-		if _, err := s.gatherer.freshRoster(t.Context(), s.gatherer.Book.Declared(newPolicy("p", "a", rule))); err != nil {
+		s.gatherer.Policies, s.gatherer.Live = NewPolicyCache(whole, s.gatherer.Policies.kind, nil), live
+		if _, err := s.gatherer.freshRoster(t.Context(), s.gatherer.Policies.Declared(newPolicy("p", "a", rule))); err != nil {
 			t.Fatal(err)
 		}
 		ofAll, ofMembers := []int64{5, 5, 12}, []int64{5, 5, 12}
@@ -219,7 +219,7 @@ func TestFewPagesAreReadAtOnce(t *testing.T) {
 			cached = append(cached, policy, newPod("a-0", "a", reduced, func(p *corev1.Pod) { p.Namespace = namespace(n) }))
 		}
 		whole := NewWhole(newReading(t, cached).cache, c, func(p *corev1.Pod) *corev1.Pod { return p })
-		from := pages{live: c, cache: fake.NewClientBuilder().Build(), room: NewBook(whole, nil, nil).room}
+		from := pages{live: c, cache: fake.NewClientBuilder().Build(), room: NewPolicyCache(whole, nil, nil).room}
 		var reads sync.WaitGroup
 		for n := range tenants * verdicts {
 			reads.Go(func() {

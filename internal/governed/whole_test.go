@@ -31,7 +31,7 @@ func newReading(t *testing.T, cached []client.Object, live ...client.Object) *re
 		},
 	})
 	r.whole = NewWhole(r.cache, counting, func(p *corev1.Pod) *corev1.Pod { return p })
-	r.gatherer.Book = NewBook(r.whole, r.gatherer.Book.kind, nil)
+	r.gatherer.Policies = NewPolicyCache(r.whole, r.gatherer.Policies.kind, nil)
 	r.gatherer.Live = counting
 	return r
 }
@@ -61,7 +61,7 @@ func TestReducedPodsAreNotJudged(t *testing.T) {
 	if len(in.Peers) != 1 || in.Peers[0].Annotations["id"] != "a-1" {
 		t.Errorf("its peers are %+v", in.Peers)
 	}
-	pods, err := r.gatherer.Book.Pods(t.Context(), "db")
+	pods, err := r.gatherer.Policies.Pods(t.Context(), "db")
 	if err != nil || len(pods) != 2 || pods[0].Annotations["id"] != "a-0" || pods[1].Annotations["id"] != "a-1" {
 		t.Errorf("all pods are %+v, %v", pods, err)
 	}

@@ -32,7 +32,7 @@ import (
 type parts struct {
 	gatherer *governed.Gatherer
 	act      *act.Governed
-	news     *governed.News
+	news     *governed.PolicyEvents
 	self     string
 	pods     *slimmer
 }
@@ -74,11 +74,11 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := governed.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	book := governed.NewBook(governed.NewWhole(mgr.GetCache(), mgr.GetAPIReader(), slimPod), all.Kind, roles)
-	book.Own = o.Namespace
-	news := &governed.News{}
-	book.Changed = news.Tell
-	keeper := evidence.New(evidence.Config{
+	policyCache := governed.NewPolicyCache(governed.NewWhole(mgr.GetCache(), mgr.GetAPIReader(), slimPod), all.Kind, roles)
+	policyCache.Own = o.Namespace
+	news := &governed.PolicyEvents{}
+	policyCache.Changed = news.Notify
+	observer := evidence.New(evidence.Config{
 		Kind:     all.Kind,
 		Secret:   secrets{clientset, self}.read,
 		Now:      o.Clock.Now,
@@ -87,8 +87,8 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		Memory:   o.EvidenceMemory,
 	})
 	writer := &act.Governed{
-		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper, Now: o.Clock.Now,
-		Answered: news.Tell,
+		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Policies: policyCache, Observer: observer, Now: o.Clock.Now,
+		Answered: news.Notify,
 	}
 	if requests.served {
 		writer.Lifecycle = requests.version
@@ -97,7 +97,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err := gone.Watch(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
-	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
+	gatherer := &governed.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
 	return &parts{gatherer, writer, news, self, pods}, nil
 }
 
@@ -129,7 +129,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {
 	options := webhook.Options{
 		Facts: p.gatherer, Writer: p.act, Reader: mgr.GetClient(), Events: mgr.GetEventRecorder("usher-webhook"), Log: o.Log,
-		Compile: p.gatherer.Book.Check, Kind: all.Kind, Declare: p.gatherer.Book.Declared, Self: []string{p.self}, Namespace: o.Namespace,
+		Compile: p.gatherer.Policies.Check, Kind: all.Kind, Declare: p.gatherer.Policies.Declared, Self: []string{p.self}, Namespace: o.Namespace,
 	}
 	if requests.version == lifecycleapi.Kubernetes && requests.served {
 		options.Responder = lifecycle.Responder

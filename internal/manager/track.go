@@ -13,13 +13,13 @@ import (
 
 // addEvidence keeps the evidence of every policy on every replica, since each of them answers admission.
 func addEvidence(mgr ctrl.Manager, p *parts) error {
-	keeper := p.gatherer.Keeper
+	observer := p.gatherer.Observer
 	for _, part := range []everywhere{
-		keeper.Run,
+		observer.Run,
 		func(ctx context.Context) error { return p.track(ctx, mgr) },
 	} {
 		if err := mgr.Add(part); err != nil {
-			return fmt.Errorf("adding the keeper of evidence: %w", err)
+			return fmt.Errorf("adding the observer of evidence: %w", err)
 		}
 	}
 	return nil
@@ -37,7 +37,7 @@ func countPolicies(ctx context.Context, live client.Reader, count *policyCount) 
 	return nil
 }
 
-// track shows the keeper every policy, whenever it changes.
+// track shows the observer every policy, whenever it changes.
 func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.EvictionPolicy{})
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *parts) updated(was, is any) {
 func (p *parts) tracked(o any) {
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
 		p.pods.policies.add(policy)
-		p.gatherer.Keeper.Track(p.gatherer.Book.Source(policy))
+		p.gatherer.Observer.Track(p.gatherer.Policies.Source(policy))
 	}
 }
 
@@ -80,8 +80,8 @@ func (p *parts) forgotten(o any) {
 	}
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
 		p.pods.policies.remove(policy)
-		p.gatherer.Keeper.Forget(policy.UID)
-		p.gatherer.Book.Forget(policy.UID)
+		p.gatherer.Observer.Forget(policy.UID)
+		p.gatherer.Policies.Forget(policy.UID)
 		p.act.Forget(policy.UID)
 	}
 }

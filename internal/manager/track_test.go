@@ -17,9 +17,9 @@ import (
 
 // A policy that was replaced while a watch was broken is shown as an update of the one before, which is forgotten.
 func TestReplacedPoliciesAreForgotten(t *testing.T) {
-	book := governed.NewBook(fake.NewClientBuilder().Build(), all.Kind, nil)
+	book := governed.NewPolicyCache(fake.NewClientBuilder().Build(), all.Kind, nil)
 	keeper := evidence.New(evidence.Config{Kind: all.Kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	p := &parts{gatherer: &governed.Gatherer{Book: book, Keeper: keeper}, act: &act.Governed{}, pods: &slimmer{}}
+	p := &parts{gatherer: &governed.Gatherer{Policies: book, Observer: keeper}, act: &act.Governed{}, pods: &slimmer{}}
 	policy := func(uid types.UID) *v1alpha1.EvictionPolicy {
 		policy := &v1alpha1.EvictionPolicy{}
 		policy.Namespace, policy.Name, policy.UID = "shop", "db", uid

@@ -17,12 +17,12 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// auditing says of evictions and deletions of pods what policies in mode Audit would have refused, and lets everything through: its
+// auditHandler says of evictions and deletions of pods what policies in mode Audit would have refused, and lets everything through: its
 // own errors as well, a pod that could not be read, and a panic. It writes nothing.
-type auditing struct{ leaving }
+type auditHandler struct{ disruptionHandler }
 
 // Handle answers one request.
-func (h *auditing) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
+func (h *auditHandler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	began := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
@@ -30,7 +30,7 @@ func (h *auditing) Handle(ctx context.Context, request admission.Request) (respo
 			response = admission.Response{AdmissionResponse: *unaudited(errors.New("a mistake in Usher, which its log has"))}
 		}
 	}()
-	w, err := readWish(&request.AdmissionRequest)
+	w, err := readRemoval(&request.AdmissionRequest)
 	if err != nil {
 		return admission.Response{AdmissionResponse: *unaudited(err)}
 	}
@@ -39,13 +39,13 @@ func (h *auditing) Handle(ctx context.Context, request admission.Request) (respo
 		result = notJudged(w, err)
 	}
 	if result.Note.Kind != eviction.NotGoverned {
-		h.tell(ctx, w, pod, result, time.Since(began))
+		h.report(ctx, w, pod, result, time.Since(began))
 	}
 	return respond(w, pod, result)
 }
 
 // answer decides. The pod is nil if there is none.
-func (h *auditing) answer(ctx context.Context, w *wish) (eviction.AdmissionResult, *corev1.Pod, error) {
+func (h *auditHandler) answer(ctx context.Context, w *removal) (eviction.AdmissionResult, *corev1.Pod, error) {
 	subject, err := h.subject(ctx, w)
 	if err != nil || !w.means(subject.Pod) {
 		return unclaimed(), subject.Pod, err
@@ -67,7 +67,7 @@ func unclaimed() eviction.AdmissionResult {
 
 // answerAudited answers a question about a pod that policies in mode Audit alone claim. A namespace may be both governed and audited, and
 // the apiserver then returns whichever answer comes first: both webhooks answer such a question alike, and only evict.usher.sh any other.
-func (h *leaving) answerAudited(ctx context.Context, w *wish, subject *governed.Subject) (result eviction.AdmissionResult, mine bool, err error) {
+func (h *disruptionHandler) answerAudited(ctx context.Context, w *removal, subject *governed.Subject) (result eviction.AdmissionResult, mine bool, err error) {
 	if w.ask == "" || !w.means(subject.Pod) {
 		return result, false, nil
 	}
@@ -80,8 +80,8 @@ func (h *leaving) answerAudited(ctx context.Context, w *wish, subject *governed.
 	return result, true, err
 }
 
-// audit is what the policies in mode Audit say of a wish, by what the replica knows: nothing is let go by it.
-func (h *leaving) audit(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
+// audit is what the policies in mode Audit say of a removal, by what the replica knows: nothing is let go by it.
+func (h *disruptionHandler) audit(ctx context.Context, w *removal, subject governed.Subject) (eviction.AdmissionResult, error) {
 	if _, audited, err := h.Facts.Claimed(ctx, subject.Pod); err != nil || !audited {
 		return unclaimed(), err
 	}
@@ -95,15 +95,15 @@ func (h *leaving) audit(ctx context.Context, w *wish, subject governed.Subject) 
 	if err != nil {
 		return unclaimed(), err
 	}
-	wished, err := h.wished(ctx, w, input)
+	admitted, err := h.admissionInput(ctx, w, input)
 	if err != nil {
 		return unclaimed(), err
 	}
-	return eviction.Audit(wished), ctx.Err()
+	return eviction.Audit(admitted), ctx.Err()
 }
 
 // notJudged lets through what could not be judged. In mode Enforce it would have been refused.
-func notJudged(w *wish, err error) eviction.AdmissionResult {
+func notJudged(w *removal, err error) eviction.AdmissionResult {
 	message := text.Line(fmt.Sprintf("Usher could not tell what policies in mode Audit say of pod %s, and in mode Enforce would have refused this: %v", w.pod, err))
 	return eviction.AdmissionResult{Allow: true, Warnings: []string{message}, Note: eviction.Note{Kind: eviction.NotJudged, Message: message}}
 }

@@ -21,12 +21,12 @@ import (
 	"usher.sh/usher/internal/lifecycle"
 )
 
-// creation marks governed pods when they are created.
-type creation struct{ Options }
+// creationHandler marks governed pods when they are created.
+type creationHandler struct{ Options }
 
 // Handle answers one request. It never keeps a pod from being created: the policy's controller makes good what was missed,
 // as far as that can be done later.
-func (h *creation) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
+func (h *creationHandler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	defer func() {
 		if r := recover(); r != nil {
 			h.Log.Error("panic while marking a pod", "request", request.UID, "panic", r, "stack", string(debug.Stack()))
@@ -44,7 +44,7 @@ func (h *creation) Handle(ctx context.Context, request admission.Request) (respo
 }
 
 // patches returns what a pod gets, nothing for one that no policy claims.
-func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([]jsonpatch.Operation, error) {
+func (h *creationHandler) patches(ctx context.Context, namespace string, raw []byte) ([]jsonpatch.Operation, error) {
 	var pod corev1.Pod
 	if err := json.Unmarshal(raw, &pod); err != nil {
 		return nil, fmt.Errorf("reading the pod: %w", err)
@@ -67,7 +67,7 @@ func (h *creation) patches(ctx context.Context, namespace string, raw []byte) ([
 }
 
 // policies returns those of a namespace that are in mode Enforce, from the cache, by name.
-func (h *creation) policies(ctx context.Context, namespace string) ([]eviction.Declared, error) {
+func (h *creationHandler) policies(ctx context.Context, namespace string) ([]eviction.Declared, error) {
 	var list v1alpha1.EvictionPolicyList
 	if err := h.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)

@@ -13,11 +13,11 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// policies checks policies when they are written.
-type policies struct{ Options }
+// policyHandler checks policies when they are written.
+type policyHandler struct{ Options }
 
 // Handle answers one request.
-func (h *policies) Handle(ctx context.Context, request admission.Request) admission.Response {
+func (h *policyHandler) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var policy v1alpha1.EvictionPolicy
 	if err := json.Unmarshal(request.Object.Raw, &policy); err != nil {
 		return refuseBad(fmt.Errorf("reading the policy: %w", err))
@@ -36,7 +36,7 @@ func (h *policies) Handle(ctx context.Context, request admission.Request) admiss
 // and its schema allows megabytes.
 const mostSpec = 64 << 10
 
-func (h *policies) problems(namespace string, policy *v1alpha1.EvictionPolicy) field.ErrorList {
+func (h *policyHandler) problems(namespace string, policy *v1alpha1.EvictionPolicy) field.ErrorList {
 	spec, err := json.Marshal(&policy.Spec)
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}

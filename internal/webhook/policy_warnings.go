@@ -16,7 +16,7 @@ import (
 )
 
 // warnings are what is no mistake by itself and not what its author can want.
-func (h *policies) warnings(ctx context.Context, namespace string, policy *v1alpha1.EvictionPolicy) []string {
+func (h *policyHandler) warnings(ctx context.Context, namespace string, policy *v1alpha1.EvictionPolicy) []string {
 	var list v1alpha1.EvictionPolicyList
 	if err := h.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return []string{"usher could not compare this policy with the others of its namespace: " + err.Error()}
@@ -39,7 +39,7 @@ func (h *policies) warnings(ctx context.Context, namespace string, policy *v1alp
 }
 
 // lostSteps names what was begun by steps that the policy's system has no more.
-func (h *policies) lostSteps(policy *v1alpha1.EvictionPolicy) []string {
+func (h *policyHandler) lostSteps(policy *v1alpha1.EvictionPolicy) []string {
 	kind, ok := h.Kind(&policy.Spec.System)
 	if !ok {
 		return nil
@@ -86,7 +86,7 @@ func selectors(policy *v1alpha1.EvictionPolicy) func(yield func(selector, entry 
 }
 
 // shared is where both policies find their system, "" if they name no place in common.
-func (h *policies) shared(namespace string, a, b *v1alpha1.EvictionPolicy) string {
+func (h *policyHandler) shared(namespace string, a, b *v1alpha1.EvictionPolicy) string {
 	of := h.places(namespace, &b.Spec.System)
 	for _, place := range h.places(namespace, &a.Spec.System) {
 		if slices.Contains(of, place) {
@@ -97,7 +97,7 @@ func (h *policies) shared(namespace string, a, b *v1alpha1.EvictionPolicy) strin
 }
 
 // places are the hosts and ports of a system, each in one way of writing.
-func (h *policies) places(namespace string, spec *v1alpha1.System) []string {
+func (h *policyHandler) places(namespace string, spec *v1alpha1.System) []string {
 	kind, ok := h.Kind(spec)
 	if !ok {
 		return nil

@@ -81,7 +81,7 @@ func TestReadyMembersAreReadLive(t *testing.T) {
 			w.pods["db-0"] = readyPod("db-0")
 			f := &floored{world: w}
 			c.given(f)
-			h := &leaving{Options: Options{
+			h := &disruptionHandler{Options: Options{
 				Facts: f, Writer: w, Events: w, Log: slog.New(slog.DiscardHandler), Declare: declare,
 				Reader: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}).Build(),
 			}, verdicts: share.New(verdictsEach)}

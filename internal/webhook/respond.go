@@ -19,7 +19,7 @@ import (
 )
 
 // respond words the answer as the API wants it.
-func respond(w *wish, pod *corev1.Pod, result eviction.AdmissionResult) admission.Response {
+func respond(w *removal, pod *corev1.Pod, result eviction.AdmissionResult) admission.Response {
 	response := admissionv1.AdmissionResponse{Allowed: result.Allow, AuditAnnotations: audit(result)}
 	if result.Allow {
 		response.Warnings = result.Warnings
@@ -80,7 +80,7 @@ const requestTime = margin / 2
 // unknown is the answer where not enough could be found out: what is not known to be safe is not let through. It leaves an
 // EvictionRequest in the caller's name, as every refusal of a governed pod does: some callers, such as Kubernetes for a
 // taint, do not ask again. The pod that it returns is one that is there by more than the request's word, nil for none.
-func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err error) (eviction.AdmissionResult, *corev1.Pod) {
+func (h *disruptionHandler) unknown(ctx context.Context, w *removal, pod *corev1.Pod, err error) (eviction.AdmissionResult, *corev1.Pod) {
 	result := unknown(ctx, w, err)
 	if w.dryRun {
 		return result, nil
@@ -102,7 +102,7 @@ func (h *leaving) unknown(ctx context.Context, w *wish, pod *corev1.Pod, err err
 	return result, pod
 }
 
-func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
+func unknown(ctx context.Context, w *removal, err error) eviction.AdmissionResult {
 	message := fmt.Sprintf("Whether pod %s may leave could not be found out: %v. Ask again; if it stays so, look at the log of usher-manager.", w.pod, err)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		message = fmt.Sprintf("Whether pod %s may leave is still being asked: its system or the apiserver takes longer than this request may. Ask again.", w.pod)
@@ -116,7 +116,7 @@ func unknown(ctx context.Context, w *wish, err error) eviction.AdmissionResult {
 
 // withheld is the answer where the verdict lets the pod go, and the permit would go with a policy that is being deleted. Nothing is
 // tried again meanwhile, and no EvictionRequest is left: the policy takes that along as well.
-func withheld(w *wish, result *eviction.AdmissionResult, refused answers.Answer) eviction.AdmissionResult {
+func withheld(w *removal, result *eviction.AdmissionResult, refused answers.Answer) eviction.AdmissionResult {
 	message := fmt.Sprintf("Pod %s may leave, and that cannot be written down now: %s. Ask again.", w.pod, refused.Message)
 	return eviction.AdmissionResult{
 		Code: http.StatusTooManyRequests, Message: message, RetryAfter: max(refused.RetryAfter, unknownRetry),

@@ -62,7 +62,7 @@ type Options struct {
 	Compile func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem
 	// Kind finds the kind of system that a policy's spec declares.
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
-	// Declare returns a policy as verdicts see it; governed.Book does.
+	// Declare returns a policy as verdicts see it; governed.PolicyCache does.
 	Declare func(policy *v1alpha1.EvictionPolicy) eviction.Declared
 	// Self are the users that Usher's own processes are.
 	Self []string
@@ -83,11 +83,11 @@ const (
 // Setup serves the answers.
 func Setup(server Registrar, o Options) {
 	room := newLarge()
-	leave := leaving{o, share.New(verdictsEach), share.New(verdictsEach)}
+	leave := disruptionHandler{o, share.New(verdictsEach), share.New(verdictsEach)}
 	server.Register(PathLeave, timed(room.shared(&admission.Webhook{Handler: &leave}, tooMany)))
-	server.Register(PathAudit, timed(room.shared(&admission.Webhook{Handler: &auditing{leave}}, unaudited)))
-	server.Register(PathCreate, timed(room.shared(&admission.Webhook{Handler: &creation{o}}, unmarked)))
-	server.Register(PathPolicy, timed(room.shared(&admission.Webhook{Handler: &policies{o}}, tooMany)))
+	server.Register(PathAudit, timed(room.shared(&admission.Webhook{Handler: &auditHandler{leave}}, unaudited)))
+	server.Register(PathCreate, timed(room.shared(&admission.Webhook{Handler: &creationHandler{o}}, unmarked)))
+	server.Register(PathPolicy, timed(room.shared(&admission.Webhook{Handler: &policyHandler{o}}, tooMany)))
 }
 
 const (

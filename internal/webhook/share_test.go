@@ -24,11 +24,11 @@ func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 		w.delay = time.Minute
 		w.pods["unlabelled"] = testPod("unlabelled")
 		delete(w.pods["unlabelled"].Labels, v1alpha1.PolicyLabel)
-		h := &leaving{Options{Facts: w}, share.New(2), share.New(2)}
+		h := &disruptionHandler{Options{Facts: w}, share.New(2), share.New(2)}
 		decide := func(ctx context.Context, namespace, name string) error {
 			pod := w.pods[name].DeepCopy()
 			pod.Namespace = namespace
-			about := &wish{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: name}}
+			about := &removal{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: name}}
 			_, err := h.decide(ctx, about, governed.Subject{Pod: pod, Fresh: true})
 			return err
 		}
@@ -61,11 +61,11 @@ func TestAuditsLeaveVerdictsTheirs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.delay, w.both = time.Minute, true
-		h := &leaving{Options{Facts: w}, share.New(1), share.New(1)}
+		h := &disruptionHandler{Options{Facts: w}, share.New(1), share.New(1)}
 		ask := func(ctx context.Context, namespace string, audit bool) error {
 			pod := w.pods["db-0"].DeepCopy()
 			pod.Namespace = namespace
-			about := &wish{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: "db-0"}}
+			about := &removal{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: "db-0"}}
 			var err error
 			if audit {
 				_, err = h.audit(ctx, about, governed.Subject{Pod: pod})

@@ -28,8 +28,8 @@ var (
 
 func init() { metrics.Registry.MustRegister(answerTotal, answerSeconds) }
 
-// tell logs and counts an answer, and records it as an event where somebody should see it.
-func (h *leaving) tell(ctx context.Context, w *wish, pod *corev1.Pod, result eviction.AdmissionResult, took time.Duration) {
+// report logs and counts an answer, and records it as an event where somebody should see it.
+func (h *disruptionHandler) report(ctx context.Context, w *removal, pod *corev1.Pod, result eviction.AdmissionResult, took time.Duration) {
 	answerTotal.WithLabelValues(string(w.verb), string(result.Note.Kind)).Inc()
 	answerSeconds.WithLabelValues(string(w.verb)).Observe(took.Seconds())
 	if result.Note.Kind == eviction.NotGoverned {
@@ -46,7 +46,7 @@ func (h *leaving) tell(ctx context.Context, w *wish, pod *corev1.Pod, result evi
 var recorded = []eviction.NoteKind{eviction.BrokenGlass, eviction.Refused, eviction.LetThrough, eviction.WouldRefuse}
 
 // record records events about a pod that is there by more than the request's word.
-func (h *leaving) record(ctx context.Context, w *wish, pod *corev1.Pod, result eviction.AdmissionResult) {
+func (h *disruptionHandler) record(ctx context.Context, w *removal, pod *corev1.Pod, result eviction.AdmissionResult) {
 	if !slices.Contains(recorded, result.Note.Kind) {
 		return
 	}
@@ -60,19 +60,19 @@ func (h *leaving) record(ctx context.Context, w *wish, pod *corev1.Pod, result e
 	switch result.Note.Kind {
 	case eviction.BrokenGlass:
 		h.Events.Eventf(about, nil, corev1.EventTypeWarning, "BrokenGlass", actionOf(w), "%s", note)
-		h.tellNode(w, about, corev1.EventTypeWarning, result.Note.Message)
+		h.recordNodeEvent(w, about, corev1.EventTypeWarning, result.Note.Message)
 	case eviction.Refused:
 		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
 	case eviction.WouldRefuse:
 		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "WouldRefuse", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
 	case eviction.LetThrough:
-		h.tellNode(w, about, corev1.EventTypeNormal, "its system lets it go")
+		h.recordNodeEvent(w, about, corev1.EventTypeNormal, "its system lets it go")
 	default:
 	}
 }
 
-// tellNode says on the node that a pod leaves it. Of what Usher does itself the responder tells.
-func (h *leaving) tellNode(w *wish, pod *corev1.Pod, kind, why string) {
+// recordNodeEvent says on the node that a pod leaves it. Of what Usher does itself the responder tells.
+func (h *disruptionHandler) recordNodeEvent(w *removal, pod *corev1.Pod, kind, why string) {
 	node := governed.EventNode(pod)
 	if node == nil || slices.Contains(h.Self, w.request.UserInfo.Username) {
 		return
@@ -88,7 +88,7 @@ func uidOf(pod *corev1.Pod) string {
 	return string(pod.UID)
 }
 
-func actionOf(w *wish) string {
+func actionOf(w *removal) string {
 	if w.verb == eviction.VerbEvict {
 		return "Evict"
 	}

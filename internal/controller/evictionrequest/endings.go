@@ -66,7 +66,7 @@ func ends() predicate.Predicate {
 }
 
 // evictionsOfEnded maps a pod that has ended to its evictions. Its end is dated here, from when it was first seen.
-func (s *shell) evictionsOfEnded(ctx context.Context, o client.Object) []reconcile.Request {
+func (s *reconciler) evictionsOfEnded(ctx context.Context, o client.Object) []reconcile.Request {
 	keys := s.evictionKeys(ctx, o.GetNamespace(), o.GetName())
 	if len(keys) == 0 {
 		return nil

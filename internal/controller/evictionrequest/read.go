@@ -16,7 +16,7 @@ import (
 )
 
 // whole gathers what is known of a target.
-func (s *shell) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
+func (s *reconciler) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
 	t, err := s.facts(ctx, ref)
 	if err != nil || ref.Name == "" {
 		return t, err
@@ -26,7 +26,7 @@ func (s *shell) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target,
 }
 
 // facts gathers what is known of a target, but for its requests. One that names no pod has no facts but the time.
-func (s *shell) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
+func (s *reconciler) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
 	t := lifecycle.Target{Now: time.Now().Truncate(time.Second), Ref: ref, Version: s.options.Version, Governed: s.options.Governed}
 	if ref.Name == "" {
 		return t, nil
@@ -46,7 +46,7 @@ func (s *shell) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target,
 
 // pod returns the pod, or nil when it was seen gone: by the watch, or else by asking the server, since a cache that
 // lags must not make a pod disappear.
-func (s *shell) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error) {
+func (s *reconciler) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	for _, reader := range []client.Reader{s.client, s.live} {
 		pod := &corev1.Pod{}
@@ -64,12 +64,12 @@ func (s *shell) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error)
 	return nil, nil
 }
 
-func (s *shell) requestKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
+func (s *reconciler) requestKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
 	all, err := targets.RequestsOf(ctx, s.client, client.ObjectKey{Namespace: namespace, Name: pod})
 	return keys(ctx, all, err)
 }
 
-func (s *shell) evictionKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
+func (s *reconciler) evictionKeys(ctx context.Context, namespace, pod string) []reconcile.Request {
 	all, err := targets.EvictionsOf(ctx, s.client, client.ObjectKey{Namespace: namespace, Name: pod})
 	return keys(ctx, all, err)
 }

@@ -15,8 +15,8 @@ import (
 	"usher.sh/usher/internal/lifecycle/targets"
 )
 
-// shell reads for the decisions of internal/lifecycle, and writes what they say.
-type shell struct {
+// reconciler reads for the decisions of internal/lifecycle, and writes what they say.
+type reconciler struct {
 	client  client.Client
 	live    client.Reader
 	options Options
@@ -24,7 +24,7 @@ type shell struct {
 	others  *others
 }
 
-func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	request := &api.EvictionRequest{}
 	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -60,7 +60,7 @@ func (s *shell) reconcileRequest(ctx context.Context, key reconcile.Request) (re
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }
 
-func (s *shell) reconcileEviction(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcileEviction(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	eviction, result, err := s.eviction(ctx, key)
 	if eviction == nil || lifecycle.Final(eviction) {
 		return result, err
@@ -80,7 +80,7 @@ func (s *shell) reconcileEviction(ctx context.Context, key reconcile.Request) (r
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }
 
-func (s *shell) reconcileMetadata(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcileMetadata(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	eviction, result, err := s.eviction(ctx, key)
 	if eviction == nil {
 		return result, err
@@ -99,7 +99,7 @@ func (s *shell) reconcileMetadata(ctx context.Context, key reconcile.Request) (r
 }
 
 // eviction returns none when there is nothing to do: it is gone, is going, or another controller serves it.
-func (s *shell) eviction(ctx context.Context, key reconcile.Request) (*api.Eviction, reconcile.Result, error) {
+func (s *reconciler) eviction(ctx context.Context, key reconcile.Request) (*api.Eviction, reconcile.Result, error) {
 	eviction := &api.Eviction{}
 	if err := s.client.Get(ctx, key.NamespacedName, eviction); err != nil {
 		return nil, reconcile.Result{}, client.IgnoreNotFound(err)
@@ -113,14 +113,14 @@ func (s *shell) eviction(ctx context.Context, key reconcile.Request) (*api.Evict
 	return eviction, reconcile.Result{}, nil
 }
 
-func (s *shell) apply(ctx context.Context, patch *unstructured.Unstructured, err error) error {
+func (s *reconciler) apply(ctx context.Context, patch *unstructured.Unstructured, err error) error {
 	if err != nil {
 		return err
 	}
 	return s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(lifecycle.FieldManager), client.ForceOwnership)
 }
 
-func (s *shell) applyStatus(ctx context.Context, patch *unstructured.Unstructured, err error) error {
+func (s *reconciler) applyStatus(ctx context.Context, patch *unstructured.Unstructured, err error) error {
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ const eventName = "usher-evictionrequest"
 // Controllers returns the three controllers.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	alone := o.Alone || o.Version == lifecycleapi.Usher // Usher's own API has no other controller
-	s := &shell{
+	s := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
 		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName), alone),
 	}
@@ -82,7 +82,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 }
 
 // witness lets everything through and looks for another controller's hand in it.
-func (s *shell) witness() predicate.Predicate {
+func (s *reconciler) witness() predicate.Predicate {
 	see := func(o client.Object) bool {
 		if eviction, ok := o.(*api.Eviction); ok {
 			s.others.see(eviction, s.options.Now())

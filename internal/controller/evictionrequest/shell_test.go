@@ -185,7 +185,7 @@ func TestAPodIsGoneOnlyWhenSeenGone(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := &shell{client: cached{reader: c.cache}, live: c.live, endings: newEndings()}
+			s := &reconciler{client: cached{reader: c.cache}, live: c.live, endings: newEndings()}
 			if c.watched {
 				s.endings.since("a", now)
 			}
@@ -248,7 +248,7 @@ func TestARequestReadsNoOthers(t *testing.T) {
 			request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
 			request.Status.Conditions = c.conditions
 			var read []string
-			s := &shell{
+			s := &reconciler{
 				client: noted{request: request, read: &read}, endings: newEndings(), others: newOthers(logr.Discard(), nil, true),
 				options: Options{Now: time.Now},
 			}

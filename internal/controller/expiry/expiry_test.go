@@ -59,7 +59,7 @@ func store(t *testing.T, faults interceptor.Funcs, objects ...client.Object) cli
 		WithIndex(&corev1.Node{}, drainIndex, drainOf).Build()
 }
 
-func look(t *testing.T, s *shell, request *api.EvictionRequest) (intent api.EvictionRequestIntent, again time.Duration) {
+func look(t *testing.T, s *reconciler, request *api.EvictionRequest) (intent api.EvictionRequestIntent, again time.Duration) {
 	t.Helper()
 	key := client.ObjectKeyFromObject(request)
 	result, err := s.reconcile(t.Context(), reconcile.Request{NamespacedName: key})
@@ -102,7 +102,7 @@ func TestRequestsOfEndedDrains(t *testing.T) {
 				objects = append(objects, c.other)
 			}
 			all := store(t, interceptor.Funcs{}, objects...)
-			s := &shell{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
+			s := &reconciler{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
 			if got, again := look(t, s, request); got != c.want || again != c.again {
 				t.Errorf("intent %s, looked at again in %s; want %s, %s", got, again, c.want, c.again)
 			}
@@ -117,7 +117,7 @@ func TestNodesAreReadLive(t *testing.T) {
 		"an old sign of life": node(t, "a", "d1", "draining", now.Add(-time.Hour)), "no record yet": node(t, "a", "", "", now),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &shell{
+			s := &reconciler{
 				Options: Options{Now: func() time.Time { return now }},
 				client:  store(t, interceptor.Funcs{}, request.DeepCopy(), on("a"), cached),
 				live:    store(t, interceptor.Funcs{}, node(t, "a", "d1", "draining", now)),
@@ -144,7 +144,7 @@ func TestLostRace(t *testing.T) {
 		return c.Patch(ctx, o, p, opts...)
 	}}
 	all := store(t, meanwhile, request, on("a"))
-	s := &shell{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
+	s := &reconciler{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
 	if got, again := look(t, s, request); got != api.EvictionRequestIntentEviction || again != lostRace {
 		t.Errorf("intent %s, looked at again in %s", got, again)
 	}

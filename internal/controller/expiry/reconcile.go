@@ -25,7 +25,7 @@ const fieldManager = "usher-expiry"
 // lostRace is how long the watch gets to deliver what a write lost against.
 const lostRace = time.Second
 
-func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	request := &api.EvictionRequest{}
 	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -53,7 +53,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 }
 
 // places names the nodes that may carry the drain's record: that of the pod, and those on which the cache shows it.
-func (s *shell) places(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) ([]string, error) {
+func (s *reconciler) places(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) ([]string, error) {
 	var list corev1.NodeList
 	if err := s.client.List(ctx, &list, client.MatchingFields{drainIndex: who.ID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the nodes of drain %s: %w", who.ID, err)
@@ -94,7 +94,7 @@ func read(ctx context.Context, reader client.Reader, names []string) ([]*snapsho
 }
 
 // withdraw insists on the version that was looked at: its maker may just have asked anew.
-func (s *shell) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {
+func (s *reconciler) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {
 	body, err := lifecycle.GivenUpPatch(request)
 	if err != nil {
 		return reconcile.Result{}, err

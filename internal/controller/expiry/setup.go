@@ -22,7 +22,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-type shell struct {
+type reconciler struct {
 	Options
 	client client.Client
 	live   client.Reader
@@ -37,7 +37,7 @@ const drainIndex = "expiry:drain"
 // Controllers returns the controller of a cluster that serves eviction requests. The cache must keep the annotation of
 // drains on nodes.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
-	s := &shell{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
+	s := &reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	return []wiring.Controller{{
 		Name: "expiry", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile,
 		Indexes: []wiring.Index{{Object: &corev1.Node{}, Field: drainIndex, Values: drainOf}},

@@ -17,14 +17,14 @@ import (
 	"usher.sh/usher/internal/lifecycle/targets"
 )
 
-type shell struct {
+type reconciler struct {
 	client   client.Client
 	live     client.Reader
 	options  Options
 	attempts *attempts
 }
 
-func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	eviction := &api.Eviction{}
 	if err := s.client.Get(ctx, key.NamespacedName, eviction); err != nil {
 		s.attempts.forget(key)
@@ -52,7 +52,7 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 // settle is how long the watch gets to deliver what an accepted eviction, or another's, has changed.
 const settle = 5 * time.Second
 
-func (s *shell) evict(ctx context.Context, key reconcile.Request, e *api.Eviction, pod *corev1.Pod) (reconcile.Result, error) {
+func (s *reconciler) evict(ctx context.Context, key reconcile.Request, e *api.Eviction, pod *corev1.Pod) (reconcile.Result, error) {
 	answer := s.options.Writer.Evict(ctx, client.ObjectKeyFromObject(pod), pod.UID, 0)
 	now := time.Now()
 	if answer.Code == answers.Accepted || answer.Code == answers.Gone {
@@ -64,7 +64,7 @@ func (s *shell) evict(ctx context.Context, key reconcile.Request, e *api.Evictio
 	return s.report(ctx, e, lifecycle.PlanEvictor(e, pod, refused, now))
 }
 
-func (s *shell) report(ctx context.Context, e *api.Eviction, step lifecycle.EvictorStep) (reconcile.Result, error) {
+func (s *reconciler) report(ctx context.Context, e *api.Eviction, step lifecycle.EvictorStep) (reconcile.Result, error) {
 	if !step.Write {
 		return reconcile.Result{RequeueAfter: step.Again}, nil
 	}
@@ -80,7 +80,7 @@ func (s *shell) report(ctx context.Context, e *api.Eviction, step lifecycle.Evic
 }
 
 // pod returns the target, or nil when the server said that it is gone: a cache that lags must not end an eviction.
-func (s *shell) pod(ctx context.Context, e *api.Eviction) (*corev1.Pod, error) {
+func (s *reconciler) pod(ctx context.Context, e *api.Eviction) (*corev1.Pod, error) {
 	ref, ok := lifecycle.EvictionRef(e)
 	if !ok {
 		return nil, fmt.Errorf("eviction %s names no pod", e.Name)
@@ -99,7 +99,7 @@ func (s *shell) pod(ctx context.Context, e *api.Eviction) (*corev1.Pod, error) {
 }
 
 // ofPod enqueues the evictions of a pod. Only its end matters, of which its shutting down is the beginning.
-func (s *shell) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
+func (s *reconciler) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
 	all, err := targets.EvictionsOf(ctx, s.client, client.ObjectKeyFromObject(o))
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event of a pod is lost", "pod", o.GetName())

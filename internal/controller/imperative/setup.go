@@ -32,7 +32,7 @@ type Options struct {
 
 // Controllers returns the responder's controller.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
-	s := &shell{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, attempts: newAttempts()}
+	s := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o, attempts: newAttempts()}
 	return []wiring.Controller{{
 		Name: "imperative-eviction", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Indexes: wiring.TargetPodIndexes(),
 		Watches: []wiring.Watch{

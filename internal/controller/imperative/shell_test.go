@@ -69,7 +69,7 @@ func TestLeavesAnEvictionToAnotherResponder(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := &shell{client: cluster{eviction: c.eviction}, attempts: newAttempts()}
+			s := &reconciler{client: cluster{eviction: c.eviction}, attempts: newAttempts()}
 			if _, err := s.reconcile(t.Context(), key); errors.Is(err, errAsked) != c.goesOn {
 				t.Errorf("got %v", err)
 			}
@@ -86,7 +86,7 @@ func TestBackoffIsForgottenWithItsTurn(t *testing.T) {
 	}
 	ended := ourTurn(FieldManager)
 	ended.Status.Responders[0].CompletionTime = &metav1.Time{Time: now}
-	s := &shell{client: cluster{eviction: ended}, attempts: a}
+	s := &reconciler{client: cluster{eviction: ended}, attempts: a}
 	if _, err := s.reconcile(t.Context(), key); err != nil || a.of(key).Count != 0 {
 		t.Errorf("error %v, still %+v", err, a.of(key))
 	}

@@ -12,7 +12,7 @@ import (
 
 // audit makes the labels of a namespace and of its pods say which of them policies in mode Audit claim. A cache is believed in all of it:
 // where it is behind, for a moment nothing is said of what would be refused.
-func (s *shell) audit(ctx context.Context, namespace *corev1.Namespace, policies []eviction.Declared) error {
+func (s *reconciler) audit(ctx context.Context, namespace *corev1.Namespace, policies []eviction.Declared) error {
 	wanted := len(policies) > 0
 	value, labelled := namespace.Labels[v1alpha1.AuditedLabel]
 	if wanted != labelled || wanted && value != "true" {
@@ -21,7 +21,7 @@ func (s *shell) audit(ctx context.Context, namespace *corev1.Namespace, policies
 			return err
 		}
 	}
-	pods, err := s.Gatherer.Book.Pods(ctx, namespace.Name)
+	pods, err := s.Gatherer.Policies.Pods(ctx, namespace.Name)
 	if err != nil {
 		return err
 	}
@@ -38,11 +38,11 @@ func (s *shell) audit(ctx context.Context, namespace *corev1.Namespace, policies
 }
 
 // beside returns the policies of a policy's namespace that are in the same mode: those of the other have nothing to do with its members.
-func (s *shell) beside(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]*v1alpha1.EvictionPolicy, error) {
+func (s *reconciler) beside(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]*v1alpha1.EvictionPolicy, error) {
 	if policy.Spec.Audited() {
-		return s.Gatherer.Book.Audited(ctx, policy.Namespace)
+		return s.Gatherer.Policies.Audited(ctx, policy.Namespace)
 	}
-	return s.Gatherer.Book.Policies(ctx, policy.Namespace)
+	return s.Gatherer.Policies.Policies(ctx, policy.Namespace)
 }
 
 // labels are those by which admission finds the namespace and the pods of a policy.

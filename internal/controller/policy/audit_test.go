@@ -130,7 +130,7 @@ func TestAuditLabels(t *testing.T) {
 	if diff := cmp.Diff(want, r.seen(t)); diff != "" {
 		t.Error(diff)
 	}
-	r.shell.Gatherer.Book.Own = "prod"
+	r.reconciler.Gatherer.Policies.Own = "prod"
 	want = map[string]string{"governed": "", "audited": "", "db-0": ",", "web": ","}
 	if _, err := r.label(t); err != nil {
 		t.Fatal(err)
@@ -144,11 +144,11 @@ func TestAuditLabels(t *testing.T) {
 func TestTheAuditLabelIsLookedAt(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{})
 	pod := newMember("db-0", "")
-	if got := r.shell.namespaceOfPod(t.Context(), pod); len(got) > 0 {
+	if got := r.reconciler.namespaceOfPod(t.Context(), pod); len(got) > 0 {
 		t.Errorf("without a label: %v", got)
 	}
 	pod.Labels[v1alpha1.AuditLabel] = "trial"
-	if got := r.shell.namespaceOfPod(t.Context(), pod); len(got) != 1 {
+	if got := r.reconciler.namespaceOfPod(t.Context(), pod); len(got) != 1 {
 		t.Errorf("with the label: %v", got)
 	}
 }
@@ -164,9 +164,9 @@ func TestStatusIsOfOneMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := map[string]string{}
-		for _, request := range r.shell.policiesOf(t.Context(), newMember("db-0", "")) {
-			r.shell.pace.forget(request)
-			if _, err := r.shell.reconcile(t.Context(), request); err != nil {
+		for _, request := range r.reconciler.policiesOf(t.Context(), newMember("db-0", "")) {
+			r.reconciler.throttle.forget(request)
+			if _, err := r.reconciler.reconcile(t.Context(), request); err != nil {
 				t.Fatal(err)
 			}
 			var policy v1alpha1.EvictionPolicy
@@ -209,8 +209,8 @@ func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 		})
 		byHand := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: "db-0", UID: "db-0"}, lifecycle.Requester("joe"))
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"), byHand)
-		r.shell.unneeded.times[client.ObjectKeyFromObject(policy)] = time.Now().Add(-releaseAfter)
-		if _, err := r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {
+		r.reconciler.unneeded.times[client.ObjectKeyFromObject(policy)] = time.Now().Add(-releaseAfter)
+		if _, err := r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {
 			t.Fatal(err)
 		}
 		left := r.stored(t)

@@ -67,13 +67,13 @@ func TestHangingUndosKeepNoOtherTenantWaiting(t *testing.T) {
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return mute{}, nil }
 			return kind, true
 		}
-		keeper := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		r.shell.Act.Keeper, r.shell.Gatherer.Keeper = keeper, keeper
+		observer := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		r.reconciler.Act.Observer, r.reconciler.Gatherer.Observer = observer, observer
 		var answered atomic.Int32
-		r.shell.Act.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
+		r.reconciler.Act.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
 		began := time.Now()
 		for _, policy := range []*v1alpha1.EvictionPolicy{hanging, other} {
-			if _, err := r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {
+			if _, err := r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -26,8 +26,8 @@ const undoPatience = 10 * time.Minute
 // found out yet. While an eviction is wanted it lets go of nothing: the responder holds the policy before it begins a preparation. Nor
 // while a permit stands, nor for releaseAfter from then on: who writes the first permit holds the policy just before, and would meet a
 // conflict at each try. It returns when to look again, idle if there is nothing to wait for.
-func (s *shell) hold(ctx context.Context, f *facts) (time.Duration, error) {
-	policy, err := s.Gatherer.Book.Policy(ctx, client.ObjectKeyFromObject(f.policy))
+func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) {
+	policy, err := s.Gatherer.Policies.Policy(ctx, client.ObjectKeyFromObject(f.policy))
 	if err != nil {
 		return idle, client.IgnoreNotFound(err)
 	}
@@ -36,7 +36,7 @@ func (s *shell) hold(ctx context.Context, f *facts) (time.Duration, error) {
 		s.warn(policy, "UndoGivenUp", "the policy goes although its system still has to take back: %s; see to it there", steps(policy))
 		outstanding = false
 	}
-	outstanding = outstanding || len(f.settling(s.Gatherer.Book.Declared(policy))) > 0
+	outstanding = outstanding || len(f.settling(s.Gatherer.Policies.Declared(policy))) > 0
 	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, act.UndoFinalizer)
 	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
 	switch {
@@ -126,6 +126,6 @@ func steps(policy *v1alpha1.EvictionPolicy) string {
 	return strings.Join(names, ", ")
 }
 
-func (s *shell) warn(policy *v1alpha1.EvictionPolicy, reason, note string, args ...any) {
+func (s *reconciler) warn(policy *v1alpha1.EvictionPolicy, reason, note string, args ...any) {
 	s.events.Eventf(policy, nil, corev1.EventTypeWarning, reason, "Tidy", "%s", governed.EventNote(fmt.Sprintf(note, args...)))
 }

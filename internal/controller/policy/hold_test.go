@@ -24,7 +24,7 @@ import (
 func (r *rig) settled(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(d); ; {
-		result, err := r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}})
+		result, err := r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 
 // reconcileLabels makes the labels of a namespace and of its pods say whether they are governed. Admission sees only what
 // is labelled, so a namespace gets its label before its pods, and loses it after them.
-func (s *shell) reconcileLabels(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcileLabels(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	var namespace corev1.Namespace
 	if err := s.client.Get(ctx, key.NamespacedName, &namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -29,24 +29,24 @@ func (s *shell) reconcileLabels(ctx context.Context, key reconcile.Request) (rec
 	}
 	next, err := s.label(ctx, &namespace, enforced, audited)
 	err = errors.Join(err, s.audit(ctx, &namespace, audited))
-	s.refusals.note(namespace.Name, err)
+	s.labelErrors.note(namespace.Name, err)
 	return reconcile.Result{RequeueAfter: next}, err
 }
 
 // governing returns the policies of a namespace that can govern its pods, and those that can audit them.
-func (s *shell) governing(ctx context.Context, namespace string) (enforced, audited []eviction.Declared, err error) {
-	if s.Gatherer.Book.Reserved(namespace) {
+func (s *reconciler) governing(ctx context.Context, namespace string) (enforced, audited []eviction.Declared, err error) {
+	if s.Gatherer.Policies.Reserved(namespace) {
 		return nil, nil, nil
 	}
-	policies, err := s.Gatherer.Book.Policies(ctx, namespace)
+	policies, err := s.Gatherer.Policies.Policies(ctx, namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	audits, err := s.Gatherer.Book.Audited(ctx, namespace)
+	audits, err := s.Gatherer.Policies.Audited(ctx, namespace)
 	return s.declared(policies), s.declared(audits), err
 }
 
-func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies, audited []eviction.Declared) (next time.Duration, err error) {
+func (s *reconciler) label(ctx context.Context, namespace *corev1.Namespace, policies, audited []eviction.Declared) (next time.Duration, err error) {
 	wanted := len(policies) > 0
 	_, labelled := namespace.Labels[v1alpha1.GovernedLabel]
 	if wanted && namespace.Labels[v1alpha1.GovernedLabel] != "true" {
@@ -70,8 +70,8 @@ func (s *shell) label(ctx context.Context, namespace *corev1.Namespace, policies
 
 // labelPods labels what it can: one pod that somebody refuses to have labelled leaves no other unguarded. It returns when to
 // look again at pods whose label stays for a moment, 0 if there are none.
-func (s *shell) labelPods(ctx context.Context, namespace string, declared, audited []eviction.Declared) (next time.Duration, err error) {
-	pods, err := s.Gatherer.Book.Pods(ctx, namespace)
+func (s *reconciler) labelPods(ctx context.Context, namespace string, declared, audited []eviction.Declared) (next time.Duration, err error) {
+	pods, err := s.Gatherer.Policies.Pods(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
@@ -92,12 +92,12 @@ func (s *shell) labelPods(ctx context.Context, namespace string, declared, audit
 		}
 	}
 	next, err = s.release(ctx, namespace, unclaimed, declared, audited)
-	s.absences.forget(func(a absence) bool { return a.namespace == namespace && !missing[a.label] })
+	s.missingPolicies.forget(func(a missingPolicy) bool { return a.namespace == namespace && !missing[a.label] })
 	return next, errors.Join(append(failed, err)...)
 }
 
 // namespace reports whether admission finds a namespace by a label, and whether it is being deleted.
-func (s *shell) namespace(ctx context.Context, name, label string) (guarded, ending bool, err error) {
+func (s *reconciler) namespace(ctx context.Context, name, label string) (guarded, ending bool, err error) {
 	var namespace corev1.Namespace
 	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, &namespace); client.IgnoreNotFound(err) != nil {
 		return false, false, fmt.Errorf("reading namespace %s: %w", name, err)
@@ -105,10 +105,10 @@ func (s *shell) namespace(ctx context.Context, name, label string) (guarded, end
 	return namespace.Labels[label] == "true", namespace.DeletionTimestamp != nil, nil
 }
 
-func (s *shell) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {
+func (s *reconciler) declared(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {
 	declared := make([]eviction.Declared, len(policies))
 	for i, policy := range policies {
-		declared[i] = s.Gatherer.Book.Declared(policy)
+		declared[i] = s.Gatherer.Policies.Declared(policy)
 	}
 	return declared
 }

@@ -58,10 +58,10 @@ func (r *rig) hang(policies ...*v1alpha1.EvictionPolicy) *listing {
 		stale.policies = append(stale.policies, *policy)
 	}
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true }
-	book := governed.NewBook(stale, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	g := &governed.Gatherer{Book: book, Keeper: keeper, Live: live, Now: time.Now}
-	r.shell.Options = Options{Gatherer: g, Act: &act.Governed{Client: r.Client, Book: book, Keeper: keeper, Lifecycle: r.shell.Act.Lifecycle, Now: time.Now}, Requests: true}
+	policyCache := governed.NewPolicyCache(stale, kinds, nil)
+	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	g := &governed.Gatherer{Policies: policyCache, Observer: observer, Live: live, Now: time.Now}
+	r.reconciler.Options = Options{Gatherer: g, Act: &act.Governed{Client: r.Client, Policies: policyCache, Observer: observer, Lifecycle: r.reconciler.Act.Lifecycle, Now: time.Now}, Requests: true}
 	return live
 }
 

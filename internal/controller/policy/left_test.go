@@ -42,10 +42,10 @@ func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return leaving{}, nil }
 			return kind, true
 		}
-		keeper := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		r.shell.Act.Keeper, r.shell.Gatherer.Keeper = keeper, keeper
+		observer := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		r.reconciler.Act.Observer, r.reconciler.Gatherer.Observer = observer, observer
 		recorder := events.NewFakeRecorder(1000)
-		r.shell.events = recorder
+		r.reconciler.events = recorder
 		r.settled(t, 10*time.Second)
 		if left := r.stored(t).Status.Preparations; len(left) > 0 {
 			t.Fatalf("the step is not crossed out: %v", left)

@@ -30,7 +30,7 @@ func TestAStormIsJudgedOnceASecond(t *testing.T) {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		go func() {
 			for next, over := queue.Get(); !over; next, over = queue.Get() {
-				result, err := r.shell.reconcile(t.Context(), next)
+				result, err := r.reconciler.reconcile(t.Context(), next)
 				if err != nil {
 					t.Error(err)
 				}

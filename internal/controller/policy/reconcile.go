@@ -45,10 +45,10 @@ type facts struct {
 	wanted   bool               // somebody wants a pod of the namespace gone
 }
 
-func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	f, err := s.gather(ctx, key.NamespacedName)
 	if apierrors.IsNotFound(err) {
-		s.pace.forget(key)
+		s.throttle.forget(key)
 		s.unneeded.forget(is(key.NamespacedName))
 		return reconcile.Result{}, nil
 	}
@@ -64,8 +64,8 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 
 // settle does at every event what is no matter of judgement, since the next member may be waiting for it, and writes what is seen with
 // that, or by itself. It returns when to look again.
-func (s *shell) settle(ctx context.Context, f *facts) (time.Duration, error) {
-	result, err := s.tidied(ctx, f)
+func (s *reconciler) settle(ctx context.Context, f *facts) (time.Duration, error) {
+	result, err := s.plan(ctx, f)
 	at := slices.IndexFunc(result.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Settle })
 	after := f
 	if at >= 0 {
@@ -89,12 +89,12 @@ func (s *shell) settle(ctx context.Context, f *facts) (time.Duration, error) {
 }
 
 // judged is what is seen, nil where that is what the status says or was judged a moment ago, and when to judge anew.
-func (s *shell) judged(f *facts) (seen *v1alpha1.EvictionPolicyStatus, again time.Duration) {
+func (s *reconciler) judged(f *facts) (seen *v1alpha1.EvictionPolicyStatus, again time.Duration) {
 	began := time.Now()
-	if wait := s.pace.wait(f.key(), began); wait > 0 {
+	if wait := s.throttle.wait(f.key(), began); wait > 0 {
 		return nil, wait
 	}
-	defer func() { s.pace.took(f.key(), time.Since(began)) }()
+	defer func() { s.throttle.took(f.key(), time.Since(began)) }()
 	if status := f.seen(); !same(&f.policy.Status, &status) {
 		seen = &status
 	}
@@ -117,9 +117,9 @@ func (f *facts) after(status *v1alpha1.EvictionPolicyStatus) *facts {
 	return &changed
 }
 
-func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
-	book := s.Gatherer.Book
-	policy, err := book.Policy(ctx, key)
+func (s *reconciler) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
+	policyCache := s.Gatherer.Policies
+	policy, err := policyCache.Policy(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -127,16 +127,16 @@ func (s *shell) gather(ctx context.Context, key snapshot.Key) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := book.Pods(ctx, key.Namespace)
+	pods, err := policyCache.Pods(ctx, key.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(pods, func(a, b *snapshot.Pod) int { return cmp.Compare(a.Name, b.Name) }) // who is judged before the time is spent
-	own := book.Declared(policy)
+	own := policyCache.Declared(policy)
 	f := &facts{
 		now: s.Gatherer.Now(), policy: policy, problems: own.Policy.Problems(),
-		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Keeper.Known(s.Gatherer.Book.Source(policy)),
-		nodes: map[string]*snapshot.Node{}, refusal: s.refusals.of(key.Namespace),
+		all: s.declared(policies), own: own, pods: pods, evidence: s.Gatherer.Observer.Known(s.Gatherer.Policies.Source(policy)),
+		nodes: map[string]*snapshot.Node{}, refusal: s.labelErrors.of(key.Namespace),
 	}
 	label, _ := labels(policy)
 	if f.guarded, f.ending, err = s.namespace(ctx, key.Namespace, label); err != nil {
@@ -174,25 +174,25 @@ func (f *facts) renewal() time.Duration {
 
 func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.PreparationUndoing }
 
-// tidied is what can be settled.
-func (s *shell) tidied(ctx context.Context, f *facts) (eviction.TidyResult, error) {
-	in := eviction.TidyInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy)}
+// plan is what can be settled.
+func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult, error) {
+	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy)}
 	if err := s.wanted(ctx, f, &in); err != nil {
-		return eviction.TidyResult{}, err
+		return eviction.StatusResult{}, err
 	}
-	result := eviction.Tidy(in)
+	result := eviction.ReconcileStatus(in)
 	if len(result.Confirm) > 0 {
 		var err error
-		if in.Sights, in.Gone, err = s.sights(ctx, f, result.Confirm); err != nil {
-			return eviction.TidyResult{}, err
+		if in.Presences, in.Gone, err = s.presences(ctx, f, result.Confirm); err != nil {
+			return eviction.StatusResult{}, err
 		}
-		result = eviction.Tidy(in)
+		result = eviction.ReconcileStatus(in)
 	}
 	return result, nil
 }
 
 // carryOut settles it, and returns when to look again.
-func (s *shell) carryOut(ctx context.Context, f *facts, result eviction.TidyResult) (time.Duration, error) {
+func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.StatusResult) (time.Duration, error) {
 	governed.TellLeft(s.events, f.policy, result.Actions)
 	for _, action := range result.Actions {
 		switch answer := s.Act.Do(ctx, action); {

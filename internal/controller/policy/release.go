@@ -26,7 +26,7 @@ const (
 
 // release takes the labels off pods that no policy guards by the cache, unless one does by a read past it, which is made once for
 // all pods whose time has come. It returns when to look again at those whose label stays for a moment, 0 if there are none.
-func (s *shell) release(ctx context.Context, namespace string, pods []*snapshot.Pod, policies, audited []eviction.Declared) (next time.Duration, err error) {
+func (s *reconciler) release(ctx context.Context, namespace string, pods []*snapshot.Pod, policies, audited []eviction.Declared) (next time.Duration, err error) {
 	var due []*snapshot.Pod
 	for _, pod := range pods {
 		wait, keep := s.keeps(pod, policies, audited)
@@ -52,13 +52,13 @@ func (s *shell) release(ctx context.Context, namespace string, pods []*snapshot.
 
 // keeps reports whether the label of a pod that no policy guards stays for now, and for how long; 0: until something happens. A policy
 // that is in mode Audit now holds its pods no longer.
-func (s *shell) keeps(pod *snapshot.Pod, policies, audited []eviction.Declared) (wait time.Duration, keep bool) {
+func (s *reconciler) keeps(pod *snapshot.Pod, policies, audited []eviction.Declared) (wait time.Duration, keep bool) {
 	label := pod.Labels[v1alpha1.PolicyLabel]
 	if blind(policies, label) {
 		return 0, true
 	}
 	if named(policies, label) == nil && named(audited, label) == nil {
-		wait = max(0, s.absences.wait(absence{pod.Namespace, label}, replaceGrace, time.Now()))
+		wait = max(0, s.missingPolicies.wait(missingPolicy{pod.Namespace, label}, replaceGrace, time.Now()))
 	}
 	return wait, wait > 0
 }
@@ -71,7 +71,7 @@ func blind(policies []eviction.Declared, label string) bool {
 
 // unlabel takes the label off a pod that none of the newest policies guards. What admission asked for in the names of callers that it
 // refused is withdrawn before: with the label gone it would not be judged.
-func (s *shell) unlabel(ctx context.Context, pod *snapshot.Pod, newest []eviction.Declared) (wait time.Duration, err error) {
+func (s *reconciler) unlabel(ctx context.Context, pod *snapshot.Pod, newest []eviction.Declared) (wait time.Duration, err error) {
 	if eviction.GuardedBy(newest, pod) != "" || blind(newest, pod.Labels[v1alpha1.PolicyLabel]) {
 		return replaceGrace, nil // the cache is behind
 	}
@@ -87,8 +87,8 @@ func (s *shell) unlabel(ctx context.Context, pod *snapshot.Pod, newest []evictio
 }
 
 // newest returns the policies that can govern the pods of a namespace, by a read past the cache.
-func (s *shell) newest(ctx context.Context, namespace string) ([]eviction.Declared, error) {
-	if s.Gatherer.Book.Reserved(namespace) {
+func (s *reconciler) newest(ctx context.Context, namespace string) ([]eviction.Declared, error) {
+	if s.Gatherer.Policies.Reserved(namespace) {
 		return nil, nil
 	}
 	return s.Gatherer.Newest(ctx, namespace)
@@ -113,7 +113,7 @@ func named(policies []eviction.Declared, label string) *eviction.Declared {
 }
 
 // withdraw takes back what admission asked for a pod, and returns how many requests it were.
-func (s *shell) withdraw(ctx context.Context, pod *snapshot.Pod) (int, error) {
+func (s *reconciler) withdraw(ctx context.Context, pod *snapshot.Pod) (int, error) {
 	requesters, err := s.admitted(ctx, pod)
 	if err != nil {
 		return 0, err
@@ -130,7 +130,7 @@ func (s *shell) withdraw(ctx context.Context, pod *snapshot.Pod) (int, error) {
 }
 
 // admitted names those in whose names admission asks for a pod.
-func (s *shell) admitted(ctx context.Context, pod *snapshot.Pod) ([]string, error) {
+func (s *reconciler) admitted(ctx context.Context, pod *snapshot.Pod) ([]string, error) {
 	if !s.Requests {
 		return nil, nil
 	}

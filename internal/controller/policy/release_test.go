@@ -186,7 +186,7 @@ func TestOnePodThatCannotBeLabelled(t *testing.T) {
 		t.Error(diff)
 	}
 	key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}}
-	if _, err := r.shell.reconcile(t.Context(), key); err != nil {
+	if _, err := r.reconciler.reconcile(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	var policy v1alpha1.EvictionPolicy
@@ -221,7 +221,7 @@ func refusing(kind, name string) interceptor.Funcs {
 // A policy may have got into a namespace where nothing can be governed, while no webhook answered.
 func TestNothingIsLabelledWhereNothingCanBeGoverned(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{}, newPolicy("db"), newMember("db-0", ""))
-	r.shell.Gatherer.Book.Own = "prod"
+	r.reconciler.Gatherer.Policies.Own = "prod"
 	if _, err := r.label(t); err != nil {
 		t.Fatal(err)
 	}

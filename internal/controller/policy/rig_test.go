@@ -31,7 +31,7 @@ import (
 // rig is the controllers over a store with the namespace prod.
 type rig struct {
 	client.Client
-	shell *shell
+	reconciler *reconciler
 }
 
 func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *rig {
@@ -47,20 +47,20 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
-	return &rig{store, &shell{
+	return &rig{store, &reconciler{
 		Options: newOptions(store, store),
 		client:  store, live: store, events: events.NewFakeRecorder(1000),
-		gone: newGonePods(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
+		gone: newGonePods(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](), labelErrors: newLabelErrors(), throttle: newThrottle(),
 	}}
 }
 
 func newOptions(cache client.Reader, store client.Client) Options {
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true }
-	book := governed.NewBook(cache, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	policyCache := governed.NewPolicyCache(cache, kinds, nil)
+	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return Options{
-		Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
-		Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
+		Gatherer: &governed.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
+		Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: time.Now},
 		Requests: true,
 	}
 }
@@ -86,9 +86,9 @@ func (r *rig) hangPods(t *testing.T) (resume func()) {
 	if err := r.List(t.Context(), &cache.pods); err != nil {
 		t.Fatal(err)
 	}
-	before := r.shell.Options
-	r.shell.Options = newOptions(cache, r.Client)
-	return func() { r.shell.Options = before }
+	before := r.reconciler.Options
+	r.reconciler.Options = newOptions(cache, r.Client)
+	return func() { r.reconciler.Options = before }
 }
 
 // member is a pod of the policies of these tests that carries the label, "" for none.
@@ -110,7 +110,7 @@ func refusedCaller(pod string) *api.EvictionRequest {
 // label lets the controller of labels look once.
 func (r *rig) label(t *testing.T) (time.Duration, error) {
 	t.Helper()
-	result, err := r.shell.reconcileLabels(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "prod"}})
+	result, err := r.reconciler.reconcileLabels(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "prod"}})
 	return result.RequeueAfter, err
 }
 

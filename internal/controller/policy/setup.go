@@ -35,17 +35,17 @@ type Options struct {
 	Requests bool
 }
 
-type shell struct {
+type reconciler struct {
 	Options
 	client client.Client
 	live   client.Reader
 	events events.EventRecorder
 	gone   *gonePods
 	// What the two controllers remember.
-	absences *since[absence]          // policies that labels name and that are missing
-	unneeded *since[client.ObjectKey] // policies whose finalizer is not needed
-	refusals *refusals
-	pace     *pace
+	missingPolicies *since[missingPolicy]    // policies that labels name and that are missing
+	unneeded        *since[client.ObjectKey] // policies whose finalizer is not needed
+	labelErrors     *labelErrors
+	throttle        *throttle
 }
 
 // workers are many because some wait for the apiserver; a namespace has workersEach of them at most.
@@ -53,9 +53,9 @@ const workers, workersEach = 16, 2
 
 // Controllers returns the controllers of policies and of labels.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
-	s := &shell{
+	s := &reconciler{
 		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
-		gone: newGonePods(), absences: newSince[absence](), unneeded: newSince[client.ObjectKey](), refusals: newRefusals(), pace: newPace(),
+		gone: newGonePods(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](), labelErrors: newLabelErrors(), throttle: newThrottle(),
 	}
 	policies := wiring.Controller{
 		Name: "policy", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: wiring.Itself,
@@ -81,8 +81,8 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 }
 
 // policiesOf enqueues the policies of an object's namespace.
-func (s *shell) policiesOf(ctx context.Context, o client.Object) []reconcile.Request {
-	policies, err := s.Gatherer.Book.All(ctx, o.GetNamespace())
+func (s *reconciler) policiesOf(ctx context.Context, o client.Object) []reconcile.Request {
+	policies, err := s.Gatherer.Policies.All(ctx, o.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event is lost")
 	}
@@ -98,7 +98,7 @@ func namespaceOf(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // namespaceOfPod passes over the pods of namespaces that have no policy, unless they still say that they are governed or audited.
-func (s *shell) namespaceOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+func (s *reconciler) namespaceOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	_, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]
 	_, audited := pod.GetLabels()[v1alpha1.AuditLabel]
 	if labelled || audited || len(s.policiesOf(ctx, pod)) > 0 {

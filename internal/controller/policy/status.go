@@ -28,9 +28,9 @@ const observedRenewal = time.Minute
 const seeing = 10 * time.Second
 
 // writeStatus writes what is seen, and returns when to look again.
-func (s *shell) writeStatus(ctx context.Context, f *facts, seen v1alpha1.EvictionPolicyStatus) (time.Duration, error) {
+func (s *reconciler) writeStatus(ctx context.Context, f *facts, seen v1alpha1.EvictionPolicyStatus) (time.Duration, error) {
 	if f.underWay() && equality.Semantic.DeepEqual(f.policy.Status.Conditions, seen.Conditions) {
-		if wait := s.pace.unwritten(f.key(), seeing, time.Now()); wait > 0 {
+		if wait := s.throttle.unwritten(f.key(), seeing, time.Now()); wait > 0 {
 			return wait, nil
 		}
 	}
@@ -49,10 +49,10 @@ func (f *facts) underWay() bool {
 }
 
 // wrote notes what was written of what is seen.
-func (s *shell) wrote(f *facts, seen v1alpha1.EvictionPolicyStatus, answer answers.Answer) {
+func (s *reconciler) wrote(f *facts, seen v1alpha1.EvictionPolicyStatus, answer answers.Answer) {
 	if answer.Code == answers.Accepted {
-		s.pace.wrote(f.key(), time.Now())
-		s.tellChange(f.policy, f.policy.Status.Conditions, seen.Conditions)
+		s.throttle.wrote(f.key(), time.Now())
+		s.recordChange(f.policy, f.policy.Status.Conditions, seen.Conditions)
 	}
 }
 
@@ -62,8 +62,8 @@ func same(before, seen *v1alpha1.EvictionPolicyStatus) bool {
 		equality.Semantic.DeepEqual(before.System, seen.System) && slices.EqualFunc(before.Blocked, seen.Blocked, sameBlocker)
 }
 
-// tellChange makes an event of a Ready condition whose reason has changed.
-func (s *shell) tellChange(policy *v1alpha1.EvictionPolicy, before, after []metav1.Condition) {
+// recordChange makes an event of a Ready condition whose reason has changed.
+func (s *reconciler) recordChange(policy *v1alpha1.EvictionPolicy, before, after []metav1.Condition) {
 	was, is := meta.FindStatusCondition(before, v1alpha1.ConditionReady), meta.FindStatusCondition(after, v1alpha1.ConditionReady)
 	if was != nil && was.Reason == is.Reason {
 		return
@@ -100,7 +100,7 @@ type member struct {
 
 func (f *facts) members() []member {
 	var members []member
-	effort, rosters := eviction.NewEffort(), map[snapshot.Key]*eviction.Roster{}
+	effort, rosters := eviction.NewCostBudget(), map[snapshot.Key]*eviction.Roster{}
 	if f.own.Policy.AsksForRoster() {
 		rosters[f.own.Key] = eviction.NewRoster(f.own, f.pods)
 	}
@@ -141,13 +141,13 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 }
 
 // judge takes a member by itself, at the time of the evidence: in the background that is older than a decision allows.
-func (f *facts) judge(pod *snapshot.Pod, effort *eviction.Effort, rosters map[snapshot.Key]*eviction.Roster) eviction.Verdict {
+func (f *facts) judge(pod *snapshot.Pod, effort *eviction.CostBudget, rosters map[snapshot.Key]*eviction.Roster) eviction.Verdict {
 	now := f.now
 	if f.evidence != nil {
 		now = f.evidence.Observed
 	}
 	return eviction.Judge(eviction.Input{
-		Now: now, Pod: pod, Node: f.nodes[pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers, Rosters: rosters, Effort: effort,
+		Now: now, Pod: pod, Node: f.nodes[pod.Node], Policies: f.all, Evidence: f.evidence, Peers: f.peers, Rosters: rosters, CostBudget: effort,
 		Ungoverned: f.policy.Spec.Audited(),
 	})
 }

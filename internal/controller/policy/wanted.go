@@ -14,7 +14,7 @@ import (
 )
 
 // wanted fills in who is wanted gone. Where the cluster serves no requests there are none.
-func (s *shell) wanted(ctx context.Context, f *facts, in *eviction.TidyInput) error {
+func (s *reconciler) wanted(ctx context.Context, f *facts, in *eviction.StatusInput) error {
 	in.Wanted, in.WantedKnown, in.Deleted = map[types.UID]bool{}, true, f.policy.DeletionTimestamp != nil
 	in.Audited = f.policy.Spec.Audited()
 	in.Requesters = map[string]string{}

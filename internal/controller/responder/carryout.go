@@ -14,7 +14,7 @@ import (
 )
 
 // carryOut does what was decided, and returns when to look again.
-func (s *shell) carryOut(ctx context.Context, input eviction.Input, step eviction.StepResult) (time.Duration, error) {
+func (s *reconciler) carryOut(ctx context.Context, input eviction.Input, step eviction.StepResult) (time.Duration, error) {
 	key := input.Pod.Key()
 	refused, answer := s.Act.DoAll(ctx, step.Actions)
 	switch {
@@ -41,7 +41,7 @@ func (s *shell) carryOut(ctx context.Context, input eviction.Input, step evictio
 const afterRefusal = 10 * time.Second
 
 // stuck says that nothing goes on, and why: without a word the eviction would look forgotten, and be taken from Usher.
-func (s *shell) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer answers.Answer) (time.Duration, error) {
+func (s *reconciler) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer answers.Answer) (time.Duration, error) {
 	message := fmt.Sprintf("Usher cannot write down that %s, so nothing goes on; tried again in %s: %s: %s",
 		refused.Why, afterRefusal, answer.Code, answer.Message)
 	told := s.Act.Do(ctx, eviction.Action{Kind: eviction.Tell, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
@@ -52,7 +52,7 @@ func (s *shell) stuck(ctx context.Context, input eviction.Input, refused evictio
 }
 
 // next is when to look again if nothing happens: when the decision says so, and in time for the next heartbeat.
-func (s *shell) next(step eviction.StepResult) time.Duration {
+func (s *reconciler) next(step eviction.StepResult) time.Duration {
 	if step.NextLook.IsZero() {
 		return lifecycle.Beat
 	}
@@ -61,13 +61,13 @@ func (s *shell) next(step eviction.StepResult) time.Duration {
 
 // refused takes the permit back of a pod whose eviction the apiserver has refused, says why, and waits. An eviction that
 // was not answered may be under way: its permit ends by itself.
-func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction.StepResult, answer answers.Answer) (time.Duration, error) {
+func (s *reconciler) refused(ctx context.Context, input eviction.Input, step eviction.StepResult, answer answers.Answer) (time.Duration, error) {
 	key := input.Pod.Key()
 	wait := max(s.attempts.pause(key), answer.RetryAfter)
 	message := fmt.Sprintf("its system lets it go, and the eviction API refuses: %s; asked again in %s", answer.Message, wait.Round(time.Second))
 	log.FromContext(ctx).Info("the eviction was refused", "pod", key, "code", answer.Code, "message", answer.Message)
 	if answer.Code != answers.Unavailable {
-		if err := s.crossOut(ctx, input, step); err != nil {
+		if err := s.revokePermit(ctx, input, step); err != nil {
 			return 0, err
 		}
 	}
@@ -80,8 +80,8 @@ func (s *shell) refused(ctx context.Context, input eviction.Input, step eviction
 	return wait, nil
 }
 
-// crossOut looks at the policy anew, because the permit was just written into it.
-func (s *shell) crossOut(ctx context.Context, input eviction.Input, step eviction.StepResult) error {
+// revokePermit looks at the policy anew, because the permit was just written into it.
+func (s *reconciler) revokePermit(ctx context.Context, input eviction.Input, step eviction.StepResult) error {
 	at := slices.IndexFunc(step.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Permit })
 	if at < 0 {
 		return nil // its role has nothing written down
@@ -91,11 +91,11 @@ func (s *shell) crossOut(ctx context.Context, input eviction.Input, step evictio
 	if judged < 0 {
 		return nil
 	}
-	policy, err := s.Gatherer.Book.Policy(ctx, permit.Policy)
+	policy, err := s.Gatherer.Policies.Policy(ctx, permit.Policy)
 	if err != nil {
 		return err
 	}
-	settle, ok := eviction.CrossOut(s.Gatherer.Book.Declared(policy), input.Policies[judged].Status, permit.Status, input.Pod.UID, s.Gatherer.Now())
+	settle, ok := eviction.RevokePermit(s.Gatherer.Policies.Declared(policy), input.Policies[judged].Status, permit.Status, input.Pod.UID, s.Gatherer.Now())
 	if !ok {
 		return nil
 	}

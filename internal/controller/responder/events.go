@@ -12,17 +12,17 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// told remembers what the last event about a pod said, so that a step that is taken every few seconds does not make an event
+// eventDeduper remembers what the last event about a pod said, so that a step that is taken every few seconds does not make an event
 // each time.
-type told struct {
+type eventDeduper struct {
 	mu   sync.Mutex
 	last map[snapshot.Key]string
 }
 
-func newTold() *told { return &told{last: map[snapshot.Key]string{}} }
+func newEventDeduper() *eventDeduper { return &eventDeduper{last: map[snapshot.Key]string{}} }
 
-// news reports whether a text differs from the last one about the pod.
-func (t *told) news(pod snapshot.Key, text string) bool {
+// changed reports whether a text differs from the last one about the pod.
+func (t *eventDeduper) changed(pod snapshot.Key, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last[pod] == text {
@@ -32,26 +32,26 @@ func (t *told) news(pod snapshot.Key, text string) bool {
 	return true
 }
 
-func (t *told) forget(pod snapshot.Key) {
+func (t *eventDeduper) forget(pod snapshot.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.last, pod)
 }
 
-// tell makes an event on the pod when what is done for it, or what keeps it, has changed.
-func (s *shell) tell(pod *corev1.Pod, step eviction.StepResult) {
+// recordEvent makes an event on the pod when what is done for it, or what keeps it, has changed.
+func (s *reconciler) recordEvent(pod *corev1.Pod, step eviction.StepResult) {
 	kind, reason, action, key, text := describe(step)
-	if reason == "" || !s.told.news(client.ObjectKeyFromObject(pod), reason+key) {
+	if reason == "" || !s.podEvents.changed(client.ObjectKeyFromObject(pod), reason+key) {
 		return
 	}
 	s.events.Eventf(pod, nil, kind, reason, governed.EventAction(action, key), "%s", governed.EventNote(text))
 }
 
-// tellNode makes an event on the pod's node when what keeps the pod there has changed, and when it leaves.
-func (s *shell) tellNode(pod *corev1.Pod, step eviction.StepResult) {
+// recordNodeEvent makes an event on the pod's node when what keeps the pod there has changed, and when it leaves.
+func (s *reconciler) recordNodeEvent(pod *corev1.Pod, step eviction.StepResult) {
 	node := governed.EventNode(pod)
 	kind, reason, key, text := describeForNode(client.ObjectKeyFromObject(pod), step)
-	if node == nil || reason == "" || !s.toldNodes.news(client.ObjectKeyFromObject(pod), reason+key) {
+	if node == nil || reason == "" || !s.nodeEvents.changed(client.ObjectKeyFromObject(pod), reason+key) {
 		return
 	}
 	s.events.Eventf(node, pod, kind, reason, governed.EventAction("Evict", key), "%s", governed.EventNote(text))

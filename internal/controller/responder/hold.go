@@ -16,7 +16,7 @@ import (
 // hold makes a policy wait, should it be deleted, before a preparation is begun for it: only the policy remembers what is to
 // be taken back. It returns what can be done now; nothing is ready while everything has to be looked at anew first. Who
 // refuses to have the policy held keeps the pod where it is, and is named.
-func (s *shell) hold(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.StepResult) (_ eviction.StepResult, ready bool, err error) {
+func (s *reconciler) hold(ctx context.Context, policy *v1alpha1.EvictionPolicy, step eviction.StepResult) (_ eviction.StepResult, ready bool, err error) {
 	if policy == nil || !begins(step.Actions) || holds(policy) {
 		return step, true, nil
 	}

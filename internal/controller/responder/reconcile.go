@@ -31,7 +31,7 @@ const (
 	patience = 5 * time.Second
 )
 
-func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	requests, err := targets.RequestsOf(ctx, s.client, key.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -45,8 +45,8 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 	})
 	if len(requests) == 0 && len(evictions) == 0 {
 		s.attempts.forget(key.NamespacedName)
-		s.told.forget(key.NamespacedName)
-		s.toldNodes.forget(key.NamespacedName)
+		s.podEvents.forget(key.NamespacedName)
+		s.nodeEvents.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	pod, fresh, err := s.Gatherer.Pod(ctx, key.NamespacedName)
@@ -57,17 +57,17 @@ func (s *shell) reconcile(ctx context.Context, key reconcile.Request) (reconcile
 	if pod != nil {
 		uid = pod.UID
 	}
-	unsaid := s.farewell(ctx, key.NamespacedName, uid, evictions)
+	unsaid := s.completeForGonePods(ctx, key.NamespacedName, uid, evictions)
 	if pod == nil {
 		return reconcile.Result{}, unsaid
 	}
-	after, err := s.serve(ctx, pod, fresh, about(requests, evictions, uid))
+	after, err := s.serve(ctx, pod, fresh, demandFor(requests, evictions, uid))
 	return reconcile.Result{RequeueAfter: after}, errors.Join(unsaid, err)
 }
 
-// farewell completes Usher's entry in the evictions of pods that are gone: another has the name now, or none. An entry that
+// completeForGonePods completes Usher's entry in the evictions of pods that are gone: another has the name now, or none. An entry that
 // cannot be completed keeps nobody else waiting.
-func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, evictions []*api.Eviction) error {
+func (s *reconciler) completeForGonePods(ctx context.Context, pod snapshot.Key, now types.UID, evictions []*api.Eviction) error {
 	var failed []error
 	for _, e := range evictions {
 		ref, ok := lifecycle.EvictionRef(e)
@@ -86,7 +86,7 @@ func (s *shell) farewell(ctx context.Context, pod snapshot.Key, now types.UID, e
 }
 
 // serve does the next step for a pod, and returns when to look again.
-func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) (time.Duration, error) {
+func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w demand) (time.Duration, error) {
 	if !w.wanted {
 		return 0, nil // what was prepared is undone by the policy's controller
 	}
@@ -113,17 +113,17 @@ func (s *shell) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w wish) 
 	if err != nil || !ready {
 		return soon, err
 	}
-	s.tell(pod, step)
-	s.tellNode(pod, step)
+	s.recordEvent(pod, step)
+	s.recordNodeEvent(pod, step)
 	return s.carryOut(ctx, input, step)
 }
 
 // policy returns the policy that governs the pod of an input, nil if none does or several claim it.
-func (s *shell) policy(ctx context.Context, input eviction.Input) (*v1alpha1.EvictionPolicy, error) {
+func (s *reconciler) policy(ctx context.Context, input eviction.Input) (*v1alpha1.EvictionPolicy, error) {
 	claims := eviction.Claims(input.Policies, input.Pod)
 	if len(claims) != 1 {
 		return nil, nil
 	}
-	policy, err := s.Gatherer.Book.Policy(ctx, claims[0].Policy)
+	policy, err := s.Gatherer.Policies.Policy(ctx, claims[0].Policy)
 	return policy, client.IgnoreNotFound(err)
 }

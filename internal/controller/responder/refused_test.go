@@ -148,7 +148,7 @@ func TestAnAcceptedEvictionIsNotRepeated(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := newRig(t, interceptor.Funcs{})
-	r.shell.Act.Writer = &act.Writer{Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})}
+	r.reconciler.Act.Writer = &act.Writer{Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})}
 	r.database.empty = true
 	for range 2 {
 		if result, err := r.look(t); err != nil || result.RequeueAfter > 10*time.Second {

@@ -50,17 +50,17 @@ func TestAbout(t *testing.T) {
 		name      string
 		requests  []*api.EvictionRequest
 		evictions []*api.Eviction
-		want      wish
+		want      demand
 	}{
 		{name: "nobody"},
-		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: wish{wanted: true, byOthers: true}},
-		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: wish{wanted: true, byOthers: true, active: true}},
-		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: wish{wanted: true, admitted: []*api.EvictionRequest{refused("now")}}},
+		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true}},
+		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true, active: true}},
+		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: demand{wanted: true, admitted: []*api.EvictionRequest{refused("now")}}},
 		{name: "our turn is over", evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateCanceled)}},
 		{name: "another pod of the name", requests: []*api.EvictionRequest{request("before")}, evictions: []*api.Eviction{evictionOf("before", lifecycle.Responder, api.ResponderStateActive)}},
 	}
 	for _, test := range tests {
-		if diff := cmp.Diff(test.want, about(test.requests, test.evictions, "now"), cmp.AllowUnexported(wish{})); diff != "" {
+		if diff := cmp.Diff(test.want, demandFor(test.requests, test.evictions, "now"), cmp.AllowUnexported(demand{})); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
 	}
@@ -125,10 +125,10 @@ func TestDescribeForNode(t *testing.T) {
 // Looks that see the same make one event on the node; another reason makes another.
 func TestANodeIsToldOfEachChangeOfReason(t *testing.T) {
 	recorder := &recorded{}
-	s := &shell{events: recorder, toldNodes: newTold()}
+	s := &reconciler{events: recorder, nodeEvents: newEventDeduper()}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0"}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	look := func(reason, message string) {
-		s.tellNode(pod, eviction.StepResult{Verdict: eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{{Reason: reason, Message: message}}}})
+		s.recordNodeEvent(pod, eviction.StepResult{Verdict: eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{{Reason: reason, Message: message}}}})
 	}
 	look("HoldsData", "3 shards")
 	look("HoldsData", "2 shards")
@@ -155,17 +155,17 @@ func (r *recorded) Eventf(regarding, _ runtime.Object, _, reason, action, note s
 }
 
 func TestAnEventIsNotRepeated(t *testing.T) {
-	told, pod := newTold(), snapshot.Key{Namespace: "db", Name: "db-0"}
+	told, pod := newEventDeduper(), snapshot.Key{Namespace: "db", Name: "db-0"}
 	for i, step := range []struct {
 		text string
 		want bool
 	}{{"a", true}, {"a", false}, {"b", true}, {"a", true}} {
-		if got := told.news(pod, step.text); got != step.want {
+		if got := told.changed(pod, step.text); got != step.want {
 			t.Errorf("step %d: news %t, want %t", i, got, step.want)
 		}
 	}
 	told.forget(pod)
-	if !told.news(pod, "a") {
+	if !told.changed(pod, "a") {
 		t.Error("what was forgotten is no news")
 	}
 }
@@ -185,7 +185,7 @@ func TestThePauseAfterARefusalGrows(t *testing.T) {
 
 func TestTheNextLookIsInTimeForAHeartbeat(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	s := &shell{Options: Options{Gatherer: &governed.Gatherer{Now: func() time.Time { return now }}}}
+	s := &reconciler{Options: Options{Gatherer: &governed.Gatherer{Now: func() time.Time { return now }}}}
 	for _, test := range []struct{ at, want time.Duration }{
 		{10 * time.Second, 10 * time.Second},
 		{time.Hour, lifecycle.Beat},

@@ -56,9 +56,9 @@ func (d *database) Close() {}
 
 // rig is the responder over a store in which db-0 is wanted gone and it is Usher's turn.
 type rig struct {
-	store    client.Client
-	database *database
-	shell    *shell
+	store      client.Client
+	database   *database
+	reconciler *reconciler
 }
 
 func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *rig {
@@ -86,14 +86,14 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 		Open: func(*v1alpha1.System, system.Access) (system.System, error) { return r.database, nil },
 	}
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }
-	book := governed.NewBook(store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	r.shell = &shell{
+	policyCache := governed.NewPolicyCache(store, kinds, nil)
+	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	r.reconciler = &reconciler{
 		Options: Options{
-			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now},
-			Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: time.Now},
+			Gatherer: &governed.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
+			Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: time.Now},
 		},
-		client: store, events: events.NewFakeRecorder(100), attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
+		client: store, events: events.NewFakeRecorder(100), attempts: newAttempts(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),
 	}
 	return r
 }
@@ -131,7 +131,7 @@ func servedEviction(name string, uid types.UID) *api.Eviction {
 
 func (r *rig) look(t *testing.T) (reconcile.Result, error) {
 	t.Helper()
-	return r.shell.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "db", Name: "db-0"}})
+	return r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "db", Name: "db-0"}})
 }
 
 // told is what Usher's entry in an Eviction says.

@@ -32,13 +32,13 @@ type Options struct {
 	Act      *act.Governed
 }
 
-type shell struct {
+type reconciler struct {
 	Options
 	client   client.Client
 	events   events.EventRecorder
 	attempts *attempts
 	// What was said on pods, and on their nodes.
-	told, toldNodes *told
+	podEvents, nodeEvents *eventDeduper
 }
 
 // workers are many because they wait for systems; a namespace has workersEach of them at most.
@@ -46,9 +46,9 @@ const workers, workersEach = 16, 2
 
 // Controllers returns the responder of a cluster that serves eviction requests. Its keys are names of pods.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
-	s := &shell{
+	s := &reconciler{
 		Options: o, client: mgr.GetClient(), events: mgr.GetEventRecorder("usher-responder"),
-		attempts: newAttempts(), told: newTold(), toldNodes: newTold(),
+		attempts: newAttempts(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),
 	}
 	return []wiring.Controller{{
 		Name: "responder", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: s.wantedOf,
@@ -69,11 +69,11 @@ func matters() predicate.Predicate {
 
 // itselfAndWanted: an eviction waits for the end of its pod, and for the members beside it, also those that may always go and have no
 // label. In a namespace without a policy none waits for another, and a drain wants many.
-func (s *shell) itselfAndWanted(ctx context.Context, pod client.Object) []reconcile.Request {
+func (s *reconciler) itselfAndWanted(ctx context.Context, pod client.Object) []reconcile.Request {
 	if _, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]; labelled {
 		return append(s.wantedOf(ctx, pod), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 	}
-	policies, err := s.Gatherer.Book.All(ctx, pod.GetNamespace())
+	policies, err := s.Gatherer.Policies.All(ctx, pod.GetNamespace())
 	if err == nil && len(policies) == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *shell) itselfAndWanted(ctx context.Context, pod client.Object) []reconc
 
 // wantedOf enqueues the pods of an object's namespace that somebody wants gone: what is new of a policy, its system or a
 // member, one member's leave above all, may let another go.
-func (s *shell) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
+func (s *reconciler) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
 	requests, err := targets.Requests(ctx, s.client, o.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "an event is lost")

@@ -90,14 +90,14 @@ func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
-	policies, err := r.Gatherer.Book.Policies(ctx, pod.Namespace)
+	policies, err := r.Gatherer.Policies.Policies(ctx, pod.Namespace)
 	if err != nil {
 		return err
 	}
 	facts := governed.Facts(pod)
 	declared := make([]eviction.Declared, len(policies))
 	for i, policy := range policies {
-		declared[i] = r.Gatherer.Book.Declared(policy)
+		declared[i] = r.Gatherer.Policies.Declared(policy)
 	}
 	claims := eviction.Claims(declared, facts)
 	if len(claims) == 0 {

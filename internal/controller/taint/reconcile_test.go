@@ -54,12 +54,12 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
 	now := func() time.Time { return noon }
-	book := governed.NewBook(store, kinds, nil)
-	keeper := evidence.New(evidence.Config{Kind: kinds, Now: now, Log: slog.New(slog.DiscardHandler)})
+	policyCache := governed.NewPolicyCache(store, kinds, nil)
+	observer := evidence.New(evidence.Config{Kind: kinds, Now: now, Log: slog.New(slog.DiscardHandler)})
 	return &Reconciler{
 		Options: Options{
-			Gatherer: &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: now},
-			Act:      &act.Governed{Client: store, Book: book, Keeper: keeper, Lifecycle: lifecycleapi.Usher, Now: now},
+			Gatherer: &governed.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: now},
+			Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: now},
 		},
 		client: store, live: store, seen: map[seenTaint]time.Time{},
 	}

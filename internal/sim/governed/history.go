@@ -93,7 +93,7 @@ func (w *world) open_() error {
 		w.replicas = append(w.replicas, r)
 	}
 	spec := w.spec(w.regime)
-	if problems := w.replicas[0].gatherer.Book.Check(&spec); len(problems) > 0 {
+	if problems := w.replicas[0].gatherer.Policies.Check(&spec); len(problems) > 0 {
 		return fmt.Errorf("the policy has problems: %v", problems)
 	}
 	w.replicas[0].lead()

@@ -84,15 +84,15 @@ func (r *replica) assemble() error {
 	if err := governed.SetupIndex(r.ctx, r.cache); err != nil {
 		return err
 	}
-	book := governed.NewBook(r.cache, r.kind, roles)
+	book := governed.NewPolicyCache(r.cache, r.kind, roles)
 	book.Compile, book.Changed = compile, r.told
 	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(alarm{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
-		Client: connection, Writer: &act.Writer{Client: clientset}, Book: book, Keeper: keeper,
+		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: book, Observer: keeper,
 		Lifecycle: lifecycleapi.Usher, Now: r.now, Answered: r.told,
 	}
-	r.gatherer = &governed.Gatherer{Book: book, Keeper: keeper, Live: &liveReader{replica: r}, Now: r.now}
+	r.gatherer = &governed.Gatherer{Policies: book, Observer: keeper, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{
 		Facts: careful{r.gatherer, r}, Writer: r.act, Reader: connection, Events: silence{}, Log: slog.New(slog.DiscardHandler),
 		Compile: book.Check, Kind: all.Kind, Declare: book.Declared, Self: []string{self}, Namespace: "usher",

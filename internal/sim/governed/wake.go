@@ -80,12 +80,12 @@ func (r *replica) hear(e event) {
 // track does what the manager's own does.
 func (r *replica) track(policy *v1alpha1.EvictionPolicy, gone bool) {
 	if !gone {
-		r.gatherer.Keeper.Track(r.gatherer.Book.Source(policy))
+		r.gatherer.Observer.Track(r.gatherer.Policies.Source(policy))
 		return
 	}
-	r.gatherer.Keeper.Forget(policy.UID)
+	r.gatherer.Observer.Forget(policy.UID)
 	synctest.Wait() // who waited for its evidence goes on, and nobody else does meanwhile
-	r.gatherer.Book.Forget(policy.UID)
+	r.gatherer.Policies.Forget(policy.UID)
 	r.act.Forget(policy.UID)
 }
 

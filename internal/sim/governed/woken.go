@@ -110,8 +110,8 @@ func (w *world) await(run func()) bool {
 // observe asks the systems of all policies that the replica knows.
 func (r *replica) observe() {
 	for _, policy := range cached[*v1alpha1.EvictionPolicy](r, policies) {
-		source := r.gatherer.Book.Source(policy)
-		r.gatherer.Keeper.Evidence(r.ctx, source, source.Epoch, 0)
+		source := r.gatherer.Policies.Source(policy)
+		r.gatherer.Observer.Evidence(r.ctx, source, source.Epoch, 0)
 	}
 }
 

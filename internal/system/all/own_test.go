@@ -101,12 +101,12 @@ func TestAKindOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := governed.NewBook(store, kind, roles)
+	book := governed.NewPolicyCache(store, kind, roles)
 	keeper := evidence.New(evidence.Config{
 		Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Secret: func(context.Context, snapshot.Key) (*corev1.Secret, error) { return secret, nil },
 	})
-	gatherer := &governed.Gatherer{Book: book, Keeper: keeper, Live: store, Now: time.Now}
+	gatherer := &governed.Gatherer{Policies: book, Observer: keeper, Live: store, Now: time.Now}
 	in, err := gatherer.Input(t.Context(), governed.Subject{Pod: pod})
 	if err != nil {
 		t.Fatal(err)

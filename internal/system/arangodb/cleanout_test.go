@@ -48,7 +48,7 @@ func (p *process) round(wanted bool, ticks int) {
 	in.Policies[0].Status = p.status
 	actions := eviction.Step(eviction.ResponderInput{Input: in, Active: true, Wanted: true, Replies: p.replies}).Actions
 	if !wanted {
-		actions = eviction.Tidy(eviction.TidyInput{
+		actions = eviction.ReconcileStatus(eviction.StatusInput{
 			Now: p.now, Policy: in.Policies[0], Pods: []*snapshot.Pod{in.Pod}, Replies: p.replies, WantedKnown: true, Wanted: map[types.UID]bool{},
 		}).Actions
 	}

@@ -25,10 +25,10 @@ func TestHealthThatLagsLetsNoSecondServerGo(t *testing.T) {
 	}
 	status := let.Actions[0].Status
 	b.sim.Kill(prmrA)
-	gone := map[types.UID]eviction.Sight{first.Pod.UID: eviction.SeenGone}
+	gone := map[types.UID]eviction.PodPresence{first.Pod.UID: eviction.SeenGone}
 	for second := range 90 {
 		policy := eviction.Declared{Key: snapshot.Key{Namespace: "db", Name: "p"}, Version: "1", Policy: b.policy, Status: status}
-		tidied := eviction.Tidy(eviction.TidyInput{Now: b.now, Policy: policy, Sights: gone, WantedKnown: true})
+		tidied := eviction.ReconcileStatus(eviction.StatusInput{Now: b.now, Policy: policy, Presences: gone, WantedKnown: true})
 		if len(tidied.Actions) > 0 {
 			status = tidied.Actions[0].Status
 		}

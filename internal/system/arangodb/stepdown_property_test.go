@@ -188,20 +188,20 @@ func (r *rotation) call(action *eviction.Action) {
 }
 
 func (r *rotation) tidy() {
-	in := eviction.TidyInput{
+	in := eviction.StatusInput{
 		Now: r.now, Policy: r.member("AGNT-a").Policies[0], Pods: slices.Collect(maps.Values(r.pods)), Replies: r.replies,
-		Sights: map[types.UID]eviction.Sight{}, Wanted: map[types.UID]bool{}, WantedKnown: true,
+		Presences: map[types.UID]eviction.PodPresence{}, Wanted: map[types.UID]bool{}, WantedKnown: true,
 	}
 	for id, pod := range r.pods {
 		in.Wanted[pod.UID] = r.wanted[id]
 	}
-	for _, doubt := range eviction.Tidy(in).Confirm {
-		in.Sights[doubt.UID] = eviction.SeenGone
+	for _, doubt := range eviction.ReconcileStatus(in).Confirm {
+		in.Presences[doubt.UID] = eviction.SeenGone
 		if slices.ContainsFunc(in.Pods, func(pod *snapshot.Pod) bool { return pod.UID == doubt.UID }) {
-			in.Sights[doubt.UID] = eviction.SeenStaying
+			in.Presences[doubt.UID] = eviction.SeenStaying
 		}
 	}
-	r.carryOut("", eviction.Tidy(in).Actions)
+	r.carryOut("", eviction.ReconcileStatus(in).Actions)
 }
 
 func (r *rotation) why() string {

@@ -29,7 +29,7 @@ type asked struct {
 
 func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
 	w.remember(members)
-	effort := eviction.NewEffort()
+	effort := eviction.NewCostBudget()
 	all := w.questions(members, effort)
 	w.askAll(ctx, all)
 	e := &eviction.Evidence{System: eviction.Facts{}, Members: map[string]eviction.Facts{}}
@@ -52,22 +52,22 @@ func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.E
 	if len(failures) > 0 {
 		return nil, failures
 	}
-	e.Summary = w.line(&eviction.Scope{System: e.System, Effort: effort}, silent)
+	e.Summary = w.line(&eviction.Scope{System: e.System, CostBudget: effort}, silent)
 	return e, nil
 }
 
-func (w *web) questions(members []system.Member, effort *eviction.Effort) []*asked {
+func (w *web) questions(members []system.Member, effort *eviction.CostBudget) []*asked {
 	var all []*asked
 	add := func(q question, member string, scope *eviction.Scope) {
 		urls, err := q.url.at(w.endpoints, scope)
 		all = append(all, &asked{question: q, member: member, urls: urls, err: err})
 	}
 	for _, q := range w.facts {
-		add(q, "", &eviction.Scope{Effort: effort})
+		add(q, "", &eviction.Scope{CostBudget: effort})
 	}
 	for _, m := range members {
 		for _, q := range w.memberFacts {
-			add(q, m.ID, &eviction.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod, Effort: effort})
+			add(q, m.ID, &eviction.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod, CostBudget: effort})
 		}
 	}
 	return all

@@ -76,7 +76,7 @@ func (w *web) Undo(ctx context.Context, p eviction.Preparation) (eviction.Undone
 }
 
 func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
-	scope := &eviction.Scope{Member: p.Member.ID, Pod: w.pod(p), Effort: eviction.NewEffort()}
+	scope := &eviction.Scope{Member: p.Member.ID, Pod: w.pod(p), CostBudget: eviction.NewCostBudget()}
 	urls, err := c.url.at(w.endpoints, scope)
 	if err != nil {
 		return err

@@ -10,23 +10,23 @@ import (
 )
 
 func TestNewsWakeTheControllersThatRun(t *testing.T) {
-	var news News
+	var news PolicyEvents
 	own := func(_ context.Context, policy client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(policy)}}
 	}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	source := news.Source(own)
-	news.Tell(newPolicy("early", "db")) // nobody runs yet
+	news.Notify(newPolicy("early", "db")) // nobody runs yet
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := source.Start(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
-	news.Tell(newPolicy("a", "db"))
-	news.Tell(newPolicy("a", "db"))
-	news.Tell(newPolicy("b", "db"))
+	news.Notify(newPolicy("a", "db"))
+	news.Notify(newPolicy("a", "db"))
+	news.Notify(newPolicy("b", "db"))
 	cancel()
-	news.Tell(newPolicy("late", "db"))
+	news.Notify(newPolicy("late", "db"))
 	var woken []string
 	for queue.Len() > 0 {
 		key, _ := queue.Get()

@@ -37,16 +37,16 @@ func (g *gonePods) set(policy types.UID, gone map[types.UID]time.Time) {
 	}
 }
 
-// sights looks at pods past the cache, which may show a pod as gone that was only not delivered yet, or as Ready that no longer is.
+// presences looks at pods past the cache, which may show a pod as gone that was only not delivered yet, or as Ready that no longer is.
 // Of those that are gone it returns since when that was seen.
-func (s *shell) sights(ctx context.Context, f *facts, pods []eviction.Doubt) (map[types.UID]eviction.Sight, map[types.UID]time.Time, error) {
-	sights, before, gone := map[types.UID]eviction.Sight{}, s.gone.of(f.policy.UID), map[types.UID]time.Time{}
+func (s *reconciler) presences(ctx context.Context, f *facts, pods []eviction.Unconfirmed) (map[types.UID]eviction.PodPresence, map[types.UID]time.Time, error) {
+	sights, before, gone := map[types.UID]eviction.PodPresence{}, s.gone.of(f.policy.UID), map[types.UID]time.Time{}
 	for _, asked := range pods {
 		since, known := before[asked.UID]
 		sight := eviction.SeenGone
 		if !known {
 			var err error
-			if sight, err = s.sight(ctx, asked); err != nil {
+			if sight, err = s.presence(ctx, asked); err != nil {
 				return nil, nil, fmt.Errorf("looking whether pod %s is gone: %w", asked.Pod, err)
 			}
 			since = f.now
@@ -60,7 +60,7 @@ func (s *shell) sights(ctx context.Context, f *facts, pods []eviction.Doubt) (ma
 	return sights, gone, nil
 }
 
-func (s *shell) sight(ctx context.Context, asked eviction.Doubt) (eviction.Sight, error) {
+func (s *reconciler) presence(ctx context.Context, asked eviction.Unconfirmed) (eviction.PodPresence, error) {
 	var pod corev1.Pod
 	err := s.live.Get(ctx, asked.Pod, &pod)
 	switch {

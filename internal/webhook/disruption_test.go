@@ -447,9 +447,9 @@ func TestLeave(t *testing.T) {
 			if !got.Allowed && c.answered != "" && !strings.Contains(c.body, `"name":"`+got.Result.Details.Name+`"`) {
 				t.Errorf("refused about %q", got.Result.Details.Name)
 			}
-			noted := strings.Contains(message, "the wish is noted") || strings.Contains(message, "An EvictionRequest was made")
+			noted := strings.Contains(message, "an EvictionRequest was created") || strings.Contains(message, "An EvictionRequest was made")
 			if noted != slices.Contains(c.did, "request") {
-				t.Errorf("the refusal says that the wish is noted: %t; done: %v", noted, c.did)
+				t.Errorf("the refusal says that a request was created: %t; done: %v", noted, c.did)
 			}
 			if diff := cmp.Diff(c.did, w.did); diff != "" {
 				t.Errorf("done (-want +got):\n%s", diff)

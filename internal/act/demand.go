@@ -13,34 +13,34 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// Wish is one requester's wish that a pod goes.
-type Wish struct {
+// Demand is one requester's demand that a pod goes.
+type Demand struct {
 	Pod       *snapshot.Pod
 	Requester string
 }
 
-func (w Wish) request() *api.EvictionRequest {
+func (w Demand) request() *api.EvictionRequest {
 	return lifecycle.NewRequest(lifecycle.Ref{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: w.Pod.UID}, w.Requester)
 }
 
-// Ask makes the wish an EvictionRequest. One that is there is asked for anew.
-func (w *Writer) Ask(ctx context.Context, wish Wish) error {
+// Ask makes the demand an EvictionRequest. One that is there is asked for anew.
+func (w *Writer) Ask(ctx context.Context, demand Demand) error {
 	client, err := w.lifecycle()
 	if err != nil {
 		return err
 	}
-	request := wish.request()
+	request := demand.request()
 	err = once(ctx, client.Post().Namespace(request.Namespace).Resource(evictionRequests).
 		VersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, metav1.ParameterCodec).Body(request))
 	if !apierrors.IsAlreadyExists(err) {
-		return wrapped("asking for the eviction of", wish, err)
+		return wrapped("asking for the eviction of", demand, err)
 	}
 	there := &api.EvictionRequest{}
 	if err := client.Get().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).Do(ctx).Into(there); err != nil {
-		return wrapped("reading the request for", wish, err)
+		return wrapped("reading the request for", demand, err)
 	}
 	if err := lifecycle.CheckRequest(there, request); err != nil {
-		return wrapped("asking for the eviction of", wish, err)
+		return wrapped("asking for the eviction of", demand, err)
 	}
 	patch, err := lifecycle.IntentPatch(there, api.EvictionRequestIntentEviction)
 	if err != nil {
@@ -48,26 +48,26 @@ func (w *Writer) Ask(ctx context.Context, wish Wish) error {
 	}
 	err = once(ctx, client.Patch(types.MergePatchType).Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).
 		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, metav1.ParameterCodec).Body(patch))
-	return wrapped("asking anew for the eviction of", wish, err)
+	return wrapped("asking anew for the eviction of", demand, err)
 }
 
-// Withdraw takes the wish back. It returns false if nobody had it.
-func (w *Writer) Withdraw(ctx context.Context, wish Wish) (bool, error) {
+// Withdraw takes the demand back. It returns false if nobody had it.
+func (w *Writer) Withdraw(ctx context.Context, demand Demand) (bool, error) {
 	client, err := w.lifecycle()
 	if err != nil {
 		return false, err
 	}
-	request := wish.request()
+	request := demand.request()
 	err = once(ctx, client.Delete().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil, wrapped("withdrawing the request for", wish, err)
+	return err == nil, wrapped("withdrawing the request for", demand, err)
 }
 
-func wrapped(doing string, wish Wish, err error) error {
+func wrapped(doing string, demand Demand, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s pod %s: %w", doing, wish.Pod.Key(), err)
+	return fmt.Errorf("%s pod %s: %w", doing, demand.Pod.Key(), err)
 }

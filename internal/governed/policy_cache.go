@@ -20,8 +20,8 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// Book knows the policies, compiled, and which pods are their members. It may be used by several goroutines at once.
-type Book struct {
+// PolicyCache knows the policies, compiled, and which pods are their members. It may be used by several goroutines at once.
+type PolicyCache struct {
 	// cache may hand out shared objects; nothing here changes any.
 	cache client.Reader
 	kind  func(*v1alpha1.System) (system.Kind, bool)
@@ -37,70 +37,70 @@ type Book struct {
 	Changed func(policy *v1alpha1.EvictionPolicy)
 
 	mu       sync.Mutex
-	compiled map[types.UID]page
-	learned  map[types.UID]lesson
+	compiled map[types.UID]compiledPolicy
+	written  map[types.UID]writtenPolicy
 }
 
-// lesson is a policy as the apiserver returned it, and when.
-type lesson struct {
+// writtenPolicy is a policy as the apiserver returned it, and when.
+type writtenPolicy struct {
 	policy *v1alpha1.EvictionPolicy
 	at     time.Time
 }
 
-// lessonLife is how long a version that was learned is preferred to the cache's: far longer than a watch takes to deliver it. A
+// writtenLife is how long a version that was learned is preferred to the cache's: far longer than a watch takes to deliver it. A
 // version that never comes was lost when the cluster's etcd was restored. Nobody goes on the older version that the cache shows
 // then: every leave is written down with that version as precondition.
-const lessonLife = time.Minute
+const writtenLife = time.Minute
 
-type page struct {
+type compiledPolicy struct {
 	generation int64
 	policy     *eviction.Policy
 }
 
-// NewBook returns a Book over a cache that has the index of SetupIndex. Roles are the built-in ones.
-func NewBook(cache client.Reader, kind func(*v1alpha1.System) (system.Kind, bool), roles []v1alpha1.Role) *Book {
-	return &Book{
+// NewPolicyCache returns a PolicyCache over a cache that has the index of SetupIndex. Roles are the built-in ones.
+func NewPolicyCache(cache client.Reader, kind func(*v1alpha1.System) (system.Kind, bool), roles []v1alpha1.Role) *PolicyCache {
+	return &PolicyCache{
 		cache: cache, kind: kind, roles: roles, room: roomOf(cache), Compile: eviction.Compile,
-		compiled: map[types.UID]page{}, learned: map[types.UID]lesson{},
+		compiled: map[types.UID]compiledPolicy{}, written: map[types.UID]writtenPolicy{},
 	}
 }
 
-// Learn takes in a policy as the apiserver has just returned it, because the cache will see it only later.
-func (b *Book) Learn(policy *v1alpha1.EvictionPolicy) {
+// Observe takes in a policy as the apiserver has just returned it, because the cache will see it only later.
+func (b *PolicyCache) Observe(policy *v1alpha1.EvictionPolicy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known, ok := b.learned[policy.UID]; ok && newer(known.policy, policy) && time.Since(known.at) < lessonLife {
+	if known, ok := b.written[policy.UID]; ok && newer(known.policy, policy) && time.Since(known.at) < writtenLife {
 		return
 	}
-	b.learned[policy.UID] = lesson{policy, time.Now()}
+	b.written[policy.UID] = writtenPolicy{policy, time.Now()}
 }
 
 // Forget drops what is known of a policy that is gone.
-func (b *Book) Forget(uid types.UID) {
+func (b *PolicyCache) Forget(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.compiled, uid)
-	delete(b.learned, uid)
+	delete(b.written, uid)
 }
 
 // Policies returns those of a namespace that are in mode Enforce, in the order of their names. They must not be changed. Those
 // in mode Audit are left out, so that whatever has an effect on pods rests on the others alone.
-func (b *Book) Policies(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+func (b *PolicyCache) Policies(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
 	return b.inMode(ctx, namespace, v1alpha1.ModeEnforce)
 }
 
 // Audited returns those that are in mode Audit, likewise. Nothing that has an effect on pods may rest on them.
-func (b *Book) Audited(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+func (b *PolicyCache) Audited(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
 	return b.inMode(ctx, namespace, v1alpha1.ModeAudit)
 }
 
-func (b *Book) inMode(ctx context.Context, namespace string, mode v1alpha1.PolicyMode) ([]*v1alpha1.EvictionPolicy, error) {
+func (b *PolicyCache) inMode(ctx context.Context, namespace string, mode v1alpha1.PolicyMode) ([]*v1alpha1.EvictionPolicy, error) {
 	all, err := b.All(ctx, namespace)
 	return slices.DeleteFunc(all, func(p *v1alpha1.EvictionPolicy) bool { return p.Spec.Audited() != (mode == v1alpha1.ModeAudit) }), err
 }
 
 // All returns those of both modes, likewise: for what keeps the policies themselves.
-func (b *Book) All(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
+func (b *PolicyCache) All(ctx context.Context, namespace string) ([]*v1alpha1.EvictionPolicy, error) {
 	var list v1alpha1.EvictionPolicyList
 	if err := b.cache.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
@@ -114,7 +114,7 @@ func (b *Book) All(ctx context.Context, namespace string) ([]*v1alpha1.EvictionP
 }
 
 // Policy returns one policy; apierrors.IsNotFound tells that it is not there. It must not be changed.
-func (b *Book) Policy(ctx context.Context, key snapshot.Key) (*v1alpha1.EvictionPolicy, error) {
+func (b *PolicyCache) Policy(ctx context.Context, key snapshot.Key) (*v1alpha1.EvictionPolicy, error) {
 	var policy v1alpha1.EvictionPolicy
 	if err := b.cache.Get(ctx, key, &policy); err != nil {
 		return nil, fmt.Errorf("reading policy %s: %w", key.Name, err)
@@ -123,17 +123,17 @@ func (b *Book) Policy(ctx context.Context, key snapshot.Key) (*v1alpha1.Eviction
 }
 
 // latest prefers what a write has returned to what the cache shows, until the cache has caught up.
-func (b *Book) latest(cached *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy {
+func (b *PolicyCache) latest(cached *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	learned, ok := b.learned[cached.UID]
+	learned, ok := b.written[cached.UID]
 	switch {
 	case !ok:
 		return cached
-	case newer(learned.policy, cached) && time.Since(learned.at) < lessonLife:
+	case newer(learned.policy, cached) && time.Since(learned.at) < writtenLife:
 		return learned.policy
 	}
-	delete(b.learned, cached.UID)
+	delete(b.written, cached.UID)
 	return cached
 }
 
@@ -144,7 +144,7 @@ func newer(a, b client.Object) bool {
 }
 
 // Compiled returns the policy compiled.
-func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
+func (b *PolicyCache) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 	b.mu.Lock()
 	known, ok := b.compiled[policy.UID]
 	b.mu.Unlock()
@@ -161,13 +161,13 @@ func (b *Book) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, ok := b.compiled[policy.UID]; !ok || known.generation != policy.Generation {
-		b.compiled[policy.UID] = page{policy.Generation, compiled}
+		b.compiled[policy.UID] = compiledPolicy{policy.Generation, compiled}
 	}
 	return compiled
 }
 
 // Source returns the policy as what declares a system.
-func (b *Book) Source(policy *v1alpha1.EvictionPolicy) *evidence.Source {
+func (b *PolicyCache) Source(policy *v1alpha1.EvictionPolicy) *evidence.Source {
 	source := &evidence.Source{
 		UID: policy.UID, Namespace: policy.Namespace, Name: policy.Name, Generation: policy.Generation, Epoch: policy.Status.Epoch,
 		System: &policy.Spec.System, Limits: policy.Spec.Evidence,
@@ -181,12 +181,12 @@ func (b *Book) Source(policy *v1alpha1.EvictionPolicy) *evidence.Source {
 }
 
 // Reserved reports whether nothing in a namespace can be governed.
-func (b *Book) Reserved(namespace string) bool {
+func (b *PolicyCache) Reserved(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || b.Own != "" && namespace == b.Own
 }
 
 // Declared returns the policy as verdicts see it.
-func (b *Book) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
+func (b *PolicyCache) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 	return eviction.Declared{
 		Key:     client.ObjectKeyFromObject(policy),
 		Version: policy.ResourceVersion,
@@ -196,7 +196,7 @@ func (b *Book) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 	}
 }
 
-func (b *Book) declaredAll(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {
+func (b *PolicyCache) declaredAll(policies []*v1alpha1.EvictionPolicy) []eviction.Declared {
 	declared := make([]eviction.Declared, len(policies))
 	for i, policy := range policies {
 		declared[i] = b.Declared(policy)
@@ -205,12 +205,12 @@ func (b *Book) declaredAll(policies []*v1alpha1.EvictionPolicy) []eviction.Decla
 }
 
 // Check returns what is wrong with a policy's spec.
-func (b *Book) Check(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
+func (b *PolicyCache) Check(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
 	_, problems := b.compile(spec)
 	return problems
 }
 
-func (b *Book) compile(spec *v1alpha1.EvictionPolicySpec) (*eviction.Policy, []eviction.Problem) {
+func (b *PolicyCache) compile(spec *v1alpha1.EvictionPolicySpec) (*eviction.Policy, []eviction.Problem) {
 	var declared eviction.Declaration // without a kind there are no facts and no steps, which Compile says
 	if kind, ok := b.kind(&spec.System); ok {
 		declared = kind.Declaration(&spec.System)

@@ -78,10 +78,10 @@ func TestVerdictEndsByCounting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := dear(t, test.rules, test.rule, test.words)
-			in.Effort = &Effort{left: 1 << 60}
+			in.CostBudget = &CostBudget{left: 1 << 60}
 			verdict := Judge(in)
 			// The last evaluation that is begun may go on to its own limit.
-			if cost := uint64(1<<60) - in.Effort.left; cost > test.most {
+			if cost := uint64(1<<60) - in.CostBudget.left; cost > test.most {
 				t.Errorf("the verdict has cost %d", cost)
 			}
 			failed := 0
@@ -117,9 +117,9 @@ func TestManyValuesOfLoopsInLoops(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(problems), "may take too long together") {
 		t.Errorf("problems %v", problems)
 	}
-	in.Effort = &Effort{left: 1 << 60}
+	in.CostBudget = &CostBudget{left: 1 << 60}
 	verdict := Judge(in)
-	if cost := uint64(1<<60) - in.Effort.left; cost > wordsEffort+wordsLimit {
+	if cost := uint64(1<<60) - in.CostBudget.left; cost > wordsEffort+wordsLimit {
 		t.Errorf("the verdict has cost %d", cost)
 	}
 	if len(verdict.Blockers) != 1 || !strings.Contains(verdict.Blockers[0].Message, "(not known)") {
@@ -129,15 +129,15 @@ func TestManyValuesOfLoopsInLoops(t *testing.T) {
 
 func TestVerdictsOfOneLookShareItsEffort(t *testing.T) {
 	in := dear(t, 5, pairs+" == 0", "{{member.id}}")
-	in.Effort = &Effort{left: 2 * verdictEffort}
+	in.CostBudget = &CostBudget{left: 2 * verdictEffort}
 	for range 3 {
 		Judge(in)
 	}
-	if !in.Effort.spent() {
-		t.Errorf("%d are left after three verdicts", in.Effort.left)
+	if !in.CostBudget.exhausted() {
+		t.Errorf("%d are left after three verdicts", in.CostBudget.left)
 	}
 	in = world(t)
-	in.Effort = &Effort{}
+	in.CostBudget = &CostBudget{}
 	if verdict := Judge(in); verdict.Answer != Blocked {
 		t.Errorf("a verdict for which nothing is left is %s", verdict.Answer)
 	}

@@ -25,8 +25,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// leaving answers evictions and deletions of pods.
-type leaving struct {
+// disruptionHandler answers evictions and deletions of pods.
+type disruptionHandler struct {
 	Options
 	verdicts *share.Shares
 	audits   *share.Shares // verdicts of policies in mode Audit, which keep no other waiting
@@ -35,8 +35,8 @@ type leaving struct {
 // verdictsEach is how many verdicts about governed pods of one namespace are made at a time: they wait for a system and compute.
 const verdictsEach = 8
 
-// wish is what a caller wants, read from the request.
-type wish struct {
+// removal is what a caller wants, read from the request.
+type removal struct {
 	request *admissionv1.AdmissionRequest
 	verb    eviction.Verb
 	pod     snapshot.Key
@@ -49,9 +49,9 @@ type wish struct {
 }
 
 // Handle answers one request.
-func (h *leaving) Handle(ctx context.Context, request admission.Request) admission.Response {
+func (h *disruptionHandler) Handle(ctx context.Context, request admission.Request) admission.Response {
 	began := time.Now()
-	w, err := readWish(&request.AdmissionRequest)
+	w, err := readRemoval(&request.AdmissionRequest)
 	if err != nil {
 		return refuseBad(err)
 	}
@@ -60,12 +60,12 @@ func (h *leaving) Handle(ctx context.Context, request admission.Request) admissi
 	if err != nil {
 		result, about = h.unknown(ctx, w, pod, err)
 	}
-	h.tell(ctx, w, about, result, time.Since(began))
+	h.report(ctx, w, about, result, time.Since(began))
 	return respond(w, pod, result)
 }
 
-func readWish(r *admissionv1.AdmissionRequest) (*wish, error) {
-	w := &wish{request: r, pod: snapshot.Key{Namespace: r.Namespace, Name: r.Name}, dryRun: r.DryRun != nil && *r.DryRun}
+func readRemoval(r *admissionv1.AdmissionRequest) (*removal, error) {
+	w := &removal{request: r, pod: snapshot.Key{Namespace: r.Namespace, Name: r.Name}, dryRun: r.DryRun != nil && *r.DryRun}
 	switch {
 	case r.Operation == admissionv1.Create && r.Resource.Resource == "pods" && r.SubResource == "eviction":
 		return w, w.readEviction()
@@ -75,7 +75,7 @@ func readWish(r *admissionv1.AdmissionRequest) (*wish, error) {
 	return nil, fmt.Errorf("a %s of %s %s is no question for this webhook", r.Operation, r.Resource.Resource, r.SubResource)
 }
 
-func (w *wish) readEviction() error {
+func (w *removal) readEviction() error {
 	w.verb = eviction.VerbEvict
 	var object policyv1.Eviction
 	if err := json.Unmarshal(w.request.Object.Raw, &object); err != nil {
@@ -89,7 +89,7 @@ func (w *wish) readEviction() error {
 	return nil
 }
 
-func (w *wish) readDelete() error {
+func (w *removal) readDelete() error {
 	w.verb = eviction.VerbDelete
 	w.old = &corev1.Pod{}
 	if err := json.Unmarshal(w.request.OldObject.Raw, w.old); err != nil {
@@ -107,7 +107,7 @@ func (w *wish) readDelete() error {
 }
 
 // readOptions reads what is the same in both. An eviction is a dry run also where only its own options say so.
-func (w *wish) readOptions(options *metav1.DeleteOptions) {
+func (w *removal) readOptions(options *metav1.DeleteOptions) {
 	if options == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (w *wish) readOptions(options *metav1.DeleteOptions) {
 const mostTries = 4
 
 // answer decides, and does what has to be done before the answer is given. The pod is nil if there is none.
-func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult, *corev1.Pod, error) {
+func (h *disruptionHandler) answer(ctx context.Context, w *removal) (eviction.AdmissionResult, *corev1.Pod, error) {
 	subject, err := h.subject(ctx, w)
 	if err != nil {
 		return eviction.AdmissionResult{}, nil, err
@@ -135,7 +135,7 @@ func (h *leaving) answer(ctx context.Context, w *wish) (eviction.AdmissionResult
 }
 
 // try decides and acts until what it decides upon stays the same meanwhile.
-func (h *leaving) try(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	var excused *eviction.AdmissionResult
 	var refused answers.Answer
 	for range mostTries {
@@ -147,7 +147,7 @@ func (h *leaving) try(ctx context.Context, w *wish, subject *governed.Subject) (
 		if at, refused = h.act(ctx, w, insistent(result.Actions)); refused.Code == answers.Accepted || !result.Allow {
 			return confirmed(result, refused), nil
 		}
-		if excuses(&result) {
+		if exempt(&result) {
 			excused = &result
 		}
 		switch {
@@ -169,9 +169,9 @@ func unwritten(permit answers.Answer) error {
 	return fmt.Errorf("the permit could not be written down: %s", permit.Message)
 }
 
-// excuses reports whether it is let through whatever becomes of its actions. They are tried again all the same while they
+// exempt reports whether it is let through whatever becomes of its actions. They are tried again all the same while they
 // only meet others' writes: a leave that is not written down does not keep the next member.
-func excuses(result *eviction.AdmissionResult) bool {
+func exempt(result *eviction.AdmissionResult) bool {
 	return result.Allow && !slices.ContainsFunc(result.Actions, func(a eviction.Action) bool { return !a.BestEffort })
 }
 
@@ -200,7 +200,7 @@ func confirmed(result eviction.AdmissionResult, answer answers.Answer) eviction.
 }
 
 // subject finds the pod, in the cache if that will do.
-func (h *leaving) subject(ctx context.Context, w *wish) (governed.Subject, error) {
+func (h *disruptionHandler) subject(ctx context.Context, w *removal) (governed.Subject, error) {
 	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == eviction.AskReplace}
 	if w.old != nil {
 		return subject, nil
@@ -227,7 +227,7 @@ func unscheduled(pod *corev1.Pod) bool { return pod != nil && pod.Spec.NodeName 
 // governed pod nobody's, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
 // breaks the glass, may be others by now under the same UID, and members that the cache shows Ready may have crashed. So whatever
 // is let through is looked at afresh, but for a dry run, which lets nothing go.
-func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *governed.Subject) (eviction.AdmissionResult, error) {
 	if !w.means(subject.Pod) {
 		return w.misses(subject.Pod), nil
 	}
@@ -257,13 +257,13 @@ func (h *leaving) consider(ctx context.Context, w *wish, subject *governed.Subje
 // known from the request alone, and a member that leaves without a pod would keep the others. What is let through in any case goes also
 // where the pod cannot be read, and is written down if the cache shows the pod: a leave that is not written down is worse than members
 // that wait.
-func (h *leaving) confirm(ctx context.Context, w *wish, subject *governed.Subject, result *eviction.AdmissionResult) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) confirm(ctx context.Context, w *removal, subject *governed.Subject, result *eviction.AdmissionResult) (eviction.AdmissionResult, error) {
 	live, err := h.Facts.FreshPod(ctx, w.pod)
 	switch {
 	case err == nil:
 		subject.Pod = live
 		return h.consider(ctx, w, subject)
-	case !excuses(result):
+	case !exempt(result):
 		return eviction.AdmissionResult{}, err
 	case h.shown(ctx, w, w.old) == nil:
 		result.Actions = nil
@@ -271,9 +271,9 @@ func (h *leaving) confirm(ctx context.Context, w *wish, subject *governed.Subjec
 	return *result, nil
 }
 
-// shown is the pod of a wish as something else than the request shows it: the pod itself, unless it is known from a DELETE alone. That one
+// shown is the pod of a removal as something else than the request shows it: the pod itself, unless it is known from a DELETE alone. That one
 // is looked up in the cache, and read past it only where the cache has none of the name. It is nil where the pod that is meant is not seen.
-func (h *leaving) shown(ctx context.Context, w *wish, pod *corev1.Pod) *corev1.Pod {
+func (h *disruptionHandler) shown(ctx context.Context, w *removal, pod *corev1.Pod) *corev1.Pod {
 	if pod == nil || pod != w.old {
 		return pod
 	}
@@ -290,15 +290,15 @@ func rested(result *eviction.AdmissionResult, on *governed.Subject) bool {
 }
 
 // means reports whether the caller means this pod.
-func (w *wish) means(pod *corev1.Pod) bool {
+func (w *removal) means(pod *corev1.Pod) bool {
 	return pod != nil && (w.uid == "" || w.uid == pod.UID) && (w.old == nil || w.old.UID == pod.UID)
 }
 
-// misses answers a wish about a pod that is not the one of that name. A UID is checked by the server, which has better
+// misses answers a removal of a pod that is not the one of that name. A UID is checked by the server, which has better
 // words. So it is with a DELETE: a server deletes the version of the pod that it has asked about, and asks again where there is another.
 // Where there is no pod at all to evict the server must not look again: it may find one that was created this moment, and
 // evict it unjudged.
-func (w *wish) misses(pod *corev1.Pod) eviction.AdmissionResult {
+func (w *removal) misses(pod *corev1.Pod) eviction.AdmissionResult {
 	switch {
 	case pod != nil:
 		return eviction.AdmissionResult{Allow: true, Note: eviction.Note{Kind: eviction.NotGoverned, Message: "another pod was meant"}}
@@ -311,13 +311,13 @@ func (w *wish) misses(pod *corev1.Pod) eviction.AdmissionResult {
 	}
 }
 
-func (h *leaving) refresh(ctx context.Context, w *wish, subject *governed.Subject) (err error) {
+func (h *disruptionHandler) refresh(ctx context.Context, w *removal, subject *governed.Subject) (err error) {
 	subject.Pod, err = h.Facts.FreshPod(ctx, w.pod)
 	subject.Fresh = true
 	return err
 }
 
-func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) decide(ctx context.Context, w *removal, subject governed.Subject) (eviction.AdmissionResult, error) {
 	_, labelled := subject.Pod.Labels[v1alpha1.PolicyLabel]
 	release, err := h.share(ctx, subject.Pod, labelled)
 	if err != nil {
@@ -333,15 +333,15 @@ func (h *leaving) decide(ctx context.Context, w *wish, subject governed.Subject)
 			return eviction.AdmissionResult{}, err
 		}
 	}
-	wished, err := h.wished(ctx, w, input)
+	admitted, err := h.admissionInput(ctx, w, input)
 	if err != nil {
 		return eviction.AdmissionResult{}, err
 	}
-	return eviction.Admit(wished), ctx.Err()
+	return eviction.Admit(admitted), ctx.Err()
 }
 
-// wished is the wish beside what is known of the pod.
-func (h *leaving) wished(ctx context.Context, w *wish, input eviction.Input) (eviction.AdmissionInput, error) {
+// admissionInput is the removal beside what is known of the pod.
+func (h *disruptionHandler) admissionInput(ctx context.Context, w *removal, input eviction.Input) (eviction.AdmissionInput, error) {
 	ending, err := h.ending(ctx, w)
 	return eviction.AdmissionInput{
 		Input: input,
@@ -353,7 +353,7 @@ func (h *leaving) wished(ctx context.Context, w *wish, input eviction.Input) (ev
 
 // share waits for one of the namespace's verdicts where a verdict takes more than the pod. The pod's label alone does not tell: its author
 // may have taken it off.
-func (h *leaving) share(ctx context.Context, pod *corev1.Pod, labelled bool) (release func(), err error) {
+func (h *disruptionHandler) share(ctx context.Context, pod *corev1.Pod, labelled bool) (release func(), err error) {
 	if !labelled {
 		guarded, err := h.Facts.Guarded(ctx, pod)
 		if err != nil || !guarded {
@@ -364,7 +364,7 @@ func (h *leaving) share(ctx context.Context, pod *corev1.Pod, labelled bool) (re
 }
 
 // ending reports whether the pod's namespace is being deleted. It makes no difference to evictions.
-func (h *leaving) ending(ctx context.Context, w *wish) (bool, error) {
+func (h *disruptionHandler) ending(ctx context.Context, w *removal) (bool, error) {
 	if w.verb != eviction.VerbDelete {
 		return false, nil
 	}
@@ -376,7 +376,7 @@ func (h *leaving) ending(ctx context.Context, w *wish) (bool, error) {
 }
 
 // act does what has to be done; on a dry run nothing.
-func (h *leaving) act(ctx context.Context, w *wish, actions []eviction.Action) (eviction.Action, answers.Answer) {
+func (h *disruptionHandler) act(ctx context.Context, w *removal, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	if w.dryRun || len(actions) == 0 {
 		return eviction.Action{}, answers.Answer{Code: answers.Accepted}
 	}

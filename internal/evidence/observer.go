@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// Config is what a Keeper needs of the world.
+// Config is what an Observer needs of the world.
 type Config struct {
 	// Kind finds the kind of system that a spec declares.
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
@@ -31,8 +31,8 @@ type Config struct {
 	Memory int64
 }
 
-// Keeper keeps the evidence of all sources. Its methods may be called by several goroutines at once.
-type Keeper struct {
+// Observer keeps the evidence of all sources. Its methods may be called by several goroutines at once.
+type Observer struct {
 	config  Config
 	mu      sync.Mutex
 	entries map[types.UID]*entry
@@ -40,14 +40,14 @@ type Keeper struct {
 	budget  *budget
 }
 
-// New returns a Keeper that knows no source.
-func New(config Config) *Keeper {
-	return &Keeper{config: config, entries: map[types.UID]*entry{}, changed: make(chan struct{}, 1), budget: newBudget(config.Memory)}
+// New returns an Observer that knows no source.
+func New(config Config) *Observer {
+	return &Observer{config: config, entries: map[types.UID]*entry{}, changed: make(chan struct{}, 1), budget: newBudget(config.Memory)}
 }
 
-// Track makes the Keeper observe the source's system in the background while Run runs. It is called again whenever the
+// Track makes the Observer observe the source's system in the background while Run runs. It is called again whenever the
 // source has changed.
-func (k *Keeper) Track(source *Source) {
+func (k *Observer) Track(source *Source) {
 	e := k.entry(source)
 	e.mu.Lock()
 	e.tracked = true
@@ -56,7 +56,7 @@ func (k *Keeper) Track(source *Source) {
 }
 
 // Forget ends what Track began.
-func (k *Keeper) Forget(uid types.UID) {
+func (k *Observer) Forget(uid types.UID) {
 	k.mu.Lock()
 	e := k.entries[uid]
 	delete(k.entries, uid)
@@ -69,11 +69,11 @@ func (k *Keeper) Forget(uid types.UID) {
 
 // Evidence returns what the system says about the source's members: observed for this epoch or a later one, and not
 // longer than maxAge ago. It is never nil; where the system could not be asked, or not before ctx ended, Error says why.
-func (k *Keeper) Evidence(ctx context.Context, source *Source, epoch int64, maxAge time.Duration) *eviction.Evidence {
+func (k *Observer) Evidence(ctx context.Context, source *Source, epoch int64, maxAge time.Duration) *eviction.Evidence {
 	e := k.entry(source)
 	asked := time.Now()
 	oldest := asked.Add(-maxAge)
-	if e.ask(asked) {
+	if e.touch(asked) {
 		k.wake()
 	}
 	for {
@@ -81,14 +81,14 @@ func (k *Keeper) Evidence(ctx context.Context, source *Source, epoch int64, maxA
 		if known := e.known(wanted, oldest, time.Now()); known != nil {
 			return known
 		}
-		if answer := k.join(ctx, e, wanted).await(ctx, wanted, oldest); answer != nil {
+		if answer := k.shareOrStart(ctx, e, wanted).await(ctx, wanted, oldest); answer != nil {
 			return answer
 		}
 	}
 }
 
 // Known returns the newest evidence of the source's spec, however old, without asking for it; nil if there never was any.
-func (k *Keeper) Known(source *Source) *eviction.Evidence {
+func (k *Observer) Known(source *Source) *eviction.Evidence {
 	e := k.entry(source)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +99,7 @@ func (k *Keeper) Known(source *Source) *eviction.Evidence {
 }
 
 // Prepare asks the source's system for a step.
-func (k *Keeper) Prepare(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Job, error) {
+func (k *Observer) Prepare(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
 	open, err := k.connect(ctx, k.entry(source))
@@ -110,7 +110,7 @@ func (k *Keeper) Prepare(ctx context.Context, source *Source, step eviction.Prep
 }
 
 // Undo asks the source's system to take a step back.
-func (k *Keeper) Undo(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Undone, error) {
+func (k *Observer) Undo(ctx context.Context, source *Source, step eviction.Preparation) (eviction.Undone, error) {
 	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
 	open, err := k.connect(ctx, k.entry(source))
@@ -121,7 +121,7 @@ func (k *Keeper) Undo(ctx context.Context, source *Source, step eviction.Prepara
 }
 
 // entry returns the source's entry, and shows it the source if that is newer than what it knows.
-func (k *Keeper) entry(source *Source) *entry {
+func (k *Observer) entry(source *Source) *entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.entries[source.UID]
@@ -134,7 +134,7 @@ func (k *Keeper) entry(source *Source) *entry {
 	return e
 }
 
-func (k *Keeper) wake() {
+func (k *Observer) wake() {
 	select {
 	case k.changed <- struct{}{}:
 	default:

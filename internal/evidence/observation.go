@@ -14,8 +14,8 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// flight is one observation. Its result is set before done is closed.
-type flight struct {
+// observation is one observation. Its result is set before done is closed.
+type observation struct {
 	version   version
 	began     time.Time // as evidence is dated
 	sent      time.Time // the same by the process's own clock
@@ -29,7 +29,7 @@ type flight struct {
 }
 
 // await returns the result, or nil if another observation is needed: this one was overtaken, or began too early.
-func (f *flight) await(ctx context.Context, wanted version, oldest time.Time) *eviction.Evidence {
+func (f *observation) await(ctx context.Context, wanted version, oldest time.Time) *eviction.Evidence {
 	select {
 	case <-f.done:
 	case <-f.over:
@@ -46,7 +46,7 @@ func (f *flight) await(ctx context.Context, wanted version, oldest time.Time) *e
 	return f.unanswered("the system has not answered yet")
 }
 
-func (f *flight) fitting(wanted version, oldest time.Time) *eviction.Evidence {
+func (f *observation) fitting(wanted version, oldest time.Time) *eviction.Evidence {
 	if !f.version.covers(wanted) || f.sent.Before(oldest) {
 		return nil
 	}
@@ -63,7 +63,7 @@ func closed(ch <-chan struct{}) bool {
 }
 
 // ending says why there is no answer when it is over.
-func (f *flight) ending() string {
+func (f *observation) ending() string {
 	switch why := f.why(); {
 	case errors.Is(why, system.ErrTooLarge):
 		return why.Error()
@@ -73,17 +73,17 @@ func (f *flight) ending() string {
 	return fmt.Sprintf("the system has not answered within %s", f.patience)
 }
 
-func (f *flight) unanswered(why string) *eviction.Evidence {
+func (f *observation) unanswered(why string) *eviction.Evidence {
 	return &eviction.Evidence{Observed: f.began, Epoch: f.version.epoch, Error: why, TooLarge: errors.Is(f.why(), system.ErrTooLarge)}
 }
 
-// join returns the observation that is under way if it will do, and begins another if not. One that was begun for an
+// shareOrStart returns the observation that is under way if it will do, and begins another if not. One that was begun for an
 // earlier epoch or spec is cancelled: nobody may decide on it any more. One whose client does not return although its time has
 // passed is never joined by a second: hung calls would pile up.
-func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
+func (k *Observer) shareOrStart(ctx context.Context, e *entry, wanted version) *observation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if f := e.flight; f != nil {
+	if f := e.inflight; f != nil {
 		if f.version.covers(wanted) {
 			return f
 		}
@@ -94,11 +94,11 @@ func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
 	patience := source.timeout()
 	ctx, revoke := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithTimeout(ctx, patience)
-	f := &flight{
+	f := &observation{
 		version: version{generation: source.Generation, epoch: max(wanted.epoch, source.Epoch)}, began: k.config.Now(), sent: time.Now(), patience: patience,
 		cancel: cancel, over: ctx.Done(), why: func() error { return context.Cause(ctx) }, overtaken: make(chan struct{}), done: make(chan struct{}),
 	}
-	e.flight = f
+	e.inflight = f
 	counted := &meter{
 		budget: k.budget, namespace: source.Namespace, source: source.UID, need: e.needs(f.sent), over: ctx.Done(), revoke: revoke,
 	}
@@ -106,11 +106,11 @@ func (k *Keeper) join(ctx context.Context, e *entry, wanted version) *flight {
 		e.release(counted)
 		k.wake()
 	}
-	go k.fly(ctx, e, f, source, counted)
+	go k.run(ctx, e, f, source, counted)
 	return f
 }
 
-func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, source *Source, counted *meter) {
+func (k *Observer) run(ctx context.Context, e *entry, f *observation, source *Source, counted *meter) {
 	defer f.cancel()
 	evidence, err := k.observe(system.WithMeter(ctx, counted), e, source)
 	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
@@ -125,12 +125,12 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, source *Source, c
 	}
 	if err != nil {
 		evidence = &eviction.Evidence{Error: text.Line(f.sentence(err)), TooLarge: errors.Is(err, system.ErrTooLarge)}
-		e.link.doubt()
+		e.connection.invalidate()
 	}
 	evidence.Observed, evidence.Epoch = f.began, f.version.epoch
 	f.result = evidence
 	e.count(f, source, k.config.Now())
-	news, dropped := e.land(f, counted, time.Now())
+	news, dropped := e.complete(f, counted, time.Now())
 	if dropped != nil {
 		_ = dropped.settle(0)
 	}
@@ -141,7 +141,7 @@ func (k *Keeper) fly(ctx context.Context, e *entry, f *flight, source *Source, c
 }
 
 // sentence says what went wrong in words that hold without knowing Go's.
-func (f *flight) sentence(err error) string {
+func (f *observation) sentence(err error) string {
 	switch {
 	case errors.Is(err, system.ErrTooLarge):
 		return err.Error()
@@ -154,7 +154,7 @@ func (f *flight) sentence(err error) string {
 }
 
 // observe asks once. A fault in a system's client is that system's trouble, not everybody's.
-func (k *Keeper) observe(ctx context.Context, e *entry, source *Source) (evidence *eviction.Evidence, err error) {
+func (k *Observer) observe(ctx context.Context, e *entry, source *Source) (evidence *eviction.Evidence, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			k.config.Log.Error("a system's client has failed", "policy", source.Name, "namespace", source.Namespace,

@@ -14,7 +14,7 @@ import (
 func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		key := v1alpha1.SecretKey{Name: "login", Key: "token"}
 		p.Spec.System.HTTP.Headers = []v1alpha1.Header{{Name: "Authorization", Secret: &key}}
 		w.putSecret("login", "1", map[string]string{"token": "old"})
@@ -91,7 +91,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := newStage()
-			k, p := w.keeper(), w.policy("a", &fakeSystem{})
+			k, p := w.observer(), w.policy("a", &fakeSystem{})
 			test.change(p.Spec.System.HTTP)
 			if test.secret != nil {
 				w.putSecret("tls", "1", test.secret)
@@ -122,7 +122,7 @@ func TestEndpoints(t *testing.T) {
 func TestSystemsAreOnTheMachineOnlyWhereTheyMayBe(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
 		w := newStage()
-		k := w.keeper()
+		k := w.observer()
 		k.config.Loopback = loopback
 		k.Evidence(t.Context(), of(w.policy("a", &fakeSystem{})), 0, 0)
 		if w.opened[0].Loopback != loopback {

@@ -9,16 +9,16 @@ import (
 	"usher.sh/usher/internal/lifecycle"
 )
 
-// wish is who wants a pod gone, and whether it is Usher's turn.
-type wish struct {
+// demand is who wants a pod gone, and whether it is Usher's turn.
+type demand struct {
 	wanted   bool
 	active   bool
 	admitted []*api.EvictionRequest // made by admission
 	byOthers bool
 }
 
-func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) wish {
-	var w wish
+func demandFor(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) demand {
+	var w demand
 	for _, request := range requests {
 		ref, ok := lifecycle.RequestRef(request)
 		if !ok || ref.UID != uid {
@@ -40,7 +40,7 @@ func about(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types
 }
 
 // input is what is to be decided about.
-func (w *wish) input(facts eviction.Input) eviction.ResponderInput {
+func (w *demand) input(facts eviction.Input) eviction.ResponderInput {
 	in := eviction.ResponderInput{Input: facts, Wanted: w.wanted, Active: w.active, OnlyAdmission: len(w.admitted) > 0 && !w.byOthers}
 	for _, request := range w.admitted {
 		if made, ok := governed.AdmissionRequest(request, facts.Node); ok {

@@ -11,22 +11,22 @@ import (
 const (
 	verdictEffort = 4 * costLimit
 	wordsEffort   = verdictEffort / 10
-	lookEffort    = 6 * verdictEffort
+	lookCost      = 6 * verdictEffort
 )
 
-// Effort is what expressions may still cost together, in the evaluator's own count. It ends by counting and not by a
+// CostBudget is what expressions may still cost together, in the evaluator's own count. It ends by counting and not by a
 // clock, so that the same facts always give the same verdict. It is for one goroutine; nil stands for no limit.
-type Effort struct {
+type CostBudget struct {
 	left   uint64
-	within *Effort
+	within *CostBudget
 }
 
-// NewEffort is for one look at a policy: the verdicts on all of its members, or all questions to its system.
-func NewEffort() *Effort { return &Effort{left: lookEffort} }
+// NewCostBudget is for one look at a policy: the verdicts on all of its members, or all questions to its system.
+func NewCostBudget() *CostBudget { return &CostBudget{left: lookCost} }
 
 var errSpent = errors.New("what was evaluated before it has used up the time for all; make the expressions cheaper, or the lists that they look at shorter")
 
-func (e *Effort) spent() bool {
+func (e *CostBudget) exhausted() bool {
 	for ; e != nil; e = e.within {
 		if e.left == 0 {
 			return true
@@ -35,7 +35,7 @@ func (e *Effort) spent() bool {
 	return false
 }
 
-func (e *Effort) charge(cost uint64) {
+func (e *CostBudget) charge(cost uint64) {
 	for ; e != nil; e = e.within {
 		e.left -= min(e.left, cost)
 	}

@@ -13,8 +13,8 @@ import (
 // to watch them Usher would have to be allowed to list all Secrets of the cluster.
 const secretsAge = time.Minute
 
-// link is the connection to one system.
-type link struct {
+// connection is the connection to one system.
+type connection struct {
 	mu         sync.Mutex
 	closed     bool
 	system     system.System
@@ -24,9 +24,9 @@ type link struct {
 }
 
 // connect returns the source's system, opened anew if the source or its Secrets have changed.
-func (k *Keeper) connect(ctx context.Context, e *entry) (system.System, error) {
+func (k *Observer) connect(ctx context.Context, e *entry) (system.System, error) {
 	source := e.newest()
-	l := &e.link
+	l := &e.connection
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -59,14 +59,14 @@ func (k *Keeper) connect(ctx context.Context, e *entry) (system.System, error) {
 	return opened, nil
 }
 
-// doubt makes the next use read the Secrets again: a password that was changed shows as a failure first.
-func (l *link) doubt() {
+// invalidate makes the next use read the Secrets again: a password that was changed shows as a failure first.
+func (l *connection) invalidate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.read = time.Time{}
 }
 
-func (l *link) close() {
+func (l *connection) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

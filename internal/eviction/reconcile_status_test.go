@@ -11,10 +11,10 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-func untidy(t testing.TB) TidyInput {
+func untidy(t testing.TB) StatusInput {
 	t.Helper()
 	in := world(t)
-	return TidyInput{Now: noon, Policy: in.Policies[0], Pods: in.Peers, Wanted: map[types.UID]bool{}, WantedKnown: true}
+	return StatusInput{Now: noon, Policy: in.Policies[0], Pods: in.Peers, Wanted: map[types.UID]bool{}, WantedKnown: true}
 }
 
 // lingers is a permit whose pod was removed by force.
@@ -28,7 +28,7 @@ func TestTidyPermits(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry   v1alpha1.Leaving
 		pod     func(*snapshot.Pod) // nil: the cache has none
-		sight   Sight
+		sight   PodPresence
 		out     bool // it is crossed out
 		renewed bool
 		confirm bool
@@ -60,9 +60,9 @@ func TestTidyPermits(t *testing.T) {
 				in.Pods = []*snapshot.Pod{pod}
 			}
 			if c.sight != "" {
-				in.Sights = map[types.UID]Sight{"uid-s1": c.sight}
+				in.Presences = map[types.UID]PodPresence{"uid-s1": c.sight}
 			}
-			got := Tidy(in)
+			got := ReconcileStatus(in)
 			switch {
 			case c.out:
 				if len(got.Actions) != 1 || got.Actions[0].Kind != Settle || got.Actions[0].Status.Epoch != 5 || len(got.Actions[0].Status.Leaving) > 0 {
@@ -86,33 +86,33 @@ func TestTidyPermits(t *testing.T) {
 }
 
 func TestTidySteps(t *testing.T) {
-	back := func(in *TidyInput) {
+	back := func(in *StatusInput) {
 		pod := toyPod("s0", "store")
 		pod.UID = "uid-back"
 		in.Pods = []*snapshot.Pod{pod}
-		in.Sights = map[types.UID]Sight{"uid-s0": SeenGone}
+		in.Presences = map[types.UID]PodPresence{"uid-s0": SeenGone}
 	}
-	answered := func(err string, terminal bool) func(*TidyInput) {
-		return func(in *TidyInput) {
+	answered := func(err string, terminal bool) func(*StatusInput) {
+		return func(in *StatusInput) {
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Second)}, Error: err, Terminal: terminal}}
 		}
 	}
-	gone := func(in *TidyInput) { in.Pods, in.Sights = nil, map[types.UID]Sight{"uid-s0": SeenGone} }
-	undone := func(ago time.Duration) func(*TidyInput) {
-		return func(in *TidyInput) {
+	gone := func(in *StatusInput) { in.Pods, in.Presences = nil, map[types.UID]PodPresence{"uid-s0": SeenGone} }
+	undone := func(ago time.Duration) func(*StatusInput) {
+		return func(in *StatusInput) {
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-ago)}, Undo: true, Done: true}}
 		}
 	}
-	settles := func(ago time.Duration) func(*TidyInput) { // the permit stands, for its role's settle time
-		return func(in *TidyInput) {
-			in.Policy.Policy, in.Sights["uid-back"] = settling(t, nil), SeenStaying
+	settles := func(ago time.Duration) func(*StatusInput) { // the permit stands, for its role's settle time
+		return func(in *StatusInput) {
+			in.Policy.Policy, in.Presences["uid-back"] = settling(t, nil), SeenStaying
 			in.Policy.Status.Leaving, in.Gone = []v1alpha1.Leaving{leaves("s0", "store", noon)}, map[types.UID]time.Time{"uid-s0": noon.Add(-ago)}
 		}
 	}
 	for name, c := range map[string]struct {
 		state   v1alpha1.PreparationState
 		asked   time.Duration // ago
-		given   func(*TidyInput)
+		given   func(*StatusInput)
 		want    []ActionKind
 		left    int // entries after it
 		state2  v1alpha1.PreparationState
@@ -120,59 +120,59 @@ func TestTidySteps(t *testing.T) {
 		confirm bool
 		next    time.Duration // 0: any
 	}{
-		"wanted":              {given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
-		"not wanted any more": {given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"wanted":              {given: func(in *StatusInput) { in.Wanted["uid-s0"] = true }, left: 1},
+		"not wanted any more": {given: func(*StatusInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		// A call that arrives after the step was taken back begins it again (seed 902 of the simulation at 2a87825).
-		"not wanted, the call is on its way":     {asked: time.Second, given: func(*TidyInput) {}, left: 1},
+		"not wanted, the call is on its way":     {asked: time.Second, given: func(*StatusInput) {}, left: 1},
 		"not wanted, the call was not answered":  {asked: time.Second, given: answered("no answer within 5s", false), left: 1},
 		"not wanted, the call was answered":      {asked: time.Second, given: answered("", false), want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
 		"not wanted, the call was refused":       {asked: time.Second, given: answered("no such step", true), want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"who wants is not known":                 {given: func(in *TidyInput) { in.WantedKnown = false }, left: 1},
-		"not wanted, terminating":                {given: func(in *TidyInput) { terminating(in.Pods[0]) }, left: 1},
-		"not in the cache":                       {given: func(in *TidyInput) { in.Pods = nil }, left: 1, confirm: true},
-		"not in the cache, but there":            {given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenStaying} }, left: 1},
-		"gone":                                   {given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, left: 1},
-		"gone for a day":                         {asked: memory, given: func(in *TidyInput) { in.Pods = nil; in.Sights = map[types.UID]Sight{"uid-s0": SeenGone} }, want: []ActionKind{Settle}},
+		"who wants is not known":                 {given: func(in *StatusInput) { in.WantedKnown = false }, left: 1},
+		"not wanted, terminating":                {given: func(in *StatusInput) { terminating(in.Pods[0]) }, left: 1},
+		"not in the cache":                       {given: func(in *StatusInput) { in.Pods = nil }, left: 1, confirm: true},
+		"not in the cache, but there":            {given: func(in *StatusInput) { in.Pods = nil; in.Presences = map[types.UID]PodPresence{"uid-s0": SeenStaying} }, left: 1},
+		"gone":                                   {given: func(in *StatusInput) { in.Pods = nil; in.Presences = map[types.UID]PodPresence{"uid-s0": SeenGone} }, left: 1},
+		"gone for a day":                         {asked: memory, given: func(in *StatusInput) { in.Pods = nil; in.Presences = map[types.UID]PodPresence{"uid-s0": SeenGone} }, want: []ActionKind{Settle}},
 		"its member is back":                     {given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
-		"its member is back and wanted":          {given: func(in *TidyInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
-		"its member is back after a day, wanted": {asked: memory, given: func(in *TidyInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
-		"its member is back and terminating":     {given: func(in *TidyInput) { back(in); terminating(in.Pods[0]) }, left: 1},
-		"being undone, asked just now":           {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { in.Wanted["uid-s0"] = true }, left: 1},
-		"being undone, asked again":              {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(*TidyInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"being undone, not in the cache":         {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) { in.Pods = nil }, left: 1, confirm: true},
+		"its member is back and wanted":          {given: func(in *StatusInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
+		"its member is back after a day, wanted": {asked: memory, given: func(in *StatusInput) { back(in); in.Wanted["uid-back"] = true }, left: 1},
+		"its member is back and terminating":     {given: func(in *StatusInput) { back(in); terminating(in.Pods[0]) }, left: 1},
+		"being undone, asked just now":           {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { in.Wanted["uid-s0"] = true }, left: 1},
+		"being undone, asked again":              {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(*StatusInput) {}, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"being undone, not in the cache":         {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *StatusInput) { in.Pods = nil }, left: 1, confirm: true},
 		"being undone, pod gone":                 {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: gone, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"being undone, pod gone, in vain": {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *TidyInput) {
+		"being undone, pod gone, in vain": {state: v1alpha1.PreparationUndoing, asked: time.Minute, given: func(in *StatusInput) {
 			gone(in)
 			in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Error: "pod.ip is not known"}}
 		}, left: 1},
-		"undone, pod gone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: unhurried, given: func(in *TidyInput) { back(in); undone(unhurried)(in) }, want: []ActionKind{Settle}},
+		"undone, pod gone, its member is back":     {state: v1alpha1.PreparationUndoing, asked: unhurried, given: func(in *StatusInput) { back(in); undone(unhurried)(in) }, want: []ActionKind{Settle}},
 		"being undone, pod gone for a day":         {state: v1alpha1.PreparationUndoing, asked: memory, given: gone, want: []ActionKind{Settle}},
 		"being undone, its member is back":         {state: v1alpha1.PreparationUndoing, asked: time.Second, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
 		"being undone, it is back after a day":     {state: v1alpha1.PreparationUndoing, asked: memory, given: back, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
-		"the policy goes, wanted":                  {given: func(in *TidyInput) { in.Deleted = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"the policy goes, terminating":             {given: func(in *TidyInput) { in.Deleted = true; terminating(in.Pods[0]) }, left: 1},
-		"the policy goes, pod gone":                {given: func(in *TidyInput) { in.Deleted = true; gone(in) }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"the policy goes, its member is back":      {given: func(in *TidyInput) { in.Deleted = true; back(in); in.Wanted["uid-back"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"the policy is in mode Audit, wanted":      {given: func(in *TidyInput) { in.Audited = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
-		"the policy is in mode Audit, terminating": {given: func(in *TidyInput) { in.Audited = true; terminating(in.Pods[0]) }, left: 1},
-		"the policy is in mode Audit, pod gone":    {given: func(in *TidyInput) { in.Audited = true; gone(in) }, left: 1},
+		"the policy goes, wanted":                  {given: func(in *StatusInput) { in.Deleted = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy goes, terminating":             {given: func(in *StatusInput) { in.Deleted = true; terminating(in.Pods[0]) }, left: 1},
+		"the policy goes, pod gone":                {given: func(in *StatusInput) { in.Deleted = true; gone(in) }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy goes, its member is back":      {given: func(in *StatusInput) { in.Deleted = true; back(in); in.Wanted["uid-back"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy is in mode Audit, wanted":      {given: func(in *StatusInput) { in.Audited = true; in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle, Undo}, left: 1, state2: v1alpha1.PreparationUndoing},
+		"the policy is in mode Audit, terminating": {given: func(in *StatusInput) { in.Audited = true; terminating(in.Pods[0]) }, left: 1},
+		"the policy is in mode Audit, pod gone":    {given: func(in *StatusInput) { in.Audited = true; gone(in) }, left: 1},
 		"undone":                                   {state: v1alpha1.PreparationUndoing, asked: unhurried, given: undone(unhurried), want: []ActionKind{Settle}},
 		"undone just now":                          {state: v1alpha1.PreparationUndoing, asked: time.Second, given: undone(time.Second), left: 1, next: 4 * time.Second},
-		"undone just now, wanted":                  {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { undone(time.Second)(in); in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle}},
-		"undone just now, it may be":               {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { undone(time.Second)(in); in.WantedKnown = false }, want: []ActionKind{Settle}},
-		"undone just now, policy goes":             {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) { undone(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle}},
-		"undone just now, a permit ends": {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *TidyInput) {
+		"undone just now, wanted":                  {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle}},
+		"undone just now, it may be":               {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.WantedKnown = false }, want: []ActionKind{Settle}},
+		"undone just now, policy goes":             {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle}},
+		"undone just now, a permit ends": {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) {
 			undone(time.Second)(in)
 			in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
-			in.Sights = map[types.UID]Sight{"uid-s1": SeenGone}
+			in.Presences = map[types.UID]PodPresence{"uid-s1": SeenGone}
 		}, want: []ActionKind{Settle}},
-		"its member is back, the permit stands": {given: func(in *TidyInput) { back(in); settles(time.Second)(in) }, left: 1, next: 4 * time.Second},
+		"its member is back, the permit stands": {given: func(in *StatusInput) { back(in); settles(time.Second)(in) }, left: 1, next: 4 * time.Second},
 		"its member is back, the permit stands, for long": {
-			given: func(in *TidyInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
+			given: func(in *StatusInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
 			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
 		},
 		"its member is back, the permit stands, policy goes": {
-			given: func(in *TidyInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
+			given: func(in *StatusInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
 			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
 		},
 	} {
@@ -186,7 +186,7 @@ func TestTidySteps(t *testing.T) {
 			}
 			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", c.state, noon.Add(-c.asked))}
 			c.given(&in)
-			got := Tidy(in)
+			got := ReconcileStatus(in)
 			if diff := cmp.Diff(c.want, kinds(got.Actions)); diff != "" {
 				t.Error(diff)
 			}
@@ -219,7 +219,7 @@ func TestTidyRequests(t *testing.T) {
 	}
 	in := untidy(t)
 	in.Requests = []AdmissionRequest{request("young", 9*time.Minute, false), request("old", 10*time.Minute, false), request("held", time.Hour, true), request("from the future", -time.Hour, false)}
-	got := Tidy(in)
+	got := ReconcileStatus(in)
 	if len(got.Actions) != 2 || got.Actions[0].Kind != Withdraw || got.Actions[0].Requester != "old" || got.Actions[1].Requester != "from the future" {
 		t.Errorf("%+v", got.Actions)
 	}
@@ -227,7 +227,7 @@ func TestTidyRequests(t *testing.T) {
 		t.Errorf("next look at %s", got.NextLook)
 	}
 	in.WantedKnown = false
-	if got := Tidy(in); len(got.Actions) > 0 {
+	if got := ReconcileStatus(in); len(got.Actions) > 0 {
 		t.Errorf("requests cannot be listed, and yet %+v", got.Actions)
 	}
 }
@@ -245,7 +245,7 @@ func TestTidyRequestsOfFormerOwners(t *testing.T) {
 		r.Asked = noon
 		in.Requests = append(in.Requests, r)
 	}
-	got := Tidy(in).Actions
+	got := ReconcileStatus(in).Actions
 	if len(got) != 1 || got[0].Kind != Withdraw || got[0].UID != "uid-s0" || got[0].Requester != "owner" {
 		t.Errorf("%+v", got)
 	}
@@ -264,7 +264,7 @@ func TestTidyOfADeletedPolicy(t *testing.T) {
 		})
 	}
 	var withdrawn []string
-	for _, action := range Tidy(in).Actions {
+	for _, action := range ReconcileStatus(in).Actions {
 		withdrawn = append(withdrawn, string(action.Kind)+" "+action.Pod.Name)
 	}
 	if diff := cmp.Diff([]string{"withdraw s0", "withdraw r0", "withdraw b0"}, withdrawn); diff != "" {
@@ -279,8 +279,8 @@ func TestTidyWritesOnce(t *testing.T) {
 		begun("Drain", "s1", v1alpha1.PreparationBegun, noon.Add(-time.Minute)), begun("Resign", "s2", v1alpha1.PreparationBegun, noon),
 	}
 	in.Wanted["uid-s2"] = true
-	in.Sights = map[types.UID]Sight{"uid-s0": SeenGone, "uid-s1": SeenTerminating}
-	got := Tidy(in)
+	in.Presences = map[types.UID]PodPresence{"uid-s0": SeenGone, "uid-s1": SeenTerminating}
+	got := ReconcileStatus(in)
 	if diff := cmp.Diff([]ActionKind{Settle, Undo}, kinds(got.Actions)); diff != "" {
 		t.Fatal(diff)
 	}
@@ -303,8 +303,8 @@ func TestCallsWithinASecond(t *testing.T) {
 	in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
 	step := Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}
 	in.Replies = []Reply{{Step: step}, {Step: step, Undo: true, Done: true}}
-	in.Policy.Status = Tidy(in).Actions[0].Status
-	if got := Tidy(in); len(got.Actions) > 0 {
+	in.Policy.Status = ReconcileStatus(in).Actions[0].Status
+	if got := ReconcileStatus(in); len(got.Actions) > 0 {
 		t.Errorf("an old answer counts: %+v", got.Actions[0].Status)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// News passes on to controllers whose system says something new. It may be used by several goroutines at once.
-type News struct {
+// PolicyEvents passes on to controllers whose system says something new. It may be used by several goroutines at once.
+type PolicyEvents struct {
 	mu      sync.Mutex
 	readers []func(*v1alpha1.EvictionPolicy)
 }
 
-// Tell wakes the controllers that run. It does not block.
-func (n *News) Tell(policy *v1alpha1.EvictionPolicy) {
+// Notify wakes the controllers that run. It does not block.
+func (n *PolicyEvents) Notify(policy *v1alpha1.EvictionPolicy) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, read := range n.readers {
@@ -28,7 +28,7 @@ func (n *News) Tell(policy *v1alpha1.EvictionPolicy) {
 }
 
 // Source wakes a controller, from when it starts, for the keys to which a policy matters.
-func (n *News) Source(keys func(context.Context, client.Object) []reconcile.Request) source.Source {
+func (n *PolicyEvents) Source(keys func(context.Context, client.Object) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()

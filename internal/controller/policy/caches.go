@@ -36,18 +36,18 @@ func (s *since[K]) forget(over func(K) bool) {
 // is compares with one key.
 func is[K comparable](key K) func(K) bool { return func(other K) bool { return other == key } }
 
-// absence is a policy that labels name and that is missing.
-type absence struct{ namespace, label string }
+// missingPolicy is a policy that labels name and that is missing.
+type missingPolicy struct{ namespace, label string }
 
-// refusals remembers by namespace why labels could not be written, for the status of its policies.
-type refusals struct {
+// labelErrors remembers by namespace why labels could not be written, for the status of its policies.
+type labelErrors struct {
 	mu   sync.Mutex
 	last map[string]string
 }
 
-func newRefusals() *refusals { return &refusals{last: map[string]string{}} }
+func newLabelErrors() *labelErrors { return &labelErrors{last: map[string]string{}} }
 
-func (r *refusals) note(namespace string, err error) {
+func (r *labelErrors) note(namespace string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, namespace)
@@ -56,7 +56,7 @@ func (r *refusals) note(namespace string, err error) {
 	}
 }
 
-func (r *refusals) of(namespace string) string {
+func (r *labelErrors) of(namespace string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last[namespace]
@@ -69,8 +69,8 @@ const (
 	rest    = 10
 )
 
-// pace spaces the judgements of each policy.
-type pace struct {
+// throttle spaces the judgements of each policy.
+type throttle struct {
 	mu   sync.Mutex
 	last map[reconcile.Request]judged
 }
@@ -81,10 +81,10 @@ type judged struct {
 	wrote time.Time // when what was judged was written last
 }
 
-func newPace() *pace { return &pace{last: map[reconcile.Request]judged{}} }
+func newThrottle() *throttle { return &throttle{last: map[reconcile.Request]judged{}} }
 
 // wait returns how long the next judgement has to wait; 0 is taken for one that begins now. Whoever waits has to ask again.
-func (p *pace) wait(policy reconcile.Request, now time.Time) time.Duration {
+func (p *throttle) wait(policy reconcile.Request, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last, ok := p.last[policy]; ok && now.Sub(last.at) < last.pause {
@@ -95,7 +95,7 @@ func (p *pace) wait(policy reconcile.Request, now time.Time) time.Duration {
 }
 
 // took notes how long the judgement took that began last.
-func (p *pace) took(policy reconcile.Request, d time.Duration) {
+func (p *throttle) took(policy reconcile.Request, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last, ok := p.last[policy]; ok {
@@ -105,7 +105,7 @@ func (p *pace) took(policy reconcile.Request, d time.Duration) {
 }
 
 // wrote notes that what was judged was written.
-func (p *pace) wrote(policy reconcile.Request, at time.Time) {
+func (p *throttle) wrote(policy reconcile.Request, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last, ok := p.last[policy]; ok {
@@ -115,13 +115,13 @@ func (p *pace) wrote(policy reconcile.Request, at time.Time) {
 }
 
 // unwritten returns how long what is judged is to stay unwritten, where it is written only so often.
-func (p *pace) unwritten(policy reconcile.Request, often time.Duration, now time.Time) time.Duration {
+func (p *throttle) unwritten(policy reconcile.Request, often time.Duration, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(0, p.last[policy].wrote.Add(often).Sub(now))
 }
 
-func (p *pace) forget(policy reconcile.Request) {
+func (p *throttle) forget(policy reconcile.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.last, policy)

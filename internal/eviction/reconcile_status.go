@@ -11,16 +11,16 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// TidyInput is what is known when a policy's status is put in order.
-type TidyInput struct {
+// StatusInput is what is known when a policy's status is put in order.
+type StatusInput struct {
 	Now    time.Time
 	Policy Declared
 	// Pods are all pods of the namespace.
 	Pods []*snapshot.Pod
-	// Sights are what live GETs said of the pods that a former result asked to Confirm. They must be younger than the
+	// Presences are what live GETs said of the pods that a former result asked to Confirm. They must be younger than the
 	// version of Policy's status.
-	Sights map[types.UID]Sight
-	// Gone is since when this process has seen pods gone, by UID: those of Sights.
+	Presences map[types.UID]PodPresence
+	// Gone is since when this process has seen pods gone, by UID: those of Presences.
 	Gone map[types.UID]time.Time
 	// Wanted are the pods, by UID, with a live EvictionRequest. WantedKnown is false while requests cannot be listed:
 	// then nothing is undone and nothing withdrawn.
@@ -41,26 +41,26 @@ type TidyInput struct {
 }
 
 // ends reports whether all steps are taken back, whoever wants the pods gone.
-func (in *TidyInput) ends() bool { return in.Deleted || in.Audited }
+func (in *StatusInput) ends() bool { return in.Deleted || in.Audited }
 
-// Doubt is a pod of which the cache is not believed.
-type Doubt struct {
+// Unconfirmed is a pod of which the cache is not believed.
+type Unconfirmed struct {
 	Pod snapshot.Key
 	UID types.UID
 }
 
-// Sight is what a live GET says of a pod.
-type Sight string
+// PodPresence is what a live GET says of a pod.
+type PodPresence string
 
 // What can be seen.
 const (
-	SeenGone        Sight = "Gone" // 404, or another UID under its name
-	SeenTerminating Sight = "Terminating"
-	SeenStaying     Sight = "Staying"
-	SeenReady       Sight = "Ready" // staying, and Ready
+	SeenGone        PodPresence = "Gone" // 404, or another UID under its name
+	SeenTerminating PodPresence = "Terminating"
+	SeenStaying     PodPresence = "Staying"
+	SeenReady       PodPresence = "Ready" // staying, and Ready
 )
 
-func (s Sight) stays() bool { return s == SeenStaying || s == SeenReady }
+func (s PodPresence) stays() bool { return s == SeenStaying || s == SeenReady }
 
 // AdmissionRequest is an EvictionRequest that admission made in a caller's name.
 type AdmissionRequest struct {
@@ -73,11 +73,11 @@ type AdmissionRequest struct {
 	Held bool
 }
 
-// TidyResult is what to do now.
-type TidyResult struct {
+// StatusResult is what to do now.
+type StatusResult struct {
 	Actions []Action
-	// Confirm are the pods to GET live, after which Tidy is called again with Sights.
-	Confirm []Doubt
+	// Confirm are the pods to GET live, after which ReconcileStatus is called again with Presences.
+	Confirm []Unconfirmed
 	// Pending: the status is written soon, with what may wait until NextLook.
 	Pending bool
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
@@ -92,11 +92,11 @@ const (
 	memory = 24 * time.Hour
 )
 
-// Tidy puts a policy's status in order: permits that were used or not, steps that nobody needs any more, requests whose
+// ReconcileStatus puts a policy's status in order: permits that were used or not, steps that nobody needs any more, requests whose
 // callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
-func Tidy(in TidyInput) TidyResult {
-	t := &tidier{undoing: newUndoing(&in), pods: map[types.UID]*snapshot.Pod{}}
+func ReconcileStatus(in StatusInput) StatusResult {
+	t := &statusReconciler{undoing: newUndoing(&in), pods: map[types.UID]*snapshot.Pod{}}
 	for _, pod := range in.Pods {
 		t.pods[pod.UID] = pod
 	}
@@ -109,24 +109,24 @@ func Tidy(in TidyInput) TidyResult {
 		t.step(entry)
 	}
 	t.forgetDeparted()
-	result := TidyResult{Actions: t.actions(), Confirm: t.confirm, Pending: len(t.pending) > 0}
+	result := StatusResult{Actions: t.actions(), Confirm: t.confirm, Pending: len(t.pending) > 0}
 	result.Actions = append(result.Actions, t.withdraw()...)
 	result.NextLook = t.next
 	return result
 }
 
-type tidier struct {
+type statusReconciler struct {
 	*undoing
 	pods    map[types.UID]*snapshot.Pod
-	confirm []Doubt
+	confirm []Unconfirmed
 }
 
 // permit keeps an entry, or crosses it out. Only a live look is believed: a cache that is behind would cross out a member
 // that is on its way.
-func (t *tidier) permit(entry v1alpha1.Leaving) {
+func (t *statusReconciler) permit(entry v1alpha1.Leaving) {
 	age := t.in.Now.Sub(entry.StartTime.Time)
 	linger := snapshot.Seconds(entry.LingerSeconds)
-	sight := t.in.Sights[entry.PodUID]
+	sight := t.in.Presences[entry.PodUID]
 	pod := t.pods[entry.PodUID]
 	switch {
 	case entry.GoneTime != nil, sight == SeenGone && (linger == 0 || age >= linger):
@@ -135,12 +135,12 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 		}
 		settled, until := t.settle(&entry)
 		if settled {
-			t.crossOut(entry.PodName + " is gone")
+			t.removePermit(entry.PodName + " is gone")
 			return
 		}
 		t.look(until)
 	case sight.stays() && age >= permitLife:
-		t.crossOut(entry.PodName + " was let go and stayed")
+		t.removePermit(entry.PodName + " was let go and stayed")
 		return
 	case age < -permitLife:
 		// A clock was set back: the permit's life begins anew.
@@ -150,7 +150,7 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 	case sight == SeenGone:
 		t.look(entry.StartTime.Add(linger))
 	case sight == "" && (pod == nil || (!pod.Terminating() && age >= permitLife)):
-		t.doubt(entry.PodUID, entry.PodName)
+		t.needsLiveRead(entry.PodUID, entry.PodName)
 		if t.in.Policy.Policy.settle(entry.Role) > 0 {
 			t.ready(&entry) // is asked when the pod was seen gone, and looks live as well
 		}
@@ -163,7 +163,7 @@ func (t *tidier) permit(entry v1alpha1.Leaving) {
 
 // settle reports whether the system had time to find out that the member is away, or has it back; if not, when it will have had.
 // The time begins when the pod was seen gone, which is written down unless it is over soon: another process goes on with it.
-func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time) {
+func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time) {
 	within := t.in.Policy.Policy.settle(entry.Role)
 	if within == 0 || t.ready(entry) {
 		return true, time.Time{}
@@ -190,7 +190,7 @@ func (t *tidier) settle(entry *v1alpha1.Leaving) (settled bool, until time.Time)
 
 // ready reports whether another pod that is Ready is the entry's member now. Only a live look is believed: a cache whose watch hangs
 // shows Ready what was the member before the entry's pod was.
-func (t *tidier) ready(entry *v1alpha1.Leaving) bool {
+func (t *statusReconciler) ready(entry *v1alpha1.Leaving) bool {
 	for _, pod := range t.in.Pods {
 		if pod.UID == entry.PodUID || !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
 			continue
@@ -198,45 +198,45 @@ func (t *tidier) ready(entry *v1alpha1.Leaving) bool {
 		if claim, ok := t.in.Policy.Policy.Claim(pod); !ok || claim.Member != entry.ID {
 			continue
 		}
-		switch t.in.Sights[pod.UID] {
+		switch t.in.Presences[pod.UID] {
 		case SeenReady:
 			return true
 		case "":
-			t.doubt(pod.UID, pod.Name)
+			t.needsLiveRead(pod.UID, pod.Name)
 		case SeenGone, SeenTerminating, SeenStaying:
 		}
 	}
 	return false
 }
 
-func (t *tidier) crossOut(why string) {
+func (t *statusReconciler) removePermit(why string) {
 	t.status.Epoch++
 	t.write(why, time.Time{})
 }
 
-func (t *tidier) doubt(uid types.UID, name string) {
-	doubt := Doubt{Pod: snapshot.Key{Namespace: t.in.Policy.Key.Namespace, Name: name}, UID: uid}
+func (t *statusReconciler) needsLiveRead(uid types.UID, name string) {
+	doubt := Unconfirmed{Pod: snapshot.Key{Namespace: t.in.Policy.Key.Namespace, Name: name}, UID: uid}
 	if !slices.Contains(t.confirm, doubt) {
 		t.confirm = append(t.confirm, doubt)
 	}
 }
 
 // step keeps an entry, takes it back or forgets it.
-func (t *tidier) step(entry v1alpha1.PreparationStatus) {
-	pod, sight := t.pods[entry.PodUID], t.in.Sights[entry.PodUID]
+func (t *statusReconciler) step(entry v1alpha1.PreparationStatus) {
+	pod, sight := t.pods[entry.PodUID], t.in.Presences[entry.PodUID]
 	if entry.State == v1alpha1.PreparationBegun && learn(&entry, replyOf(t.replies, &entry)) {
 		t.write(entry.Name+" of "+entry.ID+" is job "+entry.Job, time.Time{})
 	}
 	switch {
 	case pod == nil && sight == "":
-		t.doubt(entry.PodUID, entry.PodName)
+		t.needsLiveRead(entry.PodUID, entry.PodName)
 		t.keep(entry)
 	case entry.State == v1alpha1.PreparationUndoing && sight == SeenGone:
-		t.undoLeft(entry)
+		t.undoForGonePod(entry)
 	case entry.State == v1alpha1.PreparationUndoing:
 		t.undo(entry)
 	case sight == SeenGone:
-		t.left(entry)
+		t.podGone(entry)
 	case pod == nil || pod.Terminating() || t.wants(entry.PodUID):
 		t.keep(entry)
 	default:
@@ -245,20 +245,20 @@ func (t *tidier) step(entry v1alpha1.PreparationStatus) {
 }
 
 // wants reports whether somebody wants the pod gone, or may.
-func (t *tidier) wants(uid types.UID) bool {
+func (t *statusReconciler) wants(uid types.UID) bool {
 	return !t.in.ends() && (t.in.Wanted[uid] || !t.in.WantedKnown)
 }
 
-// left: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
+// podGone: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
 // force: a server that was emptied gets no data until then.
-func (t *tidier) left(entry v1alpha1.PreparationStatus) {
-	back := t.back(&entry)
+func (t *statusReconciler) podGone(entry v1alpha1.PreparationStatus) {
+	back := t.replacementPod(&entry)
 	expiry := entry.LastRequestTime.Add(memory)
 	switch {
 	case back != nil && !t.wants(back.UID) && t.waits(&entry):
 		t.keep(entry)
 	case back != nil && !t.wants(back.UID):
-		t.undo(given(entry, back))
+		t.undo(reassign(entry, back))
 	case t.in.Deleted:
 		t.undo(entry)
 	case back == nil && !t.in.Now.Before(expiry):
@@ -270,7 +270,7 @@ func (t *tidier) left(entry v1alpha1.PreparationStatus) {
 }
 
 // waits reports whether a step whose member is back is taken back a little later, with the end of the permit of the pod that has left.
-func (t *tidier) waits(entry *v1alpha1.PreparationStatus) bool {
+func (t *statusReconciler) waits(entry *v1alpha1.PreparationStatus) bool {
 	end := t.in.Gone[entry.PodUID].Add(unhurried)
 	if t.in.ends() || permitOf(t.status.Leaving, entry.PodUID) < 0 || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
 		return false
@@ -279,15 +279,15 @@ func (t *tidier) waits(entry *v1alpha1.PreparationStatus) bool {
 	return true
 }
 
-// undoLeft takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If nobody is,
+// undoForGonePod takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If nobody is,
 // the system is asked seldom, and not for ever.
-func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
+func (t *statusReconciler) undoForGonePod(entry v1alpha1.PreparationStatus) {
 	reply := replyOf(t.replies, &entry)
-	switch back := t.back(&entry); {
+	switch back := t.replacementPod(&entry); {
 	case reply.Done:
 		t.undo(entry)
 	case back != nil:
-		t.undo(given(entry, back))
+		t.undo(reassign(entry, back))
 	case !t.in.Now.Before(entry.StartTime.Add(memory)):
 		t.forget(&entry)
 	default:
@@ -296,19 +296,19 @@ func (t *tidier) undoLeft(entry v1alpha1.PreparationStatus) {
 	}
 }
 
-// given makes the step the pod's, for which the system was not asked yet. One that is told of a pod that is gone may know
+// reassign makes the step the pod's, for which the system was not asked yet. One that is told of a pod that is gone may know
 // nothing of it.
-func given(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.PreparationStatus {
+func reassign(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.PreparationStatus {
 	entry.PodUID, entry.PodName, entry.Node, entry.LastRequestTime = pod.UID, pod.Name, pod.Node, metav1.Time{}
 	return entry
 }
 
-func (t *tidier) forget(entry *v1alpha1.PreparationStatus) {
+func (t *statusReconciler) forget(entry *v1alpha1.PreparationStatus) {
 	t.write(entry.ID+" has not come back", time.Time{})
 }
 
-// back finds the pod that is the entry's member now.
-func (t *tidier) back(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
+// replacementPod finds the pod that is the entry's member now.
+func (t *statusReconciler) replacementPod(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
 	for _, pod := range t.in.Pods {
 		if pod.UID == entry.PodUID || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
 			continue
@@ -321,7 +321,7 @@ func (t *tidier) back(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
 }
 
 // withdraw ends the requests whose callers have given up, or do not own their pods any more.
-func (t *tidier) withdraw() []Action {
+func (t *statusReconciler) withdraw() []Action {
 	var actions []Action
 	for i := range t.in.Requests {
 		request := &t.in.Requests[i]
@@ -347,7 +347,7 @@ func (t *tidier) withdraw() []Action {
 }
 
 // governs reports whether the pod is the policy's, by its label too: a policy that cannot be read claims none.
-func (t *tidier) governs(uid types.UID) bool {
+func (t *statusReconciler) governs(uid types.UID) bool {
 	pod := t.pods[uid]
 	if pod == nil {
 		return false

@@ -15,7 +15,7 @@ import (
 func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: time.Second}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		began := time.Now()
 		first := k.Evidence(t.Context(), of(p), 0, 10*time.Second)
 		if first.Error != "" || first.Summary != "well" || !first.Observed.Equal(began) {
@@ -38,7 +38,7 @@ func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 func TestAJumpingClockNeitherRenewsEvidenceNorAsksWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: time.Second}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		jumped := time.Duration(0)
 		k.config.Now = func() time.Time {
 			jumped -= time.Minute
@@ -58,7 +58,7 @@ func TestAJumpingClockNeitherRenewsEvidenceNorAsksWithoutEnd(t *testing.T) {
 func TestOneObservationServesAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: time.Second}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -77,7 +77,7 @@ func TestOneObservationServesAllWhoWait(t *testing.T) {
 func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: time.Second}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		var all sync.WaitGroup
 		all.Go(func() {
 			if e := k.Evidence(t.Context(), of(p), 0, time.Minute); e.Epoch != 1 || e.Error != "" {
@@ -102,7 +102,7 @@ func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 func TestWhatASystemSaysAnewIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		heard := 0
 		source := of(p)
 		source.Changed = func() { heard++ }
@@ -127,7 +127,7 @@ func TestWhatASystemSaysAnewIsTold(t *testing.T) {
 func TestEvidenceOfAnotherSpecIsNotGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, before, after := newStage(), &fakeSystem{takes: time.Second}, &fakeSystem{takes: time.Second}
-		k, policy := w.keeper(), w.policy("a", before)
+		k, policy := w.observer(), w.policy("a", before)
 		k.Evidence(t.Context(), of(policy), 0, 10*time.Second)
 		changed := w.policy("b", after)
 		changed.UID, changed.Name, changed.Generation = policy.UID, policy.Name, policy.Generation+1
@@ -141,10 +141,10 @@ func TestEvidenceOfAnotherSpecIsNotGiven(t *testing.T) {
 }
 
 func TestAnObservationThatWasOvertakenBringsNothing(t *testing.T) {
-	early, late := &flight{result: &eviction.Evidence{Error: "context canceled"}}, &flight{version: version{epoch: 1}}
-	e := &entry{flight: late}
-	if e.land(early, &meter{budget: newBudget(0)}, time.Now()); e.last != nil || e.flight != late {
-		t.Errorf("the entry knows %+v and follows %+v", e.last, e.flight)
+	early, late := &observation{result: &eviction.Evidence{Error: "context canceled"}}, &observation{version: version{epoch: 1}}
+	e := &entry{inflight: late}
+	if e.complete(early, &meter{budget: newBudget(0)}, time.Now()); e.last != nil || e.inflight != late {
+		t.Errorf("the entry knows %+v and follows %+v", e.last, e.inflight)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestASystemThatHangsHoldsUpOnlyItsOwn(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w, hung, well := newStage(), &fakeSystem{takes: time.Hour, deaf: deaf}, &fakeSystem{}
-			k, p, q := w.keeper(), w.policy("hung", hung), w.policy("well", well)
+			k, p, q := w.observer(), w.policy("hung", hung), w.policy("well", well)
 			began := time.Now()
 			var all sync.WaitGroup
 			all.Go(func() {
@@ -184,7 +184,7 @@ func TestASystemThatHangsHoldsUpOnlyItsOwn(t *testing.T) {
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{fails: errDown}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		for range 5 {
 			if e := k.Evidence(t.Context(), of(p), 0, time.Minute); e.Error != errDown.Error() {
 				t.Fatalf("error %q, want %q", e.Error, errDown)
@@ -216,7 +216,7 @@ func TestFailures(t *testing.T) {
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{takes: 100 * time.Millisecond}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		k.Track(of(p))
 		run(t, k)
 		wait(time.Hour)
@@ -253,7 +253,7 @@ func TestBackground(t *testing.T) {
 func TestWhoAsksAboutAPolicyThatIsNotTrackedLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
-		k, p := w.keeper(), w.policy("a", s)
+		k, p := w.observer(), w.policy("a", s)
 		run(t, k)
 		k.Evidence(t.Context(), of(p), 0, time.Second)
 		wait(10 * time.Minute)
