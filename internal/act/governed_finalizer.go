@@ -19,7 +19,7 @@ import (
 )
 
 // UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and that
-// only it remembers.
+// only it remembers, and for ten minutes more.
 const UndoFinalizer = "usher.sh/undo"
 
 type finalizerPatch struct {

@@ -6,7 +6,7 @@ import "time"
 // Code says how the cluster answered.
 type Code string
 
-// The
+// The answers to a write.
 const (
 	Accepted             Code = "Accepted"
 	Gone                 Code = "Gone"                 // 404, or the name now belongs to another UID

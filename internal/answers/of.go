@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Of says what an error of a write means for a drain; nil is Accepted. An error
+// Of says what an error of a write means; nil is Accepted. An error
 // that no server sent (network, timeout, a context that ended) is Unavailable: whether
 // the write was carried out is not known.
 func Of(err error) Answer {

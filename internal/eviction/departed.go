@@ -131,7 +131,7 @@ func (t *statusReconciler) noteRefused(entry *v1alpha1.Leaving) {
 
 // depart remembers a pod that is gone while callers that were refused for it may ask again.
 func (t *statusReconciler) depart(entry *v1alpha1.Leaving) {
-	entry.Refused = refusedFor(entry, t.in.Requests, t.in.Requesters[entry.Requester])
+	t.noteRefused(entry) // their requests go with the pod
 	if entry.Node == "" || len(entry.Refused) == 0 {
 		return
 	}

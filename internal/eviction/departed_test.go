@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -187,5 +188,23 @@ func TestDeparturesAreBounded(t *testing.T) {
 	permit := leaves("s0", "store", noon)
 	if got := refusedFor(&permit, wasRefused("uid-s0", many...), ""); len(got) != mostRefused {
 		t.Errorf("%d requesters are remembered", len(got))
+	}
+}
+
+// The request of a caller that was refused goes with the pod: who was refused is written as soon as the pod is seen gone.
+func TestRefusedCallersAreWrittenAtOnce(t *testing.T) {
+	in := untidy(t)
+	in.Policy.Policy, in.Pods = settling(t, nil), nil
+	entry := leaves("s1", "store", noon.Add(-time.Second))
+	entry.Node = "n1"
+	in.Policy.Status.Leaving = []v1alpha1.Leaving{entry}
+	in.Presences, in.Gone = map[types.UID]PodPresence{"uid-s1": SeenGone}, map[types.UID]time.Time{"uid-s1": noon}
+	if got := ReconcileStatus(in); len(got.Actions) > 0 {
+		t.Errorf("written at once where none was refused: %s", got.Actions[0].Why)
+	}
+	in.Requests = []AdmissionRequest{{UID: "uid-s1", Requester: "alice", Asked: noon}}
+	got := ReconcileStatus(in)
+	if len(got.Actions) == 0 || len(got.Actions[0].Status.Departed) != 1 || !slices.Equal(got.Actions[0].Status.Departed[0].Refused, []string{"alice"}) {
+		t.Errorf("alice was refused: %+v", got.Actions)
 	}
 }

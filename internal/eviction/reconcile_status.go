@@ -40,7 +40,7 @@ type StatusInput struct {
 	Audited bool
 }
 
-// ends reports whether all steps are taken back, whoever wants the pods gone.
+// ends reports whether all steps are taken back, also of pods that are wanted gone.
 func (in *StatusInput) ends() bool { return in.Deleted || in.Audited }
 
 // Unconfirmed is a pod of which the cache is not believed.
@@ -169,6 +169,9 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 		return true, time.Time{}
 	}
 	gone, seen := t.in.Gone[entry.PodUID]
+	if end := entry.StartTime.Add(snapshot.Seconds(entry.LingerSeconds)); entry.LingerSeconds > 0 && gone.Before(end) {
+		gone = end // its process was there until then
+	}
 	since := gone
 	if entry.GoneTime != nil {
 		gone, seen = entry.GoneTime.Time, true
@@ -270,9 +273,10 @@ func (t *statusReconciler) podGone(entry v1alpha1.PreparationStatus) {
 }
 
 // waits reports whether a step whose member is back is taken back a little later, with the end of the permit of the pod that has left.
+// None does while a pod is wanted gone: its rules may wait for the members that are prepared.
 func (t *statusReconciler) waits(entry *v1alpha1.PreparationStatus) bool {
 	end := t.in.Gone[entry.PodUID].Add(unhurried)
-	if t.in.ends() || permitOf(t.status.Leaving, entry.PodUID) < 0 || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
+	if t.in.ends() || len(t.in.Wanted) > 0 || permitOf(t.status.Leaving, entry.PodUID) < 0 || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
 		return false
 	}
 	t.look(end)

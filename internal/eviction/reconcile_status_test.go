@@ -159,6 +159,7 @@ func TestTidySteps(t *testing.T) {
 		"undone":                                   {state: v1alpha1.PreparationUndoing, asked: unhurried, given: undone(unhurried), want: []ActionKind{Settle}},
 		"undone just now":                          {state: v1alpha1.PreparationUndoing, asked: time.Second, given: undone(time.Second), left: 1, next: 4 * time.Second},
 		"undone just now, wanted":                  {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.Wanted["uid-s0"] = true }, want: []ActionKind{Settle}},
+		"undone just now, another is wanted":       {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.Wanted["uid-s1"] = true }, want: []ActionKind{Settle}},
 		"undone just now, it may be":               {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.WantedKnown = false }, want: []ActionKind{Settle}},
 		"undone just now, policy goes":             {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) { undone(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle}},
 		"undone just now, a permit ends": {state: v1alpha1.PreparationUndoing, asked: time.Second, given: func(in *StatusInput) {
@@ -171,6 +172,8 @@ func TestTidySteps(t *testing.T) {
 			given: func(in *StatusInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
 			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
 		},
+		"its member is back, the permit stands, another is wanted": {given: func(in *StatusInput) { back(in); settles(time.Second)(in); in.Wanted["uid-s1"] = true }, want: []ActionKind{Settle, Undo},
+			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
 		"its member is back, the permit stands, policy goes": {
 			given: func(in *StatusInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
 			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",

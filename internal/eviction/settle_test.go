@@ -89,6 +89,31 @@ func TestTidySettles(t *testing.T) {
 	}
 }
 
+// A pod that was removed by force is gone at once, and its process is not: the settle time begins with the end of its grace.
+func TestSettleBeginsAfterLinger(t *testing.T) {
+	for _, c := range []struct {
+		linger int64
+		after  time.Duration
+		out    bool
+	}{
+		{180, 180 * time.Second, false},
+		{180, 180*time.Second + DefaultSettle, false},
+		{180, 181*time.Second + DefaultSettle, true},
+		{20, 33 * time.Second, false},
+		{0, 33 * time.Second, true},
+	} {
+		in := untidy(t)
+		in.Policy.Policy, in.Pods = settling(t, nil), nil
+		in.Policy.Status.Leaving = []v1alpha1.Leaving{lingers(noon, c.linger)}
+		in.Presences = map[types.UID]PodPresence{"uid-s1": SeenGone}
+		in.Gone, in.Now = map[types.UID]time.Time{"uid-s1": noon.Add(time.Second)}, noon.Add(c.after)
+		got := ReconcileStatus(in)
+		if out := len(got.Actions) > 0 && len(got.Actions[0].Status.Leaving) == 0; out != c.out {
+			t.Errorf("linger %d s, after %s: the permit has ended: %t, want %t", c.linger, c.after, out, c.out)
+		}
+	}
+}
+
 // Whether a Ready pod has the id again is looked up with the pod that may be gone: one look for both.
 func TestReadyPodsAreConfirmed(t *testing.T) {
 	again := toyPod("s1", "store")

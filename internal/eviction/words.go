@@ -232,7 +232,7 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 			until = fmt.Sprintf("%s was seen gone at %s, and its system has %s to find that out (evict.settle) unless a Ready pod has its id before",
 				other.PodName, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
 		} else {
-			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s says what holds that one", other.PodName, namespace)
+			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s says what holds that one while it is there", other.PodName, namespace)
 		}
 		name := other.PodName
 		if other.ID != "" && other.ID != other.PodName {

@@ -123,7 +123,7 @@ func steps(policy *v1alpha1.EvictionPolicy) string {
 	for i := range policy.Status.Preparations {
 		names[i] = policy.Status.Preparations[i].Name + " of " + policy.Status.Preparations[i].ID
 	}
-	return strings.Join(names, ", ")
+	return enumerate(names, ", ")
 }
 
 func (s *reconciler) warn(policy *v1alpha1.EvictionPolicy, reason, note string, args ...any) {

@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -95,6 +97,28 @@ func TestWhatIsSeenIsWrittenWithWhatIsSettled(t *testing.T) {
 		last := writes[len(writes)-1]
 		if len(writes) > 2 || !strings.Contains(last, `"leaving":null`) || !strings.Contains(last, `"memberCount":13`) {
 			t.Errorf("the permit ends with %q", writes)
+		}
+	})
+}
+
+// What is seen may be what the apiserver refuses. The permit ends all the same.
+func TestRefusedStatusKeepsNoPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, resource string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			if body, err := p.Data(o); err != nil || strings.Contains(string(body), `"conditions"`) {
+				return errors.Join(err, apierrors.NewInvalid(schema.GroupKind{Kind: "EvictionPolicy"}, "db", nil))
+			}
+			return c.SubResource(resource).Patch(ctx, o, p, options...)
+		}}, newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
+		}), newMember("db-1", "db"))
+		key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "prod", Name: "db"}}
+		for range 12 { // the apiserver's refusal of what is seen alone is an error
+			_, _ = r.reconciler.reconcile(t.Context(), key)
+			pass(5 * time.Second)
+		}
+		if stored := r.stored(t); len(stored.Status.Leaving) > 0 {
+			t.Errorf("after a minute the permit stands: %+v", stored.Status.Leaving)
 		}
 	})
 }

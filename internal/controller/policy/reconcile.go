@@ -195,7 +195,13 @@ func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult,
 func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.StatusResult) (time.Duration, error) {
 	governed.TellLeft(s.events, f.policy, result.Actions)
 	for _, action := range result.Actions {
-		switch answer := s.Act.Do(ctx, action); {
+		answer := s.Act.Do(ctx, action)
+		if action.Seen != nil && refused(answer) { // who may leave does not depend on what is said of it
+			s.warn(f.policy, "StatusRefused", "what is seen of the members cannot be written: %s", answer.Message)
+			action.Seen = nil
+			answer = s.Act.Do(ctx, action)
+		}
+		switch {
 		case answer.Code == answers.Conflict:
 			return soon, s.Gatherer.Refresh(ctx, client.ObjectKeyFromObject(f.policy))
 		case answer.Code != answers.Accepted && !action.BestEffort:
@@ -209,4 +215,9 @@ func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.Sta
 		return idle, nil
 	}
 	return max(soon, result.NextLook.Sub(s.Gatherer.Now())), nil
+}
+
+// refused reports whether a write will be refused again as it is.
+func refused(answer answers.Answer) bool {
+	return answer.Code == answers.Rejected || answer.Code == answers.Denied || answer.Code == answers.Forbidden
 }
