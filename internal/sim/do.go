@@ -9,7 +9,7 @@ import (
 // Do carries an action out as the API server does and answers it. What follows
 // from it happens in Advance.
 func (s *Sim) Do(a drain.Action) answers.Answer {
-	s.judge.heard(a)
+	s.judge.heard(s, a)
 	switch f := s.cfg.Faults; {
 	case s.chance(f.Outages):
 		return answers.Answer{Code: answers.Unavailable, Message: "connection refused"}

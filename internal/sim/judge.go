@@ -26,6 +26,7 @@ type judge struct {
 	residents map[types.UID]bool        // pods that were on the targets, or started, when the drain saw their cordons
 	closed    map[string]bool           // targets whose cordon the drain has seen
 	back      map[string]time.Time      // targets that were given back, and when the drain saw that
+	withdraws map[types.UID]time.Time   // requests, and when the drain tried last to withdraw them
 	mayLose   map[snapshot.OwnerKey]int // how many of these each owner had
 	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
 }
@@ -33,7 +34,7 @@ type judge struct {
 func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
 	j := &judge{
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
-		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
+		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
 	}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
@@ -130,10 +131,14 @@ func (j *judge) meddled(s *Sim) {
 
 func (j *judge) excused(s *Sim) bool { return j.disturbed && !s.now.After(j.until) }
 
-// heard notes what a drain lets go of by an action, whether that is carried out or not.
-func (j *judge) heard(a drain.Action) {
-	if j != nil && a.GiveUp != "" && a.Workload != nil {
+// heard notes what a drain lets go of by an action, and what it takes back, whether that is carried out or not.
+func (j *judge) heard(s *Sim, a drain.Action) {
+	switch {
+	case j == nil:
+	case a.GiveUp != "" && a.Workload != nil:
 		j.givenUp[a.Workload.UID] = true
+	case a.Kind == drain.Withdraw:
+		j.withdraws[a.Request.UID] = s.now
 	}
 }
 

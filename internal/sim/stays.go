@@ -9,8 +9,12 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// withdrawnWithin is how long a drain may take to see that a node was given back and to withdraw its requests for pods there.
-const withdrawnWithin = 15 * time.Second
+const (
+	// withdrawnWithin is how long a drain may take to see that a node was given back and to withdraw its requests for pods there.
+	withdrawnWithin = 15 * time.Second
+	// triedWithin is how long after a withdrawal that the apiserver did not answer it may take to try again: its longest back-off.
+	triedWithin = 31 * time.Second
+)
 
 // lookForBack notes which targets were given back: the drain saw them open, without its record or cordoned by another client alone,
 // after it had seen its cordon.
@@ -63,7 +67,8 @@ func (j *judge) responded(s *Sim, p *snapshot.Pod) {
 	if j == nil || !j.gaveBack(p.Node) || s.now.Before(j.back[p.Node].Add(withdrawnWithin)) {
 		return
 	}
-	if r := s.truth.RequestBy(snapshot.RequesterOf(j.req.Self.ID), p); r != nil && !r.Withdrawn {
+	r := s.truth.RequestBy(snapshot.RequesterOf(j.req.Self.ID), p)
+	if r != nil && !r.Withdrawn && !s.now.Before(j.withdraws[r.UID].Add(triedWithin)) {
 		j.report(s, "request %s stands for a pod on %s, which was given back", r.Key(), p.Node)
 	}
 }
