@@ -172,8 +172,10 @@ func TestTidySteps(t *testing.T) {
 			given: func(in *StatusInput) { back(in); settles(unhurried)(in) }, want: []ActionKind{Settle, Undo},
 			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
 		},
-		"its member is back, the permit stands, another is wanted": {given: func(in *StatusInput) { back(in); settles(time.Second)(in); in.Wanted["uid-s1"] = true }, want: []ActionKind{Settle, Undo},
-			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back"},
+		"its member is back, the permit stands, another is wanted": {
+			given: func(in *StatusInput) { back(in); settles(time.Second)(in); in.Wanted["uid-s1"] = true }, want: []ActionKind{Settle, Undo},
+			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
+		},
 		"its member is back, the permit stands, policy goes": {
 			given: func(in *StatusInput) { back(in); settles(time.Second)(in); in.Deleted = true }, want: []ActionKind{Settle, Undo},
 			left: 1, state2: v1alpha1.PreparationUndoing, uid: "uid-back",
