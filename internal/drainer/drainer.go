@@ -57,7 +57,7 @@ var (
 // parallelWrites bounds how many writes to nodes, and how many others, are under way at once.
 const parallelWrites = 64
 
-// Run turns the crank until the decision is settled. Cancelling the context does not
+// Run runs the loop until the decision is settled. Cancelling the context does not
 // cut anything off: it ends the drain with outcome Interrupted, which undoes what has
 // to be undone first. Cancelled before that, or out of time, it ends so at once and writes
 // nothing, not even what undoes what others have left.
@@ -144,7 +144,7 @@ func (d *Drainer) prepare() {
 	d.ending = make(chan struct{})
 }
 
-// turn is one turn of the crank: look, decide, start the actions. Removing is the context of
+// turn is one turn of the loop: look, decide, start the actions. Removing is the context of
 // evictions and deletions.
 func (d *Drainer) turn(ctx, removing context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
 	d.listen()

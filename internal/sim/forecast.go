@@ -81,7 +81,7 @@ func tickFor(view snapshot.View, req drain.Request) time.Duration {
 	return 10 * time.Second
 }
 
-// run turns the crank until the drain ends.
+// run runs the loop until the drain ends.
 func (f *forecast) run() {
 	nodes := f.req.Nodes
 	for first := true; f.turns < mostTurns && f.sim.now.Sub(f.sim.start) < horizon; first = false {
