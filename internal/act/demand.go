@@ -51,7 +51,7 @@ func (w *Writer) Ask(ctx context.Context, demand Demand) error {
 	return wrapped("asking anew for the eviction of", demand, err)
 }
 
-// Withdraw takes the demand back. It returns false if nobody had it.
+// Withdraw takes the demand back. It returns false if there was none.
 func (w *Writer) Withdraw(ctx context.Context, demand Demand) (bool, error) {
 	client, err := w.lifecycle()
 	if err != nil {

@@ -24,7 +24,7 @@ const askedRenewal = time.Minute
 
 const notServed = "the cluster serves no eviction requests: install the CustomResourceDefinitions of lifecycle.usher.sh, or turn on lifecycle.k8s.io/v1alpha1"
 
-// request asks for a pod's eviction in the caller's name, or says that he still wants it.
+// request asks for a pod's eviction in the caller's name, or renews the request that is there.
 func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 	wanted := g.newRequest(action)
 	existing := &api.EvictionRequest{}
@@ -44,7 +44,7 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 	}
 	asked, refused := lifecycle.LastRequestTime(existing)
 	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked).Abs() < askedRenewal) {
-		return nil // one that the caller made by hand does not end when he stops asking
+		return nil // one that the caller made by hand does not end when it stops asking
 	}
 	body, err := lifecycle.RepeatPatch(existing, g.Now())
 	return g.patchRequest(ctx, existing, body, err)
@@ -59,7 +59,7 @@ func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
 }
 
 // withdraw takes back what admission asked for a pod in a requester's name; what is not there needs no taking back, and what
-// the requester asked for himself is his.
+// the requester made itself is its own.
 func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 	requests, err := targets.RequestsOf(ctx, g.Client, action.Pod)
 	if err != nil {

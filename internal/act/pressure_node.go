@@ -43,7 +43,7 @@ type NodeSays struct {
 	At time.Time
 	// True are the kubelet's names of the conditions that hold; the others do not.
 	True []corev1.NodeConditionType
-	// Over: the agent stops, and nobody knows from now on; nothing in True counts.
+	// Over: the agent stops, and the state is unknown from now on; nothing in True counts.
 	Over bool
 }
 
@@ -81,7 +81,7 @@ func (p *Pressure) taint(ctx context.Context, node *corev1.Node, says NodeSays) 
 	if !differs {
 		return answers.Answer{Code: answers.Accepted}
 	}
-	// Taints are one list: without the version, somebody else's taint could be lost.
+	// Taints are one list: without the version, another client's taint could be lost.
 	return p.patchNode(ctx, nodePatch{
 		Metadata: patchMeta{UID: node.UID, ResourceVersion: node.ResourceVersion},
 		Spec:     &taintSpec{Taints: wanted},

@@ -38,7 +38,7 @@ type Writer struct {
 	Client    kubernetes.Interface
 	Evictions *client.Client // makes eviction requests; nil: none are made
 	DryRun    bool           // the server checks everything and changes nothing
-	OwnWishes bool           // evictions that are refused leave no request behind: whoever asks makes its own
+	OwnWishes bool           // evictions that are refused leave no request behind: the caller makes its own
 }
 
 // Do carries an action out and returns what the cluster said.

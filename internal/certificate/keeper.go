@@ -47,13 +47,13 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errors.New("no serving certificate yet: it is made once the webhook configurations are there (usher install)")
 }
 
-// Ready is a health check: nil when there is a certificate to serve and the apiserver was told to trust it.
+// Ready is a health check: nil when there is a certificate to serve and the apiserver is to trust it.
 func (k *Keeper) Ready(*http.Request) error {
 	_, err := k.GetCertificate(nil)
 	return err
 }
 
-// Reconcile renews what is due. The apiserver is told first, then the new certificate is served.
+// Reconcile renews what is due. The apiserver's configuration is written first, then the new certificate is served.
 func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	found, err := read(ctx, k.Reader, k.Configurations)
 	if err != nil {

@@ -28,7 +28,7 @@ type Terms struct {
 // Default are the terms in force.
 var Default = Terms{Authority: 2 * 365 * 24 * time.Hour, Serving: 90 * 24 * time.Hour, Settle: 10 * time.Minute}
 
-// mostAuthorities bounds the bundle against Secrets that somebody damages again and again.
+// mostAuthorities bounds the bundle against Secrets that are damaged again and again.
 const mostAuthorities = 4
 
 // Renew returns the material that serves hosts from now on, unchanged where it is good, and when to look again.

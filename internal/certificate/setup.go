@@ -80,7 +80,7 @@ func newCache(mgr manager.Manager, namespace, configurations string) (cache.Cach
 	return own, nil
 }
 
-// everywhere is a cache that runs whoever leads.
+// everywhere is a cache that runs on every replica.
 type everywhere struct{ cache.Cache }
 
 func (everywhere) NeedLeaderElection() bool { return false }

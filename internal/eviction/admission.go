@@ -127,7 +127,7 @@ func Admit(in AdmissionInput) AdmissionResult {
 	return j.refuse(&in)
 }
 
-// judgeFor: whoever deletes a pod may want it back where it is.
+// judgeFor judges a DELETE as what may bring the pod back where it is.
 func judgeFor(in *AdmissionInput) *judgement {
 	if in.Verb == VerbDelete {
 		return judgeDeletion(in.Input)
@@ -144,7 +144,7 @@ func (in *AdmissionInput) by() string {
 }
 
 // exempt lets through what is no eviction. The leave is noted all the same, so that no other member is let go on
-// evidence from before it, but a note that fails stops nobody.
+// evidence from before it, but a write that fails stops no caller.
 func (j *judgement) exempt(in *AdmissionInput, kind NoteKind) AdmissionResult {
 	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: exemptions[kind]}}
 	linger := in.linger()

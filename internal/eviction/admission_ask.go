@@ -34,7 +34,7 @@ const (
 	auditCause metav1.CauseType = "UsherAudit"
 )
 
-// answerAsk tells the verdict. It is told by a refusal, since nothing else carries words back.
+// answerAsk answers with the verdict, by a refusal, since nothing else carries words back.
 func answerAsk(in *AdmissionInput) AdmissionResult {
 	j := judgeEviction(in.Input)
 	switch in.Ask {
@@ -91,7 +91,7 @@ func (v *Verdict) read(cause metav1.StatusCause) {
 	switch cause.Type {
 	case RetryCause:
 	case evidenceCause:
-		// What cannot be read as a time is not told: the verdict stands without it.
+		// What cannot be read as a time is left out: the verdict stands without it.
 		if at, err := time.Parse(time.RFC3339Nano, cause.Message); err == nil {
 			v.Evidence = at
 		}

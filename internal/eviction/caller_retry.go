@@ -2,13 +2,13 @@ package eviction
 
 import "time"
 
-// callerRetryGrace is how long a caller that admission has refused is left to take the pod away himself, from when he is known to
-// have asked last, which is written down once a minute. Callers ask by name and again every few seconds: were Usher faster,
-// they would take the pod that has the name next, and move a member once more that has just found its place.
+// callerRetryGrace is how long the responder waits for a caller that admission has refused to retry, before it evicts the pod itself. It
+// runs from the caller's last retry, which is written once a minute. Callers retry by name every few seconds: were Usher faster, they
+// would evict the pod that has the name next, and move a member once more that has just found its place.
 const callerRetryGrace = 75 * time.Second
 
-// pendingCaller returns the caller who is expected to ask again, and until when. Nobody is where others than admission want the
-// pod gone, or where one asks only once.
+// pendingCaller returns the caller that is expected to retry, and until when; "" where others than admission have requested the
+// eviction, or where one asks only once.
 func (in *ResponderInput) pendingCaller() (who string, until time.Time) {
 	if !in.OnlyAdmission {
 		return "", time.Time{}

@@ -19,7 +19,7 @@ type Claim struct {
 	Entry  int            // index in spec.members
 	Role   *v1alpha1.Role // nil where no role has the entry's name
 	Member string         // id, "" if Error is set
-	Error  string         // why the id cannot be told
+	Error  string         // why the id is not known
 	Roster bool           // the role cannot be judged without Input.Rosters
 }
 
@@ -106,7 +106,7 @@ func (e *entry) claim(pod *snapshot.Pod) Claim {
 	return claim
 }
 
-// member returns the id, or why it cannot be told.
+// member returns the id, or why it is not known.
 func (e *entry) member(pod *snapshot.Pod) (id, problem string) {
 	if e.id == nil {
 		return "", "the policy's expression for the id cannot be used"

@@ -139,7 +139,7 @@ func (t *statusReconciler) depart(entry *v1alpha1.Leaving) {
 	t.status.Departed = t.status.Departed[max(0, len(t.status.Departed)-mostDeparted):]
 }
 
-// forgetDeparted ends the memory of pods for which nobody asks any more.
+// forgetDeparted removes the entries of pods for which no caller retries any more.
 func (t *statusReconciler) forgetDeparted() {
 	kept := t.status.Departed[:0]
 	for _, entry := range t.status.Departed {

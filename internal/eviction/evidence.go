@@ -17,7 +17,7 @@ type Evidence struct {
 	System Facts
 	// Members are facts about each member, by id.
 	Members map[string]Facts
-	// Shared are the ids that several pods give, with the names of those pods: whose facts they are cannot be told.
+	// Shared are the ids that several pods give, with the names of those pods: whose facts they are is not known.
 	Shared map[string][]string
 	// Summary is a line for people.
 	Summary string

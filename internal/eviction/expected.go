@@ -7,7 +7,7 @@ import (
 )
 
 // countRemaining returns how much of a step is still to be done. Nothing is decided by it, so that what cannot be counted is
-// only not told.
+// only not known.
 func (j *judgement) countRemaining(step *preparation) int64 {
 	if step.remaining == nil {
 		return 0

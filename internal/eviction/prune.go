@@ -68,7 +68,7 @@ func usesOf(tree *cel.Ast) []string {
 	return uses
 }
 
-// Prune drops what nobody asks for, in place: a system may answer a thousand times as much as its rules look at.
+// Prune drops what no expression uses, in place: a system may answer a thousand times as much as its rules look at.
 func (e *Evidence) Prune(uses Uses) {
 	e.System.prune(uses, systemType)
 	for _, facts := range e.Members {

@@ -32,10 +32,10 @@ type StatusInput struct {
 	Requesters map[string]string
 	// Replies is what the system said to the last Undo of each step, in this process.
 	Replies []Reply
-	// Deleted says that the policy is being deleted: all steps are taken back whoever wants the pods gone, since nobody
+	// Deleted says that the policy is being deleted: all steps are taken back, also of pods that are wanted gone, since nothing
 	// will remember them, and what admission asked for its pods is withdrawn, or it would be carried out unjudged.
 	Deleted bool
-	// Audited says that the policy is in mode Audit: all steps are taken back whoever wants the pods gone, and no request is its
+	// Audited says that the policy is in mode Audit: all steps are taken back, also of pods that are wanted gone, and no request is its
 	// own, since it has refused no caller.
 	Audited bool
 }
@@ -92,7 +92,7 @@ const (
 	memory = 24 * time.Hour
 )
 
-// ReconcileStatus puts a policy's status in order: permits that were used or not, steps that nobody needs any more, requests whose
+// ReconcileStatus puts a policy's status in order: permits that were used or not, steps that are not needed any more, requests whose
 // callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
 func ReconcileStatus(in StatusInput) StatusResult {
@@ -247,12 +247,12 @@ func (t *statusReconciler) step(entry v1alpha1.PreparationStatus) {
 	}
 }
 
-// wants reports whether somebody wants the pod gone, or may.
+// wants reports whether the pod is wanted gone, or may be.
 func (t *statusReconciler) wants(uid types.UID) bool {
 	return !t.in.ends() && (t.in.Wanted[uid] || !t.in.WantedKnown)
 }
 
-// podGone: the pod has gone. If its member is back and nobody wants it gone again, the step is taken back, since some stay in
+// podGone: the pod has gone. If its member is back and not wanted gone again, the step is taken back, since some stay in
 // force: a server that was emptied gets no data until then.
 func (t *statusReconciler) podGone(entry v1alpha1.PreparationStatus) {
 	back := t.replacementPod(&entry)

@@ -74,7 +74,7 @@ func (j *judgement) roster() *Roster {
 	return j.in.Rosters[j.policy.Key]
 }
 
-// staying are the ids of other members, of one role or of all (""), that have a Ready pod which nobody has let go.
+// staying are the ids of other members, of one role or of all (""), that have a Ready pod without a permit.
 func (j *judgement) staying(role string) []string {
 	var ids []string
 	for uid, m := range j.roster().members {

@@ -8,7 +8,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// ResponderInput is what is known of somebody's wish that a governed pod goes.
+// ResponderInput is what is known of a governed pod that is wanted gone.
 type ResponderInput struct {
 	Input
 	// Wanted: an EvictionRequest with intent Eviction is there for the pod (by UID).

@@ -96,7 +96,7 @@ func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
 	return Action{
 		Kind: Undo, Policy: u.policy.Key, Pod: pod, UID: entry.PodUID,
 		Step: Preparation{Name: entry.Name, Namespace: pod.Namespace, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time, Job: jobOf(entry)},
-		Why:  "nobody wants " + entry.ID + " gone",
+		Why:  "no eviction of " + entry.ID + " is requested",
 	}
 }
 
@@ -147,7 +147,7 @@ func due(now time.Time, entry *v1alpha1.PreparationStatus, reply Reply) bool {
 const callLife = v1alpha1.MaxTimeout + 10*time.Second
 
 // over reports whether the last call for a step has certainly reached the system, or never will: one that arrives after
-// the step was taken back would begin it again, and nobody would know.
+// the step was taken back would begin it again, unseen.
 func over(now time.Time, entry *v1alpha1.PreparationStatus, reply Reply) bool {
 	if reply.Step.Name != "" && (reply.Error == "" || reply.Terminal) {
 		return true

@@ -307,7 +307,7 @@ func isPending(step *v1alpha1.PreparationStatus, message string) Blocker {
 }
 
 func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker {
-	message := fmt.Sprintf("%s is being taken back, since nobody wanted the member gone any more; it waits until that is done", step.Name)
+	message := fmt.Sprintf("%s is being taken back, since no eviction of the member was requested any more; it waits until that is done", step.Name)
 	remedy := "wait until it is taken back, then ask again"
 	if step.Message != "" {
 		message += ": " + step.Message

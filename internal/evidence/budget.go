@@ -38,7 +38,7 @@ type answer struct {
 	share int64
 }
 
-// plan shares memory out so that it is max-min fair. What is free is for whoever asks first; where nothing is, a namespace within
+// plan shares memory out so that it is max-min fair. What is free is for the first that asks; where nothing is, a namespace within
 // its share gets what others have above theirs. A policy that is known to need more than the share in the end takes nothing away:
 // what it displaced would come back and displace it, without end.
 func (a ask) plan(total int64, held []holding) answer {

@@ -12,7 +12,7 @@ const (
 	// failureAge is how long a failure is believed: a system that refuses at once is not asked in a hot loop.
 	failureAge = time.Second
 	// idleRefresh and the policy's maxAge/2 are how often a system is asked in the background, the latter for as long as
-	// interest after somebody wanted to know.
+	// interest after it was asked for.
 	idleRefresh = 30 * time.Second
 	interest    = time.Minute
 )
@@ -25,8 +25,8 @@ type entry struct {
 	source   *Source   // the newest that was shown
 	shown    time.Time // when it was shown last
 	tracked  bool
-	gone     bool               // forgotten: what still comes in is nobody's
-	asked    time.Time          // when somebody wanted to know last
+	gone     bool               // forgotten: what still comes in is dropped
+	asked    time.Time          // when it was asked for last
 	inflight *observation       // the newest observation, while it is under way
 	last     *eviction.Evidence // the newest that ended
 	counted  *meter             // what last takes of the budget
@@ -54,7 +54,7 @@ func (e *entry) show(source *Source) {
 	e.source, e.shown = source, time.Now()
 }
 
-// showLife is how long a version counts that nobody shows any more while older ones are shown: it was lost when the cluster's etcd was
+// showLife is how long a version counts that is not shown any more while older ones are: it was lost when the cluster's etcd was
 // restored.
 const showLife = time.Minute
 
@@ -99,7 +99,7 @@ func (e *entry) newest() *Source {
 	return e.source
 }
 
-// touch notes that somebody wants to know, and reports whether that is news.
+// touch notes that the evidence is asked for, and reports whether it was not for a while.
 func (e *entry) touch(now time.Time) (news bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,8 +160,8 @@ func equal(a, b *eviction.Evidence) bool {
 		reflect.DeepEqual(a.Members, b.Members) && reflect.DeepEqual(a.Shared, b.Shared)
 }
 
-// close ends the observation that is under way and lets go of the connection. It waits for nobody: an informer calls it,
-// and whoever holds the link may be waiting for a Secret or for a system.
+// close ends the observation that is under way and lets go of the connection. It does not wait: an informer calls it,
+// and the holder of the connection may be waiting for a Secret or for a system.
 func (e *entry) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -78,7 +78,7 @@ func (f *observation) unanswered(why string) *eviction.Evidence {
 }
 
 // shareOrStart returns the observation that is under way if it will do, and begins another if not. One that was begun for an
-// earlier epoch or spec is cancelled: nobody may decide on it any more. One whose client does not return although its time has
+// earlier epoch or spec is cancelled: nothing may be decided on it any more. One whose client does not return although its time has
 // passed is never joined by a second: hung calls would pile up.
 func (k *Observer) shareOrStart(ctx context.Context, e *entry, wanted version) *observation {
 	e.mu.Lock()

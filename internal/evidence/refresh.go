@@ -55,7 +55,7 @@ func (k *Observer) closeAll() {
 	}
 }
 
-// abandoned reports whether the entry was made by somebody who asked about a policy that is not tracked, and nobody asks
+// abandoned reports whether the entry was made for a policy that is not tracked, and is not asked for
 // any more.
 func (e *entry) abandoned(now time.Time) bool {
 	e.mu.Lock()
@@ -64,7 +64,7 @@ func (e *entry) abandoned(now time.Time) bool {
 }
 
 // due returns how long it is until the system is asked again; 0 or less: now. What was observed by another spec is as good
-// as nothing, and so is, while somebody is interested, what was observed before the last member left.
+// as nothing, and so is, while it is asked for, what was observed before the last member left.
 func (e *entry) due(now time.Time) time.Duration {
 	interval := e.interval(now)
 	e.mu.Lock()

@@ -34,7 +34,7 @@ type departure struct {
 	at  time.Time
 }
 
-// NewDeparted returns one that remembers nobody.
+// NewDeparted returns one that is empty.
 func NewDeparted(now func() time.Time) *Departed {
 	return &Departed{now: now, pods: map[string]map[string]departure{}}
 }

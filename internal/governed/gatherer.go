@@ -30,7 +30,7 @@ type Gatherer struct {
 	Gone *Departed
 }
 
-// Subject is the pod that somebody asks about.
+// Subject is the pod that is to be decided about.
 type Subject struct {
 	Pod *corev1.Pod
 	// Fresh says that Pod does not come from a cache.
@@ -84,7 +84,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	return in, nil
 }
 
-// Guarded reports whether a verdict on a pod takes more than the pod: by the policies, since whoever may write the pod may take off the
+// Guarded reports whether a verdict on a pod takes more than the pod: by the policies, since who may write the pod may take off the
 // label that says so.
 func (g *Gatherer) Guarded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	policies, err := g.Policies.Policies(ctx, pod.Namespace)
@@ -110,7 +110,7 @@ func (g *Gatherer) Claimed(ctx context.Context, pod *corev1.Pod) (enforced, audi
 	return enforced, audited, nil
 }
 
-// evidence asks nobody for a member whose role has no rules: it may always go, also while its system is down.
+// evidence asks no system for a member whose role has no rules: it may always go, also while its system is down.
 func (g *Gatherer) evidence(ctx context.Context, policies []*v1alpha1.EvictionPolicy, claim eviction.Claim, replace bool) *eviction.Evidence {
 	if claim.Role == nil || len(claim.Role.Evict.Rules) == 0 && (!replace || len(claim.Role.Replace.Rules) == 0) {
 		return nil

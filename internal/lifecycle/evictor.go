@@ -10,7 +10,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// Attempts is what this process asked of the eviction API for one eviction, and was told. It may be lost: a restart
+// Attempts is what this process asked of the eviction API for one eviction, and what was answered. It may be lost: a restart
 // only begins the back-off anew.
 type Attempts struct {
 	Count     int       // refused ones

@@ -68,7 +68,7 @@ func (t Target) roles(e *api.Eviction) map[string]string {
 	return roles
 }
 
-// rolesDiffer also sees a role that somebody no longer has.
+// rolesDiffer also sees a role that a participant no longer has.
 func rolesDiffer(labels, roles map[string]string) bool {
 	for name, role := range roles {
 		if labels[name] != role {

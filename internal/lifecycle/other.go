@@ -30,7 +30,7 @@ const clockError = 5 * time.Second
 // Nothing announces another controller. It has no Lease of its own: upstream's would run inside kube-controller-manager,
 // whose Lease exists with and without it, and so would its ClusterRole. Every write, though, leaves its field manager and
 // the time in metadata.managedFields. The apiserver stores the managedFields that a client sends with a write of the main
-// resource, so whoever may write an object can claim any manager and any time. That is why only Evictions count, which
+// resource, so who may write an object can claim any manager and any time. That is why only Evictions count, which
 // no role for people may write, and not EvictionRequests, which every editor of a namespace may; and why no claimed time
 // reaches further than OtherMemory from now. Only server-side apply counts, which a controller of this API uses, and plain
 // updates by the names that upstream may write under: an administrator's kubectl edit must not stop all evictions, and

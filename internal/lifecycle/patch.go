@@ -56,7 +56,7 @@ func RequestStatusPatch(version schema.GroupVersion, r *api.EvictionRequest, sta
 }
 
 // ReportPatch writes what a responder reports: everything of its entry but the start, which the controller set. It
-// carries no resource version, because nobody else writes these fields.
+// carries no resource version, because no other client writes these fields.
 func ReportPatch(version schema.GroupVersion, e *api.Eviction, r api.ResponderStatus) (*unstructured.Unstructured, error) {
 	r.StartTime = nil
 	patch, err := statusPatch(version, "Eviction", &e.ObjectMeta, &api.EvictionStatus{Responders: []api.ResponderStatus{r}})

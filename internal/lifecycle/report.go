@@ -68,7 +68,7 @@ func heartbeatAge(r *api.ResponderStatus, now time.Time) time.Duration {
 	return now.Sub(r.HeartbeatTime.Time)
 }
 
-// present is now, or a little later where the clock of whoever wrote before runs ahead: times never run backwards.
+// present is now, or a little later where the clock of the last writer runs ahead: times never run backwards.
 func present(old *api.ResponderStatus, now time.Time) *metav1.Time {
 	latest := now.Truncate(time.Second)
 	for _, t := range []*metav1.Time{old.StartTime, old.HeartbeatTime} {

@@ -20,7 +20,7 @@ func (t Target) choose(s *api.EvictionStatus) {
 
 // responders returns those that the pod names, Usher's for a governed pod, and the one that every pod has, in the order
 // in which they are asked. A request that admission made comes before Usher's even where the pod is not governed any more:
-// its caller was refused, and the last responder would evict what nobody looks after. A pod may name so many that Usher's would be one too many; then the last of the pod's own
+// its caller was refused, and the last responder would evict it without a verdict. A pod may name so many that Usher's would be one too many; then the last of the pod's own
 // goes, because a governed pod must not be left to the others.
 func (t Target) responders() []api.TargetResponder {
 	own := t.named()

@@ -13,7 +13,7 @@ import (
 )
 
 // What is kept of a pod's labels, of its annotations, of its reference to its controller and of its volumes is bounded: Kubernetes allows
-// a megabyte and a half, and whoever may create pods may write it.
+// a megabyte and a half, and who may create pods may write it.
 const (
 	mostText    = 16 << 10 // bytes of labels, and as many of annotations
 	entryBytes  = 64       // what a label or an annotation takes beside its text

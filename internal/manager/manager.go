@@ -32,7 +32,7 @@ const (
 	EvictionControllerAlways = "always"
 )
 
-// gracePeriod is how long answers and steps that are under way may take when the process is told to end.
+// gracePeriod is how long answers and steps that are under way may take when the process is asked to end.
 const gracePeriod = 20 * time.Second
 
 // Options says how the manager runs.
@@ -59,7 +59,7 @@ type Options struct {
 }
 
 // Run runs the manager until ctx ends, which is nil, or until it cannot go on. It also ends, without an error, when the
-// cluster serves eviction requests in another way than at the start: whoever runs it starts it again.
+// cluster serves eviction requests in another way than at the start: its supervisor starts it again.
 func Run(ctx context.Context, o Options) error {
 	paceGarbage()
 	logger := logr.FromSlogHandler(o.Log.Handler())
@@ -129,7 +129,7 @@ func newManager(o Options, requests requests, pods *slimmer) (ctrl.Manager, erro
 	return mgr, nil
 }
 
-// everywhere is a part that runs on every replica, whoever leads.
+// everywhere is a part that runs on every replica, leader or not.
 type everywhere func(context.Context) error
 
 // Start implements manager.Runnable.

@@ -73,7 +73,7 @@ func (p *parts) tracked(o any) {
 	}
 }
 
-// forgotten also hears of policies whose deletion the watch has missed.
+// forgotten is also called for policies whose deletion the watch has missed.
 func (p *parts) forgotten(o any) {
 	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = tombstone.Obj

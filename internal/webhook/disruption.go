@@ -224,7 +224,7 @@ func unscheduled(pod *corev1.Pod) bool { return pod != nil && pod.Spec.NodeName 
 
 // consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
 // another has by now, and an eviction without a UID means that other; one whose policies are behind as well would call a
-// governed pod nobody's, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
+// governed pod ungoverned, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
 // breaks the glass, may be others by now under the same UID, and members that the cache shows Ready may have crashed. So whatever
 // is let through is looked at afresh, but for a dry run, which lets nothing go.
 func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *governed.Subject) (eviction.AdmissionResult, error) {

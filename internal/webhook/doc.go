@@ -1,4 +1,4 @@
-// Package webhook answers: what does the apiserver hear when somebody wants to evict, delete or create a governed pod, or
+// Package webhook answers: what is the apiserver answered when a governed pod is to be evicted, deleted or created, or
 // to write a policy?
 //
 // The answers themselves are package eviction's. This package reads the question, gathers the facts through its ports,

@@ -28,7 +28,7 @@ var (
 
 func init() { metrics.Registry.MustRegister(answerTotal, answerSeconds) }
 
-// report logs and counts an answer, and records it as an event where somebody should see it.
+// report logs and counts an answer, and records it as an event where a person should see it.
 func (h *disruptionHandler) report(ctx context.Context, w *removal, pod *corev1.Pod, result eviction.AdmissionResult, took time.Duration) {
 	answerTotal.WithLabelValues(string(w.verb), string(result.Note.Kind)).Inc()
 	answerSeconds.WithLabelValues(string(w.verb)).Observe(took.Seconds())

@@ -68,7 +68,7 @@ func (s *reconciler) label(ctx context.Context, namespace *corev1.Namespace, pol
 	return 0, accepted(s.Act.LabelNamespace(ctx, namespace.Name, namespace.UID, v1alpha1.GovernedLabel, false), "labelling namespace", namespace.Name)
 }
 
-// labelPods labels what it can: one pod that somebody refuses to have labelled leaves no other unguarded. It returns when to
+// labelPods labels what it can: one pod whose label is refused leaves no other unguarded. It returns when to
 // look again at pods whose label stays for a moment, 0 if there are none.
 func (s *reconciler) labelPods(ctx context.Context, namespace string, declared, audited []eviction.Declared) (next time.Duration, err error) {
 	pods, err := s.Gatherer.Policies.Pods(ctx, namespace)

@@ -24,7 +24,7 @@ const (
 	idle        = 30 * time.Second
 	busy        = 5 * time.Second
 	firstAnswer = time.Second
-	// soon is when to look again after somebody else has written the policy in between.
+	// soon is when to look again after another client has written the policy in between.
 	soon = 50 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ type facts struct {
 	guarded  bool               // the namespace carries the label by which admission finds it
 	ending   bool               // the namespace is being deleted
 	refusal  string             // why labels could not be written, "" if they could
-	wanted   bool               // somebody wants a pod of the namespace gone
+	wanted   bool               // a pod of the namespace is wanted gone
 }
 
 func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {

@@ -18,9 +18,9 @@ import (
 
 const (
 	// replaceGrace is how long the pods of a policy that has vanished stay labelled, and so refused: `kubectl replace --force`
-	// deletes a policy to create it anew, and nobody is to slip through in between.
+	// deletes a policy to create it anew, and no pod is to slip through in between.
 	replaceGrace = 5 * time.Second
-	// cancelGrace is how long what was withdrawn gets to be cancelled, before the pod's label is off and nobody is refused.
+	// cancelGrace is how long what was withdrawn gets to be cancelled, before the pod's label is off and no caller is refused.
 	cancelGrace = time.Second
 )
 

@@ -37,15 +37,15 @@ func (s *reconciler) carryOut(ctx context.Context, input eviction.Input, step ev
 	return s.stuck(ctx, input, refused, answer)
 }
 
-// afterRefusal is when a write is tried again that was refused: whoever refuses it will hardly think better of it sooner.
+// afterRefusal is when a write is tried again that was refused: it will hardly be accepted sooner.
 const afterRefusal = 10 * time.Second
 
 // stuck says that nothing goes on, and why: without a word the eviction would look forgotten, and be taken from Usher.
 func (s *reconciler) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer answers.Answer) (time.Duration, error) {
 	message := fmt.Sprintf("Usher cannot write down that %s, so nothing goes on; tried again in %s: %s: %s",
 		refused.Why, afterRefusal, answer.Code, answer.Message)
-	told := s.Act.Do(ctx, eviction.Action{Kind: eviction.Tell, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
-	if told.Code != answers.Accepted {
+	said := s.Act.Do(ctx, eviction.Action{Kind: eviction.Tell, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
+	if said.Code != answers.Accepted {
 		return 0, fmt.Errorf("%s for pod %s: %s: %s", refused.Kind, input.Pod.Key(), answer.Code, answer.Message)
 	}
 	return afterRefusal, nil
@@ -71,11 +71,11 @@ func (s *reconciler) refused(ctx context.Context, input eviction.Input, step evi
 			return 0, err
 		}
 	}
-	told := s.Act.Do(ctx, eviction.Action{
+	said := s.Act.Do(ctx, eviction.Action{
 		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message},
 	})
-	if told.Code != answers.Accepted {
-		return 0, fmt.Errorf("telling of pod %s: %s: %s", key, told.Code, told.Message)
+	if said.Code != answers.Accepted {
+		return 0, fmt.Errorf("telling of pod %s: %s: %s", key, said.Code, said.Message)
 	}
 	return wait, nil
 }

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// soon is when to look again after somebody else has written the policy in between.
+	// soon is when to look again after another client has written the policy in between.
 	soon = 50 * time.Millisecond
 	// lostRace is how long the watch gets to deliver that a pod is gone.
 	lostRace = time.Second
@@ -66,7 +66,7 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 }
 
 // completeForGonePods completes Usher's entry in the evictions of pods that are gone: another has the name now, or none. An entry that
-// cannot be completed keeps nobody else waiting.
+// cannot be completed keeps no other waiting.
 func (s *reconciler) completeForGonePods(ctx context.Context, pod snapshot.Key, now types.UID, evictions []*api.Eviction) error {
 	var failed []error
 	for _, e := range evictions {

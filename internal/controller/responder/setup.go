@@ -80,7 +80,7 @@ func (s *reconciler) itselfAndWanted(ctx context.Context, pod client.Object) []r
 	return s.wantedOf(ctx, pod)
 }
 
-// wantedOf enqueues the pods of an object's namespace that somebody wants gone: what is new of a policy, its system or a
+// wantedOf enqueues the pods of an object's namespace that are wanted gone: what is new of a policy, its system or a
 // member, one member's leave above all, may let another go.
 func (s *reconciler) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
 	requests, err := targets.Requests(ctx, s.client, o.GetNamespace())
