@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer watcher.Close()
-	g := greeting{
+	g := startupReport{
 		out: o.Out, node: o.Node, machine: m, config: o.Config, thresholds: thresholds, self: o.Self,
 		offers: offers, protections: protect(),
 	}
@@ -83,42 +83,42 @@ func Run(ctx context.Context, o Options) error {
 type agent struct {
 	Options
 
-	machine   *machine.Machine
-	watcher   *wake.Watcher
-	residents *residents
-	policies  *policies
-	surveyor  *surveyor
-	reach     *reach
-	carrier   *carrier
-	shower    *shower
-	records   *records
-	metrics   *metrics
-	kubelet   func(context.Context) // compares thresholds with the kubelet's
-	loop      *loop
-	announced bool // the node has a condition; the loop's alone
+	machine      *machine.Machine
+	watcher      *wake.Watcher
+	podCache     *podCache
+	policies     *policies
+	diskScanner  *diskScanner
+	apiserver    *apiserverHealth
+	executor     *executor
+	statusWriter *nodeStatusWriter
+	records      *records
+	metrics      *metrics
+	kubelet      func(context.Context) // compares thresholds with the kubelet's
+	loop         *loop
+	announced    bool // the node has a condition; the loop's alone
 
 	begun sync.WaitGroup // actions and events on their way; only the loop begins any
 }
 
 func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []pressure.Threshold) (*agent, error) {
-	a := &agent{Options: o, machine: m, watcher: w, residents: newResidents(), metrics: newMetrics()}
+	a := &agent{Options: o, machine: m, watcher: w, podCache: newResidents(), metrics: newMetrics()}
 	a.policies = newPolicies(func(ctx context.Context, namespace string) ([]v1alpha1.EvictionPolicy, error) {
 		return observe.ReadPolicies(ctx, o.Client, namespace)
 	})
-	a.surveyor = newSurveyor(m, a.residents)
-	a.reach = &reach{probe: a.probe, changed: a.reached}
-	a.carrier = &carrier{
-		cluster: o.Cluster, node: o.Node, machine: m, cgroup: a.residents.cgroup, blank: a.residents.blank,
-		reach: a.reach, outcomes: make(chan outcome, 8),
+	a.diskScanner = newSurveyor(m, a.podCache)
+	a.apiserver = &apiserverHealth{probe: a.probe, changed: a.reached}
+	a.executor = &executor{
+		cluster: o.Cluster, node: o.Node, machine: m, cgroup: a.podCache.cgroup, blank: a.podCache.blank,
+		apiserver: a.apiserver, outcomes: make(chan outcome, 8),
 	}
-	a.shower = newShower(o.Cluster, o.Log)
+	a.statusWriter = newShower(o.Cluster, o.Log)
 	see, err := newEyes(o.Node, m)
 	if err != nil {
 		return nil, err
 	}
 	a.loop = &loop{
-		agent: a, eyes: see, thresholds: thresholds, ledger: newLedger(m),
-		census: &census{machine: m, residents: a.residents, policyOf: a.policies.of, disk: a.surveyor.of},
+		agent: a, reader: see, thresholds: thresholds, ledger: newLedger(m),
+		podUsage: &podUsage{machine: m, cache: a.podCache, policyOf: a.policies.of, disk: a.diskScanner.of},
 	}
 	return a, nil
 }
@@ -145,8 +145,8 @@ func (a *agent) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	watch := func(ctx context.Context) { a.residents.watch(ctx, a.Client, a.Node, a.reach.heard) }
-	err = a.decideBeside(within, watch, a.surveyor.run, a.reach.run, a.shower.run, a.kubelet, lockAnew)
+	watch := func(ctx context.Context) { a.podCache.watch(ctx, a.Client, a.Node, a.apiserver.heard) }
+	err = a.decideBeside(within, watch, a.diskScanner.run, a.apiserver.run, a.statusWriter.run, a.kubelet, lockAnew)
 	stop()
 	return errors.Join(err, <-serving)
 }
@@ -168,7 +168,7 @@ func (a *agent) decideBeside(ctx context.Context, others ...func(context.Context
 		defer close(given)
 		a.begun.Wait()
 	}()
-	a.sayGoodbye(context.WithoutCancel(ctx))
+	a.clearNodeConditions(context.WithoutCancel(ctx))
 	select {
 	case <-given:
 	case <-time.After(givenUpWithin):
@@ -178,7 +178,7 @@ func (a *agent) decideBeside(ctx context.Context, others ...func(context.Context
 
 // carry begins actions on one pod. It is the loop that calls it, and that the outcomes come back to.
 func (a *agent) carry(ctx context.Context, actions ...pressure.Action) {
-	a.begun.Go(func() { a.carrier.carry(ctx, actions...) })
+	a.begun.Go(func() { a.executor.carry(ctx, actions...) })
 }
 
 // How long the apiserver may take to hear that the agent stops, and how much longer what is given up may take. The sum is
@@ -188,7 +188,7 @@ const (
 	givenUpWithin   = 3 * time.Second
 )
 
-func (a *agent) sayGoodbye(ctx context.Context) {
+func (a *agent) clearNodeConditions(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyePatience)
 	defer cancel()
 	answer := a.Cluster.Show(ctx, act.NodeSays{At: time.Now(), Over: true})

@@ -28,29 +28,29 @@ func TestLedgerKnowsNever(t *testing.T) {
 }
 
 func TestAWebhookThatIsDownIsNoApiserverThatIsAway(t *testing.T) {
-	c := &carrier{reach: &reach{changed: func(bool) {}}}
+	c := &executor{apiserver: &apiserverHealth{changed: func(bool) {}}}
 	c.heard(t.Context(), answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
-	if !c.reach.reachable() {
+	if !c.apiserver.reachable() {
 		t.Error("the apiserver counts as away, and it has answered")
 	}
 	c.heard(t.Context(), answers.Answer{Code: answers.Unavailable, Message: "context deadline exceeded"})
-	if c.reach.reachable() {
+	if c.apiserver.reachable() {
 		t.Error("the apiserver counts as there, and nobody answered")
 	}
 }
 
 func TestARequestThatTheAgentGaveUpSaysNothingOfTheApiserver(t *testing.T) {
-	c := &carrier{reach: &reach{changed: func(bool) {}}}
+	c := &executor{apiserver: &apiserverHealth{changed: func(bool) {}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c.heard(ctx, answers.Answer{Code: answers.Unavailable, Message: "context canceled"})
-	if !c.reach.reachable() {
+	if !c.apiserver.reachable() {
 		t.Error("the apiserver counts as away, and nobody waited for it")
 	}
 }
 
 func TestDaemonsAreKnownWhereSomethingIsReserved(t *testing.T) {
-	e := &eyes{memory: 100}
+	e := &nodeReader{memory: 100}
 	s := &sight{node: pressure.Node{Readings: map[pressure.Signal]pressure.Reading{pressure.MemoryAvailable: {}, pressure.AllocatableMemoryAvailable: {}}}}
 	s.all.WorkingSet, s.pods.WorkingSet = 50, 30
 	for limit, want := range map[int64]pressure.Daemons{90: {Known: true, MemoryUsage: 20, MemoryReserved: 10}, 100: {}} {

@@ -290,12 +290,12 @@ func inWorld(t *testing.T, prepare func(*world), test func(*world)) {
 		w.agent.policies = newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) {
 			return []v1alpha1.EvictionPolicy{{Spec: v1alpha1.EvictionPolicySpec{Members: []v1alpha1.MemberSelector{{}}}}}, nil // selects all pods
 		})
-		w.agent.loop.census.policyOf = w.agent.policies.of
+		w.agent.loop.podUsage.policyOf = w.agent.policies.of
 		w.agent.records = &records{dir: t.TempDir()}
 		prepare(w)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- w.agent.decideBeside(ctx, w.agent.surveyor.run, w.agent.shower.run) }()
+		go func() { ended <- w.agent.decideBeside(ctx, w.agent.diskScanner.run, w.agent.statusWriter.run) }()
 		test(w)
 		stop()
 		stopped := time.Now()
@@ -329,7 +329,7 @@ func (w *world) pod(name string, size int64, change ...func(*corev1.Pod)) *corev
 		f(p)
 	}
 	w.uses(p.UID, size)
-	if err := w.agent.residents.Add(p); err != nil {
+	if err := w.agent.podCache.Add(p); err != nil {
 		w.t.Fatal(err)
 	}
 	return p
@@ -342,7 +342,7 @@ func (w *world) synced(all ...*corev1.Pod) {
 	for _, p := range all {
 		objects = append(objects, p)
 	}
-	if err := w.agent.residents.Replace(objects, ""); err != nil {
+	if err := w.agent.podCache.Replace(objects, ""); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -352,7 +352,7 @@ func (w *world) gone(name string) {
 	w.t.Helper()
 	uid := types.UID("uid-" + name)
 	w.ends(uid)
-	if err := w.agent.residents.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}); err != nil {
+	if err := w.agent.podCache.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 type loop struct {
 	agent *agent
 
-	eyes       *eyes
+	reader     *nodeReader
 	thresholds []pressure.Threshold
-	census     *census
+	podUsage   *podUsage
 	ledger     *ledger
 	trend      trend
 
@@ -46,12 +46,12 @@ func (l *loop) run(ctx context.Context) error {
 			reason = tick
 		case woken := <-l.agent.woken():
 			reason, l.idle = string(woken), 0
-		case o := <-l.agent.carrier.outcomes:
+		case o := <-l.agent.executor.outcomes:
 			reason, l.idle = "outcome", 0
 			l.settle(ctx, &o)
-		case <-l.agent.residents.changed:
+		case <-l.agent.podCache.changed:
 			reason, l.idle = "pods", 0
-		case <-l.agent.surveyor.done:
+		case <-l.agent.diskScanner.done:
 			reason, l.idle = "disks", 0
 		}
 	}
@@ -68,29 +68,29 @@ func (a *agent) woken() <-chan wake.Reason {
 // look is one look at the machine and all that follows from it. It returns when to look again.
 func (l *loop) look(ctx context.Context, why string) time.Duration {
 	now := time.Now()
-	here, synced := l.agent.residents.roll()
-	sight := l.eyes.look(now, why != tick)
+	here, synced := l.agent.podCache.list()
+	sight := l.reader.look(now, why != tick)
 	l.errors.report(l.agent.Log, sight.errs)
 	thresholds := sight.present(l.thresholds)
 	rates := l.trend.add(sight.node.Readings)
 	at := stand(sight.node, thresholds, rates, l.idle)
-	l.eyes.until = at.until
+	l.reader.until = at.until
 	pressed := at.hard || at.soft || len(l.relief.Breaches) > 0
 	l.agent.metrics.look(now, why, &sight, thresholds)
 	l.arm(&sight, thresholds)
 	if !synced {
 		l.blind(at)
-		return min(l.eyes.due(now), notSynced)
+		return min(l.reader.due(now), notSynced)
 	}
 	if wantsSurvey(sight.node, thresholds, rates, pressed) {
-		l.agent.surveyor.want()
+		l.agent.diskScanner.want()
 	}
 	l.prepare(ctx, here.all, pressed, now)
-	l.ledger.settle(here.byUID, l.agent.reach.reachable())
+	l.ledger.settle(here.byUID, l.agent.apiserver.reachable())
 	return l.decide(ctx, pressure.ReliefInput{
 		Now: now, Node: sight.node, Pods: l.count(now, pressed), Thresholds: thresholds,
 		Config: l.agent.Config.Config, Order: l.agent.Config.Order,
-		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.reach.reachable(),
+		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.apiserver.reachable(),
 		Busy: l.ledger.occupied(), Written: l.ledger.written.list(here.all, now),
 		Rates: rates, Self: l.agent.Self,
 	})
@@ -113,7 +113,7 @@ func (l *loop) count(now time.Time, pressed bool) []pressure.Pod {
 	if pressed {
 		age = useWhenPressed
 	}
-	return l.census.count(now, age)
+	return l.podUsage.count(now, age)
 }
 
 // arm sets the levels of memory at which the kernel is to wake us.
@@ -146,11 +146,11 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 	relief, actions := l.relief.Next(in)
 	if slices.ContainsFunc(actions, takesSomebody) {
 		// What pods use may have been read a moment ago, and who it is cannot be taken back.
-		in.Pods = l.census.count(in.Now, 0)
+		in.Pods = l.podUsage.count(in.Now, 0)
 		relief, actions = l.relief.Next(in)
 	}
 	l.relief = relief
-	next := l.eyes.due(in.Now)
+	next := l.reader.due(in.Now)
 	l.idle++
 	var waits []pressure.Action
 	byPod := map[types.UID][]pressure.Action{}
@@ -189,7 +189,7 @@ func (l *loop) begin(a *pressure.Action, in *pressure.ReliefInput) {
 	l.agent.metrics.decided(a, took)
 	l.agent.Log.Warn(a.Message, "action", string(a.Kind), "pod", a.Pod.Key(), "uid", string(a.Pod.UID), "reason", string(a.Reason), "decidedAfter", took)
 	if len(a.Ranking) > 0 {
-		here, _ := l.agent.residents.roll()
+		here, _ := l.agent.podCache.list()
 		l.agent.records.keep(l.agent.Log, l.agent.machine, newRecord(a, in), here)
 	}
 }

@@ -159,7 +159,7 @@ func (w *world) looks() int {
 func TestKillsOnTheNodeWhileTheApiserverIsAway(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
-		w.agent.reach.heard(os.ErrDeadlineExceeded)
+		w.agent.apiserver.heard(os.ErrDeadlineExceeded)
 	}, func(w *world) {
 		pass(200 * time.Millisecond)
 		same(t, w)
@@ -182,7 +182,7 @@ func TestAnAnswerThatNeverCameMeansAway(t *testing.T) {
 		w.cluster.answers["remove big"] = answers.Answer{Code: answers.Unavailable, Message: "timeout"}
 	}, func(w *world) {
 		pass(time.Second)
-		if w.agent.reach.reachable() {
+		if w.agent.apiserver.reachable() {
 			t.Error("the apiserver counts as reachable")
 		}
 		same(t, w, "remove big 1s")
@@ -253,7 +253,7 @@ func TestGovernedPodsAreAskedFor(t *testing.T) {
 // TestAStopTakesTheAnnotationBack: a last resort that is given up in the middle leaves nothing that lets others past the policy.
 func TestAStopTakesTheAnnotationBack(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
+		w.agent.loop.podUsage.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
 		w.synced(w.pod("member", 920, governedBy("db")))
 		w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: 5 * time.Second}
 		w.cluster.hang, w.cluster.mending = "remove member", time.Second

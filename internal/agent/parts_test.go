@@ -372,7 +372,7 @@ func TestResidentOf(t *testing.T) {
 
 func TestReach(t *testing.T) {
 	var turns []bool
-	r := &reach{changed: func(now bool) { turns = append(turns, now) }}
+	r := &apiserverHealth{changed: func(now bool) { turns = append(turns, now) }}
 	refused := apierrors.NewForbidden(schema.GroupResource{}, "a", nil)
 	for _, err := range []error{nil, refused, context.DeadlineExceeded, errUnanswered, context.Canceled, fmt.Errorf("reading: %w", refused), nil} {
 		r.heard(err)
@@ -463,7 +463,7 @@ func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cluster := &fakeCluster{answers: tt.answers}
-			c := &carrier{cluster: cluster, node: "worker-1", reach: &reach{changed: func(bool) {}}, blank: newResidents().blank}
+			c := &executor{cluster: cluster, node: "worker-1", apiserver: &apiserverHealth{changed: func(bool) {}}, blank: newResidents().blank}
 			c.one(t.Context(), action)
 			if diff := cmp.Diff(tt.want, cluster.log()); diff != "" {
 				t.Error(diff)

@@ -41,23 +41,23 @@ type resident struct {
 	containers map[string]string
 }
 
-// residents are the pods of this node as the apiserver tells. Of what it sends only what is used is kept.
-type residents struct {
+// podCache are the pods of this node as the apiserver tells. Of what it sends only what is used is kept.
+type podCache struct {
 	mu      sync.Mutex
 	byUID   map[types.UID]*resident
-	sorted  *roll         // nil after a change
+	sorted  *podList      // nil after a change
 	synced  bool          // all were listed once
 	changed chan struct{} // has room for one
 }
 
-// roll is who was here at one moment; it is not changed.
-type roll struct {
+// podList is who was here at one moment; it is not changed.
+type podList struct {
 	all   []*resident // in the order of their names
 	byUID map[types.UID]*resident
 }
 
-func newResidents() *residents {
-	return &residents{byUID: map[types.UID]*resident{}, changed: make(chan struct{}, 1)}
+func newResidents() *podCache {
+	return &podCache{byUID: map[types.UID]*resident{}, changed: make(chan struct{}, 1)}
 }
 
 // configHash is the annotation of a mirror pod that names the static pod's own UID.
@@ -90,7 +90,7 @@ func residentOf(p *corev1.Pod) *resident {
 	return r
 }
 
-func (r *residents) set(object any) error {
+func (r *podCache) set(object any) error {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return fmt.Errorf("watching pods: got a %T", object)
@@ -107,13 +107,13 @@ func (r *residents) set(object any) error {
 }
 
 // Add, Update, Delete, Replace and Resync make it a store that a watch fills.
-func (r *residents) Add(object any) error { return r.set(object) }
+func (r *podCache) Add(object any) error { return r.set(object) }
 
 // Update is like Add.
-func (r *residents) Update(object any) error { return r.set(object) }
+func (r *podCache) Update(object any) error { return r.set(object) }
 
 // Delete forgets a pod that is gone.
-func (r *residents) Delete(object any) error {
+func (r *podCache) Delete(object any) error {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return fmt.Errorf("watching pods: got a %T", object)
@@ -126,7 +126,7 @@ func (r *residents) Delete(object any) error {
 }
 
 // Replace takes what a list brought for all there is.
-func (r *residents) Replace(objects []any, _ string) error {
+func (r *podCache) Replace(objects []any, _ string) error {
 	all := map[types.UID]*resident{}
 	for _, object := range objects {
 		pod, ok := object.(*corev1.Pod)
@@ -145,10 +145,10 @@ func (r *residents) Replace(objects []any, _ string) error {
 }
 
 // Resync does nothing: nothing is missed.
-func (r *residents) Resync() error { return nil }
+func (r *podCache) Resync() error { return nil }
 
 // stir tells the loop; the lock is held.
-func (r *residents) stir() {
+func (r *podCache) stir() {
 	r.sorted = nil
 	select {
 	case r.changed <- struct{}{}:
@@ -156,12 +156,12 @@ func (r *residents) stir() {
 	}
 }
 
-// roll returns all of them, and whether they were listed. It is the same one until something changes.
-func (r *residents) roll() (*roll, bool) {
+// list returns all of them, and whether they were listed. It is the same one until something changes.
+func (r *podCache) list() (*podList, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sorted == nil {
-		r.sorted = &roll{all: slices.Collect(maps.Values(r.byUID)), byUID: maps.Clone(r.byUID)}
+		r.sorted = &podList{all: slices.Collect(maps.Values(r.byUID)), byUID: maps.Clone(r.byUID)}
 		slices.SortFunc(r.sorted.all, func(a, b *resident) int {
 			return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
 		})
@@ -171,7 +171,7 @@ func (r *residents) roll() (*roll, bool) {
 
 // watch follows the pods of a node until ctx ends. It calls heard with the end of every request: nil for one that was
 // answered.
-func (r *residents) watch(ctx context.Context, client kubernetes.Interface, node string, heard func(error)) {
+func (r *podCache) watch(ctx context.Context, client kubernetes.Interface, node string, heard func(error)) {
 	silent := logr.Discard()
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	only := fields.OneTermEqualSelector("spec.nodeName", node).String()
@@ -197,7 +197,7 @@ func (r *residents) watch(ctx context.Context, client kubernetes.Interface, node
 }
 
 // cgroup returns the UID under which a pod's cgroup was made.
-func (r *residents) cgroup(uid types.UID) types.UID {
+func (r *podCache) cgroup(uid types.UID) types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.byUID[uid]; known != nil {
@@ -208,7 +208,7 @@ func (r *residents) cgroup(uid types.UID) types.UID {
 
 // blank reports whether a pod has the annotation that breaks the glass with a value that lets nothing through, as admission
 // sees it.
-func (r *residents) blank(uid types.UID) bool {
+func (r *podCache) blank(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.byUID[uid]

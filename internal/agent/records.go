@@ -61,7 +61,7 @@ func passedOver(a *pressure.Action) []string {
 }
 
 // keep writes a record in the background: nothing waits for it, least of all where the disk is what is short.
-func (r *records) keep(log *slog.Logger, m *machine.Machine, one record.Record, here *roll) {
+func (r *records) keep(log *slog.Logger, m *machine.Machine, one record.Record, here *podList) {
 	if r.dir == "" {
 		return
 	}

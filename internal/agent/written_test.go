@@ -53,7 +53,7 @@ func count(all []string, what string) int {
 func TestABlankAnnotationIsWrittenOver(t *testing.T) {
 	for value, want := range map[string]string{"": "break member forced", " \t\u202e": "break member forced", "incident 4711": "break member"} {
 		inWorld(t, func(w *world) {
-			w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
+			w.agent.loop.podUsage.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
 			w.synced(w.pod("member", 920, governedBy("db"), func(p *corev1.Pod) {
 				p.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: value}
 			}))
@@ -70,7 +70,7 @@ func TestABlankAnnotationIsWrittenOver(t *testing.T) {
 
 func TestAnAnnotationWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.agent.loop.census.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
+		w.agent.loop.podUsage.policyOf = func(*resident, time.Time) (bool, v1alpha1.PressureMode) { return true, v1alpha1.PressureLastResort }
 		w.synced(w.pod("member", 920, governedBy("db")))
 		w.shows(governedBy("db"))
 		w.cluster.answers["evict member"] = answers.Answer{Code: answers.RefusedForNow, Message: "holds data", RetryAfter: time.Hour}
@@ -79,11 +79,11 @@ func TestAnAnnotationWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 	}, func(w *world) {
 		pass(time.Second)
 		w.uses("uid-member", 100)
-		w.agent.reach.heard(nil)
+		w.agent.apiserver.heard(nil)
 		pass(time.Minute)
 		tried := count(w.cluster.log(), "mend member")
 		w.cluster.answer("mend member", nil)
-		w.agent.reach.heard(nil)
+		w.agent.apiserver.heard(nil)
 		pass(time.Minute)
 		asked := w.cluster.log()
 		if i := slices.Index(asked, "break member"); i < 0 || slices.Contains(asked, "remove member 1s") || tried == 0 {
@@ -128,7 +128,7 @@ func TestAWithdrawalIsTriedUntilItIsAnswered(t *testing.T) {
 	}, func(w *world) {
 		for range 3 {
 			pass(20 * time.Second)
-			w.agent.reach.heard(nil)
+			w.agent.apiserver.heard(nil)
 		}
 		tried := len(w.cluster.log())
 		w.cluster.answer("withdraw member", nil)

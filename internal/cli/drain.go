@@ -161,7 +161,7 @@ func undoTime(deadline, now time.Time) time.Duration {
 }
 
 // undoFirst undoes what killed drains left. What takes too long is left to the next command that undoes; with an error no drain begins.
-func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *voice) error {
+func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *printer) error {
 	most := undoTime(req.Deadline, s.clock.Now())
 	var left undone
 	late, err := within(ctx, most, func(ctx context.Context) error {
@@ -204,7 +204,7 @@ func stoppingWords(changing bool) string {
 }
 
 // leave ends the process at once.
-func (o *DrainOptions) leave(v *voice, changing bool) {
+func (o *DrainOptions) leave(v *printer, changing bool) {
 	if changing {
 		fmt.Fprintln(v.err, o.leftWords())
 	}
@@ -225,7 +225,7 @@ func (o *DrainOptions) leftWords() string {
 }
 
 // late says that the time was over before the drain began, and what was not undone until then.
-func (o *DrainOptions) late(v *voice, why string, left ...string) error {
+func (o *DrainOptions) late(v *printer, why string, left ...string) error {
 	v.urgent(fmt.Sprintf("timed out after %s (--timeout), and no node was drained: %s", o.timeout, why))
 	v.idle(time.Now(), o.timeout, drain.TimedOut, left...)
 	return exitWith(exitLate)
@@ -245,7 +245,7 @@ func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
 
 // objections prints everything that the filters object to. It reports whether there
 // is any.
-func (o *DrainOptions) objections(s *session, req drain.Request, v *voice) bool {
+func (o *DrainOptions) objections(s *session, req drain.Request, v *printer) bool {
 	var found []drain.Blocker
 	var now time.Time
 	s.source.Read(func(view snapshot.View) {
@@ -261,15 +261,15 @@ func (o *DrainOptions) objections(s *session, req drain.Request, v *voice) bool 
 	return true
 }
 
-func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request, v *voice, limit limit) error {
-	var ladder []drain.Rung
-	s.source.Read(func(view snapshot.View) { ladder = drain.Ladder(view, req) })
-	v.ladder(ladder, req.Started)
+func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request, v *printer, limit limit) error {
+	var phases []drain.DeadlinePhase
+	s.source.Read(func(view snapshot.View) { phases = drain.DeadlinePhases(view, req) })
+	v.deadlinePhases(phases, req.Started)
 	writer := s.recorder()
 	defer writer.Wait()
 	d := drainer.Drainer{
 		Source: s.source, Writer: writer,
-		Reporter: &outages{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
+		Reporter: &watchHealth{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
 		Request:  req, Until: limit.at,
 	}
 	estimating, enough := context.WithCancel(ctx)
@@ -279,7 +279,9 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	estimated()
 	v.end()
 	var sum show.Summary
-	s.source.Read(func(view snapshot.View) { sum = show.Summarize(decision, view, req, o.typed.goOn(decision.Nodes)) })
+	s.source.Read(func(view snapshot.View) {
+		sum = show.Summarize(decision, view, req, o.typed.resumeCommand(decision.Nodes))
+	})
 	sum.Stale = staleness(s.source.Broken)
 	v.summary(sum)
 	return exitWith(outcomeCode(decision.Outcome))

@@ -50,9 +50,9 @@ type typed struct {
 	foreign []string      // flags that the command does not have
 }
 
-// goOn is what to type to go on with the drain, "" where all of its nodes were deleted: neither names nor labels find
+// resumeCommand is what to type to go on with the drain, "" where all of its nodes were deleted: neither names nor labels find
 // them. A deadline and a timeout are left out: they were meant from then on, and what ran out once would do so again.
-func (t typed) goOn(nodes []drain.NodeStatus) string {
+func (t typed) resumeCommand(nodes []drain.NodeStatus) string {
 	left := slices.DeleteFunc(slices.Clone(nodes), func(n drain.NodeStatus) bool { return n.State == drain.NodeMissing })
 	if len(left) == 0 {
 		return ""

@@ -46,7 +46,7 @@ func dryRunOf(warnings io.Writer, value string) (string, error) {
 }
 
 // askServer asks the server for every eviction of the drain without carrying it out.
-func askServer(ctx context.Context, s *session, req drain.Request, v *voice) error {
+func askServer(ctx context.Context, s *session, req drain.Request, v *printer) error {
 	var pods []drain.PodStatus
 	s.source.Read(func(view snapshot.View) { pods = drain.Decide(view, req, drain.NewLedger()).Pods })
 	writer := s.writer()
@@ -105,7 +105,7 @@ func worse(code int, answer answers.Code) int {
 }
 
 // answer prints what the server said to an eviction that was not carried out.
-func (v *voice) answer(at time.Time, p *snapshot.Pod, a answers.Answer) {
+func (v *printer) answer(at time.Time, p *snapshot.Pod, a answers.Answer) {
 	e := drain.Event{At: at, Kind: drain.EventAnswer, Node: p.Node, Pod: p.Key(), State: string(a.Code), Message: a.Message}
 	if a.Code == answers.Accepted {
 		e.Message = "would be evicted (server dry run)"

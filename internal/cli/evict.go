@@ -169,7 +169,7 @@ const clearedWithin = 5 * time.Second
 func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	heard := hearing{out: o.Out, now: conn.clock.Now, commands: o.commands}
+	heard := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
 	nobody := time.AfterFunc(drain.TakenUpWithin, heard.nothing)
 	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
 	nobody.Stop()

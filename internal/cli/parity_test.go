@@ -133,7 +133,7 @@ func TestCommandLineCanBeTypedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		typed := typed{command: "usher drain", args: drain.Flags().Args(), flags: drain.Flags()}
-		if diff := cmp.Diff(tt.want, typed.goOn(tt.nodes)); diff != "" {
+		if diff := cmp.Diff(tt.want, typed.resumeCommand(tt.nodes)); diff != "" {
 			t.Errorf("%s:\n%s", tt.name, diff)
 		}
 	}

@@ -84,7 +84,7 @@ func (o *PlanOptions) Validate() error {
 
 // Run prints the plan.
 func (o *PlanOptions) Run(ctx context.Context) error {
-	cluster, err := look(ctx, o.config, o.IOStreams, o.typed.others, o.dump)
+	cluster, err := readCluster(ctx, o.config, o.IOStreams, o.typed.others, o.dump)
 	if err != nil {
 		return err
 	}
@@ -101,13 +101,13 @@ func (o *PlanOptions) Run(ctx context.Context) error {
 
 // printPlan prints how the drain that was typed so would go, on a page that says what was
 // assumed about the cluster, and returns its exit code.
-func printPlan(v *voice, view snapshot.View, req drain.Request, as typed, page show.Plan) error {
+func printPlan(v *printer, view snapshot.View, req drain.Request, as typed, page show.Plan) error {
 	page.Nodes, page.Now, page.Objections = req.Nodes, view.Now, drain.Objections(view, req)
 	if len(page.Objections) > 0 {
 		page.Outcome = drain.Blocked // nothing would be done
 		page.Accept = as.accepting(page.Objections)
 	} else {
-		page.Plan, page.Ladder = sim.Forecast(view, req), drain.Ladder(view, req)
+		page.Plan, page.Ladder = sim.Forecast(view, req), drain.DeadlinePhases(view, req)
 		page.Blockers = asOfNow(view, page.Blockers)
 	}
 	page.Objections, page.Blockers = v.commands.Blockers(page.Objections), v.commands.Blockers(page.Blockers)

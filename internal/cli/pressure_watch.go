@@ -56,7 +56,7 @@ func (o *PressureOptions) follow(parent context.Context) error {
 // pressureView shows one look after the other: redrawn on a terminal, a line for each look elsewhere.
 type pressureView struct {
 	options *PressureOptions
-	voice   *voice
+	printer *printer
 	screen  *show.Screen
 	last    *show.Pressure
 	said    string
@@ -64,21 +64,21 @@ type pressureView struct {
 
 func newPressureView(o *PressureOptions) *pressureView {
 	v := newVoice(o.IOStreams, o.output, show.Commands{})
-	return &pressureView{options: o, voice: v, screen: show.NewScreen(o.Out)}
+	return &pressureView{options: o, printer: v, screen: show.NewScreen(o.Out)}
 }
 
 // show prints a look. The error is that nobody reads any more.
 func (v *pressureView) show(page show.Pressure) error {
 	v.last = &page
 	switch {
-	case v.voice.json != nil:
+	case v.printer.json != nil:
 		line, err := page.Line()
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(v.options.Out, "%s\n", line)
 		return err
-	case v.voice.term.live:
+	case v.printer.term.live:
 		v.draw("")
 		return nil
 	}
@@ -95,7 +95,7 @@ func (v *pressureView) show(page show.Pressure) error {
 // line even if nothing has changed.
 func (v *pressureView) trouble(at time.Time, err error) {
 	v.said = ""
-	if v.voice.term.live && v.last != nil {
+	if v.printer.term.live && v.last != nil {
 		v.draw(fmt.Sprintf("%s UTC  %v; asking again", at.Format(time.TimeOnly), err))
 		return
 	}
@@ -103,6 +103,6 @@ func (v *pressureView) trouble(at time.Time, err error) {
 }
 
 func (v *pressureView) draw(banner string) {
-	width, height := v.voice.term.size()
-	v.screen.Draw(v.last.Screenful(width, height, banner, v.voice.paint()), width)
+	width, height := v.printer.term.size()
+	v.screen.Draw(v.last.Screenful(width, height, banner, v.printer.paint()), width)
 }

@@ -113,7 +113,7 @@ func (o *WhyOptions) Validate() error {
 
 // Run answers.
 func (o *WhyOptions) Run(ctx context.Context) error {
-	seen, err := look(ctx, o.config, o.IOStreams, o.commands, o.dump)
+	seen, err := readCluster(ctx, o.config, o.IOStreams, o.commands, o.dump)
 	if err != nil {
 		return err
 	}

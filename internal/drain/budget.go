@@ -104,7 +104,7 @@ func (d *decider) workloadOf(p *snapshot.Pod) *snapshot.Workload {
 
 func (d *decider) severalBudgets(p *snapshot.Pod, budgets []*snapshot.Budget) Blocker {
 	b := Blocker{Reason: TwoBudgets, Pod: p.Key(), Node: p.Node, Dead: true}
-	if d.wordy {
+	if d.verbose {
 		var names []string
 		for _, budget := range budgets {
 			names = append(names, budget.Name)
@@ -125,7 +125,7 @@ func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker 
 
 func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget), Dead: true}
-	if d.wordy {
+	if d.verbose {
 		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), counted32(budget.Expected, "pod"))
 		b.Remedy = d.wayPastBudget(p, budget) + letUnready(p, budget)
 	}
@@ -134,7 +134,7 @@ func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker
 
 func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget)}
-	if d.wordy {
+	if d.verbose {
 		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget).words)
 		switch used := d.used[budget.UID]; {
 		case budget.Allowed > 0 && used > 0:

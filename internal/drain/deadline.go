@@ -8,44 +8,44 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// rung is a step of the ladder that a drain with a deadline climbs.
-type rung int
+// deadlinePhase is a step of the schedule that a drain with a deadline climbs.
+type deadlinePhase int
 
 const (
-	rungEvict      rung = iota // evictions under their budgets, own grace where it fits
-	rungSurge                  // replacements are started wherever a budget holds a pod
-	rungShortGrace             // the longest grace no longer fits: a pod whose own does not waits for no earlier ones
-	rungLast                   // what budgets still hold is deleted, if the operator said so
-	rungEnd                    // the drain ends
-	rungs
+	phaseEvict      deadlinePhase = iota // evictions under their budgets, own grace where it fits
+	phaseSurge                           // replacements are started wherever a budget holds a pod
+	phaseShortGrace                      // the longest grace no longer fits: a pod whose own does not waits for no earlier ones
+	phaseLast                            // what budgets still hold is deleted, if the operator said so
+	phaseEnd                             // the drain ends
+	phases
 )
 
-// ladder holds when each rung begins. The zero ladder has no deadline.
-type ladder struct {
-	at      [rungs]time.Time
+// deadlineSchedule holds when each phase begins. The zero schedule has no deadline.
+type deadlineSchedule struct {
+	at      [phases]time.Time
 	now     time.Time
 	reserve time.Duration
 }
 
-// Rung is a step of the ladder, for people.
-type Rung struct {
+// DeadlinePhase is a step of the schedule, for people.
+type DeadlinePhase struct {
 	At   time.Time
 	Text string
 }
 
-// ladderOf derives the ladder from the request: the deadline is the operator's, the
+// scheduleOf derives the schedule from the request: the deadline is the operator's, the
 // steps before it leave the kubelet time to end what was asked to end.
-func (d *decider) ladderOf() ladder {
+func (d *decider) scheduleOf() deadlineSchedule {
 	if d.req.Deadline.IsZero() {
-		return ladder{}
+		return deadlineSchedule{}
 	}
 	total := d.req.Deadline.Sub(d.req.Started)
-	l := ladder{now: d.Now, reserve: min(max(total/12, 2*time.Second), 10*time.Second)}
-	l.at[rungEvict] = d.req.Started
-	l.at[rungEnd] = d.req.Deadline
-	l.at[rungLast] = d.req.Deadline.Add(-min(total/4, 30*time.Second) - l.reserve)
-	l.at[rungSurge] = earlier(d.req.Started.Add(total/4), l.at[rungLast])
-	l.at[rungShortGrace] = l.due(d.longestGrace())
+	l := deadlineSchedule{now: d.Now, reserve: min(max(total/12, 2*time.Second), 10*time.Second)}
+	l.at[phaseEvict] = d.req.Started
+	l.at[phaseEnd] = d.req.Deadline
+	l.at[phaseLast] = d.req.Deadline.Add(-min(total/4, 30*time.Second) - l.reserve)
+	l.at[phaseSurge] = earlier(d.req.Started.Add(total/4), l.at[phaseLast])
+	l.at[phaseShortGrace] = l.due(d.longestGrace())
 	for _, at := range l.at {
 		d.wake(at)
 	}
@@ -66,12 +66,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// passed reports whether the rung has begun; without a deadline none ever does.
-func (l ladder) passed(r rung) bool { return !l.at[r].IsZero() && !l.now.Before(l.at[r]) }
+// passed reports whether the phase has begun; without a deadline none ever does.
+func (l deadlineSchedule) passed(r deadlinePhase) bool {
+	return !l.at[r].IsZero() && !l.now.Before(l.at[r])
+}
 
 // due returns when a pod with this grace has to be asked to leave at the latest.
-func (l ladder) due(grace time.Duration) time.Time {
-	return later(earlier(l.at[rungEnd].Add(-l.reserve-grace), l.at[rungLast]), l.at[rungSurge])
+func (l deadlineSchedule) due(grace time.Duration) time.Time {
+	return later(earlier(l.at[phaseEnd].Add(-l.reserve-grace), l.at[phaseLast]), l.at[phaseSurge])
 }
 
 // mustGo reports whether the pod waits for no others any more: its grace would not end in time. That of one pod says nothing
@@ -80,7 +82,7 @@ func (d *decider) mustGo(p *snapshot.Pod) bool {
 	if d.req.Deadline.IsZero() {
 		return false
 	}
-	at := d.ladder.due(d.ownGrace(p))
+	at := d.schedule.due(d.ownGrace(p))
 	d.wake(at)
 	return !d.Now.Before(at)
 }
@@ -121,13 +123,13 @@ func (d *decider) graceFor(p *snapshot.Pod) *time.Duration {
 
 // room is how long a pod that is asked to end now may take.
 func (d *decider) room() time.Duration {
-	return max(d.req.Deadline.Add(-d.ladder.reserve).Sub(d.Now).Truncate(time.Second), time.Second)
+	return max(d.req.Deadline.Add(-d.schedule.reserve).Sub(d.Now).Truncate(time.Second), time.Second)
 }
 
-// hasten shortens the grace of a pod that somebody else asked to end, if it would
+// shortenGrace shortens the grace of a pod that somebody else asked to end, if it would
 // outlive the node.
-func (d *decider) hasten(p *snapshot.Pod) {
-	if !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.ladder.reserve+time.Second)) {
+func (d *decider) shortenGrace(p *snapshot.Pod) {
+	if !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.schedule.reserve+time.Second)) {
 		return
 	}
 	at, t := d.standing(Delete, p.UID, p.ResourceVersion)
@@ -139,7 +141,7 @@ func (d *decider) hasten(p *snapshot.Pod) {
 
 // pastBudget reports whether the pod may now be deleted past what holds it.
 func (d *decider) pastBudget(s *PodStatus) bool {
-	return d.ladder.passed(rungLast) && d.passable(s.Blockers) && d.deletionTurn(s.Pod)
+	return d.schedule.passed(phaseLast) && d.passable(s.Blockers) && d.deletionTurn(s.Pod)
 }
 
 // passable reports whether a pod that is held so is deleted in the end. Only what
@@ -162,10 +164,10 @@ func (d *decider) passable(blockers []Blocker) bool {
 
 // deletionTurn puts deletions past the budget into safety order: what has ready
 // siblings elsewhere first, what nothing replaces last. Each class gets its share
-// of the time between the last rung and the end.
+// of the time between the last phase and the end.
 func (d *decider) deletionTurn(p *snapshot.Pod) bool {
-	share := d.req.Deadline.Add(-d.ladder.reserve).Sub(d.ladder.at[rungLast]) / (2 * riskClasses)
-	at := d.ladder.at[rungLast].Add(time.Duration(d.risk(p)) * share)
+	share := d.req.Deadline.Add(-d.schedule.reserve).Sub(d.schedule.at[phaseLast]) / (2 * riskClasses)
+	at := d.schedule.at[phaseLast].Add(time.Duration(d.risk(p)) * share)
 	d.wake(at)
 	return !d.Now.Before(at)
 }
@@ -198,50 +200,50 @@ func (d *decider) readyElsewhere(p *snapshot.Pod) bool {
 
 func (d *decider) targeted(node string) bool { return d.targets[node] }
 
-// Ladder returns the steps of the drain's deadline, empty without one.
-func Ladder(view snapshot.View, req Request) []Rung {
+// DeadlinePhases returns the steps of the drain's deadline, empty without one.
+func DeadlinePhases(view snapshot.View, req Request) []DeadlinePhase {
 	if req.Deadline.IsZero() {
 		return nil
 	}
 	d := newDecider(view, req, NewLedger(), true)
-	steps := make([]Rung, 0, rungs)
-	for r := range rungs {
-		steps = append(steps, Rung{At: d.ladder.at[r], Text: d.textOf(r)})
+	steps := make([]DeadlinePhase, 0, phases)
+	for r := range phases {
+		steps = append(steps, DeadlinePhase{At: d.schedule.at[r], Text: d.textOf(r)})
 	}
 	return steps
 }
 
-// rungText says which step of the ladder the drain is on.
-func (d *decider) rungText() string {
-	if d.req.Deadline.IsZero() || !d.wordy {
+// phaseText says which step of the schedule the drain is on.
+func (d *decider) phaseText() string {
+	if d.req.Deadline.IsZero() || !d.verbose {
 		return ""
 	}
 	text := ""
-	for r := range rungs {
-		if d.ladder.passed(r) {
+	for r := range phases {
+		if d.schedule.passed(r) {
 			text = d.textOf(r)
 		}
 	}
 	return text
 }
 
-func (d *decider) textOf(r rung) string {
+func (d *decider) textOf(r deadlinePhase) string {
 	switch r {
-	case rungEvict:
+	case phaseEvict:
 		return "evict under the budgets, each pod with its own grace as long as that ends in time"
-	case rungSurge:
+	case phaseSurge:
 		if d.req.Surge == SurgeNever {
 			return "(no surge: --surge=never)"
 		}
 		return "start replacements first wherever a budget still holds a Deployment's pod"
-	case rungShortGrace:
-		return fmt.Sprintf("cut graces so that every pod ends %s before the deadline; a pod whose grace would last longer waits for no earlier wave", short(d.ladder.reserve))
-	case rungLast:
+	case phaseShortGrace:
+		return fmt.Sprintf("cut graces so that every pod ends %s before the deadline; a pod whose grace would last longer waits for no earlier wave", short(d.schedule.reserve))
+	case phaseLast:
 		if d.req.AtDeadline == AtDeadlineDelete {
 			return "what budgets still hold is deleted past them, safest first (--at-deadline=delete)"
 		}
 		return "evictions go on under the budgets until the end; nothing is deleted past them (--at-deadline=stop)"
-	case rungEnd, rungs:
+	case phaseEnd, phases:
 	}
 	return "stop and report"
 }

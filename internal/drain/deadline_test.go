@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// spot is a drain whose node goes away after two minutes. Its ladder: surge at 30 s,
+// spot is a drain whose node goes away after two minutes. Its schedule: surge at 30 s,
 // short graces at 80 s (30 s of grace fit until then), last at 80 s, 10 s of reserve.
 func spot(nodes ...string) drain.Request {
 	req := ask(nodes...)
@@ -41,13 +41,13 @@ func TestLadder(t *testing.T) {
 			req := ask("a")
 			req.Deadline = start.Add(c.deadline)
 			var got []time.Duration
-			for _, r := range drain.Ladder(snapshot.View{Now: start, Cluster: cluster(node("a"), c.pod)}, req) {
+			for _, r := range drain.DeadlinePhases(snapshot.View{Now: start, Cluster: cluster(node("a"), c.pod)}, req) {
 				got = append(got, r.At.Sub(start))
 			}
 			same(t, "rungs", c.want, got)
 		})
 	}
-	same(t, "without a deadline", nil, drain.Ladder(snapshot.View{Now: start, Cluster: cluster()}, ask("a")))
+	same(t, "without a deadline", nil, drain.DeadlinePhases(snapshot.View{Now: start, Cluster: cluster()}, ask("a")))
 }
 
 func TestGraceEndsBeforeTheNode(t *testing.T) {
@@ -79,7 +79,7 @@ func TestGraceEndsBeforeTheNode(t *testing.T) {
 	}
 }
 
-// An exhausted budget is surged past only once the second rung has come.
+// An exhausted budget is surged past only once the second phase has come.
 func TestSurgeRung(t *testing.T) {
 	s := tell(t, spot("a"), node("a", drainedBy(me, start.Add(29*time.Second))), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 1), budget("web", 2, 2, 3, maxUnavailable("1")))
 	s.then(29 * time.Second)
@@ -196,7 +196,7 @@ func TestNothingLeftAtTheDeadlineIsDrained(t *testing.T) {
 }
 
 // Deleting past budgets starts with what is best replaced and ends with what serves
-// others: a tenth of the last rung for each class of risk.
+// others: a tenth of the last phase for each class of risk.
 func TestDeletionInSafetyOrder(t *testing.T) {
 	held := func(app string) fact { return budget(app, 1, 1, 2, maxUnavailable("1")) }
 	s := tell(t, deleting(spot("a")), node("a"), node("b"),
@@ -305,7 +305,7 @@ func TestRungIsSaid(t *testing.T) {
 	for _, after := range []time.Duration{0, 30 * time.Second, 50 * time.Second, 40 * time.Second} {
 		s.then(after)
 		s.decide()
-		texts[s.last.Rung] = true
+		texts[s.last.Phase] = true
 	}
 	if len(texts) != 4 || texts[""] {
 		t.Errorf("the rungs are said in these words: %v", texts)

@@ -23,10 +23,10 @@ func Step(view snapshot.View, req Request, led *Ledger) Decision {
 // decider holds one decision while it is being made.
 type decider struct {
 	snapshot.View
-	req    Request
-	led    *Ledger
-	wordy  bool
-	ladder ladder
+	req      Request
+	led      *Ledger
+	verbose  bool
+	schedule deadlineSchedule
 
 	out       Decision
 	acting    map[tryKey]int
@@ -44,12 +44,12 @@ type decider struct {
 	later     bool            // something of a drain that has ended came later than the first look, and is left
 	pending   bool            // something is under way or may clear: the drain goes on
 	left      int             // pods that still have to leave
-	barred    int             // of these, pods that the caller may not evict
+	forbidden int             // of these, pods that the caller may not evict
 }
 
-func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decider {
+func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *decider {
 	d := &decider{
-		View: view, req: req, led: led, wordy: wordy,
+		View: view, req: req, led: led, verbose: verbose,
 		used:    map[types.UID]int32{},
 		removed: map[types.UID]int32{},
 		unready: map[types.UID]shortage{}, places: map[types.UID]string{},
@@ -65,9 +65,9 @@ func newDecider(view snapshot.View, req Request, led *Ledger, wordy bool) *decid
 	for _, t := range led.uncounted {
 		d.used[t.budget.uid]++
 	}
-	d.ladder = d.ladderOf()
-	d.out.Rung = d.rungText()
-	for _, pod := range led.forced {
+	d.schedule = d.scheduleOf()
+	d.out.Phase = d.phaseText()
+	for _, pod := range led.deletedPastBudget {
 		d.out.Notes = append(d.out.Notes, pod+" was deleted past what held it (--at-deadline=delete)")
 	}
 	return d
@@ -113,7 +113,7 @@ func (d *decider) outcome() Outcome {
 	switch {
 	case d.left == 0 && !d.anyBlocked():
 		return Drained
-	case d.left > 0 && d.barred == d.left:
+	case d.left > 0 && d.forbidden == d.left:
 		return NoAccess
 	}
 	return Blocked

@@ -80,7 +80,7 @@ type Decision struct {
 	Pods    []PodStatus // in the order of leaving; those that stay come last
 	Nodes   []NodeStatus
 	Notes   []string  // things said once: a surge that cannot be had, say
-	Rung    string    // the present step of the deadline's ladder; "" without one
+	Phase   string    // the present step of the deadline's schedule; "" without one
 	Next    time.Time // when to look again without an event; zero: only on an event
 	Outcome Outcome   // how it ends; Running while it goes on
 	Settled bool      // the outcome stands and everything was tidied up

@@ -18,7 +18,7 @@ const (
 	EventSurge    EventKind = "surge"    // something was scaled: Message
 	EventNote     EventKind = "note"     // something to know: Message
 	EventAnswer   EventKind = "answer"   // a write was refused: Message
-	EventDeadline EventKind = "deadline" // a step of the ladder began: Message
+	EventDeadline EventKind = "deadline" // a step of the schedule began: Message
 	EventEnd      EventKind = "end"      // the drain ended: Outcome
 )
 

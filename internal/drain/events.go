@@ -22,8 +22,8 @@ func Events(before, after Decision, now time.Time) []Event {
 			events = append(events, Event{Kind: EventNote, Message: note})
 		}
 	}
-	if after.Rung != "" && after.Rung != before.Rung {
-		events = append(events, Event{Kind: EventDeadline, Message: after.Rung})
+	if after.Phase != "" && after.Phase != before.Phase {
+		events = append(events, Event{Kind: EventDeadline, Message: after.Phase})
 	}
 	if before.Outcome == Running && after.Outcome != Running {
 		events = append(events, Event{Kind: EventEnd, Outcome: after.Outcome})

@@ -11,31 +11,31 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// fate is what the filters say of a pod: it leaves (both empty), it stays, or the
+// filterResult is what the filters say of a pod: it leaves (both empty), it stays, or the
 // operator has to decide first.
-type fate struct {
+type filterResult struct {
 	stays      string
 	objections []Blocker
 }
 
 // fateOf applies the filters of source 004 ("Special pods to delete") and kubectl's
 // own two, in kubectl's order. Unlike kubectl it collects every objection.
-func (d *decider) fateOf(p *snapshot.Pod) fate {
+func (d *decider) fateOf(p *snapshot.Pod) filterResult {
 	switch {
 	case d.deletedBefore(p):
-		return fate{stays: "terminating since before --skip-wait-for-delete-timeout"}
+		return filterResult{stays: "terminating since before --skip-wait-for-delete-timeout"}
 	case d.req.PodSelector != nil && !d.req.PodSelector.Matches(labels.Set(p.Labels)):
-		return fate{stays: "not selected"}
+		return filterResult{stays: "not selected"}
 	case p.Mirror:
-		return fate{stays: "static pod, run by the kubelet from a file"}
+		return filterResult{stays: "static pod, run by the kubelet from a file"}
 	case p.Owner.DaemonSet() && d.req.DaemonSets == DaemonSetsIgnore && !p.Finished() && !d.orphanOfDaemonSet(p):
-		return fate{stays: "DaemonSet pod"}
+		return filterResult{stays: "DaemonSet pod"}
 	case d.cameBack(p):
 		return d.fateOfReturned(p)
 	case p.Finished():
-		return fate{}
+		return filterResult{}
 	}
-	return fate{objections: d.objectionsTo(p)}
+	return filterResult{objections: d.objectionsTo(p)}
 }
 
 // cameBack reports whether the pod was started on the node after this drain had cordoned it. Evicted, it would only come
@@ -52,12 +52,12 @@ func (d *decider) startedSince(p *snapshot.Pod, r *snapshot.DrainRecord) bool {
 
 // fateOfReturned lets a pod stay that tolerates the cordon, or has ended. One that does not may have been bound before the
 // scheduler saw the cordon, so that the node is not called drained with it.
-func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
+func (d *decider) fateOfReturned(p *snapshot.Pod) filterResult {
 	switch {
 	case p.Finished():
-		return fate{stays: "it was started after the cordon, and has ended"}
+		return filterResult{stays: "it was started after the cordon, and has ended"}
 	case p.ToleratesCordon(), p.Owner.DaemonSet(): // to whose pods their controller gives that toleration
-		return fate{stays: "it was started after the cordon, which it tolerates"}
+		return filterResult{stays: "it was started after the cordon, which it tolerates"}
 	}
 	b := Blocker{
 		Reason: StartedAfterCordon, Pod: p.Key(), Node: p.Node, Dead: true,
@@ -69,7 +69,7 @@ func (d *decider) fateOfReturned(p *snapshot.Pod) fate {
 		b.Message = "it was started after the cordon: its template names the node"
 		b.Remedy = fmt.Sprintf("change spec.nodeName: kubectl edit -n %s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
 	}
-	return fate{objections: []Blocker{b}}
+	return filterResult{objections: []Blocker{b}}
 }
 
 func (d *decider) deletedBefore(p *snapshot.Pod) bool {
@@ -100,7 +100,7 @@ func (d *decider) objectionsTo(p *snapshot.Pod) []Blocker {
 // noteOrders says once for each namespace that orders of its pods cannot be read: its users write them, and they must not
 // keep the node from being drained.
 func (d *decider) noteOrders(nodes []target) {
-	if !d.wordy {
+	if !d.verbose {
 		return
 	}
 	var namespaces []string

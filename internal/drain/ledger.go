@@ -15,31 +15,31 @@ import (
 // holds nothing that a restarted drain could not find out again by asking. It is
 // not safe for concurrent use.
 type Ledger struct {
-	ending     Outcome
-	inFlight   int
-	tries      map[tryKey]*try
-	uncounted  map[types.UID]*try      // evictions that the budget's status may not show yet, by pod
-	scaled     map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
-	departures map[types.UID]*departure
-	leaving    map[types.UID]*departure         // departures that were not seen gone yet
-	costed     map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
-	present    map[types.UID]*snapshot.Pod      // pods that were still to leave when last looked
-	forced     []string                         // pods that were deleted past what held them
-	nodes      map[string]types.UID             // targets that were claimed
-	residents  map[types.UID]bool               // pods that were seen on a target before its cordon
-	records    map[string]*snapshot.DrainRecord // this drain's record on each target whose cordon was seen, as last seen
-	back       map[string]*givenBack            // targets that were given back, for as long as the drain goes on
-	begun      map[string]bool                  // targets that a pod was asked to leave
-	moved      map[string]time.Time             // when a pod of a target last moved; at first, when its turn came
-	moves      map[tryKey]bool                  // what counted as moving, once for each pod and kind; "" is that it was seen gone
-	since      map[sinceKey]time.Time
-	verdict    map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
-	deaf       map[types.UID]string     // what cannot be surged, and why
-	costless   map[types.UID]bool       // pods whose deletion cost may not be changed
-	undone     map[tryKey]int           // undoings in a row that were accepted
-	recorded   map[types.UID]time.Time  // when a workload was first seen with a record of a surge
-	found      map[types.UID]bool       // what may be undone though this process has not written it; nil before the first look
-	successors map[types.UID]types.UID  // as in the last decision
+	ending            Outcome
+	inFlight          int
+	tries             map[tryKey]*try
+	uncounted         map[types.UID]*try      // evictions that the budget's status may not show yet, by pod
+	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
+	departures        map[types.UID]*departure
+	leaving           map[types.UID]*departure         // departures that were not seen gone yet
+	costLowered       map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
+	present           map[types.UID]*snapshot.Pod      // pods that were still to leave when last looked
+	deletedPastBudget []string                         // pods that were deleted past what held them
+	nodes             map[string]types.UID             // targets that were claimed
+	residents         map[types.UID]bool               // pods that were seen on a target before its cordon
+	records           map[string]*snapshot.DrainRecord // this drain's record on each target whose cordon was seen, as last seen
+	back              map[string]*givenBack            // targets that were given back, for as long as the drain goes on
+	begun             map[string]bool                  // targets that a pod was asked to leave
+	moved             map[string]time.Time             // when a pod of a target last moved; at first, when its turn came
+	moves             map[tryKey]bool                  // what counted as moving, once for each pod and kind; "" is that it was seen gone
+	since             map[sinceKey]time.Time
+	verdict           map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
+	unsurgeable       map[types.UID]string     // what cannot be surged, and why
+	costImmutable     map[types.UID]bool       // pods whose deletion cost may not be changed
+	undone            map[tryKey]int           // undoings in a row that were accepted
+	recorded          map[types.UID]time.Time  // when a workload was first seen with a record of a surge
+	found             map[types.UID]bool       // what may be undone though this process has not written it; nil before the first look
+	successors        map[types.UID]types.UID  // as in the last decision
 }
 
 type tryKey struct {
@@ -88,24 +88,24 @@ type sinceKey struct {
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{
-		tries:      map[tryKey]*try{},
-		uncounted:  map[types.UID]*try{},
-		scaled:     map[types.UID]time.Time{},
-		departures: map[types.UID]*departure{},
-		leaving:    map[types.UID]*departure{},
-		costed:     map[types.UID]*snapshot.Pod{},
-		residents:  map[types.UID]bool{},
-		moved:      map[string]time.Time{},
-		nodes:      map[string]types.UID{},
-		begun:      map[string]bool{},
-		records:    map[string]*snapshot.DrainRecord{},
-		back:       map[string]*givenBack{},
-		moves:      map[tryKey]bool{},
-		since:      map[sinceKey]time.Time{},
-		deaf:       map[types.UID]string{},
-		costless:   map[types.UID]bool{},
-		undone:     map[tryKey]int{},
-		recorded:   map[types.UID]time.Time{},
+		tries:         map[tryKey]*try{},
+		uncounted:     map[types.UID]*try{},
+		scaled:        map[types.UID]time.Time{},
+		departures:    map[types.UID]*departure{},
+		leaving:       map[types.UID]*departure{},
+		costLowered:   map[types.UID]*snapshot.Pod{},
+		residents:     map[types.UID]bool{},
+		moved:         map[string]time.Time{},
+		nodes:         map[string]types.UID{},
+		begun:         map[string]bool{},
+		records:       map[string]*snapshot.DrainRecord{},
+		back:          map[string]*givenBack{},
+		moves:         map[tryKey]bool{},
+		since:         map[sinceKey]time.Time{},
+		unsurgeable:   map[types.UID]string{},
+		costImmutable: map[types.UID]bool{},
+		undone:        map[tryKey]int{},
+		recorded:      map[types.UID]time.Time{},
 	}
 }
 
@@ -141,7 +141,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
 	}
 	if a.GiveUp != "" {
-		l.deaf[a.surgeTarget()] = a.GiveUp
+		l.unsurgeable[a.surgeTarget()] = a.GiveUp
 	}
 }
 
@@ -171,7 +171,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 
 func (l *Ledger) accepted(a Action, now time.Time) {
 	if a.past {
-		l.forced = append(l.forced, a.Pod.Key().String())
+		l.deletedPastBudget = append(l.deletedPastBudget, a.Pod.Key().String())
 	}
 	l.countUndone(a)
 	switch a.Kind {
@@ -183,9 +183,9 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 	case Evict, Delete:
 		l.depart(a.Pod, now)
 	case LowerCost:
-		l.costed[a.Pod.UID] = a.Pod
+		l.costLowered[a.Pod.UID] = a.Pod
 	case RestoreCost:
-		delete(l.costed, a.Pod.UID)
+		delete(l.costLowered, a.Pod.UID)
 	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw:
 	}
 }
@@ -214,9 +214,9 @@ func (l *Ledger) depart(p *snapshot.Pod, now time.Time) {
 func (l *Ledger) refusedForGood(a Action, answer answers.Answer) {
 	switch a.Kind {
 	case Scale, ScaleMin:
-		l.deaf[a.surgeTarget()] = answer.Message
+		l.unsurgeable[a.surgeTarget()] = answer.Message
 	case LowerCost:
-		l.costless[a.Target()] = true
+		l.costImmutable[a.Target()] = true
 	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw:
 	}
 }
@@ -262,10 +262,10 @@ func (l *Ledger) Observe(view snapshot.View) {
 	}
 	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return !view.Now.Before(at.Add(disruptedFor)) })
 	l.observeRequests(view)
-	for uid, p := range l.costed {
+	for uid, p := range l.costLowered {
 		if now := view.Cluster.Pod(uid); now == nil || now.Terminating() {
 			l.depart(p, view.Now)
-			delete(l.costed, uid)
+			delete(l.costLowered, uid)
 		}
 	}
 	for uid, p := range l.present {

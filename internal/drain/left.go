@@ -23,7 +23,7 @@ func (d *decider) leftOn(t *target) string {
 	switch {
 	case len(names) > 0:
 		return fmt.Sprintf("%s left: %s", counted32(int32(len(names)), "pod"), listed(names)) //nolint:gosec // pods of one node
-	case d.wordy && len(t.status.Blockers) > 0:
+	case d.verbose && len(t.status.Blockers) > 0:
 		return t.status.Blockers[0].Message
 	}
 	return ""

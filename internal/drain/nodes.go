@@ -17,7 +17,7 @@ type target struct {
 	placed  bool       // its pods may leave now
 	another bool       // the node was deleted, and the cluster has another one of this name
 	back    *givenBack // nil: the drain has it, or may have it
-	deletes bool       // the deadline's last rung deletes pods of it
+	deletes bool       // the deadline's last phase deletes pods of it
 	queue   []queued
 	staying []PodStatus
 	alive   int // pods that may still leave, of those looked at so far
@@ -145,11 +145,11 @@ func (d *decider) mayLeave(q *queued, t *target) bool {
 	if q.pod.Terminating() {
 		return !d.whyStillThere(q.pod, t.node).Dead
 	}
-	return len(q.fate.objections) == 0 && !d.doomed(q.pod)
+	return len(q.filtered.objections) == 0 && !d.permanentlyBlocked(q.pod)
 }
 
-// doomed reports whether only somebody else can make the pod's leaving possible.
-func (d *decider) doomed(p *snapshot.Pod) bool {
+// permanentlyBlocked reports whether only somebody else can make the pod's leaving possible.
+func (d *decider) permanentlyBlocked(p *snapshot.Pod) bool {
 	if p.Terminating() {
 		return false
 	}
@@ -290,7 +290,7 @@ func (d *decider) take(t *target, a Action) bool {
 	b := Blocker{Reason: refusalReason[sent.answer.Code], Dead: true, Message: sent.answer.Message, Remedy: "see the server's words"}
 	if b.Reason == NoPermission {
 		b.Remedy = "ask for the right to patch nodes"
-		d.barred, d.left = d.barred+1, d.left+1
+		d.forbidden, d.left = d.forbidden+1, d.left+1
 	}
 	d.blockNode(t, b)
 	return false

@@ -67,12 +67,12 @@ func stuck(blockers []Blocker) bool {
 // judge says where a pod stands and evicts it if nothing holds it.
 func (d *decider) judge(q *queued, t *target) PodStatus {
 	p := q.pod
-	s := PodStatus{Pod: p, State: Waiting, Wave: q.number, Blockers: q.fate.objections}
+	s := PodStatus{Pod: p, State: Waiting, Wave: q.number, Blockers: q.filtered.objections}
 	if p.Terminating() {
 		s.State = Terminating
 		s.Blockers = append(s.Blockers, d.whyStillThere(p, d.Cluster.Node(p.Node)))
 		if t.claimed {
-			d.hasten(p)
+			d.shortenGrace(p)
 		}
 		return s
 	}
@@ -122,7 +122,7 @@ func (d *decider) surgeComes(p *snapshot.Pod, found []Blocker) {
 	}
 	for i := range found {
 		found[i].Dead = false
-		if d.wordy {
+		if d.verbose {
 			found[i].Message += "; replacements are started first in its turn"
 			found[i].Remedy = "wait"
 		}
@@ -153,7 +153,7 @@ func (d *decider) blindness(p *snapshot.Pod) []Blocker {
 	}}
 }
 
-// letGo evicts the pod if it has no blockers, or deletes it where the ladder says so.
+// letGo evicts the pod if it has no blockers, or deletes it where the schedule says so.
 func (d *decider) letGo(s *PodStatus, ref budgetRef) {
 	p := s.Pod
 	grace := d.graceFor(p)
@@ -202,7 +202,7 @@ func (d *decider) turn(q *queued, t *target) []Blocker {
 func (d *decider) earlierWave(q *queued, t *target) Blocker {
 	p, first := q.pod, q.behind.first
 	b := Blocker{Reason: EarlierWave, Pod: p.Key(), Node: p.Node, Dead: q.wave.daemon && t.alive == 0}
-	if !d.wordy {
+	if !d.verbose {
 		return b
 	}
 	b.Message = "waits for " + nameBeside(first, p)
@@ -348,7 +348,7 @@ func (d *decider) count(s PodStatus, t *target) {
 	d.left++
 	if t.status.State == NodeBlocked {
 		if t.status.Blockers[0].Reason == NoPermission {
-			d.barred++
+			d.forbidden++
 		}
 		return
 	}
@@ -360,14 +360,14 @@ func (d *decider) count(s PodStatus, t *target) {
 	}
 	for i := range s.Blockers {
 		if s.Blockers[i].Reason == NoPermission {
-			d.barred++
+			d.forbidden++
 			return
 		}
 	}
 }
 
 func (d *decider) show(s PodStatus) {
-	if d.wordy {
+	if d.verbose {
 		d.out.Pods = append(d.out.Pods, s)
 	}
 }

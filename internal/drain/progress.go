@@ -14,7 +14,7 @@ func (d *decider) moves(q *queued, t *target) bool {
 		return d.ends(p, t.node)
 	case d.asked(p) != nil:
 		return true
-	case d.turnedDown(p) || len(q.fate.objections) > 0:
+	case d.turnedDown(p) || len(q.filtered.objections) > 0:
 		return false
 	case d.mayAsk(p):
 		e := d.Cluster.EvictionOf(p)
@@ -65,7 +65,7 @@ func (d *decider) inTurn(q *queued, t *target) bool {
 		return true
 	}
 	budgets := d.Cluster.BudgetsFor(q.pod)
-	return len(budgets) == 1 && !q.pod.Terminating() && !d.turnedDown(q.pod) && len(q.fate.objections) == 0 && !d.neverAllows(q.pod, budgets[0])
+	return len(budgets) == 1 && !q.pod.Terminating() && !d.turnedDown(q.pod) && len(q.filtered.objections) == 0 && !d.neverAllows(q.pod, budgets[0])
 }
 
 // budgetMoves reports whether the pod's budgets let it go, or will once a surge is ready. What an exhausted budget holds is

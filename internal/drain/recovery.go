@@ -11,7 +11,7 @@ import (
 // recover reports what has come back for the pods that left. Drained is not the
 // same as recovered: only a pod that was seen ready counts.
 func (d *decider) recover() {
-	if !d.wordy && !d.req.WaitReplaced {
+	if !d.verbose && !d.req.WaitReplaced {
 		return
 	}
 	for _, owner := range d.departedOwners() {

@@ -70,9 +70,9 @@ func (d *decider) endless(a Action) bool {
 	return endless
 }
 
-// costless reports whether the pod's deletion cost cannot be lowered: that was refused, or the mark is taken off each time.
-func (d *decider) costless(p *snapshot.Pod) bool {
-	return d.led.costless[p.UID] || d.stripsMark(p)
+// costImmutable reports whether the pod's deletion cost cannot be lowered: that was refused, or the mark is taken off each time.
+func (d *decider) costImmutable(p *snapshot.Pod) bool {
+	return d.led.costImmutable[p.UID] || d.stripsMark(p)
 }
 
 func (d *decider) stripsMark(p *snapshot.Pod) bool {

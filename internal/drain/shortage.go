@@ -96,7 +96,7 @@ func pastDeadNode(n *snapshot.Node) string {
 // taken off by itself, and keeps pods away. Kubernetes documents it with more than one effect; named without one, each is taken off.
 func (d *decider) noteOutOfService(nodes []target) {
 	for i := range nodes {
-		if n := nodes[i].node; d.wordy && n != nil && n.OutOfService() && (n.Ready || d.led.ending != Running) {
+		if n := nodes[i].node; d.verbose && n != nil && n.OutOfService() && (n.Ready || d.led.ending != Running) {
 			d.out.Notes = append(d.out.Notes, fmt.Sprintf("node %s is tainted as out of service: once it is back, kubectl taint node %s %s- lets it run pods again",
 				n.Name, n.Name, corev1.TaintNodeOutOfService))
 		}

@@ -46,7 +46,7 @@ func (d *decider) surgeWhereNeeded(nodes []target) {
 
 // noteUnread says once that nothing is surged because Deployments cannot be read.
 func (d *decider) noteUnread(nodes []target) {
-	if !d.wordy || d.req.Surge == SurgeNever {
+	if !d.verbose || d.req.Surge == SurgeNever {
 		return
 	}
 	for _, resource := range []string{"replicasets", "deployments"} {
@@ -69,7 +69,7 @@ func (d *decider) inSurge(w *snapshot.Workload) bool {
 	if _, endless := d.led.rewritten(Scale, w.UID); endless {
 		return false
 	}
-	return w.Surge != nil && (d.ours(w.Surge) || d.led.deaf[w.UID] == "")
+	return w.Surge != nil && (d.ours(w.Surge) || d.led.unsurgeable[w.UID] == "")
 }
 
 func (d *decider) groupPods(t *target, groups map[types.UID]*surge) {
@@ -80,7 +80,7 @@ func (d *decider) groupPods(t *target, groups map[types.UID]*surge) {
 		q := &t.queue[i]
 		p := q.pod
 		w := d.surgeable(p)
-		if w == nil || p.Terminating() || len(q.fate.objections) > 0 || q.behind.first != nil && !d.ours(w.Surge) {
+		if w == nil || p.Terminating() || len(q.filtered.objections) > 0 || q.behind.first != nil && !d.ours(w.Surge) {
 			continue
 		}
 		if groups[w.UID] == nil {
@@ -136,8 +136,8 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	switch why, endless := d.led.rewritten(Scale, w.UID); {
 	case endless:
 		return "the record of a former surge stays: " + why
-	case d.led.deaf[w.UID] != "":
-		return d.led.deaf[w.UID]
+	case d.led.unsurgeable[w.UID] != "":
+		return d.led.unsurgeable[w.UID]
 	case w.SurgeError != "":
 		return w.SurgeError
 	case onlyOne(w):
@@ -197,7 +197,7 @@ func (d *decider) needsSurge(s *surge) bool {
 	if obstacle == "" && !required {
 		obstacle = d.nowhere(s.leaving[0])
 	}
-	if obstacle != "" && d.wordy {
+	if obstacle != "" && d.verbose {
 		d.out.Notes = append(d.out.Notes, fmt.Sprintf("%s/%s is not surged: %s", s.deployment.Namespace, s.deployment.Name, obstacle))
 	}
 	return obstacle == ""
@@ -261,7 +261,7 @@ func (d *decider) lastReady(s *surge) bool {
 func (d *decider) heldByBudget(p *snapshot.Pod) bool {
 	_, found := d.budgetsAllow(p)
 	for i := range found {
-		if found[i].Reason == BudgetNeverAllows || (d.ladder.passed(rungSurge) && found[i].Reason == BudgetExhausted) {
+		if found[i].Reason == BudgetNeverAllows || (d.schedule.passed(phaseSurge) && found[i].Reason == BudgetExhausted) {
 			return true
 		}
 	}
@@ -327,7 +327,7 @@ func (d *decider) beingRemoved(p *snapshot.Pod, su *surge) Blocker {
 // inTime takes back that a budget never allows it, where that will change as soon as
 // the budget's status shows the replacements.
 func (d *decider) inTime(found []Blocker, p *snapshot.Pod, s *surge) []Blocker {
-	if d.hopeless(p, s) {
+	if d.heldByDeadBudget(p, s) {
 		return found
 	}
 	for i := range found {
@@ -340,21 +340,21 @@ func (d *decider) inTime(found []Blocker, p *snapshot.Pod, s *surge) []Blocker {
 // the scaling down was refused, or to give them another grace than their own. Where
 // no eviction gets past the budgets, the scaling down has to do, with their own grace.
 func (d *decider) byEviction(s *surge) bool {
-	if d.led.deaf[s.deployment.UID] != "" {
+	if d.led.unsurgeable[s.deployment.UID] != "" {
 		return true
 	}
-	if slices.ContainsFunc(s.leaving, d.costless) {
+	if slices.ContainsFunc(s.leaving, d.costImmutable) {
 		return true
 	}
 	if d.req.Grace == nil && !slices.ContainsFunc(s.leaving, d.mustGo) {
 		return false
 	}
-	return !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.hopeless(p, s) })
+	return !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return d.heldByDeadBudget(p, s) })
 }
 
-// hopeless reports whether the pod's budgets would refuse its eviction even with all
+// heldByDeadBudget reports whether the pod's budgets would refuse its eviction even with all
 // replacements ready. Their status may not show the replacements yet, so it is not asked.
-func (d *decider) hopeless(p *snapshot.Pod, s *surge) bool {
+func (d *decider) heldByDeadBudget(p *snapshot.Pod, s *surge) bool {
 	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected, s.deployment.Replicas) })
 }
 

@@ -305,7 +305,7 @@ func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	patient := d.lastStep(s.deployment).Add(surgePatience)
 	d.wake(patient)
 	b.Dead = s.spare == 0 && !d.Now.Before(patient)
-	if !d.wordy {
+	if !d.verbose {
 		return b
 	}
 	want := int(s.deployment.Replicas - record.Was)
@@ -332,7 +332,7 @@ func (d *decider) without(s *surge) string {
 			continue
 		}
 		edit := fmt.Sprintf("kubectl edit pdb -n %s %s, which never allows an eviction", p.Namespace, budgets[0].Name)
-		if !d.hopeless(p, s) {
+		if !d.heldByDeadBudget(p, s) {
 			edit += " without replacements"
 		}
 		return edit

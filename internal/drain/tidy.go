@@ -252,7 +252,7 @@ func (d *decider) leftBy(q *queued, t *target) PodStatus {
 	case t.node == nil && !t.another:
 		return PodStatus{Pod: p, State: Waiting, Blockers: []Blocker{orphanedBy(p)}}
 	}
-	return PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, q.fate)}
+	return PodStatus{Pod: p, State: Waiting, Blockers: d.heldBy(p, q.filtered)}
 }
 
 // leftIn is the state of a node on which something is left when the drain has ended so.
@@ -268,7 +268,7 @@ func leftIn(ending Outcome) NodeState {
 // heldBy returns what held the pod in the last decision of the drain; for a pod that
 // came later, what would hold it now. On a node of another drain nothing but that does,
 // which the node's own blocker says.
-func (d *decider) heldBy(p *snapshot.Pod, f fate) []Blocker {
+func (d *decider) heldBy(p *snapshot.Pod, f filterResult) []Blocker {
 	if ofAnotherDrain(d.led.verdict[verdictKey{node: p.Node}]) {
 		return nil
 	}

@@ -46,12 +46,12 @@ func (r rank) compare(other rank) int {
 
 // queued is a pod that is to leave a node, with its place in the order of leaving.
 type queued struct {
-	pod    *snapshot.Pod
-	fate   fate
-	wave   waveKey
-	rank   rank
-	number int  // of its wave, from 0
-	behind line // earlier pods that it waits for
+	pod      *snapshot.Pod
+	filtered filterResult
+	wave     waveKey
+	rank     rank
+	number   int  // of its wave, from 0
+	behind   line // earlier pods that it waits for
 }
 
 func (q *queued) compare(other *queued) int {
@@ -69,7 +69,7 @@ func (d *decider) inOrder(pods []*snapshot.Pod) (leaving []queued, staying []Pod
 			continue
 		}
 		leaving = append(leaving, queued{
-			pod: p, fate: f, rank: rank{p.Order, p.Priority},
+			pod: p, filtered: f, rank: rank{p.Order, p.Priority},
 			wave: waveKey{daemon: p.Owner.DaemonSet(), critical: p.Priority >= criticalPriority, priority: p.Priority},
 		})
 		ordered = ordered || p.Order != 0
@@ -148,7 +148,7 @@ func (d *decider) lineUp(t *target) {
 		}
 		d.lineUpWave(wave, before, t)
 		from += len(wave)
-		if from < len(t.queue) && (d.wordy || before.first == nil) {
+		if from < len(t.queue) && (d.verbose || before.first == nil) {
 			before.add(d.inLine(wave, moving))
 		}
 	}
@@ -213,7 +213,7 @@ func (d *decider) inLine(pods []queued, waitedFor func(*queued) bool) line {
 		if !waitedFor(&pods[i]) {
 			continue
 		}
-		if l.join(pods[i].pod); !d.wordy {
+		if l.join(pods[i].pod); !d.verbose {
 			break
 		}
 	}

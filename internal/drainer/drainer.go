@@ -20,12 +20,12 @@ type Drainer struct {
 	Request  drain.Request
 	Until    time.Time // when its time is over; zero: never
 
-	led     *drain.Ledger
-	last    drain.Decision
-	now     time.Time
-	answers chan answered
-	heard   []answered // answers that the ledger has not got yet
-	writes  sync.WaitGroup
+	led      *drain.Ledger
+	last     drain.Decision
+	now      time.Time
+	answers  chan answered
+	answered []answered // answers that the ledger has not got yet
+	writes   sync.WaitGroup
 
 	slots     chan struct{} // writes that are under way, but for those to nodes
 	nodeSlots chan struct{} // those to nodes: no sign of life waits for slow evictions
@@ -95,7 +95,7 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 		select {
 		case <-d.Source.Changed():
 		case a := <-d.answers:
-			d.heard = append(d.heard, a)
+			d.answered = append(d.answered, a)
 		case <-alarm(decision.Next, d.now):
 		case <-interrupted:
 			interrupted = nil
@@ -162,7 +162,7 @@ func (d *Drainer) look(decide func(snapshot.View) drain.Decision) drain.Decision
 	var decision drain.Decision
 	d.Source.Read(func(view snapshot.View) {
 		d.now = view.Now
-		for _, a := range d.heard {
+		for _, a := range d.answered {
 			d.led.Answer(a.action, a.answer, view.Now)
 		}
 		d.led.Observe(view)
@@ -179,7 +179,7 @@ func (d *Drainer) listen() {
 	for {
 		select {
 		case a := <-d.answers:
-			d.heard = append(d.heard, a)
+			d.answered = append(d.answered, a)
 		default:
 			return
 		}
@@ -245,13 +245,13 @@ func (d *Drainer) inTime(a drain.Action) bool {
 }
 
 func (d *Drainer) report(decision drain.Decision) {
-	for _, a := range d.heard {
+	for _, a := range d.answered {
 		if e, ok := drain.AnswerEvent(a.action, a.answer); ok {
 			e.At = d.now
 			d.Reporter.Event(e)
 		}
 	}
-	d.heard = nil
+	d.answered = nil
 	for _, e := range drain.Events(d.last, decision, d.now) {
 		d.Reporter.Event(e)
 	}

@@ -28,7 +28,7 @@ func (d *Drainer) Revert(ctx context.Context) drain.Decision {
 		select {
 		case <-d.Source.Changed():
 		case a := <-d.answers:
-			d.heard = append(d.heard, a)
+			d.answered = append(d.answered, a)
 		case <-alarm(decision.Next, d.now):
 		case <-tidy:
 			return decision

@@ -18,7 +18,7 @@ func (s *Sim) autoscale(key snapshot.Key) {
 	if w == nil {
 		return
 	}
-	want := min(max(s.wish(a, w), a.Min), a.Max)
+	want := min(max(s.desiredByAutoscaler(a, w), a.Min), a.Max)
 	switch {
 	case want > w.Replicas:
 		s.resize(w, want)
@@ -33,12 +33,12 @@ func (s *Sim) relax(key snapshot.Key) {
 	if w == nil {
 		return
 	}
-	if want := max(s.wish(a, w), a.Min); want < w.Replicas {
+	if want := max(s.desiredByAutoscaler(a, w), a.Min); want < w.Replicas {
 		s.resize(w, want)
 	}
 }
 
-func (s *Sim) wish(a *snapshot.Autoscaler, w *snapshot.Workload) int32 {
+func (s *Sim) desiredByAutoscaler(a *snapshot.Autoscaler, w *snapshot.Workload) int32 {
 	wish, known := s.wishes[a.Key()]
 	if !known {
 		wish = w.Replicas
@@ -78,5 +78,5 @@ func (s *Sim) rescaled(w *snapshot.Workload) {
 		return
 	}
 	s.setWorkload(w)
-	s.wake(s.crewFor(w))
+	s.wake(s.controllerFor(w))
 }

@@ -28,7 +28,7 @@ func (s *Sim) spread(d *snapshot.Workload) {
 		}
 		changed.Replicas = max(0, changed.Replicas)
 		s.setWorkload(&changed)
-		s.wake(s.crewFor(&changed))
+		s.wake(s.controllerFor(&changed))
 	})
 }
 
@@ -42,26 +42,26 @@ func newestOf(sets []*snapshot.Workload) *snapshot.Workload {
 	return newest
 }
 
-// crewFor returns the crew of a workload that may have no pods yet.
-func (s *Sim) crewFor(w *snapshot.Workload) *crew {
+// controllerFor returns the controller of a workload that may have no pods yet.
+func (s *Sim) controllerFor(w *snapshot.Workload) *replicaController {
 	key := w.AsOwner()
-	if s.crews[key] == nil {
+	if s.controllers[key] == nil {
 		version := schema.GroupVersion{Group: key.Group, Version: "v1"}
 		owner := snapshot.Owner{APIVersion: version.String(), Kind: w.Kind, Name: w.Name, UID: w.UID}
-		s.crews[key] = s.crewOf(owner, w.Namespace, &snapshot.Pod{Labels: w.Labels, Grace: defaultGrace})
+		s.controllers[key] = s.controllerOf(owner, w.Namespace, &snapshot.Pod{Labels: w.Labels, Grace: defaultGrace})
 	}
-	return s.crews[key]
+	return s.controllers[key]
 }
 
 // unsettle notes that a Deployment's controllers have work to do, settle that they
 // have done it. A rollout that was under way at the start is never done.
-func (s *Sim) unsettle(c *crew) {
+func (s *Sim) unsettle(c *replicaController) {
 	if d := s.deploymentOf(c); s.cfg.Controllers > 0 && d != nil && d.Settled {
 		s.markSettled(d, false)
 	}
 }
 
-func (s *Sim) settle(c *crew) {
+func (s *Sim) settle(c *replicaController) {
 	if d := s.deploymentOf(c); d != nil && s.busy[d.UID] {
 		s.markSettled(d, true)
 	}
@@ -74,7 +74,7 @@ func (s *Sim) markSettled(d *snapshot.Workload, settled bool) {
 	s.setWorkload(&changed)
 }
 
-func (s *Sim) deploymentOf(c *crew) *snapshot.Workload {
+func (s *Sim) deploymentOf(c *replicaController) *snapshot.Workload {
 	w := s.truth.WorkloadOf(c.key())
 	if w == nil {
 		return nil

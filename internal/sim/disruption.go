@@ -16,7 +16,7 @@ import (
 const disruptedFor = 2 * time.Minute
 
 // wakeGuard lets the disruption controller look at a budget.
-func (s *Sim) wakeGuard(g *guard) {
+func (s *Sim) wakeGuard(g *budgetTracker) {
 	if g.awake {
 		return
 	}
@@ -28,7 +28,7 @@ func (s *Sim) wakeGuard(g *guard) {
 }
 
 // judgeBudget is the disruption controller (trySync upstream).
-func (s *Sim) judgeBudget(g *guard) {
+func (s *Sim) judgeBudget(g *budgetTracker) {
 	b := g.budget
 	next := *b
 	next.Observed = true
@@ -66,7 +66,7 @@ func sameStatus(a, b *snapshot.Budget) bool {
 
 // stillDisrupted keeps the entries of pods that are about to be deleted: neither
 // gone, nor terminating, nor given up.
-func (s *Sim) stillDisrupted(g *guard) map[string]time.Time {
+func (s *Sim) stillDisrupted(g *budgetTracker) map[string]time.Time {
 	b := g.budget
 	var kept map[string]time.Time
 	for name, at := range b.Disrupted {
@@ -88,7 +88,7 @@ type tally struct{ expected, desired, current int32 }
 
 // countBudget returns what a budget's status should say, and whether the
 // disruption controller fails over it.
-func (s *Sim) countBudget(g *guard, disrupted map[string]time.Time) (tally, bool) {
+func (s *Sim) countBudget(g *budgetTracker, disrupted map[string]time.Time) (tally, bool) {
 	b := g.budget
 	t := tally{expected: g.pods, current: g.healthy}
 	for name := range disrupted {
@@ -125,7 +125,7 @@ func portion(of *intstr.IntOrString, total int32) int32 {
 // scaleOf adds up the replicas of the controllers behind a budget's pods
 // (getExpectedScale upstream). Pods without a controller do not count. Where a
 // controller cannot be seen, what the server last said stands.
-func (s *Sim) scaleOf(g *guard) (int32, bool) {
+func (s *Sim) scaleOf(g *budgetTracker) (int32, bool) {
 	var total int32
 	var roots []types.UID
 	for key, part := range g.owners {

@@ -9,14 +9,14 @@ import (
 // Do carries an action out as the API server does and answers it. What follows
 // from it happens in Advance.
 func (s *Sim) Do(a drain.Action) answers.Answer {
-	s.judge.heard(s, a)
+	s.oracle.noted(s, a)
 	switch f := s.cfg.Faults; {
 	case s.chance(f.Outages):
 		return answers.Answer{Code: answers.Unavailable, Message: "connection refused"}
 	case s.chance(f.Conflicts):
 		return conflict()
 	}
-	s.judge.asked(s, a)
+	s.oracle.asked(s, a)
 	answer := s.carryOut(a)
 	if s.chance(s.cfg.Faults.LostAnswers) {
 		return answers.Answer{Code: answers.Unavailable, Message: "connection reset by peer"}
@@ -122,7 +122,7 @@ func (s *Sim) scale(a drain.Action) answers.Answer {
 	changed := *w
 	changed.Replicas, changed.Surge = a.Replicas, a.Surge
 	if scaler := s.truth.AutoscalerOf(w); scaler != nil {
-		s.wish(scaler, w)
+		s.desiredByAutoscaler(scaler, w)
 		s.wakeScaler(scaler.Key(), s.cfg.Scaler)
 	}
 	if a.Replicas == w.Replicas {
@@ -143,7 +143,7 @@ func (s *Sim) scaleMin(a drain.Action) answers.Answer {
 	case current.ResourceVersion != a.Autoscaler.ResourceVersion:
 		return conflict()
 	}
-	s.wish(current, w)
+	s.desiredByAutoscaler(current, w)
 	changed := *current
 	changed.Min, changed.Surge = a.Replicas, a.Surge
 	s.setAutoscaler(&changed)

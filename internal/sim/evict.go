@@ -55,7 +55,7 @@ func (s *Sim) deleteExactly(p *snapshot.Pod, a drain.Action) answers.Answer {
 		return answers.Answer{Code: answers.Gone, Message: fmt.Sprintf(
 			"the UID in the precondition (%s) does not match the UID in record (%s)", a.Pod.UID, p.UID)}
 	}
-	s.judge.removed(s, p, a)
+	s.oracle.removed(s, p, a)
 	s.terminate(p, a.Grace)
 	return answers.Answer{Code: answers.Accepted}
 }
@@ -107,7 +107,7 @@ func refusalOf(b *snapshot.Budget) string {
 
 // useBudget writes the eviction into the budget's status. Where the disruption
 // controller reacts at once, the entry of the pod would be gone before anyone saw it.
-func (s *Sim) useBudget(g *guard, p *snapshot.Pod) {
+func (s *Sim) useBudget(g *budgetTracker, p *snapshot.Pod) {
 	b := g.budget
 	next := *b
 	next.Allowed--

@@ -59,7 +59,7 @@ func (s *Sim) setNode(n *snapshot.Node) {
 	}
 }
 
-func (s *Sim) setBudget(g *guard, b *snapshot.Budget) {
+func (s *Sim) setBudget(g *budgetTracker, b *snapshot.Budget) {
 	b.ResourceVersion = s.version()
 	g.budget, g.lowest = b, min(g.lowest, b.Current)
 	s.truth.SetBudget(b)

@@ -14,11 +14,11 @@ import (
 // finish writes the plan once the cluster has come to rest.
 func (f *forecast) finish() Plan {
 	p := Plan{
-		Outcome: cmp.Or(f.end.Outcome, Waiting), Duration: f.diary.ended, Tick: f.sim.cfg.Tick,
-		Steps: f.diary.steps, Waves: f.diary.waves(f.sim.cfg.Tick),
-		Budgets: f.diary.budgets(), Surges: f.diary.surgeList(),
+		Outcome: cmp.Or(f.end.Outcome, Waiting), Duration: f.log.ended, Tick: f.sim.cfg.Tick,
+		Steps: f.log.steps, Waves: f.log.waves(f.sim.cfg.Tick),
+		Budgets: f.log.budgets(), Surges: f.log.surgeList(),
 		Blockers: f.end.Blockers(), Notes: append(f.end.Notes, f.returned()...),
-		Unknown: f.unknown(), Pods: f.gone(), Requests: f.diary.writes,
+		Unknown: f.unknown(), Pods: f.gone(), Requests: f.log.writes,
 	}
 	for i := range p.Steps {
 		slices.SortFunc(p.Steps[i].Pods, snapshot.ComparePods)
@@ -86,8 +86,8 @@ func (f *forecast) homeless() []Left {
 
 // recovered returns when the last pod became ready that was started meanwhile.
 func (f *forecast) recovered() time.Duration {
-	last := f.diary.ended
-	for _, c := range f.sim.crews {
+	last := f.log.ended
+	for _, c := range f.sim.controllers {
 		for _, p := range f.sim.truth.PodsOf(c.key()) {
 			if p.Ready {
 				last = max(last, p.ReadySince.Sub(f.sim.start))
@@ -113,7 +113,7 @@ func (f *forecast) finalized() []string {
 
 func (f *forecast) unknown() []string {
 	said := f.learn.unknown()
-	if n := f.diary.asked(); n > 0 {
+	if n := f.log.asked(); n > 0 {
 		said = append(said, fmt.Sprintf("that governed pods (%d) may go when they are asked to: no system was asked; usher why POD asks its own", n))
 	}
 	if held := f.finalized(); len(held) > 0 {

@@ -30,7 +30,7 @@ type forecast struct {
 	sim   *Sim
 	led   *drain.Ledger
 	learn *learner
-	diary diary
+	log   forecastLog
 
 	excluded map[types.UID]bool // pods of the nodes that are not part of the drain
 
@@ -51,7 +51,7 @@ func newForecast(view snapshot.View, req drain.Request) *forecast {
 			Binds: func(p *snapshot.Pod) string { return templateNode(view.Cluster, p) },
 		}),
 	}
-	f.diary = newDiary(f.sim)
+	f.log = newDiary(f.sim)
 	f.excluded = drain.Excluded(view, req)
 	return f
 }
@@ -119,7 +119,7 @@ func (f *forecast) turn(decide decide) drain.Decision {
 		answer := f.sim.Do(a)
 		f.led.Answer(a, answer, view.Now)
 		if answer.Code == answers.Accepted {
-			f.diary.note(a)
+			f.log.note(a)
 		}
 	}
 	f.sim.Advance(view.Now)
@@ -158,7 +158,7 @@ func opensTheWay(actions []drain.Action) bool {
 
 // settle lets the drain tidy up and the cluster come to rest.
 func (f *forecast) settle() {
-	f.diary.ended = f.sim.now.Sub(f.sim.start)
+	f.log.ended = f.sim.now.Sub(f.sim.start)
 	for f.led.Ending() != drain.Running && f.turns < mostTurns {
 		d := f.turn(drain.Step)
 		if d.Settled || !f.wait(d) {

@@ -17,14 +17,14 @@ func (s *Sim) DeleteNode(name string) {
 	if s.truth.Node(name) == nil {
 		return
 	}
-	s.judge.meddled(s)
+	s.oracle.meddled(s)
 	s.truth.DeleteNode(name)
 	s.scheduler.nodeChanged(name)
 	if !s.watch.direct {
 		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteNode(name) })
 	}
 	s.after(s.cfg.PodGC, func() {
-		s.judge.meddled(s)
+		s.oracle.meddled(s)
 		for _, p := range s.truth.PodsOn(name) {
 			s.removed(p)
 		}
@@ -37,7 +37,7 @@ func (s *Sim) SetNodeReady(name string, ready bool) {
 	if n == nil || n.Ready == ready {
 		return
 	}
-	s.judge.meddled(s)
+	s.oracle.meddled(s)
 	changed := *n
 	changed.Ready, changed.ReadyWhy = ready, ""
 	if !ready {
@@ -91,7 +91,7 @@ func (s *Sim) changeNode(name string, change func(*snapshot.Node)) {
 	if n == nil {
 		return
 	}
-	s.judge.meddled(s)
+	s.oracle.meddled(s)
 	changed := *n
 	change(&changed)
 	s.setNode(&changed)
@@ -103,7 +103,7 @@ func (s *Sim) Flip(uid types.UID, ready bool) {
 	if p == nil || p.Ready == ready || p.Finished() {
 		return
 	}
-	s.judge.meddled(s)
+	s.oracle.meddled(s)
 	s.changePod(uid, func(p *snapshot.Pod) {
 		p.Ready, p.ReadySince, p.NotReadyWhy = true, s.now, ""
 		if !ready {
@@ -116,7 +116,7 @@ func (s *Sim) Flip(uid types.UID, ready bool) {
 // SetReplicas scales a workload as its owner would.
 func (s *Sim) SetReplicas(uid types.UID, replicas int32) {
 	if w := s.truth.Workload(uid); w != nil {
-		s.judge.meddled(s)
+		s.oracle.meddled(s)
 		s.resize(w, replicas)
 	}
 }

@@ -93,7 +93,7 @@ func (s *Sim) stopped(uid types.UID) {
 // removed takes a pod away for good and lets what waits for that go on.
 func (s *Sim) removed(p *snapshot.Pod) {
 	s.removePod(p)
-	if c := s.crews[p.OwnerKey()]; c != nil && p.Owner.DaemonSet() {
+	if c := s.controllers[p.OwnerKey()]; c != nil && p.Owner.DaemonSet() {
 		c.lost = append(c.lost, p.Node)
 	}
 	if active(p) || p.Owner.Kind == "StatefulSet" || p.Owner.DaemonSet() {

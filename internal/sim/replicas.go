@@ -13,7 +13,7 @@ import (
 
 // reconcileReplicas is the ReplicaSet controller (manageReplicas upstream); it also
 // stands in for Jobs and for controllers that are not known.
-func (s *Sim) reconcileReplicas(c *crew) {
+func (s *Sim) reconcileReplicas(c *replicaController) {
 	var pods []*snapshot.Pod
 	for _, p := range s.truth.PodsOf(c.key()) {
 		if active(p) {
@@ -41,7 +41,7 @@ func suffix(n uint64) string {
 
 func (s *Sim) shrink(pods []*snapshot.Pod, surplus int) {
 	for _, p := range dismissal(pods, s.now)[:surplus] {
-		s.judge.dismissed(s, p)
+		s.oracle.dismissed(s, p)
 		s.terminate(p, nil)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Sim) respond(p *snapshot.Pod) {
 	if now := s.truth.Pod(p.UID); now == nil || now.Terminating() || !s.wantedGone(p) {
 		return
 	}
-	s.judge.responded(s, p)
+	s.oracle.responded(s, p)
 	if s.evict(drain.Action{Kind: drain.Evict, Pod: p}).Code != answers.Accepted {
 		s.after(responderRetry, func() { s.respond(p) })
 	}

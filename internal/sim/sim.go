@@ -22,27 +22,27 @@ type Sim struct {
 	seen  *snapshot.Cluster // what View shows; truth itself where nothing lags
 	watch *watch
 
-	agenda    agenda
-	crews     map[snapshot.OwnerKey]*crew
-	guards    guards
-	scheduler scheduler
-	busy      map[types.UID]bool     // Deployments that are unsettled by what the simulation did
-	wishes    map[snapshot.Key]int32 // replicas that an autoscaler's metrics ask for
-	judge     *judge
+	events      eventQueue
+	controllers map[snapshot.OwnerKey]*replicaController
+	guards      budgetTrackers
+	scheduler   scheduler
+	busy        map[types.UID]bool     // Deployments that are unsettled by what the simulation did
+	wishes      map[snapshot.Key]int32 // replicas that an autoscaler's metrics ask for
+	oracle      *oracle
 }
 
 // New starts a simulation from a view, which it does not change.
 func New(view snapshot.View, cfg Config) *Sim {
 	s := &Sim{
-		cfg:    cfg,
-		dice:   rand.New(rand.NewPCG(cfg.Seed, 1)),
-		start:  view.Now,
-		now:    view.Now,
-		truth:  view.Cluster.Clone(),
-		agenda: newAgenda(),
-		crews:  map[snapshot.OwnerKey]*crew{},
-		busy:   map[types.UID]bool{},
-		wishes: map[snapshot.Key]int32{},
+		cfg:         cfg,
+		dice:        rand.New(rand.NewPCG(cfg.Seed, 1)),
+		start:       view.Now,
+		now:         view.Now,
+		truth:       view.Cluster.Clone(),
+		events:      newEventQueue(),
+		controllers: map[snapshot.OwnerKey]*replicaController{},
+		busy:        map[types.UID]bool{},
+		wishes:      map[snapshot.Key]int32{},
 	}
 	s.seen = s.truth
 	s.watch = newWatch(cfg.Lag, s.dice)
@@ -52,7 +52,7 @@ func New(view snapshot.View, cfg Config) *Sim {
 	s.guards = newGuards(s.truth)
 	s.scheduler = scheduler{cluster: s.truth}
 	if cfg.Judge != nil {
-		s.judge = newJudge(*cfg.Judge, s.truth)
+		s.oracle = newOracle(*cfg.Judge, s.truth)
 	}
 	s.resume()
 	return s

@@ -11,7 +11,7 @@ import (
 
 // reconcileStateful is the StatefulSet controller with OrderedReady: one pod at a
 // time, in order, a name only after its former bearer is gone.
-func (s *Sim) reconcileStateful(c *crew) {
+func (s *Sim) reconcileStateful(c *replicaController) {
 	w := s.truth.WorkloadOf(c.key())
 	want := int(s.wanted(c))
 	for ordinal := c.first; ordinal < c.first+want; ordinal++ {
@@ -30,14 +30,14 @@ func (s *Sim) reconcileStateful(c *crew) {
 }
 
 // lookAgainAt wakes the controller when a ready pod becomes available.
-func (s *Sim) lookAgainAt(c *crew, p *snapshot.Pod, w *snapshot.Workload) {
+func (s *Sim) lookAgainAt(c *replicaController, p *snapshot.Pod, w *snapshot.Workload) {
 	if w != nil && p.Ready && !p.Terminating() {
 		s.after(p.ReadySince.Add(w.MinReady).Sub(s.now), func() { s.wake(c) })
 	}
 }
 
 // dropAbove scales down from the greatest ordinal, one pod at a time.
-func (s *Sim) dropAbove(c *crew, end int) {
+func (s *Sim) dropAbove(c *replicaController, end int) {
 	var last *snapshot.Pod
 	for _, p := range s.truth.PodsOf(c.key()) {
 		if at := ordinalOf(p.Name); at >= end && (last == nil || at > ordinalOf(last.Name)) {
@@ -59,7 +59,7 @@ func ordinalOf(name string) int {
 
 // reconcileDaemons is the DaemonSet controller: it puts its pod back on each node
 // that lost one, cordoned or not.
-func (s *Sim) reconcileDaemons(c *crew) {
+func (s *Sim) reconcileDaemons(c *replicaController) {
 	there := map[string]bool{}
 	for _, p := range s.truth.PodsOf(c.key()) {
 		there[p.Node] = there[p.Node] || p.Phase != corev1.PodFailed

@@ -18,7 +18,7 @@ const (
 
 // lookForBack notes which targets were given back: the drain saw them open, without its record or cordoned by another client alone,
 // after it had seen its cordon.
-func (j *judge) lookForBack(now time.Time, seen *snapshot.Cluster) {
+func (j *oracle) lookForBack(now time.Time, seen *snapshot.Cluster) {
 	if j == nil {
 		return
 	}
@@ -30,10 +30,10 @@ func (j *judge) lookForBack(now time.Time, seen *snapshot.Cluster) {
 }
 
 // gaveBack reports whether a target was given back.
-func (j *judge) gaveBack(node string) bool { return !j.back[node].IsZero() }
+func (j *oracle) gaveBack(node string) bool { return !j.back[node].IsZero() }
 
 // leavesAlone checks that a node which was given back is not cordoned anew, and that nothing is done to what runs there.
-func (j *judge) leavesAlone(s *Sim, a drain.Action) {
+func (j *oracle) leavesAlone(s *Sim, a drain.Action) {
 	j.lookForBack(s.now, s.seen)
 	switch a.Kind {
 	case drain.Cordon:
@@ -53,7 +53,7 @@ func (j *judge) leavesAlone(s *Sim, a drain.Action) {
 }
 
 // takesNoneThatStays checks before a scaling down that none of the pods that it removes first is on a node that was given back.
-func (j *judge) takesNoneThatStays(s *Sim, deployment types.UID) {
+func (j *oracle) takesNoneThatStays(s *Sim, deployment types.UID) {
 	for _, p := range s.truth.MarkedPods() {
 		set := s.truth.WorkloadOf(p.OwnerKey())
 		if set != nil && set.Owner.UID == deployment && !p.Terminating() && j.gaveBack(p.Node) {
@@ -63,7 +63,7 @@ func (j *judge) takesNoneThatStays(s *Sim, deployment types.UID) {
 }
 
 // responded judges an eviction by a responder: the drain has to withdraw what it asked of pods that stay.
-func (j *judge) responded(s *Sim, p *snapshot.Pod) {
+func (j *oracle) responded(s *Sim, p *snapshot.Pod) {
 	if j == nil || !j.gaveBack(p.Node) || s.now.Before(j.back[p.Node].Add(withdrawnWithin)) {
 		return
 	}

@@ -20,7 +20,7 @@ type Plan struct {
 	Now        time.Time
 	Objections []drain.Blocker
 	Accept     string // where there are objections: the command that accepts them
-	Ladder     []drain.Rung
+	Ladder     []drain.DeadlinePhase
 	Assumed    []string // about the cluster
 	OneLine    bool     // as JSON: programs that read a drain take one object a line
 }

@@ -47,15 +47,15 @@ func (w *world) progress(p planned) func() {
 		return func() { w.exorcise(p) }
 	case pod == nil:
 		return func() { w.recreate(p) }
-	case pod.DeletionTimestamp != nil && w.lives_[p.pod] == stopped:
+	case pod.DeletionTimestamp != nil && w.podLives[p.pod] == stopped:
 		return func() {
 			w.note("kubelet: pod %s (%s) is gone", p.pod, pod.UID)
 			w.store.drop(pods, keyOf(pod))
-			w.lives_[p.pod] = missing
+			w.podLives[p.pod] = missing
 		}
 	case pod.DeletionTimestamp != nil && !haunted && !time.Now().Before(w.ends[pod.UID]):
 		return func() { w.terminate(p) }
-	case w.lives_[p.pod] == created && !haunted && pod.DeletionTimestamp == nil:
+	case w.podLives[p.pod] == created && !haunted && pod.DeletionTimestamp == nil:
 		return func() { w.run(p) }
 	}
 	return nil
@@ -65,7 +65,7 @@ func (w *world) progress(p planned) func() {
 func (w *world) terminate(p planned) {
 	w.note("kubelet: the process of %s ends", p.pod)
 	w.site.stop(p.pod)
-	w.lives_[p.pod] = stopped
+	w.podLives[p.pod] = stopped
 	w.safety.changed(w, natural, p.pod+" has ended")
 }
 
@@ -101,14 +101,14 @@ func (w *world) recreate(p planned) {
 		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)
 	}
 	w.note("statefulset: pod %s is created (%s)", p.pod, pod.UID)
-	w.lives_[p.pod] = created
+	w.podLives[p.pod] = created
 }
 
 func (w *world) run(p planned) {
 	wiped := p.disposable && !w.calm && w.dice.IntN(100) < w.odds.wiped
 	w.note("kubelet: the process of %s begins", p.pod)
 	w.site.start(p.pod, wiped)
-	delete(w.lives_, p.pod)
+	delete(w.podLives, p.pod)
 	delete(w.crashed, p.pod)
 	delete(w.safety.let, p.pod)
 	w.probe(p.pod)
@@ -122,7 +122,7 @@ func (w *world) probe(name string) {
 		return
 	}
 	ready := corev1.ConditionFalse
-	if w.lives_[name] == runs && !w.crashed[name] {
+	if w.podLives[name] == runs && !w.crashed[name] {
 		ready = corev1.ConditionTrue
 	}
 	pod = duplicate(pod)
@@ -142,8 +142,8 @@ func (w *world) begins(pod *corev1.Pod) {
 // haunt takes a pod away by force: its process outlives it, unless it has ended already.
 func (w *world) haunt(pod *corev1.Pod) {
 	w.store.drop(pods, keyOf(pod))
-	state := w.lives_[pod.Name]
-	w.lives_[pod.Name] = missing
+	state := w.podLives[pod.Name]
+	w.podLives[pod.Name] = missing
 	if _, haunted := w.ghosts[pod.Name]; haunted || state == stopped || state == created || w.crashed[pod.Name] {
 		return
 	}

@@ -43,7 +43,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{
 		ctx: ctx, seed: seed, without: watches, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		lives_: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
 		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
 	}
 	w.store = newStore(time.Now)
@@ -52,7 +52,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 		w.odds.owners, w.odds.foreign = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2))
 	}
 	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
-	if err := w.open_(); err != nil {
+	if err := w.setUp(); err != nil {
 		w.fail("SIMULATOR", "%v", err)
 	}
 	for range steps {
@@ -70,7 +70,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	return Result{seed, w.failures, w.trace}
 }
 
-func (w *world) open_() error {
+func (w *world) setUp() error {
 	w.site = w.theme.sites[w.dice.IntN(len(w.theme.sites))](w)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
 	if err := w.store.create(ns); err != nil {
@@ -82,7 +82,7 @@ func (w *world) open_() error {
 			return err
 		}
 		w.recreate(p)
-		delete(w.lives_, p.pod)
+		delete(w.podLives, p.pod)
 		w.probe(p.pod)
 	}
 	for i := range 2 + w.dice.IntN(2) {

@@ -109,15 +109,15 @@ func (w *world) role(name string) *v1alpha1.Role {
 	return nil
 }
 
-// careful hands facts to a replica's webhook, and looks whether the evidence among them is of the system that the policy
+// checkedFacts hands facts to a replica's webhook, and looks whether the evidence among them is of the system that the policy
 // names.
-type careful struct {
+type checkedFacts struct {
 	*governed.Gatherer
 	replica *replica
 }
 
 // Input implements webhook.Facts.
-func (c careful) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
+func (c checkedFacts) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
 	in, err := c.Gatherer.Input(ctx, of)
 	if err != nil || in.Evidence == nil || in.Evidence.Error != "" {
 		return in, err

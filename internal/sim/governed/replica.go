@@ -86,7 +86,7 @@ func (r *replica) assemble() error {
 	}
 	book := governed.NewPolicyCache(r.cache, r.kind, roles)
 	book.Compile, book.Changed = compile, r.told
-	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(alarm{r})})
+	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(failOnError{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: book, Observer: keeper,
@@ -94,7 +94,7 @@ func (r *replica) assemble() error {
 	}
 	r.gatherer = &governed.Gatherer{Policies: book, Observer: keeper, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{
-		Facts: careful{r.gatherer, r}, Writer: r.act, Reader: connection, Events: silence{}, Log: slog.New(slog.DiscardHandler),
+		Facts: checkedFacts{r.gatherer, r}, Writer: r.act, Reader: connection, Events: discardEvents{}, Log: slog.New(slog.DiscardHandler),
 		Compile: book.Check, Kind: all.Kind, Declare: book.Declared, Self: []string{self}, Namespace: "usher",
 	})
 	return r.addControllers(connection)
@@ -166,18 +166,20 @@ type process struct {
 	client  client.Client
 }
 
-func (p *process) GetClient() client.Client                       { return p.client }
-func (p *process) GetAPIReader() client.Reader                    { return &liveReader{replica: p.replica} }
-func (p *process) GetLogger() logr.Logger                         { return logr.Discard() }
-func (p *process) GetEventRecorder(string) recorder.EventRecorder { return silence{replica: p.replica} }
+func (p *process) GetClient() client.Client    { return p.client }
+func (p *process) GetAPIReader() client.Reader { return &liveReader{replica: p.replica} }
+func (p *process) GetLogger() logr.Logger      { return logr.Discard() }
+func (p *process) GetEventRecorder(string) recorder.EventRecorder {
+	return discardEvents{replica: p.replica}
+}
 
-// silence takes events; of those that say that Usher has given up, or leaves what may be another client's, it takes note.
-type silence struct {
+// discardEvents takes events; of those that say that Usher has given up, or leaves what may be another client's, it takes note.
+type discardEvents struct {
 	events.AnnotatedEventRecorder
 	replica *replica
 }
 
-func (s silence) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+func (s discardEvents) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
 	if s.replica != nil && (reason == "UndoGivenUp" || reason == governed.NotUndone) {
 		s.replica.world.givenUp = s.replica.world.givenUp || reason == "UndoGivenUp"
 		s.replica.world.left = append(s.replica.world.left, fmt.Sprintf(note, args...))
@@ -185,13 +187,15 @@ func (s silence) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...
 	}
 }
 
-// alarm fails the history when Usher finds a fault in itself.
-type alarm struct{ replica *replica }
+// failOnError fails the history when Usher finds a fault in itself.
+type failOnError struct{ replica *replica }
 
-func (a alarm) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
-func (a alarm) WithAttrs([]slog.Attr) slog.Handler               { return a }
-func (a alarm) WithGroup(string) slog.Handler                    { return a }
-func (a alarm) Handle(_ context.Context, record slog.Record) error {
+func (a failOnError) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelError
+}
+func (a failOnError) WithAttrs([]slog.Attr) slog.Handler { return a }
+func (a failOnError) WithGroup(string) slog.Handler      { return a }
+func (a failOnError) Handle(_ context.Context, record slog.Record) error {
 	text := record.Message
 	record.Attrs(func(attr slog.Attr) bool { text += " " + attr.String(); return true })
 	a.replica.world.fail("FAULT", "%s: %s", a.replica.name, text)

@@ -159,7 +159,7 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 	case grace > 0:
 		w.begins(pod)
 	case r.excuse != "" && !w.noted(pod.UID):
-		w.lives_[pod.Name] = missing
+		w.podLives[pod.Name] = missing
 		w.site.stop(pod.Name)
 		w.store.drop(pods, keyOf(pod))
 	default:

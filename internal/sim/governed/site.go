@@ -57,14 +57,14 @@ func (r *replica) kind(spec *v1alpha1.System) (system.Kind, bool) {
 	open := kind.Open
 	kind.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
 		opened, err := open(spec, access)
-		return hasty{opened, r, addressee(spec)}, err
+		return shortDeadline{opened, r, addressee(spec)}, err
 	}
 	return kind, true
 }
 
-// hasty is a system that gives up a moment before its caller does: of two deadlines at one instant nobody could say which
+// shortDeadline is a system that gives up a moment before its caller does: of two deadlines at one instant nobody could say which
 // comes first.
-type hasty struct {
+type shortDeadline struct {
 	system.System
 	replica *replica
 	name    string
@@ -80,7 +80,7 @@ func sooner(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, deadline.Add(-moment))
 }
 
-func (h hasty) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
+func (h shortDeadline) Observe(ctx context.Context, members []system.Member) (*eviction.Evidence, error) {
 	ctx, cancel := sooner(ctx)
 	defer cancel()
 	said, err := h.System.Observe(ctx, members)
@@ -90,13 +90,13 @@ func (h hasty) Observe(ctx context.Context, members []system.Member) (*eviction.
 	return said, err
 }
 
-func (h hasty) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
+func (h shortDeadline) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	ctx, cancel := sooner(context.WithValue(ctx, stepKey, "prepare "+step.Name+" of "+step.Member.ID))
 	defer cancel()
 	return h.System.Prepare(ctx, step)
 }
 
-func (h hasty) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
+func (h shortDeadline) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
 	ctx, cancel := sooner(context.WithValue(ctx, stepKey, "undo "+step.Name+" of "+step.Member.ID))
 	defer cancel()
 	return h.System.Undo(ctx, step)

@@ -13,9 +13,9 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// depot is a service that Usher has no driver for: keepers hold parts of its data, each on two of them, and routers lead to
+// httpSite is a service that Usher has no driver for: keepers hold parts of its data, each on two of them, and routers lead to
 // them. Its policy says all there is to know in roles of its own.
-type depot struct {
+type httpSite struct {
 	world   *world
 	plan    []planned
 	here    *shelves
@@ -28,8 +28,8 @@ type depot struct {
 // troubles are what may be wrong with an answer.
 var troubles = []string{"401", "503", "garbage", "empty", "cut", "silence"}
 
-func newDepot(w *world) site {
-	d := &depot{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
+func newHTTPSite(w *world) site {
+	d := &httpSite{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	keepers := 3 + w.dice.IntN(3)
 	for n := range keepers {
 		d.plan = append(d.plan, planned{fmt.Sprintf("keeper-%d", n), "keeper", true})
@@ -43,14 +43,14 @@ func newDepot(w *world) site {
 
 // newFloor is a depot whose routers have a floor.
 func newFloor(w *world) site {
-	d, _ := newDepot(w).(*depot)
+	d, _ := newHTTPSite(w).(*httpSite)
 	d.floor = true
 	return d
 }
 
-func (d *depot) members() []planned { return d.plan }
+func (d *httpSite) members() []planned { return d.plan }
 
-func (d *depot) spec(staging bool) v1alpha1.EvictionPolicySpec {
+func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	endpoint := "http://depot:80"
 	if staging {
 		endpoint = stagingURL
@@ -70,7 +70,7 @@ func (d *depot) spec(staging bool) v1alpha1.EvictionPolicySpec {
 	}
 }
 
-func (d *depot) roles() []v1alpha1.Role {
+func (d *httpSite) roles() []v1alpha1.Role {
 	roles := []v1alpha1.Role{
 		{
 			Name: "keeper", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
@@ -101,48 +101,48 @@ func (d *depot) roles() []v1alpha1.Role {
 	return roles
 }
 
-func (d *depot) kind(r *replica, real system.Kind) system.Kind {
+func (d *httpSite) kind(r *replica, real system.Kind) system.Kind {
 	open := real.Open
 	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
-		access.Transport = &line{replica: r, next: clerk{d}}
+		access.Transport = &line{replica: r, next: httpHandler{d}}
 		return open(spec, access)
 	}
 	return real
 }
 
-func (d *depot) tick() {
+func (d *httpSite) tick() {
 	d.here.tick()
 	if d.world.regime.staging {
 		d.staging.tick()
 	}
 }
 
-func (d *depot) start(pod string, wiped bool) {
+func (d *httpSite) start(pod string, wiped bool) {
 	if wiped {
 		d.here.wipe(pod)
 	}
 	d.here.up[pod] = true
 }
 
-func (d *depot) stop(pod string) { delete(d.here.up, pod) }
+func (d *httpSite) stop(pod string) { delete(d.here.up, pod) }
 
-func (d *depot) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
+func (d *httpSite) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
 
-func (d *depot) lag(role string) time.Duration {
+func (d *httpSite) lag(role string) time.Duration {
 	if d.floor && role == "router" {
 		return 0 // a kubelet reports at once that its pod is not Ready
 	}
 	return shelvesLag * time.Second
 }
 
-func (d *depot) strike(dice *rand.Rand) string {
+func (d *httpSite) strike(dice *rand.Rand) string {
 	how := troubles[dice.IntN(len(troubles))]
 	d.faulty[how] += 1 + dice.IntN(4)
 	return "answers go wrong: " + how
 }
 
 // fail lets parts come back to a keeper that was emptied, as somebody's script does that opens it again.
-func (d *depot) fail(dice *rand.Rand) string {
+func (d *httpSite) fail(dice *rand.Rand) string {
 	for _, p := range d.plan {
 		if d.here.closed[p.pod] && dice.IntN(4) == 0 {
 			delete(d.here.closed, p.pod)
@@ -152,11 +152,11 @@ func (d *depot) fail(dice *rand.Rand) string {
 	return ""
 }
 
-func (d *depot) heal() { clear(d.faulty) }
+func (d *httpSite) heal() { clear(d.faulty) }
 
-func (d *depot) lost() []string { return d.here.lost() }
+func (d *httpSite) lost() []string { return d.here.lost() }
 
-func (d *depot) leftovers() []string {
+func (d *httpSite) leftovers() []string {
 	var left []string
 	for _, p := range d.plan {
 		if d.here.closed[p.pod] {
@@ -167,7 +167,7 @@ func (d *depot) leftovers() []string {
 }
 
 // strikes takes the next fault of a kind.
-func (d *depot) next() string {
+func (d *httpSite) next() string {
 	for _, how := range troubles {
 		if d.faulty[how] > 0 {
 			d.faulty[how]--
@@ -177,15 +177,15 @@ func (d *depot) next() string {
 	return ""
 }
 
-// clerk answers for both depots.
-type clerk struct{ depot *depot }
+// httpHandler answers for both depots.
+type httpHandler struct{ site *httpSite }
 
 // RoundTrip implements http.RoundTripper.
-func (c clerk) RoundTrip(request *http.Request) (*http.Response, error) {
-	shelves := c.depot.here
+func (c httpHandler) RoundTrip(request *http.Request) (*http.Response, error) {
+	shelves := c.site.here
 	if request.URL.Host == strings.TrimPrefix(stagingURL, "http://") {
-		shelves = c.depot.staging
-	} else if how := c.depot.next(); how != "" {
+		shelves = c.site.staging
+	} else if how := c.site.next(); how != "" {
 		answer, err := wrong(request, how)
 		if err == nil && answer.StatusCode == http.StatusOK && request.Method != http.MethodGet {
 			shelves.answer(request) // what was answered with 200 was done

@@ -58,7 +58,7 @@ var (
 	shutdown = trade{"shutdown", (*person).shutdown}
 
 	everybody = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
-	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newDepot, newFloor}
+	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor}
 )
 
 // themes are drawn with equal chances.
@@ -83,7 +83,7 @@ var themes = []theme{
 	{name: "clocks", sites: anySite, trades: []trade{drains, drains, asks}, odds: func(o *odds, draw func(...int) int) {
 		o.jumps, o.accidents, o.haste = draw(2, 4), draw(1, 2), draw(1, 3)
 	}},
-	{name: "data", sites: []func(*world) site{newCluster, newCluster, newCluster, newDepot}, trades: []trade{asks, asks, drains}, odds: func(o *odds, draw func(...int) int) {
+	{name: "data", sites: []func(*world) site{newCluster, newCluster, newCluster, newHTTPSite}, trades: []trade{asks, asks, drains}, odds: func(o *odds, draw func(...int) int) {
 		o.failing, o.wiped, o.accidents, o.haste, o.kills = draw(1, 3), draw(0, 100), draw(0, 1), draw(1, 3), draw(0, 0, 1)
 	}, focus: []string{"arangodb-dbserver", "keeper"}},
 	{name: "who is Ready", sites: []func(*world) site{newFloor}, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {

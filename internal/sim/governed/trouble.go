@@ -57,7 +57,7 @@ func (w *world) somePod() planned {
 // crash ends a process: mostly one that can be missed, so that the others cannot be.
 func (w *world) crash() {
 	p := w.somePod()
-	if p.role != w.focus && w.dice.IntN(2) == 0 || w.wouldLose(p.pod) != "" && w.dice.IntN(4) > 0 || w.lives_[p.pod] != runs || w.store.pod(p.pod) == nil {
+	if p.role != w.focus && w.dice.IntN(2) == 0 || w.wouldLose(p.pod) != "" && w.dice.IntN(4) > 0 || w.podLives[p.pod] != runs || w.store.pod(p.pod) == nil {
 		return
 	}
 	w.note("machine: the process of %s crashes", p.pod)
@@ -71,7 +71,7 @@ func (w *world) crash() {
 // repair starts crashed processes again.
 func (w *world) repair() {
 	for _, p := range w.site.members() {
-		if !w.crashed[p.pod] || w.lives_[p.pod] != runs {
+		if !w.crashed[p.pod] || w.podLives[p.pod] != runs {
 			continue
 		}
 		w.note("machine: the process of %s starts again", p.pod)

@@ -38,31 +38,31 @@ func (r *replica) deliver(k kind) {
 		delete(r.cache.hung, k)
 		if w.dice.IntN(2) == 0 { // what the watch has missed is too old for it
 			for _, e := range r.cache.relist(k) {
-				r.hear(e)
+				r.receive(e)
 			}
 			return
 		}
 	}
 	if w.calm || w.odds.reorder == 0 || w.dice.IntN(100) >= w.odds.reorder {
-		r.hear(r.cache.deliver(k))
+		r.receive(r.cache.deliver(k))
 		return
 	}
 	switch w.dice.IntN(3) {
 	case 0:
 		for _, e := range r.cache.relist(k) {
-			r.hear(e)
+			r.receive(e)
 		}
 	case 1:
 		r.cache.overtake(k)
-		r.hear(r.cache.deliver(k))
+		r.receive(r.cache.deliver(k))
 	default:
 		e := r.cache.deliver(k)
-		r.hear(e)
-		r.hear(event{before: e.after, after: e.after})
+		r.receive(e)
+		r.receive(event{before: e.after, after: e.after})
 	}
 }
 
-func (r *replica) hear(e event) {
+func (r *replica) receive(e event) {
 	if e.object() == nil {
 		return // a deletion that comes twice
 	}

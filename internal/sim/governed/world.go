@@ -40,7 +40,7 @@ type world struct {
 	givenUp  bool        // Usher said that it leaves something behind
 	left     []string    // what Usher said of steps that stay in force
 	safety   safety
-	lives_   map[string]life
+	podLives map[string]life
 	crashed  map[string]bool
 	ghosts   map[string]ghost
 	revived  map[string]time.Time    // when a drain gave a sign of life after a time without one

@@ -146,7 +146,7 @@ func (b *bench) prepare(name, id string) error {
 // forget makes what the system remembers that of a process that has just begun.
 func (b *bench) forget() {
 	if d, ok := b.sys.(*deployment); ok {
-		d.reign = newReign(func() time.Time { return b.now })
+		d.leadership = newReign(func() time.Time { return b.now })
 	}
 }
 

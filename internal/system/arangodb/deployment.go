@@ -27,7 +27,7 @@ type deployment struct {
 	agents    []string // as configured
 	query     []byte   // of the agency
 
-	reign *reign
+	leadership *leadership
 
 	mu    sync.Mutex
 	known []string // agents as they were found last
@@ -41,7 +41,7 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 	}
 	d := &deployment{
 		client: &client{http: httpClient(access), timeout: cmp.Or(access.Timeout, defaultTimeout)},
-		agents: addresses(own.Agents), endpoints: addresses(access.Endpoints), reign: newReign(time.Now),
+		agents: addresses(own.Agents), endpoints: addresses(access.Endpoints), leadership: newReign(time.Now),
 	}
 	if len(d.agents) < len(own.Agents) || len(d.endpoints) < len(access.Endpoints) {
 		return nil, errors.New("opening ArangoDB: every endpoint must be a URL like https://HOST:PORT")
@@ -90,34 +90,34 @@ func (d *deployment) Observe(ctx context.Context, members []system.Member) (*evi
 }
 
 // look asks the agents, and their leader for the state, and the servers of an active failover deployment who leads.
-func (d *deployment) look(ctx context.Context) (*sight, error) {
+func (d *deployment) look(ctx context.Context) (*clusterView, error) {
 	seen, err := d.lookAtAgents(ctx)
 	if err == nil && !seen.single && seen.agents.Problem == "" {
-		d.lookInside(ctx, seen)
+		d.readLeaderState(ctx, seen)
 	}
 	return seen, err
 }
 
 // lookAtAgents asks the agents alone.
-func (d *deployment) lookAtAgents(ctx context.Context) (*sight, error) {
+func (d *deployment) lookAtAgents(ctx context.Context) (*clusterView, error) {
 	addresses, err := d.findAgents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(addresses) == 0 {
-		return &sight{single: true}, nil
+		return &clusterView{single: true}, nil
 	}
 	all := d.askAgents(ctx, addresses)
 	if len(all.configs) == 0 {
 		return nil, fmt.Errorf("no agent answers: %s", strings.Join(all.silent, "; "))
 	}
-	seen := &sight{agents: agency.Agree(all.configs), via: all.via, silent: append(all.silent, all.foreign...), foreign: len(all.foreign)}
-	d.reign.see(seen.agents)
+	seen := &clusterView{agents: agency.Agree(all.configs), via: all.via, silent: append(all.silent, all.foreign...), foreign: len(all.foreign)}
+	d.leadership.see(seen.agents)
 	return seen, nil
 }
 
-// lookInside asks the leader. That it cannot be asked is part of what was seen.
-func (d *deployment) lookInside(ctx context.Context, seen *sight) {
+// readLeaderState asks the leader. That it cannot be asked is part of what was seen.
+func (d *deployment) readLeaderState(ctx context.Context, seen *clusterView) {
 	state, err := d.read(ctx, seen.agents, seen.via)
 	if err != nil {
 		seen.agents.Problem = err.Error()

@@ -10,7 +10,7 @@ import (
 // memberFacts returns what is known of a member; false: the deployment does not know it, or could mean several by its id.
 // While the agency cannot be asked nobody can tell, and the member is there without facts, so that the rule that speaks of
 // the agency says what is wrong.
-func (s *sight) memberFacts(id string) (eviction.Facts, bool) {
+func (s *clusterView) memberFacts(id string) (eviction.Facts, bool) {
 	if s.single {
 		return eviction.Facts{}, true
 	}
@@ -29,7 +29,7 @@ func (s *sight) memberFacts(id string) (eviction.Facts, bool) {
 	return facts, true
 }
 
-func (s *sight) addAgent(facts eviction.Facts, id string) {
+func (s *clusterView) addAgent(facts eviction.Facts, id string) {
 	facts["agentAnswers"] = slices.Contains(s.agents.Answered, id)
 	if s.agents.Problem != "" {
 		return
@@ -41,7 +41,7 @@ func (s *sight) addAgent(facts eviction.Facts, id string) {
 	facts["copiesWithout"] = int64(agency.Without(s.agents.Holding, id))
 }
 
-func (s *sight) addServer(facts eviction.Facts, id string) {
+func (s *clusterView) addServer(facts eviction.Facts, id string) {
 	if status := s.state.Servers[id].Status; status != "" {
 		facts["health"] = status
 	}
@@ -59,7 +59,7 @@ func (s *sight) addServer(facts eviction.Facts, id string) {
 }
 
 // addShards leaves out what an answer without collections cannot say: such an answer is not an empty cluster.
-func (s *sight) addShards(facts eviction.Facts, id string) {
+func (s *clusterView) addShards(facts eviction.Facts, id string) {
 	cleaned := slices.Contains(s.state.Cleaned, id)
 	facts["cleaned"] = cleaned
 	facts["toBeCleaned"] = slices.Contains(s.state.ToBeCleaned, id)
@@ -92,7 +92,7 @@ func addJob(facts eviction.Facts, name string, job agency.Job) {
 
 // resolve finds a server by what a policy calls it: its own id, its short name, or the first label of its host name, which
 // is the pod's name in a StatefulSet. What could be several is none.
-func (s *sight) resolve(id string) (string, bool) {
+func (s *clusterView) resolve(id string) (string, bool) {
 	found := s.candidates(id)
 	if len(found) != 1 {
 		return "", false
@@ -102,7 +102,7 @@ func (s *sight) resolve(id string) (string, bool) {
 
 // candidates are the servers that an id may mean. One that has failed gives way to another at the same address: a disk was
 // lost there, and the server that speaks now has a new id.
-func (s *sight) candidates(id string) []string {
+func (s *clusterView) candidates(id string) []string {
 	all := s.servers()
 	if _, exact := all[id]; exact {
 		return []string{id}
@@ -121,7 +121,7 @@ func (s *sight) candidates(id string) []string {
 }
 
 // servers are all agents and all servers that are planned.
-func (s *sight) servers() map[string]agency.Server {
+func (s *clusterView) servers() map[string]agency.Server {
 	all := map[string]agency.Server{}
 	if s.state != nil {
 		for _, id := range slices.Concat(s.state.DBServers, s.state.Coordinators, s.state.Singles) {

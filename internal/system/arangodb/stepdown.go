@@ -45,7 +45,7 @@ func (d *deployment) toRestart(ctx context.Context, member string) (string, erro
 	if others := agency.Without(seen.agents.Holding, server); others < seen.agents.Quorum {
 		return "", fmt.Errorf("%d other agents follow it and have every entry, and %d are needed to elect another leader", others, seen.agents.Quorum)
 	}
-	ready, err := d.reign.take()
+	ready, err := d.leadership.take()
 	if !ready {
 		return "", err
 	}
@@ -57,7 +57,7 @@ func (d *deployment) restart(ctx context.Context, address string) error {
 	got, err := d.client.call(ctx, http.MethodDelete, address+"/_admin/shutdown", nil, answerLimit)
 	switch {
 	case unsent(err):
-		d.reign.untake()
+		d.leadership.untake()
 		return err
 	case err != nil:
 		return err // it may have arrived

@@ -61,12 +61,12 @@ func (d *deployment) submit(ctx context.Context, path, server string) (string, e
 
 // underWay tells whether a second job of the kind would be one too many. A server stays among those that are to be cleaned
 // until its job has ended, also where the job itself is not in the answer.
-func (s *sight) underWay(kind, server string) bool {
+func (s *clusterView) underWay(kind, server string) bool {
 	return s.state.Job(kind, server).Running() || slices.Contains(s.state.ToBeCleaned, server)
 }
 
 // done tells whether the step's effect is there.
-func (s *sight) done(step, server string) bool {
+func (s *clusterView) done(step, server string) bool {
 	if step == CleanOut {
 		return slices.Contains(s.state.Cleaned, server)
 	}
@@ -78,7 +78,7 @@ func (s *sight) done(step, server string) bool {
 // is: another client that takes a server out of service would get it back in the middle of that.
 func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (eviction.Undone, error) {
 	if step.Name == StepDown {
-		return eviction.Undone{Done: d.reign.settled()}, nil // a restart leaves nothing behind, once it has happened
+		return eviction.Undone{Done: d.leadership.settled()}, nil // a restart leaves nothing behind, once it has happened
 	}
 	seen, server, err := d.find(ctx, step)
 	if errors.Is(err, errUnknownServer) {
@@ -97,7 +97,7 @@ func (d *deployment) Undo(ctx context.Context, step eviction.Preparation) (evict
 	return undone, nil
 }
 
-func (d *deployment) undoCleanOut(ctx context.Context, seen *sight, server string, known eviction.Job) (eviction.Undone, error) {
+func (d *deployment) undoCleanOut(ctx context.Context, seen *clusterView, server string, known eviction.Job) (eviction.Undone, error) {
 	own := seen.state.JobOf(known.ID)
 	switch {
 	case known.Own() && own.Running():
@@ -113,7 +113,7 @@ func (d *deployment) undoCleanOut(ctx context.Context, seen *sight, server strin
 
 // byAnother tells whether a server is cleaned out, or is being so, by a job that is not known to be the step's own. Where the
 // supervision has forgotten how its own job ended, and tells of no other that cleaned the server out since, it was that job.
-func (s *sight) byAnother(server string, known eviction.Job) bool {
+func (s *clusterView) byAnother(server string, known eviction.Job) bool {
 	running, last := s.state.Job(agency.CleanOutServer, server).Running(), s.state.LastFinished(agency.CleanOutServer, server).ID
 	cleaned := slices.Contains(s.state.Cleaned, server)
 	switch {
@@ -126,7 +126,7 @@ func (s *sight) byAnother(server string, known eviction.Job) bool {
 }
 
 // left tells what stays of a clean-out that may be another client's, and how it is ended by hand.
-func (s *sight) left(server string) string {
+func (s *clusterView) left(server string) string {
 	const readmit = "PUT /_admin/cluster/numberOfServers with the other cleanedServers lets it hold shards again"
 	if job := s.state.Job(agency.CleanOutServer, server); job.Running() {
 		return fmt.Sprintf("job %s cleans out %s, and is not known to be Usher's own, so it goes on; unless another client wants that, cancel it: "+
@@ -175,7 +175,7 @@ func (d *deployment) readmit(ctx context.Context, server string) error {
 var errUnknownServer = errors.New("the deployment knows no such dbserver")
 
 // find looks at the deployment and resolves the member.
-func (d *deployment) find(ctx context.Context, step eviction.Preparation) (*sight, string, error) {
+func (d *deployment) find(ctx context.Context, step eviction.Preparation) (*clusterView, string, error) {
 	if _, known := jobs[step.Name]; !known {
 		return nil, "", fmt.Errorf("%w: ArangoDB has no such step", system.ErrTerminal)
 	}

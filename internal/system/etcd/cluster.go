@@ -37,8 +37,8 @@ func (c *cluster) Observe(ctx context.Context, members []system.Member) (*evicti
 
 // alarms asks one voter after the other, healthy ones first, since each answer costs the cluster an entry in its log.
 func (c *cluster) alarms(ctx context.Context, v *view) alarms {
-	voters := slices.DeleteFunc(v.voters(), func(s *standing) bool { return !s.answered() })
-	slices.SortStableFunc(voters, func(a, b *standing) int { return cmp.Compare(len(a.why), len(b.why)) })
+	voters := slices.DeleteFunc(v.voters(), func(s *memberState) bool { return !s.answered() })
+	slices.SortStableFunc(voters, func(a, b *memberState) int { return cmp.Compare(len(a.why), len(b.why)) })
 	for i, s := range voters {
 		ctx, cancel := context.WithTimeout(ctx, c.share(ctx, len(voters)-i))
 		all, err := c.api.Alarms(ctx, s.url)

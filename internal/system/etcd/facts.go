@@ -35,7 +35,7 @@ func (v *view) evidence(a alarms, maxLag int64, asked []string) *eviction.Eviden
 }
 
 func (v *view) unique(name string) bool {
-	same := slices.DeleteFunc(slices.Clone(v.members), func(s *standing) bool { return s.Name != name })
+	same := slices.DeleteFunc(slices.Clone(v.members), func(s *memberState) bool { return s.Name != name })
 	return name != "" && len(same) == 1
 }
 
@@ -63,9 +63,9 @@ func (v *view) systemFacts(a alarms, maxLag int64) eviction.Facts {
 	return facts
 }
 
-func (v *view) memberFacts(s *standing, a alarms, maxLag int64) eviction.Facts {
+func (v *view) memberFacts(s *memberState, a alarms, maxLag int64) eviction.Facts {
 	others := v.others(s)
-	ready := slices.DeleteFunc(slices.Clone(others), func(o *standing) bool { return !o.healthy() || !o.caughtUp(maxLag) })
+	ready := slices.DeleteFunc(slices.Clone(others), func(o *memberState) bool { return !o.healthy() || !o.caughtUp(maxLag) })
 	facts := eviction.Facts{
 		"name":             s.label(),
 		"memberId":         hexID(s.ID),
@@ -90,9 +90,9 @@ func (v *view) memberFacts(s *standing, a alarms, maxLag int64) eviction.Facts {
 	return facts
 }
 
-func (s *standing) caughtUp(maxLag int64) bool { return number(s.lag) <= maxLag }
+func (s *memberState) caughtUp(maxLag int64) bool { return number(s.lag) <= maxLag }
 
-func unhealthy(voters []*standing) []string {
+func unhealthy(voters []*memberState) []string {
 	names := []string{}
 	for _, s := range voters {
 		if !s.healthy() {
@@ -102,7 +102,7 @@ func unhealthy(voters []*standing) []string {
 	return names
 }
 
-func behind(voters []*standing, maxLag int64) []string {
+func behind(voters []*memberState, maxLag int64) []string {
 	names := []string{}
 	for _, s := range voters {
 		if s.answered() && !s.caughtUp(maxLag) {

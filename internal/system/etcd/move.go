@@ -48,44 +48,44 @@ func (c *cluster) moveLeader(ctx context.Context, from string) error {
 	case !member.answered():
 		return errors.New("it leads, and " + member.why)
 	}
-	heir := v.heir(c.maxLag)
-	if heir == nil {
+	target := v.transferTarget(c.maxLag)
+	if target == nil {
 		return errors.New("no other voter is healthy and caught up")
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, 1))
 	defer cancel()
-	return moved(heir, c.api.MoveLeader(ctx, member.url, heir.ID))
+	return moved(target, c.api.MoveLeader(ctx, member.url, target.ID))
 }
 
-func moved(heir *standing, err error) error {
+func moved(target *memberState, err error) error {
 	switch {
 	case errors.Is(err, ErrNotLeader):
 		return nil // it went elsewhere in the meantime; the evidence will show where
 	case errors.Is(err, ErrForbidden):
-		return fmt.Errorf("to %s: %s (the user needs etcd's role root): %w", heir.label(), words(err), system.ErrTerminal)
+		return fmt.Errorf("to %s: %s (the user needs etcd's role root): %w", target.label(), words(err), system.ErrTerminal)
 	case err != nil:
-		return fmt.Errorf("to %s: %s", heir.label(), words(err))
+		return fmt.Errorf("to %s: %s", target.label(), words(err))
 	}
 	return nil
 }
 
 // named finds a member by its name, if that is unique, or by its id.
-func (v *view) named(name string) *standing {
-	i := slices.IndexFunc(v.members, func(s *standing) bool { return s.Name == name })
+func (v *view) named(name string) *memberState {
+	i := slices.IndexFunc(v.members, func(s *memberState) bool { return s.Name == name })
 	if i >= 0 && v.unique(name) {
 		return v.members[i]
 	}
-	i = slices.IndexFunc(v.members, func(s *standing) bool { return hexID(s.ID) == name })
+	i = slices.IndexFunc(v.members, func(s *memberState) bool { return hexID(s.ID) == name })
 	if i < 0 {
 		return nil
 	}
 	return v.members[i]
 }
 
-// heir is the most advanced voter that may lead instead of the leader, nil if none may. Of equals, the one with the lowest
+// transferTarget is the most advanced voter that may lead instead of the leader, nil if none may. Of equals, the one with the lowest
 // id, so that two who ask at once ask for the same.
-func (v *view) heir(maxLag int64) *standing {
-	var best *standing
+func (v *view) transferTarget(maxLag int64) *memberState {
+	var best *memberState
 	for _, s := range v.others(v.leader) {
 		if s.healthy() && s.caughtUp(maxLag) && (best == nil || s.status.Applied > best.status.Applied) {
 			best = s

@@ -10,8 +10,8 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// eyes look at the machine. They belong to the loop.
-type eyes struct {
+// nodeReader look at the machine. They belong to the loop.
+type nodeReader struct {
 	name    string
 	machine *machine.Machine
 	layout  pressure.Layout
@@ -23,19 +23,19 @@ type eyes struct {
 	until [senses]time.Duration // how old each may become
 }
 
-// sense is a part of the machine that is looked at as often as it may be used up, whatever the others are.
-type sense int
+// signalGroup is a part of the machine that is looked at as often as it may be used up, whatever the others are.
+type signalGroup int
 
 const (
-	senseMachine sense = iota // its memory
-	sensePods                 // the memory of all pods
+	senseMachine signalGroup = iota // its memory
+	sensePods                       // the memory of all pods
 	sensePIDs
 	senseDisks
 	senses
 )
 
 // senseOf says what a signal is read with.
-func senseOf(signal pressure.Signal) sense {
+func senseOf(signal pressure.Signal) signalGroup {
 	switch signal {
 	case pressure.MemoryAvailable:
 		return senseMachine
@@ -48,8 +48,8 @@ func senseOf(signal pressure.Signal) sense {
 	}
 }
 
-func newEyes(name string, m *machine.Machine) (*eyes, error) {
-	e := &eyes{name: name, machine: m, layout: pressure.Single}
+func newEyes(name string, m *machine.Machine) (*nodeReader, error) {
+	e := &nodeReader{name: name, machine: m, layout: pressure.Single}
 	var err error
 	if e.memory, e.swap, err = m.Total(); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ type sight struct {
 
 // look reads what it is time for, which is everything with all: some files of the kernel, and no round trip to anybody. The
 // rest is as it was, with the time at which it was read.
-func (e *eyes) look(now time.Time, all bool) sight {
+func (e *nodeReader) look(now time.Time, all bool) sight {
 	s := sight{
 		node: pressure.Node{
 			Name: e.name, Memory: e.memory, Swap: e.swap, Layout: e.layout,
@@ -112,7 +112,7 @@ func (e *eyes) look(now time.Time, all bool) sight {
 }
 
 // keep takes over what is not read anew.
-func (e *eyes) keep(s *sight, due *[senses]bool) {
+func (e *nodeReader) keep(s *sight, due *[senses]bool) {
 	for signal, reading := range e.last.node.Readings {
 		if !due[senseOf(signal)] {
 			s.node.Readings[signal] = reading
@@ -126,7 +126,7 @@ func (e *eyes) keep(s *sight, due *[senses]bool) {
 }
 
 // due returns how long it takes until something is to be read again.
-func (e *eyes) due(now time.Time) time.Duration {
+func (e *nodeReader) due(now time.Time) time.Duration {
 	next := wake.Longest
 	for one := range senses {
 		next = min(next, e.until[one]-now.Sub(e.read[one]))
@@ -135,7 +135,7 @@ func (e *eyes) due(now time.Time) time.Duration {
 }
 
 // daemons are known where the limit of all pods tells what is reserved for the rest.
-func (e *eyes) daemons(s *sight) pressure.Daemons {
+func (e *nodeReader) daemons(s *sight) pressure.Daemons {
 	_, all := s.node.Readings[pressure.MemoryAvailable]
 	_, pods := s.node.Readings[pressure.AllocatableMemoryAvailable]
 	reserved := e.memory - s.pods.Limit
@@ -145,7 +145,7 @@ func (e *eyes) daemons(s *sight) pressure.Daemons {
 	return pressure.Daemons{Known: true, MemoryUsage: max(s.all.WorkingSet-s.pods.WorkingSet, 0), MemoryReserved: reserved}
 }
 
-func (e *eyes) lookAtDisks(s *sight, now time.Time) {
+func (e *nodeReader) lookAtDisks(s *sight, now time.Time) {
 	node, err := e.machine.NodeFS()
 	s.add(pressure.NodeFsAvailable, node.Bytes, now, err)
 	s.add(pressure.NodeFsInodesFree, node.Inodes, now, err)

@@ -13,9 +13,9 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// judge finds what a drain does that it must not do. It looks at the truth, knows
+// oracle finds what a drain does that it must not do. It looks at the truth, knows
 // nothing of how decisions are made, and decides nothing itself. A nil judge is silent.
-type judge struct {
+type oracle struct {
 	req       drain.Request
 	targets   map[string]bool
 	found     []string
@@ -31,8 +31,8 @@ type judge struct {
 	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
 }
 
-func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
-	j := &judge{
+func newOracle(req drain.Request, truth *snapshot.Cluster) *oracle {
+	j := &oracle{
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
 		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
 	}
@@ -46,7 +46,7 @@ func newJudge(req drain.Request, truth *snapshot.Cluster) *judge {
 // settleIn notes what the drain may remove: what is on its nodes until it sees their cordons, and what was started by then.
 // It is called whenever time has passed, which is when a drain looks again: what is started in the same moment as a cordon
 // shows together with it.
-func (j *judge) settleIn(truth, seen *snapshot.Cluster) {
+func (j *oracle) settleIn(truth, seen *snapshot.Cluster) {
 	if j == nil || len(j.closed) == len(j.targets) {
 		return
 	}
@@ -64,7 +64,7 @@ func (j *judge) settleIn(truth, seen *snapshot.Cluster) {
 }
 
 // notInCircles checks that no owner loses more pods than it had on the nodes when the drain began.
-func (j *judge) notInCircles(s *Sim, p *snapshot.Pod) {
+func (j *oracle) notInCircles(s *Sim, p *snapshot.Pod) {
 	if owner := p.OwnerKey(); owner.UID != "" {
 		j.lost[owner]++
 		if j.lost[owner] > j.mayLose[owner] {
@@ -75,10 +75,10 @@ func (j *judge) notInCircles(s *Sim, p *snapshot.Pod) {
 
 // Violations returns what the drain did that it must not do, in order.
 func (s *Sim) Violations() []string {
-	if s.judge == nil {
+	if s.oracle == nil {
 		return nil
 	}
-	return s.judge.found
+	return s.oracle.found
 }
 
 // Leftovers returns what the drain has written on workloads and pods and not taken
@@ -114,13 +114,13 @@ func (s *Sim) requestsLeft(drainID string) []string {
 	return left
 }
 
-func (j *judge) report(s *Sim, format string, args ...any) {
+func (j *oracle) report(s *Sim, format string, args ...any) {
 	j.found = append(j.found, fmt.Sprintf("%s: ", s.now.Sub(s.start))+fmt.Sprintf(format, args...))
 }
 
 // meddled excuses what follows from somebody else's doing until everyone had time to
 // see it.
-func (j *judge) meddled(s *Sim) {
+func (j *oracle) meddled(s *Sim) {
 	if j == nil {
 		return
 	}
@@ -129,10 +129,10 @@ func (j *judge) meddled(s *Sim) {
 	j.until = s.now.Add(time.Second + s.cfg.Budgets + 2*s.cfg.Controllers + max(lag.Pods, lag.Nodes, lag.Budgets, lag.Workloads))
 }
 
-func (j *judge) excused(s *Sim) bool { return j.disturbed && !s.now.After(j.until) }
+func (j *oracle) excused(s *Sim) bool { return j.disturbed && !s.now.After(j.until) }
 
-// heard notes what a drain lets go of by an action, and what it takes back, whether that is carried out or not.
-func (j *judge) heard(s *Sim, a drain.Action) {
+// noted notes what a drain lets go of by an action, and what it takes back, whether that is carried out or not.
+func (j *oracle) noted(s *Sim, a drain.Action) {
 	switch {
 	case j == nil:
 	case a.GiveUp != "" && a.Workload != nil:
@@ -143,7 +143,7 @@ func (j *judge) heard(s *Sim, a drain.Action) {
 }
 
 // asked judges an action before it is carried out.
-func (j *judge) asked(s *Sim, a drain.Action) {
+func (j *oracle) asked(s *Sim, a drain.Action) {
 	if j == nil {
 		return
 	}
@@ -167,13 +167,13 @@ func (j *judge) asked(s *Sim, a drain.Action) {
 }
 
 // mayEvict checks that a governed pod is only asked for: its system lets it go.
-func (j *judge) mayEvict(s *Sim, a drain.Action) {
+func (j *oracle) mayEvict(s *Sim, a drain.Action) {
 	if a.Kind != drain.Ask && a.Pod.Policy() != "" && !j.req.DisableEviction && !a.Pod.Terminating() {
 		j.report(s, "%s of %s, which policy %s governs", a.Kind, a.Pod.Key(), a.Pod.Policy())
 	}
 }
 
-func (j *judge) mayTouch(s *Sim, a drain.Action) {
+func (j *oracle) mayTouch(s *Sim, a drain.Action) {
 	p := a.Pod
 	if !j.targets[p.Node] {
 		j.report(s, "%s of %s, which is on %q, not on a targeted node", a.Kind, p.Key(), p.Node)
@@ -191,7 +191,7 @@ func (j *judge) mayTouch(s *Sim, a drain.Action) {
 }
 
 // shielded says why a pod must stay whatever happens, "" if it need not.
-func (j *judge) shielded(p *snapshot.Pod) string {
+func (j *oracle) shielded(p *snapshot.Pod) string {
 	switch {
 	case j.req.PodSelector != nil && !j.req.PodSelector.Matches(labels.Set(p.Labels)):
 		return "which is not selected"
@@ -209,7 +209,7 @@ func (j *judge) shielded(p *snapshot.Pod) string {
 	return ""
 }
 
-func (j *judge) mayUncordon(s *Sim, a drain.Action) {
+func (j *oracle) mayUncordon(s *Sim, a drain.Action) {
 	n := s.truth.Node(a.Node.Name)
 	if n == nil || n.ResourceVersion != a.Node.ResourceVersion {
 		return
@@ -223,7 +223,7 @@ func (j *judge) mayUncordon(s *Sim, a drain.Action) {
 }
 
 // removed judges the removal of a pod at the drain's request.
-func (j *judge) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
+func (j *oracle) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
 	if j == nil || p.Terminating() {
 		return
 	}
@@ -241,7 +241,7 @@ func (j *judge) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
 }
 
 // dismissed judges the removal of a pod by a controller that the drain scaled down.
-func (j *judge) dismissed(s *Sim, p *snapshot.Pod) {
+func (j *oracle) dismissed(s *Sim, p *snapshot.Pod) {
 	if j == nil || j.disturbed || !p.Ready {
 		return
 	}
@@ -251,7 +251,7 @@ func (j *judge) dismissed(s *Sim, p *snapshot.Pod) {
 // withinBudgets checks a removal against the budgets with the healthy pods that there
 // are in truth. The disruption controller learns of new replicas only from new pods,
 // and a budget that asks for more than its owner does cannot be kept by scaling.
-func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool) {
+func (j *oracle) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool) {
 	s.guards.load(p.Namespace)
 	for _, g := range s.guards.of(p) {
 		b := g.budget
@@ -269,7 +269,7 @@ func (j *judge) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool)
 // surgeHolds checks that a workload which the drain has scaled up keeps as many
 // ready pods as its owner asked for. A surge that is given up, because somebody else has
 // scaled, is over once its record is off the Deployment; that on the autoscaler may go last.
-func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
+func (j *oracle) surgeHolds(s *Sim, p *snapshot.Pod) {
 	w := s.truth.WorkloadOf(p.OwnerKey())
 	if w == nil {
 		return
@@ -299,6 +299,6 @@ func (j *judge) surgeHolds(s *Sim, p *snapshot.Pod) {
 // started again.
 func (s *Sim) JudgeAs(req drain.Request) {
 	found := s.Violations()
-	s.judge = newJudge(req, s.truth)
-	s.judge.found = found
+	s.oracle = newOracle(req, s.truth)
+	s.oracle.found = found
 }

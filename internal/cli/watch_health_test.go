@@ -26,7 +26,7 @@ func TestAnOutageIsSaidOnceAndItsEndToo(t *testing.T) {
 	heard := &notes{}
 	var now observe.Break
 	var out bool
-	o := &outages{Reporter: heard, broken: func() (observe.Break, bool) { return now, out }}
+	o := &watchHealth{Reporter: heard, broken: func() (observe.Break, bool) { return now, out }}
 	for _, out = range []bool{false, true, true, true, false, false} {
 		now = cut
 		o.Frame(noon, drain.Decision{})

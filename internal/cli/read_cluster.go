@@ -15,26 +15,26 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// sight is one look at a cluster, live or from a dump.
-type sight struct {
+// clusterRead is one look at a cluster, live or from a dump.
+type clusterRead struct {
 	view    snapshot.View
 	assumed []string // what a dump does not say, in sentences
 	host    host     // knows nothing where the cluster is a dump: its drains ran who knows where
 }
 
-// look reads the cluster once: from a dump where one is named, else live. It says what
+// readCluster reads the cluster once: from a dump where one is named, else live. It says what
 // killed drains left in a live one, and changes nothing.
-func look(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, commands show.Commands, dump string) (sight, error) {
+func readCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, commands show.Commands, dump string) (clusterRead, error) {
 	if dump != "" {
 		view, assumed, err := lookAtDump(streams.In, dump)
-		return sight{view: view, assumed: assumed, host: host{name: "dump", start: func(int) string { return "" }}}, err
+		return clusterRead{view: view, assumed: assumed, host: host{name: "dump", start: func(int) string { return "" }}}, err
 	}
 	s, err := open(ctx, flags, nil)
 	if err != nil {
-		return sight{}, err
+		return clusterRead{}, err
 	}
 	defer s.close()
-	seen := sight{view: copied(s.source), host: s.host}
+	seen := clusterRead{view: copied(s.source), host: s.host}
 	for _, line := range show.LeftoverLines(drain.Remains(seen.view, s.host.dead(seen.view.Cluster))) {
 		fmt.Fprintln(streams.ErrOut, commands.In(line))
 	}

@@ -11,23 +11,23 @@ import (
 func TestRequestsThatNobodyTakesUp(t *testing.T) {
 	works := &snapshot.Eviction{Responder: "x.io/y", Message: "2 shards left"}
 	tests := map[string]struct {
-		told  func(h *hearing)
+		told  func(h *requestProgress)
 		lines []string
 	}{
-		"no responder": {func(h *hearing) { h.nothing(); h.nothing() }, []string{"no responder has taken it up; see whether usher's manager runs"}},
-		"a responder":  {func(h *hearing) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
-		"an end, then no responder": {func(h *hearing) {
+		"no responder": {func(h *requestProgress) { h.nothing(); h.nothing() }, []string{"no responder has taken it up; see whether usher's manager runs"}},
+		"a responder":  {func(h *requestProgress) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
+		"an end, then no responder": {func(h *requestProgress) {
 			h.eviction(works)
 			h.end()
 			h.nothing()
 			h.eviction(&snapshot.Eviction{Responder: "x.io/y", Message: "1 left"})
 		}, []string{"x.io/y: 2 shards left"}},
-		"no responder, then one": {func(h *hearing) { h.nothing(); h.eviction(works) }, []string{"no responder has taken it up", "x.io/y: 2 shards left"}},
+		"no responder, then one": {func(h *requestProgress) { h.nothing(); h.eviction(works) }, []string{"no responder has taken it up", "x.io/y: 2 shards left"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			tt.told(&hearing{out: &out, now: func() time.Time { return noon }})
+			tt.told(&requestProgress{out: &out, now: func() time.Time { return noon }})
 			got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 			if len(got) != len(tt.lines) {
 				t.Fatalf("it says %q", got)

@@ -27,20 +27,20 @@ type outcome struct {
 	local  error
 }
 
-// carrier carries actions out.
-type carrier struct {
-	cluster  Cluster
-	node     string
-	machine  *machine.Machine
-	cgroup   func(types.UID) types.UID // the UID in the name of a pod's cgroup
-	blank    func(types.UID) bool      // the pod's annotation that breaks the glass is there and lets nothing through
-	reach    *reach
-	outcomes chan outcome
+// executor carries actions out.
+type executor struct {
+	cluster   Cluster
+	node      string
+	machine   *machine.Machine
+	cgroup    func(types.UID) types.UID // the UID in the name of a pod's cgroup
+	blank     func(types.UID) bool      // the pod's annotation that breaks the glass is there and lets nothing through
+	apiserver *apiserverHealth
+	outcomes  chan outcome
 }
 
 // carry carries out actions on one pod, one after the other, and returns when that is done; what becomes of each arrives
 // among the outcomes. Once ctx has ended it begins none.
-func (c *carrier) carry(ctx context.Context, actions ...pressure.Action) {
+func (c *executor) carry(ctx context.Context, actions ...pressure.Action) {
 	for _, a := range actions {
 		if ctx.Err() != nil {
 			return
@@ -52,7 +52,7 @@ func (c *carrier) carry(ctx context.Context, actions ...pressure.Action) {
 	}
 }
 
-func (c *carrier) one(ctx context.Context, a pressure.Action) outcome {
+func (c *executor) one(ctx context.Context, a pressure.Action) outcome {
 	o := outcome{action: a, began: time.Now()}
 	patient, cancel := context.WithTimeout(ctx, patienceFor(&a))
 	defer cancel()
@@ -61,7 +61,7 @@ func (c *carrier) one(ctx context.Context, a pressure.Action) outcome {
 	return o
 }
 
-func (c *carrier) do(ctx context.Context, o *outcome) {
+func (c *executor) do(ctx context.Context, o *outcome) {
 	pod := refOf(o.action.Pod)
 	switch o.action.Kind {
 	case pressure.Evict:
@@ -83,7 +83,7 @@ func (c *carrier) do(ctx context.Context, o *outcome) {
 // remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
 // help is taken back at once: it would let everybody through. Where that fails, or the answer to the write was lost, the pod
 // shows the annotation, and it is taken back on that account.
-func (c *carrier) remove(ctx context.Context, a *pressure.Action) answers.Answer {
+func (c *executor) remove(ctx context.Context, a *pressure.Action) answers.Answer {
 	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
 	broken := false
 	if a.BreakGlass {
@@ -104,20 +104,20 @@ func (c *carrier) remove(ctx context.Context, a *pressure.Action) answers.Answer
 }
 
 // unbreak takes the annotation back even where the agent is about to end. An apiserver that does not answer holds nothing up.
-func (c *carrier) unbreak(ctx context.Context, pod *snapshot.Pod, glass string) {
+func (c *executor) unbreak(ctx context.Context, pod *snapshot.Pod, glass string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hardPatience)
 	defer cancel()
 	c.cluster.Unbreak(ctx, pod, glass)
 }
 
 // kill ends the pod's processes, and then the pod, so that they are not started again.
-func (c *carrier) kill(ctx context.Context, o *outcome) {
+func (c *executor) kill(ctx context.Context, o *outcome) {
 	a := &o.action
 	o.killed, o.local = c.machine.Kill(c.cgroup(a.Pod.UID))
 	if errors.Is(o.local, machine.ErrNoCgroup) {
 		o.local = nil // it has ended by itself
 	}
-	if !c.reach.reachable() {
+	if !c.apiserver.reachable() {
 		o.answer = answers.Answer{Code: answers.Unavailable, Message: "the apiserver does not answer"}
 		return
 	}
@@ -133,12 +133,12 @@ func webhookDown(answer answers.Answer) bool {
 }
 
 // heard notes whether the apiserver answered. Where the agent itself hung up, that is not known.
-func (c *carrier) heard(ctx context.Context, answer answers.Answer) answers.Answer {
+func (c *executor) heard(ctx context.Context, answer answers.Answer) answers.Answer {
 	switch unanswered := answer.Code == answers.Unavailable && !webhookDown(answer); {
 	case !unanswered:
-		c.reach.heard(nil)
+		c.apiserver.heard(nil)
 	case !errors.Is(ctx.Err(), context.Canceled):
-		c.reach.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
+		c.apiserver.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
 	}
 	return answer
 }

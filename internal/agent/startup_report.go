@@ -15,8 +15,8 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// greeting tells people what the agent sees at start.
-type greeting struct {
+// startupReport tells people what the agent sees at start.
+type startupReport struct {
 	out         io.Writer
 	node        string
 	machine     *machine.Machine
@@ -28,7 +28,7 @@ type greeting struct {
 }
 
 // say fails where there is nothing to look after: no threshold of any signal that this machine has.
-func (g *greeting) say() error {
+func (g *startupReport) say() error {
 	see, err := newEyes(g.node, g.machine)
 	if err != nil {
 		return err
@@ -81,11 +81,11 @@ func neverSoft(node pressure.Node, thresholds []pressure.Threshold) []pressure.T
 	return found
 }
 
-func (g *greeting) line(format string, values ...any) {
+func (g *startupReport) line(format string, values ...any) {
 	fmt.Fprintf(g.out, format+"\n", values...)
 }
 
-func (g *greeting) offer(yes, no string, err error) {
+func (g *startupReport) offer(yes, no string, err error) {
 	if err == nil {
 		g.line("%s.", yes)
 		return
@@ -93,7 +93,7 @@ func (g *greeting) offer(yes, no string, err error) {
 	g.line("%s: %s.", no, err)
 }
 
-func (g *greeting) threshold(s *sight, t pressure.Threshold) {
+func (g *startupReport) threshold(s *sight, t pressure.Threshold) {
 	verb := "It acts at once"
 	if !t.Hard() {
 		verb = fmt.Sprintf("It acts after %s", t.Grace)
@@ -110,7 +110,7 @@ func (g *greeting) threshold(s *sight, t pressure.Threshold) {
 }
 
 // compare says when the kubelet would act before the agent.
-func (g *greeting) compare(ctx context.Context, client kubernetes.Interface) {
+func (g *startupReport) compare(ctx context.Context, client kubernetes.Interface) {
 	see, err := newEyes(g.node, g.machine)
 	if err != nil {
 		return

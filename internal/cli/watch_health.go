@@ -11,9 +11,9 @@ import (
 	"usher.sh/usher/internal/observe"
 )
 
-// outages passes a drain on to a reporter and adds when the cluster stops and starts
+// watchHealth passes a drain on to a reporter and adds when the cluster stops and starts
 // to answer: nothing is waited for in silence.
-type outages struct {
+type watchHealth struct {
 	drainer.Reporter
 
 	broken func() (observe.Break, bool)
@@ -22,7 +22,7 @@ type outages struct {
 
 // Frame reports an outage that has begun or ended since the last frame. A watch that
 // breaks causes a frame.
-func (o *outages) Frame(now time.Time, d drain.Decision) {
+func (o *watchHealth) Frame(now time.Time, d drain.Decision) {
 	found, out := o.broken()
 	switch {
 	case out && !o.out:
@@ -34,7 +34,7 @@ func (o *outages) Frame(now time.Time, d drain.Decision) {
 	o.Reporter.Frame(now, d)
 }
 
-func (o *outages) note(now time.Time, words string) {
+func (o *watchHealth) note(now time.Time, words string) {
 	o.Event(drain.Event{At: now, Kind: drain.EventNote, Message: words})
 }
 

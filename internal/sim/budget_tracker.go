@@ -8,9 +8,9 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// guard counts the pods of one budget as they change, so that nobody has to count
+// budgetTracker counts the pods of one budget as they change, so that nobody has to count
 // them all again.
-type guard struct {
+type budgetTracker struct {
 	budget  *snapshot.Budget // as it is in truth
 	lowest  int32            // least healthy pods that its status has shown
 	pods    int32
@@ -25,14 +25,14 @@ type share struct {
 	pods  int32
 }
 
-// guards finds the budgets of pods. A namespace is counted when it is first touched.
-type guards struct {
+// budgetTrackers finds the budgets of pods. A namespace is counted when it is first touched.
+type budgetTrackers struct {
 	cluster *snapshot.Cluster
 	spaces  map[string]*space
 }
 
 type space struct {
-	guards  []*guard
+	guards  []*budgetTracker
 	loaded  bool
 	byOwner map[types.UID]match
 }
@@ -41,24 +41,24 @@ type space struct {
 // controller mostly have the same.
 type match struct {
 	labels map[string]string
-	guards []*guard
+	guards []*budgetTracker
 }
 
-func newGuards(cluster *snapshot.Cluster) guards {
-	g := guards{cluster: cluster, spaces: map[string]*space{}}
+func newGuards(cluster *snapshot.Cluster) budgetTrackers {
+	g := budgetTrackers{cluster: cluster, spaces: map[string]*space{}}
 	for _, b := range cluster.Budgets() {
 		in := g.spaces[b.Namespace]
 		if in == nil {
 			in = &space{byOwner: map[types.UID]match{}}
 			g.spaces[b.Namespace] = in
 		}
-		in.guards = append(in.guards, &guard{budget: b, lowest: b.Current, owners: map[snapshot.OwnerKey]*share{}})
+		in.guards = append(in.guards, &budgetTracker{budget: b, lowest: b.Current, owners: map[snapshot.OwnerKey]*share{}})
 	}
 	return g
 }
 
 // load counts a namespace before anything in it changes.
-func (g *guards) load(namespace string) {
+func (g *budgetTrackers) load(namespace string) {
 	in := g.spaces[namespace]
 	if in == nil || in.loaded {
 		return
@@ -72,7 +72,7 @@ func (g *guards) load(namespace string) {
 }
 
 // of returns the budgets that count the pod.
-func (g *guards) of(p *snapshot.Pod) []*guard {
+func (g *budgetTrackers) of(p *snapshot.Pod) []*budgetTracker {
 	in := g.spaces[p.Namespace]
 	if in == nil {
 		return nil
@@ -80,7 +80,7 @@ func (g *guards) of(p *snapshot.Pod) []*guard {
 	if m, ok := in.byOwner[p.Owner.UID]; ok && maps.Equal(m.labels, p.Labels) {
 		return m.guards
 	}
-	var found []*guard
+	var found []*budgetTracker
 	for _, guard := range in.guards {
 		if guard.budget.Matches(p) {
 			found = append(found, guard)
@@ -92,7 +92,7 @@ func (g *guards) of(p *snapshot.Pod) []*guard {
 
 // count follows a pod from one state to another and returns the budgets that have
 // to look again. Either state may be nil.
-func (g *guards) count(former, p *snapshot.Pod) []*guard {
+func (g *budgetTrackers) count(former, p *snapshot.Pod) []*budgetTracker {
 	either := p
 	if either == nil {
 		either = former
@@ -109,7 +109,7 @@ func (g *guards) count(former, p *snapshot.Pod) []*guard {
 	return found
 }
 
-func (g *guard) add(p *snapshot.Pod, sign int32) {
+func (g *budgetTracker) add(p *snapshot.Pod, sign int32) {
 	g.pods += sign
 	if healthy(p) {
 		g.healthy += sign

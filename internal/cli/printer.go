@@ -14,9 +14,9 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// voice is how a drain speaks: to a terminal, to a pipe or to a program. A reader
+// printer is how a drain speaks: to a terminal, to a pipe or to a program. A reader
 // that goes away silences it and does not stop the drain.
-type voice struct {
+type printer struct {
 	out  *show.Quiet
 	err  *show.Quiet
 	term terminal
@@ -28,18 +28,18 @@ type voice struct {
 	live atomic.Pointer[show.Live]
 }
 
-func newVoice(streams genericiooptions.IOStreams, output string, commands show.Commands) *voice {
-	v := &voice{commands: commands, out: &show.Quiet{Out: streams.Out}, err: &show.Quiet{Out: streams.ErrOut}, term: terminalOf(streams.Out)}
+func newVoice(streams genericiooptions.IOStreams, output string, commands show.Commands) *printer {
+	v := &printer{commands: commands, out: &show.Quiet{Out: streams.Out}, err: &show.Quiet{Out: streams.ErrOut}, term: terminalOf(streams.Out)}
 	if output == "json" {
 		v.json, v.term = show.NewJSON(v.out), terminal{}
 	}
 	return v
 }
 
-func (v *voice) paint() show.Paint { return show.Paint{On: v.term.colour} }
+func (v *printer) paint() show.Paint { return show.Paint{On: v.term.colour} }
 
 // reporter takes events as long as no table is drawn.
-func (v *voice) reporter() drainer.Reporter {
+func (v *printer) reporter() drainer.Reporter {
 	if v.json != nil {
 		return advised{v.json, v.commands}
 	}
@@ -47,7 +47,7 @@ func (v *voice) reporter() drainer.Reporter {
 }
 
 // know tells programs the UIDs of pods that events only name.
-func (v *voice) know(pods []*snapshot.Pod) {
+func (v *printer) know(pods []*snapshot.Pod) {
 	if v.json != nil {
 		v.json.Know(pods)
 	}
@@ -55,7 +55,7 @@ func (v *voice) know(pods []*snapshot.Pod) {
 
 // begin starts the table where there is a terminal for it, and returns who takes the
 // frames and events of the drain. Now is the clock by which the request was started.
-func (v *voice) begin(req drain.Request, now func() time.Time) drainer.Reporter {
+func (v *printer) begin(req drain.Request, now func() time.Time) drainer.Reporter {
 	if !v.term.live {
 		return v.reporter()
 	}
@@ -66,14 +66,14 @@ func (v *voice) begin(req drain.Request, now func() time.Time) drainer.Reporter 
 }
 
 // end leaves the last table where it is.
-func (v *voice) end() {
+func (v *printer) end() {
 	if live := v.live.Swap(nil); live != nil {
 		live.Close()
 	}
 }
 
 // say prints sentences for people; programs get them as notes.
-func (v *voice) say(lines ...string) {
+func (v *printer) say(lines ...string) {
 	for _, line := range lines {
 		if v.json != nil {
 			v.json.Event(drain.Event{At: time.Now(), Kind: drain.EventNote, Message: strings.TrimSpace(line)})
@@ -84,7 +84,7 @@ func (v *voice) say(lines ...string) {
 }
 
 // urgent tells whoever pressed a key that it was heard.
-func (v *voice) urgent(text string) {
+func (v *printer) urgent(text string) {
 	if live := v.live.Load(); live != nil {
 		live.Banner(text)
 		return
@@ -93,7 +93,7 @@ func (v *voice) urgent(text string) {
 }
 
 // summary prints how the drain ended; it is the last thing printed.
-func (v *voice) summary(s show.Summary) {
+func (v *printer) summary(s show.Summary) {
 	s.Blockers, s.Commands = v.commands.Blockers(s.Blockers), v.commands
 	if v.json != nil {
 		v.json.End(s.Now, s)
@@ -106,19 +106,19 @@ func (v *voice) summary(s show.Summary) {
 }
 
 // idle prints for programs how a drain ended that changed nothing; it is the last line.
-func (v *voice) idle(now time.Time, took time.Duration, outcome drain.Outcome, left ...string) {
+func (v *printer) idle(now time.Time, took time.Duration, outcome drain.Outcome, left ...string) {
 	if v.json != nil {
 		v.json.End(now, show.Summary{Outcome: outcome, Now: now, Took: took, Surged: v.commands.InAll(left)})
 	}
 }
 
 // blockers prints blockers with their remedies.
-func (v *voice) blockers(found []drain.Blocker, now time.Time) {
+func (v *printer) blockers(found []drain.Blocker, now time.Time) {
 	v.say(show.BlockerLines(found, now, v.term.textWidth(), v.paint())...)
 }
 
-// ladder says beforehand what a deadline will do and when.
-func (v *voice) ladder(steps []drain.Rung, start time.Time) {
+// deadlinePhases says beforehand what a deadline will do and when.
+func (v *printer) deadlinePhases(steps []drain.DeadlinePhase, start time.Time) {
 	for _, step := range steps {
 		if v.json != nil {
 			v.json.Event(drain.Event{At: step.At, Kind: "ladder", Message: step.Text})
@@ -129,7 +129,7 @@ func (v *voice) ladder(steps []drain.Rung, start time.Time) {
 }
 
 // objections prints what keeps a drain from starting.
-func (v *voice) objections(found []drain.Blocker, now time.Time, accept string) {
+func (v *printer) objections(found []drain.Blocker, now time.Time, accept string) {
 	found = v.commands.Blockers(found)
 	if v.json != nil {
 		for i := range found {
@@ -144,7 +144,7 @@ func (v *voice) objections(found []drain.Blocker, now time.Time, accept string) 
 }
 
 // page prints something that is not a stream of events: one JSON object, or lines.
-func (v *voice) page(object func() ([]byte, error), lines func(width int, paint show.Paint) []string) error {
+func (v *printer) page(object func() ([]byte, error), lines func(width int, paint show.Paint) []string) error {
 	if v.json == nil {
 		v.say(lines(v.term.textWidth(), v.paint())...)
 		return v.out.Err()

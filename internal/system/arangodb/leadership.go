@@ -12,9 +12,9 @@ import (
 // request that has arrived has taken effect long before, and one that was elected anew is told from one that goes on leading.
 const pause = 30 * time.Second
 
-// reign remembers who has led the agency since when, and when an agent was asked to restart. Both begin with the process, as
+// leadership remembers who has led the agency since when, and when an agent was asked to restart. Both begin with the process, as
 // if the one before had asked at that very moment: what it asked for may be pending.
-type reign struct {
+type leadership struct {
 	now func() time.Time
 
 	mu     sync.Mutex
@@ -24,10 +24,10 @@ type reign struct {
 	asked  time.Time
 }
 
-func newReign(now func() time.Time) *reign { return &reign{now: now, asked: now()} }
+func newReign(now func() time.Time) *leadership { return &leadership{now: now, asked: now()} }
 
 // see notes who leads.
-func (r *reign) see(agents agency.Agents) {
+func (r *leadership) see(agents agency.Agents) {
 	if agents.Problem != "" {
 		return
 	}
@@ -39,14 +39,14 @@ func (r *reign) see(agents agency.Agents) {
 }
 
 // settled tells whether everything that was asked for has taken effect or never will.
-func (r *reign) settled() bool {
+func (r *leadership) settled() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now().Sub(r.asked) >= pause
 }
 
 // take tells whether the leader may be asked to restart now, and notes that it is. An error says what it waits for.
-func (r *reign) take() (bool, error) {
+func (r *leadership) take() (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -62,7 +62,7 @@ func (r *reign) take() (bool, error) {
 }
 
 // untake takes the note back: the request has certainly not arrived.
-func (r *reign) untake() {
+func (r *leadership) untake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked = r.asked.Add(-pause)

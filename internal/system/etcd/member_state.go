@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// standing is what is held to be true of one member.
-type standing struct {
+// memberState is what is held to be true of one member.
+type memberState struct {
 	Member
 	url      string // where it answered; "" if nowhere
 	status   Status // what it answered
@@ -18,32 +18,32 @@ type standing struct {
 	lag      uint64 // only if it answered
 }
 
-func (s *standing) answered() bool { return s.url != "" }
-func (s *standing) healthy() bool  { return s.why == "" }
+func (s *memberState) answered() bool { return s.url != "" }
+func (s *memberState) healthy() bool  { return s.why == "" }
 
 // view is what is held to be true of the cluster.
 type view struct {
-	members []*standing // in the order of their ids
+	members []*memberState // in the order of their ids
 	quorum  int
-	leader  *standing // nil unless agreed
-	term    uint64    // of that leader
-	leaders []string  // everybody whom a voter calls leader
+	leader  *memberState // nil unless agreed
+	term    uint64       // of that leader
+	leaders []string     // everybody whom a voter calls leader
 	called  map[uint64]bool
 }
 
 // judge weighs what everybody said against what the others said.
-func judge(l *look) *view {
+func judge(l *clusterRead) *view {
 	v := &view{called: map[uint64]bool{}}
 	for _, m := range l.list.Members {
-		v.members = append(v.members, &standing{Member: m})
+		v.members = append(v.members, &memberState{Member: m})
 	}
-	slices.SortFunc(v.members, func(a, b *standing) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(v.members, func(a, b *memberState) int { return cmp.Compare(a.ID, b.ID) })
 	v.quorum = len(v.voters())/2 + 1
 	lists := v.hear(l)
 	v.elect()
 	for _, s := range v.members {
 		if s.answered() {
-			s.why = v.complaint(s, l.list, lists[s.ID])
+			s.why = v.unhealthyReason(s, l.list, lists[s.ID])
 			s.isolated = s.status.Leader == 0 || !s.Learner && lists[s.ID].listErr != nil || v.disagrees(s)
 		}
 	}
@@ -53,8 +53,8 @@ func judge(l *look) *view {
 
 // hear gives each answer to the member that signed it. Of several answers of one member the one that reached the quorum
 // counts, or else the first.
-func (v *view) hear(l *look) map[uint64]said {
-	heard := map[uint64]said{}
+func (v *view) hear(l *clusterRead) map[uint64]response {
+	heard := map[uint64]response{}
 	for _, s := range v.members {
 		s.why = unreached(s.Member, l)
 		for _, a := range l.said {
@@ -71,7 +71,7 @@ func (v *view) hear(l *look) map[uint64]said {
 }
 
 // unreached says why a member has not answered, from what its own URLs said.
-func unreached(m Member, l *look) string {
+func unreached(m Member, l *clusterRead) string {
 	if m.Name == "" {
 		return "was added and has not started"
 	}
@@ -95,11 +95,11 @@ func unreached(m Member, l *look) string {
 
 // elect finds the leader that a quorum of voters names at one term, if no voter names another.
 func (v *view) elect() {
-	type reign struct{ leader, term uint64 }
-	votes := map[reign]int{}
+	type leaderTerm struct{ leader, term uint64 }
+	votes := map[leaderTerm]int{}
 	for _, s := range v.voters() {
 		if s.answered() && s.status.Leader != 0 {
-			votes[reign{s.status.Leader, s.status.Term}]++
+			votes[leaderTerm{s.status.Leader, s.status.Term}]++
 			v.called[s.status.Leader] = true
 		}
 	}
@@ -114,8 +114,8 @@ func (v *view) elect() {
 	}
 }
 
-// complaint says why a member that answered is not healthy, "" if it is.
-func (v *view) complaint(s *standing, list Membership, own said) string {
+// unhealthyReason says why a member that answered is not healthy, "" if it is.
+func (v *view) unhealthyReason(s *memberState, list Membership, own response) string {
 	grave := slices.DeleteFunc(slices.Clone(s.status.Errors), harmless)
 	switch {
 	case s.status.Leader == 0:
@@ -144,7 +144,7 @@ func (v *view) complaint(s *standing, list Membership, own said) string {
 func harmless(e string) bool { return strings.Contains(e, "alarm:") }
 
 // disagrees with the quorum about who leads. A learner hears of a new leader as late as its log does.
-func (v *view) disagrees(s *standing) bool {
+func (v *view) disagrees(s *memberState) bool {
 	return v.leader != nil && s.status.Leader != 0 && (s.status.Leader != v.leader.ID || s.status.Term != v.term)
 }
 
@@ -173,17 +173,17 @@ func (v *view) measure() {
 	}
 }
 
-func (v *view) voters() []*standing {
-	return slices.DeleteFunc(slices.Clone(v.members), func(s *standing) bool { return s.Learner })
+func (v *view) voters() []*memberState {
+	return slices.DeleteFunc(slices.Clone(v.members), func(s *memberState) bool { return s.Learner })
 }
 
 // others are the voters without s.
-func (v *view) others(s *standing) []*standing {
-	return slices.DeleteFunc(v.voters(), func(o *standing) bool { return o == s })
+func (v *view) others(s *memberState) []*memberState {
+	return slices.DeleteFunc(v.voters(), func(o *memberState) bool { return o == s })
 }
 
-func (v *view) find(id uint64) *standing {
-	i := slices.IndexFunc(v.members, func(s *standing) bool { return s.ID == id })
+func (v *view) find(id uint64) *memberState {
+	i := slices.IndexFunc(v.members, func(s *memberState) bool { return s.ID == id })
 	if i < 0 {
 		return nil
 	}

@@ -15,19 +15,19 @@ import (
 // showAgain is how long is waited after the node could not be told its conditions.
 const showAgain = 2 * time.Second
 
-// shower makes the node's conditions and taints of the agent what they are to be, for as long as it takes.
-type shower struct {
+// nodeStatusWriter makes the node's conditions and taints of the agent what they are to be, for as long as it takes.
+type nodeStatusWriter struct {
 	cluster Cluster
 	log     *slog.Logger
 	says    chan act.NodeSays // has room for one: the latest
 }
 
-func newShower(c Cluster, log *slog.Logger) *shower {
-	return &shower{cluster: c, log: log, says: make(chan act.NodeSays, 1)}
+func newShower(c Cluster, log *slog.Logger) *nodeStatusWriter {
+	return &nodeStatusWriter{cluster: c, log: log, says: make(chan act.NodeSays, 1)}
 }
 
 // show replaces what is not shown yet.
-func (s *shower) show(says act.NodeSays) {
+func (s *nodeStatusWriter) show(says act.NodeSays) {
 	for {
 		select {
 		case s.says <- says:
@@ -41,7 +41,7 @@ func (s *shower) show(says act.NodeSays) {
 	}
 }
 
-func (s *shower) run(ctx context.Context) {
+func (s *nodeStatusWriter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,7 +53,7 @@ func (s *shower) run(ctx context.Context) {
 }
 
 // until tries until it succeeds or there is something newer to show.
-func (s *shower) until(ctx context.Context, says act.NodeSays) {
+func (s *nodeStatusWriter) until(ctx context.Context, says act.NodeSays) {
 	failed := ""
 	for {
 		answer := s.cluster.Show(ctx, says)
@@ -79,7 +79,7 @@ func (s *shower) until(ctx context.Context, says act.NodeSays) {
 // announce shows conditions and says on the node that they have changed.
 func (a *agent) announce(ctx context.Context, say *pressure.Action) {
 	now := time.Now()
-	a.shower.show(act.NodeSays{At: now, True: say.Conditions})
+	a.statusWriter.show(act.NodeSays{At: now, True: say.Conditions})
 	a.metrics.conditions(say.Conditions)
 	before := a.announced
 	a.announced = len(say.Conditions) > 0

@@ -10,13 +10,13 @@ type event struct {
 	do  func()
 }
 
-type agenda struct {
+type eventQueue struct {
 	heap[event]
 	seq uint64
 }
 
-func newAgenda() agenda {
-	return agenda{heap: heap[event]{less: func(a, b *event) bool {
+func newEventQueue() eventQueue {
+	return eventQueue{heap: heap[event]{less: func(a, b *event) bool {
 		if !a.at.Equal(b.at) {
 			return a.at.Before(b.at)
 		}
@@ -35,15 +35,15 @@ func (s *Sim) after(delay time.Duration, do func()) {
 			at = at.Add(tick)
 		}
 	}
-	s.agenda.seq++
-	s.agenda.push(event{at: at, seq: s.agenda.seq, do: do})
+	s.events.seq++
+	s.events.push(event{at: at, seq: s.events.seq, do: do})
 }
 
 // Next returns when the next thing happens, and whether anything will.
 func (s *Sim) Next() (time.Time, bool) {
 	next, some := s.watch.next()
-	if len(s.agenda.items) > 0 {
-		if at := s.agenda.items[0].at; !some || at.Before(next) {
+	if len(s.events.items) > 0 {
+		if at := s.events.items[0].at; !some || at.Before(next) {
 			next, some = at, true
 		}
 	}
@@ -56,8 +56,8 @@ func (s *Sim) Next() (time.Time, bool) {
 // Advance lets everything happen up to a moment and at it; a moment that has passed
 // lets happen what is due now.
 func (s *Sim) Advance(to time.Time) {
-	for len(s.agenda.items) > 0 && !s.agenda.items[0].at.After(to) {
-		next := s.agenda.pop()
+	for len(s.events.items) > 0 && !s.events.items[0].at.After(to) {
+		next := s.events.pop()
 		if next.at.After(s.now) {
 			s.now = next.at
 		}
@@ -67,6 +67,6 @@ func (s *Sim) Advance(to time.Time) {
 		s.now = to
 	}
 	s.watch.show(s.seen, s.now)
-	s.judge.settleIn(s.truth, s.seen)
-	s.judge.lookForBack(s.now, s.seen)
+	s.oracle.settleIn(s.truth, s.seen)
+	s.oracle.lookForBack(s.now, s.seen)
 }

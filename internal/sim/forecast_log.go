@@ -9,24 +9,24 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// diary writes down what happens in a forecast.
-type diary struct {
+// forecastLog writes down what happens in a forecast.
+type forecastLog struct {
 	sim    *Sim
 	steps  []Step
-	uses   map[*guard]*BudgetUse
+	uses   map[*budgetTracker]*BudgetUse
 	surges map[snapshot.Key]*Surge
 	ended  time.Duration
 	writes int
 }
 
-func newDiary(s *Sim) diary {
-	return diary{sim: s, uses: map[*guard]*BudgetUse{}, surges: map[snapshot.Key]*Surge{}}
+func newDiary(s *Sim) forecastLog {
+	return forecastLog{sim: s, uses: map[*budgetTracker]*BudgetUse{}, surges: map[snapshot.Key]*Surge{}}
 }
 
-func (y *diary) now() time.Duration { return y.sim.now.Sub(y.sim.start) }
+func (y *forecastLog) now() time.Duration { return y.sim.now.Sub(y.sim.start) }
 
 // note enters an action that was accepted.
-func (y *diary) note(a drain.Action) {
+func (y *forecastLog) note(a drain.Action) {
 	y.writes++
 	step := y.stepFor(a)
 	switch a.Kind {
@@ -52,7 +52,7 @@ func (y *diary) note(a drain.Action) {
 }
 
 // asked returns how many pods the drain only asked for: a policy governs them.
-func (y *diary) asked() int {
+func (y *forecastLog) asked() int {
 	n := 0
 	for i := range y.steps {
 		if y.steps[i].Kind == drain.Ask {
@@ -64,7 +64,7 @@ func (y *diary) asked() int {
 
 // stepFor returns the step of this moment that takes the action in, a new one for
 // what scales something.
-func (y *diary) stepFor(a drain.Action) *Step {
+func (y *forecastLog) stepFor(a drain.Action) *Step {
 	now := y.now()
 	for i := len(y.steps) - 1; i >= 0 && y.steps[i].At == now; i-- {
 		s := &y.steps[i]
@@ -76,7 +76,7 @@ func (y *diary) stepFor(a drain.Action) *Step {
 	return &y.steps[len(y.steps)-1]
 }
 
-func (y *diary) use(p *snapshot.Pod) {
+func (y *forecastLog) use(p *snapshot.Pod) {
 	for _, g := range y.sim.guards.of(p) {
 		u := y.uses[g]
 		if u == nil {
@@ -90,7 +90,7 @@ func (y *diary) use(p *snapshot.Pod) {
 
 // chosen counts the pods of a Deployment that a scaling down removes first. They are
 // counted before it happens.
-func (y *diary) chosen(w *snapshot.Workload) int {
+func (y *forecastLog) chosen(w *snapshot.Workload) int {
 	n := 0
 	for _, set := range y.sim.truth.WorkloadsOf(w.AsOwner()) {
 		for _, p := range y.sim.truth.PodsOf(set.AsOwner()) {
@@ -102,7 +102,7 @@ func (y *diary) chosen(w *snapshot.Workload) int {
 	return n
 }
 
-func (y *diary) scaled(a drain.Action) {
+func (y *forecastLog) scaled(a drain.Action) {
 	key := a.Workload.Key()
 	s := y.surges[key]
 	if s == nil && a.Surge == nil {
@@ -119,7 +119,7 @@ func (y *diary) scaled(a drain.Action) {
 	}
 }
 
-func (y *diary) budgets() []BudgetUse {
+func (y *forecastLog) budgets() []BudgetUse {
 	all := make([]BudgetUse, 0, len(y.uses))
 	for g, u := range y.uses {
 		u.Lowest, u.Desired = g.lowest, g.budget.Desired
@@ -131,7 +131,7 @@ func (y *diary) budgets() []BudgetUse {
 	return all
 }
 
-func (y *diary) surgeList() []Surge {
+func (y *forecastLog) surgeList() []Surge {
 	all := make([]Surge, 0, len(y.surges))
 	for _, s := range y.surges {
 		all = append(all, *s)
@@ -143,7 +143,7 @@ func (y *diary) surgeList() []Surge {
 }
 
 // waves groups the removals: a pause longer than a tick begins a new one.
-func (y *diary) waves(tick time.Duration) []Wave {
+func (y *forecastLog) waves(tick time.Duration) []Wave {
 	var all []Wave
 	for i := range y.steps {
 		s := &y.steps[i]

@@ -8,17 +8,17 @@ import (
 )
 
 // sound is a cluster in which everybody is well; member 1 leads.
-func sound() *look {
+func sound() *clusterRead {
 	list := Membership{Cluster: 9, By: 1, Members: []Member{
 		{ID: 1, Name: "a", ClientURLs: []string{"http://a"}},
 		{ID: 2, Name: "b", ClientURLs: []string{"http://b"}},
 		{ID: 3, Name: "c", ClientURLs: []string{"http://c"}},
 	}}
-	l := &look{list: list}
+	l := &clusterRead{list: list}
 	for _, m := range list.Members {
 		own := list
 		own.By = m.ID
-		l.said = append(l.said, said{url: m.ClientURLs[0], list: own, status: Status{
+		l.said = append(l.said, response{url: m.ClientURLs[0], list: own, status: Status{
 			Cluster: 9, Member: m.ID, Leader: 1, Term: 5, Committed: 100, Applied: 100,
 		}})
 	}
@@ -28,54 +28,54 @@ func sound() *look {
 func TestStandings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*look)
+		change func(*clusterRead)
 		why    []string // of a, b, c
 		leader string   // "" unless agreed
 	}{
-		{name: "all is well", change: func(*look) {}, why: []string{"", "", ""}, leader: "a"},
-		{name: "does not reach the quorum", leader: "a", why: []string{"", "does not reach the quorum: time is up", ""}, change: func(l *look) {
+		{name: "all is well", change: func(*clusterRead) {}, why: []string{"", "", ""}, leader: "a"},
+		{name: "does not reach the quorum", leader: "a", why: []string{"", "does not reach the quorum: time is up", ""}, change: func(l *clusterRead) {
 			l.said[1].listErr = errors.New("time is up")
 		}},
-		{name: "an older term", leader: "a", why: []string{"", "follows a in term 4, and the quorum a in term 5", ""}, change: func(l *look) {
+		{name: "an older term", leader: "a", why: []string{"", "follows a in term 4, and the quorum a in term 5", ""}, change: func(l *clusterRead) {
 			l.said[1].status.Term = 4
 		}},
-		{name: "a quorum of old terms", why: []string{noLeader, noLeader, noLeader}, change: func(l *look) {
+		{name: "a quorum of old terms", why: []string{noLeader, noLeader, noLeader}, change: func(l *clusterRead) {
 			l.said[1].status.Term, l.said[2].status.Term = 4, 3
 		}},
-		{name: "two leaders", why: []string{noLeader, noLeader, noLeader}, change: func(l *look) {
+		{name: "two leaders", why: []string{noLeader, noLeader, noLeader}, change: func(l *clusterRead) {
 			l.said[2].status.Leader, l.said[2].status.Term = 3, 6
 		}},
-		{name: "a leader that is no member", why: []string{noLeader, noLeader, noLeader}, change: func(l *look) {
+		{name: "a leader that is no member", why: []string{noLeader, noLeader, noLeader}, change: func(l *clusterRead) {
 			for i := range l.said {
 				l.said[i].status.Leader = 8
 			}
 		}},
-		{name: "a leader that may not vote", why: []string{noLeader, noLeader, noLeader}, change: func(l *look) { l.list.Members[0].Learner = true }},
-		{name: "knows no leader", leader: "a", why: []string{"", "knows no leader", ""}, change: func(l *look) { l.said[1].status.Leader = 0 }},
-		{name: "complains", leader: "a", why: []string{"", "says disk is broken", ""}, change: func(l *look) {
+		{name: "a leader that may not vote", why: []string{noLeader, noLeader, noLeader}, change: func(l *clusterRead) { l.list.Members[0].Learner = true }},
+		{name: "knows no leader", leader: "a", why: []string{"", "knows no leader", ""}, change: func(l *clusterRead) { l.said[1].status.Leader = 0 }},
+		{name: "complains", leader: "a", why: []string{"", "says disk is broken", ""}, change: func(l *clusterRead) {
 			l.said[1].status.Errors = []string{"memberID:2  alarm:NOSPACE ", "disk is broken"}
 		}},
-		{name: "sees other members", leader: "a", why: []string{"", "sees other members than a", ""}, change: func(l *look) {
+		{name: "sees other members", leader: "a", why: []string{"", "sees other members than a", ""}, change: func(l *clusterRead) {
 			l.said[1].list.Members = l.list.Members[:2]
 		}},
-		{name: "thinks that it is a learner", leader: "a", why: []string{"", "does not know whether it has a vote", ""}, change: func(l *look) {
+		{name: "thinks that it is a learner", leader: "a", why: []string{"", "does not know whether it has a vote", ""}, change: func(l *clusterRead) {
 			l.said[1].status.Learner = true
 		}},
-		{name: "another answers in its place", leader: "a", why: []string{"", "does not answer at http://b: another member answers (3)", ""}, change: func(l *look) {
+		{name: "another answers in its place", leader: "a", why: []string{"", "does not answer at http://b: another member answers (3)", ""}, change: func(l *clusterRead) {
 			l.said[1].status.Member = 3
 		}},
-		{name: "another cluster answers", leader: "a", why: []string{"", "does not answer at http://b: belongs to another cluster (7)", ""}, change: func(l *look) {
+		{name: "another cluster answers", leader: "a", why: []string{"", "does not answer at http://b: belongs to another cluster (7)", ""}, change: func(l *clusterRead) {
 			l.said[1].status.Cluster = 7
 		}},
-		{name: "has not started", leader: "a", why: []string{"", "was added and has not started", ""}, change: func(l *look) {
+		{name: "has not started", leader: "a", why: []string{"", "was added and has not started", ""}, change: func(l *clusterRead) {
 			l.list.Members[1] = Member{ID: 2}
 			l.said[1].err = errors.New("refused")
 			l.said[0].list, l.said[2].list = l.list, l.list
 		}},
-		{name: "is not asked over a URL that is not encrypted", leader: "a", why: []string{"", "none of its client URLs may be asked: http://b", ""}, change: func(l *look) {
+		{name: "is not asked over a URL that is not encrypted", leader: "a", why: []string{"", "none of its client URLs may be asked: http://b", ""}, change: func(l *clusterRead) {
 			l.said = append(l.said[:1], l.said[2:]...)
 		}},
-		{name: "answers at a URL of nobody", leader: "a", why: []string{"", "", ""}, change: func(l *look) { l.said[1].url = "http://service" }},
+		{name: "answers at a URL of nobody", leader: "a", why: []string{"", "", ""}, change: func(l *clusterRead) { l.said[1].url = "http://service" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := sound()

@@ -20,27 +20,27 @@ const (
 	surveyAhead = 30 * time.Second
 )
 
-// surveyor finds out what pods have written, in the background, and only when it is told to: looking through files is slow,
+// diskScanner finds out what pods have written, in the background, and only when it is told to: looking through files is slow,
 // and slower for everybody else.
-type surveyor struct {
-	machine   *machine.Machine
-	residents *residents
-	wanted    chan struct{} // has room for one
-	done      chan struct{} // has room for one
+type diskScanner struct {
+	machine *machine.Machine
+	pods    *podCache
+	wanted  chan struct{} // has room for one
+	done    chan struct{} // has room for one
 
 	mu    sync.Mutex
 	found map[types.UID]pressure.Usage
 }
 
-func newSurveyor(m *machine.Machine, r *residents) *surveyor {
-	return &surveyor{
-		machine: m, residents: r,
+func newSurveyor(m *machine.Machine, r *podCache) *diskScanner {
+	return &diskScanner{
+		machine: m, pods: r,
 		wanted: make(chan struct{}, 1), done: make(chan struct{}, 1), found: map[types.UID]pressure.Usage{},
 	}
 }
 
 // want makes it look through the disks soon.
-func (s *surveyor) want() {
+func (s *diskScanner) want() {
 	select {
 	case s.wanted <- struct{}{}:
 	default:
@@ -48,14 +48,14 @@ func (s *surveyor) want() {
 }
 
 // of returns what is known of a pod: Disk and DiskAt.
-func (s *surveyor) of(uid types.UID) (pressure.Usage, bool) {
+func (s *diskScanner) of(uid types.UID) (pressure.Usage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.found[uid]
 	return found, ok
 }
 
-func (s *surveyor) run(ctx context.Context) {
+func (s *diskScanner) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -93,8 +93,8 @@ func wantsSurvey(node pressure.Node, thresholds []pressure.Threshold, rates map[
 
 // survey looks through all pods. What is found of each counts at once; a pod whose files cannot all be read keeps what was
 // known of it.
-func (s *surveyor) survey(ctx context.Context) {
-	here, _ := s.residents.roll()
+func (s *diskScanner) survey(ctx context.Context) {
+	here, _ := s.pods.list()
 	for _, r := range here.all {
 		if ctx.Err() != nil {
 			return

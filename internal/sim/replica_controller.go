@@ -9,32 +9,32 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// crew is the pods of one controller, and what is needed to start more of them.
-type crew struct {
+// replicaController is the pods of one controller, and what is needed to start more of them.
+type replicaController struct {
 	owner    snapshot.Owner
 	space    string
 	template *snapshot.Pod // a pod to copy
-	found    int32         // active pods when the crew was first met
+	found    int32         // active pods when the controller was first met
 	orphaned bool          // its controller is known not to exist
 	awake    bool          // the controller will look at it
 	first    int           // StatefulSets: the least ordinal
 	lost     []string      // DaemonSets: nodes that lost their pod
 }
 
-// key names the crew's controller.
-func (c *crew) key() snapshot.OwnerKey { return c.owner.In(c.space) }
+// key names the controller's controller.
+func (c *replicaController) key() snapshot.OwnerKey { return c.owner.In(c.space) }
 
 // meet gets to know a pod's controller before anything of it changes.
 func (s *Sim) meet(p *snapshot.Pod) {
 	key := p.OwnerKey()
-	if key.UID == "" || s.crews[key] != nil {
+	if key.UID == "" || s.controllers[key] != nil {
 		return
 	}
-	s.crews[key] = s.crewOf(p.Owner, p.Namespace, p)
+	s.controllers[key] = s.controllerOf(p.Owner, p.Namespace, p)
 }
 
-func (s *Sim) crewOf(owner snapshot.Owner, space string, sample *snapshot.Pod) *crew {
-	c := &crew{owner: owner, space: space, template: sample}
+func (s *Sim) controllerOf(owner snapshot.Owner, space string, sample *snapshot.Pod) *replicaController {
+	c := &replicaController{owner: owner, space: space, template: sample}
 	pods := s.truth.PodsOf(c.key())
 	if len(pods) > 0 {
 		c.template = pods[0]
@@ -71,12 +71,12 @@ func active(p *snapshot.Pod) bool { return !p.Finished() && !p.Terminating() }
 
 // wakeCrew lets a pod's controller look at its pods.
 func (s *Sim) wakeCrew(p *snapshot.Pod) {
-	if c := s.crews[p.OwnerKey()]; c != nil {
+	if c := s.controllers[p.OwnerKey()]; c != nil {
 		s.wake(c)
 	}
 }
 
-func (s *Sim) wake(c *crew) {
+func (s *Sim) wake(c *replicaController) {
 	if c.awake || c.orphaned {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *Sim) wake(c *crew) {
 	})
 }
 
-func (s *Sim) reconcile(c *crew) {
+func (s *Sim) reconcile(c *replicaController) {
 	switch {
 	case c.owner.Kind == "StatefulSet":
 		s.reconcileStateful(c)
@@ -101,15 +101,15 @@ func (s *Sim) reconcile(c *crew) {
 
 // wanted returns how many active pods the controller keeps. One that has no such
 // number, or that cannot be read, is taken to keep as many as it had.
-func (s *Sim) wanted(c *crew) int32 {
+func (s *Sim) wanted(c *replicaController) int32 {
 	if w := s.truth.WorkloadOf(c.key()); w != nil && w.Replicas >= 0 && c.owner.Kind != "Job" {
 		return w.Replicas
 	}
 	return c.found
 }
 
-// create makes a pod of the crew, for the scheduler where node is "".
-func (s *Sim) create(c *crew, name, node string) {
+// create makes a pod of the controller, for the scheduler where node is "".
+func (s *Sim) create(c *replicaController, name, node string) {
 	t := c.template
 	p := &snapshot.Pod{
 		Namespace: c.space, Name: name, UID: types.UID("sim-" + s.version()),

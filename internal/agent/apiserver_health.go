@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// reach knows whether the apiserver answers.
-type reach struct {
+// apiserverHealth knows whether the apiserver answers.
+type apiserverHealth struct {
 	probe   func(ctx context.Context) error
 	changed func(reachable bool)
 
@@ -25,7 +25,7 @@ const (
 )
 
 // heard enters how a request ended. An answer is an answer, whatever it says.
-func (r *reach) heard(err error) {
+func (r *apiserverHealth) heard(err error) {
 	var answer apierrors.APIStatus
 	away := err != nil && !errors.As(err, &answer)
 	if errors.Is(err, context.Canceled) {
@@ -40,14 +40,14 @@ func (r *reach) heard(err error) {
 	}
 }
 
-func (r *reach) reachable() bool {
+func (r *apiserverHealth) reachable() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.away
 }
 
 // run asks an apiserver that is away until it is back.
-func (r *reach) run(ctx context.Context) {
+func (r *apiserverHealth) run(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// look is what one round of questions brought.
-type look struct {
+// clusterRead is what one round of questions brought.
+type clusterRead struct {
 	list Membership
-	said []said // in the order of the URLs
+	said []response // in the order of the URLs
 }
 
-// said is what one URL answered.
-type said struct {
+// response is what one URL answered.
+type response struct {
 	url    string
 	status Status
 	err    error // of status
@@ -28,7 +28,7 @@ type said struct {
 }
 
 // look asks everybody. It fails only if nobody can give a list of members that a quorum has confirmed.
-func (c *cluster) look(ctx context.Context) (*look, error) {
+func (c *cluster) look(ctx context.Context) (*clusterRead, error) {
 	urls := c.known()
 	all := c.ask(ctx, urls, 3)
 	list, err := c.list(all)
@@ -38,11 +38,11 @@ func (c *cluster) look(ctx context.Context) (*look, error) {
 	more := slices.DeleteFunc(c.urlsOf(list), func(u string) bool { return slices.Contains(urls, u) })
 	all = append(all, c.ask(ctx, more, 2)...)
 	c.remember(c.urlsOf(list))
-	return &look{list: list, said: all}, nil
+	return &clusterRead{list: list, said: all}, nil
 }
 
 // list takes the first list that a quorum has confirmed, in the order of the URLs.
-func (c *cluster) list(all []said) (Membership, error) {
+func (c *cluster) list(all []response) (Membership, error) {
 	var causes []error
 	for _, s := range all {
 		switch {
@@ -68,10 +68,10 @@ func joined(errs []error) error {
 
 // ask puts the questions to all URLs at once. rounds is how many rounds are still to come, this one included: a URL that
 // does not answer must not use up the time of those after it.
-func (c *cluster) ask(ctx context.Context, urls []string, rounds int) []said {
+func (c *cluster) ask(ctx context.Context, urls []string, rounds int) []response {
 	ctx, cancel := context.WithTimeout(ctx, c.share(ctx, rounds))
 	defer cancel()
-	answers := make([]said, len(urls))
+	answers := make([]response, len(urls))
 	var wait sync.WaitGroup
 	for i, url := range urls {
 		wait.Go(func() { answers[i] = c.askOne(ctx, url) })
@@ -82,8 +82,8 @@ func (c *cluster) ask(ctx context.Context, urls []string, rounds int) []said {
 
 // askOne reads through the quorum first: what the member then says of itself is at least as new as that. Time is left for
 // it to say that it does not reach the quorum.
-func (c *cluster) askOne(ctx context.Context, url string) said {
-	s := said{url: url}
+func (c *cluster) askOne(ctx context.Context, url string) response {
+	s := response{url: url}
 	read, cancel := context.WithTimeout(ctx, c.share(ctx, 2))
 	s.list, s.listErr = c.api.Members(read, url)
 	cancel()

@@ -21,8 +21,8 @@ const (
 	following availability = "takes no writes"
 )
 
-// sight is everything that was seen at one time. What is below is a function of it alone.
-type sight struct {
+// clusterView is everything that was seen at one time. What is below is a function of it alone.
+type clusterView struct {
 	single       bool // a single server: there is nothing else to see
 	agents       agency.Agents
 	via          map[string]string // the agents' URLs, by id
@@ -33,7 +33,7 @@ type sight struct {
 }
 
 // evidence makes facts of what was seen, about the members asked for.
-func (s *sight) evidence(members []system.Member) *eviction.Evidence {
+func (s *clusterView) evidence(members []system.Member) *eviction.Evidence {
 	found := &eviction.Evidence{System: s.systemFacts(), Members: map[string]eviction.Facts{}, Summary: s.summary()}
 	for _, member := range members {
 		if facts, known := s.memberFacts(member.ID); known {
@@ -43,7 +43,7 @@ func (s *sight) evidence(members []system.Member) *eviction.Evidence {
 	return found
 }
 
-func (s *sight) systemFacts() eviction.Facts {
+func (s *clusterView) systemFacts() eviction.Facts {
 	facts := eviction.Facts{"mode": s.mode(), "agencyProblem": s.agencyProblem()}
 	if s.single {
 		facts["agencyProblem"] = ""
@@ -75,7 +75,7 @@ const (
 	modeUnknown  = "Unknown"
 )
 
-func (s *sight) mode() string {
+func (s *clusterView) mode() string {
 	switch {
 	case s.single:
 		return modeSingle
@@ -88,7 +88,7 @@ func (s *sight) mode() string {
 }
 
 // agencyProblem says why nothing can be built on the agency, with the word of those that do not answer.
-func (s *sight) agencyProblem() string {
+func (s *clusterView) agencyProblem() string {
 	if s.agents.Problem == "" || len(s.silent) == 0 {
 		return s.agents.Problem
 	}
@@ -97,7 +97,7 @@ func (s *sight) agencyProblem() string {
 
 // failoverProblem says why it is not certain who leads an active failover deployment, "" if it is: the agency names one,
 // that one takes writes, and no other does.
-func (s *sight) failoverProblem() string {
+func (s *clusterView) failoverProblem() string {
 	leader := s.state.FailoverLeader
 	if leader == "" {
 		return "the agency names no leader of the active failover deployment"
@@ -113,7 +113,7 @@ func (s *sight) failoverProblem() string {
 	return ""
 }
 
-func (s *sight) summary() string {
+func (s *clusterView) summary() string {
 	if s.single {
 		return "a single server"
 	}

@@ -18,15 +18,15 @@ const (
 	useAtRest      = time.Minute
 )
 
-// census is what is known of the pods of this node. It belongs to the loop.
-type census struct {
-	machine   *machine.Machine
-	residents *residents
+// podUsage is what is known of the pods of this node. It belongs to the loop.
+type podUsage struct {
+	machine *machine.Machine
+	cache   *podCache
 	// policyOf says of a pod with the label whether a policy governs it, and what that says of node pressure.
 	policyOf func(*resident, time.Time) (bool, v1alpha1.PressureMode)
 	disk     func(types.UID) (pressure.Usage, bool)
 
-	seen *roll
+	seen *podList
 	at   time.Time // of the use
 	use  map[types.UID]*pressure.Usage
 	pods []pressure.Pod
@@ -34,8 +34,8 @@ type census struct {
 
 // count returns the pods with what they use, known not longer ago than age. The slice is not changed later. A pod that is
 // new is measured at once; that another has changed is no reason to measure all.
-func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
-	here, _ := c.residents.roll()
+func (c *podUsage) count(now time.Time, age time.Duration) []pressure.Pod {
+	here, _ := c.cache.list()
 	measure := c.use == nil || now.Sub(c.at) > age
 	if !measure && here == c.seen {
 		return c.pods
@@ -62,7 +62,7 @@ func (c *census) count(now time.Time, age time.Duration) []pressure.Pod {
 }
 
 // measure returns nil where nothing can be known. A pod without a cgroup is known to use nothing here.
-func (c *census) measure(r *resident, now time.Time) *pressure.Usage {
+func (c *podUsage) measure(r *resident, now time.Time) *pressure.Usage {
 	used, err := c.machine.Pod(r.cgroup)
 	if err != nil && !errors.Is(err, machine.ErrNoCgroup) {
 		return nil
@@ -75,7 +75,7 @@ func (c *census) measure(r *resident, now time.Time) *pressure.Usage {
 }
 
 // withContainers fills in what each container uses. It reads a file or two for each, which only a record is worth.
-func withContainers(m *machine.Machine, here *roll, pods []pressure.Pod) []pressure.Pod {
+func withContainers(m *machine.Machine, here *podList, pods []pressure.Pod) []pressure.Pod {
 	filled := make([]pressure.Pod, len(pods))
 	for i, pod := range pods {
 		filled[i] = pod
