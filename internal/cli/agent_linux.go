@@ -93,7 +93,7 @@ func (o *AgentOptions) Complete() error {
 	return nil
 }
 
-// Run runs until it is told to end.
+// Run runs until it is asked to end.
 func (o *AgentOptions) Run(ctx context.Context) error {
 	ctx, stop := interruptible(ctx, func() { o.agent.Log.Info("told to end") }, func() {})
 	defer stop()

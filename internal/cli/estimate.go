@@ -18,7 +18,7 @@ const (
 )
 
 // estimate keeps the table's "about … left" up to date until the context ends; the
-// returned function waits for that. Without a table nobody asks, and nothing is done.
+// returned function waits for that. Without a table it is not asked for, and nothing is done.
 func (v *printer) estimate(ctx context.Context, source drainer.Source, req drain.Request) (wait func()) {
 	table, done := v.live.Load(), make(chan struct{})
 	if table == nil {

@@ -73,7 +73,7 @@ func (o *EvictionsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Evictions first: who asked for one of them is seen then, unless he has withdrawn.
+	// Evictions first: who asked for one of them is seen then, unless that was withdrawn.
 	evictions, err := conn.evictions.Evictions(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return notServed(observe.Explained("reading evictions", err))
@@ -86,7 +86,7 @@ func (o *EvictionsOptions) Run(ctx context.Context) error {
 	return newVoice(o.IOStreams, o.output, o.commands).page(page.JSON, page.Lines)
 }
 
-// wanted joins what is asked for with what becomes of it, by pod. An eviction that nobody asks for any more is just being
+// wanted joins what is asked for with what becomes of it, by pod. An eviction that is not requested any more is just being
 // ended.
 func wanted(requests *api.EvictionRequestList, evictions *api.EvictionList) []show.Wanted {
 	found := map[types.UID]*show.Wanted{}

@@ -87,7 +87,7 @@ func (o *ManagerOptions) Complete() error {
 	return nil
 }
 
-// Run runs until it is told to end.
+// Run runs until it is asked to end.
 func (o *ManagerOptions) Run(ctx context.Context) error {
 	ctx, stop := interruptible(ctx, func() { o.manager.Log.Info("told to end") }, func() {})
 	defer stop()

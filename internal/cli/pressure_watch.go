@@ -67,7 +67,7 @@ func newPressureView(o *PressureOptions) *pressureView {
 	return &pressureView{options: o, printer: v, screen: show.NewScreen(o.Out)}
 }
 
-// show prints a look. The error is that nobody reads any more.
+// show prints a look. The error is that the output is not read any more.
 func (v *pressureView) show(page show.Pressure) error {
 	v.last = &page
 	switch {

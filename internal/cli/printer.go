@@ -83,7 +83,7 @@ func (v *printer) say(lines ...string) {
 	}
 }
 
-// urgent tells whoever pressed a key that it was heard.
+// urgent confirms that a key was pressed.
 func (v *printer) urgent(text string) {
 	if live := v.live.Load(); live != nil {
 		live.Banner(text)

@@ -12,14 +12,14 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// host is what can be told about the processes of this machine.
+// host is what is known of the processes of this machine.
 type host struct {
 	name  string
 	boot  string               // of the kernel and of the process namespace; "" where unknown
 	start func(pid int) string // when that process started; "" when there is none
 }
 
-// thisHost looks at /proc. Elsewhere than on Linux nothing can be told.
+// thisHost looks at /proc. Elsewhere than on Linux nothing is known.
 func thisHost() host {
 	name, err := os.Hostname()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // interruptible returns a context that the first Ctrl-C, SIGTERM or hang-up cancels,
 // after calling first; the second calls second. stop gives the signals back.
 //
-// A signal that the caller's shell told us to ignore (nohup, a job in the background)
+// A signal that the caller's shell has set to be ignored (nohup, a job in the background)
 // stays ignored. A broken pipe is never a reason to die in the middle of a drain.
 func interruptible(parent context.Context, first, second func()) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
@@ -44,7 +44,7 @@ func outlasting(out io.Writer) *show.Quiet {
 }
 
 // countSignals calls first for the first signal and second for the next. A hang-up is
-// never the second: a closed terminal sends several, and nobody pressed anything.
+// never the second: a closed terminal sends several, and no key was pressed.
 func countSignals(got <-chan os.Signal, done <-chan struct{}, first, second func()) {
 	for count := 0; count < 2; {
 		select {

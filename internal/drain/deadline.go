@@ -126,7 +126,7 @@ func (d *decider) room() time.Duration {
 	return max(d.req.Deadline.Add(-d.schedule.reserve).Sub(d.Now).Truncate(time.Second), time.Second)
 }
 
-// shortenGrace shortens the grace of a pod that somebody else asked to end, if it would
+// shortenGrace shortens the grace of a pod that another client asked to end, if it would
 // outlive the node.
 func (d *decider) shortenGrace(p *snapshot.Pod) {
 	if !d.mustGo(p) || !p.Deletion.After(d.req.Deadline.Add(-d.schedule.reserve+time.Second)) {

@@ -10,7 +10,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// requests is the resource whose gap says that nobody can be asked.
+// requests is the resource whose gap says that no eviction can be requested.
 const requests = "evictionrequests"
 
 // mayAsk reports whether the pod is governed and leaves by an EvictionRequest. Where the
@@ -89,7 +89,7 @@ func (d *decider) ask(p *snapshot.Pod) []Blocker {
 // TakenUpWithin is how long a request may stand before the drain says that no responder works on it.
 const TakenUpWithin = 10 * time.Second
 
-// responderSays returns the words of whoever works on the pod's eviction.
+// responderSays returns the message of the responder that works on the pod's eviction.
 func (d *decider) responderSays(p *snapshot.Pod) Blocker {
 	b := Blocker{Reason: AskedFor, Pod: p.Key(), Node: p.Node, Remedy: "wait", Message: "its eviction was asked for"}
 	e := d.Cluster.EvictionOf(p)

@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// Ledger is what this process has asked of the cluster and what it was told. It
+// Ledger is what this process has asked of the cluster and what was answered. It
 // holds nothing that a restarted drain could not find out again by asking. It is
 // not safe for concurrent use.
 type Ledger struct {
@@ -270,7 +270,7 @@ func (l *Ledger) Observe(view snapshot.View) {
 	}
 	for uid, p := range l.present {
 		if view.Cluster.Pod(uid) == nil {
-			l.depart(p, view.Now) // somebody else removed it: its node was deleted, say
+			l.depart(p, view.Now) // another client removed it: its node was deleted, say
 			delete(l.present, uid)
 		}
 	}

@@ -148,7 +148,7 @@ func (d *decider) mayLeave(q *queued, t *target) bool {
 	return len(q.filtered.objections) == 0 && !d.permanentlyBlocked(q.pod)
 }
 
-// permanentlyBlocked reports whether only somebody else can make the pod's leaving possible.
+// permanentlyBlocked reports whether only another client can make the pod's leaving possible.
 func (d *decider) permanentlyBlocked(p *snapshot.Pod) bool {
 	if p.Terminating() {
 		return false

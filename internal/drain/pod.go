@@ -334,7 +334,7 @@ func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
 }
 
 // waitsFor says until when a pod is waited for that does not end by itself, and whether that time is over: what holds it is
-// in somebody else's hands, and a drain has to end.
+// up to other clients, and a drain has to end.
 func (d *decider) waitsFor(p *snapshot.Pod, since time.Time) (time.Time, bool) {
 	until, _ := d.patient(p.Node)
 	if own := since.Add(patience); own.After(until) {

@@ -145,7 +145,7 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 	return false
 }
 
-// dropMin gives way to whoever owns the autoscaler: raising its minimum again and again
+// dropMin gives way to the owner of the autoscaler: raising its minimum again and again
 // would go on for as long as the drain does.
 func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
 	why := fmt.Sprintf("somebody set minReplicas of its autoscaler %s to %d during the surge", a.Name, a.Min)
@@ -155,8 +155,8 @@ func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
 	d.tryOrStop(s, back)
 }
 
-// takenBack says whether somebody has removed the record of a surge of this drain;
-// "" if nobody has. What is still scaled is theirs now.
+// takenBack says whether another client has removed the record of a surge of this drain;
+// "" if none has. What is still scaled is theirs now.
 func (d *decider) takenBack(w *snapshot.Workload, a *snapshot.Autoscaler) string {
 	switch {
 	case w.Surge == nil && d.stripped(Scale, w.UID, w.ResourceVersion):
@@ -200,7 +200,7 @@ func (d *decider) surgeAlive(r *snapshot.SurgeRecord) bool {
 	return !d.req.Dead[r.ID] && LiveUntil(r.Drainer, d.Cluster.Nodes(), d.Now).After(d.Now)
 }
 
-// dropSurge gives way to somebody who scaled the Deployment in between: the number
+// dropSurge gives way to a client that scaled the Deployment in between: the number
 // of replicas is the owner's.
 func (d *decider) dropSurge(s *surge) {
 	w := s.deployment
@@ -455,7 +455,7 @@ func (d *decider) surging(a *snapshot.Autoscaler) bool {
 }
 
 // undoScale returns the next steps that take a surge back: the autoscaler first,
-// since it would start the replacements again. Where somebody has scaled in between,
+// since it would start the replacements again. Where another client has scaled in between,
 // only the record goes.
 func undoScale(w *snapshot.Workload, a *snapshot.Autoscaler) []Action {
 	if a != nil && a.Surge != nil && a.Surge.ID == w.Surge.ID {

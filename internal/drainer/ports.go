@@ -28,7 +28,7 @@ type Writer interface {
 	Do(ctx context.Context, action drain.Action) answers.Answer
 }
 
-// Reporter shows a drain to somebody. It is called from one goroutine.
+// Reporter shows a drain. It is called from one goroutine.
 type Reporter interface {
 	// Frame is called after every decision: the whole state.
 	Frame(now time.Time, d drain.Decision)

@@ -66,7 +66,7 @@ func (r remover) untaint(ctx context.Context, node *unstructured.Unstructured) e
 		options = append(options, client.DryRunAll)
 	}
 	err = r.Client.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
-	if apierrors.IsConflict(err) { // somebody changed the node meanwhile
+	if apierrors.IsConflict(err) { // the node was changed meanwhile
 		if err = r.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err == nil {
 			return r.untaint(ctx, node)
 		}

@@ -25,7 +25,7 @@ type Cluster struct {
 	Out io.Writer
 	// UndoPatience is how long the manager may take to undo what it has prepared, when its policies are removed.
 	UndoPatience time.Duration
-	// RemovalPatience is how long the apiserver may take to remove the objects of a kind before it is told to look again.
+	// RemovalPatience is how long the apiserver may take to remove the objects of a kind before it is made to look again.
 	RemovalPatience time.Duration
 }
 

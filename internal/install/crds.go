@@ -21,7 +21,7 @@ func isDefinition(o *unstructured.Unstructured) bool {
 
 // gone waits until a definition is gone, with the objects of its kind. The apiserver can lose one on the way: the storage is
 // just being taken down as it looks for objects, it tries again before it has seen its own note of that, takes the conflict
-// for somebody else's change that it will hear of, and hears of none. It would look again after minutes by itself; a
+// for a change of another apiserver that it would be sent, and is sent none. It would look again after minutes by itself; a
 // change that is not its own has it look now.
 func (r remover) gone(ctx context.Context, definition *unstructured.Unstructured) error {
 	for {

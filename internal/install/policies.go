@@ -40,7 +40,7 @@ func byUsher(request *unstructured.Unstructured) bool {
 }
 
 // policies removes all policies and waits until the manager has undone what it had prepared for them. What it does not
-// undo in time is named: somebody has to look after it.
+// undo in time is named: a person has to look after it.
 func (r remover) policies(ctx context.Context) error {
 	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("EvictionPolicy"))
 	if err != nil {
@@ -68,7 +68,7 @@ func (r remover) policies(ctx context.Context) error {
 	return nil
 }
 
-// abandon lets a policy go whose preparations nobody undoes. What others hold it for is theirs, and is named.
+// abandon lets a policy go whose preparations are not undone. What others hold it for is theirs, and is named.
 func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured) error {
 	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
 	for _, each := range begun {
@@ -91,7 +91,7 @@ func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured)
 	}
 }
 
-// finalized is a patch of who holds an object; null for nobody.
+// finalized is a patch of who holds an object; null for none.
 type finalized struct {
 	Metadata struct {
 		ResourceVersion string   `json:"resourceVersion"`

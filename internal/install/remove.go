@@ -19,7 +19,7 @@ import (
 )
 
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
-// with dryRun. Webhooks go first, so that nothing is refused when nobody answers any more. Requests go before the policies,
+// with dryRun. Webhooks go first, so that nothing is refused when no replica answers any more. Requests go before the policies,
 // because those that a policy has held back would be carried out without it. The manager goes after the policies, because
 // it undoes what it has prepared for them.
 func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {

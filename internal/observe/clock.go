@@ -7,7 +7,7 @@ import (
 )
 
 // Clock tells the time as the apiserver does. What is true in a cluster is dated by
-// several machines: deletions and readiness by the apiserver, signs of life by whoever
+// several machines: deletions and readiness by the apiserver, signs of life by the process that
 // drains. They can be compared only if all go by one clock, and the apiserver's is the
 // only one that all of them see. The zero value goes by this machine's.
 type Clock struct {

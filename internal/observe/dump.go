@@ -17,7 +17,7 @@ const (
 	maxItem = 16 << 20 // bytes of one object; etcd takes a tenth of it
 )
 
-// Dump is a cluster as it was when somebody wrote it down.
+// Dump is a cluster as it was when it was written down.
 type Dump struct {
 	Cluster *snapshot.Cluster
 	Now     time.Time      // the newest time that the objects name

@@ -35,7 +35,7 @@ func splitJSON(in *bufio.Reader, meter *meter, emit func(item) bool) error {
 	}
 }
 
-// errStopped ends the reading because nobody takes the items any more.
+// errStopped ends the reading because the items are not taken any more.
 var errStopped = errors.New("stopped")
 
 type jsonSplitter struct {

@@ -54,7 +54,7 @@ type yamlSplitter struct {
 	emit  func(item) bool
 	err   error
 
-	stopped bool // nobody takes the items any more
+	stopped bool // the items are not taken any more
 
 	line    int    // of the text, from 1
 	rest    []byte // of the document, without its items

@@ -21,7 +21,7 @@ type kind[O runtime.Object, T any] struct {
 	set   func(*snapshot.Cluster, *T)
 	drop  func(*snapshot.Cluster, *T)
 	quiet func(old, fresh *T) bool // no decision sees the difference; nil: some decision may
-	seen  func(*T)                 // told of each fact once it is set, under the lock; nil: nobody asks
+	seen  func(*T)                 // called with each fact once it is set, under the lock; may be nil
 }
 
 // convert takes an object of the API, or facts that were made of one already.
@@ -44,7 +44,7 @@ type resourceAPI[L runtime.Object] interface {
 // stream is the verb of a watch that brings the present objects before what changes.
 const stream = "stream"
 
-// listWatch joins a typed client to a reflector; hear is told how each request ended.
+// listWatch joins a typed client to a reflector; hear is called with how each request ended.
 func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], hear func(verb string, err error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

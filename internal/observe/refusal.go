@@ -66,7 +66,7 @@ func rootOf(err error) error {
 
 var userInMessage = regexp.MustCompile(`User "([^"]+)" cannot`)
 
-// howToGetAccess is what to type, by somebody who may.
+// howToGetAccess is what to type, for a user who may.
 func howToGetAccess(err error) string {
 	if nobody(err) {
 		return logIn

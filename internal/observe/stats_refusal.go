@@ -96,7 +96,7 @@ func readiness(node *corev1.Node) string {
 	return ""
 }
 
-// howToSeePressure is what to type, by somebody who may. The right to get nodes/proxy is a strong one, so it is named
+// howToSeePressure is what to type, for a user who may. The right to get nodes/proxy is a strong one, so it is named
 // together with the way to do without.
 func howToSeePressure(err error) string {
 	if nobody(err) {

@@ -45,7 +45,7 @@ func unrepeated(blockers []drain.Blocker) []drain.Blocker {
 	return blockers
 }
 
-// mostWaiting bounds how many pods are named that need nobody's help.
+// mostWaiting bounds how many pods are named that need no help.
 const mostWaiting = 8
 
 func (b *block) names(width int) string {

@@ -19,7 +19,7 @@ type Commands struct {
 
 // command finds what is meant to be copied: a program with a verb that acts on a
 // cluster. What an administrator is asked to type (kubectl create) is left alone: that
-// is somebody else's connection. A name is none: neither the namespace usher nor what
+// is another user's connection. A name is none: neither the namespace usher nor what
 // begins like a verb.
 var command = regexp.MustCompile("( -n)?" + program + "( " + verbs + ")" + wordEnd)
 

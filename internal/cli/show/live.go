@@ -58,7 +58,7 @@ func (l *Live) Event(e drain.Event) {
 // Expect says when the drain is expected to be done; zero: unknown.
 func (l *Live) Expect(done time.Time) { l.change(func() { l.picture.Done = done }) }
 
-// Banner shows a line to whoever sits at the terminal.
+// Banner shows a line at the terminal.
 func (l *Live) Banner(text string) { l.change(func() { l.picture.Banner = text }) }
 
 // Close draws the last picture and leaves it on the terminal.

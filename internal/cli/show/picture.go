@@ -16,7 +16,7 @@ type Picture struct {
 	Deadline time.Time // zero: none
 	Done     time.Time // when the drain is expected to be done; zero: unknown
 	Decision drain.Decision
-	Banner   string // what is said to whoever sits there: "stopping …"
+	Banner   string // what is said at the terminal: "stopping …"
 }
 
 // minWidth is the narrowest terminal for which lines are laid out; below it they are cut.

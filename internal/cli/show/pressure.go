@@ -122,7 +122,7 @@ func (p Pressure) otherLines(width int) []string {
 	return lines
 }
 
-// notes are what else somebody has to know who relies on the page.
+// notes are what else a reader has to know who relies on the page.
 func (p Pressure) notes() []string {
 	notes := slices.Clone(p.Record.Notes)
 	for _, s := range p.Forecast.Skipped {

@@ -80,7 +80,7 @@ func because(why string) string {
 	return "because " + why
 }
 
-// nobody says why no pod goes.
+// nobody says why no pod is evicted.
 func (p Pressure) nobody(now bool) string {
 	if len(p.Record.Pods) == 0 {
 		return "There is no pod on the node that could be evicted"

@@ -15,7 +15,7 @@ type Why struct {
 	Blockers []drain.Blocker
 	Now      time.Time
 	Replace  bool
-	// Verdict is what its system says of a governed pod; nil: no policy governs it, or nobody could be asked. Its blockers
+	// Verdict is what its system says of a governed pod; nil: no policy governs it, or no replica could be asked. Its blockers
 	// are among Blockers.
 	Verdict *Verdict
 	// Unfounded says that the pod carries the label of governed pods in a namespace that no policy governs.
