@@ -16,16 +16,21 @@ type MetadataPlan struct {
 }
 
 // PlanMetadata makes an eviction findable by its participants, and owned by its requests. Owners are only added: the
-// garbage collector removes the eviction when the last of them is gone. When it has ended, or ends because no request
-// stands any more, both stay as they are: a request that is taken back and made again would otherwise be written into each eviction
-// that ever was. As many requests
-// own it as requesters have room in its status, since any number of them fits into no object: where all of these are gone and
-// others stand, the next eviction is made for those. Of the target only the requests need be known.
+// garbage collector removes the eviction when the last of them is gone. As many requests own it as requesters have room in
+// its status, since any number of them fits into no object: where all of these are gone and others stand, the next eviction
+// is made for those. Of the target only the requests need be known.
+//
+// Labels and owners stay as they are while an eviction that no request stands for ends, and for good once its pod has been
+// evicted. One that ended in another way gets no owner and no requester any more, since a request that is withdrawn and made
+// again would otherwise be written into each eviction that ever was; requesters that withdraw lose their label.
 func PlanMetadata(t Target, e *api.Eviction) MetadataPlan {
-	if Final(e) || !t.wanted() {
+	if Evicted(e.Status.Conditions) || !Final(e) && !t.wanted() {
 		return MetadataPlan{}
 	}
-	plan := MetadataPlan{Labels: t.roles(e), Owners: t.owners(slices.Clone(e.OwnerReferences))}
+	plan := MetadataPlan{Labels: t.roles(e), Owners: slices.Clone(e.OwnerReferences)}
+	if !Final(e) {
+		plan.Owners = t.owners(plan.Owners)
+	}
 	plan.Changed = len(plan.Owners) > len(e.OwnerReferences) || rolesDiffer(e.Labels, plan.Labels)
 	return plan
 }
@@ -59,6 +64,7 @@ func (t Target) roles(e *api.Eviction) map[string]string {
 	for _, r := range t.requesters(e.Status.Requesters) {
 		stands := r.Intent == api.RequesterIntentEviction
 		switch {
+		case stands && Final(e) && !requests(e.Labels[r.Name]):
 		case stands && roles[r.Name] != "":
 			roles[r.Name] = string(api.EvictionParticipantRoleRequesterResponder)
 		case stands:
@@ -81,6 +87,11 @@ func rolesDiffer(labels, roles map[string]string) bool {
 		}
 	}
 	return false
+}
+
+// requests says whether a role is a requester's.
+func requests(role string) bool {
+	return isRole(role) && api.EvictionParticipantRole(role) != api.EvictionParticipantRoleResponder
 }
 
 func isRole(value string) bool {

@@ -93,8 +93,11 @@ func TestPlanMetadata(t *testing.T) {
 		{"the last requester left", nil, eviction(1, owned, states(active), labelled(whole)), nil, "", true},
 		{"both roles", requests(asked("a")), eviction(1, owned, states(active)), map[string]string{"example.com/a": "requester-responder"}, "alice a", false},
 		{"both roles, then one", requests(asked("a", withdrawn), asked("alice")), eviction(1, owned, states(active), labelled(map[string]string{"example.com/a": "requester-responder", "example.com/alice": "requester"})), whole, "alice", false},
-		{"ended, asked again", requests(asked("alice"), asked("bob")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(map[string]string{"example.com/a": "responder"})), nil, "", true},
-		{"ended, wanted no more", nil, eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), nil, "", true},
+		{"failed, asked again", requests(asked("alice"), asked("bob")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(map[string]string{"example.com/a": "responder"})), map[string]string{"example.com/a": "responder"}, "alice", true},
+		{"failed, still wanted", requests(asked("alice")), eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), whole, "alice", true},
+		{"failed, wanted no more", nil, eviction(1, owned, states(active), failed(api.EvictionConditionReasonNoFurtherResponder), labelled(whole)), map[string]string{"example.com/a": "responder"}, "alice", false},
+		{"canceled", nil, eviction(1, owned, states(active), failed(api.EvictionConditionReasonCanceledDueToNoRequesters), labelled(whole)), map[string]string{"example.com/a": "responder"}, "alice", false},
+		{"evicted", nil, eviction(1, owned, states(active), succeeded, labelled(whole)), nil, "", true},
 		{"one that is going owns nothing more", requests(asked("alice"), asked("bob", deleting)), eviction(1, owned, states(active), labelled(whole)), whole, "alice", true},
 	}
 	for _, c := range cases {
