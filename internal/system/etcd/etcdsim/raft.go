@@ -39,13 +39,14 @@ func (c *Cluster) notice() bool {
 	return lost
 }
 
-// elect gives every island that has a quorum and no leader the voter with the most advanced log.
+// elect gives every island that has no leader the voter with the most advanced log, if that one reaches a quorum of the
+// configuration that it has applied itself: the one of a member that was away may be older and smaller.
 func (c *Cluster) elect() {
 	for _, m := range c.members {
-		if !m.up || m.leader != 0 || !c.quorum(m, m.config) {
+		if !m.up || m.leader != 0 {
 			continue
 		}
-		if best := c.candidate(m); best != nil && c.leaderOf(m) == nil {
+		if best := c.candidate(m); best != nil && c.quorum(best, best.config) && c.leaderOf(m) == nil {
 			c.crown(best, best.term+1)
 		}
 	}
@@ -95,7 +96,7 @@ func (c *Cluster) follow(leader *member) {
 
 // replicate carries every leader's log to those it reaches, commits what a quorum holds, and acknowledges it.
 func (c *Cluster) replicate() {
-	for _, leader := range c.members {
+	for _, leader := range slices.Clone(c.members) { // some leave when a removal is committed
 		if !leader.up || leader.leader != leader.id || !c.quorum(leader, leader.config) {
 			continue
 		}

@@ -2,6 +2,7 @@ package etcdsim_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -92,12 +93,39 @@ func TestAlarmsStopWrites(t *testing.T) {
 	}
 }
 
+// A member that was away knows fewer voters than there are: they do not elect by that.
+func TestElectionByTheCandidatesConfiguration(t *testing.T) {
+	sim := etcdsim.New("a")
+	sim.Add("away", true)
+	sim.Island(1, "away")
+	sim.Kill("away")
+	for _, name := range []string{"b", "c"} {
+		sim.Tick()
+		sim.Add(name, false)
+	}
+	sim.Tick()
+	sim.Island(1, "a")
+	sim.Settle(2)
+	sim.Start("away")
+	sim.Write("w")
+	sim.Tick()
+	if !sim.Acknowledged("w") {
+		t.Fatal("b and c are a quorum and acknowledge nothing")
+	}
+	sim.Heal()
+	sim.Settle(5)
+	if lost := sim.Lost(); len(lost) > 0 {
+		t.Errorf("lost: %v", lost)
+	}
+}
+
 // Raft's promise, whatever happens short of lost disks: nothing that was acknowledged is lost.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	acknowledged := 0
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c", "d", "e"}[:rapid.IntRange(1, 5).Draw(t, "members")]
 		sim := etcdsim.New(names...)
+		names = slices.Clone(names)
 		member := func(t *rapid.T) string { return rapid.SampledFrom(names).Draw(t, "member") }
 		writes := 0
 		t.Repeat(map[string]func(*rapid.T){
@@ -107,6 +135,13 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			"cut":   func(t *rapid.T) { sim.Island(rapid.IntRange(0, 2).Draw(t, "island"), member(t)) },
 			"heal":  func(*rapid.T) { sim.Heal() },
 			"slow":  func(t *rapid.T) { sim.Slow(member(t), rapid.IntRange(0, 2).Draw(t, "entries")) },
+			"add": func(t *rapid.T) {
+				if name := fmt.Sprint("n", len(names)); len(names) < 7 && sim.Add(name, rapid.Bool().Draw(t, "learner")) {
+					names = append(names, name)
+				}
+			},
+			"promote": func(t *rapid.T) { sim.Promote(member(t)) },
+			"remove":  func(t *rapid.T) { sim.Remove(member(t)) },
 			"write": func(*rapid.T) {
 				writes++
 				sim.Write(fmt.Sprint("w", writes))
