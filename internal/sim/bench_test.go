@@ -69,7 +69,7 @@ func someNodes(n, step int) []string {
 
 func request(nodes ...string) drain.Request {
 	return drain.Request{
-		Self: snapshot.Drainer{ID: "me", By: "somebody@somewhere"}, Nodes: nodes, Started: gen.Start,
+		Self: snapshot.Drainer{ID: "me", By: "admin@laptop"}, Nodes: nodes, Started: gen.Start,
 		DaemonSets: drain.DaemonSetsIgnore, DeleteEmptyDir: true, Surge: drain.SurgeAuto,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// budgetTracker counts the pods of one budget as they change, so that nobody has to count
+// budgetTracker counts the pods of one budget as they change, so that nothing has to count
 // them all again.
 type budgetTracker struct {
 	budget  *snapshot.Budget // as it is in truth

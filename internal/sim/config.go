@@ -35,7 +35,7 @@ type Config struct {
 
 	Binds func(*snapshot.Pod) string // the node that the pod's template names; nil, "": the scheduler finds one
 
-	Judge *drain.Request // whose actions Violations judges; nil: nobody's
+	Judge *drain.Request // whose actions Violations judges; nil: none
 }
 
 // Lag is by how much what is seen may be behind what is true: each observation

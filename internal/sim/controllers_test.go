@@ -128,7 +128,7 @@ func TestWhoIsReplaced(t *testing.T) {
 	}{
 		{kind: "ReplicaSet", want: 1},
 		{kind: "Job", want: 1},
-		{kind: "CloneSet", gone: true, want: 1}, // a kind that nobody knows is taken to replace its pods
+		{kind: "CloneSet", gone: true, want: 1}, // an unknown kind is taken to replace its pods
 		{kind: "StatefulSet", gone: true, want: 0},
 		{kind: "ReplicaSet", gone: true, gap: true, want: 1},
 	} {
@@ -294,7 +294,7 @@ func TestStartIsKept(t *testing.T) {
 
 // TestSystemsAreNotForecast: what a system will say is not known, and a plan says so.
 func TestSystemsAreNotForecast(t *testing.T) {
-	for name, policy := range map[string]string{"governed": "db", "nobody's": ""} {
+	for name, policy := range map[string]string{"governed": "db", "ungoverned": ""} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.node("a", "z1")

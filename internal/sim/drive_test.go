@@ -30,7 +30,7 @@ type driver struct {
 	writes   map[drain.Kind]int
 	refused  int
 	turns    int
-	heard    bool // an answer came in the last turn
+	answered bool // an answer came in the last turn
 	still    int  // turns in a row in which no time passed
 }
 
@@ -58,7 +58,7 @@ func (d *driver) turn() {
 }
 
 func (d *driver) deliver() {
-	d.heard = false
+	d.answered = false
 	for len(d.inFlight) > 0 {
 		if d.late > 0 && d.dice.Float64() < d.late {
 			return
@@ -67,7 +67,7 @@ func (d *driver) deliver() {
 		d.inFlight = d.inFlight[1:]
 		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
-		d.heard = true
+		d.answered = true
 		if answer.Code == answers.RefusedByBudget {
 			d.refused++
 		}
@@ -140,7 +140,7 @@ func (d *driver) wait(limit time.Time) bool {
 		return true
 	}
 	next, some := d.next()
-	if d.heard && (!some || next.After(now)) {
+	if d.answered && (!some || next.After(now)) {
 		d.sim.Advance(now)
 		d.still++
 		return true

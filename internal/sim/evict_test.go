@@ -213,7 +213,7 @@ func TestEvictionOfAnotherUID(t *testing.T) {
 	if b := budgetNamed(s, "web"); len(b.Disrupted) != 0 || b.Allowed != 1 {
 		t.Errorf("after two minutes: allowed %d, disrupted %v", b.Allowed, b.Disrupted)
 	}
-	unknown := snapshot.Pod{Namespace: "shop", Name: "nobody", UID: "x"}
+	unknown := snapshot.Pod{Namespace: "shop", Name: "unknown", UID: "x"}
 	if got := evict(s, &unknown).Code; got != answers.Gone {
 		t.Errorf("eviction of a pod that is not there: %s", got)
 	}

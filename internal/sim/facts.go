@@ -6,7 +6,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// setPod makes a pod true and tells everyone who counts it.
+// setPod makes a pod true and updates all that counts it.
 func (s *Sim) setPod(p *snapshot.Pod) {
 	p.ResourceVersion = s.version()
 	s.meet(p)

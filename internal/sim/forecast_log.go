@@ -106,7 +106,7 @@ func (y *forecastLog) scaled(a drain.Action) {
 	key := a.Workload.Key()
 	s := y.surges[key]
 	if s == nil && a.Surge == nil {
-		return // it takes back what somebody else has started
+		return // it takes back what another client has started
 	}
 	if s == nil {
 		s = &Surge{Workload: key, From: a.Workload.Replicas, Start: y.now()}

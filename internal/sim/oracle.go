@@ -20,7 +20,7 @@ type oracle struct {
 	targets   map[string]bool
 	found     []string
 	passed    bool                      // budgets were passed with permission: their status may be behind
-	disturbed bool                      // somebody else changed the cluster
+	disturbed bool                      // another client changed the cluster
 	until     time.Time                 // and what follows from it may last so long
 	givenUp   map[types.UID]bool        // Deployments whose surge the drain has given up
 	residents map[types.UID]bool        // pods that were on the targets, or started, when the drain saw their cordons
@@ -118,7 +118,7 @@ func (j *oracle) report(s *Sim, format string, args ...any) {
 	j.found = append(j.found, fmt.Sprintf("%s: ", s.now.Sub(s.start))+fmt.Sprintf(format, args...))
 }
 
-// meddled excuses what follows from somebody else's doing until everyone had time to
+// meddled excuses what follows from what another client did until all controllers had time to
 // see it.
 func (j *oracle) meddled(s *Sim) {
 	if j == nil {
@@ -158,7 +158,7 @@ func (j *oracle) asked(s *Sim, a drain.Action) {
 		}
 	case drain.RestoreCost:
 		if a.Pod.CostMark == "" {
-			j.report(s, "restored a cost of %s that nobody lowered", a.Pod.Key())
+			j.report(s, "restored a cost of %s that was not lowered", a.Pod.Key())
 		}
 	case drain.Uncordon:
 		j.mayUncordon(s, a)
@@ -216,7 +216,7 @@ func (j *oracle) mayUncordon(s *Sim, a drain.Action) {
 	}
 	switch r := n.Drain; {
 	case !n.UsherCordon():
-		j.report(s, "removed somebody else's cordon of %s", n.Name)
+		j.report(s, "removed another client's cordon of %s", n.Name)
 	case r.ID != j.req.Self.ID && !j.req.Dead[r.ID] && r.LiveAt(s.now):
 		j.report(s, "removed the cordon of the live drain %s of %s", r.ID, n.Name)
 	}
@@ -267,7 +267,7 @@ func (j *oracle) withinBudgets(s *Sim, p *snapshot.Pod, how string, scaling bool
 }
 
 // surgeHolds checks that a workload which the drain has scaled up keeps as many
-// ready pods as its owner asked for. A surge that is given up, because somebody else has
+// ready pods as its owner asked for. A surge that is given up, because another client has
 // scaled, is over once its record is off the Deployment; that on the autoscaler may go last.
 func (j *oracle) surgeHolds(s *Sim, p *snapshot.Pod) {
 	w := s.truth.WorkloadOf(p.OwnerKey())

@@ -11,12 +11,12 @@ import (
 )
 
 // TestWhatASurgeThatIsGivenUpKeeps: nothing. While an autoscaler's minimum is raised no pod may go before its replacement
-// is ready; but where somebody else has scaled the Deployment, its record goes, and that on the autoscaler may go last.
+// is ready; but where another client has scaled the Deployment, its record goes, and that on the autoscaler may go last.
 func TestWhatASurgeThatIsGivenUpKeeps(t *testing.T) {
 	for _, c := range []struct {
 		name, givenUp string
 		wrong         int
-	}{{"going on", "", 1}, {"given up", "somebody set its replicas", 0}} {
+	}{{"going on", "", 1}, {"given up", "its replicas were set by another client", 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			w.node("a", "z1", func(n *snapshot.Node) { n.Unschedulable = true })

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a drain may go on in a property before it is looked at as it
-// stands: budgets that nobody frees are waited for without end.
+// stands: budgets that never allow a disruption are waited for without end.
 const patience = 2 * time.Hour
 
 // start makes a drain over a drawn cluster.
@@ -262,7 +262,7 @@ func restored(t *rapid.T, d *driver, before state, drained bool) {
 		if n := d.sim.Truth().Cluster.Node(name); n.Drain != nil || cordoned {
 			must(t, d, after.cordoned[name] == want, "node %s unschedulable=%v, want %v", name, after.cordoned[name], want)
 		}
-		must(t, d, after.cordoned[name] || !cordoned, "somebody else's cordon of %s was removed", name)
+		must(t, d, after.cordoned[name] || !cordoned, "another client's cordon of %s was removed", name)
 	}
 }
 

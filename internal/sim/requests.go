@@ -36,7 +36,7 @@ func (s *Sim) ask(a drain.Action) answers.Answer {
 	return answers.Answer{Code: answers.Accepted}
 }
 
-// respond evicts the pod if somebody still wants it gone, and tries again while budgets hold it.
+// respond evicts the pod if a request for it still stands, and tries again while budgets hold it.
 func (s *Sim) respond(p *snapshot.Pod) {
 	if now := s.truth.Pod(p.UID); now == nil || now.Terminating() || !s.wantedGone(p) {
 		return

@@ -21,7 +21,7 @@ type scheduler struct {
 	poolOf  map[snapshot.OwnerKey]*pool // by controller: its pods have one template
 	queue   []types.UID                 // pods for which no node was found, in order
 	room    uint64                      // counts the times at which room grew
-	told    uint64                      // room when the queue was last tried
+	tried   uint64                      // room when the queue was last tried
 	awake   bool
 }
 
@@ -105,7 +105,7 @@ func (c *scheduler) offer(at *slot) {
 	}
 }
 
-func (c *scheduler) roomGrew() bool { return c.room != c.told && len(c.queue) > 0 }
+func (c *scheduler) roomGrew() bool { return c.room != c.tried && len(c.queue) > 0 }
 
 // queue lets the scheduler look at a new pod.
 func (s *Sim) queue(p *snapshot.Pod) {
@@ -126,7 +126,7 @@ func (s *Sim) wakeScheduler() {
 	s.scheduler.awake = true
 	s.after(0, func() {
 		s.scheduler.awake = false
-		s.scheduler.told = s.scheduler.room
+		s.scheduler.tried = s.scheduler.room
 		s.scheduler.queue = slices.DeleteFunc(s.scheduler.queue, func(uid types.UID) bool {
 			p := s.truth.Pod(uid)
 			return p == nil || p.Node != "" || s.place(p)

@@ -39,7 +39,7 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 		}
 	}
 	if w.hidden(replica, r.pod) {
-		r.excuse = "nothing has told " + replica.name + " that a policy claims it"
+		r.excuse = replica.name + " has observed no policy that claims it"
 	}
 	task := fmt.Sprintf("#a%d %s: ", w.admissions, r)
 	w.note("apiserver asks %s: %s (#a%d)", replica.name, r, w.admissions)

@@ -24,7 +24,7 @@ const (
 	slow         // it arrives, and its answer waits at the gate
 	lost         // it does not arrive
 	unheard      // it arrives, and its answer does not
-	late         // its caller is told that it is lost, and it arrives later
+	late         // for its caller it is lost, and it arrives later
 	killed       // its caller is no more
 )
 

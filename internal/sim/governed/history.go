@@ -41,12 +41,8 @@ func Run(seed uint64) Result { return RunWithout(seed) }
 func RunWithout(seed uint64, watches ...string) Result {
 	time.Sleep(time.Until(epoch))
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &world{
-		ctx: ctx, seed: seed, without: watches, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
-		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
-		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
-	}
-	w.store = newStore(time.Now)
+	w := newWorld(ctx, seed)
+	w.without = watches
 	w.drawTheme()
 	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
 		w.odds.owners, w.odds.foreign = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2))
@@ -65,13 +61,33 @@ func RunWithout(seed uint64, watches ...string) Result {
 		w.conclude()
 	}
 	w.close(cancel)
-	synctest.Wait()
-	close(w.jobs)
 	return Result{seed, w.failures, w.trace}
+}
+
+func newWorld(ctx context.Context, seed uint64) *world {
+	w := &world{
+		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
+		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
+	}
+	w.store = newStore(time.Now)
+	return w
 }
 
 func (w *world) setUp() error {
 	w.site = w.theme.sites[w.dice.IntN(len(w.theme.sites))](w)
+	if err := w.populate(); err != nil {
+		return err
+	}
+	if err := w.deploy(2 + w.dice.IntN(2)); err != nil {
+		return err
+	}
+	w.invite()
+	return nil
+}
+
+// populate creates what the site's policy is about.
+func (w *world) populate() error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
 	if err := w.store.create(ns); err != nil {
 		return err
@@ -85,7 +101,12 @@ func (w *world) setUp() error {
 		delete(w.podLives, p.pod)
 		w.probe(p.pod)
 	}
-	for i := range 2 + w.dice.IntN(2) {
+	return nil
+}
+
+// deploy starts that many replicas of Usher, of which one leads.
+func (w *world) deploy(replicas int) error {
+	for i := range replicas {
 		r, err := w.start(replicaNames[i])
 		if err != nil {
 			return err
@@ -98,7 +119,6 @@ func (w *world) setUp() error {
 	}
 	w.replicas[0].lead()
 	w.safety.changed(w, accident, "it began so")
-	w.invite()
 	return nil
 }
 
@@ -121,7 +141,9 @@ func (w *world) close(cancel context.CancelFunc) {
 	for _, r := range w.replicas {
 		r.stop()
 	}
-	time.Sleep(mostPatience) // calls to systems that never answer outlive whoever made them
+	time.Sleep(mostPatience) // calls to systems that never answer outlive their callers
+	synctest.Wait()
+	close(w.jobs)
 }
 
 // mostPatience is the longest that a policy may wait for its system, and a moment more.
@@ -155,7 +177,7 @@ func (w *world) conclude() {
 		w.settle(labelsStay)
 	}
 	w.checkLabels()
-	w.note("---- nobody wants anything any more ----")
+	w.note("---- no removal is requested any more ----")
 	w.mu.Lock()
 	w.quiet = true
 	w.mu.Unlock()
@@ -191,7 +213,7 @@ func (w *world) settle(d time.Duration) {
 			w.sleep(time.Millisecond)
 			continue
 		}
-		at := time.Now().Add(10 * time.Second)
+		at := time.Now().Add(min(10*time.Second, time.Until(end)))
 		for _, r := range w.replicas {
 			if r.leads {
 				at = r.soonest(at)

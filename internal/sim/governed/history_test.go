@@ -1,7 +1,7 @@
 //go:build !race
 
 // The race detector would only report what it cannot see: a history runs one goroutine at a time, because it waits until all
-// others are blocked before it lets one go on, and the detector does not know that order where a clock wakes somebody.
+// others are blocked before it lets one go on, and the detector does not know that order where a clock wakes a goroutine.
 
 package governed
 

@@ -76,7 +76,7 @@ func (s *store) change(before client.Object, p part, patch map[string]any, how f
 	return after, nil
 }
 
-// scoped leaves out what a request does not write: a subresource its own field only, and nobody the server's metadata.
+// scoped leaves out what a request does not write: a subresource its own field only, and none the server's metadata.
 func scoped(patch map[string]any, p part) map[string]any {
 	if p == status {
 		return map[string]any{"status": patch["status"]}

@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// person is somebody who wants pods gone. Each has dice of its own, since it draws when others run.
+// person is a client that wants pods gone. Each has dice of its own, since it draws when others run.
 type person struct {
 	world *world
 	name  string

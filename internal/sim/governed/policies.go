@@ -121,7 +121,7 @@ func (w *world) reform(change func(*regime)) {
 	staging := w.regime.staging
 	change(&w.regime)
 	if w.odds.hangs > 0 && !w.calm {
-		w.hang(policies) // whoever does not hear of it decides by what the policy said before
+		w.hang(policies) // a replica that does not observe it decides by the policy before
 	}
 	if policy := w.policy(firstPolicy); policy != nil && len(policy.Status.Preparations) > 0 && staging != w.regime.staging {
 		w.givenUp = true // what was begun in one system cannot be taken back in another

@@ -19,7 +19,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// checkFires: what was asked for only in the name of callers whom admission refused must not be done when nothing judges
+// checkFires: what was requested only in the name of callers that admission refused must not be done when nothing judges
 // it any more.
 func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 	w.relax()
@@ -42,7 +42,7 @@ func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 	}
 }
 
-// checkPermit: whom a verdict lets through was written down before as one that leaves, or the next one would be let through
+// checkPermit: what a verdict lets through was written down before as one that leaves, or the next one would be let through
 // on the same evidence. Permits end by the apiserver's clock, by which all replicas go, but not where clocks jump here.
 func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
 	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) {
@@ -63,8 +63,8 @@ func (w *world) noted(uid types.UID) bool {
 	return false
 }
 
-// checkLabelGoes: Usher takes no label off that a policy accounts for which was there before Usher began to look. Whoever evicts the pod
-// then gets no answer from Usher.
+// checkLabelGoes: Usher takes no label off that a policy accounts for which was there before Usher began to look. A client that evicts the pod
+// then is not answered by Usher.
 func (w *world) checkLabelGoes(ctx context.Context, k kind, key snapshot.Key, body []byte) {
 	var patch struct {
 		Metadata struct {
@@ -129,7 +129,7 @@ func (c checkedFacts) Input(ctx context.Context, of governed.Subject) (eviction.
 		}
 		policy := c.replica.world.policy(in.Policies[i].Key.Name)
 		if policy == nil || policy.ResourceVersion != in.Policies[i].Version {
-			continue // whoever decides upon that will find that it is not the newest
+			continue // a decision upon it will find that it is not the newest
 		}
 		meant, _ := addressees.Load(in.Policies[i].Policy)
 		if asked, known := c.replica.origin(in.Evidence); known && asked != meant {

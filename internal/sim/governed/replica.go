@@ -85,12 +85,12 @@ func (r *replica) assemble() error {
 		return err
 	}
 	book := governed.NewPolicyCache(r.cache, r.kind, roles)
-	book.Compile, book.Changed = compile, r.told
+	book.Compile, book.Changed = compile, r.changed
 	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(failOnError{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
 		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: book, Observer: keeper,
-		Lifecycle: lifecycleapi.Usher, Now: r.now, Answered: r.told,
+		Lifecycle: lifecycleapi.Usher, Now: r.now, Answered: r.changed,
 	}
 	r.gatherer = &governed.Gatherer{Policies: book, Observer: keeper, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{

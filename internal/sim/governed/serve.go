@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// removal is what somebody wants of the apiserver: an eviction of a pod, or its DELETE.
+// removal is a request to the apiserver: an eviction of a pod, or its DELETE.
 type removal struct {
 	user   string
 	groups []string
@@ -89,7 +89,7 @@ func (w *world) serve(r *removal) error {
 		}
 	} else {
 		err := w.admit(ctx, r, before)
-		w.wait(w.ctx, &waiting{label: "(apiserver hears about) " + r.String(), of: r.of}) // one of those that hear at once is the first
+		w.wait(w.ctx, &waiting{label: "(apiserver is answered about) " + r.String(), of: r.of}) // one of those that are answered at once is the first
 		if err != nil {
 			w.note("apiserver: %s: %s", r, short(err.Error()))
 			return err

@@ -62,7 +62,7 @@ func (r *replica) kind(spec *v1alpha1.System) (system.Kind, bool) {
 	return kind, true
 }
 
-// shortDeadline is a system that gives up a moment before its caller does: of two deadlines at one instant nobody could say which
+// shortDeadline is a system that gives up a moment before its caller does: of two deadlines at one instant either could
 // comes first.
 type shortDeadline struct {
 	system.System

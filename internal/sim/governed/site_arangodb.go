@@ -39,18 +39,28 @@ func newArango(w *world) site { return newDeployment(w, w.dice.IntN(4) == 0) }
 func newCluster(w *world) site { return newDeployment(w, false) }
 
 func newDeployment(w *world, failover bool) site {
-	a := &arango{world: w, id: map[string]string{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
-	config := arangosim.Config{Agents: []int{3, 3, 5}[w.dice.IntN(3)], Secret: arangoSecret, KeepJobs: 600}
+	config := arangosim.Config{Agents: []int{3, 3, 5}[w.dice.IntN(3)]}
 	if failover {
 		config.Singles = 2 + w.dice.IntN(2)
 	} else {
 		config.DBServers, config.Coordinators = 2+w.dice.IntN(3), 2
 	}
-	a.sim, a.staging, a.agents = arangosim.New(config), arangosim.New(config), config.Agents
+	a := deploymentOf(w, config)
+	if !failover {
+		a.collections(w.dice, config.DBServers)
+	}
+	return a
+}
+
+// deploymentOf is a deployment of so many servers, without data.
+func deploymentOf(w *world, config arangosim.Config) *arango {
+	a := &arango{
+		world: w, agents: config.Agents, id: map[string]string{}, down: map[string]bool{}, writing: rand.New(rand.NewPCG(w.seed, 3)),
+	}
+	config.Secret, config.KeepJobs = arangoSecret, 600
+	a.sim, a.staging = arangosim.New(config), arangosim.New(config)
 	if config.Singles > 0 {
 		a.shards = []string{""}
-	} else {
-		a.collections(w.dice, config.DBServers)
 	}
 	for _, id := range a.sim.Members() {
 		pod := strings.ToLower(id)
@@ -77,11 +87,14 @@ func (a *arango) collections(dice *rand.Rand, servers int) {
 			}
 			shards = append(shards, on)
 		}
-		name := fmt.Sprintf("c%d", c)
-		a.sim.AddCollection(name, copies, shards...)
-		for i := range shards {
-			a.shards = append(a.shards, fmt.Sprintf("_system/%s/s%s%d", name, name, i))
-		}
+		a.collection(fmt.Sprintf("c%d", c), copies, shards...)
+	}
+}
+
+func (a *arango) collection(name string, copies int, shards ...[]string) {
+	a.sim.AddCollection(name, copies, shards...)
+	for i := range shards {
+		a.shards = append(a.shards, fmt.Sprintf("_system/%s/s%s%d", name, name, i))
 	}
 }
 

@@ -22,10 +22,13 @@ type etcdSite struct {
 	written int
 }
 
-func newEtcd(w *world) site {
+func newEtcd(w *world) site { return etcdOf(w, []int{2, 3, 3, 3, 5}[w.dice.IntN(5)]) }
+
+// etcdOf is a cluster of so many members.
+func etcdOf(w *world, members int) site {
 	e := &etcdSite{world: w, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	var names []string
-	for n := range []int{2, 3, 3, 3, 5}[w.dice.IntN(5)] {
+	for n := range members {
 		names = append(names, fmt.Sprintf("etcd-%d", n))
 		e.plan = append(e.plan, planned{names[n], "etcd-member", false})
 	}

@@ -13,35 +13,40 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// httpSite is a service that Usher has no driver for: keepers hold parts of its data, each on two of them, and routers lead to
+// httpSite is a service that Usher has no driver for: keepers hold shards of its data, each on two of them, and routers lead to
 // them. Its policy says all there is to know in roles of its own.
 type httpSite struct {
 	world   *world
 	plan    []planned
-	here    *shelves
-	staging *shelves
+	here    *shardStore
+	staging *shardStore
 	writing *rand.Rand
 	faulty  map[string]int // answers that go wrong, by how
-	floor   bool           // routers go by which pods are Ready, and not by what the depot says
+	floor   bool           // routers go by which pods are Ready, and not by what the store says
 }
 
 // troubles are what may be wrong with an answer.
 var troubles = []string{"401", "503", "garbage", "empty", "cut", "silence"}
 
 func newHTTPSite(w *world) site {
-	d := &httpSite{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	keepers := 3 + w.dice.IntN(3)
+	return storeOf(w, keepers, 2+w.dice.IntN(2))
+}
+
+// storeOf is a store of so many keepers and routers.
+func storeOf(w *world, keepers, routers int) *httpSite {
+	d := &httpSite{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
 	for n := range keepers {
 		d.plan = append(d.plan, planned{fmt.Sprintf("keeper-%d", n), "keeper", true})
 	}
-	for n := range 2 + w.dice.IntN(2) {
+	for n := range routers {
 		d.plan = append(d.plan, planned{fmt.Sprintf("router-%d", n), "router", false})
 	}
-	d.here, d.staging = newShelves(d.plan, keepers), newShelves(d.plan, keepers)
+	d.here, d.staging = newShardStore(d.plan, keepers), newShardStore(d.plan, keepers)
 	return d
 }
 
-// newFloor is a depot whose routers have a floor.
+// newFloor is a store whose routers have a floor.
 func newFloor(w *world) site {
 	d, _ := newHTTPSite(w).(*httpSite)
 	d.floor = true
@@ -51,7 +56,7 @@ func newFloor(w *world) site {
 func (d *httpSite) members() []planned { return d.plan }
 
 func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
-	endpoint := "http://depot:80"
+	endpoint := "http://store:80"
 	if staging {
 		endpoint = stagingURL
 	}
@@ -59,7 +64,7 @@ func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
 		System: v1alpha1.System{HTTP: &v1alpha1.HTTP{
 			Access:      v1alpha1.Access{Endpoints: []string{endpoint}},
 			Facts:       []v1alpha1.Get{{Name: "status", URL: "/status"}},
-			MemberFacts: []v1alpha1.Get{{Name: "shelf", URL: "/shelves/{{member.id}}"}},
+			MemberFacts: []v1alpha1.Get{{Name: "keeper", URL: "/keepers/{{member.id}}"}},
 			Steps: []v1alpha1.Step{{
 				Name: "Empty",
 				Do:   v1alpha1.Call{Method: http.MethodPut, URL: "/closed/{{member.id}}"},
@@ -78,17 +83,17 @@ func (d *httpSite) roles() []v1alpha1.Role {
 				AtOnce: new(int32(1)),
 				Rules: []v1alpha1.Rule{
 					{Name: "others-up", Reason: "AnotherIsDown", Expression: "system.status.down.all(name, name == member.id)", Message: "down: {{system.status.down}}"},
-					{Name: "closed", Reason: "StillOpen", Expression: "member.shelf.closed", Message: "parts may still be put on {{member.id}}"},
-					{Name: "empty", Reason: "HoldsParts", Expression: "member.shelf.parts == 0", Message: "{{member.shelf.parts}} parts are on {{member.id}}"},
+					{Name: "closed", Reason: "StillOpen", Expression: "member.keeper.closed", Message: "shards may still be put on {{member.id}}"},
+					{Name: "empty", Reason: "HoldsShards", Expression: "member.keeper.shards == 0", Message: "{{member.keeper.shards}} shards are on {{member.id}}"},
 				},
 				Prepare: []v1alpha1.Preparation{{
-					Name: "Empty", When: "!member.shelf.closed && system.status.closed.size() == 0", Message: "closing {{member.id}}",
+					Name: "Empty", When: "!member.keeper.closed && system.status.closed.size() == 0", Message: "closing {{member.id}}",
 				}},
 			},
 		},
 		{
 			Name: "router", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
-			Evict: v1alpha1.Evict{Settle: &metav1.Duration{Duration: shelvesLag * time.Second}, Rules: []v1alpha1.Rule{{
+			Evict: v1alpha1.Evict{Settle: &metav1.Duration{Duration: followerLag * time.Second}, Rules: []v1alpha1.Rule{{
 				Name: "another-routes", Reason: "LastRouters",
 				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",
 				Message:    "{{system.status.routers}} routers serve; leaving: {{leaving}}",
@@ -132,7 +137,7 @@ func (d *httpSite) lag(role string) time.Duration {
 	if d.floor && role == "router" {
 		return 0 // a kubelet reports at once that its pod is not Ready
 	}
-	return shelvesLag * time.Second
+	return followerLag * time.Second
 }
 
 func (d *httpSite) strike(dice *rand.Rand) string {
@@ -141,12 +146,12 @@ func (d *httpSite) strike(dice *rand.Rand) string {
 	return "answers go wrong: " + how
 }
 
-// fail lets parts come back to a keeper that was emptied, as somebody's script does that opens it again.
+// fail lets shards come back to a keeper that was emptied, as a script does that opens it again.
 func (d *httpSite) fail(dice *rand.Rand) string {
 	for _, p := range d.plan {
 		if d.here.closed[p.pod] && dice.IntN(4) == 0 {
 			delete(d.here.closed, p.pod)
-			return p.pod + " was opened again by somebody else"
+			return p.pod + " was opened again by another client"
 		}
 	}
 	return ""
@@ -177,20 +182,20 @@ func (d *httpSite) next() string {
 	return ""
 }
 
-// httpHandler answers for both depots.
+// httpHandler answers for both stores.
 type httpHandler struct{ site *httpSite }
 
 // RoundTrip implements http.RoundTripper.
 func (c httpHandler) RoundTrip(request *http.Request) (*http.Response, error) {
-	shelves := c.site.here
+	store := c.site.here
 	if request.URL.Host == strings.TrimPrefix(stagingURL, "http://") {
-		shelves = c.site.staging
+		store = c.site.staging
 	} else if how := c.site.next(); how != "" {
 		answer, err := wrong(request, how)
 		if err == nil && answer.StatusCode == http.StatusOK && request.Method != http.MethodGet {
-			shelves.answer(request) // what was answered with 200 was done
+			store.answer(request) // what was answered with 200 was done
 		}
 		return answer, err
 	}
-	return shelves.answer(request), nil
+	return store.answer(request), nil
 }

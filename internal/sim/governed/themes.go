@@ -57,18 +57,18 @@ var (
 	rolls    = trade{"roller", (*person).roller}
 	shutdown = trade{"shutdown", (*person).shutdown}
 
-	everybody = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
+	allTrades = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
 	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor}
 )
 
 // themes are drawn with equal chances.
 var themes = []theme{
-	{name: "everything", odds: everything, sites: anySite, trades: everybody},
-	{name: "everything", odds: everything, sites: anySite, trades: everybody},
+	{name: "everything", odds: everything, sites: anySite, trades: allTrades},
+	{name: "everything", odds: everything, sites: anySite, trades: allTrades},
 	{name: "a rush", sites: anySite, trades: []trade{drains, drains, drains, asks}, odds: func(o *odds, draw func(...int) int) {
 		o.delivery, o.accidents, o.budgets = draw(1, 8), draw(0, 1), draw(0, 0, 1)
 	}},
-	{name: "leaves that nobody is asked about", sites: anySite, trades: []trade{drains, drains, asks, shutdown, shutdown, rolls}, odds: func(o *odds, draw func(...int) int) {
+	{name: "removals without admission", sites: anySite, trades: []trade{drains, drains, asks, shutdown, shutdown, rolls}, odds: func(o *odds, draw func(...int) int) {
 		o.linger, o.excused, o.unlabelled, o.haste = draw(20, 60), 1, draw(0, 60), draw(0, 1)
 	}},
 	{name: "force", sites: anySite, trades: []trade{drains, drains, deletes, asks, rolls}, odds: func(o *odds, draw func(...int) int) {

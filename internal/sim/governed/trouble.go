@@ -108,7 +108,7 @@ func (w *world) end(r *replica) {
 	r.stop()
 }
 
-// restart begins a new life for a dead replica, and has it lead where nobody does.
+// restart begins a new life for a dead replica, and has it lead where none does.
 func (w *world) restart() {
 	for i, r := range w.replicas {
 		if r.dead {
@@ -131,7 +131,7 @@ func (w *world) rebirth(i int) {
 	}
 }
 
-// elect has another replica lead. The one that led may not have heard of it; then it leads on until it dies.
+// elect has another replica lead. The one that led may not have observed that; then it leads on until it dies.
 func (w *world) elect() {
 	var others, leaders []*replica
 	for _, r := range w.alive() {
@@ -183,7 +183,7 @@ func (w *world) tighten() {
 	w.note("budget: no pod may be evicted: %v", w.tight)
 }
 
-// hang stops one watch of a replica for a while, as a connection does whose end nobody has noticed.
+// hang stops one watch of a replica for a while, as a connection does whose end was not noticed.
 func (w *world) hang(k kind) {
 	alive := w.alive()
 	if len(alive) == 0 {

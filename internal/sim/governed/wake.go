@@ -84,7 +84,7 @@ func (r *replica) track(policy *v1alpha1.EvictionPolicy, gone bool) {
 		return
 	}
 	r.gatherer.Observer.Forget(policy.UID)
-	synctest.Wait() // who waited for its evidence goes on, and nobody else does meanwhile
+	synctest.Wait() // what waited for its evidence goes on, and nothing else does meanwhile
 	r.gatherer.Policies.Forget(policy.UID)
 	r.act.Forget(policy.UID)
 }
@@ -161,8 +161,8 @@ func watchName(c *wiring.Controller, at int) string {
 
 func observedName(c *wiring.Controller) string { return c.Name + " watches systems" }
 
-// told takes note of a system that says something new, at a moment when others may run too.
-func (r *replica) told(policy *v1alpha1.EvictionPolicy) {
+// changed takes note of a system whose evidence is new, at a moment when other goroutines may run too.
+func (r *replica) changed(policy *v1alpha1.EvictionPolicy) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
 	r.news = append(r.news, policy)

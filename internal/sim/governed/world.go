@@ -20,7 +20,7 @@ import (
 const namespace = "db"
 
 // world is a history in the making. But for the gate, the trace and the queues, which goroutines write when they end, only
-// the scheduler changes it while nobody else runs, or a call while it has its effect.
+// the scheduler changes it while nothing else runs, or a call while it has its effect.
 type world struct {
 	ctx  context.Context //nolint:containedctx // the life of the world
 	seed uint64
@@ -49,7 +49,7 @@ type world struct {
 	tight    bool // a budget allows no disruption
 	regime   regime
 	focus    string // the role that people are after
-	quiet    bool   // nobody wants anything any more
+	quiet    bool   // no removal is requested any more
 
 	admissions int
 
@@ -226,7 +226,7 @@ func (w *world) pause() {
 	w.sleep(d)
 }
 
-// sleep lets time pass for everybody.
+// sleep lets time pass.
 func (w *world) sleep(d time.Duration) {
 	for d > 0 {
 		part := min(d, time.Second)
@@ -253,7 +253,7 @@ func (w *world) leaving() bool {
 	return w.quiet || w.over
 }
 
-// pod is a pod as somebody sees it who reads from the apiserver.
+// pod is a pod as the apiserver has it.
 func (w *world) pod(name string) *corev1.Pod { return w.store.pod(name) }
 
 // audit looks at what is written: the part of a status that lets members go is only ever written upon a version.

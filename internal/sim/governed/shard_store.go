@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// shelves are the data of a depot: which keeper has a copy of which part, on its disk.
-type shelves struct {
+// shardStore is the data of a sharded store: which keeper has a copy of which shard, on its disk.
+type shardStore struct {
 	keepers, routers []string
 	up               map[string]bool
-	closed           map[string]bool // keepers that give their parts away and get none
-	parts            [][]string
-	// missed counts the ticks since a process was last up: the depot finds out that one is away only after a while.
+	closed           map[string]bool // keepers that give their shards away and get none
+	shards           [][]string
+	// missed counts the ticks since a process was last up: the store reports one as away only after a while.
 	missed map[string]int
 }
 
-// shelvesLag is for how many ticks a depot tells of a process that is away as if it were there, as Kafka does of a follower by
+// followerLag is for how many ticks a store reports a process that is away as if it were there, as Kafka does of a follower by
 // default (replica.lag.time.max.ms).
-const shelvesLag = 30
+const followerLag = 30
 
 const copies = 2
 
-func newShelves(plan []planned, keepers int) *shelves {
-	s := &shelves{up: map[string]bool{}, closed: map[string]bool{}, missed: map[string]int{}}
+func newShardStore(plan []planned, keepers int) *shardStore {
+	s := &shardStore{up: map[string]bool{}, closed: map[string]bool{}, missed: map[string]int{}}
 	for i, p := range plan {
 		s.up[p.pod] = true
 		if i < keepers {
@@ -35,34 +35,34 @@ func newShelves(plan []planned, keepers int) *shelves {
 		}
 	}
 	for n := range 4 {
-		s.parts = append(s.parts, []string{s.keepers[n%keepers], s.keepers[(n+1)%keepers]})
+		s.shards = append(s.shards, []string{s.keepers[n%keepers], s.keepers[(n+1)%keepers]})
 	}
 	return s
 }
 
-// tick makes one copy, or drops one, for each part.
-func (s *shelves) tick() {
+// tick makes one copy, or drops one, for each shard.
+func (s *shardStore) tick() {
 	for _, name := range slices.Concat(s.keepers, s.routers) {
 		s.missed[name]++
 		if s.up[name] {
 			s.missed[name] = 0
 		}
 	}
-	for i, on := range s.parts {
+	for i, on := range s.shards {
 		serving := slices.DeleteFunc(slices.Clone(on), func(k string) bool { return !s.up[k] })
 		lasting := slices.DeleteFunc(slices.Clone(serving), func(k string) bool { return s.closed[k] })
 		switch to := s.room(on); {
 		case len(serving) == 0:
 		case len(lasting) < copies && to != "":
-			s.parts[i] = append(on, to)
+			s.shards[i] = append(on, to)
 		case len(lasting) >= copies && len(on) > copies:
-			s.parts[i] = s.without(on)
+			s.shards[i] = s.without(on)
 		}
 	}
 }
 
-// room is the open keeper with the fewest parts that has no copy.
-func (s *shelves) room(on []string) string {
+// room is the open keeper with the fewest shards that has no copy.
+func (s *shardStore) room(on []string) string {
 	best := ""
 	for _, k := range s.keepers {
 		if s.up[k] && !s.closed[k] && !slices.Contains(on, k) && (best == "" || s.count(k) < s.count(best)) {
@@ -73,7 +73,7 @@ func (s *shelves) room(on []string) string {
 }
 
 // without drops a copy: one on a closed keeper, or the last.
-func (s *shelves) without(on []string) []string {
+func (s *shardStore) without(on []string) []string {
 	drop := len(on) - 1
 	for i, k := range on {
 		if s.up[k] && s.closed[k] {
@@ -83,9 +83,9 @@ func (s *shelves) without(on []string) []string {
 	return slices.Delete(slices.Clone(on), drop, drop+1)
 }
 
-func (s *shelves) count(keeper string) int {
+func (s *shardStore) count(keeper string) int {
 	n := 0
-	for _, on := range s.parts {
+	for _, on := range s.shards {
 		if slices.Contains(on, keeper) {
 			n++
 		}
@@ -93,39 +93,39 @@ func (s *shelves) count(keeper string) int {
 	return n
 }
 
-func (s *shelves) wipe(keeper string) {
-	for i, on := range s.parts {
-		s.parts[i] = slices.DeleteFunc(slices.Clone(on), func(k string) bool { return k == keeper })
+func (s *shardStore) wipe(keeper string) {
+	for i, on := range s.shards {
+		s.shards[i] = slices.DeleteFunc(slices.Clone(on), func(k string) bool { return k == keeper })
 	}
 }
 
-// wouldLose says what nobody would serve any more.
-func (s *shelves) wouldLose(pod string, away []string) string {
+// wouldLose says what would not be served any more.
+func (s *shardStore) wouldLose(pod string, away []string) string {
 	stays := func(other string) bool { return other != pod && s.up[other] && !slices.Contains(away, other) }
 	if slices.Contains(s.routers, pod) && s.up[pod] && !slices.ContainsFunc(s.routers, stays) {
-		return "nobody would route"
+		return "none would route"
 	}
-	for i, on := range s.parts {
+	for i, on := range s.shards {
 		if s.up[pod] && slices.Contains(on, pod) && !slices.ContainsFunc(on, stays) {
-			return fmt.Sprintf("nobody else serves part %d", i)
+			return fmt.Sprintf("no other serves shard %d", i)
 		}
 	}
 	return ""
 }
 
-func (s *shelves) lost() []string {
+func (s *shardStore) lost() []string {
 	var lost []string
-	for i, on := range s.parts {
+	for i, on := range s.shards {
 		if len(on) == 0 {
-			lost = append(lost, fmt.Sprintf("part %d", i))
+			lost = append(lost, fmt.Sprintf("shard %d", i))
 		}
 	}
 	return lost
 }
 
-func (s *shelves) seemsUp(name string) bool { return s.up[name] || s.missed[name] < shelvesLag }
+func (s *shardStore) seemsUp(name string) bool { return s.up[name] || s.missed[name] < followerLag }
 
-func (s *shelves) answer(request *http.Request) *http.Response {
+func (s *shardStore) answer(request *http.Request) *http.Response {
 	name := request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]
 	switch request.Method + " " + strings.TrimSuffix(request.URL.Path, name) {
 	case "GET /":
@@ -133,8 +133,8 @@ func (s *shelves) answer(request *http.Request) *http.Response {
 		closed := slices.DeleteFunc(slices.Clone(s.keepers), func(k string) bool { return !s.closed[k] })
 		routers := slices.DeleteFunc(slices.Clone(s.routers), func(r string) bool { return !s.seemsUp(r) })
 		return said(request, http.StatusOK, map[string]any{"down": down, "closed": closed, "routers": len(routers)})
-	case "GET /shelves/":
-		return said(request, http.StatusOK, map[string]any{"parts": s.count(name), "closed": s.closed[name]})
+	case "GET /keepers/":
+		return said(request, http.StatusOK, map[string]any{"shards": s.count(name), "closed": s.closed[name]})
 	case "PUT /closed/":
 		s.closed[name] = true
 		return said(request, http.StatusOK, map[string]any{})
