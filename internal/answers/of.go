@@ -64,7 +64,7 @@ func byCode(status metav1.Status) Code {
 	return Rejected
 }
 
-// refusal tells the two kinds of 429 apart. A budget that the controller has not
+// refusal distinguishes the two kinds of 429. A budget that the controller has not
 // observed carries the same cause as one that is used up, but a Retry-After as well.
 func refusal(status metav1.Status) Code {
 	if hasCause(status, policyv1.DisruptionBudgetCause) && retryAfter(status) == 0 {
@@ -73,8 +73,8 @@ func refusal(status metav1.Status) Code {
 	return RefusedForNow
 }
 
-// forbidden tells who forbids: an authorizer always names the user, the admission
-// plugins of the server never do.
+// forbidden distinguishes an authorizer, which always names the user, from the
+// admission plugins of the server, which never do.
 func forbidden(status metav1.Status) Code {
 	switch {
 	case hasCause(status, corev1.NamespaceTerminatingCause):
@@ -85,7 +85,7 @@ func forbidden(status metav1.Status) Code {
 	return Forbidden
 }
 
-// notFound tells an object that is gone from a path that the server does not know.
+// notFound distinguishes an object that is gone from a path that is not served.
 func notFound(status metav1.Status) Code {
 	if status.Details == nil || status.Details.Name == "" || hasCause(status, metav1.CauseTypeUnexpectedServerResponse) {
 		return Rejected
@@ -93,8 +93,8 @@ func notFound(status metav1.Status) Code {
 	return Gone
 }
 
-// conflict tells a name that now belongs to another object from an object that has
-// changed. The eviction handler and the store word the former differently.
+// conflict distinguishes a name that now belongs to another object from an object that
+// has changed. The eviction handler and the store word the former differently.
 func conflict(status metav1.Status) Code {
 	if strings.Contains(status.Message, "UID in precondition") || strings.Contains(status.Message, "UID in the precondition") {
 		return Gone
@@ -102,8 +102,8 @@ func conflict(status metav1.Status) Code {
 	return Conflict
 }
 
-// invalid knows the third way in which the server says that the UID is not that of the
-// object: to a patch it answers that the UID cannot be changed.
+// invalid recognizes the third way in which the server reports that the UID is not that
+// of the object: to a patch it answers that the UID cannot be changed.
 func invalid(status metav1.Status) Code {
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {

@@ -23,7 +23,7 @@ type Action struct {
 	Seen *v1alpha1.EvictionPolicyStatus
 	// Step is what Prepare and Undo ask the system for.
 	Step Preparation
-	// Pod and UID are whom Evict, Request, Withdraw and Tell are about.
+	// Pod and UID are the pod that Evict, Request, Withdraw and Tell are about.
 	Pod snapshot.Key
 	UID types.UID
 	// Grace is the grace period that Evict asks for, 0 for the pod's own.

@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// wish is somebody's eviction of s0, which the verdict allows.
+// wish is an eviction of s0 by a user, which the verdict allows.
 func wish(t testing.TB) AdmissionInput {
 	t.Helper()
 	return AdmissionInput{Input: world(t), Verb: VerbEvict, User: "alice", Self: []string{"usher"}}
@@ -120,7 +120,7 @@ func TestAdmit(t *testing.T) {
 		"pod garbage collection":          {given: also(by(sa+"pod-garbage-collector"), func(in *AdmissionInput) { in.Grace = &zero }), allow: true, note: ByGarbage, acts: permit},
 		"the namespace ends":              {given: also(by(sa+"namespace-controller"), ending), allow: true, note: ByNamespace, acts: permit},
 		"the namespace does not":          {given: by(sa + "namespace-controller"), note: Refused, acts: request},
-		"somebody in an ending namespace": {given: also(by("alice"), ending), note: Refused, acts: request},
+		"a person in an ending namespace": {given: also(by("alice"), ending), note: Refused, acts: request},
 		"its kubelet":                     {given: also(by("system:node:node-a"), kubelet, leaving, func(in *AdmissionInput) { in.Grace = &zero }), allow: true, note: ByKubelet},
 		"another kubelet":                 {given: also(by("system:node:node-b"), kubelet), note: Refused, acts: request},
 		"no kubelet":                      {given: by("system:node:node-a"), note: Refused, acts: request},
@@ -251,7 +251,7 @@ func TestAnswerIsReadBack(t *testing.T) {
 	in.Ask = AskReplace
 	got, ok := ReadAnswer(Admit(in).Causes)
 	want := JudgeReplace(in.Input)
-	want.Blockers[0].Retry = 0 // it is told with the whole refusal
+	want.Blockers[0].Retry = 0 // it is given with the whole refusal
 	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Error(ok, diff)
 	}
@@ -325,7 +325,7 @@ func TestRulesWithoutALimit(t *testing.T) {
 	}
 }
 
-// Whoever removes a pod by force and may: the member counts for as long as its process may run.
+// TestPermitOfForcedRemoval: the member of a pod that may be removed by force counts for as long as its process may run.
 func TestPermitOfForcedRemoval(t *testing.T) {
 	const sa = "system:serviceaccount:kube-system:"
 	zero := int64(0)
@@ -400,7 +400,7 @@ func TestCrossOut(t *testing.T) {
 	}{
 		"its own":                        {status(ours(noon), other), status(other), status(ours(noon), other), gone},
 		"the first of a policy":          {status(ours(noon), other), nil, status(ours(noon), other), gone},
-		"somebody else's":                {status(leaves("s0", "store", noon), other), status(other), status(ours(noon), other), nil},
+		"another requester's":            {status(leaves("s0", "store", noon), other), status(other), status(ours(noon), other), nil},
 		"written anew since":             {status(ours(noon), other), status(other), status(ours(noon.Add(-time.Second)), other), nil},
 		"none there":                     {status(other), status(other), status(ours(noon), other), nil},
 		"one that may be under way":      {status(ours(noon), other), status(ours(noon.Add(-time.Minute)), other), status(ours(noon), other), status(ours(noon.Add(-time.Minute)), other)},

@@ -19,7 +19,7 @@ const (
 	namespaceController = systemAccounts + "namespace-controller"
 
 	// Where kube-controller-manager runs without service account credentials, all its controllers are this user. Then the
-	// rollout of a StatefulSet cannot be told from the eviction of a pod by a taint, so nothing of it is excused but the
+	// rollout of a StatefulSet cannot be distinguished from the eviction of a pod by a taint, so nothing of it is excused but the
 	// deletion of a namespace that is ending.
 	controllerManager = "system:kube-controller-manager"
 
@@ -105,8 +105,8 @@ func (in *AdmissionInput) forced() bool {
 }
 
 // mostLinger is how much of a grace period is waited out after a removal by force. Databases and virtual machines are given minutes, at
-// most an hour, and the API takes any number from whoever writes the pod: one such member would keep the others for years. Beyond it the
-// member counts as gone, as one does whose end was not forced and whose system still tells of it: its settle time begins, and what the
+// most an hour, and the API takes any number from the pod's author: one such member would keep the others for years. Beyond it the
+// member counts as gone, as one does whose end was not forced and whose system still reports it: its settle time begins, and what the
 // system says after that decides about the next.
 const mostLinger = time.Hour
 

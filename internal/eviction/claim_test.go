@@ -43,10 +43,10 @@ func TestIDsAreBounded(t *testing.T) {
 	in.Policies[0].Policy = compiled(t, spec)
 	for _, c := range []struct {
 		bytes int
-		told  bool
+		valid bool
 	}{{mostID, true}, {mostID + 1, false}} {
 		in.Pod.Annotations = map[string]string{"id": strings.Repeat("x", c.bytes)}
-		if claim := Claims(in.Policies, in.Pod)[0]; (claim.Error == "") != c.told || (len(claim.Member) == c.bytes) != c.told {
+		if claim := Claims(in.Policies, in.Pod)[0]; (claim.Error == "") != c.valid || (len(claim.Member) == c.bytes) != c.valid {
 			t.Errorf("an id of %d bytes: %q", c.bytes, claim.Error)
 		}
 	}

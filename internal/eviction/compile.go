@@ -147,7 +147,7 @@ func (c *compiler) template(path, text string) *Template {
 	return template
 }
 
-// compilable ends before a policy of megabytes keeps everybody waiting who writes one.
+// compilable ends before a policy of megabytes keeps all clients waiting that write one.
 func (c *compiler) compilable(path, text string, expressions int) bool {
 	if c.language == nil || c.text > textLimit {
 		return false

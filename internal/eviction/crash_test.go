@@ -120,10 +120,10 @@ func TestPropertyCrash(t *testing.T) {
 				return
 			}
 			if e.begun && len(e.in.Policies[0].Status.Preparations) == 0 {
-				t.Fatal("the system works on a step that nobody remembers")
+				t.Fatal("the system works on a step that no status remembers")
 			}
 		}
-		for range 200 { // nobody wants it gone any more
+		for range 200 { // its eviction is no longer requested
 			e.in.Now, e.in.Wanted = e.in.Now.Add(askAgain), false
 			e.pass(t)
 		}

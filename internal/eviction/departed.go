@@ -96,7 +96,7 @@ func goneMeanwhile(in *AdmissionInput, gone *v1alpha1.Departed) AdmissionResult 
 	return AdmissionResult{Code: notFound, Message: message, Note: Note{Kind: GoneMeanwhile, Message: message}}
 }
 
-// withRefused writes into the permit of a pod whom admission has refused for it.
+// withRefused writes into the permit of a pod which requesters admission has refused for it.
 func withRefused(permit []Action, uid types.UID, requests []AdmissionRequest) []Action {
 	for i := range permit {
 		if at := permitOf(permit[i].Status.Leaving, uid); at >= 0 {
@@ -119,7 +119,7 @@ func refusedFor(entry *v1alpha1.Leaving, requests []AdmissionRequest, beside str
 	return all[:min(len(all), mostRefused)]
 }
 
-// noteRefused keeps in a permit whom admission has refused for the pod: their requests go with the pod.
+// noteRefused keeps in a permit which requesters admission has refused for the pod: their requests go with the pod.
 func (t *statusReconciler) noteRefused(entry *v1alpha1.Leaving) {
 	refused := refusedFor(entry, t.in.Requests, t.in.Requesters[entry.Requester])
 	if slices.Equal(refused, entry.Refused) {

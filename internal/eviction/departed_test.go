@@ -114,7 +114,7 @@ func stillLeaving(in *AdmissionInput) {
 	in.Policies[0].Status.Departed, in.Policies[0].Status.Leaving = nil, []v1alpha1.Leaving{entry}
 }
 
-// Usher's own eviction remembers whom it was faster than.
+// TestAPermitNamesWhoWasRefused: the permit of Usher's own eviction names the requesters that it was faster than.
 func TestAPermitNamesWhoWasRefused(t *testing.T) {
 	in := wanted(t)
 	in.Requests = wasRefused("uid-s0", aliceRequester)
@@ -145,7 +145,7 @@ func TestDeparturesAreRemembered(t *testing.T) {
 		t.Fatalf("the permit names as refused: %s", diff)
 	}
 	if noted.Epoch != 4 {
-		t.Errorf("epoch %d, want the former one: nobody has left", noted.Epoch)
+		t.Errorf("epoch %d, want the former one: no member has left", noted.Epoch)
 	}
 	in.Policy.Status = noted
 	if again := ReconcileStatus(in); len(again.Actions) > 0 {

@@ -122,7 +122,7 @@ func world(t testing.TB) Input {
 func leaves(pod, role string, since time.Time) v1alpha1.Leaving {
 	return v1alpha1.Leaving{
 		MemberRef: v1alpha1.MemberRef{Role: role, ID: "m-" + pod, PodName: pod, PodUID: types.UID("uid-" + pod), Node: "node-a"},
-		StartTime: metav1.NewTime(since), Requester: "somebody",
+		StartTime: metav1.NewTime(since), Requester: "another",
 	}
 }
 

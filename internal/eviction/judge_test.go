@@ -75,7 +75,7 @@ func TestJudge(t *testing.T) {
 			},
 			answer: Allowed,
 		},
-		"one left whose pod nobody sees, under a role that there is no more": {
+		"one left whose pod is not seen, under a role that there is no more": {
 			given: func(in *Input) {
 				in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s9", "disk", noon)}
 			},
@@ -240,7 +240,7 @@ func TestJudge(t *testing.T) {
 		"a pod of a DaemonSet that has ended": {
 			given: func(in *Input) { in.Pod.Owner, in.Pod.Phase = daemonSet, corev1.PodFailed }, answer: Allowed,
 		},
-		"a pod of a DaemonSet that nobody governs": {
+		"a pod of a DaemonSet that is not governed": {
 			given: func(in *Input) { in.Pod.Owner, in.Pod.Labels = daemonSet, nil }, answer: Allowed,
 		},
 		"a pod of another group's DaemonSet": {
@@ -311,13 +311,13 @@ func TestSuspendedAndInvalid(t *testing.T) {
 	}
 
 	spec = toySpec()
-	spec.Members[1].Role = "nobody"
+	spec.Members[1].Role = "unknown"
 	in.Policies[0].Policy, _ = Compile(spec, toyRoles(), toyDeclared)
 	got = Judge(in)
 	if diff := cmp.Diff([]string{PolicyInvalid}, reasons(got)); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(got.Blockers[0].Message, `spec.members[1].role: there is no role "nobody"`) {
+	if !strings.Contains(got.Blockers[0].Message, `spec.members[1].role: there is no role "unknown"`) {
 		t.Error(got.Blockers[0].Message)
 	}
 }
@@ -332,7 +332,7 @@ func TestUnreadableSelectorBlocksByLabel(t *testing.T) {
 	}
 }
 
-func TestIDThatCannotBeTold(t *testing.T) {
+func TestIDThatCannotBeDetermined(t *testing.T) {
 	in := world(t)
 	spec := toySpec()
 	spec.Members[0].ID = `pod.labels["server"]`
@@ -364,8 +364,8 @@ func TestJudgeReplace(t *testing.T) {
 			},
 			answer: Allowed,
 		},
-		"anybody takes a router's place": {given: func(in *Input) { in.Pod = toyPod("r0", "router"); in.Evidence = nil }, answer: Allowed},
-		"nobody takes a single server's": {
+		"any member takes a router's place": {given: func(in *Input) { in.Pod = toyPod("r0", "router"); in.Evidence = nil }, answer: Allowed},
+		"no member takes a single server's": {
 			given: func(in *Input) { in.Pod = toyPod("x0", "single"); in.Evidence = nil }, answer: Never, want: []string{NoSuccessor},
 		},
 	} {

@@ -10,7 +10,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// factTypes tells the type checker which facts there are. The values themselves are maps, so that a fact may be absent.
+// factTypes declares to the type checker which facts there are. The values themselves are maps, so that a fact may be absent.
 type factTypes struct {
 	types.Provider
 	structs map[string]map[string]*cel.Type

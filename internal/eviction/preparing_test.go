@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// A rule that looks at `preparing` is told of every other member of the role that a step may have taken away.
+// TestPreparing: `preparing` in a rule names every other member of the role that a step may have taken away.
 func TestPreparing(t *testing.T) {
 	const begunState = v1alpha1.PreparationBegun
 	for name, c := range map[string]struct {
@@ -17,7 +17,7 @@ func TestPreparing(t *testing.T) {
 		given func(*Input)
 		want  []string
 	}{
-		"nobody":                 {},
+		"no step":                {},
 		"another of the role":    {steps: []v1alpha1.PreparationStatus{begun("Drain", "s1", begunState, noon.Add(-time.Hour))}, want: []string{"m-s1"}},
 		"itself":                 {steps: []v1alpha1.PreparationStatus{begun("Drain", "s0", begunState, noon)}},
 		"one of another role":    {steps: []v1alpha1.PreparationStatus{begun("Drain", "r0", begunState, noon)}},

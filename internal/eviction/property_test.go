@@ -288,7 +288,7 @@ func TestPropertyTidyOnce(t *testing.T) {
 	})
 }
 
-// checkTidied: nobody who may still be on the way is crossed out, and the epoch ends with every entry of leaving.
+// checkTidied: no member that may still be on the way is crossed out, and the epoch ends with every entry of leaving.
 func checkTidied(t *rapid.T, in *StatusInput, before *v1alpha1.EvictionPolicyStatus) {
 	out := int64(0)
 	for _, entry := range before.Leaving {

@@ -283,8 +283,8 @@ func (t *statusReconciler) waits(entry *v1alpha1.PreparationStatus) bool {
 	return true
 }
 
-// undoForGonePod takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If nobody is,
-// the system is asked seldom, and not for ever.
+// undoForGonePod takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If no pod is
+// back, the system is asked seldom, and not for ever.
 func (t *statusReconciler) undoForGonePod(entry v1alpha1.PreparationStatus) {
 	reply := replyOf(t.replies, &entry)
 	switch back := t.replacementPod(&entry); {
@@ -300,8 +300,8 @@ func (t *statusReconciler) undoForGonePod(entry v1alpha1.PreparationStatus) {
 	}
 }
 
-// reassign makes the step the pod's, for which the system was not asked yet. One that is told of a pod that is gone may know
-// nothing of it.
+// reassign makes the step the pod's, for which the system was not asked yet. A system that is asked about a pod that is gone may
+// know nothing of it.
 func reassign(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.PreparationStatus {
 	entry.PodUID, entry.PodName, entry.Node, entry.LastRequestTime = pod.UID, pod.Name, pod.Node, metav1.Time{}
 	return entry

@@ -200,7 +200,7 @@ func TestPropertyNeverTwo(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { histories(t, newCluster(policy), &let) })
 	}
 	if let == 0 {
-		t.Error("nobody was ever let through: the test says nothing")
+		t.Error("no eviction was ever let through: the test shows nothing")
 	}
 }
 

@@ -287,7 +287,7 @@ func TestReplacementSeesTheOthers(t *testing.T) {
 	spec := toySpec()
 	own := toyRoles()[0]
 	own.Replace.Rules = []v1alpha1.Rule{
-		{Name: "nobody-leaves", Reason: "AnotherLeaves", Expression: "leaving.size() == 0", Message: "{{leaving}}"},
+		{Name: "none-leaves", Reason: "AnotherLeaves", Expression: "leaving.size() == 0", Message: "{{leaving}}"},
 		{Name: "all-ready", Reason: "OtherNotReady", Expression: "unready.size() == 0", Message: "{{unready}}"},
 	}
 	spec.Roles = []v1alpha1.Role{own}
@@ -295,7 +295,7 @@ func TestReplacementSeesTheOthers(t *testing.T) {
 	in.Policies[0].Policy = compiled(t, spec)
 	in.Rosters = map[snapshot.Key]*Roster{in.Policies[0].Key: NewRoster(in.Policies[0], in.Peers)}
 	if got := reasons(JudgeReplace(in)); len(got) > 0 || !in.Policies[0].Policy.AsksForRoster() {
-		t.Errorf("nobody leaves: %v", got)
+		t.Errorf("no member leaves: %v", got)
 	}
 	in.Policies[0].Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)}
 	if got := reasons(JudgeReplace(in)); !slices.Equal(got, []string{"AnotherLeaves", "OtherNotReady"}) {
@@ -366,16 +366,16 @@ func TestJobIsWrittenDown(t *testing.T) {
 			}
 			in.Policies[0].Status.Preparations = first.Actions[at-1].Status.Preparations
 			in.Replies = []Reply{{Step: first.Actions[at].Step, Job: c.job}}
-			told := Step(in)
-			at = slices.IndexFunc(told.Actions, func(a Action) bool { return a.Kind == Begin })
-			if at < 0 || slices.Contains(kinds(told.Actions), Prepare) {
-				t.Fatalf("the job is not written down by itself: %v", kinds(told.Actions))
+			second := Step(in)
+			at = slices.IndexFunc(second.Actions, func(a Action) bool { return a.Kind == Begin })
+			if at < 0 || slices.Contains(kinds(second.Actions), Prepare) {
+				t.Fatalf("the job is not written down by itself: %v", kinds(second.Actions))
 			}
-			entry := told.Actions[at].Status.Preparations[0]
+			entry := second.Actions[at].Status.Preparations[0]
 			if entry.Job != "7" || entry.JobOrigin != c.origin {
 				t.Errorf("written down: %+v", entry)
 			}
-			in.Policies[0].Status.Preparations = told.Actions[at].Status.Preparations
+			in.Policies[0].Status.Preparations = second.Actions[at].Status.Preparations
 			in.Now = noon.Add(askAgain)
 			in.Evidence.Observed = in.Now
 			again := Step(in)

@@ -97,7 +97,7 @@ func Step(in ResponderInput) StepResult {
 }
 
 // release lets go of a pod that no policy governs any more. What admission asked for was to make it safe first: the callers
-// were refused, and may have given up since, so it is withdrawn. Whoever asked himself is served without a verdict.
+// were refused, and may have given up since, so it is withdrawn. A request made by a client itself is served without a verdict.
 func (in *ResponderInput) release() []Action {
 	const why = "no policy governs the pod any more"
 	actions := in.giveUp(why)
@@ -152,7 +152,7 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 	return append(permit, evict)
 }
 
-// hold tells what keeps the pod and has its member prepared.
+// hold reports what keeps the pod and has its member prepared.
 func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 	report := Report{Message: j.title() + " " + j.mayNot() + ": " + j.summary(), Expected: j.expected()}
 	if said := in.lastError(j); said != "" {

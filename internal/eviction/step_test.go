@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// wanted is somebody's wish that s0 goes, in Usher's turn.
+// wanted is a request for the eviction of s0, in Usher's turn.
 func wanted(t testing.TB) ResponderInput {
 	t.Helper()
 	return ResponderInput{Input: world(t), Wanted: true, Active: true}
@@ -180,9 +180,9 @@ func TestExpected(t *testing.T) {
 			if c.want != 0 {
 				want = noon.Add(c.want)
 			}
-			told := Step(in).Actions[0]
-			if told.Kind != Tell || !told.Report.Expected.Equal(want) {
-				t.Errorf("%s: expected at %s, want %s", told.Kind, told.Report.Expected, want)
+			first := Step(in).Actions[0]
+			if first.Kind != Tell || !first.Report.Expected.Equal(want) {
+				t.Errorf("%s: expected at %s, want %s", first.Kind, first.Report.Expected, want)
 			}
 		})
 	}
@@ -276,8 +276,8 @@ func TestWhatIsLeftIsSaid(t *testing.T) {
 	}
 }
 
-// A job that was found is told of before anyone withdraws; one of the step's own is not.
-func TestFoundJobIsTold(t *testing.T) {
+// TestFoundJobIsReported: a job that was found is reported before a request is withdrawn; one of the step's own is not.
+func TestFoundJobIsReported(t *testing.T) {
 	for origin, want := range map[v1alpha1.JobOrigin]bool{v1alpha1.JobFound: true, v1alpha1.JobBegun: false} {
 		in := wanted(t)
 		in.Evidence.Members["m-s0"]["drained"] = false

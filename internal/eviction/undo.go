@@ -127,7 +127,7 @@ func replyOf(answers []Reply, entry *v1alpha1.PreparationStatus) Reply {
 	return Reply{}
 }
 
-// nextCall is the time that tells the next call for a step from the last, even within one second.
+// nextCall returns a time that distinguishes the next call for a step from the last, even within one second.
 func nextCall(now time.Time, entry *v1alpha1.PreparationStatus) metav1.Time {
 	at := moment(now)
 	if at.Time.Equal(entry.LastRequestTime.Time) {

@@ -51,7 +51,7 @@ const (
 	EvidenceTooLarge   = "EvidenceTooLarge"   // what the system answers needs more memory than it may have
 	FactMissing        = "FactMissing"        // the system did not say what a rule asks for
 	RuleFailed         = "RuleFailed"         // a rule could not be evaluated, or took too long
-	MemberUnknown      = "MemberUnknown"      // the system or the policy does not know the member, or its id cannot be told
+	MemberUnknown      = "MemberUnknown"      // the system or the policy does not know the member, or its id cannot be determined
 	ClaimedTwice       = "ClaimedTwice"       // several policies, or several entries of one, claim the pod
 	PolicyInvalid      = "PolicyInvalid"      // the policy that claims it cannot be used
 	PolicySuspended    = "PolicySuspended"    // its owner has suspended it

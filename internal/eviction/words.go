@@ -70,7 +70,7 @@ func policyDisagrees(policy snapshot.Key) Blocker {
 func idUnknown(problem string) Blocker {
 	return Blocker{
 		Reason:  MemberUnknown,
-		Message: "it cannot be told which member of the system the pod is: " + problem,
+		Message: "which member of the system the pod is cannot be determined: " + problem,
 		Remedy:  "correct spec.members[].id in the policy, or the pod's labels that it reads",
 	}
 }
@@ -141,7 +141,7 @@ func daemonPod(owner string) Blocker {
 func sharedID(member string, pods []string) Blocker {
 	return Blocker{
 		Reason:  MemberShared,
-		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system tells cannot be known; it waits until only one gives it", Print(pods), member),
+		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system reports cannot be known; it waits until only one gives it", Print(pods), member),
 		Remedy:  "see whether spec.members[].id in the policy tells the pods apart",
 		Retry:   lookAgain,
 	}
@@ -218,7 +218,7 @@ func stepFailed(step *preparation, err error) Blocker {
 	return Blocker{
 		Rule:    step.name,
 		Reason:  RuleFailed,
-		Message: fmt.Sprintf("it cannot be told whether %s is needed: %s", step.name, err),
+		Message: fmt.Sprintf("whether %s is needed cannot be determined: %s", step.name, err),
 		Remedy:  "correct evict.prepare in the policy's role",
 		Retry:   lookAgain,
 	}

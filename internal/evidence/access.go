@@ -18,7 +18,7 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// access resolves what a spec refers to. versions tells whether a Secret has changed since.
+// access resolves what a spec refers to. versions changes when a Secret does.
 func (k *Observer) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
 	access = system.Access{Timeout: source.timeout(), Loopback: k.config.Loopback}
 	access.Secrets, versions, err = k.secrets(ctx, source.Namespace, slices.Concat(secretsOf(refers.Access), refers.Secrets))

@@ -98,7 +98,7 @@ func TestGreedyPoliciesAreRefusedOneByOne(t *testing.T) {
 		k.Forget(e.newest().UID)
 	}
 	if k.budget.used != 0 || len(k.budget.meters) > 0 {
-		t.Errorf("%d bytes are taken by nobody", k.budget.used)
+		t.Errorf("%d bytes are taken by no policy", k.budget.used)
 	}
 }
 
@@ -134,6 +134,6 @@ func TestPolicyFromBeforeARestoreCounts(t *testing.T) {
 	}
 	e.shown = time.Now().Add(-showLife)
 	if e.show(restored); e.source != restored || e.last != nil {
-		t.Error("a version that nobody shows any more counts for ever")
+		t.Error("a version that is not shown any more counts for ever")
 	}
 }

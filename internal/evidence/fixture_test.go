@@ -31,10 +31,10 @@ type stage struct {
 
 // fakeSystem takes its time, then answers or fails.
 type fakeSystem struct {
-	takes time.Duration
-	deaf  bool // does not hear that its time is over
-	fails error
-	fault bool
+	takes   time.Duration
+	ignores bool // the end of the context
+	fails   error
+	fault   bool
 
 	mu     sync.Mutex
 	asked  int
@@ -44,13 +44,13 @@ type fakeSystem struct {
 func (s *fakeSystem) Observe(ctx context.Context, _ []system.Member) (*eviction.Evidence, error) {
 	s.mu.Lock()
 	s.asked++
-	takes, deaf, fails, fault := s.takes, s.deaf, s.fails, s.fault
+	takes, ignores, fails, fault := s.takes, s.ignores, s.fails, s.fault
 	s.mu.Unlock()
 	if fault {
 		panic("index out of range")
 	}
 	late := ctx.Done()
-	if deaf {
+	if ignores {
 		late = nil
 	}
 	select {

@@ -153,7 +153,7 @@ func (f *observation) sentence(err error) string {
 	return err.Error()
 }
 
-// observe asks once. A fault in a system's client is that system's trouble, not everybody's.
+// observe asks once. A panic in a system's client fails that observation alone, not the process.
 func (k *Observer) observe(ctx context.Context, e *entry, source *Source) (evidence *eviction.Evidence, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

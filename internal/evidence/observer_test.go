@@ -27,7 +27,7 @@ func TestWhatIsKnownIsNotAskedAgain(t *testing.T) {
 		}
 		wait(time.Second)
 		if again := k.Evidence(t.Context(), of(p), 0, 10*time.Second); again == first {
-			t.Error("evidence that is 11 s old was given to somebody who wants 10 s")
+			t.Error("evidence that is 11 s old was given although at most 10 s is accepted")
 		}
 		if asked, _ := s.count(); asked != 2 {
 			t.Errorf("asked %d times, want 2", asked)
@@ -47,7 +47,7 @@ func TestAJumpingClockNeitherRenewsEvidenceNorAsksWithoutEnd(t *testing.T) {
 		first := k.Evidence(t.Context(), of(p), 0, 10*time.Second)
 		wait(10 * time.Second)
 		if again := k.Evidence(t.Context(), of(p), 0, 10*time.Second); again == first {
-			t.Error("evidence that is 11 s old was given to somebody who wants 10 s, because the clock was set back")
+			t.Error("evidence that is 11 s old was given although at most 10 s is accepted, because the clock was set back")
 		}
 		if asked, _ := s.count(); asked != 2 {
 			t.Errorf("asked %d times, want 2", asked)
@@ -99,20 +99,20 @@ func TestEvidenceOfAnEarlierEpochIsNotGiven(t *testing.T) {
 	})
 }
 
-func TestWhatASystemSaysAnewIsTold(t *testing.T) {
+func TestNewEvidenceIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
 		k, p := w.observer(), w.policy("a", s)
-		heard := 0
+		changes := 0
 		source := of(p)
-		source.Changed = func() { heard++ }
+		source.Changed = func() { changes++ }
 		look := func(epoch int64, want int) {
 			t.Helper()
 			wait(2 * time.Second)
 			k.Evidence(t.Context(), source, epoch, time.Second)
 			synctest.Wait()
-			if heard != want {
-				t.Errorf("heard %d times, want %d", heard, want)
+			if changes != want {
+				t.Errorf("Changed was called %d times, want %d", changes, want)
 			}
 		}
 		look(0, 1)
@@ -149,9 +149,9 @@ func TestAnObservationThatWasOvertakenBringsNothing(t *testing.T) {
 }
 
 func TestASystemThatHangsHoldsUpOnlyItsOwn(t *testing.T) {
-	for _, deaf := range []bool{false, true} {
+	for _, ignores := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w, hung, well := newStage(), &fakeSystem{takes: time.Hour, deaf: deaf}, &fakeSystem{}
+			w, hung, well := newStage(), &fakeSystem{takes: time.Hour, ignores: ignores}, &fakeSystem{}
 			k, p, q := w.observer(), w.policy("hung", hung), w.policy("well", well)
 			began := time.Now()
 			var all sync.WaitGroup
@@ -167,13 +167,13 @@ func TestASystemThatHangsHoldsUpOnlyItsOwn(t *testing.T) {
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if e := k.Evidence(short, of(p), 0, time.Second); e.Error != "the system has not answered yet" {
-				t.Errorf("error %q for a caller who could not wait", e.Error)
+				t.Errorf("error %q for a caller that could not wait", e.Error)
 			}
 			all.Wait()
 			for range 3 {
 				k.Evidence(t.Context(), of(p), 0, time.Second)
 			}
-			if asked, _ := hung.count(); deaf && asked != 1 {
+			if asked, _ := hung.count(); ignores && asked != 1 {
 				t.Errorf("a client that does not return was called %d times", asked)
 			}
 			wait(2 * time.Hour)

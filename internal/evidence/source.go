@@ -27,7 +27,7 @@ type Source struct {
 	Members func(ctx context.Context) ([]system.Member, error)
 	// Uses returns the facts that are asked for: no others are kept. nil: all are.
 	Uses func() eviction.Uses
-	// Changed is called when the system says something new, if anybody cares. It must not block.
+	// Changed is called when the system says something new, unless it is nil. It must not block.
 	Changed func()
 }
 

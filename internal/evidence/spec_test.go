@@ -146,8 +146,8 @@ func TestAnEditIsFollowedAtOnce(t *testing.T) {
 	}
 }
 
-// An informer forgets policies, and must not wait for a Secret that does not come.
-func TestForgettingWaitsForNobody(t *testing.T) {
+// TestForgetDoesNotWait: an informer forgets policies, and must not wait for a Secret that does not come.
+func TestForgetDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newStage(), &fakeSystem{}
 		k, p := w.observer(), w.policy("a", s)
@@ -156,7 +156,7 @@ func TestForgettingWaitsForNobody(t *testing.T) {
 		e.connection.mu.Lock()
 		k.Forget(p.UID)
 		if _, closed := s.count(); closed != 0 {
-			t.Error("closed while somebody held it")
+			t.Error("closed while it was held")
 		}
 		e.connection.mu.Unlock()
 		synctest.Wait()
@@ -169,7 +169,7 @@ func TestForgettingWaitsForNobody(t *testing.T) {
 func TestAPolicyThatIsGoneLeavesNoFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStage()
-		k, p := w.observer(), w.policy("figures", &fakeSystem{takes: time.Second, deaf: true})
+		k, p := w.observer(), w.policy("figures", &fakeSystem{takes: time.Second, ignores: true})
 		go k.Evidence(t.Context(), of(p), 0, 0)
 		wait(500 * time.Millisecond)
 		k.Forget(p.UID)

@@ -14,7 +14,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// A taint holds the request of who evicts for taints, and that of nobody else.
+// TestAdmissionRequest: a taint holds the request of the controller that evicts for taints, and no other.
 func TestAdmissionRequest(t *testing.T) {
 	asked := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	request := func(user string, annotations map[string]string) *api.EvictionRequest {

@@ -19,7 +19,7 @@ func inAudit(policy *v1alpha1.EvictionPolicy) *v1alpha1.EvictionPolicy {
 	return policy
 }
 
-// Whoever asks for the policies of a namespace gets those that may have an effect.
+// TestTheBookHasTheModesApart: the policies of a namespace are those that may have an effect.
 func TestTheBookHasTheModesApart(t *testing.T) {
 	switched := newPolicy("switched", "db", rule)
 	switched.ResourceVersion = "10"

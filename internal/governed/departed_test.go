@@ -51,7 +51,7 @@ func TestDeparted(t *testing.T) {
 	}
 }
 
-// What was seen gone is told to rules as pod.deleted.
+// TestInputOfPodThatIsGone: pod.deleted is true in rules for a pod that was seen gone.
 func TestInputOfPodThatIsGone(t *testing.T) {
 	s := newSetting(t)
 	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0", UID: "u", Labels: map[string]string{v1alpha1.PolicyLabel: "db"}}}

@@ -150,7 +150,7 @@ func TestInput(t *testing.T) {
 		t.Error("the system was asked about a member that may always go")
 	}
 	if in := s.input(t, "stranger"); in.Evidence != nil || in.Node != nil || in.Peers != nil || s.system.asked != 1 {
-		t.Errorf("a pod that nobody claims has %+v", in)
+		t.Errorf("a pod that no policy claims has %+v", in)
 	}
 }
 

@@ -76,7 +76,7 @@ func (g *Gatherer) freshRoster(ctx context.Context, policy eviction.Declared) (*
 }
 
 // members returns the policy's pods as its system knows them, those that are on their way included. Pods whose id cannot
-// be told are left out: there is nothing to ask the system about.
+// be determined are left out: there is nothing to ask the system about.
 func (b *PolicyCache) members(ctx context.Context, policy *v1alpha1.EvictionPolicy) ([]system.Member, error) {
 	pods, err := b.Pods(ctx, policy.Namespace)
 	if err != nil {

@@ -77,7 +77,7 @@ func repeat(n, bytes int) []int {
 }
 
 // TestPodsOfANamespaceAreReadOnceInPages: however many ask for them, the pods of a namespace are read once, in pages that are bounded in
-// number and in size, and a caller who goes does not end the read.
+// number and in size, and a caller that goes does not end the read.
 func TestPodsOfANamespaceAreReadOnceInPages(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -48,7 +48,7 @@ type writtenPolicy struct {
 }
 
 // writtenLife is how long a version that was learned is preferred to the cache's: far longer than a watch takes to deliver it. A
-// version that never comes was lost when the cluster's etcd was restored. Nobody goes on the older version that the cache shows
+// version that never comes was lost when the cluster's etcd was restored. No member goes on the older version that the cache shows
 // then: every leave is written down with that version as precondition.
 const writtenLife = time.Minute
 
@@ -113,7 +113,7 @@ func (b *PolicyCache) All(ctx context.Context, namespace string) ([]*v1alpha1.Ev
 	return policies, nil
 }
 
-// Policy returns one policy; apierrors.IsNotFound tells that it is not there. It must not be changed.
+// Policy returns one policy; apierrors.IsNotFound reports that it is not there. It must not be changed.
 func (b *PolicyCache) Policy(ctx context.Context, key snapshot.Key) (*v1alpha1.EvictionPolicy, error) {
 	var policy v1alpha1.EvictionPolicy
 	if err := b.cache.Get(ctx, key, &policy); err != nil {

@@ -17,7 +17,7 @@ func TestNewsWakeTheControllersThatRun(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	source := news.Source(own)
-	news.Notify(newPolicy("early", "db")) // nobody runs yet
+	news.Notify(newPolicy("early", "db")) // no source is started yet
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := source.Start(ctx, queue); err != nil {
 		t.Fatal(err)

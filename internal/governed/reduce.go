@@ -12,8 +12,8 @@ import (
 // mostShort is how much Short keeps, in bytes.
 const mostShort = 256
 
-// Reduce drops from a pod what only policies ask for: what is left of it is bounded, whatever its owner has written on it. Whoever does
-// not know that it is reduced must not judge it: a fact that was dropped looks like one that is not so.
+// Reduce drops from a pod what only policies ask for: what is left of it is bounded, whatever its owner has written on it. Code that
+// does not check whether it is reduced must not judge it: a fact that was dropped looks like one that is not so.
 func Reduce(pod *corev1.Pod) {
 	policy, labelled := pod.Labels[v1alpha1.PolicyLabel]
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]

@@ -36,7 +36,7 @@ func GivenUpPatch(r *api.EvictionRequest) ([]byte, error) {
 	return intentPatch(r, patchMetadata{UID: r.UID, ResourceVersion: r.ResourceVersion}, api.EvictionRequestIntentWithdrawn)
 }
 
-// refused says whether a requester of the pod's eviction was refused by admission.
+// refused reports whether a requester of the pod's eviction was refused by admission.
 func (t Target) refused() bool {
 	return slices.ContainsFunc(t.mine(), func(r *api.EvictionRequest) bool {
 		_, made := LastRequestTime(r)

@@ -151,7 +151,7 @@ func TestRequestersAreKeysAndUnique(t *testing.T) {
 	})
 }
 
-// What a system has said stands in the message, which everybody reads.
+// TestMessagesArePrintable: what a system has said stands in the message, which is printed to terminals.
 func TestMessagesArePrintable(t *testing.T) {
 	e := eviction(1, states(active))
 	entry, _, _ := lifecycle.Tell(e, "example.com/a", lifecycle.Report{Message: "wiped\x1b[2J,\n turned \u202egnp"}, start)
@@ -284,7 +284,7 @@ func TestFindOther(t *testing.T) {
 		found  bool
 	}{
 		{"upstream's controller", of(managed(upstream, "status", apply, 0, controllers)), true},
-		{"somebody's controller", of(managed("x", "status", apply, 0, controllers)), true},
+		{"another controller", of(managed("x", "status", apply, 0, controllers)), true},
 		{"upstream's, without apply", of(managed("kube-controller-manager", "status", update, 0, controllers)), true},
 		{"ours", of(managed(lifecycle.FieldManager, "status", apply, 0, controllers)), false},
 		{"a person", of(managed("kubectl-edit", "status", update, 0, controllers)), false},
@@ -293,7 +293,7 @@ func TestFindOther(t *testing.T) {
 		{"a generation and requesters", of(managed("x", "status", apply, 0, `{"f:status":{"f:observedGeneration":{},"f:requesters":{}}}`)), false},
 		{"target responders alone", of(managed("x", "status", apply, 0, `{"f:status":{`+chosen+`}}`)), false},
 		{"an eviction's conditions alone", of(managed("x", "status", apply, 0, conditions)), false},
-		{"somebody's own condition", of(managed("x", "status", apply, 0, others)), false},
+		{"another client's condition", of(managed("x", "status", apply, 0, others)), false},
 		{"not the status", of(managed("x", "", apply, 0, controllers)), false},
 		{"a future that no clock explains", of(managed("x", "status", apply, time.Hour, controllers)), false},
 		{"a moment ahead of this clock", of(managed("x", "status", apply, 4*time.Second, controllers)), true},

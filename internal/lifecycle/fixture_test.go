@@ -173,7 +173,7 @@ const (
 	waits     = "Failed/AwaitingEviction TargetEvicted/AwaitingEviction"
 	isInvalid = "!Failed/EvictionInvalid TargetEvicted/EvictionFailed"
 	isCancel  = "!Failed/CanceledDueToNoRequesters TargetEvicted/EvictionFailed"
-	isNobody  = "!Failed/NoFurtherResponder TargetEvicted/EvictionFailed"
+	unserved  = "!Failed/NoFurtherResponder TargetEvicted/EvictionFailed"
 	isDeleted = "Failed/Succeeded !TargetEvicted/PodDeleted"
 	isEnded   = "Failed/Succeeded !TargetEvicted/PodTerminal"
 )

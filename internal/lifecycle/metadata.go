@@ -89,7 +89,7 @@ func rolesDiffer(labels, roles map[string]string) bool {
 	return false
 }
 
-// requests says whether a role is a requester's.
+// requests reports whether a role is a requester's.
 func requests(role string) bool {
 	return isRole(role) && api.EvictionParticipantRole(role) != api.EvictionParticipantRoleResponder
 }

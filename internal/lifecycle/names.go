@@ -31,7 +31,7 @@ const (
 	EndGrace = 5 * time.Second
 )
 
-// Governed says whether a policy governs the pod.
+// Governed reports whether a policy governs the pod.
 func Governed(pod *corev1.Pod) bool {
 	return pod != nil && pod.Labels[v1alpha1.PolicyLabel] != ""
 }

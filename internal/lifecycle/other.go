@@ -113,7 +113,7 @@ func ownsControllerFields(m metav1.ManagedFieldsEntry) bool {
 		status.has("f:targetResponders") && !speaks(status.child("f:responders"))
 }
 
-// speaks says whether one of the entries is a responder's word.
+// speaks reports whether one of the entries is a responder's word.
 func speaks(entries fieldTree) bool {
 	for name := range entries {
 		if entries.child(name).isWord() {
@@ -123,7 +123,7 @@ func speaks(entries fieldTree) bool {
 	return false
 }
 
-// isWord says whether an entry has what only its responder writes.
+// isWord reports whether an entry has what only its responder writes.
 func (t fieldTree) isWord() bool { return t.has("f:heartbeatTime", "f:message", "f:completionTime") }
 
 // ServedByOther returns the field manager of another process that reports as the given responder; false if there is

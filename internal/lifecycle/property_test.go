@@ -229,7 +229,7 @@ func (h *history) ask(t *rapid.T) {
 	h.requests[r.Name] = r
 }
 
-// stranger makes an eviction by hand, which nobody should do.
+// stranger makes an eviction by hand, which no user should do.
 func (h *history) stranger(*rapid.T) {
 	e := eviction(100+h.made, of(h.pod.UID))
 	h.made++
@@ -263,7 +263,7 @@ func (h *history) check(t *rapid.T) {
 		}
 		_, ended := h.ended[uid]
 		if !wanted && !ended {
-			t.Fatalf("pod %s is being evicted although nobody wants it", uid)
+			t.Fatalf("pod %s is being evicted although no request wants it", uid)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestHistories(t *testing.T) {
 		t.Repeat(h.actions())
 		h.settle(t)
 		h.check(t)
-		// In the end everybody who waits is told: the pods go, and the responders have had their time.
+		// In the end every request has its result: the pods go, and the responders have had their time.
 		h.end()
 		h.pod = nil
 		h.now = h.now.Add(time.Minute)

@@ -23,7 +23,7 @@ func Entry(e *api.Eviction, responder string) *api.ResponderStatus {
 	return statusOf(&e.Status, responder)
 }
 
-// Active says whether it is the responder's turn: to work and to report. A responder that has completed is done,
+// Active reports whether it is the responder's turn: to work and to report. A responder that has completed is done,
 // although it stays Active until the controller has seen it.
 func Active(e *api.Eviction, responder string) bool {
 	entry := Entry(e, responder)

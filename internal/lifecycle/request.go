@@ -50,7 +50,7 @@ func (p *RequestPlan) write(r *api.EvictionRequest, v verdict, now time.Time) {
 	p.Changed = !equality.Semantic.DeepEqual(p.Status, r.Status)
 }
 
-// Settled says whether a request has its last answer. One that failed otherwise may be served by a later eviction.
+// Settled reports whether a request has its last answer. One that failed otherwise may be served by a later eviction.
 func Settled(r *api.EvictionRequest) bool {
 	if Evicted(r.Status.Conditions) {
 		return true

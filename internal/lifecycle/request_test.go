@@ -14,7 +14,7 @@ import (
 func TestPlanRequest(t *testing.T) {
 	alice := asked("alice")
 	noPod := asked("alice", func(r *api.EvictionRequest) { r.Spec.Target.Pod = nil })
-	nobody := failed(api.EvictionConditionReasonNoFurtherResponder)
+	noResponder := failed(api.EvictionConditionReasonNoFurtherResponder)
 	cases := []struct {
 		name    string
 		target  lifecycle.Target
@@ -41,23 +41,23 @@ func TestPlanRequest(t *testing.T) {
 		},
 		{
 			name: "given up a moment ago", request: alice, again: 2 * time.Second,
-			target: target(3*time.Second, newPod(), requests(alice), eviction(1, nobody)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
+			target: target(3*time.Second, newPod(), requests(alice), eviction(1, noResponder)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
 		},
 		{
 			name: "given up twice", request: alice, again: 7 * time.Second,
-			target: target(3*time.Second, newPod(), requests(alice), eviction(1, nobody), eviction(2, nobody)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
+			target: target(3*time.Second, newPod(), requests(alice), eviction(1, noResponder), eviction(2, noResponder)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
 		},
 		{
 			name: "given up, pause over", request: alice, creates: "pod-2-db-0",
-			target: target(5*time.Second, newPod(), requests(alice), eviction(1, nobody)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
+			target: target(5*time.Second, newPod(), requests(alice), eviction(1, noResponder)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
 		},
-		{name: "given up, withdrawn", target: target(time.Hour, newPod(), nil, eviction(1, nobody)), request: asked("alice", withdrawn), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction"},
+		{name: "given up, withdrawn", target: target(time.Hour, newPod(), nil, eviction(1, noResponder)), request: asked("alice", withdrawn), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction"},
 		{name: "numbers of other pods of the name count", target: target(0, newPod(), requests(alice), eviction(3, of("u0"), succeeded)), request: alice, want: waits, creates: "pod-4-db-0"},
 		{name: "evicted stays", target: target(0, newPod(), nil), request: asked("alice", requestCondition("TargetEvicted", "PodDeleted")), want: "!TargetEvicted/PodDeleted", quiet: true},
 		{name: "invalid stays", target: target(0, newPod(), nil), request: asked("alice", requestCondition("Failed", "EvictionInvalid")), want: "!Failed/EvictionInvalid", quiet: true},
 		{
 			name: "failed otherwise is reset by a new attempt", want: waits,
-			target:  target(0, newPod(), requests(alice), eviction(1, nobody), eviction(2)),
+			target:  target(0, newPod(), requests(alice), eviction(1, noResponder), eviction(2)),
 			request: asked("alice", requestCondition("Failed", "NoFurtherResponder")),
 		},
 	}

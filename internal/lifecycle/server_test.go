@@ -136,7 +136,7 @@ func (j *judge) ending(r api.TargetResponder) {
 		last = entry.HeartbeatTime
 	}
 	if j.now.Before(last.Add(20*time.Minute - skew)) {
-		j.no("%s ends although it was heard of %s ago", r.Name, j.now.Sub(last.Time))
+		j.no("%s ends although its last heartbeat was %s ago", r.Name, j.now.Sub(last.Time))
 	}
 }
 

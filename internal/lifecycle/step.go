@@ -35,7 +35,7 @@ func (t Target) step(s *api.EvictionStatus, o outcome) (outcome, time.Duration) 
 	return o, HeartbeatDeadline
 }
 
-// endOf says whether the active responder ends now, and as what; if not, how long it has at most.
+// endOf reports whether the active responder ends now, and as what; if not, how long it has at most.
 func (t Target) endOf(r *api.ResponderStatus, o outcome) (api.ResponderStateType, time.Duration) {
 	completed := r != nil && r.CompletionTime != nil
 	switch {

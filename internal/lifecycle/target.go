@@ -33,7 +33,7 @@ type Target struct {
 	Pod *corev1.Pod
 	// EndedSince is when the pod was first seen gone or terminal; zero for now.
 	EndedSince time.Time
-	// Governed says whether Usher's responder serves a pod although its spec may not name it.
+	// Governed reports whether Usher's responder serves a pod although its spec may not name it.
 	Governed func(*corev1.Pod) bool
 	// Requests and Evictions are those of all pods of the reference's namespace and name, whatever their UIDs.
 	Requests  []*api.EvictionRequest
@@ -67,17 +67,17 @@ func RefOf(o metav1.Object) (Ref, bool) {
 	return Ref{}, false
 }
 
-// Failed says whether an eviction or a request has failed for good.
+// Failed reports whether an eviction or a request has failed for good.
 func Failed(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, string(api.EvictionConditionFailed))
 }
 
-// Evicted says whether the target is gone or terminal.
+// Evicted reports whether the target is gone or terminal.
 func Evicted(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, string(api.EvictionConditionTargetEvicted))
 }
 
-// Final says whether an eviction has ended: nothing of its status changes any more.
+// Final reports whether an eviction has ended: nothing of its status changes any more.
 func Final(e *api.Eviction) bool {
 	return Failed(e.Status.Conditions) || Evicted(e.Status.Conditions)
 }
@@ -135,7 +135,7 @@ func (t Target) relevant() *api.Eviction {
 	return cmp.Or(succeeded, active, failed)
 }
 
-// wants says whether a request stands. One that is being deleted does not, even if a finalizer holds it.
+// wants reports whether a request stands. One that is being deleted does not, even if a finalizer holds it.
 func wants(r *api.EvictionRequest) bool {
 	return r.DeletionTimestamp == nil && r.Spec.Intent == api.EvictionRequestIntentEviction
 }
@@ -148,7 +148,7 @@ func (t Target) terminal() bool {
 	return t.Pod != nil && (t.Pod.Status.Phase == corev1.PodSucceeded || t.Pod.Status.Phase == corev1.PodFailed)
 }
 
-// grouped says whether the pod belongs to a PodGroup, which the API does not support.
+// grouped reports whether the pod belongs to a PodGroup, which the API does not support.
 func (t Target) grouped() bool {
 	return t.Pod != nil && t.Pod.Spec.SchedulingGroup != nil
 }
