@@ -14,8 +14,8 @@ import (
 
 const evictionRequests = "evictionrequests"
 
-// errAsksNobody is the answer of a writer that was given no way to ask.
-var errAsksNobody = errors.New("asking for an eviction: this command makes no eviction requests")
+// errCannotAsk is the answer of a writer that has no client for EvictionRequests.
+var errCannotAsk = errors.New("asking for an eviction: this command makes no eviction requests")
 
 // ask makes the drain's EvictionRequest for the pod. Its name follows from both, so that asking twice makes one.
 func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
@@ -45,7 +45,7 @@ func (w *Writer) withdraw(a drain.Action) (*rest.Request, error) {
 
 func (w *Writer) lifecycle() (rest.Interface, error) {
 	if w.Evictions == nil {
-		return nil, errAsksNobody
+		return nil, errCannotAsk
 	}
 	return w.Evictions.REST()
 }

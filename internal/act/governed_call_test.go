@@ -79,7 +79,7 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 		<-time.After(31 * time.Second)
 		synctest.Wait()
 		if answered.Load() != callsEach {
-			t.Errorf("%d answers were told of, want %d", answered.Load(), callsEach)
+			t.Errorf("%d answers were reported, want %d", answered.Load(), callsEach)
 		}
 		wantCode(t, undo(callsEach), answers.Accepted)
 		<-time.After(31 * time.Second)

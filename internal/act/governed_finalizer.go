@@ -81,7 +81,7 @@ type vanishingError struct{ why string }
 // Error implements error.
 func (e *vanishingError) Error() string { return e.why }
 
-// permitAnswer tells a policy that vanishes from an apiserver that is busy: both refuse a permit for now.
+// permitAnswer distinguishes a policy that vanishes from an apiserver that is busy: both refuse a permit for now.
 func permitAnswer(err error) answers.Answer {
 	if vanishes, ok := errors.AsType[*vanishingError](err); ok {
 		return answers.Answer{Code: answers.RefusedForNow, Message: vanishes.why, Vanishing: true}

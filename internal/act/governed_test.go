@@ -258,7 +258,7 @@ func TestRequests(t *testing.T) {
 	wantCode(t, g.Do(t.Context(), ask), answers.Rejected)
 }
 
-// Who asked by hand still wants the pod gone when he is refused elsewhere and does not ask again.
+// TestARequestByHandIsNotAdmissions: a request that a user made by hand stands when an eviction by the same user is refused.
 func TestARequestByHandIsNotAdmissions(t *testing.T) {
 	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "pod"}
 	g := governedWorld(t, lifecycle.NewRequest(ref, lifecycle.Requester("jane")))
@@ -367,8 +367,8 @@ func TestAPolicyIsHeldOnce(t *testing.T) {
 	}
 }
 
-// Whoever writes the first permit holds the policy before, since no replica may lead until the policy is deleted, and upon the version
-// that was decided upon. It costs one write, where a deletion would have to wait for the member.
+// TestFirstPermitHoldsItsPolicy: a replica that writes the first permit holds the policy before, since none may lead until the policy
+// is deleted, and upon the version that was decided upon. It costs one write, where a deletion would have to wait for the member.
 func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 	refusing := func(g *Governed) {
 		g.Client = interceptor.NewClient(g.Client.(client.WithWatch), interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {

@@ -56,8 +56,8 @@ func (w *Writer) deleteOptions(a drain.Action) *metav1.DeleteOptions {
 	}
 }
 
-// graceSeconds rounds up: 0 would kill at once, which nobody asked for who asked for
-// half a second.
+// graceSeconds rounds up: 0 would kill at once, which a caller that asked for half a second did
+// not ask for.
 func graceSeconds(grace *time.Duration) *int64 {
 	if grace == nil {
 		return nil

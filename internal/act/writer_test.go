@@ -214,7 +214,7 @@ func TestWithoutAPreconditionNothingIsSent(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestApiserverUnreachable(t *testing.T) {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1", QPS: -1})
 	if err != nil {
 		t.Fatal(err)

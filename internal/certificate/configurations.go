@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// configurations are the objects that tell the apiserver whom to ask and whom to trust.
+// configurations are the objects that name the webhooks that the apiserver asks, and the authorities that it trusts.
 type configurations []configuration
 
 // configuration is one of them. The two kinds have nothing in common but their clients.

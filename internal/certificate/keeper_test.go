@@ -115,7 +115,7 @@ func TestKeepersForYears(t *testing.T) {
 			served[string(certificate.Certificate[0])] = true
 		}
 		if next <= 0 {
-			t.Fatal("nobody looks again")
+			t.Fatal("the keeper does not look again")
 		}
 		now = now.Add(next)
 	}
@@ -135,7 +135,7 @@ func TestNothingToServe(t *testing.T) {
 		t.Error("ready without webhook configurations")
 	}
 	if err := c.Get(t.Context(), k.Secret, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-		t.Errorf("a Secret was made for nobody: %v", err)
+		t.Errorf("a Secret was made without a use: %v", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestServedOnlyWhenTrusted(t *testing.T) {
 		t.Fatal("no error although nothing could be written")
 	}
 	if !bytes.Equal(before, served(t, k)) {
-		t.Error("serves what nobody trusts")
+		t.Error("serves what no apiserver trusts")
 	}
 	refuse = false
 	if err := look(); err != nil {
@@ -192,7 +192,7 @@ func TestAnotherReplicaIsFaster(t *testing.T) {
 	}
 	for _, bundle := range bundles(t, c) {
 		if len(bundle) > 0 {
-			t.Error("the apiserver was told to trust an authority that is in no Secret")
+			t.Error("the configurations trust an authority that is in no Secret")
 		}
 	}
 }

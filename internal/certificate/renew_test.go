@@ -24,7 +24,7 @@ func renewed(t rapid.TB, m Material, at time.Time) (Material, time.Time) {
 	return m, next
 }
 
-// accepts tells whether a client that trusts the bundle accepts what is served, under every name.
+// accepts reports whether a client that trusts the bundle accepts what is served, under every name.
 func accepts(t rapid.TB, bundle []byte, m Material, at time.Time) bool {
 	t.Helper()
 	served, err := tls.X509KeyPair(m.Cert, m.Key)
@@ -88,7 +88,7 @@ func TestRenewAuthority(t *testing.T) {
 		t.Fatalf("%d authorities, want the old and the new one", count(t, rotated.Bundle))
 	}
 	if !bytes.Equal(rotated.Cert, m.Cert) || !accepts(t, m.Bundle, rotated, at) {
-		t.Error("served by an authority that nobody trusts yet")
+		t.Error("served by an authority that is not trusted yet")
 	}
 	for range 3 {
 		at = next
@@ -162,7 +162,7 @@ func TestRenewForAnotherHost(t *testing.T) {
 	}
 }
 
-// TestRenewForYears looks whenever it is told to, or later, and asks at every step whether an apiserver that trusts what
+// TestRenewForYears renews when the next look is due, or later, and checks at every step whether an apiserver that trusts what
 // was in the Secret a while ago accepts what is served now.
 func TestRenewForYears(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -173,7 +173,7 @@ func TestRenewForYears(t *testing.T) {
 			now = next.Add(time.Duration(rapid.Int64Range(0, int64(20*24*time.Hour)).Draw(t, "late")))
 			m, next = renewed(t, m, now)
 			if !next.After(now) {
-				t.Fatalf("told to look again at %s, now is %s", next, now)
+				t.Fatalf("the next look is due at %s, now is %s", next, now)
 			}
 			if !accepts(t, m.Bundle, m, now) {
 				t.Fatalf("%s: not accepted by those who trust the bundle", now)

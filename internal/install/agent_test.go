@@ -62,7 +62,7 @@ func TestAgentsBesideAManagerOutside(t *testing.T) {
 	}
 }
 
-// TestAgentsAreAllowedLittle: what an agent may do, anybody may who breaks into one node.
+// TestAgentsAreAllowedLittle: what an agent may do, an intruder on one node may.
 func TestAgentsAreAllowedLittle(t *testing.T) {
 	for _, object := range objects(t, Options{Agent: true}) {
 		if object.GetKind() != "ClusterRole" || object.GetName() != "usher-agent" {

@@ -44,7 +44,7 @@ func isGone(now *unstructured.Unstructured) (ok bool, still string) {
 		return true, ""
 	}
 	if held := now.GetFinalizers(); len(held) > 0 && !slices.Contains(held, cleanup) {
-		return false, "waiting until " + strings.Join(held, ", ") + " is taken off by whom it belongs to"
+		return false, "waiting until " + strings.Join(held, ", ") + " is removed by its owner"
 	}
 	return false, "waiting until its objects are gone"
 }
@@ -53,9 +53,9 @@ func isGone(now *unstructured.Unstructured) (ok bool, still string) {
 func (r remover) touch(ctx context.Context, definition *unstructured.Unstructured) {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, lookAgain, time.Now().UTC().Format(time.RFC3339Nano))
 	err := r.Client.Patch(ctx, definition.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	words := "the apiserver is told to look again"
+	words := "the apiserver is asked to look again"
 	if client.IgnoreNotFound(err) != nil {
-		words = fmt.Sprintf("the apiserver could not be told to look again, and does so by itself after some minutes: %s", err)
+		words = fmt.Sprintf("the apiserver could not be asked to look again, and does so by itself after some minutes: %s", err)
 	}
 	fmt.Fprintf(r.Out, "%s: not gone after %s; %s\n", Ref(definition), r.RemovalPatience, words)
 }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Whoever writes a policy has the manager ask at addresses of his choice and tell him the answers.
+// TestPoliciesAreWrittenByAdminsOnly: the author of a policy has the manager ask at addresses of the author's choice, and reads the
+// answers in its status.
 func TestPoliciesAreWrittenByAdminsOnly(t *testing.T) {
 	may := map[string][]string{}
 	for _, object := range objects(t, Options{}) {

@@ -20,7 +20,7 @@ import (
 // requesters are the domains of those who ask for evictions in Usher's name.
 var requesters = []string{"requester.usher.sh/", "drain.usher.sh/", "pressure.usher.sh/"}
 
-// requests removes what Usher has asked for, and what anybody has with Usher's own copy of the API, which goes as a whole.
+// requests removes what Usher has asked for, and what any client has with Usher's own copy of the API, which goes as a whole.
 func (r remover) requests(ctx context.Context) error {
 	for _, group := range []string{"lifecycle.k8s.io", lifecycleGroup} {
 		all, err := r.list(ctx, schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "EvictionRequest"})
@@ -83,7 +83,7 @@ func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured)
 		}
 		foreign := slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == act.UndoFinalizer })
 		if len(foreign) > 0 {
-			fmt.Fprintf(r.Out, "%s: stays until %s is taken off by whom it belongs to\n", Ref(policy), strings.Join(foreign, ", "))
+			fmt.Fprintf(r.Out, "%s: stays until %s is removed by its owner\n", Ref(policy), strings.Join(foreign, ", "))
 		}
 		if err := r.setFinalizers(ctx, now, foreign); !apierrors.IsConflict(err) {
 			return client.IgnoreNotFound(err)

@@ -150,7 +150,7 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"an agent, a condition":               {"usher-agent-pods", "UPDATE", user(agent, "n1"), pod, with(pod, "status", "conditions", []any{}), true},
 		"an agent, a DELETE":                  {"usher-agent-pods", "DELETE", user(agent, "n1"), pod, nil, true},
 		"an agent, a DELETE elsewhere":        {"usher-agent-pods", "DELETE", user(agent, "n2"), pod, nil, false},
-		"somebody else":                       {"usher-agent-pods", "UPDATE", user("jane", ""), pod, with(pod, "spec", "containers", image), true},
+		"another user":                        {"usher-agent-pods", "UPDATE", user("jane", ""), pod, with(pod, "spec", "containers", image), true},
 		"an agent, its taint":                 {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "spec", "taints", taints), true},
 		"an agent, its condition":             {"usher-agent-nodes", "UPDATE", user(agent, "n1"), node, with(node, "status", "conditions", conditions), true},
 		"an agent, a taint elsewhere":         {"usher-agent-nodes", "UPDATE", user(agent, "n2"), node, with(node, "spec", "taints", taints), false},

@@ -137,7 +137,8 @@ func TestReadOnlyRemovesNothing(t *testing.T) {
 	}
 }
 
-// A policy whose preparations nobody undoes is let go, but not on behalf of others, who may just have put their own there.
+// TestWhatOthersHoldIsLeftToThem: a policy whose preparations are not undone is let go, but not on behalf of other clients, which may
+// just have put their own finalizers there.
 func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 	policy := newObject(policyKind, "db", nil)
 	policy.SetFinalizers([]string{"backup.example.com/snapshot", act.UndoFinalizer})
@@ -157,7 +158,7 @@ func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 	if diff := cmp.Diff([]string{"backup.example.com/snapshot"}, policy.GetFinalizers()); diff != "" {
 		t.Errorf("finalizers: %s", diff)
 	}
-	if !strings.Contains(out.String(), "stays until backup.example.com/snapshot is taken off") {
+	if !strings.Contains(out.String(), "stays until backup.example.com/snapshot is removed by its owner") {
 		t.Errorf("said:\n%s", out)
 	}
 }
@@ -182,7 +183,7 @@ func TestADefinitionThatWasLostSightOf(t *testing.T) {
 	if err := r.gone(ctx, definition); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "not gone after 100ms; the apiserver is told to look again") {
+	if !strings.Contains(out.String(), "not gone after 100ms; the apiserver is asked to look again") {
 		t.Errorf("said:\n%s", out)
 	}
 }
@@ -190,7 +191,7 @@ func TestADefinitionThatWasLostSightOf(t *testing.T) {
 func TestWhatHoldsADefinition(t *testing.T) {
 	for held, want := range map[string]string{
 		cleanup:                "waiting until its objects are gone",
-		"backup.example.com/x": "waiting until backup.example.com/x is taken off by whom it belongs to",
+		"backup.example.com/x": "waiting until backup.example.com/x is removed by its owner",
 	} {
 		definition := newObject(crdKind, "evictions.lifecycle.usher.sh", nil)
 		definition.SetFinalizers([]string{held})

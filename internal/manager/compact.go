@@ -56,7 +56,7 @@ func expand(object any) any {
 	return object
 }
 
-// podInformer keeps reduced pods compact. Whoever uses it gets every pod as a *corev1.Pod.
+// podInformer keeps reduced pods compact. Its users get every pod as a *corev1.Pod.
 type podInformer struct {
 	toolscache.SharedIndexInformer
 }

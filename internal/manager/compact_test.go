@@ -37,7 +37,7 @@ func TestCompactPodsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestPodInformer: whoever watches, reads or indexes pods sees no difference between reduced and whole ones.
+// TestPodInformer: a client that watches, reads or indexes pods sees no difference between reduced and whole ones.
 func TestPodInformer(t *testing.T) {
 	s := &slimmer{}
 	s.policies.add(&v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "crowd-1", UID: "p"}})

@@ -51,8 +51,8 @@ func TestTheServerShowsTheCertificateOfItsDirectory(t *testing.T) {
 	}
 }
 
-// reserved is an address at which only who names its port can listen: the kernel gives it to nobody while it is taken by a
-// socket that does not listen itself.
+// reserved is an address at which only a process that names its port can listen: the kernel gives it to no other while it is
+// taken by a socket that does not listen itself.
 func reserved(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

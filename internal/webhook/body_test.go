@@ -78,7 +78,7 @@ func (u *unfinished) Read(p []byte) (int, error) {
 
 func (u *unfinished) Close() error { return nil }
 
-// Whoever sends a body slowly has the room for it no longer than an apiserver waits for an answer.
+// TestSlowBodiesGiveTheRoomBack: a body that is sent slowly has its room no longer than an apiserver waits for an answer.
 func TestSlowBodiesGiveTheRoomBack(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func TestCreate(t *testing.T) {
 			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
 			marked("", `{"tolerations":[`+toleratesNotReady+`,`+toleratesUnreachable+`],"evictionResponders":[`+ourEntry+`]}`),
 		},
-		"a pod of nobody":      {`{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`, `{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`},
+		"a pod of no policy":   {`{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`, `{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{}}`},
 		"a pod without labels": {`{"metadata":{"name":"web"},"spec":{}}`, `{"metadata":{"name":"web"},"spec":{}}`},
 	}
 	for name, c := range cases {

@@ -235,7 +235,7 @@ func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *g
 	if err == nil && subject.Pod == w.old && !w.dryRun && len(result.Actions) > 0 {
 		return h.confirm(ctx, w, subject, &result)
 	}
-	// Whoever is answered that the pod is gone looks no further, so the pod and its node are looked at afresh for that, too.
+	// A client that is answered that the pod is gone looks no further, so the pod and its node are looked at afresh for that, too.
 	subject.FreshNode = err == nil && result.Note.Kind == eviction.GoneMeanwhile
 	final := !subject.FreshNode && (!result.Allow || !rested(&result, subject))
 	if err != nil || final || w.dryRun {

@@ -333,7 +333,7 @@ func TestLeave(t *testing.T) {
 		"usher itself may":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
 		"usher itself is refused":     {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
 		"a question":                  {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
-		"a pod of nobody":             {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
+		"a pod of no policy":          {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
 		"no pod":                      {body: evictionOf("none", "", noMore), says: `pods "none" not found`, answered: "NoSuchPod"},
 		"no pod, a question":          {body: evictionOf("none", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), says: "not found", answered: "NoSuchPod"},
 		"no pod any more": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) {

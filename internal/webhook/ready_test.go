@@ -52,7 +52,8 @@ func readyPod(name string) *corev1.Pod {
 	return pod
 }
 
-// Whoever goes because others are Ready goes by a read past the cache. Only what is let through by that is worth one.
+// TestReadyMembersAreReadLive: a member that goes because others are Ready goes by a read past the cache. Only what is let through by
+// that is worth one.
 func TestReadyMembersAreReadLive(t *testing.T) {
 	green, red := func(f *floored) { f.green = true }, func(*floored) {}
 	crashed := func(f *floored) { f.green, f.crashed = true, true }

@@ -39,7 +39,7 @@ type others struct {
 	own   bool // our own hand was seen in an eviction
 }
 
-// headStart is what another controller gets for its first sign, where neither's was seen yet: nothing else tells that it
+// headStart is what another controller gets for its first sign, where neither's was seen yet: nothing else shows that it
 // is there, and two that begin at once would each make an eviction.
 const headStart = 2 * time.Second
 

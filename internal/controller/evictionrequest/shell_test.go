@@ -33,7 +33,7 @@ func TestEndingsAreRememberedForAWhile(t *testing.T) {
 		t.Errorf("the pod ended at %s, and then at %s", first, again)
 	}
 	if e.known("b") {
-		t.Error("a pod is known that nobody saw")
+		t.Error("a pod is known that was not seen")
 	}
 	e.since("b", now.Add(time.Minute))
 	if e.known("a") || !e.known("b") {

@@ -91,7 +91,7 @@ func TestRequestsOfEndedDrains(t *testing.T) {
 		"of a drain whose record is gone":   {drain, time.Hour, node(t, "a", "", "", now), nil, withdrawn, 0},
 		"… where another one drains":        {drain, time.Hour, node(t, "a", "d2", "draining", now), nil, withdrawn, 0},
 		"with a beat from the future":       {drain, time.Hour, node(t, "a", "d1", "draining", now.Add(time.Hour)), nil, withdrawn, 0},
-		"of somebody who is no drain":       {"requester.usher.sh/anna", time.Hour, node(t, "a", "", "", now), nil, stands, 0},
+		"of a requester that is no drain":   {"requester.usher.sh/anna", time.Hour, node(t, "a", "", "", now), nil, stands, 0},
 		"of another program by that prefix": {"drain.example.com/d1", time.Hour, node(t, "a", "", "", now), nil, stands, 0},
 	}
 	for name, c := range cases {
@@ -129,7 +129,7 @@ func TestNodesAreReadLive(t *testing.T) {
 	}
 }
 
-// Whoever has changed the request in between is asked about anew.
+// TestLostRace: a request that was changed in between is judged anew.
 func TestLostRace(t *testing.T) {
 	request := asked("drain.usher.sh/d1", time.Hour)
 	meanwhile := interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {

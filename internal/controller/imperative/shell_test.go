@@ -38,7 +38,7 @@ func ourTurn(manager string) *api.Eviction {
 
 var errAsked = errors.New("asked for the pod")
 
-// cluster knows one eviction, and tells by an error that somebody went on to its pod.
+// cluster knows one eviction, and returns an error when its pod is read.
 type cluster struct {
 	client.Client
 	eviction *api.Eviction
@@ -64,7 +64,7 @@ func TestLeavesAnEvictionToAnotherResponder(t *testing.T) {
 		goesOn   bool
 	}{
 		{"ours", ourTurn(FieldManager), true},
-		{"somebody else reports", ourTurn("theirs"), false},
+		{"another responder reports", ourTurn("theirs"), false},
 		{"done", ended, false},
 	}
 	for _, c := range cases {

@@ -186,8 +186,8 @@ func TestStatusIsOfOneMode(t *testing.T) {
 	}
 }
 
-// Nothing is begun for what is only audited, so a request that is made does not hold its policy; what was begun in mode Enforce is
-// taken back whoever wants the pod gone, and holds the policy until then.
+// TestAPolicyInModeAuditIsNotHeldByWishes: nothing is begun for what is only audited, so a request that is made does not hold its
+// policy; what was begun in mode Enforce is taken back even while requests stand, and holds the policy until then.
 func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 	begun := []v1alpha1.PreparationStatus{{
 		MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, Name: "Empty", State: v1alpha1.PreparationBegun,
@@ -234,7 +234,7 @@ func TestConditionsOfAPolicyInModeAudit(t *testing.T) {
 		evictable int32
 	}{
 		"at work":   {reason: ReasonAuditing, says: "3 members, and the system answers", evictable: 3},
-		"suspended": {policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend = true }, reason: ReasonSuspended, says: "spec.suspend is set: nothing is prepared and nobody is evicted, and who asks for an eviction is refused; unset it to go on"},
+		"suspended": {policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Suspend = true }, reason: ReasonSuspended, says: "spec.suspend is set: nothing is prepared, no pod is evicted, and evictions are refused; unset it to go on"},
 		"asking nothing of pods that another holds": {
 			policy: func(p *v1alpha1.EvictionPolicy) {
 				p.Spec.Roles[0].Evict = v1alpha1.Evict{AtOnce: new(int32(0))}

@@ -83,7 +83,7 @@ type judged struct {
 
 func newThrottle() *throttle { return &throttle{last: map[reconcile.Request]judged{}} }
 
-// wait returns how long the next judgement has to wait; 0 is taken for one that begins now. Whoever waits has to ask again.
+// wait returns how long the next judgement has to wait; 0 is taken for one that begins now. A caller that waits has to ask again.
 func (p *throttle) wait(policy reconcile.Request, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

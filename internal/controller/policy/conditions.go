@@ -38,7 +38,7 @@ type verdict struct {
 	ready       metav1.ConditionStatus
 	reason      string
 	message     string
-	reconciling bool // it is being worked on, and will pass without anybody's doing
+	reconciling bool // it is being worked on, and will pass by itself
 	stalled     bool // a person has to do something
 }
 
@@ -79,7 +79,7 @@ func (f *facts) enforcing(members []member) verdict {
 	case f.policy.Spec.Suspend:
 		return verdict{
 			ready: metav1.ConditionFalse, reason: ReasonSuspended,
-			message: "spec.suspend is set: nothing is prepared and nobody is evicted, and who asks for an eviction is refused; unset it to go on",
+			message: "spec.suspend is set: nothing is prepared, no pod is evicted, and evictions are refused; unset it to go on",
 		}
 	}
 	if text := claimedTwice(members); text != "" {
@@ -169,7 +169,7 @@ func missingFacts(members []member) string {
 			texts = append(texts, missing.Message)
 		}
 	}
-	return "the system answers, but tells of no member all that the rules of its role ask for, so they stay where they are; " +
+	return "the system answers, but reports of no member all that the rules of its role ask for, so they stay where they are; " +
 		"either it will, or a rule asks by a wrong name: " + enumerate(texts, "; ")
 }
 
@@ -222,7 +222,7 @@ func unknownMembers(members []member) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the id of %s cannot be told from spec.members[].id: %s", count(len(texts), "pod"), enumerate(texts, "; "))
+	return fmt.Sprintf("the id of %s cannot be determined from spec.members[].id: %s", count(len(texts), "pod"), enumerate(texts, "; "))
 }
 
 func count(n int, what string) string {

@@ -92,7 +92,7 @@ func TestConditions(t *testing.T) {
 	}{
 		{name: "at work", pods: 3, reason: ReasonGoverning, says: "3 members, and the system answers", isReady: true},
 		{name: "one member", pods: 1, reason: ReasonGoverning, says: "1 member, and", isReady: true},
-		{name: "nobody", reason: ReasonNoMembers, says: "no pod of the namespace matches", isReady: true},
+		{name: "no member", reason: ReasonNoMembers, says: "no pod of the namespace matches", isReady: true},
 		{
 			name: "not answered yet", pods: 3, change: func(f *facts) { f.evidence = nil },
 			reason: ReasonAsking, says: "asked for the first time", more: v1alpha1.ConditionReconciling,
@@ -131,7 +131,7 @@ func TestConditions(t *testing.T) {
 		},
 		{
 			name: "no id", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) { p.Spec.Members[0].ID = "pod.labels['nowhere']" },
-			reason: ReasonMemberUnknown, says: "the id of 1 pod cannot be told from spec.members[].id: db-0: ", more: v1alpha1.ConditionStalled,
+			reason: ReasonMemberUnknown, says: "the id of 1 pod cannot be determined from spec.members[].id: db-0: ", more: v1alpha1.ConditionStalled,
 		},
 		{
 			name: "a rule that takes too long", pods: 1, policy: func(p *v1alpha1.EvictionPolicy) {
@@ -141,7 +141,7 @@ func TestConditions(t *testing.T) {
 			reason: ReasonRuleFailed, says: "db-0: rule safe has no answer: it takes too long", more: v1alpha1.ConditionStalled,
 		},
 		{
-			name: "a fact is missing of everybody", pods: 2, change: func(f *facts) { delete(f.evidence.System, "safe") },
+			name: "a fact is missing of all members", pods: 2, change: func(f *facts) { delete(f.evidence.System, "safe") },
 			reason: ReasonFactMissing, says: `by a wrong name: rule safe asks for "system.safe", which the system did not say; it waits until it does`, more: v1alpha1.ConditionReconciling,
 		},
 		{
@@ -204,7 +204,7 @@ func TestConditions(t *testing.T) {
 				}
 			}
 			if _, there := got["Mine"]; !there {
-				t.Error("a condition of somebody else was removed")
+				t.Error("a condition of another client was removed")
 			}
 			if status.ObservedGeneration != 3 || int(status.MemberCount) != test.pods {
 				t.Errorf("generation %d, %d members", status.ObservedGeneration, status.MemberCount)

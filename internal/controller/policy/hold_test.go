@@ -50,9 +50,9 @@ func (r *rig) stored(t *testing.T) *v1alpha1.EvictionPolicy {
 	return &policy
 }
 
-// Whoever deletes a policy and creates it anew does not let the next member go while the system still tells of the last one. That
-// is waited for as long as the role says, for a pod that does not go no longer than for a preparation, for a permit that was not used
-// until it ends, and in a namespace that is being deleted not at all.
+// TestDeletedPolicyWaitsUntilItsMembersAreMissed: deleting a policy and creating it anew does not let the next member go while the
+// system still reports the last one. That is waited for as long as the role says, for a pod that does not go no longer than for a
+// preparation, for a permit that was not used until it ends, and in a namespace that is being deleted not at all.
 func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 	terminating := func(*v1alpha1.EvictionPolicy, *corev1.Pod) {}
 	gone := func(policy *v1alpha1.EvictionPolicy, _ *corev1.Pod) {

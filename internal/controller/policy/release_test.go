@@ -176,7 +176,7 @@ func TestALabelStaysWhileTheCacheLacksTheOthers(t *testing.T) {
 	})
 }
 
-// One pod that somebody refuses to have labelled leaves no other unguarded, and the status says who refuses.
+// TestOnePodThatCannotBeLabelled: a pod whose labelling is refused leaves no other unguarded, and the status says what refuses it.
 func TestOnePodThatCannotBeLabelled(t *testing.T) {
 	r := newRig(t, refusing("Pod", "db-0"), newPolicy("db"), newMember("db-0", ""), newMember("db-1", ""), newMember("db-2", ""))
 	if _, err := r.label(t); err == nil || !strings.Contains(err.Error(), "labelling pod db-0") {

@@ -136,7 +136,7 @@ func (r *rig) guarded(t *testing.T) bool {
 	return namespace.Labels[v1alpha1.GovernedLabel] != ""
 }
 
-// standing names the pods that somebody still wants gone.
+// standing names the pods whose eviction is still requested.
 func (r *rig) standing(t *testing.T) []string {
 	t.Helper()
 	var requests api.EvictionRequestList

@@ -75,7 +75,7 @@ func (s *reconciler) refused(ctx context.Context, input eviction.Input, step evi
 		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message},
 	})
 	if said.Code != answers.Accepted {
-		return 0, fmt.Errorf("telling of pod %s: %s: %s", key, said.Code, said.Message)
+		return 0, fmt.Errorf("reporting on pod %s: %s: %s", key, said.Code, said.Message)
 	}
 	return wait, nil
 }

@@ -31,13 +31,13 @@ func TestAPreparationBeginsOnceThePolicyIsHeld(t *testing.T) {
 	if !holds(policy) || len(policy.Status.Preparations) != 1 || r.database.prepared != 1 {
 		t.Errorf("finalizers %v, preparations %v, the system was asked %d times", policy.Finalizers, policy.Status.Preparations, r.database.prepared)
 	}
-	if said := r.told(t, "pod-9-db-0"); !strings.Contains(said, "it holds data") {
+	if said := r.message(t, "pod-9-db-0"); !strings.Contains(said, "it holds data") {
 		t.Errorf("the eviction says %q", said)
 	}
 }
 
-// A policy engine or a schema may refuse the finalizer, or take it off without a word. Nothing is prepared then, people read
-// why, and nobody is asked twenty times a second.
+// TestAPolicyThatCannotBeHeld: a policy engine or a schema may refuse the finalizer, or take it off without an error. Nothing is
+// prepared then, the Eviction says why, and the apiserver is not asked twenty times a second.
 func TestAPolicyThatCannotBeHeld(t *testing.T) {
 	for name, patched := range map[string]func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error{
 		"refused": func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
@@ -64,7 +64,7 @@ func TestAPolicyThatCannotBeHeld(t *testing.T) {
 						t.Errorf("looks again in %s, %v", result.RequeueAfter, err)
 					}
 				}
-				said := r.told(t, "pod-9-db-0")
+				said := r.message(t, "pod-9-db-0")
 				for _, part := range []string{"it holds data", "cannot be held", act.UndoFinalizer} {
 					if !strings.Contains(said, part) {
 						t.Errorf("the eviction says %q, without %q", said, part)
@@ -81,7 +81,7 @@ func TestAPolicyThatCannotBeHeld(t *testing.T) {
 	}
 }
 
-func TestAPermitThatCannotBeWrittenIsTold(t *testing.T) {
+func TestAPermitThatCannotBeWrittenIsReported(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 		return forbidden("the status is ours")
 	}})
@@ -90,13 +90,14 @@ func TestAPermitThatCannotBeWrittenIsTold(t *testing.T) {
 	if err != nil || result.RequeueAfter != afterRefusal {
 		t.Errorf("looks again in %s, %v", result.RequeueAfter, err)
 	}
-	if said := r.told(t, "pod-9-db-0"); !strings.Contains(said, "the status is ours") {
+	if said := r.message(t, "pod-9-db-0"); !strings.Contains(said, "the status is ours") {
 		t.Errorf("the eviction says %q", said)
 	}
 }
 
-// The entry of a pod that is gone may not be writable any more; the one that has its name now is served all the same.
-func TestAFarewellKeepsNobodyWaiting(t *testing.T) {
+// TestARefusedLastReportHoldsNothingUp: the entry of a pod that is gone may not be writable any more; the pod that has its name now
+// is served all the same.
+func TestARefusedLastReportHoldsNothingUp(t *testing.T) {
 	refused := interceptor.Funcs{SubResourceApply: func(ctx context.Context, c client.Client, resource string, o runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
 		if named, ok := o.(interface{ GetName() string }); ok && named.GetName() == "pod-1-db-0" {
 			return forbidden("the entry is closed")
@@ -108,16 +109,17 @@ func TestAFarewellKeepsNobodyWaiting(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the entry is closed") {
 		t.Errorf("error %v, want the refusal, so that it is tried again", err)
 	}
-	if said := r.told(t, "pod-2-db-0"); said != "the pod is gone" {
-		t.Errorf("the next of the dead is told %q", said)
+	if said := r.message(t, "pod-2-db-0"); said != "the pod is gone" {
+		t.Errorf("the entry of the next pod that is gone says %q", said)
 	}
 	if policy := r.policy(t); !holds(policy) {
 		t.Error("the pod that has the name now is not served")
 	}
 }
 
-// A caller that was refused a moment ago takes the pod away himself: he asks by name, and would hit the pod's successor.
-func TestACallerIsLeftHisPod(t *testing.T) {
+// TestACallerIsLeftItsPod: a caller that was refused a moment ago takes the pod away itself: it asks by name, and would hit the pod's
+// successor if the pod were evicted before.
+func TestACallerIsLeftItsPod(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{})
 	r.database.empty = true
 	var requests api.EvictionRequestList
@@ -130,7 +132,7 @@ func TestACallerIsLeftHisPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := r.look(t)
-	if said := r.told(t, "pod-9-db-0"); err != nil || !strings.Contains(said, "test.example.com/jane was refused before") {
+	if said := r.message(t, "pod-9-db-0"); err != nil || !strings.Contains(said, "test.example.com/jane was refused before") {
 		t.Errorf("the eviction says %q, %v", said, err)
 	}
 	if policy := r.policy(t); len(policy.Status.Leaving) > 0 || result.RequeueAfter > 45*time.Second {

@@ -52,7 +52,7 @@ func TestAbout(t *testing.T) {
 		evictions []*api.Eviction
 		want      demand
 	}{
-		{name: "nobody"},
+		{name: "not wanted"},
 		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true}},
 		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true, active: true}},
 		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: demand{wanted: true, admitted: []*api.EvictionRequest{refused("now")}}},
@@ -122,8 +122,8 @@ func TestDescribeForNode(t *testing.T) {
 	}
 }
 
-// Looks that see the same make one event on the node; another reason makes another.
-func TestANodeIsToldOfEachChangeOfReason(t *testing.T) {
+// TestANodeHasAnEventOfEachChangeOfReason: looks that see the same make one event on the node; another reason makes another.
+func TestANodeHasAnEventOfEachChangeOfReason(t *testing.T) {
 	recorder := &recorded{}
 	s := &reconciler{events: recorder, nodeEvents: newEventDeduper()}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0"}, Spec: corev1.PodSpec{NodeName: "n1"}}
@@ -155,17 +155,17 @@ func (r *recorded) Eventf(regarding, _ runtime.Object, _, reason, action, note s
 }
 
 func TestAnEventIsNotRepeated(t *testing.T) {
-	told, pod := newEventDeduper(), snapshot.Key{Namespace: "db", Name: "db-0"}
+	deduper, pod := newEventDeduper(), snapshot.Key{Namespace: "db", Name: "db-0"}
 	for i, step := range []struct {
 		text string
 		want bool
 	}{{"a", true}, {"a", false}, {"b", true}, {"a", true}} {
-		if got := told.changed(pod, step.text); got != step.want {
+		if got := deduper.changed(pod, step.text); got != step.want {
 			t.Errorf("step %d: news %t, want %t", i, got, step.want)
 		}
 	}
-	told.forget(pod)
-	if !told.changed(pod, "a") {
+	deduper.forget(pod)
+	if !deduper.changed(pod, "a") {
 		t.Error("what was forgotten is no news")
 	}
 }

@@ -134,8 +134,8 @@ func (r *rig) look(t *testing.T) (reconcile.Result, error) {
 	return r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "db", Name: "db-0"}})
 }
 
-// told is what Usher's entry in an Eviction says.
-func (r *rig) told(t *testing.T, name string) string {
+// message returns the message of Usher's entry in an Eviction.
+func (r *rig) message(t *testing.T, name string) string {
 	t.Helper()
 	var e api.Eviction
 	if err := r.store.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: name}, &e); err != nil {

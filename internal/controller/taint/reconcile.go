@@ -85,7 +85,7 @@ func (r *Reconciler) labelled(ctx context.Context, node string) ([]corev1.Pod, e
 }
 
 // request asks for a pod's eviction in the name of Kubernetes' controller, where that has begun and no request stands. What
-// anyone but the manager has withdrawn stays so.
+// a client other than the manager has withdrawn stays so.
 func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
