@@ -182,7 +182,7 @@ type EvictionPolicyStatus struct {
 	// +optional
 	System SystemStatus `json:"system,omitempty"`
 
-	// Epoch counts the changes of Leaving. Evidence counts only if it was observed by somebody who knew this number.
+	// Epoch counts the changes of Leaving. Evidence counts only if its observer knew this number.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 	// Leaving are the members that may go and were not seen gone. An entry is written before its eviction is let through.
@@ -286,7 +286,7 @@ type Leaving struct {
 	// GoneTime is when the pod was seen gone, where its role lets the member count for longer (evict.settle).
 	// +optional
 	GoneTime *metav1.Time `json:"goneTime,omitempty"`
-	// Refused are the requesters, beside the one that was let through, whom admission has refused for the pod.
+	// Refused are the requesters, beside the one that was let through, that admission has refused for the pod.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -301,7 +301,7 @@ type Departed struct {
 	PodName string `json:"podName"`
 	// Node is the one that it ran on.
 	Node string `json:"node"`
-	// Refused are the requesters whom admission has refused for the pod, and who may not know that it is gone.
+	// Refused are the requesters that admission has refused for the pod, and that may not know that it is gone.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Refused []string `json:"refused"`

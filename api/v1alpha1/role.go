@@ -16,7 +16,7 @@ type Role struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	System string `json:"system"`
-	// State is what is lost with the pod if nobody sees to it.
+	// State is what is lost with the pod unless it is moved before.
 	State State `json:"state"`
 	// Identity is what the system knows the member by.
 	Identity Identity `json:"identity"`
