@@ -38,7 +38,7 @@ type thieves struct {
 	ns, here, there string // here is the node of the agent whose token was taken
 }
 
-// TestStolenTokens: whoever has a token of an agent or of the manager can do with it what these do, and no more.
+// TestStolenTokens: a client with a token of an agent or of the manager can do with it what these do, and no more.
 func TestStolenTokens(t *testing.T) {
 	for name, options := range map[string][]testlab.Option{
 		"Kubernetes' requests": nil,
@@ -151,7 +151,7 @@ func (s *thieves) agent(t *testing.T) {
 	denied(t, "a node's label", "metadata of its node", s.patchNode(c, s.here, `{"metadata":{"labels":{"a":"b"}}}`))
 	denied(t, "a node's condition", "conditions of usher.sh/ only", s.patchNode(c, s.here, `{"status":{"conditions":[{"type":"Example","status":"True"}]}}`, "status"))
 	denied(t, "what a node has", "conditions of usher.sh/ only", s.patchNode(c, s.here, `{"status":{"capacity":{"example.com/gpu":"8"}}}`, "status"))
-	denied(t, "somebody's request", "pressure.usher.sh/agent only", func(t *testing.T) error {
+	denied(t, "another requester's request", "pressure.usher.sh/agent only", func(t *testing.T) error {
 		t.Helper()
 		wanted := lifecycle.NewRequest(s.ref(t, s.here), "example.com/mine")
 		rest, err := requests.New(config).REST()

@@ -54,7 +54,7 @@ func (c *command) ends(t *testing.T, code int, texts ...string) string {
 	return c.out.String()
 }
 
-// database is the database of docs/policies.md: what it says is what somebody wrote down.
+// database is the database of docs/policies.md: what it says is what a test wrote down.
 type database struct{ inSync atomic.Pointer[string] }
 
 func (d *database) write(members ...string) {
@@ -144,7 +144,7 @@ func TestFirstPolicy(t *testing.T) {
 	t.Run("two drain one node", func(t *testing.T) { h.twoDrain(t, db) })
 	t.Run("a killed drain leaves nothing", func(t *testing.T) { h.killedDrain(t, db) })
 	t.Run("a request stands until it is withdrawn", func(t *testing.T) { h.requestStands(t, db) })
-	t.Run("nobody answers", func(t *testing.T) {
+	t.Run("no replica answers", func(t *testing.T) {
 		h.managers.Kill(t, 0)
 		h.usher(t, "why", "db-0").ends(t, 2, "EvidenceUnavailable", "kubectl get pods -A -l app.kubernetes.io/name=usher")
 	})
@@ -227,7 +227,7 @@ func (h *house) requestStands(t *testing.T, db *database) {
 	h.usher(t, "evict", "db-1", "--withdraw").ends(t, 0, "was withdrawn")
 	h.usher(t, "evict", "db-1", "--withdraw").ends(t, 1, "no request of")
 	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
-	h.usher(t, "evict", "nobody").ends(t, 1, `has no pod "nobody"`)
+	h.usher(t, "evict", "missing").ends(t, 1, `has no pod "missing"`)
 	db.write("db-0", "db-1", "db-2")
 	h.whyUntil(t, 0, "db-1")
 	h.usher(t, "evict", "db-1").ends(t, 0, "is gone")

@@ -247,7 +247,7 @@ func list(t *testing.T, c dynamic.Interface, resource schema.GroupVersionResourc
 	}
 }
 
-// TestUninstallNamesWhatIsNotUndone: nobody runs who could undo a preparation, and it is not passed over in silence.
+// TestUninstallNamesWhatIsNotUndone: no manager runs that could undo a preparation, and the output names it.
 func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
 	r := newRecorder(t)
 	ns := r.namespace(t, true)

@@ -22,7 +22,7 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// With certificates from a directory the manager makes none of its own, and takes over those that somebody renews.
+// TestCertificatesFromADirectory: with certificates from a directory the manager makes none of its own, and takes renewed ones over.
 func TestCertificatesFromADirectory(t *testing.T) {
 	dir := t.TempDir()
 	authority := issue(t, dir)

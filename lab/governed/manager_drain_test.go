@@ -73,9 +73,9 @@ func (h *house) holdsADrain(t *testing.T) {
 		t.Fatal("the pod has gone although the database is not safe")
 	}
 	h.describes(t, node, "GovernedPodStays", "pod "+namespace+"/"+pod+" is wanted gone and stays")
-	system.heard(t, "exclude/"+pod)
-	// The manager dies and comes back: what was begun is not begun again. Meanwhile nobody drains, since kubectl gives a pod up
-	// as soon as nobody answers.
+	system.waitAsked(t, "exclude/"+pod)
+	// The manager dies and comes back: what was begun is not begun again. Meanwhile no drain runs, since kubectl gives a pod
+	// up as soon as no webhook answers.
 	drain.abort(t)
 	h.managers.Kill(t, 0)
 	h.managers.Kill(t, 1)

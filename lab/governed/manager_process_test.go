@@ -14,7 +14,7 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// A replica that is told to end gives the lease back at once, and the other takes over without waiting for it to run out.
+// A replica that is asked to end gives the lease back at once, and the other takes over without waiting for it to run out.
 func (h *house) handsOver(t *testing.T) {
 	t.Helper()
 	leader := h.leads(t, 0, 1)
@@ -24,7 +24,7 @@ func (h *house) handsOver(t *testing.T) {
 		t.Errorf("%s still holds the lease although it has ended", after)
 	}
 	if log := h.managers.Log(t, leader); strings.Contains(log, "panic") {
-		t.Errorf("the replica that was told to end has logged:\n%s", log)
+		t.Errorf("the replica that was asked to end has logged:\n%s", log)
 	}
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	h.members(t, namespace, 3)

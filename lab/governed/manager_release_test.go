@@ -19,8 +19,8 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// Three evictions were refused, and their callers have gone. What admission asked for in their names must not be carried out
-// when the policy goes that held it back: nobody would judge it.
+// firesNothingWhenThePolicyIsDeleted: three evictions were refused, and their callers have gone. What admission asked for in their
+// names must not be carried out when the policy goes that held it back: nothing would judge it.
 func (h *house) firesNothingWhenThePolicyIsDeleted(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
@@ -58,7 +58,7 @@ func (h *house) firesNothingWhenThePolicyIsDeleted(t *testing.T) {
 	}
 }
 
-// Who replaces a policy by deleting it and creating it anew lets nobody slip through in between.
+// guardsWhileAPolicyIsReplaced: deleting a policy and creating it anew lets no member slip through in between.
 func (h *house) guardsWhileAPolicyIsReplaced(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
@@ -74,7 +74,7 @@ func (h *house) guardsWhileAPolicyIsReplaced(t *testing.T) {
 		h.waitGoverned(t, namespace, "db", 3)
 	}
 	if refused, _ := asked(); refused == 0 {
-		t.Error("nobody was asked meanwhile")
+		t.Error("no eviction was refused meanwhile")
 	}
 }
 

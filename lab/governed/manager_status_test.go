@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// Everything that keeps a policy from its work is a sentence in its status, and meanwhile nobody is evicted.
+// saysWhatIsWrong: everything that keeps a policy from its work is a sentence in its status, and meanwhile no pod is evicted.
 func (h *house) saysWhatIsWrong(t *testing.T) {
 	t.Helper()
 	secret := &v1alpha1.SecretKey{Name: "login", Key: "token"}
@@ -26,10 +26,10 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 		system func(*fakeSystem, *v1alpha1.System)
 		policy func(*v1alpha1.EvictionPolicy)
 		second bool
-		barred bool // the namespace lets nobody read its Secrets
+		barred bool // the namespace lets no manager read its Secrets
 		reason string
 		says   []string
-		refuse string // part of what kubectl drain hears
+		refuse string // part of what kubectl drain is answered
 	}{{
 		name: "wrong credentials", secret: "wrong",
 		system: func(f *fakeSystem, s *v1alpha1.System) { f.token = "right"; withSecret(s) },
@@ -108,8 +108,8 @@ func (h *house) saysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A Secret may be read when its namespace has said so, by the command that the status names. A password that was wrong is put
-// right. Nobody has to restart anything.
+// readsAChangedSecret: a Secret may be read when its namespace has said so, by the command that the status names. A password that
+// was wrong is put right. Nothing has to be restarted.
 func (h *house) readsAChangedSecret(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
@@ -129,7 +129,8 @@ func (h *house) readsAChangedSecret(t *testing.T) {
 	h.waitReason(t, namespace, "db", "Governing")
 }
 
-// A policy that cannot be used is refused when it is written; one that got in while nobody answered says what is wrong.
+// saysWhyAPolicyIsInvalid: a policy that cannot be used is refused when it is written; one that got in while no webhook answered
+// says what is wrong.
 func (h *house) saysWhyAPolicyIsInvalid(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
@@ -147,7 +148,7 @@ func (h *house) saysWhyAPolicyIsInvalid(t *testing.T) {
 		t.Fatalf("the apiserver said %v, want the path of what is wrong", err)
 	}
 	must(t, h.client.Delete(t.Context(), validation(t, h)))
-	// The apiserver asks the webhook until it has heard that there is none.
+	// The apiserver asks the webhook until its cache shows that there is none.
 	eventually(t, "the apiserver to take the policy unasked", func() bool { return create(t.Context()) == nil })
 	message := h.waitReason(t, namespace, "broken", "Invalid")
 	if !strings.Contains(message, "spec.roles[0].evict.rules[1].expression") {

@@ -23,7 +23,7 @@ type fakeSystem struct {
 	safe     bool
 	excluded []string
 	calls    []string
-	silent   chan struct{} // while it is there, nobody is answered
+	silent   chan struct{} // while it is there, no request is answered
 }
 
 func newSystem(t *testing.T) *fakeSystem {
@@ -102,8 +102,8 @@ func (s *fakeSystem) said() []string {
 	return slices.Clone(s.calls)
 }
 
-// heard waits until the system was asked to do something.
-func (s *fakeSystem) heard(t *testing.T, what string) {
+// waitAsked waits until the system was asked to do something.
+func (s *fakeSystem) waitAsked(t *testing.T, what string) {
 	t.Helper()
 	eventually(t, "the system to be asked for "+what, func() bool { return slices.Contains(s.said(), what) })
 }

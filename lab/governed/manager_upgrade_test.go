@@ -19,8 +19,8 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// Every replica is replaced while a kubectl drain is held, one after the other, as a Deployment does it. In between nobody
-// is let through, and what was begun before goes on after.
+// isUpgradedDuringADrain: every replica is replaced while a kubectl drain is held, one after the other, as a Deployment does it. In
+// between no eviction is let through, and what was begun before goes on after.
 func (h *house) isUpgradedDuringADrain(t *testing.T) {
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	node, pod := h.members(t, namespace, 3)
@@ -32,21 +32,21 @@ func (h *house) isUpgradedDuringADrain(t *testing.T) {
 	h.waitEviction(t, namespace, "the eviction to name the blocker", func(e *lifecycle.Eviction) bool {
 		return says(e, "the database is not safe without "+pod)
 	})
-	system.heard(t, "exclude/"+pod)
+	system.waitAsked(t, "exclude/"+pod)
 	uid, lease := h.uid(t, namespace, pod), h.lease(t)
 	asked := h.askAll(t, namespace, "db-0", "db-1", "db-2")
 	for replica := range 2 {
 		h.managers.Stop(t, replica)
 		if log := h.managers.Log(t, replica); strings.Contains(log, "panic") {
-			t.Errorf("the replica that was told to end has logged:\n%s", log)
+			t.Errorf("the replica that was asked to end has logged:\n%s", log)
 		}
 		h.managers.Start(t, replica)
 		h.managers.WaitReady(t, replica)
 	}
 	refused, unanswered := asked()
-	t.Logf("while the replicas were replaced: %d evictions refused by their verdict, %d because nobody answered", refused, unanswered)
+	t.Logf("while the replicas were replaced: %d evictions refused by their verdict, %d because no replica answered", refused, unanswered)
 	if refused == 0 {
-		t.Error("nobody was asked while the replicas were replaced")
+		t.Error("no eviction was refused while the replicas were replaced")
 	}
 	if now := h.lease(t); now == lease {
 		t.Errorf("%s still leads although every replica was replaced", now)

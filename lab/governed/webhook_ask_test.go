@@ -39,7 +39,7 @@ func (s *stage) turn(t *testing.T, green bool, pod string) {
 	})
 }
 
-// eventually asks again and again, for what nobody can watch.
+// eventually polls, for what cannot be watched.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) { return done(), nil })

@@ -188,7 +188,7 @@ func (s *stage) alone(t *testing.T) *corev1.Pod {
 	return nil
 }
 
-// withdrawOthers takes back what was asked for before, but for one pod, and waits until nobody works on it: the others
+// withdrawOthers takes back what was asked for before, but for one pod, and waits until no responder works on it: the others
 // would be evicted too once the database is green.
 func (s *stage) withdrawOthers(t *testing.T, but types.UID) {
 	t.Helper()

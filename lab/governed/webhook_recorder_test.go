@@ -142,14 +142,14 @@ func (r *recorder) during(namespace string, do func()) []string {
 	return slices.Compact(asked)
 }
 
-// wasAsked tells whether a path was asked since during began.
+// wasAsked reports whether a path was asked since during began.
 func (r *recorder) wasAsked(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.asked, func(q question) bool { return q.Path == path })
 }
 
-// wasAskedAbout tells whether anything in a namespace was asked about since during began.
+// wasAskedAbout reports whether anything in a namespace was asked about since during began.
 func (r *recorder) wasAskedAbout(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

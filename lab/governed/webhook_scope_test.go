@@ -30,7 +30,7 @@ func TestScope(t *testing.T) {
 	r.lab.Nodes(t, 1)
 	ns, other := r.namespace(t, true), r.namespace(t, false)
 	t.Run("what is asked", func(t *testing.T) { askedAbout(t, r, ns, other) })
-	t.Run("by whom", func(t *testing.T) { askedBy(t, r, ns) })
+	t.Run("by which user", func(t *testing.T) { askedBy(t, r, ns) })
 	t.Run("narrower", func(t *testing.T) { narrower(t, r, ns) })
 	t.Run("audited", func(t *testing.T) { audited(t, r, other) })
 	t.Run("policies", func(t *testing.T) { policiesAsked(t, r, ns) })
@@ -43,7 +43,7 @@ func TestScope(t *testing.T) {
 			must(t, r.lab.Client().CoreV1().Pods(metav1.NamespaceSystem).Delete(t.Context(), "b", now))
 		})
 	})
-	t.Run("while nobody answers", func(t *testing.T) { whileDown(t, r, ns, other) })
+	t.Run("while no replica answers", func(t *testing.T) { whileDown(t, r, ns, other) })
 }
 
 // want fails unless exactly these questions are asked about a namespace while do runs.
@@ -317,7 +317,7 @@ func nowhere(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"no": "whe
 func unanswered(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil || !apierrors.IsInternalError(err) {
-		t.Errorf("%s, while nobody answers: %v", what, err)
+		t.Errorf("%s, while no replica answers: %v", what, err)
 		return
 	}
 	t.Logf("%s: %v", what, err)

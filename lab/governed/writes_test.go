@@ -11,7 +11,7 @@ import (
 // mostWrites bounds what Usher writes for one governed eviction by kubectl drain, with one preparation that is taken back when the member
 // has come back elsewhere. Leases and Events are not among them, nor what was refused because another write was first.
 var mostWrites = map[string]int{
-	"create evictionrequests":       1, // admission keeps for whom it refused
+	"create evictionrequests":       1, // admission keeps the requester that it refused
 	"patch evictionrequests/status": 1, // how the request stands
 	"patch evictions":               1, // the eviction is made
 	"patch evictions/status":        4, // its responders; what Usher waits for; the pod is gone; it has ended

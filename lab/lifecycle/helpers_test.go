@@ -29,7 +29,7 @@ func (r *rig) allRequests() await.Source[*api.EvictionRequest] {
 	return await.Source[*api.EvictionRequest]{Client: r.rest, Resource: "evictionrequests", Namespace: r.ns}
 }
 
-// runningPod makes a pod that nobody owns, and returns it once it is ready.
+// runningPod makes a pod without an owner, and returns it once it is ready.
 func (r *rig) runningPod(t *testing.T, name string, mutate ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	r.lab.Pod(t, r.ns, name, mutate...)
@@ -104,7 +104,7 @@ func active(responder string) func(*api.Eviction) bool {
 	return func(e *api.Eviction) bool { return lifecycle.Active(e, responder) }
 }
 
-// turnedDown says whether the eviction API has refused the last responder, however often by the time that somebody looks.
+// turnedDown reports whether the eviction API has refused the last responder, at least once.
 func turnedDown(entry *api.ResponderStatus) bool {
 	return entry != nil && entry.Message != nil && strings.Contains(*entry.Message, " was refused, the next is at ")
 }
@@ -139,7 +139,7 @@ const (
 	gone     = "Failed=False/Succeeded TargetEvicted=True/PodDeleted"
 	canceled = "Failed=True/CanceledDueToNoRequesters TargetEvicted=False/EvictionFailed"
 	waiting  = "Failed=False/AwaitingEviction TargetEvicted=False/AwaitingEviction"
-	nobody   = "Failed=True/NoFurtherResponder TargetEvicted=False/EvictionFailed"
+	unserved = "Failed=True/NoFurtherResponder TargetEvicted=False/EvictionFailed"
 	governor = lifecycle.Responder + ":"
 	evictor  = lifecycle.Evictor + ":"
 )

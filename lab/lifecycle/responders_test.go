@@ -74,7 +74,7 @@ func daemonSet(t *testing.T, r *rig) {
 	pod := r.lab.WaitReady(t, r.ns, testlab.Labels("agent"), 1)[0]
 	request := r.ask(t, pod, "alice")
 	e := r.waitEviction(t, 1, pod, "the responder to decline", ended)
-	wantShort(t, e, nobody, evictor+"Completed")
+	wantShort(t, e, unserved, evictor+"Completed")
 	r.stays(t, pod)
 	r.waitEviction(t, 2, pod, "a second attempt after a pause", ended)
 	r.setIntent(t, request, api.EvictionRequestIntentWithdrawn)
@@ -95,7 +95,7 @@ func anotherResponder(t *testing.T, r *rig) {
 	e = r.waitEviction(t, 1, pod, "our refusal", func(e *api.Eviction) bool {
 		return turnedDown(lifecycle.Entry(e, lifecycle.Evictor))
 	})
-	// Somebody else reports as the same responder: ours falls silent.
+	// Another client reports as the same responder: ours reports no more.
 	r.report(t, e, lifecycle.Evictor, lifecycle.Report{Message: "mine"})
 	if _, ok := lifecycle.ServedByOther(r.waitEviction(t, 1, pod, "their words", func(e *api.Eviction) bool {
 		return *lifecycle.Entry(e, lifecycle.Evictor).Message == "mine"
@@ -123,14 +123,14 @@ func anotherController(t *testing.T, r *rig) {
 	r.start(t)
 	other := r.ask(t, pod, "bob")
 	source := await.Source[*eventsv1.Event]{Client: r.lab.Client().EventsV1().RESTClient(), Resource: "events", Namespace: r.ns}
-	testlab.WaitFor(t, source, "both requests to be told", func(all []*eventsv1.Event) bool {
-		told := map[string]bool{}
+	testlab.WaitFor(t, source, "an event about both requests", func(all []*eventsv1.Event) bool {
+		noted := map[string]bool{}
 		for _, e := range all {
 			if e.Reason == "ServedByAnother" && strings.Contains(e.Note, "evictionrequest-controller") {
-				told[e.Regarding.Name] = true
+				noted[e.Regarding.Name] = true
 			}
 		}
-		return told[request.Name] && told[other.Name]
+		return noted[request.Name] && noted[other.Name]
 	})
 	testlab.WaitFor(t, r.allEvictions(), "theirs alone", func(all []*api.Eviction) bool { return len(all) == 1 })
 	if now := r.waitRequest(t, other, "the request", func(*api.EvictionRequest) bool { return true }); now.Status.ObservedGeneration != nil {
