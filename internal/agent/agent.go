@@ -137,7 +137,7 @@ func (a *agent) reached(reachable bool) {
 	a.Log.Warn("the apiserver does not answer: below a hard threshold, pods are killed on the node until it does")
 }
 
-// run starts everything, and ends it in order: first nothing new is decided, then the node is told.
+// run starts everything, and ends it in order: first nothing new is decided, then the node's conditions become Unknown.
 func (a *agent) run(ctx context.Context) error {
 	within, stop := context.WithCancel(ctx)
 	defer stop()
@@ -145,7 +145,7 @@ func (a *agent) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	watch := func(ctx context.Context) { a.podCache.watch(ctx, a.Client, a.Node, a.apiserver.heard) }
+	watch := func(ctx context.Context) { a.podCache.watch(ctx, a.Client, a.Node, a.apiserver.record) }
 	err = a.decideBeside(within, watch, a.diskScanner.run, a.apiserver.run, a.statusWriter.run, a.kubelet, lockAnew)
 	stop()
 	return errors.Join(err, <-serving)
@@ -181,8 +181,8 @@ func (a *agent) carry(ctx context.Context, actions ...pressure.Action) {
 	a.begun.Go(func() { a.executor.carry(ctx, actions...) })
 }
 
-// How long the apiserver may take to hear that the agent stops, and how much longer what is given up may take. The sum is
-// less than the grace period of the agent's pods.
+// How long the apiserver may take to accept the agent's last conditions, and how much longer what is given up may take. The
+// sum is less than the grace period of the agent's pods.
 const (
 	goodbyePatience = 5 * time.Second
 	givenUpWithin   = 3 * time.Second

@@ -10,7 +10,7 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// What will never be is told from what is not yet: nobody else is prepared while somebody is.
+// TestLedgerKnowsNever: a refusal for good is distinguished from one for now, since no other pod is prepared while one is.
 func TestLedgerKnowsNever(t *testing.T) {
 	for message, want := range map[string]bool{
 		`admission webhook "evict.usher.sh" denied the request: Member db-0 ` + eviction.MayNever + `: it is the only copy`: true,
@@ -29,13 +29,13 @@ func TestLedgerKnowsNever(t *testing.T) {
 
 func TestAWebhookThatIsDownIsNoApiserverThatIsAway(t *testing.T) {
 	c := &executor{apiserver: &apiserverHealth{changed: func(bool) {}}}
-	c.heard(t.Context(), answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
+	c.record(t.Context(), answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`})
 	if !c.apiserver.reachable() {
 		t.Error("the apiserver counts as away, and it has answered")
 	}
-	c.heard(t.Context(), answers.Answer{Code: answers.Unavailable, Message: "context deadline exceeded"})
+	c.record(t.Context(), answers.Answer{Code: answers.Unavailable, Message: "context deadline exceeded"})
 	if c.apiserver.reachable() {
-		t.Error("the apiserver counts as there, and nobody answered")
+		t.Error("the apiserver counts as reachable, and it has not answered")
 	}
 }
 
@@ -43,9 +43,9 @@ func TestARequestThatTheAgentGaveUpSaysNothingOfTheApiserver(t *testing.T) {
 	c := &executor{apiserver: &apiserverHealth{changed: func(bool) {}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.heard(ctx, answers.Answer{Code: answers.Unavailable, Message: "context canceled"})
+	c.record(ctx, answers.Answer{Code: answers.Unavailable, Message: "context canceled"})
 	if !c.apiserver.reachable() {
-		t.Error("the apiserver counts as away, and nobody waited for it")
+		t.Error("the apiserver counts as away, and the agent did not wait for it")
 	}
 }
 

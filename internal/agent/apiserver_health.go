@@ -24,12 +24,12 @@ const (
 	probePatient = time.Second
 )
 
-// heard enters how a request ended. An answer is an answer, whatever it says.
-func (r *apiserverHealth) heard(err error) {
+// record notes the error of a request. Any answer, also a refusal, shows that the apiserver is reachable.
+func (r *apiserverHealth) record(err error) {
 	var answer apierrors.APIStatus
 	away := err != nil && !errors.As(err, &answer)
 	if errors.Is(err, context.Canceled) {
-		return // it was us who hung up
+		return // the agent itself gave the request up
 	}
 	r.mu.Lock()
 	before := r.away
@@ -60,7 +60,7 @@ func (r *apiserverHealth) run(ctx context.Context) {
 			continue
 		}
 		asked, cancel := context.WithTimeout(ctx, probePatient)
-		r.heard(r.probe(asked))
+		r.record(r.probe(asked))
 		cancel()
 	}
 }

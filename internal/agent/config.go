@@ -34,8 +34,8 @@ func DefaultConfig() Config { return Config{}.withDefaults() }
 // 15 % of free disk on.
 const imagesFirst = "6m"
 
-// withDefaults sets no thresholds of imagefs: the kubelet's are where it removes images nobody uses, and a pod that goes
-// before goes in vain.
+// withDefaults sets no thresholds of imagefs: the kubelet's are where it removes unused images, and a pod that is evicted
+// before is evicted in vain.
 func (c Config) withDefaults() Config {
 	if c.EvictionHard == nil {
 		c.EvictionHard = map[string]string{
@@ -60,7 +60,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.EvictionMaxPodGracePeriod == 0 {
-		c.EvictionMaxPodGracePeriod = -1 // whoever leaves early leaves in good order
+		c.EvictionMaxPodGracePeriod = -1 // a pod that leaves early gets its own grace
 	}
 	if c.Order == "" {
 		c.Order = pressure.OrderQoS

@@ -20,8 +20,8 @@ const (
 	surveyAhead = 30 * time.Second
 )
 
-// diskScanner finds out what pods have written, in the background, and only when it is told to: looking through files is slow,
-// and slower for everybody else.
+// diskScanner finds out what pods have written, in the background, and only after want: looking through files is slow,
+// and slows down other processes that use the disk.
 type diskScanner struct {
 	machine *machine.Machine
 	pods    *podCache
@@ -75,8 +75,8 @@ func (s *diskScanner) run(ctx context.Context) {
 	}
 }
 
-// wantsSurvey reports whether it is to be known who has filled the disks: one is short or will be soon. What was found is
-// there, then, when somebody has to go.
+// wantsSurvey reports whether it is to be known which pods have filled the disks: a disk is short or will be soon. What
+// was found is there, then, when a pod has to go.
 func wantsSurvey(node pressure.Node, thresholds []pressure.Threshold, rates map[pressure.Signal]float64, pressed bool) bool {
 	return slices.ContainsFunc(thresholds, func(t pressure.Threshold) bool {
 		reading, ok := node.Readings[t.Signal]

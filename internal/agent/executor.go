@@ -65,13 +65,13 @@ func (c *executor) do(ctx context.Context, o *outcome) {
 	pod := refOf(o.action.Pod)
 	switch o.action.Kind {
 	case pressure.Evict:
-		o.answer = c.heard(ctx, c.cluster.Evict(ctx, pod, o.action.Grace))
+		o.answer = c.record(ctx, c.cluster.Evict(ctx, pod, o.action.Grace))
 	case pressure.Request:
-		o.answer = c.heard(ctx, c.cluster.Ask(ctx, pod))
+		o.answer = c.record(ctx, c.cluster.Ask(ctx, pod))
 	case pressure.Withdraw:
-		o.answer = c.heard(ctx, c.cluster.Withdraw(ctx, pod))
+		o.answer = c.record(ctx, c.cluster.Withdraw(ctx, pod))
 	case pressure.Unbreak:
-		o.answer = c.heard(ctx, c.cluster.Unbreak(ctx, pod, o.action.Value))
+		o.answer = c.record(ctx, c.cluster.Unbreak(ctx, pod, o.action.Value))
 	case pressure.Remove:
 		o.answer = c.remove(ctx, &o.action)
 	case pressure.KillLocally:
@@ -81,19 +81,19 @@ func (c *executor) do(ctx context.Context, o *outcome) {
 }
 
 // remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
-// help is taken back at once: it would let everybody through. Where that fails, or the answer to the write was lost, the pod
+// help is taken back at once: it would let every caller through. Where that fails, or the answer to the write was lost, the pod
 // shows the annotation, and it is taken back on that account.
 func (c *executor) remove(ctx context.Context, a *pressure.Action) answers.Answer {
 	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
 	broken := false
 	if a.BreakGlass {
-		answer := c.heard(ctx, c.cluster.BreakGlass(ctx, pod, glass, c.blank(pod.UID)))
+		answer := c.record(ctx, c.cluster.BreakGlass(ctx, pod, glass, c.blank(pod.UID)))
 		if answer.Code != answers.Accepted && answer.Code != answers.Conflict { // another's value lets it through as well, and stays
 			return answer
 		}
 		broken = answer.Code == answers.Accepted
 	}
-	answer := c.heard(ctx, c.cluster.Remove(ctx, pod, a.Grace))
+	answer := c.record(ctx, c.cluster.Remove(ctx, pod, a.Grace))
 	if broken && answer.Code != answers.Accepted && answer.Code != answers.Gone {
 		c.unbreak(ctx, pod, glass)
 	}
@@ -132,13 +132,13 @@ func webhookDown(answer answers.Answer) bool {
 	return answer.Code == answers.Unavailable && strings.Contains(answer.Message, "failed calling webhook")
 }
 
-// heard notes whether the apiserver answered. Where the agent itself hung up, that is not known.
-func (c *executor) heard(ctx context.Context, answer answers.Answer) answers.Answer {
+// record notes whether the apiserver answered, and returns the answer. Where the agent itself gave up, that is not known.
+func (c *executor) record(ctx context.Context, answer answers.Answer) answers.Answer {
 	switch unanswered := answer.Code == answers.Unavailable && !webhookDown(answer); {
 	case !unanswered:
-		c.apiserver.heard(nil)
+		c.apiserver.record(nil)
 	case !errors.Is(ctx.Err(), context.Canceled):
-		c.apiserver.heard(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
+		c.apiserver.record(fmt.Errorf("%w: %s", errUnanswered, answer.Message))
 	}
 	return answer
 }

@@ -110,7 +110,7 @@ func (n *fakeNode) sum() {
 	n.write("sys/fs/cgroup/kubepods/memory.current", strconv.FormatInt(all, 10)+"\n")
 }
 
-// fakeCluster answers as it is told to and notes what it was asked, as "verb pod".
+// fakeCluster answers as it is set up to and records what it was asked, as "verb pod".
 type fakeCluster struct {
 	mu      sync.Mutex
 	asked   []string
@@ -129,7 +129,7 @@ type fakeCluster struct {
 	late    []string                      // what it asked all the same
 }
 
-// end says that the agent has ended; the returned function tells what it asks after that.
+// end says that the agent has ended; the returned function returns what it asks after that.
 func (c *fakeCluster) end() (late func() []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *fakeCluster) ask(verb string, pod *snapshot.Pod, detail string) answers
 		c.late = append(c.late, what)
 	}
 	c.asked = append(c.asked, strings.TrimSpace(what+" "+detail))
-	if answer, told := c.answers[what]; told {
+	if answer, set := c.answers[what]; set {
 		return answer
 	}
 	if c.then != nil {

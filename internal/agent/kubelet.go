@@ -27,7 +27,7 @@ func kubeletThresholds(ctx context.Context, client kubernetes.Interface, m *mach
 }
 
 // kubeletConfig looks into the usual file first: asking the kubelet through the apiserver takes the right to proxy to nodes,
-// which lets whoever has it do far more.
+// which permits far more than to read its configuration.
 func kubeletConfig(ctx context.Context, client kubernetes.Interface, file, node string) (pressure.Config, string) {
 	config, err := readKubeletConfig(file)
 	if err == nil {
@@ -55,7 +55,7 @@ func readKubeletConfig(file string) (pressure.Config, error) {
 	return config, nil
 }
 
-// fights says for which signals the kubelet, who asks nobody, acts before the agent or as soon.
+// fights says for which signals the kubelet, which honors no budget and no policy, acts before the agent or as soon.
 func fights(node pressure.Node, ours, theirs []pressure.Threshold) []string {
 	var all []string
 	for _, t := range theirs {

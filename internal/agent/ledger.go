@@ -73,7 +73,7 @@ func (l *ledger) end(o *outcome, now time.Time) {
 	}
 	delete(l.leaving, uid)
 	if o.answer.Code == answers.Unavailable && !webhookDown(o.answer) {
-		return // it may have been carried out: nobody else is taken in its place
+		return // it may have been carried out: no other pod is taken in its place
 	}
 	if o.action.Kind == pressure.KillLocally && o.local == nil {
 		return // its containers may be started again, and are then like any other's

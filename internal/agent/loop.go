@@ -96,12 +96,11 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 	})
 }
 
-// blind says, once, that an agent which has never heard of its pods can do nothing: to the machine, the one that must never
-// go looks like any other.
+// blind logs, once, that nothing can be done before the pods are listed: the machine alone does not show which must never go.
 func (l *loop) blind(at standing) {
 	if (at.hard || at.soft) && !l.saidBlind {
 		l.saidBlind = true
-		l.agent.Log.Error("the node is short of something, and nothing is done: the apiserver has not told yet which pods are here")
+		l.agent.Log.Error("the node is short of something, and nothing is done: the pods of this node have not been listed yet")
 	}
 }
 
@@ -144,8 +143,8 @@ func (l *loop) prepare(ctx context.Context, all []*resident, pressed bool, now t
 // decide asks the pure core and begins what it says. It returns when to look again.
 func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duration {
 	relief, actions := l.relief.Next(in)
-	if slices.ContainsFunc(actions, takesSomebody) {
-		// What pods use may have been read a moment ago, and who it is cannot be taken back.
+	if slices.ContainsFunc(actions, endsPod) {
+		// What pods use may have been read a moment ago, and an eviction cannot be taken back.
 		in.Pods = l.podUsage.count(in.Now, 0)
 		relief, actions = l.relief.Next(in)
 	}
@@ -177,7 +176,7 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 	return next
 }
 
-func takesSomebody(a pressure.Action) bool {
+func endsPod(a pressure.Action) bool {
 	return a.Kind == pressure.Evict || a.Kind == pressure.Remove || a.Kind == pressure.KillLocally
 }
 

@@ -126,8 +126,8 @@ func TestLooksAreRareWhereMuchIsLeft(t *testing.T) {
 	})
 }
 
-// TestLooksBecomeRarerWhereNobodyMayGo: a node may stay short for long, and looking on costs.
-func TestLooksBecomeRarerWhereNobodyMayGo(t *testing.T) {
+// TestLooksBecomeRarerWhereNoPodMayGo: a node may stay short for long, and looking on costs.
+func TestLooksBecomeRarerWhereNoPodMayGo(t *testing.T) {
 	static := func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "x"} }
 	inWorld(t, func(w *world) { w.synced(w.pod("static", 950, static)) }, func(w *world) {
 		pass(20 * time.Second)
@@ -159,7 +159,7 @@ func (w *world) looks() int {
 func TestKillsOnTheNodeWhileTheApiserverIsAway(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("small", 200), w.pod("big", 400), w.pod("middle", 320))
-		w.agent.apiserver.heard(os.ErrDeadlineExceeded)
+		w.agent.apiserver.record(os.ErrDeadlineExceeded)
 	}, func(w *world) {
 		pass(200 * time.Millisecond)
 		same(t, w)
@@ -291,7 +291,7 @@ func TestLooksGoOnWhileOthersAreAsked(t *testing.T) {
 	})
 }
 
-// TestTheEndIsNotHeldUp: what does not hear that it is given up keeps the agent only a little.
+// TestTheEndIsNotHeldUp: a request that does not end when it is given up keeps the agent only a little.
 func TestTheEndIsNotHeldUp(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.cluster.hang, w.cluster.deaf = "withdraw member", true

@@ -18,7 +18,7 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// metrics are what the agent tells Prometheus; docs/metrics.md describes each.
+// metrics are what the agent exposes to Prometheus; docs/metrics.md describes each.
 type metrics struct {
 	registry  *prometheus.Registry
 	condition *prometheus.GaugeVec
@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// readings are the latest; what they say is put together only when somebody asks.
+// readings are the latest; metrics are made of them only when they are collected.
 type readings struct {
 	latest atomic.Pointer[latest]
 }

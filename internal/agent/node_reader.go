@@ -72,8 +72,8 @@ type sight struct {
 	errs []error
 }
 
-// look reads what it is time for, which is everything with all: some files of the kernel, and no round trip to anybody. The
-// rest is as it was, with the time at which it was read.
+// look reads what it is time for, which is everything with all: some files of the kernel, and no request to another process.
+// The rest is as it was, with the time at which it was read.
 func (e *nodeReader) look(now time.Time, all bool) sight {
 	s := sight{
 		node: pressure.Node{

@@ -52,7 +52,7 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// TestDefaultsLeaveImagesToTheKubelet: it can remove those that nobody uses.
+// TestDefaultsLeaveImagesToTheKubelet: it can remove those that no container uses.
 func TestDefaultsLeaveImagesToTheKubelet(t *testing.T) {
 	thresholds, err := DefaultConfig().Thresholds()
 	if err != nil {
@@ -111,7 +111,7 @@ func TestRates(t *testing.T) {
 		{"what is older does not count", 650 * time.Millisecond, 500, 0, true},
 		{"rising after a long tick", 9 * time.Second, 1335, 100, true},
 		{"after a gap nothing is known", 60 * time.Second, 10, 0, false},
-		{"too soon to tell", 60*time.Second + time.Millisecond, 0, 0, false},
+		{"too soon for a rate", 60*time.Second + time.Millisecond, 0, 0, false},
 	}
 	var tr trend
 	for _, s := range steps {
@@ -156,7 +156,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestSurveyBeginsBeforeADiskIsShort: when it is, it is to be known who has filled it.
+// TestSurveyBeginsBeforeADiskIsShort: when it is, it is to be known which pods have filled it.
 func TestSurveyBeginsBeforeADiskIsShort(t *testing.T) {
 	c := config("")
 	c.EvictionHard = map[string]string{"nodefs.available": "10%", "memory.available": "100Mi"}
@@ -304,8 +304,8 @@ func TestALabelWithoutAPolicyIsAskedAboutAgain(t *testing.T) {
 	})
 }
 
-// TestPoliciesAreKeptWhileNobodyAnswers: what a policy said holds on while the apiserver is away.
-func TestPoliciesAreKeptWhileNobodyAnswers(t *testing.T) {
+// TestPoliciesAreKeptWithoutAnAnswer: what a policy said holds on while the apiserver is away.
+func TestPoliciesAreKeptWithoutAnAnswer(t *testing.T) {
 	answers := []error{nil, errors.New("away")}
 	p := newPolicies(func(context.Context, string) ([]v1alpha1.EvictionPolicy, error) {
 		err := answers[0]
@@ -375,7 +375,7 @@ func TestReach(t *testing.T) {
 	r := &apiserverHealth{changed: func(now bool) { turns = append(turns, now) }}
 	refused := apierrors.NewForbidden(schema.GroupResource{}, "a", nil)
 	for _, err := range []error{nil, refused, context.DeadlineExceeded, errUnanswered, context.Canceled, fmt.Errorf("reading: %w", refused), nil} {
-		r.heard(err)
+		r.record(err)
 	}
 	if diff := cmp.Diff([]bool{false, true}, turns); diff != "" {
 		t.Errorf("a refusal is an answer, and so is a wrapped one; silence is none: %s", diff)
@@ -446,7 +446,7 @@ func TestLedgerByCgroupsWhileTheApiserverIsAway(t *testing.T) {
 
 func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 	action := pressure.Action{
-		Kind: pressure.Remove, BreakGlass: true, Grace: time.Second, Message: "nobody else can help",
+		Kind: pressure.Remove, BreakGlass: true, Grace: time.Second, Message: "no other pod can help",
 		Pod: &pressure.Pod{Namespace: "shop", Name: "db-0", UID: "u"},
 	}
 	tests := []struct {
@@ -468,7 +468,7 @@ func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 			if diff := cmp.Diff(tt.want, cluster.log()); diff != "" {
 				t.Error(diff)
 			}
-			if want := "pressure.usher.sh/agent on node worker-1: nobody else can help"; cluster.glass != want {
+			if want := "pressure.usher.sh/agent on node worker-1: no other pod can help"; cluster.glass != want {
 				t.Errorf("the annotation says %q, want %q", cluster.glass, want)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// How old what is known of pods may be: when somebody may have to go, and otherwise. Reading a hundred pods costs some
+// How old what is known of pods may be: while a pod may have to go, and otherwise. Reading a hundred pods costs some
 // milliseconds.
 const (
 	useWhenPressed = 100 * time.Millisecond

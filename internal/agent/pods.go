@@ -41,7 +41,7 @@ type resident struct {
 	containers map[string]string
 }
 
-// podCache are the pods of this node as the apiserver tells. Of what it sends only what is used is kept.
+// podCache holds the pods of this node as the apiserver reports them. Of what it sends only what is used is kept.
 type podCache struct {
 	mu      sync.Mutex
 	byUID   map[types.UID]*resident
@@ -50,7 +50,7 @@ type podCache struct {
 	changed chan struct{} // has room for one
 }
 
-// podList is who was here at one moment; it is not changed.
+// podList holds the pods that were here at one moment; it is not changed.
 type podList struct {
 	all   []*resident // in the order of their names
 	byUID map[types.UID]*resident
@@ -76,7 +76,7 @@ func residentOf(p *corev1.Pod) *resident {
 	if r.blank = annotated && text.Line(value) == ""; pressure.IsGlassOf(p.Spec.NodeName, value) {
 		r.glass = value
 	}
-	// Anybody can write it on a pod of their own; what is marked as a mirror pod is not run from the API, nor ever killed.
+	// Any user can write it on a pod of their own; what is marked as a mirror pod is not run from the API, nor ever killed.
 	if hash := p.Annotations[configHash]; hash != "" && r.pod.Exempt == pressure.ExemptMirror {
 		r.cgroup = types.UID(hash)
 	}
@@ -147,7 +147,7 @@ func (r *podCache) Replace(objects []any, _ string) error {
 // Resync does nothing: nothing is missed.
 func (r *podCache) Resync() error { return nil }
 
-// stir tells the loop; the lock is held.
+// stir notifies the loop; the lock is held.
 func (r *podCache) stir() {
 	r.sorted = nil
 	select {
@@ -169,9 +169,8 @@ func (r *podCache) list() (*podList, bool) {
 	return r.sorted, r.synced
 }
 
-// watch follows the pods of a node until ctx ends. It calls heard with the end of every request: nil for one that was
-// answered.
-func (r *podCache) watch(ctx context.Context, client kubernetes.Interface, node string, heard func(error)) {
+// watch follows the pods of a node until ctx ends. It calls record with the end of every request: nil if it was answered.
+func (r *podCache) watch(ctx context.Context, client kubernetes.Interface, node string, record func(error)) {
 	silent := logr.Discard()
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	only := fields.OneTermEqualSelector("spec.nodeName", node).String()
@@ -179,13 +178,13 @@ func (r *podCache) watch(ctx context.Context, client kubernetes.Interface, node 
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = only
 			list, err := pods.List(ctx, o)
-			heard(err)
+			record(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = only
 			events, err := pods.Watch(ctx, o)
-			heard(err)
+			record(err)
 			return events, err
 		},
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // policiesFor is how long what policies say is taken for true while the node is short of something. They are not watched: a
-// thousand agents would be told of every change of every policy, and need one of them once in months.
+// thousand agents would receive every change of every policy, and need one of them once in months.
 const policiesFor = 30 * time.Second
 
 // policies know which pods are governed, and what their policies say of node pressure. The label that says that a pod is
@@ -106,7 +106,7 @@ func (p *policies) refresh(ctx context.Context, all []*resident, now time.Time, 
 	}
 }
 
-// ask keeps what was known before where nobody answers, and asks again a little later.
+// ask keeps what was known before where there is no answer, and asks again a little later.
 func (p *policies) ask(ctx context.Context, namespace string, now time.Time) {
 	all, err := p.read(ctx, namespace)
 	p.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // memoryLimit is what the agent allows its own heap: with a hundred pods it needs a third of it.
 const memoryLimit = 24 << 20
 
-// oomScore is the kubelet's own: whoever is to relieve a node must not be the first to go.
+// oomScore is the kubelet's own: the process that is to relieve a node must not be the first that the kernel kills.
 const oomScore = "-999"
 
 // protection is something that the agent does for itself.

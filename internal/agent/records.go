@@ -47,7 +47,7 @@ func newRecord(a *pressure.Action, in *pressure.ReliefInput) record.Record {
 	return r
 }
 
-// passedOver says why those who were before the pod in the order did not go in its place.
+// passedOver says why those that were before the pod in the order did not go in its place.
 func passedOver(a *pressure.Action) []string {
 	var notes []string
 	for i := range a.Ranking {

@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// startupReport tells people what the agent sees at start.
+// startupReport prints what the agent sees at start.
 type startupReport struct {
 	out         io.Writer
 	node        string
@@ -45,7 +45,7 @@ func (g *startupReport) say() error {
 		g.threshold(&s, t)
 	}
 	for _, t := range neverSoft(s.node, present) {
-		g.line("Below its soft threshold of %s it is below the hard one already: nobody is asked under budgets on account of %s. Raise the soft one above it.", t.Below, t.Signal)
+		g.line("Below its soft threshold of %s it is below the hard one already: no pod is evicted under budgets on account of %s. Raise the soft one above it.", t.Below, t.Signal)
 	}
 	unread := map[string]bool{} // several signals are read at one place
 	for _, err := range s.errs {

@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/internal/pressure"
 )
 
-// showAgain is how long is waited after the node could not be told its conditions.
+// showAgain is how long is waited after the node's conditions could not be written.
 const showAgain = 2 * time.Second
 
 // nodeStatusWriter makes the node's conditions and taints of the agent what they are to be, for as long as it takes.
@@ -84,7 +84,7 @@ func (a *agent) announce(ctx context.Context, say *pressure.Action) {
 	before := a.announced
 	a.announced = len(say.Conditions) > 0
 	if !before && !a.announced {
-		return // at start there is nothing to tell
+		return // at start there is nothing to report
 	}
 	e := act.Event{At: now, Reason: "UnderPressure", Action: "Relieve", Note: say.Message}
 	if !a.announced {

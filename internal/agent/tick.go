@@ -16,7 +16,7 @@ var fastest = map[string]float64{
 }
 
 // The tick while a threshold is met: at a hard one something is about to change; inside the grace of a soft one little is.
-// A node that stays at a hard one because nobody may leave is looked at ever less often.
+// A node that stays at a hard one because no pod may leave is looked at ever less often.
 const (
 	pressedShortest = 25 * time.Millisecond
 	pressedLongest  = time.Second

@@ -79,11 +79,11 @@ func TestAnAnnotationWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 	}, func(w *world) {
 		pass(time.Second)
 		w.uses("uid-member", 100)
-		w.agent.apiserver.heard(nil)
+		w.agent.apiserver.record(nil)
 		pass(time.Minute)
 		tried := count(w.cluster.log(), "mend member")
 		w.cluster.answer("mend member", nil)
-		w.agent.apiserver.heard(nil)
+		w.agent.apiserver.record(nil)
 		pass(time.Minute)
 		asked := w.cluster.log()
 		if i := slices.Index(asked, "break member"); i < 0 || slices.Contains(asked, "remove member 1s") || tried == 0 {
@@ -109,7 +109,7 @@ func TestAnAnnotationOfAnEarlierLifeIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestAnAnnotationThatComesBackCostsLittle: who may annotate a pod can write the agent's words.
+// TestAnAnnotationThatComesBackCostsLittle: a user who may annotate a pod can write the agent's value.
 func TestAnAnnotationThatComesBackCostsLittle(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(w.pod("forged", 100, broken(pressure.GlassOf("worker-1", "as you say"))))
@@ -128,7 +128,7 @@ func TestAWithdrawalIsTriedUntilItIsAnswered(t *testing.T) {
 	}, func(w *world) {
 		for range 3 {
 			pass(20 * time.Second)
-			w.agent.apiserver.heard(nil)
+			w.agent.apiserver.record(nil)
 		}
 		tried := len(w.cluster.log())
 		w.cluster.answer("withdraw member", nil)

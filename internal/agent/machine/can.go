@@ -36,7 +36,7 @@ func (m *Machine) CanKill() error {
 var (
 	errNotRoot   = errors.New("processes of others cannot be signalled: run it as root")
 	errNoNumbers = errors.New("processes of the host have no numbers here: in a pod, set hostPID")
-	errOwnView   = errors.New("this process has cgroups or processes of its own view, and could not tell whom it kills: run it in the host's namespaces (in a pod: privileged, with hostPID)")
+	errOwnView   = errors.New("this process has cgroups or processes of its own view, and cannot determine which processes it kills: run it in the host's namespaces (in a pod: privileged, with hostPID)")
 )
 
 // surelyOwn returns this process's own cgroup, if that is seen to have it.
@@ -82,7 +82,7 @@ func (m *Machine) ownCgroup() (string, error) {
 	return "", errors.New("it is in none of the hierarchy of memory")
 }
 
-// Own returns the UID of the pod that this process runs in, "" if it is in none or cannot tell.
+// Own returns the UID of the pod that this process runs in, "" if it is in none or that is not known.
 func (m *Machine) Own() types.UID {
 	cgroup, err := m.ownCgroup()
 	if err != nil || !within(cgroup, m.pods.root) {

@@ -50,7 +50,7 @@ func (m *Machine) Disk(ctx context.Context, namespace, name string, uid types.UI
 
 type inode struct{ device, number uint64 }
 
-// walk looks through folders. Files with several names count once; what is mounted inside belongs to somebody else.
+// walk looks through folders. Files with several names count once; what is mounted inside does not count.
 type walk struct {
 	ctx  context.Context //nolint:containedctx // it lives as long as one call of Disk
 	left int

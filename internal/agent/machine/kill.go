@@ -21,7 +21,7 @@ const killRounds = 100
 var ErrOwnPod = errors.New("this process runs in that pod")
 
 // Kill ends all processes of a pod at once with SIGKILL and returns how many it met; with cgroup v2 the kernel does not
-// count them, and it is how many there were before. Containers are restarted afterwards by whoever restarts them.
+// count them, and it is how many there were before. The kubelet may restart containers afterwards.
 func (m *Machine) Kill(uid types.UID) (int, error) {
 	cgroup, err := m.Cgroup(uid)
 	if err != nil {

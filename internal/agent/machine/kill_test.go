@@ -42,17 +42,17 @@ func podsOfV1(t *testing.T, uids ...types.UID) (*Machine, string) {
 // start runs a shell with a child in a cgroup.
 func start(t *testing.T, cgroup string) *exec.Cmd {
 	t.Helper()
-	ready, told, err := os.Pipe()
+	ready, output, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ready.Close()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && { sleep 600 & echo ready; wait; }", cgroup))
-	cmd.Stdout = told
+	cmd.Stdout = output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	told.Close()
+	output.Close()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	if _, err := fmt.Fscanln(ready, new(string)); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func enter(t *testing.T, folder string) {
 	}
 }
 
-// TestKillLooksAgainWhereAProcessIs: the number in a cgroup's list may belong to somebody else by now.
+// TestKillLooksAgainWhereAProcessIs: the number in a cgroup's list may be that of another process by now.
 func TestKillLooksAgainWhereAProcessIs(t *testing.T) {
 	other := exec.CommandContext(t.Context(), "sleep", "600")
 	if err := other.Start(); err != nil {
@@ -188,8 +188,8 @@ func TestCanKill(t *testing.T) {
 	}
 }
 
-// TestKillOnlyWhereOneCanTell: whoever does not know his own cgroup could kill himself.
-func TestKillOnlyWhereOneCanTell(t *testing.T) {
+// TestKillOnlyWhereTheOwnCgroupIsKnown: a process that does not know its own cgroup could kill itself.
+func TestKillOnlyWhereTheOwnCgroupIsKnown(t *testing.T) {
 	m := open(t, systemdV2.with(files{"proc/self/cgroup": "0::/\n", burstableV2 + "/cgroup.kill": ""}), Options{})
 	if killed, err := m.Kill(uid); !errors.Is(err, errOwnView) {
 		t.Errorf("killed %d, %v", killed, err)

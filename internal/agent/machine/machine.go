@@ -21,7 +21,7 @@ type Options struct {
 	Root string
 }
 
-// DefaultKubeletDir is where a kubelet keeps its files unless it is told otherwise.
+// DefaultKubeletDir is where a kubelet keeps its files unless it is configured otherwise.
 const DefaultKubeletDir = "/var/lib/kubelet"
 
 // logDir is where the logs of pods are, each pod's in a folder of its own.

@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/config"
 )
 
-// TestThePodOfTheAgentSeesWhatIsRead: what is not mounted is empty there, and nobody says so.
+// TestThePodOfTheAgentSeesWhatIsRead: what is not mounted is empty there, and reading it is no error.
 func TestThePodOfTheAgentSeesWhatIsRead(t *testing.T) {
 	text, err := config.Files.ReadFile(path.Join(config.Agent, "daemonset.yaml"))
 	if err != nil {

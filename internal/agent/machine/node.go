@@ -127,7 +127,7 @@ func (m *Machine) ImageFS() (FileSystem, bool, error) {
 }
 
 // DedicatedImages reports whether images lie on another file system than the kubelet's directory. Images and writable
-// layers are taken to lie together: only the runtime could tell otherwise.
+// layers are taken to lie together: only the runtime could report otherwise.
 func (m *Machine) DedicatedImages() (bool, error) {
 	if m.images == "" {
 		return false, nil

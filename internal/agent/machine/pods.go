@@ -22,8 +22,8 @@ const allPods = "kubepods"
 // classes are the kubelet's folders between that of all pods and that of one; Guaranteed pods have none.
 var classes = []string{"", "burstable", "besteffort"}
 
-// findPods asks this process's own cgroup first unless the kubelet's root is named: nodes of one cluster need not have the
-// same, and what runs on all of them is told one thing.
+// findPods looks at this process's own cgroup first unless the kubelet's root is named: nodes of one cluster need not have the
+// same, and the agents on all of them have one configuration.
 func (m *Machine) findPods() (podCgroups, error) {
 	root := path.Clean("/" + m.options.CgroupRoot)
 	plain := podCgroups{root: path.Join(root, allPods)}

@@ -22,7 +22,7 @@ func TestMemoryOfTheMachine(t *testing.T) {
 		{"v2 takes anon and file of the root, less inactive file", open(t, systemdV2, Options{}), 2000000000 + 1500000000 - 500000000, 0},
 		{"v1 takes usage, less all inactive file", open(t, plainV1, Options{CgroupRoot: "/lab"}), 4000000000, 0},
 		{
-			"huge pages are nobody's",
+			"huge pages do not count",
 			open(t, systemdV2.with(files{"proc/meminfo": "MemTotal: 8000000 kB\nHugetlb: 1000000 kB\n"}), Options{}), 3000000000, 1000000 * 1024,
 		},
 	}
@@ -151,7 +151,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestPodsAround: nobody tells an agent on every node what each kubelet's cgroupRoot is.
+// TestPodsAround: an agent on every node is not configured with each kubelet's cgroupRoot.
 func TestPodsAround(t *testing.T) {
 	in := func(f files, cgroup string) files { return f.with(files{"proc/self/cgroup": cgroup + "\n"}) }
 	kind := systemdV2.with(files{"sys/fs/cgroup/kubelet.slice/kubelet-kubepods.slice/x": ""})

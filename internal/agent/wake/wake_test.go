@@ -156,7 +156,7 @@ func TestEventsOfV2(t *testing.T) {
 	if err := w.Levels(t.TempDir(), []int64{1}); err != nil {
 		t.Errorf("levels are not offered, and asking for them is no error: %v", err)
 	}
-	for range 2 { // the second falls into the calm after the first, and is told after it
+	for range 2 { // the second falls into the calm after the first, and is reported after it
 		change()
 		if got := <-w.C(); got != Changed {
 			t.Errorf("woken by %q", got)
@@ -164,10 +164,10 @@ func TestEventsOfV2(t *testing.T) {
 	}
 }
 
-// TestChangesAreToldOnceInAWhile: those who are at their own limits must not keep the agent busy.
-func TestChangesAreToldOnceInAWhile(t *testing.T) {
+// TestChangesAreReportedOnceInAWhile: pods at their own limits must not keep the agent busy.
+func TestChangesAreReportedOnceInAWhile(t *testing.T) {
 	w, _, change := fakeEvents(t)
-	began, told := time.Now(), 0
+	began, reported := time.Now(), 0
 	for range 200 {
 		change()
 		for range 10 { // time for the watcher
@@ -175,12 +175,12 @@ func TestChangesAreToldOnceInAWhile(t *testing.T) {
 		}
 		select {
 		case <-w.C():
-			told++
+			reported++
 		default:
 		}
 	}
-	if most := int(time.Since(began)/calm) + 1; told > most {
-		t.Errorf("told %d times in %s", told, time.Since(began))
+	if most := int(time.Since(began)/calm) + 1; reported > most {
+		t.Errorf("reported %d times in %s", reported, time.Since(began))
 	}
 }
 

@@ -46,7 +46,7 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	sources []source
-	over    []int            // files that nobody waits for any more
+	over    []int            // files that are not waited for any more
 	levels  map[string]armed // by folder; nil if none can be set
 	closed  bool
 	ended   chan struct{}
@@ -92,7 +92,7 @@ func (w *Watcher) try(name string, reason Reason, events int16, open func() (int
 	return Offer{Name: name}
 }
 
-// C brings what the kernel notices. What nobody takes in time is dropped: one look sees all of it.
+// C delivers what the kernel notices. What is not received in time is dropped: one look sees all of it.
 func (w *Watcher) C() <-chan Reason { return w.reasons }
 
 // Close gives everything back to the kernel.
@@ -123,8 +123,8 @@ func (w *Watcher) stir() {
 	_, _ = unix.Write(w.quit, one[:]) // it fails only when it is stirred already
 }
 
-// calm is how long nobody hears of changes again after one. A pod that reads files at its own limit makes a hundred in a second,
-// for as long as it runs, and its node is short of nothing.
+// calm is how long no further changes are reported after one. A pod that reads files at its own limit makes a hundred in a
+// second, for as long as it runs, and its node is short of nothing.
 const calm = time.Second
 
 func (w *Watcher) wait() {
