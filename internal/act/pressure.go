@@ -131,7 +131,7 @@ type podStatusPatch struct {
 	} `json:"status"`
 }
 
-// Disrupted writes on a pod that it is disrupted by the agent, and why; those who retry failed pods read that.
+// Disrupted writes on a pod that it is disrupted by the agent, and why; controllers that retry failed pods read that.
 func (p *Pressure) Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) answers.Answer {
 	what := podStatusPatch{Metadata: patchMeta{UID: pod.UID}}
 	what.Status.Conditions = []corev1.PodCondition{{

@@ -19,7 +19,7 @@ import (
 // AgentController is the name under which the agent makes events.
 const AgentController = "usher-agent"
 
-// Event is something that the agent tells people about a pod, or about its node.
+// Event is something that the agent reports about a pod, or about its node.
 type Event struct {
 	At     time.Time
 	Pod    *snapshot.Pod // nil: about the node

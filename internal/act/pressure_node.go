@@ -129,7 +129,7 @@ func (says NodeSays) condition(kind corev1.NodeConditionType) corev1.NodeConditi
 	}
 	switch {
 	case says.Over:
-		c.Status, c.Reason, c.Message = corev1.ConditionUnknown, "AgentStopped", "usher agent was stopped; nobody looks"
+		c.Status, c.Reason, c.Message = corev1.ConditionUnknown, "AgentStopped", "usher agent was stopped; nothing observes the node"
 	case says.holds(kind):
 		resource := strings.TrimSuffix(string(kind), "Pressure")
 		c.Status, c.Reason, c.Message = corev1.ConditionTrue, string(kind), resource+" is, or was lately, below a threshold of usher agent"

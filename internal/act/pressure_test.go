@@ -129,7 +129,7 @@ func TestShow(t *testing.T) {
 			[]string{"usher.sh/MemoryPressure=False", "usher.sh/DiskPressure=False", "usher.sh/PIDPressure=False"},
 		},
 		{
-			"stopped: the taint goes, as nobody would take it back later",
+			"stopped: the taint goes, as nothing would take it back later",
 			[]corev1.Taint{memory},
 			said(pressed),
 			NodeSays{At: noon, True: pressed.True, Over: true},
