@@ -17,8 +17,8 @@ func GlassOf(node, why string) string {
 	return value
 }
 
-// IsGlassOf reports whether a value is one of the agent of that node. Who may annotate the pod can write it as well: it is
-// good for taking the annotation back, and for nothing else.
+// IsGlassOf reports whether a value is one of the agent of that node. A user who may annotate the pod can write it as well:
+// it is good for taking the annotation back, and for nothing else.
 func IsGlassOf(node, value string) bool {
 	return len(value) <= mostGlass && strings.HasPrefix(value, glassPrefix(node))
 }

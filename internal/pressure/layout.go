@@ -1,6 +1,6 @@
 package pressure
 
-// ForLayout returns the thresholds with those of containerfs, which nobody sets: they are those of the file system that
+// ForLayout returns the thresholds with those of containerfs, which are not configured: they are those of the file system that
 // holds the writable layers. Thresholds that were set for containerfs by hand are left out.
 func ForLayout(thresholds []Threshold, layout Layout) []Threshold {
 	containerfs := map[Signal]Signal{NodeFsAvailable: ContainerFsAvailable, NodeFsInodesFree: ContainerFsInodesFree}

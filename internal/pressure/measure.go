@@ -13,7 +13,7 @@ type standing struct {
 func (s standing) over() int64   { return s.usage - s.request }
 func (s standing) exceeds() bool { return s.known && s.usage > s.request }
 
-// measure returns what a pod uses of what a signal is about, and what it asked for. Nobody asks for inodes and pids.
+// measure returns what a pod uses of what a signal is about, and what it requests. Pods do not request inodes and pids.
 func measure(s Signal, layout Layout, p *Pod) standing {
 	out := standing{known: p.Usage != nil}
 	switch s.Resource() {

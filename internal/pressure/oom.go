@@ -24,8 +24,8 @@ type OOM struct {
 }
 
 // OOMWithin says whose memory is used up first if it goes on: the machine's, or what all pods together may use. In the latter case
-// the kernel looks for somebody among the pods alone, and its scores are shares of their limit (mm/oom_kill.c,
-// constrained_alloc), so that Adj weighs less.
+// the kernel chooses among the pods alone, and its scores are shares of their limit (mm/oom_kill.c, constrained_alloc), so that
+// Adj weighs less.
 func OOMWithin(node Node) Signal {
 	pods, limited := node.Readings[AllocatableMemoryAvailable]
 	all, known := node.Readings[MemoryAvailable]

@@ -11,7 +11,7 @@ const (
 )
 
 // passedAt says why usher agent passes a pod over at a threshold, as far as the pod and its node say it, "" if it does not.
-// Who asks for a forecast in its order is answered by the same rules.
+// A forecast in its order goes by the same rules.
 func passedAt(t Threshold, node Node, p *Pod) string {
 	switch {
 	case p.Terminating:

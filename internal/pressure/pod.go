@@ -18,7 +18,7 @@ type Pod struct {
 	QoS       corev1.PodQOSClass `json:"qos"`
 	// Exempt says why the pod is never evicted: "mirror pod", which is how the API shows static pods, or "critical priority"; "" if it may be.
 	Exempt string `json:"exempt,omitempty"`
-	// NodeCritical: an exempt pod of priority class system-node-critical, which the kernel is told to spare.
+	// NodeCritical: an exempt pod of priority class system-node-critical, which the kubelet has the kernel spare.
 	NodeCritical bool        `json:"nodeCritical,omitempty"`
 	Requests     Requests    `json:"requests"`
 	Containers   []Container `json:"containers,omitempty"`

@@ -18,7 +18,7 @@ const (
 	nodeCriticalClass = "system-node-critical"
 )
 
-// PodOf returns all that an API object says of a pod; Usage is left to those who measure.
+// PodOf returns all that an API object says of a pod; Usage is left to the caller.
 func PodOf(p *corev1.Pod) Pod {
 	p = allotted(p)
 	out := Pod{
@@ -30,7 +30,7 @@ func PodOf(p *corev1.Pod) Pod {
 		out.Priority = *p.Spec.Priority
 	}
 	out.NodeCritical = out.Exempt != "" && p.Spec.PriorityClassName == nodeCriticalClass
-	// The label is a claim: who has read the policies corrects Governed.
+	// The label is a claim: a caller that has read the policies corrects Governed.
 	out.Policy, out.Governed = p.Labels[v1alpha1.PolicyLabel]
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true
@@ -43,8 +43,8 @@ func PodOf(p *corev1.Pod) Pod {
 	return out
 }
 
-// exempt takes no word for it that a pod is static (kubernetes.io/config.source) but that of its mirror: anybody can write it on
-// a pod of their own, and the kubelet writes over it.
+// exempt takes a pod for static by the annotation of its mirror, not by kubernetes.io/config.source: any user can write the
+// latter on a pod of their own, and the kubelet overwrites it.
 func exempt(p *corev1.Pod) string {
 	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {

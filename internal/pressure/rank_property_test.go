@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The order is total, leaves nobody out and does not depend on that of the pods.
+// TestRankIsTotal: the order is total, leaves no pod out and does not depend on that of the pods.
 func TestRankIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawPods(t, 12)
@@ -30,7 +30,7 @@ func TestRankIsTotal(t *testing.T) {
 		if len(seen) != len(pods) {
 			t.Fatalf("%d of %d pods", len(seen), len(pods))
 		}
-		// Who is before whom does not depend on who else is there, but for the rule on Guaranteed pods that are alone.
+		// Which pod is before another does not depend on the others, but for the rule on Guaranteed pods that are alone.
 		if len(want) > 1 && order == OrderKubelet {
 			i := rapid.IntRange(0, len(want)-2).Draw(t, "i")
 			pair := Rank(order, signal, node, []Pod{want[i+1].Pod, want[i].Pod})
@@ -41,7 +41,7 @@ func TestRankIsTotal(t *testing.T) {
 	})
 }
 
-// In order qos, nobody goes before a pod of a lower class, and no Guaranteed pod while others are left.
+// TestRankQoSKeepsClasses: in order qos, no pod goes before one of a lower class, and no Guaranteed pod while others are left.
 func TestRankQoSKeepsClasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawPods(t, 12)
@@ -58,8 +58,8 @@ func TestRankQoSKeepsClasses(t *testing.T) {
 	})
 }
 
-// Whom usher pressure names in order qos is whom usher agent takes, of pods that nobody governs, that have refused nothing
-// and that are not leaving: the page and the agent follow the same rules.
+// TestForecastAndReliefAgree: in order qos, usher pressure names the pod that usher agent takes, of pods that no policy governs,
+// that were not refused and that are not leaving: the page and the agent follow the same rules.
 func TestForecastAndReliefAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawPods(t, 8)

@@ -15,7 +15,7 @@ const Requester = "pressure.usher.sh"
 // Relief is what the agent remembers from one look at its node to the next. The zero value is an agent that has just
 // started. It is changed by Next alone and can be kept as JSON.
 //
-// It has a clock of its own, which all its times are told by: it runs with Now, but never backwards and never by more than
+// It has a clock of its own, by which all its times are measured: it runs with Now, but never backwards and never by more than
 // 15 seconds from one look to the next. A clock that jumps, or an agent that was stopped, therefore counts for 15 seconds of
 // a grace period, a pause or a refusal at most. Nows with a monotonic reading do not jump at all.
 type Relief struct {

@@ -47,13 +47,13 @@ func (l *look) hasten(t Threshold, u *underWay) {
 	l.wait(t, reason, u.left, u.what)
 }
 
-// killInstead returns whom to kill rather than wait for what is under way, nil if nobody: below a hard threshold, one at a
+// killInstead returns the pod to kill rather than wait for what is under way, nil if none: below a hard threshold, one at a
 // time, and only where that helps.
 func (l *look) killInstead(t Threshold, u *underWay) (*choice, []Ranked) {
 	if u.pod == nil || !l.mayKill(t) {
 		return nil, nil
 	}
-	if l.unheard(u) && l.surelyHelps(t, u.pod) {
+	if l.unanswered(u) && l.surelyHelps(t, u.pod) {
 		used := measure(t.Signal, l.in.Node.Layout, u.pod).usage
 		return &choice{pod: u.pod, used: used, kind: KillLocally, reason: ReasonAlone, glass: u.pod.Governed}, l.rank(t)
 	}
@@ -69,8 +69,8 @@ func (l *look) mayKill(t Threshold) bool {
 	return t.Hard() && killable(t.Signal) && !slices.ContainsFunc(l.Acts, func(a Act) bool { return a.local() })
 }
 
-// unheard reports whether nobody has answered when a pod was asked to go that may be removed, and nobody can be asked now.
-func (l *look) unheard(u *underWay) bool {
+// unanswered reports whether the request for a pod that may be removed was not answered, and the apiserver does not answer now.
+func (l *look) unanswered(u *underWay) bool {
 	if u.act == nil || l.in.Reachable || u.pod.Governed && u.act.Kind != Remove {
 		return false
 	}
@@ -83,7 +83,7 @@ func (l *look) ours(u *underWay) bool {
 	return u.act != nil && u.pod != nil && !u.pod.Governed && u.pod.Exempt == "" && u.act.Kind == Evict
 }
 
-// kill chooses whom to kill beside what is under way: a pod that was asked to go anyway or else the next in order.
+// kill chooses the pod to kill beside what is under way: a pod that was asked to go anyway or else the next in order.
 func (l *look) kill(t Threshold, ranking []Ranked) *choice {
 	c := l.doomed(t, func(*Act) bool { return true })
 	if c == nil {
@@ -97,8 +97,8 @@ func (l *look) kill(t Threshold, ranking []Ranked) *choice {
 	return c
 }
 
-// finish returns a pod to kill that was to be gone long ago: its kubelet has not ended it, as one does that hears of
-// removals late, because it has just lost sight of the apiserver. Nobody else goes in its place before that was tried.
+// finish returns a pod to kill that was to be gone long ago: its kubelet has not ended it, as when it observes
+// removals late because it has just lost the apiserver. No other pod goes in its place before that was tried.
 func (l *look) finish(t Threshold) *choice {
 	if !l.mayKill(t) {
 		return nil

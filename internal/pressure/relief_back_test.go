@@ -128,7 +128,7 @@ func TestReliefTakesTheAnnotationBack(t *testing.T) {
 	s.want(time.Second)
 }
 
-// A request that may not be withdrawn stands beside that of another pod: who refuses it holds no other pod on the node.
+// A request that may not be withdrawn stands beside that of another pod: the refusal holds no other pod on the node.
 func TestReliefWhereAWithdrawalIsRefused(t *testing.T) {
 	s := requested(t)
 	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}

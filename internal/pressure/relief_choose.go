@@ -102,7 +102,7 @@ func (l *look) behind(p *Pod) string {
 
 // pushedOut reports whether a pod that stays within its request would go in place of a governed pod that exceeds its own.
 // A policy keeps a pod from leaving unsafely; it does not make its neighbours pay for what the pod uses. Such a governed
-// pod is asked instead and, if its verdict says no, left to the kubelet, which asks nobody.
+// pod is asked instead and, if its verdict says no, left to the kubelet, which checks no verdict.
 func (l *look) pushedOut(t Threshold, p *Pod) bool {
 	if measure(t.Signal, l.in.Node.Layout, p).exceeds() {
 		return false
@@ -125,7 +125,7 @@ func (l *look) surelyHelps(t Threshold, p *Pod) bool {
 	return measured(t.Signal, p) && l.wouldHelp(t, p)
 }
 
-// choice is who goes and how.
+// choice is the pod that goes, and how.
 type choice struct {
 	pod    *Pod
 	used   int64
@@ -135,7 +135,7 @@ type choice struct {
 	glass  bool
 }
 
-// choose returns who goes for a threshold and how, nil if nobody does.
+// choose returns the pod that goes for a threshold and how, nil if none does.
 func (l *look) choose(t Threshold, ranking []Ranked) *choice {
 	if !t.Hard() {
 		if !l.in.Reachable {

@@ -89,7 +89,7 @@ func TestReliefSparesNeighboursOfAGovernedPod(t *testing.T) {
 		s.refuse("miner", time.Minute)
 		s.want(time.Second, "Wait Nobody")
 	})
-	t.Run("who exceeds its request goes first", func(t *testing.T) {
+	t.Run("what exceeds its request goes first", func(t *testing.T) {
 		s := newScene(t, 50*mi, governed(hog("miner", 3000), ""), web, hog("batch", 200))
 		s.want(0, "Remove batch 1s", sayMemory)
 	})
@@ -112,7 +112,7 @@ func TestReliefHardHastensWhatItAsked(t *testing.T) {
 	s.want(time.Second, "Wait Leaving")
 }
 
-// What leaves on account of memory gives back no disk: it keeps its grace, and somebody else goes.
+// TestReliefHardLeavesAloneWhatCannotHelp: what leaves on account of memory frees no disk: it keeps its grace, and another goes.
 func TestReliefHardLeavesAloneWhatCannotHelp(t *testing.T) {
 	s := newScene(t, 150*mi, hog("a", 500), hog("b", 10))
 	s.pod("a").Usage.Disk = map[FsPart]FsUse{}
@@ -143,7 +143,7 @@ func TestReliefHardHastensOnlyWhatIsKnownToHelp(t *testing.T) {
 	s.want(time.Second, "Remove a 1s")
 }
 
-// Somebody else's deletion is waited for, but not for ever.
+// TestReliefHardPatience: the deletion by another client is waited for, but not for ever.
 func TestReliefHardPatience(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("tiny", 1))
 	s.terminating("tiny", time.Hour) // cannot help
@@ -153,7 +153,7 @@ func TestReliefHardPatience(t *testing.T) {
 	s.want(time.Second, "Remove b 1s")
 }
 
-// A kubelet that does not end what was removed costs nobody else the place: the agent ends it, once.
+// TestReliefHardFinishesWhatItRemoved: what the kubelet does not end is ended by the agent, once, before another pod goes.
 func TestReliefHardFinishesWhatItRemoved(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
 	s.want(0, "Remove a 1s", sayMemory)
@@ -222,7 +222,7 @@ func TestReliefKillsWhatLeavesTooSlowly(t *testing.T) {
 	s.want(100*time.Millisecond, "Wait Leaving")
 }
 
-func TestReliefKillsWhatWasAskedBesideSomebodyElses(t *testing.T) {
+func TestReliefKillsWhatWasAskedBesideAForeignDeletion(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("c", 300))
 	s.want(0, "Remove a 1s", sayMemory)
 	s.terminating("b", time.Minute)
@@ -230,7 +230,7 @@ func TestReliefKillsWhatWasAskedBesideSomebodyElses(t *testing.T) {
 	s.want(100*time.Millisecond, "KillLocally a")
 }
 
-func TestReliefKillsTheNextBesideSomebodyElses(t *testing.T) {
+func TestReliefKillsTheNextBesideAForeignDeletion(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400), hog("c", 300))
 	s.terminating("a", time.Minute)
 	s.in.Rates[MemoryAvailable] = -float64(100 * mi)
@@ -300,7 +300,7 @@ func TestReliefAlone(t *testing.T) {
 	s.says("default/db (its policy's verdict cannot be asked: the apiserver does not answer)")
 }
 
-// The apiserver went away while a pod was asked to go: perhaps it heard that, perhaps not.
+// TestReliefAloneAfterNoAnswer: the apiserver went away while a pod was asked to go, and may have carried it out or not.
 func TestReliefAloneAfterNoAnswer(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
 	s.want(0, "Remove a 1s", sayMemory)
@@ -344,7 +344,7 @@ func TestReliefPauses(t *testing.T) {
 	s.want(0, "Remove a 1s", sayMemory)
 	s.gone("a")
 	s.want(time.Second, "Wait Settling")
-	s.available(80 * mi) // somebody else has taken most of it
+	s.available(80 * mi) // others have taken most of it
 	s.want(9*time.Second, "Wait Settling")
 	s.want(time.Second, "Wait Pausing")
 	s.want(2*time.Second, "Wait Pausing")
@@ -373,7 +373,7 @@ func TestReliefSettlesOnNewReadings(t *testing.T) {
 	s.want(10*time.Millisecond, "Remove b 1s")
 }
 
-// Where others take what comes back as fast as it comes, nobody waits until nothing is left.
+// TestReliefSettlingIsCutShort: where others take memory as fast as it comes back, it is not waited for until nothing is left.
 func TestReliefSettlingIsCutShort(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
 	s.want(0, "Remove a 1s", sayMemory)

@@ -98,8 +98,7 @@ type Action struct {
 	Conditions []corev1.NodeConditionType `json:"conditions,omitempty"`
 	// For is after what time it is worth looking again; set for Wait, 0: with the next reading.
 	For time.Duration `json:"for,omitempty"`
-	// Ranking is the order at that moment, with why each pod was passed over; set where a pod is to go and for Wait where
-	// nobody may.
+	// Ranking is the order at that moment, with why each pod was passed over; set where a pod is to go, and for Wait if none may.
 	Ranking []Ranked `json:"ranking,omitempty"`
 }
 
@@ -113,8 +112,8 @@ const (
 	ReasonHard       ReliefReason = "HardThreshold" // below a hard threshold
 	ReasonExhaustion ReliefReason = "Exhaustion"    // below a hard threshold, and asking would take too long
 	ReasonAlone      ReliefReason = "Alone"         // below a hard threshold, and the apiserver does not answer
-	ReasonLastResort ReliefReason = "LastResort"    // below a hard threshold, and nobody else can help
-	ReasonOverdue    ReliefReason = "Overdue"       // below a hard threshold, was removed, and nobody has ended it
+	ReasonLastResort ReliefReason = "LastResort"    // below a hard threshold, and no other pod can help
+	ReasonOverdue    ReliefReason = "Overdue"       // below a hard threshold, was removed, and has not ended
 
 	// Why something is taken back.
 	ReasonRelieved ReliefReason = "Relieved" // no pressure stands behind it any more

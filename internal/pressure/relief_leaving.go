@@ -21,8 +21,8 @@ func (l *look) holdRefusals() {
 		l.Acts = slices.DeleteFunc(l.Acts, func(a Act) bool { return a.UID == uid && !a.Gone })
 	}
 	maps.DeleteFunc(l.Holds, func(uid types.UID, h Hold) bool {
-		_, told := l.in.Refused[uid]
-		return l.pods[uid] == nil || !told && l.Clock >= h.Until
+		_, known := l.in.Refused[uid]
+		return l.pods[uid] == nil || !known && l.Clock >= h.Until
 	})
 }
 
@@ -120,7 +120,7 @@ func (l *look) settled(a *Act) bool {
 	if r.Available-a.Available >= a.Used/2 || !slices.ContainsFunc(l.due, func(t Threshold) bool { return t.Signal == a.Signal }) {
 		return true
 	}
-	// Others may take it as fast as it comes back: nobody waits for that until nothing is left.
+	// Others may take it as fast as it comes back: it is not waited for until nothing is left.
 	return slices.ContainsFunc(l.due, func(t Threshold) bool {
 		left := settleTimeOf(a.Signal) - (l.Clock - a.Ended)
 		if l.Clock-a.Ended < settleHurry {
@@ -132,7 +132,7 @@ func (l *look) settled(a *Act) bool {
 
 // underWay is something that will relieve the node and is waited for.
 type underWay struct {
-	act  *Act // nil: somebody else's doing
+	act  *Act // nil: another client's doing
 	pod  *Pod // nil: it is gone
 	left time.Duration
 	what string

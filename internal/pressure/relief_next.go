@@ -108,7 +108,7 @@ func (l *look) deal(t Threshold) bool {
 	}
 	switch {
 	case c == nil:
-		l.waitForSomebody(t, ranking)
+		l.waitForCandidate(t, ranking)
 	case l.early(t, c):
 		l.wait(t, ReasonNobody, 0, c.pod.Key()+" is next, and what was written for it earlier is being taken back first")
 	default:

@@ -147,7 +147,7 @@ func (w *world) hogged(a Action) bool {
 	return false
 }
 
-// checkAlone checks that nobody else is on the way, but for those that take too long.
+// checkAlone checks that no other pod is on the way, but for those that take too long.
 func (w *world) checkAlone(a Action) {
 	w.t.Helper()
 	others := 0
@@ -210,7 +210,7 @@ func (w *world) checkSilence(actions []Action, gone int) {
 	}
 }
 
-// ended checks that nothing is short any more or that it is said truly why nobody can help.
+// ended checks that nothing is short any more or that it is said truly why no pod can help.
 func (w *world) ended(last []Action) {
 	w.t.Helper()
 	if len(w.relief.Acts) > 0 {

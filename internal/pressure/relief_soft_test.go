@@ -80,7 +80,7 @@ func TestReliefRefused(t *testing.T) {
 	s.want(time.Second, "Wait Nobody")
 }
 
-// A governed pod is prepared while others are asked; nobody else is prepared meanwhile, and in the end it is left alone.
+// TestReliefSoftGoverned: a governed pod is prepared while others are asked; no other is meanwhile, and in the end it stays.
 func TestReliefSoftGoverned(t *testing.T) {
 	s := newScene(t, 150*mi, governed(hog("db-0", 500), ""), governed(hog("db-1", 450), ""), hog("web", 400))
 	s.look(0)

@@ -79,7 +79,7 @@ func TestReliefDiskUsageMayBeOlder(t *testing.T) {
 	s.want(0, "Remove a 1s", "Say [DiskPressure]")
 }
 
-// Before disk was measured, it is not known who would help.
+// TestReliefDiskIsNotMeasuredYet: before disk was measured, it is not known which pod would help.
 func TestReliefDiskIsNotMeasuredYet(t *testing.T) {
 	s := newScene(t, gi, hog("a", 500), hog("leaving", 500))
 	s.in.Thresholds = []Threshold{hard(NodeFsInodesFree, "1k")}
@@ -137,8 +137,8 @@ func TestReliefStartsAnew(t *testing.T) {
 	s.want(0, sayMemory, "Wait Leaving")
 }
 
-// Leaving pods may be known before the API shows it.
-func TestReliefLeavingIsTold(t *testing.T) {
+// TestReliefLeavingIsReported: leaving pods may be known before the API shows it.
+func TestReliefLeavingIsReported(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500), hog("b", 400))
 	s.in.Leaving = []Leaving{{UID: "uid-a", Since: noon, Grace: time.Second}, {UID: "gone"}}
 	s.want(0, sayMemory, "Wait Leaving")
@@ -152,7 +152,7 @@ func TestReliefAsksAgain(t *testing.T) {
 	s.want(time.Second, "Remove a 1s")
 }
 
-// Disk is dealt with although nobody can help with memory.
+// TestReliefDealsWithTheNextSignal: disk is dealt with although no pod can help with memory.
 func TestReliefDealsWithTheNextSignal(t *testing.T) {
 	p := hog("a", 1)
 	p.Usage.Disk = map[FsPart]FsUse{Volumes: {Bytes: gi}}

@@ -91,12 +91,12 @@ func (l *look) waitForReadings(thresholds []Threshold) {
 	}
 }
 
-// optional reports whether a signal has thresholds that nobody set, and may have no reading.
+// optional reports whether a signal has thresholds that were not configured, and may have no reading.
 func optional(s Signal) bool {
 	return s == AllocatableMemoryAvailable || s == ContainerFsAvailable || s == ContainerFsInodesFree
 }
 
-// say tells the node's conditions when they have changed, and once at the start.
+// say announces the node's conditions when they have changed, and once at the start.
 func (l *look) say() {
 	begun := l.Said == nil
 	for _, t := range l.met {

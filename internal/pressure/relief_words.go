@@ -55,8 +55,8 @@ func (l *look) sentence(t Threshold, c *choice) string {
 	return fmt.Sprintf("%s; %s; %s", l.breach(t), who, how)
 }
 
-// waitForSomebody says why no pod goes.
-func (l *look) waitForSomebody(t Threshold, ranking []Ranked) {
+// waitForCandidate says why no pod goes.
+func (l *look) waitForCandidate(t Threshold, ranking []Ranked) {
 	if !l.in.Reachable && (!t.Hard() || !killable(t.Signal)) {
 		message := "the apiserver does not answer, and pods are only evicted with it above a hard threshold"
 		if t.Hard() {

@@ -18,14 +18,14 @@ type world struct {
 	real       time.Duration // time that has really passed
 	jumps      time.Duration // how wrong the clock is
 	counted    time.Duration // what jumps may have counted for
-	free       int64         // memory that is in use by nobody, were there no pods
+	free       int64         // memory that would be free, were there no pods
 	pods       map[types.UID]*body
 	refused    map[types.UID]Refusal
 	until      map[types.UID]time.Duration // when refusals end, in felt time
 	requested  map[types.UID]bool
 	written    map[Written]bool   // what the agent does not know to be taken back
-	denied     map[types.UID]bool // whose withdrawal was refused, and who is requested since then
-	late       map[types.UID]bool // whose request may be carried out although it was withdrawn, and who is not requested since then
+	denied     map[types.UID]bool // whose withdrawal was refused, and that are requested since then
+	late       map[types.UID]bool // whose withdrawn request may still be carried out, and that are not requested since then
 	broken     map[types.UID]bool
 	lossy      bool // answers may be lost, and actions take a while
 	reachable  bool

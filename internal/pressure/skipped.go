@@ -18,7 +18,7 @@ const (
 	SkipStale   SkipReason = "Stale"   // the reading is too old, or was acted upon already
 )
 
-// missing names the signals that somebody set a threshold for and that could not be read.
+// missing names the signals that have a configured threshold and could not be read.
 func missing(thresholds []Threshold, node Node) []Skipped {
 	var out []Skipped
 	for _, t := range thresholds {

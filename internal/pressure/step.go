@@ -43,11 +43,11 @@ type Output struct {
 	Met []Threshold
 	// Due are the thresholds that call for a victim now; the first is the one that is acted upon.
 	Due []Threshold
-	// Reclaim is what the kubelet clears away first; if the node is Cleared then, nobody is evicted.
+	// Reclaim is what the kubelet clears away first; if the node is Cleared then, no pod is evicted.
 	Reclaim []Reclaim
 	// Ranking is the order for the first of Due.
 	Ranking []Ranked
-	// Victim is nil where nobody is evicted.
+	// Victim is nil where no pod is evicted.
 	Victim *Victim
 	// Skipped are signals with a threshold on which nothing was decided.
 	Skipped []Skipped
@@ -183,7 +183,7 @@ func (c Config) graceAt(t Threshold, own time.Duration) time.Duration {
 	}
 }
 
-// Cleared reports whether a node is above all thresholds and their minimum reclaim, so that nobody has to go. What could
+// Cleared reports whether a node is above all thresholds and their minimum reclaim, so that no pod has to go. What could
 // not be read counts as above.
 func Cleared(node Node, thresholds []Threshold) bool {
 	return !slices.ContainsFunc(ForLayout(thresholds, node.Layout), func(t Threshold) bool {

@@ -140,8 +140,8 @@ func TestStep(t *testing.T) {
 			{avail: 2 * gi},
 			{after: time.Minute, avail: 500 * mi, under: underMemory, victim: "best-effort-low 1s"},
 		}},
-		"116 nobody but exempt pods": {signal: MemoryAvailable, thresholds: []Threshold{oneGi}, pods: []Pod{{Exempt: ExemptCritical}}, looks: []seen{{avail: 1, under: underMemory}}},
-		"nobody at all":              {signal: MemoryAvailable, thresholds: []Threshold{oneGi}, looks: []seen{{avail: 1, under: underMemory}}},
+		"116 only exempt pods": {signal: MemoryAvailable, thresholds: []Threshold{oneGi}, pods: []Pod{{Exempt: ExemptCritical}}, looks: []seen{{avail: 1, under: underMemory}}},
+		"no pods at all":       {signal: MemoryAvailable, thresholds: []Threshold{oneGi}, looks: []seen{{avail: 1, under: underMemory}}},
 		"57, 59, 60 an old reading": {signal: MemoryAvailable, thresholds: []Threshold{oneGi}, pods: memory, looks: []seen{
 			{avail: 1, under: underMemory, victim: "best-effort-low 1s"},
 			{after: time.Minute, stale: true, avail: 1, under: underMemory, skipped: "Stale"},

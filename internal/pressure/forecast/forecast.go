@@ -1,4 +1,4 @@
-// Package forecast answers: who goes first on a node, whatever it runs short of, and what is due as things stand?
+// Package forecast answers: which pod goes first on a node, whatever it runs short of, and what is due as things stand?
 //
 // It decides nothing of its own: each answer is what pressure.Step does once the signal in question has fallen.
 package forecast
@@ -26,10 +26,10 @@ type Input struct {
 	About []pressure.Signal
 }
 
-// Forecast is who goes first.
+// Forecast is which pod goes first.
 type Forecast struct {
 	Order pressure.Order
-	// Signals are those that were measured or that somebody set a threshold for, memory first.
+	// Signals are those that were measured or that have a configured threshold, memory first.
 	Signals []Signal
 	// Focus is the signal that is furthest below a threshold or nearest to one; nil where nothing was measured.
 	Focus *Signal
@@ -40,7 +40,7 @@ type Forecast struct {
 	Taints     []corev1.Taint
 	// Skipped are signals with a threshold on which nothing can be decided.
 	Skipped []pressure.Skipped
-	// OOM is whom the kernel would take, first goes first, when the memory that OOMWithin is about is used up.
+	// OOM is the order in which the kernel would take containers when the memory that OOMWithin is about is used up.
 	OOM       []pressure.OOM
 	OOMTable  pressure.OOMTable
 	OOMWithin pressure.Signal
@@ -62,7 +62,7 @@ type Level struct {
 	Limit int64
 	// Headroom is by how much the signal is above it; below 0, the threshold is met.
 	Headroom int64
-	// First is who goes once the threshold is met and its grace has passed; nil: no pod may be evicted.
+	// First is the pod that goes once the threshold is met and its grace has passed; nil: no pod may be evicted.
 	First *First
 	// Reclaim is what the kubelet clears away before, which may make the eviction needless.
 	Reclaim []pressure.Reclaim
@@ -125,7 +125,7 @@ func (in Input) signals(thresholds []pressure.Threshold) []Signal {
 	return found
 }
 
-// derived reports whether thresholds of a signal follow from those of another one: nobody misses its readings.
+// derived reports whether thresholds of a signal follow from those of another one: it may have no readings.
 func derived(s pressure.Signal) bool {
 	return s == pressure.AllocatableMemoryAvailable || s == pressure.ContainerFsAvailable || s == pressure.ContainerFsInodesFree
 }

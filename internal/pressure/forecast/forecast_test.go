@@ -44,8 +44,8 @@ func question(memory, disk int64) Input {
 	}
 }
 
-// told is what a test compares of a forecast.
-type told struct {
+// digest is what a test compares of a forecast.
+type digest struct {
 	Focus      pressure.Signal
 	Nearest    string
 	Headroom   int64 // Mi
@@ -54,13 +54,13 @@ type told struct {
 	Conditions []corev1.NodeConditionType
 }
 
-func tell(t *testing.T, in Input) told {
+func digestOf(t *testing.T, in Input) digest {
 	t.Helper()
 	f, err := Of(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := told{Conditions: f.Conditions}
+	got := digest{Conditions: f.Conditions}
 	if f.Focus == nil {
 		return got
 	}
@@ -79,49 +79,49 @@ func TestForecast(t *testing.T) {
 	tests := []struct {
 		name string
 		in   Input
-		want told
+		want digest
 	}{
 		{
 			"nothing is short: memory, which can be short within seconds", question(900, 500),
-			told{pressure.MemoryAvailable, "soft", 600, "greedy", 20 * time.Second, nil},
+			digest{pressure.MemoryAvailable, "soft", 600, "greedy", 20 * time.Second, nil},
 		},
 		{
 			"a disk that is near its threshold", question(900, 150),
-			told{pressure.NodeFsAvailable, "hard", 50, "greedy", time.Second, nil},
+			digest{pressure.NodeFsAvailable, "hard", 50, "greedy", time.Second, nil},
 		},
 		{
 			"memory below soft", question(250, 150),
-			told{pressure.MemoryAvailable, "soft", -50, "greedy", 20 * time.Second, memory},
+			digest{pressure.MemoryAvailable, "soft", -50, "greedy", 20 * time.Second, memory},
 		},
 		{
 			"memory below hard", question(90, 150),
-			told{pressure.MemoryAvailable, "hard", -10, "greedy", time.Second, memory},
+			digest{pressure.MemoryAvailable, "hard", -10, "greedy", time.Second, memory},
 		},
 		{
 			"exactly at the threshold is not below it", question(300, 500),
-			told{pressure.MemoryAvailable, "soft", 0, "greedy", 20 * time.Second, nil},
+			digest{pressure.MemoryAvailable, "soft", 0, "greedy", 20 * time.Second, nil},
 		},
 		{
 			"order qos", with(question(90, 500), func(in *Input) { in.Order = pressure.OrderQoS }),
-			told{pressure.MemoryAvailable, "hard", -10, "small", time.Second, memory},
+			digest{pressure.MemoryAvailable, "hard", -10, "small", time.Second, memory},
 		},
 		{
 			"about the disk", with(question(90, 500), func(in *Input) { in.About = []pressure.Signal{pressure.NodeFsAvailable} }),
-			told{pressure.NodeFsAvailable, "hard", 400, "greedy", time.Second, memory},
+			digest{pressure.NodeFsAvailable, "hard", 400, "greedy", time.Second, memory},
 		},
 		{
 			"no pods", with(question(90, 500), func(in *Input) { in.Pods = nil }),
-			told{Focus: pressure.MemoryAvailable, Nearest: "hard", Headroom: -10, Conditions: memory},
+			digest{Focus: pressure.MemoryAvailable, Nearest: "hard", Headroom: -10, Conditions: memory},
 		},
-		{"no readings", with(question(90, 500), func(in *Input) { in.Node.Readings = nil }), told{}},
+		{"no readings", with(question(90, 500), func(in *Input) { in.Node.Readings = nil }), digest{}},
 		{
 			"no thresholds", with(question(90, 500), func(in *Input) { in.Config = pressure.Config{EvictionHard: map[string]string{}} }),
-			told{Focus: pressure.MemoryAvailable},
+			digest{Focus: pressure.MemoryAvailable},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, tell(t, tt.in)); diff != "" {
+			if diff := cmp.Diff(tt.want, digestOf(t, tt.in)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -161,7 +161,7 @@ func TestForecastOfEverySignal(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if len(f.Skipped) != 1 || f.Skipped[0].Signal != pressure.ImageFsAvailable {
-		t.Errorf("skipped %v, want imagefs.available alone, which somebody configured", f.Skipped)
+		t.Errorf("skipped %v, want imagefs.available alone, which is configured", f.Skipped)
 	}
 }
 
@@ -170,8 +170,8 @@ func TestForecastOfDerivedThresholds(t *testing.T) {
 	in := question(900, 500)
 	in.Node.Readings[pressure.ContainerFsAvailable] = in.Node.Readings[pressure.NodeFsAvailable]
 	in.About = []pressure.Signal{pressure.ContainerFsAvailable}
-	want := told{pressure.ContainerFsAvailable, "hard", 400, "greedy", time.Second, nil}
-	if diff := cmp.Diff(want, tell(t, in)); diff != "" {
+	want := digest{pressure.ContainerFsAvailable, "hard", 400, "greedy", time.Second, nil}
+	if diff := cmp.Diff(want, digestOf(t, in)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-// Package record answers: what was known of a node at the moment when it was asked who goes first? `usher agent` keeps
+// Package record answers: what was known of a node at the moment when it was asked which pod goes first? `usher agent` keeps
 // records of what it did, `usher pressure -o json` prints one, and `usher pressure -f` explains either later.
 package record
 
@@ -21,7 +21,7 @@ const Version = 1
 
 // Record is one look at a node.
 type Record struct {
-	// Version is what tells a record from other JSON; New sets it.
+	// Version is what distinguishes a record from other JSON; New sets it.
 	Version int             `json:"record"`
 	At      time.Time       `json:"at"`
 	Node    pressure.Node   `json:"node"`
@@ -29,7 +29,7 @@ type Record struct {
 	Config  pressure.Config `json:"config"`
 	// ConfigFrom says whose thresholds Config holds.
 	ConfigFrom Source `json:"configFrom"`
-	// Order is the one by which whoever wrote the record goes.
+	// Order is the one in which the writer of the record evicts.
 	Order pressure.Order `json:"order,omitempty"`
 	// Reported are the conditions that the node itself reported as true.
 	Reported []Condition `json:"reported,omitempty"`
@@ -44,7 +44,7 @@ type Source string
 const (
 	FromKubelet  Source = "kubelet"  // the node's own kubelet named them
 	FromAgent    Source = "agent"    // those of usher agent
-	FromDefaults Source = "defaults" // nobody could be asked, and the kubelet's defaults were taken
+	FromDefaults Source = "defaults" // none could be read, and the kubelet's defaults were taken
 )
 
 // Condition is a condition of a node that is true.

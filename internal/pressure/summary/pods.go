@@ -24,7 +24,7 @@ func (s *Summary) Pods(objects []corev1.Pod) []pressure.Pod {
 	for i := range objects {
 		pod := pressure.PodOf(&objects[i])
 		found := measured[string(objects[i].UID)]
-		// Anybody can write the annotation on a pod of their own; what is marked as a mirror pod is not run from the API.
+		// Any user can write the annotation on a pod of their own; what is marked as a mirror pod is not run from the API.
 		if _, mirror := objects[i].Annotations[corev1.MirrorPodAnnotationKey]; found == nil && mirror {
 			found = measured[objects[i].Annotations[configHash]]
 		}

@@ -15,7 +15,7 @@ import (
 type Summary struct{ stats stats.Summary }
 
 // Parse reads the answer of a kubelet to GET /stats/summary. The error says what the text is instead, where that can be
-// told: cut short, something else's answer, no JSON.
+// determined: cut short, something else's answer, no JSON.
 func Parse(text []byte) (*Summary, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, errors.New("the summary is empty: nothing was written or sent")
