@@ -75,7 +75,7 @@ func TestAgentRelieves(t *testing.T) {
 	})
 }
 
-// TestAgentRelievesAlone: nobody can be asked, and the node is short.
+// TestAgentRelievesAlone: the apiserver cannot be asked, and the node is short.
 func TestAgentRelievesAlone(t *testing.T) {
 	t.Parallel()
 	if !kernel.Inside(t) {

@@ -24,8 +24,8 @@ type apiserver struct {
 	gone map[string]bool
 	more chan struct{} // closed with the next that is gone
 
-	over chan struct{} // closed when everybody is cut off
-	end  func()        // cuts everybody off
+	over chan struct{} // closed when all clients are cut off
+	end  func()        // cuts all clients off
 }
 
 func serve(t *testing.T, pods ...*corev1.Pod) *apiserver {
@@ -44,7 +44,7 @@ func serve(t *testing.T, pods ...*corev1.Pod) *apiserver {
 	})
 	a.Server = httptest.NewServer(mux)
 	a.end = sync.OnceFunc(func() {
-		close(a.over) // or who comes back in time for a watch keeps the server from closing
+		close(a.over) // or a client that comes back in time for a watch keeps the server from closing
 		a.CloseClientConnections()
 		a.Close()
 	})

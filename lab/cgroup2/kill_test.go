@@ -65,8 +65,8 @@ func TestKill(t *testing.T) {
 			killed       int // at least
 		}{
 			{"a process and its children", "sleep 600 & sleep 600 & echo; wait", nil, 3},
-			{"who does not want to end", "trap '' TERM INT; sleep 600 & echo; while :; do wait; done", nil, 2},
-			{"who starts others all the time", "more() { while :; do sleep 0; done; }; more & more & echo; more", nil, 3},
+			{"a process that ignores signals", "trap '' TERM INT; sleep 600 & echo; while :; do wait; done", nil, 2},
+			{"a process that starts others all the time", "more() { while :; do sleep 0; done; }; more & more & echo; more", nil, 3},
 			{"a container with cgroups of its own", "sleep 600 & echo; wait", nested, 2},
 			{"a container with threads in cgroups of their own", "echo $$ > threads/cgroup.threads; sleep 600 & echo; wait", threaded, 2},
 		} {
@@ -99,8 +99,8 @@ func nested(t *testing.T, p pod) string {
 	return grow(t, p.container[len(mounted):]+"/inner/deep")
 }
 
-// threaded is a container whose program gives threads cgroups of their own, as libvirt does. The kernel does not tell who is
-// in those; processes are counted above them.
+// threaded is a container whose program gives threads cgroups of their own, as libvirt does. The kernel does not list the
+// processes in those; they are counted above them.
 func threaded(t *testing.T, p pod) string {
 	t.Helper()
 	inner := filepath.Join(p.container, "threads")

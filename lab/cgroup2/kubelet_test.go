@@ -40,7 +40,7 @@ func (n *node) tenant(t *testing.T, number int, name, takes string) tenant {
 	}}
 }
 
-// kubelet ends pods that are removed, as long as the apiserver is there to tell it.
+// kubelet ends pods that are removed, as long as the apiserver answers it.
 type kubelet struct {
 	apiserver *apiserver
 	tenants   []tenant

@@ -104,7 +104,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryComesBack: what a pod took is nobody's after its end.
+// TestMemoryComesBack: what a pod took is free after its end.
 func TestMemoryComesBack(t *testing.T) {
 	t.Parallel()
 	if !kernel.Inside(t) {

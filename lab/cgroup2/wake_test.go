@@ -52,7 +52,7 @@ func TestOffers(t *testing.T) {
 	})
 }
 
-// TestWokenByEvents: a limit that was met in one container wakes whoever watches all pods.
+// TestWokenByEvents: a limit that was met in one container wakes a watcher of all pods.
 func TestWokenByEvents(t *testing.T) {
 	t.Parallel()
 	if !kernel.Inside(t) {

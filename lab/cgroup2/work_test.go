@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/lab/kernel"
 )
 
-// workArgument makes the test binary a container's process, which does what it is told on its standard input.
+// workArgument makes the test binary a container's process, which does the tasks on its standard input.
 const workArgument = "usher-cgroup2-work"
 
 // done is what a worker answers.
@@ -177,7 +177,7 @@ func (w *worker) try(t *testing.T, task string) string {
 	return w.out.Text()
 }
 
-// onDisk makes a file that nobody has read yet, so that its pages go on the account of whoever does.
+// onDisk makes a file that was not read yet, so that its pages are charged to the cgroup that reads them.
 func onDisk(t *testing.T, name string, size int64) string {
 	t.Helper()
 	path := filepath.Join(kernel.Share, strings.ReplaceAll(t.Name(), "/", "-")+"-"+name)

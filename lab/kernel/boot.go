@@ -26,7 +26,7 @@ const (
 	memory = "512M"
 )
 
-var errNoNamespace = errors.New("this machine lets nobody make namespaces for a kernel")
+var errNoNamespace = errors.New("this machine does not permit the namespaces that a kernel needs")
 
 // boot runs one test of this test binary in a kernel, and returns what its console showed.
 func boot(ctx context.Context, path, share, test string) (string, error) {
@@ -61,7 +61,7 @@ func boot(ctx context.Context, path, share, test string) (string, error) {
 
 // boxed keeps the kernel's processes from becoming the machine's. They are traced children of the kernel, and would go on
 // as such, with the machine's system calls, if it ended before them. As first of its namespace it takes them with it,
-// however it ends, and in a namespace of users nobody has a right outside.
+// however it ends, and in a user namespace none of them has a right outside.
 func boxed() *syscall.SysProcAttr {
 	root := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}

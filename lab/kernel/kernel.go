@@ -1,5 +1,5 @@
-// Package kernel answers: how does a test run on another kernel than the machine's, with cgroup v2 and no cgroup that is
-// somebody else's?
+// Package kernel answers: how does a test run on another kernel than the machine's, with cgroup v2 and none but its
+// own cgroups?
 //
 // The kernel is user-mode Linux, an ordinary process that needs no root. It boots the test binary itself as its first
 // process, on the machine's files, of which only a folder of the test's can be written. It has no PSI, and no network but

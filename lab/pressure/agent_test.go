@@ -110,10 +110,10 @@ func startAgent(t testing.TB, l *testlab.Lab, node *realnode.Node, thresholds st
 		a.failure = a.cmd.Wait()
 		close(a.ended)
 	}()
-	t.Cleanup(func() { a.tell(t) })
+	t.Cleanup(func() { a.dump(t) })
 	t.Cleanup(a.kill)
 	a.awaitGreeting(t)
-	// It greets before it has heard of its pods, and only then says how its node is.
+	// It greets before its pods are listed, and reports how its node is only after that.
 	testlab.WaitFor(t, l.AllNodes(), "the agent to say how its node is", func(all []*corev1.Node) bool {
 		return slices.ContainsFunc(all, func(n *corev1.Node) bool { return n.Name == node.Name && hasSaid(n) })
 	})
@@ -141,15 +141,15 @@ func (a *agent) read(from ...io.Reader) {
 	for _, one := range from {
 		all.Go(func() {
 			for lines := bufio.NewScanner(one); lines.Scan(); {
-				a.hear(lines.Bytes())
+				a.collect(lines.Bytes())
 			}
 		})
 	}
 	all.Wait()
 }
 
-// hear tells the log, which is JSON, from what is said to people.
-func (a *agent) hear(line []byte) {
+// collect separates the log, which is JSON, from what is printed for people.
+func (a *agent) collect(line []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var e entry
@@ -246,7 +246,7 @@ func (a *agent) kill() {
 	<-a.ended
 }
 
-// stop tells the agent to end, and waits until it has.
+// stop ends the agent with SIGTERM, and waits until it has ended.
 func (a *agent) stop(t testing.TB) {
 	t.Helper()
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -258,8 +258,8 @@ func (a *agent) stop(t testing.TB) {
 	}
 }
 
-// tell shows what the agent said of a test that failed.
-func (a *agent) tell(t testing.TB) {
+// dump logs what the agent said in a test that failed.
+func (a *agent) dump(t testing.TB) {
 	t.Helper()
 	if !t.Failed() {
 		return

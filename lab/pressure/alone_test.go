@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// TestWithoutAnAPIServer brings a node below a hard threshold while nobody can be asked.
+// TestWithoutAnAPIServer brings a node below a hard threshold while the apiserver cannot be asked.
 func TestWithoutAnAPIServer(t *testing.T) {
 	l := testlab.Start(t)
 	s := storm{
@@ -28,7 +28,7 @@ func TestWithoutAnAPIServer(t *testing.T) {
 		return strings.Contains(e.Msg, "the apiserver does not answer")
 	})
 	ctx := t.Context()
-	if err := tell(ctx, st.pods["leak"], "/memory?mib=380&rate=50"); err != nil {
+	if err := send(ctx, st.pods["leak"], "/memory?mib=380&rate=50"); err != nil {
 		t.Logf("leak did not answer, as it may when it is killed: %v", err)
 	}
 	killed := a.awaitEntry(t, "the agent to have killed", func(e entry) bool { return e.Action == "KillLocally" && e.Answer != "" })
@@ -40,7 +40,7 @@ func TestWithoutAnAPIServer(t *testing.T) {
 	}
 
 	l.StartAPIServer(t)
-	testlab.WaitFor(t, l.Pods(st.space), "the kubelet to tell of the end of leak", func(all []*corev1.Pod) bool {
+	testlab.WaitFor(t, l.Pods(st.space), "the kubelet to report the end of leak", func(all []*corev1.Pod) bool {
 		_, ended := st.dead(all)["leak"]
 		return ended
 	})

@@ -146,7 +146,7 @@ func (i *installation) disk(t *testing.T, st *stage, a *podAgent) {
 		}
 	}
 	if seen.Victim.Name != "filler" || used["filler"] <= 60*mib || used["scratch"] < 60*mib {
-		t.Errorf("the agent's record names %+v, of whom filler and scratch have written %d and %d bytes", seen.Victim, used["filler"], used["scratch"])
+		t.Errorf("the agent's record names %+v, of which filler and scratch have written %d and %d bytes", seen.Victim, used["filler"], used["scratch"])
 	}
 }
 
@@ -158,7 +158,7 @@ func (st *stage) removes(t *testing.T, a *podAgent, name, load string, meanwhile
 	var loads sync.WaitGroup
 	defer loads.Wait()
 	cause := st.pods[name]
-	loads.Go(func() { _ = tell(t.Context(), cause, load) }) // it ends with the pod
+	loads.Go(func() { _ = send(t.Context(), cause, load) }) // it ends with the pod
 	meanwhile()
 	e := a.awaitEntry(t, "a pod to be removed", func(e entry) bool { return e.begun() && e.Time.After(began) })
 	if e.name() != name || e.Action != "Remove" {
@@ -202,13 +202,13 @@ func (i *installation) alone(t *testing.T, st *stage, pod *corev1.Pod) {
 	i.lab.StopAPIServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), showPatience)
 	defer cancel()
-	// It is the end of late that is waited for: the shortage may pass before anybody here sees it.
-	if err := tell(ctx, st.pods["late"], "/memory?mib=1000&rate=50"); err == nil || ctx.Err() != nil {
+	// It is the end of late that is waited for: the shortage may pass before the test sees it.
+	if err := send(ctx, st.pods["late"], "/memory?mib=1000&rate=50"); err == nil || ctx.Err() != nil {
 		t.Fatalf("late has taken all memory, or hangs, and was to be killed: %v", err)
 	}
 	awaitRelief(t, memoryOf(st.node), limit{amount: agentsMemory})
 	i.lab.StartAPIServer(t)
-	testlab.WaitFor(t, i.lab.Pods(st.space), "the kubelet to tell of the end of late", func(all []*corev1.Pod) bool {
+	testlab.WaitFor(t, i.lab.Pods(st.space), "the kubelet to report the end of late", func(all []*corev1.Pod) bool {
 		return len(st.dead(all)) > 0
 	})
 	if dead := sorted(st.dead(st.list(t))); !slices.Equal(dead, []string{"late"}) {
@@ -219,8 +219,8 @@ func (i *installation) alone(t *testing.T, st *stage, pod *corev1.Pod) {
 		t.Errorf("%+v, want processes of late killed", killed)
 	}
 	st.awaitSaid(t, false)
-	// Its kubelet has started it again, and looked for the apiserver more and more seldom: until it hears of removals again,
-	// nobody that is removed would end.
+	// Its kubelet has started it again, and looked for the apiserver more and more seldom: until it observes removals
+	// again, no pod that is removed would end.
 	if err := i.lab.Client().CoreV1().Pods(st.space).Delete(t.Context(), "late", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

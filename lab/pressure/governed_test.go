@@ -38,7 +38,7 @@ func TestGovernedAtAHardThreshold(t *testing.T) {
 	})
 	a := startAgent(t, l, st.node, s.thresholds)
 
-	if err := tell(t.Context(), st.pods["member"], "/memory?mib=440&rate=10"); err != nil {
+	if err := send(t.Context(), st.pods["member"], "/memory?mib=440&rate=10"); err != nil {
 		t.Errorf("member did not survive: %v", err)
 	}
 	refused := a.awaitEntry(t, "member to be refused", func(e entry) bool { return e.name() == "member" && e.Action == "Evict" && e.Answer != "" })
@@ -47,15 +47,15 @@ func TestGovernedAtAHardThreshold(t *testing.T) {
 	}
 	t.Logf("refused: %s %s", refused.Answer, refused.Message)
 	st.awaitGone(t, "other")
-	held := a.awaitEntry(t, "the agent to say that nobody may go", func(e entry) bool {
+	held := a.awaitEntry(t, "the agent to report that no pod may go", func(e entry) bool {
 		return strings.Contains(e.Msg, "no pod may go") || e.begun() && e.Reason == "LastResort"
 	})
 	if held.begun() {
-		t.Fatalf("%+v, and nobody has given member up", held)
+		t.Fatalf("%+v, and its policy has not given member up", held)
 	}
 	t.Logf("held: %s", held.Msg)
 	if got := names(a.acts()); got[0] != "other" {
-		t.Errorf("asked to go: %v, want other, which nobody governs, first", got)
+		t.Errorf("asked to go: %v, want other, which no policy governs, first", got)
 	}
 	if dead := sorted(st.dead(st.list(t))); !slices.Equal(dead, []string{"other"}) {
 		t.Errorf("%v went, want other alone", dead)

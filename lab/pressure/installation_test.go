@@ -103,7 +103,7 @@ func (i *installation) follow(t *testing.T, pod *corev1.Pod) *agent {
 		a.failure = log.Close()
 		close(a.ended)
 	}()
-	t.Cleanup(func() { a.tell(t) })
+	t.Cleanup(func() { a.dump(t) })
 	return a
 }
 

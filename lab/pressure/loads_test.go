@@ -18,8 +18,8 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// TestLoads brings nodes with an agent into trouble. usher pressure says before who will go. With -alone the same is done
-// before to a node with its kubelet alone, and what is measured is printed.
+// TestLoads brings nodes with an agent into trouble. usher pressure names before the pod that will go. With -alone the same is
+// done before to a node with its kubelet alone, and what is measured is printed.
 func TestLoads(t *testing.T) {
 	var mu sync.Mutex
 	var all []figures
@@ -109,7 +109,7 @@ func (st *stage) await(t testing.TB) {
 	}
 }
 
-// predict asks usher who will go, once the kubelet has measured what its answer needs.
+// predict asks usher which pod will go, once the kubelet has measured what its answer needs.
 func (st *stage) predict(t *testing.T, order string) string {
 	t.Helper()
 	args := []string{"--order", order}
@@ -144,7 +144,7 @@ type figures struct {
 	timed      bool
 }
 
-// measure predicts, lets the load loose and sees who dies. Without an agent, the kubelet decides.
+// measure predicts, lets the load loose and sees which pods die. Without an agent, the kubelet decides.
 func (st *stage) measure(t *testing.T, a *agent) figures {
 	t.Helper()
 	f := figures{load: st.storm.name, with: "kubelet"}
@@ -160,7 +160,7 @@ func (st *stage) measure(t *testing.T, a *agent) figures {
 	witness := st.witness(ctx, &loads)
 	for name, path := range st.storm.load {
 		loads.Go(func() {
-			if err := tell(ctx, st.pods[name], path); err != nil && st.storm.meter == nil {
+			if err := send(ctx, st.pods[name], path); err != nil && st.storm.meter == nil {
 				witness.failed(err)
 			}
 		})
@@ -212,13 +212,13 @@ func (st *stage) relieved(t *testing.T, a *agent) time.Time {
 	return breached
 }
 
-// endure is for a load that is nobody else's trouble: it fails, and nobody goes.
+// endure is for a load that harms no other pod: it fails, and no pod goes.
 func (st *stage) endure(t *testing.T, w *witness, f *figures) {
 	t.Helper()
 	select {
 	case err := <-w.failures:
 		t.Logf("the load ended with: %v", err)
-		f.how = "nobody goes"
+		f.how = "no pod goes"
 	case <-time.After(showPatience):
 		t.Fatal("the load met no limit")
 	}
@@ -229,11 +229,11 @@ func (st *stage) endure(t *testing.T, w *witness, f *figures) {
 		}
 	}
 	if f.predicted != "" {
-		t.Errorf("usher pressure names %s, and nobody has to go", f.predicted)
+		t.Errorf("usher pressure names %s, and no pod has to go", f.predicted)
 	}
 }
 
-// judge compares with what was predicted. What a kubelet alone lets happen is told, and what the agent lets happen counts.
+// judge compares with what was predicted. What a kubelet alone lets happen is logged; what the agent lets happen is an error.
 func (st *stage) judge(t *testing.T, a *agent, f *figures) {
 	t.Helper()
 	complain := t.Logf
@@ -302,8 +302,8 @@ func (st *stage) list(t *testing.T) []*corev1.Pod {
 	return out
 }
 
-// tell tells a pod what to do, and waits until it has done it.
-func tell(ctx context.Context, pod *corev1.Pod, path string) error {
+// send sends a pod its task, and waits until the task is done.
+func send(ctx context.Context, pod *corev1.Pod, path string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+pod.Status.PodIP+":8080"+path, http.NoBody)
 	if err != nil {
 		return err

@@ -120,7 +120,7 @@ func readField(path, name string) (int64, error) {
 }
 
 // countKills counts the processes that the kernel has killed for want of memory, by the folder of their pod. A container's
-// count goes away with its cgroup, which is why somebody has to look often.
+// count goes away with its cgroup, which is why it has to be read often.
 func countKills(node *realnode.Node, into map[string]int64) {
 	root, unified := podsCgroup(node)
 	file := "memory.oom_control"

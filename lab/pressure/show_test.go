@@ -131,7 +131,7 @@ func load(t *testing.T, l *testlab.Lab, ns string) map[string]*corev1.Pod {
 	return pods
 }
 
-// TestPressureNamesTheVictimBeforehand asks usher who would go first and lets the kubelet answer.
+// TestPressureNamesTheVictimBeforehand asks usher which pod would go first and lets the kubelet answer.
 func TestPressureNamesTheVictimBeforehand(t *testing.T) {
 	l := testlab.Get(t)
 	node := l.StartRealNodes(t, join.Options{
@@ -212,7 +212,7 @@ func TestPressureSaysWhatIsInTheWay(t *testing.T) {
 	node := l.RealNodes(t, 1)[0]
 	read := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list", "watch"}}}
 	_, reader := l.As(t, read)
-	_, nobody := l.As(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}}})
+	_, unprivileged := l.As(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}}})
 	check := func(got shown, want string) {
 		t.Helper()
 		if got.code != 1 || got.out != "" || !strings.Contains(got.err, want) {
@@ -221,12 +221,12 @@ func TestPressureSaysWhatIsInTheWay(t *testing.T) {
 		t.Log(strings.TrimSpace(got.err))
 	}
 	check(show(t, reader, node.Name), "you may not get nodes/proxy")
-	check(show(t, nobody, node.Name), "you may not get nodes:")
+	check(show(t, unprivileged, node.Name), "you may not get nodes:")
 	check(show(t, l.Kubeconfig(), node.Name+"x"), "did you mean "+node.Name)
 	check(show(t, l.Kubeconfig(), deaf(t, l, node.Name)), "the apiserver cannot reach it")
 }
 
-// deaf makes a node object with the address of a real one and a port on which nobody listens.
+// deaf makes a node object with the address of a real one and a port on which nothing listens.
 func deaf(t *testing.T, l *testlab.Lab, real string) string {
 	t.Helper()
 	nodes := l.Client().CoreV1().Nodes()

@@ -34,7 +34,7 @@ func crowd(t *testing.T, l *testlab.Lab, lingers time.Duration) *stage {
 // swell makes guarded take what brings the node below the soft threshold, and the first in order.
 func (st *stage) swell(t *testing.T) {
 	t.Helper()
-	if err := tell(t.Context(), st.pods["guarded"], "/memory?mib=180&rate=50"); err != nil {
+	if err := send(t.Context(), st.pods["guarded"], "/memory?mib=180&rate=50"); err != nil {
 		t.Fatal(err)
 	}
 }

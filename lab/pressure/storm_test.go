@@ -16,12 +16,12 @@ type storm struct {
 	name string
 	node join.Options
 	pods []resident
-	// before and load are what pods are told to do, by name: what is measured and shows who would go, and what brings the node
+	// before and load are the tasks of pods, by name: what is measured and shows which pod would go, and what brings the node
 	// into trouble.
 	before, load map[string]string
-	// known is what must be known to be used before somebody is asked who would go.
+	// known is what must be known to be used before usher pressure is asked which pod would go.
 	known map[string]int64
-	// suppose is the shortage of which usher pressure is asked; without one, nobody has to go.
+	// suppose is the shortage of which usher pressure is asked; without one, no pod has to go.
 	suppose string
 	meter   func(*realnode.Node) meter
 	// thresholds are the agent's.
@@ -46,7 +46,7 @@ type resident struct {
 	name           string
 	uses           int // MiB at start
 	request, limit string
-	lingers        time.Duration // after it was told to end
+	lingers        time.Duration // after SIGTERM
 	scratch        bool          // has an emptyDir at scratchDir
 }
 
@@ -149,7 +149,7 @@ func inodes() storm {
 	}
 }
 
-// pids is a pod that uses up its own limit, which is nobody else's trouble.
+// pids is a pod that uses up its own limit, which harms no other pod.
 func pids() storm {
 	return storm{
 		name: "pod at its pid limit", node: join.Options{PodPIDs: 64}, pods: append(innocents(), resident{name: "forks"}),

@@ -17,8 +17,8 @@ func report(t *testing.T, all []figures) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nLOAD\tWITH\tPREDICTED\tWENT\tHOW\tOOM KILLS\tBREACH TO DECISION, ms")
 	for _, f := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.load, f.with, cmp.Or(f.predicted, "nobody"),
-			cmp.Or(strings.Join(f.died, ", "), "nobody"), f.how, cmp.Or(strings.Join(f.oom, ", "), "none"), f.ms())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.load, f.with, cmp.Or(f.predicted, "none"),
+			cmp.Or(strings.Join(f.died, ", "), "none"), f.how, cmp.Or(strings.Join(f.oom, ", "), "none"), f.ms())
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func (f figures) ms() string {
 	return fmt.Sprintf("%.1f", float64(f.took)/float64(time.Millisecond))
 }
 
-// median is over all loads at which somebody decided.
+// median is over all loads at which a decision was made.
 func median(all []figures, with string) string {
 	var timed []figures
 	for _, f := range all {

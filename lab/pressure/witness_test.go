@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/lab/realnode"
 )
 
-// witness sees who dies on a stage, in what order, and whom the kernel takes.
+// witness observes which pods die on a stage, in what order, and which the kernel takes.
 type witness struct {
 	stage    *stage
 	failures chan error
