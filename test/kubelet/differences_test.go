@@ -171,7 +171,7 @@ func TestDifferentOrder(t *testing.T) {
 	}
 }
 
-// firstPod is who goes first, by UID.
+// firstPod is the pod that goes first, by UID.
 type firstPod struct{ kubelet, usher string }
 
 // short is a node that is short of memory, at the second look.

@@ -236,7 +236,7 @@ func sameStep(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) 
 }
 
 // sameWords reports whether both speak of one pod, and neither of a request of its own for memory: TestDifferentMessage has
-// those, and a status does not tell one that is pending from one that comes to what the containers have.
+// those, and a status does not distinguish one that is pending from one that comes to what the containers have.
 func sameWords(k *kubelet, ours *pressure.Victim) bool {
 	if name(k.victim) != string(ours.Pod.UID) || ours.Pod.Requests.PodMemory {
 		return false
@@ -250,7 +250,7 @@ func sameWords(k *kubelet, ours *pressure.Victim) bool {
 
 func name(p *corev1.Pod) string {
 	if p == nil {
-		return "nobody"
+		return "none"
 	}
 	return string(p.UID)
 }
@@ -260,7 +260,7 @@ func name(p *corev1.Pod) string {
 type answer struct {
 	threshold pressure.Threshold
 	victims   []string // more than one where they are alike to the kubelet
-	nobody    bool
+	none      bool
 	clears    bool // something is cleared away first
 	longest   int64
 	own       map[string]int64
@@ -269,10 +269,10 @@ type answer struct {
 // is reports whether the kubelet did this.
 func (a answer) is(k *kubelet) bool {
 	if k.victim == nil {
-		return a.nobody
+		return a.none
 	}
 	uid := string(k.victim.UID)
-	return !a.nobody && slices.Contains(a.victims, uid) && k.grace == a.grace(uid)
+	return !a.none && slices.Contains(a.victims, uid) && k.grace == a.grace(uid)
 }
 
 // grace is what the kubelet asks for; what is below a second becomes one later.
@@ -300,7 +300,7 @@ func (a answer) effective(k *kubelet, uid string) time.Duration {
 func answers(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) []answer {
 	t.Helper()
 	if len(out.Due) == 0 {
-		return []answer{{nobody: true}}
+		return []answer{{none: true}}
 	}
 	own := map[string]int64{}
 	for _, p := range k.pods {
@@ -317,7 +317,7 @@ func answers(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) [
 		}
 		a := answer{threshold: due, longest: int64(in.Config.EvictionMaxPodGracePeriod), own: own, clears: clears(due.Signal, k.layout)}
 		a.victims = firstOf(pressure.Rank(pressure.OrderKubelet, due.Signal, in.Node, in.Pods))
-		a.nobody = len(a.victims) == 0 || a.clears && enough
+		a.none = len(a.victims) == 0 || a.clears && enough
 		all = append(all, a)
 	}
 	return all
@@ -329,7 +329,7 @@ func clears(s pressure.Signal, layout pressure.Layout) bool {
 	return s.Condition() == corev1.NodeDiskPressure && (!nodefs || layout != pressure.DedicatedImages)
 }
 
-// firstOf returns those of whom one goes: the first that may, and those that only names tell apart from it.
+// firstOf returns those of which one goes: the first that may, and those that differ from it in their names only.
 func firstOf(ranked []pressure.Ranked) []string {
 	for i, group := 0, 0; i < len(ranked); i = group {
 		group = tied(ranked, i)

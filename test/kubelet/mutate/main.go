@@ -31,7 +31,7 @@ var mutations = []mutation{
 	{"a grace period has to be exceeded", "step.go", "in.Now.Sub(since) >= t.Grace", "in.Now.Sub(since) > t.Grace", "TestSteps"},
 	{"a reading is acted upon twice", "step.go", "!at.After(last)", "at.Before(last)", "TestSteps"},
 	{"memory is not dealt with first", "step.go", "first(a.Signal.Resource() == resourceMemory, b.Signal.Resource() == resourceMemory),", "first(b.Signal.Resource() == resourceMemory, a.Signal.Resource() == resourceMemory),", "TestSteps"},
-	{"the longest grace is everybody's", "step.go", "max(min(own, longest), leastGrace)", "max(longest, leastGrace)", "TestSteps"},
+	{"the longest grace is that of every pod", "step.go", "max(min(own, longest), leastGrace)", "max(longest, leastGrace)", "TestSteps"},
 	{"priority goes before what is over its request", "rank_keys.go", "byNoStats, byOverRequest, byPriority, byOverage", "byNoStats, byPriority, byOverRequest, byOverage", "TestRanking"},
 	{"the highest critical priority is not critical", "podof.go", "*p.Spec.Priority >= criticalPriority", "*p.Spec.Priority > criticalPriority", "TestSteps"},
 	{"a sidecar is spared like the largest main container", "oom.go", "i == 0 || request < smallest", "i == 0 || request > smallest", "TestOOM"},
@@ -106,7 +106,7 @@ func (m mutation) try(ctx context.Context, dir string) (string, error) {
 	return "", fmt.Errorf("running the comparison: %w\n%s", err, text)
 }
 
-// overlay writes the changed file and returns the path of what tells the go command of it.
+// overlay writes the changed file and returns the path of the overlay file of the go command.
 func (m mutation) overlay(dir string) (string, error) {
 	path, err := filepath.Abs(filepath.Join("..", "..", "internal", "pressure", m.file))
 	if err != nil {
