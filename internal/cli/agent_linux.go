@@ -19,7 +19,7 @@ import (
 
 const agentLong = `Run the agent: look after this node, and when it runs short of memory, disk, inodes or
 pids, let pods go one at a time, in the right order, before the kubelet or the kernel
-takes whom they meet. usher install --agent runs one on every node.
+takes them in an order of its own. usher install --agent runs one on every node.
 
 At a soft threshold it asks the eviction API: budgets and verdicts are respected. At a
 hard one it removes pods that no policy governs, then those that may go, and the others
@@ -29,7 +29,7 @@ time, it kills the pod's processes on the node.
 It says first what it sees of this machine and what this machine does not offer; then
 it logs to stderr, as JSON. It needs to be root.`
 
-// podUID is the variable from which the agent learns which pod it runs in, where its cgroup does not tell.
+// podUID is the variable from which the agent learns which pod it runs in, where its cgroup does not show it.
 const podUID = "POD_UID"
 
 // AgentOptions is what `usher agent` was asked for.
@@ -72,7 +72,7 @@ func (o *AgentOptions) Complete() error {
 	}
 	if o.agent.Node == "" {
 		if o.agent.Node, err = os.Hostname(); err != nil {
-			return errors.Join(errors.New("--node is needed: the host does not tell its name"), err)
+			return errors.Join(errors.New("--node is needed: the name of the host cannot be read"), err)
 		}
 	}
 	config, err := restConfig(o.flags)
@@ -95,7 +95,7 @@ func (o *AgentOptions) Complete() error {
 
 // Run runs until it is asked to end.
 func (o *AgentOptions) Run(ctx context.Context) error {
-	ctx, stop := interruptible(ctx, func() { o.agent.Log.Info("told to end") }, func() {})
+	ctx, stop := interruptible(ctx, func() { o.agent.Log.Info("received a signal, shutting down") }, func() {})
 	defer stop()
 	return agent.Run(ctx, o.agent)
 }

@@ -1,4 +1,4 @@
-// Package cli answers: what did the person at the keyboard ask for, and what are they
-// told? Each command is Options with Complete (read flags and cluster), Validate (say
+// Package cli answers: what did the user ask for, and what is printed for the user in
+// return? Each command is Options with Complete (read flags and cluster), Validate (say
 // what is wrong with them) and Run. It decides nothing about pods: package drain does.
 package cli

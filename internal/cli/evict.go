@@ -22,7 +22,7 @@ import (
 )
 
 const evictLong = `Ask for one pod's eviction and follow it until the pod is gone. An EvictionRequest is
-made in your name; Usher, or whoever else responds for the pod, makes it safe to leave
+made in your name; Usher, or another responder of the pod, makes it safe to leave
 and evicts it. The request stands when this command ends: --withdraw takes it back,
 and what was prepared for it is undone.
 
@@ -169,16 +169,16 @@ const clearedWithin = 5 * time.Second
 func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	heard := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
-	nobody := time.AfterFunc(drain.TakenUpWithin, heard.nothing)
-	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, heard.eviction)
-	nobody.Stop()
+	progress := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
+	unanswered := time.AfterFunc(drain.TakenUpWithin, progress.nothing)
+	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, progress.eviction)
+	unanswered.Stop()
 	if !end.Gone && end.Failed == "" {
-		heard.nothing()
+		progress.nothing()
 	}
-	heard.end()
+	progress.end()
 	if end.Gone {
-		// It has served its purpose; what is left of it would only be in the way of those who list what is asked for.
+		// It has served its purpose; what is left of it would only be in the way of users who list the requests.
 		clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearedWithin)
 		defer cancel()
 		_, _ = conn.writer().Withdraw(clearing, wish)

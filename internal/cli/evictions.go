@@ -18,8 +18,8 @@ import (
 	"usher.sh/usher/internal/observe"
 )
 
-const evictionsLong = `List the pods whose eviction is asked for: by whom, who makes them safe to leave, and
-what that waits for.`
+const evictionsLong = `List the pods whose eviction is asked for: by which requesters, which responder makes
+them safe to leave, and what that waits for.`
 
 // EvictionsOptions is what `usher evictions` was asked for.
 type EvictionsOptions struct {

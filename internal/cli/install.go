@@ -23,7 +23,7 @@ import (
 
 const installLong = `Install Usher's manager into the cluster, or bring it to this version: custom
 resources, roles, two replicas of the manager, and the webhooks. Nothing is governed
-until somebody writes an EvictionPolicy. What is there already is brought up to date;
+until an EvictionPolicy is created. What is there already is brought up to date;
 running it again changes nothing.
 
 The cluster must run Kubernetes 1.30 or later.

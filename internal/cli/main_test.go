@@ -66,7 +66,7 @@ func TestBadUsage(t *testing.T) {
 		{"no cluster to plan on", []string{"plan", "a"}, "no cluster is configured"},
 		{"missing kubeconfig", []string{"drain", "a", "--kubeconfig=/does/not/exist"}, "reading the kubeconfig: stat /does/not/exist"},
 		{"kubeconfig that is none", []string{"drain", "a", "--kubeconfig=" + notYAML}, "reading the kubeconfig: error loading config file"},
-		{"nobody listens", []string{"drain", "a", "--server=http://127.0.0.1:1"}, "reaching the apiserver at http://127.0.0.1:1"},
+		{"nothing listens", []string{"drain", "a", "--server=http://127.0.0.1:1"}, "reaching the apiserver at http://127.0.0.1:1"},
 		{"missing dump", []string{"plan", "a", "-f", "/does/not/exist"}, "reading the dump: open /does/not/exist"},
 	}
 	for _, tt := range tests {
@@ -99,7 +99,7 @@ func TestServersThatRefuse(t *testing.T) {
 	}{
 		{"credentials", status(http.StatusUnauthorized, "Unauthorized", "Unauthorized"), "does not accept the credentials"},
 		{"rights", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "eva" cannot list resource "pods"`), "usher-read --user=eva"},
-		{"nobody", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "system:anonymous" cannot list resource "pods"`), "to the apiserver you are nobody: log in"},
+		{"anonymous", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "system:anonymous" cannot list resource "pods"`), "treats its requests as anonymous: log in"},
 		{"not an apiserver", http.NotFound, "check that the address is that of an apiserver"},
 	}
 	for _, tt := range tests {

@@ -19,9 +19,9 @@ const managerLong = `Run the manager: answer admission for governed pods, keep w
 members safe to leave and evict them. usher install runs two of it in the cluster;
 they agree by a lease who runs the controllers, and both answer admission.
 
-It logs to stderr, as JSON. It ends without an error when it is told to (SIGTERM: it
-stops taking work, finishes its answers and gives the lease back), and when the cluster
-begins to serve eviction requests in another way; then it is to be started again.`
+It logs to stderr, as JSON. It ends without an error on SIGTERM (it stops taking work,
+finishes its answers and gives the lease back), and when the cluster begins to serve
+eviction requests in another way; then it is to be started again.`
 
 // ManagerOptions is what `usher manager` was asked for.
 type ManagerOptions struct {
@@ -89,7 +89,7 @@ func (o *ManagerOptions) Complete() error {
 
 // Run runs until it is asked to end.
 func (o *ManagerOptions) Run(ctx context.Context) error {
-	ctx, stop := interruptible(ctx, func() { o.manager.Log.Info("told to end") }, func() {})
+	ctx, stop := interruptible(ctx, func() { o.manager.Log.Info("received a signal, shutting down") }, func() {})
 	defer stop()
 	return manager.Run(ctx, o.manager)
 }

@@ -55,7 +55,7 @@ func TestResolveNodes(t *testing.T) {
 		{"a part of it", []string{"control"}, "", []string{"control"}, "did you mean control-plane?"},
 		{"far from all", []string{"db"}, "", []string{"db"}, `no node "db" (it has 3 nodes)`},
 		{"all unknown ones are named", []string{"db", "x"}, "", []string{"db", "x"}, `no node "x"`},
-		{"nobody has the label", nil, "role=gpu", nil, "no node has the labels role=gpu"},
+		{"no node has the label", nil, "role=gpu", nil, "no node has the labels role=gpu"},
 		{"not a selector", nil, "role=(", nil, "is not a label selector"},
 	}
 	for _, tt := range tests {

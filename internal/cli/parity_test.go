@@ -66,7 +66,7 @@ func TestDryRunMeansWhatItMeansToKubectl(t *testing.T) {
 	wantError(t, err, "it can be none, client, server")
 }
 
-// Whoever knows one command's flag knows that of all.
+// A user who knows the flag of one command knows that of all.
 func TestDryRunIsTheSameInEveryCommand(t *testing.T) {
 	root, found := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard()), 0
 	for _, cmd := range root.Commands() {

@@ -18,7 +18,7 @@ import (
 )
 
 const pressureLong = `Say how a node stands with its eviction thresholds, which pod would go first if it
-fell below one and why, and whom the kernel's OOM killer would take.
+fell below one and why, and which one the kernel's OOM killer would take.
 
 The readings are the kubelet's own, from its /stats/summary through the apiserver, and
 so are the thresholds where its configuration may be read; nothing has to be installed.

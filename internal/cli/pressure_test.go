@@ -211,7 +211,7 @@ func TestPressureWithoutTheKubeletsConfiguration(t *testing.T) {
 	}
 	asked := usher(t, "", "pressure", "worker-1", server, "-o", "json")
 	if !strings.Contains(asked.out, `"configFrom": "defaults"`) {
-		t.Errorf("programs are not told:\n%s", asked.out)
+		t.Errorf("the JSON does not say where the configuration is from:\n%s", asked.out)
 	}
 }
 

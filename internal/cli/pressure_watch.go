@@ -91,7 +91,7 @@ func (v *pressureView) show(page show.Pressure) error {
 	return err
 }
 
-// trouble tells of a look that failed; the last one stays. Elsewhere than on a terminal, the next one that succeeds gets a
+// trouble reports a look that failed; the last one stays. Elsewhere than on a terminal, the next one that succeeds gets a
 // line even if nothing has changed.
 func (v *pressureView) trouble(at time.Time, err error) {
 	v.said = ""

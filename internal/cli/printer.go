@@ -46,7 +46,7 @@ func (v *printer) reporter() drainer.Reporter {
 	return advised{show.NewPlain(v.out), v.commands}
 }
 
-// know tells programs the UIDs of pods that events only name.
+// know gives the JSON output the UIDs of pods that events only name.
 func (v *printer) know(pods []*snapshot.Pod) {
 	if v.json != nil {
 		v.json.Know(pods)

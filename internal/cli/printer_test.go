@@ -56,7 +56,7 @@ func TestStoppingSaysWhatIsTidiedUpOnlyOnceThereIsSomething(t *testing.T) {
 }
 
 // A key may be pressed at any moment, also where a table begins or ends; the race detector judges.
-func TestAKeyIsHeardWhileATableBeginsAndEnds(t *testing.T) {
+func TestAKeyIsReadWhileATableBeginsAndEnds(t *testing.T) {
 	v := newVoice(genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard}, "text", show.Commands{})
 	v.term = terminal{fd: -1, live: true}
 	var pressing sync.WaitGroup

@@ -74,7 +74,7 @@ func userName() string {
 }
 
 // ended reports whether a drainer certainly runs no more: it was a process of this
-// very machine, and that process is gone. For all others only time can tell.
+// very machine, and that process is gone. For all others only their sign of life shows it.
 func (h host) ended(d snapshot.Drainer) bool {
 	boot, start, ok := cutLast(d.Boot, "/")
 	if !ok || h.boot == "" || boot != h.boot || d.PID <= 0 {

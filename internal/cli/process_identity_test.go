@@ -54,7 +54,7 @@ func TestEndedOnlyWhereItIsCertain(t *testing.T) {
 	blind := h
 	blind.boot = ""
 	if blind.ended(snapshot.Drainer{PID: 11, Boot: "/500"}) {
-		t.Error("a host that cannot tell took a drain for dead")
+		t.Error("a host whose boot is unknown took a drain for dead")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestRecordOnAWorkloadEndsNoDrainOfANode(t *testing.T) {
 func TestThisProcessIsNotDead(t *testing.T) {
 	h := thisHost()
 	if h.boot == "" {
-		t.Skip("SKIPPED: no /proc here, so nothing can be told about processes")
+		t.Skip("SKIPPED: no /proc here, so nothing is known of processes")
 	}
 	me := h.self(noon)
 	if h.ended(me) || me.Boot == "" || me.PID != os.Getpid() || len(me.ID) != 10 {

@@ -23,26 +23,26 @@ type requestProgress struct {
 }
 
 // eviction says who works on it, and what that waits for.
-func (h *requestProgress) eviction(e *snapshot.Eviction) { h.say(show.EvictionWords(e), false) }
+func (p *requestProgress) eviction(e *snapshot.Eviction) { p.say(show.EvictionWords(e), false) }
 
 // nothing says what to look at, where no responder has answered.
-func (h *requestProgress) nothing() {
-	h.say(h.commands.In("no responder has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"), true)
+func (p *requestProgress) nothing() {
+	p.say(p.commands.In("no responder has taken it up; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"), true)
 }
 
 // end returns when nothing is printed any more, and keeps it so.
-func (h *requestProgress) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.over = true
+func (p *requestProgress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
 }
 
-func (h *requestProgress) say(words string, onlyFirst bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.over || words == h.said || (onlyFirst && h.said != "") {
+func (p *requestProgress) say(words string, onlyFirst bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || words == p.said || (onlyFirst && p.said != "") {
 		return
 	}
-	h.said = words
-	fmt.Fprintf(h.out, "%s  %s\n", h.now().Format(time.TimeOnly), words)
+	p.said = words
+	fmt.Fprintf(p.out, "%s  %s\n", p.now().Format(time.TimeOnly), words)
 }

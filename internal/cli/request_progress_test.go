@@ -8,26 +8,26 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-func TestRequestsThatNobodyTakesUp(t *testing.T) {
+func TestRequestsThatNoResponderTakesUp(t *testing.T) {
 	works := &snapshot.Eviction{Responder: "x.io/y", Message: "2 shards left"}
 	tests := map[string]struct {
-		told  func(h *requestProgress)
+		calls func(p *requestProgress)
 		lines []string
 	}{
-		"no responder": {func(h *requestProgress) { h.nothing(); h.nothing() }, []string{"no responder has taken it up; see whether usher's manager runs"}},
-		"a responder":  {func(h *requestProgress) { h.eviction(works); h.eviction(works); h.nothing() }, []string{"x.io/y: 2 shards left"}},
-		"an end, then no responder": {func(h *requestProgress) {
-			h.eviction(works)
-			h.end()
-			h.nothing()
-			h.eviction(&snapshot.Eviction{Responder: "x.io/y", Message: "1 left"})
+		"no responder": {func(p *requestProgress) { p.nothing(); p.nothing() }, []string{"no responder has taken it up; see whether usher's manager runs"}},
+		"a responder":  {func(p *requestProgress) { p.eviction(works); p.eviction(works); p.nothing() }, []string{"x.io/y: 2 shards left"}},
+		"an end, then no responder": {func(p *requestProgress) {
+			p.eviction(works)
+			p.end()
+			p.nothing()
+			p.eviction(&snapshot.Eviction{Responder: "x.io/y", Message: "1 left"})
 		}, []string{"x.io/y: 2 shards left"}},
-		"no responder, then one": {func(h *requestProgress) { h.nothing(); h.eviction(works) }, []string{"no responder has taken it up", "x.io/y: 2 shards left"}},
+		"no responder, then one": {func(p *requestProgress) { p.nothing(); p.eviction(works) }, []string{"no responder has taken it up", "x.io/y: 2 shards left"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			tt.told(&requestProgress{out: &out, now: func() time.Time { return noon }})
+			tt.calls(&requestProgress{out: &out, now: func() time.Time { return noon }})
 			got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 			if len(got) != len(tt.lines) {
 				t.Fatalf("it says %q", got)

@@ -116,7 +116,7 @@ func recordsIn(c *snapshot.Cluster) []recorded {
 	return all
 }
 
-// leftToRunning says what carries the record of drains that may still be running, by whom they are and when each counts as dead.
+// leftToRunning says what carries the record of drains that may still be running, whose drains they are and when each counts as dead.
 func leftToRunning(v snapshot.View, dead map[string]bool) []string {
 	var order []snapshot.Drainer
 	things := map[string][]string{}

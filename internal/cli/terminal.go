@@ -26,7 +26,7 @@ func terminalOf(out io.Writer) terminal {
 	return terminal{fd: int(file.Fd()), live: able, colour: able && os.Getenv("NO_COLOR") == ""}
 }
 
-// size returns columns and rows. A terminal that does not tell is taken to be 80x24.
+// size returns columns and rows. A terminal that does not report them is taken to be 80x24.
 func (t terminal) size() (width, height int) {
 	width, height, err := term.GetSize(t.fd)
 	if err != nil || width <= 0 || height <= 0 {

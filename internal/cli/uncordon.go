@@ -16,7 +16,7 @@ import (
 )
 
 const uncordonLong = `Give nodes back: remove the cordons that usher set, and only those. A cordon that
-somebody else had set before stays, and so does that of a drain that is still running.
+another client had set before stays, and so does that of a drain that is still running.
 
 Exit codes: 0 the nodes are as they were before usher, 1 wrong usage or no access,
 2 at least one cordon was not usher's to remove.`
@@ -128,8 +128,8 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	}
 }
 
-// nextRelease returns what is to be done next, or why nothing is; free: there is
-// nothing of anybody on the node.
+// nextRelease returns what is to be done next, or why nothing is; free: the node carries
+// neither a cordon nor a record.
 func nextRelease(s *session, name string) (action drain.Action, obstacle string, free bool) {
 	dead := s.dead()
 	s.source.Read(func(v snapshot.View) {

@@ -33,10 +33,10 @@ func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		return err
 	}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
-	if !page.Pod.Labelled() && (errors.Is(err, observe.ErrNobodyAnswers) || err == nil && verdict.Role == "") {
+	if !page.Pod.Labelled() && (errors.Is(err, observe.ErrNoVerdict) || err == nil && verdict.Role == "") {
 		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
 	}
-	if errors.Is(err, observe.ErrNobodyAnswers) {
+	if errors.Is(err, observe.ErrNoVerdict) {
 		page.Unfounded = ungoverned(ctx, conn.client, page.Pod.Namespace)
 	}
 	if page.Unfounded && !o.replace {
@@ -74,7 +74,7 @@ func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapsh
 	page := show.Why{Pod: &snapshot.Pod{Namespace: pod.Namespace, Name: pod.Name}, Now: view.Now, Replace: true}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, eviction.AskReplace)
 	switch {
-	case apierrors.IsNotFound(err), errors.Is(err, observe.ErrNobodyAnswers):
+	case apierrors.IsNotFound(err), errors.Is(err, observe.ErrNoVerdict):
 		return unknownPod(view.Cluster, pod, "why", o.commands)
 	case err != nil:
 		page.Blockers = append(page.Blockers, unasked(&page, err))
@@ -82,7 +82,7 @@ func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapsh
 		page.Verdict = shownVerdict(&verdict)
 		page.Blockers = append(page.Blockers, blockersOf(&page, &verdict)...)
 	}
-	return o.tell(show.WhyPods{One: true, Pods: []show.Why{page}})
+	return o.printPods(show.WhyPods{One: true, Pods: []show.Why{page}})
 }
 
 func shownVerdict(v *eviction.Verdict) *show.Verdict {
@@ -117,7 +117,7 @@ func unasked(page *show.Why, err error) drain.Blocker {
 		Remedy: "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher",
 	}
 	switch {
-	case errors.Is(err, observe.ErrNobodyAnswers):
+	case errors.Is(err, observe.ErrNoVerdict):
 		b.Message = fmt.Sprintf("its label %s names policy %q, and no verdict was returned: usher's manager is not there, or the policy is gone", v1alpha1.PolicyLabel, page.Pod.Policy())
 		b.Remedy += fmt.Sprintf("; if no policy is to govern it: kubectl label pod -n %s %s %s-", page.Pod.Namespace, page.Pod.Name, v1alpha1.PolicyLabel)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -36,10 +36,10 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 		blockers, refusals int
 	}{
 		"enforced":                       {labels: enforced, verdict: blocked, blockers: 1},
-		"enforced, no answer":            {labels: enforced, err: observe.ErrNobodyAnswers, blockers: 1},
+		"enforced, no answer":            {labels: enforced, err: observe.ErrNoVerdict, blockers: 1},
 		"audited":                        {labels: audited, verdict: inAudit(""), refusals: 1},
 		"audited, its glass is broken":   {labels: audited, verdict: inAudit("fire")},
-		"audited, no answer":             {labels: audited, err: observe.ErrNobodyAnswers},
+		"audited, no answer":             {labels: audited, err: observe.ErrNoVerdict},
 		"audited, to be replaced":        {labels: audited, replace: true, verdict: inAudit(""), blockers: 1},
 		"audited, replaced, not allowed": {labels: audited, replace: true, err: errors.New("forbidden"), blockers: 1},
 	} {

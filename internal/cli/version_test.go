@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/internal/cli/show"
 )
 
-// clusterWith serves one Deployment of the manager, or answers as told.
+// clusterWith returns the address of an apiserver that answers every request with answer.
 func clusterWith(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(answer)

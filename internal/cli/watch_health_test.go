@@ -21,12 +21,12 @@ type notes struct {
 func (n *notes) Frame(time.Time, drain.Decision) { n.frames++ }
 func (n *notes) Event(e drain.Event)             { n.said = append(n.said, e.Message) }
 
-func TestAnOutageIsSaidOnceAndItsEndToo(t *testing.T) {
+func TestAnOutageIsReportedOnceAndItsEndToo(t *testing.T) {
 	cut := observe.Break{Resource: "pods", Since: noon, Err: &url.Error{Op: "Get", URL: "https://far/away?watch=true", Err: errors.New("connection refused")}}
-	heard := &notes{}
+	reporter := &notes{}
 	var now observe.Break
 	var out bool
-	o := &watchHealth{Reporter: heard, broken: func() (observe.Break, bool) { return now, out }}
+	o := &watchHealth{Reporter: reporter, broken: func() (observe.Break, bool) { return now, out }}
 	for _, out = range []bool{false, true, true, true, false, false} {
 		now = cut
 		o.Frame(noon, drain.Decision{})
@@ -35,8 +35,8 @@ func TestAnOutageIsSaidOnceAndItsEndToo(t *testing.T) {
 		"pods cannot be read since 12:00:00: connection refused; the drain goes on when it answers again",
 		"the apiserver answers again",
 	}
-	if diff := cmp.Diff(want, heard.said); diff != "" || heard.frames != 6 {
-		t.Errorf("%d frames\n%s", heard.frames, diff)
+	if diff := cmp.Diff(want, reporter.said); diff != "" || reporter.frames != 6 {
+		t.Errorf("%d frames\n%s", reporter.frames, diff)
 	}
 }
 

@@ -138,11 +138,11 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 		}
 		page.Pods = append(page.Pods, answer)
 	}
-	return o.tell(page)
+	return o.printPods(page)
 }
 
-// tell shows the answers.
-func (o *WhyOptions) tell(page show.WhyPods) error {
+// printPods prints the answers.
+func (o *WhyOptions) printPods(page show.WhyPods) error {
 	for i := range page.Pods {
 		at := &page.Pods[i]
 		at.Blockers, at.Commands = o.commands.Blockers(at.Blockers), o.commands

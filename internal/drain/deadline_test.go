@@ -140,7 +140,7 @@ func TestLongGraceEndsNoOthersSurge(t *testing.T) {
 	}
 }
 
-// A pod that somebody asked to end with a grace that outlasts the node is hastened.
+// A pod that was deleted with a grace that outlasts the node is hastened.
 func TestHasten(t *testing.T) {
 	beat := start.Add(90 * time.Second)
 	cases := map[string]struct {
@@ -148,10 +148,10 @@ func TestHasten(t *testing.T) {
 		ends time.Duration
 		want []string
 	}{
-		"it would outlast the node":       {node("a", drainedBy(me, beat)), time.Hour, []string{"delete web in 20s"}},
-		"it ends in time":                 {node("a", drainedBy(me, beat)), 110 * time.Second, nil},
-		"a node of another drain":         {node("a", drainedBy("other", beat)), time.Hour, nil},
-		"a node that somebody uncordoned": {node("a", drainedBy(me, beat), schedulable), time.Hour, nil},
+		"it would outlast the node":  {node("a", drainedBy(me, beat)), time.Hour, []string{"delete web in 20s"}},
+		"it ends in time":            {node("a", drainedBy(me, beat)), 110 * time.Second, nil},
+		"a node of another drain":    {node("a", drainedBy("other", beat)), time.Hour, nil},
+		"a node that was uncordoned": {node("a", drainedBy(me, beat), schedulable), time.Hour, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 // finalizersOf names a pod's finalizers and who is to remove each, as far as its name says so: a finalizer is
-// "<domain of its controller>/<name>" by convention, and nothing else in the API tells.
+// "<domain of its controller>/<name>" by convention, and nothing else in the API shows it.
 func finalizersOf(p *snapshot.Pod) string {
 	said := make([]string, 0, len(p.Finalizers))
 	for _, f := range p.Finalizers {

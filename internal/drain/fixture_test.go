@@ -55,7 +55,7 @@ func cordoned(n *snapshot.Node) { n.Unschedulable = true }
 
 func silent(n *snapshot.Node) { n.Ready, n.ReadyWhy = false, "Kubelet stopped posting node status." }
 
-// version sets the resource version of a node, to tell two states of it apart.
+// version sets the resource version of a node, to distinguish two states of it.
 func version(v string) func(*snapshot.Node) {
 	return func(n *snapshot.Node) { n.ResourceVersion = v }
 }

@@ -18,7 +18,7 @@ func TestVolumesThatCannotBeSeen(t *testing.T) {
 		"attachments unread, a pod with volumes left": {all(mine, unreadable("volumeattachments")), []string{"a: EvidenceUnavailable!"}},
 		"attachments unread, no volumes":              {all(pod("db", on("a"), ofSet("db")), unreadable("volumeattachments")), nil},
 		"claims unread, a volume of a pod that stays": {all(mine, unreadable("persistentvolumeclaims"), daemonSet("d"), pod("log", on("a"), ofDaemon("d"), claims("log")), attached("v1", "a")), []string{"a: EvidenceUnavailable!"}},
-		"claims unread, nobody with volumes stays":    {all(mine, unreadable("persistentvolumeclaims"), attached("v1", "a")), []string{"a: VolumeAttached"}},
+		"claims unread, no pod with volumes stays":    {all(mine, unreadable("persistentvolumeclaims"), attached("v1", "a")), []string{"a: VolumeAttached"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

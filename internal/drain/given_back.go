@@ -17,7 +17,7 @@ const (
 	wasCordoned = "the node was made schedulable, and cordoned anew by another client,"
 )
 
-// observeBack notes that a target is given back, though the opening itself may not have been seen. Whose the cordon is tells that too,
+// observeBack notes that a target is given back, though the opening itself may not have been seen. Whose the cordon is shows that too,
 // and so does what another drain has written on the node meanwhile: it keeps the time of a cordon of Usher's that it finds, and says
 // whether it has found one.
 func (l *Ledger) observeBack(n *snapshot.Node) {

@@ -65,7 +65,7 @@ func TestNodeThatWasGivenBackIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A node that was given back stays so for as long as the drain goes on elsewhere, whoever has it meanwhile.
+// A node that was given back stays so for as long as the drain goes on elsewhere, also where another drain has it meanwhile.
 func TestNodeThatWasGivenBackStaysSo(t *testing.T) {
 	type look = []func(*nodeOf)
 	anew := drainedBy("other", start.Add(time.Minute))
@@ -231,7 +231,7 @@ func TestRequestsOnANodeThatWasGivenBack(t *testing.T) {
 	}
 }
 
-// ownUID tells the requests of several drains for one pod apart.
+// ownUID distinguishes the requests of several drains for one pod.
 func ownUID(r *snapshot.Request) { r.UID = types.UID("request-" + r.Name) }
 
 // A request that a finalizer keeps asks for nothing any more, and one that may not be withdrawn holds no drain from its end.
@@ -362,8 +362,8 @@ func TestMarkThatMayNotBeTakenBack(t *testing.T) {
 	same(t, "notes", []string{"pod default/web-a1 still has the lowest deletion cost: server says Forbidden; usher drain --revert tries it again"}, s.last.Notes)
 }
 
-// No other step down of a surge takes marked pods that stay: not the end of one that leads nowhere, that somebody has scaled, or that
-// a killed drain left, nor where replacements are given up that are Ready and not available yet, which goes by the marks.
+// No other step down of a surge takes marked pods that stay: not the end of one that leads nowhere, that another client has scaled, or
+// that a killed drain left, nor where replacements are given up that are Ready and not available yet, which goes by the marks.
 func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 	long := start.Add(-time.Hour)
 	opened := all(node("a", ours, schedulable), pods("web", "a", 1, marked(me)))
@@ -385,7 +385,7 @@ func TestMarksGoBeforeEverySurgeThatEnds(t *testing.T) {
 				pod("web-c2", on("c"), of("web"), readySince(start))),
 			[]string{"scale web to 3, was 2"},
 		},
-		"somebody has scaled": {
+		"another client has scaled": {
 			ask("a", "b"), all(opened, deployment("web", 4, surgedBy(me, 2, start), ownerWants(5)), autoscaler("web", 4, 5, raisedBy(me, 2))),
 			[]string{"scale-min web to 2, no record", "scale web to 5, no record"},
 		},

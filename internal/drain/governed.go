@@ -97,7 +97,7 @@ func (d *decider) responderSays(p *snapshot.Pod) Blocker {
 	case e == nil || e.Responder == "":
 		t := d.led.tries[tryKey{Ask, p.UID}]
 		if t != nil && d.Now.Sub(t.sent) > TakenUpWithin {
-			b.Message += ", and nobody takes it up"
+			b.Message += ", and no responder has taken it up"
 			b.Remedy = "see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher"
 		} else if t != nil {
 			d.wake(t.sent.Add(TakenUpWithin + time.Second))

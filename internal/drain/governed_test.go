@@ -66,12 +66,12 @@ func TestGovernedPodsAreAskedFor(t *testing.T) {
 			name: "never is final", facts: []fact{askedBy(me, "db-0"), evictionOf("db-0", "x.io/y", "Never: it is a single server")},
 			blockers: []string{"db-0: SystemDecides!"}, actions: []string{"mark a blocked"}, outcome: drain.Running,
 		},
-		{name: "nobody has taken it up yet", facts: []fact{askedBy(me, "db-0")}, blockers: []string{"db-0: AskedFor"}},
-		{name: "somebody else's request is not ours", facts: []fact{askedBy("other", "db-0"), said}, actions: []string{"ask db-0"}},
+		{name: "no responder has taken it up yet", facts: []fact{askedBy(me, "db-0")}, blockers: []string{"db-0: AskedFor"}},
+		{name: "another drain's request is not ours", facts: []fact{askedBy("other", "db-0"), said}, actions: []string{"ask db-0"}},
 		{name: "without such objects the eviction API is left", facts: []fact{gap("evictionrequests", "not served", true)}, actions: []string{"evict db-0"}},
 		{name: "what is not read yet is waited for", facts: []fact{gap("evictionrequests", "not read yet", false)}, blockers: []string{"db-0: EvidenceUnavailable"}},
 		{name: "a request that failed leaves the eviction API", facts: []fact{askedBy(me, "db-0", failed("NoFurtherResponder"))}, actions: []string{"evict db-0"}},
-		{name: "--disable-eviction asks nobody", disable: true, actions: []string{"delete db-0"}},
+		{name: "--disable-eviction makes no request", disable: true, actions: []string{"delete db-0"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestUnansweredRequestsNameTheManager(t *testing.T) {
 	s.then(time.Minute, askedBy(me, "db-0"), node("a", drainedBy(me, start.Add(time.Minute))))
 	s.decide()
 	s.holds("db-0: AskedFor")
-	if said := s.last.Blockers()[0].Message; said != "its eviction was asked for, and nobody takes it up" {
+	if said := s.last.Blockers()[0].Message; said != "its eviction was asked for, and no responder has taken it up" {
 		t.Errorf("it says %q", said)
 	}
 }
@@ -148,7 +148,7 @@ func TestRequestsAreWithdrawn(t *testing.T) {
 	}{
 		{name: "its own", by: me, want: []string{"withdraw db-0-me"}},
 		{name: "a dead drain's", by: "dead", want: []string{"withdraw db-0-dead"}},
-		{name: "nobody else's", by: "other", want: []string{"mark a interrupted"}},
+		{name: "not another drain's", by: "other", want: []string{"mark a interrupted"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

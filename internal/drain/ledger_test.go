@@ -17,7 +17,7 @@ func TestAnswersAreEnteredOnce(t *testing.T) {
 		t.Error("nothing in flight after it was sent")
 	}
 	s.led.Answer(evict, answers.Answer{Code: answers.Accepted}, s.now)
-	s.led.Answer(evict, answers.Answer{Code: answers.Forbidden}, s.now) // a second answer is nobody's
+	s.led.Answer(evict, answers.Answer{Code: answers.Forbidden}, s.now) // a second answer belongs to no action
 	if s.led.InFlight() {
 		t.Error("in flight after the answer")
 	}

@@ -23,15 +23,15 @@ func TestNeverAsUsherSaysIt(t *testing.T) {
 		false: {"db-0: SystemDecides", nil},
 	} {
 		s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3),
-			askedBy(me, "db-0"), evictionOf("db-0", "responder.usher.sh/governor", toldBy(t, never)))
+			askedBy(me, "db-0"), evictionOf("db-0", "responder.usher.sh/governor", reportOf(t, never)))
 		s.expect(want.does...)
 		s.holds(want.holds)
 		s.ends(drain.Running)
 	}
 }
 
-// toldBy is what Usher says of a pod whose one rule does not pass.
-func toldBy(t *testing.T, never bool) string {
+// reportOf returns what Usher reports of a pod whose one rule does not pass.
+func reportOf(t *testing.T, never bool) string {
 	t.Helper()
 	spec := &v1alpha1.EvictionPolicySpec{
 		System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{}},
@@ -63,6 +63,6 @@ func toldBy(t *testing.T, never bool) string {
 			return action.Report.Message
 		}
 	}
-	t.Fatalf("Usher tells nothing: %+v", step)
+	t.Fatalf("Usher reports nothing: %+v", step)
 	return ""
 }

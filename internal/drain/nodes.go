@@ -275,7 +275,7 @@ func claimStands(n *snapshot.Node, self string, now time.Time) bool {
 	return n != nil && n.Drain != nil && n.Drain.ID == self && n.Drain.LiveAt(now)
 }
 
-// cordonStands reports whether the node is cordoned, and was not opened since as far as it tells.
+// cordonStands reports whether the node is cordoned, and was not opened since as far as it can be seen.
 func cordonStands(n *snapshot.Node) bool { return n.Unschedulable && !n.CordonedAnew() }
 
 // take sends what makes a node this drain's, and reports whether that may still take effect.

@@ -37,20 +37,20 @@ func TestClaims(t *testing.T) {
 		outcome  drain.Outcome
 		cordoned bool // what the new record says
 	}{
-		"free":                                  {node("a"), nil, []string{"cordon a draining"}, nil, drain.Running, true},
-		"cordoned by somebody else":             {node("a", cordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
-		"drained by a live drain":               {node("a", drainedBy("other", start.Add(-59*time.Second))), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
-		"drained by a silent drain":             {node("a", drainedBy("other", start.Add(-60*time.Second))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
-		"… that found it cordoned":              {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
-		"… that was cordoned anew since":        {node("a", drainedBy("other", start.Add(-time.Hour)), cordonedAnew), nil, []string{"cordon a draining"}, nil, drain.Running, false},
-		"… and was uncordoned since":            {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned, schedulable), nil, []string{"cordon a draining"}, nil, drain.Running, true},
-		"drained by a drain known to be dead":   {node("a", drainedBy("other", start)), map[string]bool{"other": true}, []string{"cordon a draining"}, nil, drain.Running, true},
-		"a drain that has ended":                {node("a", drainedBy("other", start), state("drained")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
-		"a drain that was interrupted":          {node("a", drainedBy("other", start), state("interrupted")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
-		"a record that cannot be read":          {node("a", func(n *nodeOf) { n.DrainError = "bad json" }), nil, nil, []string{"a: UnreadableRecord!"}, drain.Blocked, false},
-		"uncordoned by somebody during the run": {node("a", ours, schedulable), nil, nil, []string{"a: NodeNotCordoned!"}, drain.Blocked, false},
-		"a beat from the future":                {node("a", drainedBy("other", start.Add(time.Hour))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
-		"a clock that runs ahead":               {node("a", drainedBy("other", later)), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
+		"free":                                {node("a"), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"cordoned by another client":          {node("a", cordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
+		"drained by a live drain":             {node("a", drainedBy("other", start.Add(-59*time.Second))), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
+		"drained by a silent drain":           {node("a", drainedBy("other", start.Add(-60*time.Second))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"… that found it cordoned":            {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned), nil, []string{"cordon a draining"}, nil, drain.Running, false},
+		"… that was cordoned anew since":      {node("a", drainedBy("other", start.Add(-time.Hour)), cordonedAnew), nil, []string{"cordon a draining"}, nil, drain.Running, false},
+		"… and was uncordoned since":          {node("a", drainedBy("other", start.Add(-time.Hour)), foundCordoned, schedulable), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"drained by a drain known to be dead": {node("a", drainedBy("other", start)), map[string]bool{"other": true}, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a drain that has ended":              {node("a", drainedBy("other", start), state("drained")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a drain that was interrupted":        {node("a", drainedBy("other", start), state("interrupted")), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a record that cannot be read":        {node("a", func(n *nodeOf) { n.DrainError = "bad json" }), nil, nil, []string{"a: UnreadableRecord!"}, drain.Blocked, false},
+		"uncordoned during the run":           {node("a", ours, schedulable), nil, nil, []string{"a: NodeNotCordoned!"}, drain.Blocked, false},
+		"a beat from the future":              {node("a", drainedBy("other", start.Add(time.Hour))), nil, []string{"cordon a draining"}, nil, drain.Running, true},
+		"a clock that runs ahead":             {node("a", drainedBy("other", later)), nil, nil, []string{"a: AnotherDrain"}, drain.Running, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,11 +79,11 @@ func TestCordonKeepsItsAge(t *testing.T) {
 		change func(*nodeOf)
 		want   time.Time
 	}{
-		"drained once before":      {drained, nil, first},
-		"drained twice before":     {again, nil, first},
-		"given back in between":    {drained, schedulable, start},
-		"… with its record left":   {again, schedulable, start},
-		"never drained by anybody": {nil, nil, start},
+		"drained once before":    {drained, nil, first},
+		"drained twice before":   {again, nil, first},
+		"given back in between":  {drained, schedulable, start},
+		"… with its record left": {again, schedulable, start},
+		"never drained":          {nil, nil, start},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestCordonKeepsItsAge(t *testing.T) {
 	}
 }
 
-// Whoever writes a beat from the future into this drain's record must not keep it from
-// renewing it: to others the drain would soon be dead.
+// A beat from the future that another client writes into this drain's record must not keep the drain from renewing it: to others the
+// drain would soon be dead.
 func TestBeatFromTheFutureIsRenewed(t *testing.T) {
 	s := tell(t, ask("a"), node("a", drainedBy(me, start.Add(time.Hour))), budget("web", 2, 2, 3, maxUnavailable("1")), pod("web", on("a"), of("web")))
 	s.expect("mark a draining")

@@ -50,7 +50,7 @@ func TestOneBlockedNodeOfTwo(t *testing.T) {
 	s.holds("db: BudgetNeverAllows!")
 }
 
-// A node that was uncordoned by somebody is blocked although no pod of it is left.
+// A node that was uncordoned by another client is blocked although no pod of it is left.
 func TestUncordonedNodeIsNotDrained(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours, schedulable))
 	s.expect()

@@ -174,7 +174,7 @@ func TestSurgeThatMayNotBeGivenUp(t *testing.T) {
 	s.holds("web-a1: SurgeStarting!")
 }
 
-// What only somebody else can free is waited for as long as anything moves, and five minutes more. Then the drain ends.
+// What Usher cannot free itself is waited for as long as anything moves, and five minutes more. Then the drain ends.
 func TestHeldPodsAreWaitedForABoundedTime(t *testing.T) {
 	cases := map[string]struct {
 		facts  fact

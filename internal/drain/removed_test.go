@@ -7,7 +7,7 @@ import (
 	"usher.sh/usher/internal/drain"
 )
 
-// Pods that somebody else removes in mid-drain, a deleted node's say, are gone like
+// Pods that another client removes in mid-drain, a deleted node's say, are gone like
 // those that were evicted, and their replacements are followed.
 func TestPodsThatOthersRemove(t *testing.T) {
 	req := ask("a")

@@ -148,7 +148,7 @@ func (d *decider) raiseMin(s *surge, was, to int32) bool {
 // dropMin gives way to the owner of the autoscaler: raising its minimum again and again
 // would go on for as long as the drain does.
 func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
-	why := fmt.Sprintf("somebody set minReplicas of its autoscaler %s to %d during the surge", a.Name, a.Min)
+	why := fmt.Sprintf("another client set minReplicas of its autoscaler %s to %d during the surge", a.Name, a.Min)
 	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", Remedy: "wait"}
 	back := restoreMin(a, s.deployment)
 	back.GiveUp, back.Why = why, why
@@ -160,9 +160,9 @@ func (d *decider) dropMin(a *snapshot.Autoscaler, s *surge) {
 func (d *decider) takenBack(w *snapshot.Workload, a *snapshot.Autoscaler) string {
 	switch {
 	case w.Surge == nil && d.stripped(Scale, w.UID, w.ResourceVersion):
-		return "somebody removed usher's record from it during the surge"
+		return "another client removed usher's record from it during the surge"
 	case a != nil && a.Surge == nil && d.stripped(ScaleMin, a.UID, a.ResourceVersion):
-		return fmt.Sprintf("somebody removed usher's record from its autoscaler %s during the surge", a.Name)
+		return fmt.Sprintf("another client removed usher's record from its autoscaler %s during the surge", a.Name)
 	}
 	return ""
 }
@@ -204,7 +204,7 @@ func (d *decider) surgeAlive(r *snapshot.SurgeRecord) bool {
 // of replicas is the owner's.
 func (d *decider) dropSurge(s *surge) {
 	w := s.deployment
-	why := fmt.Sprintf("somebody set its replicas to %d during the surge", w.Replicas)
+	why := fmt.Sprintf("another client set its replicas to %d during the surge", w.Replicas)
 	s.waiting = Blocker{Reason: SurgeStarting, Message: why + "; the surge is given up", Remedy: "wait"}
 	if !d.costsRestored(w, s.leaving) {
 		return
@@ -364,7 +364,7 @@ func (d *decider) simulated(p *snapshot.Pod) bool {
 	return d.req.Forecast && !p.Created.Before(d.req.Started)
 }
 
-// worstOf returns the pod that best tells why a Deployment is not ready: one that
+// worstOf returns the pod that best shows why a Deployment is not ready: one that
 // fits no node, else the first that says why.
 func (d *decider) worstOf(w *snapshot.Workload) *snapshot.Pod {
 	var worst *snapshot.Pod

@@ -153,8 +153,7 @@ func TestSurgeThatTheBudgetNeedsIsNotAdvisedAgainst(t *testing.T) {
 	}
 }
 
-// A step from the future, which whoever may edit the Deployment may write, does not make
-// the drain wait until then.
+// A step from the future, which every client that may edit the Deployment may write, does not make the drain wait until then.
 func TestSurgeStepFromTheFuture(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), solo, deployment("web", 2, surgedBy(me, 1, start.Add(70*365*24*time.Hour))), pod("web-b1", of("web"), unready))
 	s.expect("mark a blocked")
@@ -332,7 +331,7 @@ func TestSurgeEnds(t *testing.T) {
 	cases := map[string]fact{
 		"the pods left":                  gone("web-a1"),
 		"the pods are leaving":           pods("web", "a", 1, endsAt(start.Add(time.Minute))),
-		"somebody uncordoned the node":   node("a", ours, schedulable),
+		"the node was uncordoned":        node("a", ours, schedulable),
 		"another drain took it":          node("a", drainedBy("other", start)),
 		"the node is gone":               func(c *clusterOf) { c.DeleteNode("a") },
 		"the pod is not to leave at all": pods("web", "a", 1, mirror),
@@ -410,7 +409,7 @@ func TestScalingDownOnceANodeWasOpened(t *testing.T) {
 		"… under an autoscaler as well":   {all(ready, gone("web-c2"), astray, raised), "scale-min web to 2, no record"},
 		"one does not get ready":          {all(ready, slow), "scale web to 3, was 2"},
 		"… nor with an autoscaler":        {all(ready, slow, raised), "scale-min web to 2, no record"},
-		"somebody has scaled":             {all(ready, deployment("web", 4, surgedBy(me, 2, long), ownerWants(5)), raised), "scale-min web to 2, no record"},
+		"another client has scaled":       {all(ready, deployment("web", 4, surgedBy(me, 2, long), ownerWants(5)), raised), "scale-min web to 2, no record"},
 		"only the minimum is left raised": {all(ready, deployment("web", 4), raised), "scale-min web to 2, no record"},
 	}
 	cases := map[string]struct {

@@ -12,7 +12,7 @@ import (
 // solo is a Deployment of one replica under a budget that never lets it go.
 var solo = all(deployment("web", 1), pods("web", "a", 1), budget("web", 1, 1, 1, minAvailable("1")))
 
-// TestWhoIsSurged is about the decision to surge: the first step tells.
+// TestWhoIsSurged is about the decision to surge, which the first step shows.
 func TestWhoIsSurged(t *testing.T) {
 	scaleUp := []string{"scale web to 2, was 1"}
 	cases := map[string]struct {

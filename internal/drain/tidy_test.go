@@ -39,7 +39,7 @@ func TestInterruptedDrainTidiesUpInOrder(t *testing.T) {
 }
 
 // A decision that is handed out is read while the next one is made.
-func TestTheLastVerdictIsNobodyElses(t *testing.T) {
+func TestDecisionsShareNoBlockers(t *testing.T) {
 	req := ask("a")
 	req.Surge = drain.SurgeNever
 	s := tell(t, req, node("a", ours), solo)
@@ -69,7 +69,7 @@ func TestWhatIsLeftOnTheNode(t *testing.T) {
 		"uncordon what was cordoned": {drain.Interrupted, true, node("a", ours), []string{"uncordon a"}},
 		"… also when the node said it is stuck": {drain.Blocked, true, node("a", ours, state("blocked")), []string{"uncordon a"}},
 		"… nor one that was set since":          {drain.Interrupted, true, node("a", ours, cordonedAnew), []string{"unmark a"}},
-		"… but not somebody else's cordon":      {drain.Interrupted, true, node("a", ours, foundCordoned), []string{"unmark a"}},
+		"… but not another client's cordon":     {drain.Interrupted, true, node("a", ours, foundCordoned), []string{"unmark a"}},
 		"… nor a node of another drain":         {drain.Interrupted, true, node("a", drainedBy("other", start)), nil},
 		"… nor one that was never claimed":      {drain.Interrupted, true, node("a", cordoned), nil},
 		"the node is gone":                      {drain.Interrupted, true, node("b"), nil},

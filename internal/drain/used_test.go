@@ -67,7 +67,7 @@ func TestUsedBudget(t *testing.T) {
 	}
 }
 
-// The disruption controller forgets a pod that it was told of after two minutes; an
+// The disruption controller drops a pod from disruptedPods after two minutes; an
 // eviction whose effect is never seen must not hold the budget longer than that.
 func TestUsedBudgetIsForgotten(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), budget("web", 4, 3, 4, maxUnavailable("1")))

@@ -24,7 +24,7 @@ func (d *decider) awaitVolumes(t *target) {
 	inUse := d.volumesOf(staying)
 	for _, a := range d.Cluster.AttachmentsOn(t.status.Name) {
 		if inUse[a.Volume] || (a.Volume == "" && len(staying) > 0) {
-			continue // a volume written in a pod's spec has no name to tell whose it is
+			continue // a volume written in a pod's spec has no name that shows whose it is
 		}
 		d.blockNode(t, Blocker{
 			Reason:  VolumeAttached,
@@ -38,7 +38,7 @@ func (d *decider) awaitVolumes(t *target) {
 	d.mark(t, string(t.status.State))
 }
 
-// volumesUnseen says what could not be read that tells whether volumes are detached;
+// volumesUnseen says what could not be read that shows whether volumes are detached;
 // nil where everything could, or no volume is concerned. What was not seen to go is
 // not called gone (law 1).
 func (d *decider) volumesUnseen(t *target, staying []*snapshot.Pod) *Blocker {

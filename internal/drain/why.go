@@ -97,7 +97,7 @@ func Release(view snapshot.View, n *snapshot.Node, dead map[string]bool) (Action
 	case n.Drain == nil && !n.Unschedulable:
 		return Action{}, "it is schedulable"
 	case n.Drain == nil:
-		return Action{}, fmt.Sprintf("it was cordoned by somebody else, not by usher; kubectl uncordon %s removes that", n.Name)
+		return Action{}, fmt.Sprintf("it was cordoned by another client, not by usher; kubectl uncordon %s removes that", n.Name)
 	case d.drainedByAnother(n):
 		return Action{}, fmt.Sprintf("%s is draining it since %s; stop that drain first", n.Drain.By, n.Drain.Since.In(d.Now.Location()).Format("15:04:05"))
 	case !n.Unschedulable:

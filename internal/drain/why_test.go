@@ -59,7 +59,7 @@ func TestRelease(t *testing.T) {
 		want string // the deed, or why there is none
 	}{
 		"schedulable":                     {node("a"), nil, "it is schedulable"},
-		"cordoned by somebody else":       {node("a", cordoned), nil, "it was cordoned by somebody else, not by usher; kubectl uncordon a removes that"},
+		"cordoned by another client":      {node("a", cordoned), nil, "it was cordoned by another client, not by usher; kubectl uncordon a removes that"},
 		"cordoned by usher":               {node("a", drainedBy("x", long)), nil, "uncordon a"},
 		"… which has drained it":          {node("a", drainedBy("x", start), state("drained")), nil, "uncordon a"},
 		"… which is still at it":          {node("a", drainedBy("x", start.In(time.FixedZone("", 3600)))), nil, "x@host is draining it since 12:00:00; stop that drain first"},
@@ -107,7 +107,7 @@ func TestLeftovers(t *testing.T) {
 		"… of a drain that is alive":        {all(node("a", drainedBy("x", start)), askedBy("x", "db-0", madeAt(long))), nil, nil},
 		"… whose drain has ended":           {all(node("a", drainedBy("x", start), state("drained")), askedBy("x", "db-0", madeAt(long))), nil, []string{"withdraw db-0-x"}},
 		"… that is kept by a forged beat":   {all(node("a", drainedBy("x", start.Add(time.Hour))), askedBy("x", "db-0", madeAt(long))), nil, []string{"withdraw db-0-x"}},
-		"a request of nobody's drain":       {askedBy("", "db-0", madeAt(long)), nil, nil},
+		"a request of no drain":             {askedBy("", "db-0", madeAt(long)), nil, nil},
 		"surges of two dead drains at once": {all(deployment("web", 2, surgedBy("x", 1, long)), deployment("api", 4, surgedBy("y", 3, long))), nil, []string{"scale api to 3, no record", "scale web to 1, no record"}},
 	}
 	for name, c := range cases {

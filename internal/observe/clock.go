@@ -23,15 +23,15 @@ func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper {
 		sent := time.Now()
 		response, err := next.RoundTrip(request)
 		if err == nil {
-			c.hear(response.Header.Get("Date"), sent, time.Now())
+			c.adjust(response.Header.Get("Date"), sent, time.Now())
 		}
 		return response, err
 	})
 }
 
-// hear takes in an answer. It was dated, in whole seconds, after the request was sent and
-// before it was received: the least difference that explains its date is believed.
-func (c *Clock) hear(date string, sent, received time.Time) {
+// adjust takes the date of an answer into account. It was written, in whole seconds, after the request was sent and
+// before the answer was received: the least difference that explains it is believed.
+func (c *Clock) adjust(date string, sent, received time.Time) {
 	at, err := http.ParseTime(date)
 	if err != nil {
 		return

@@ -29,7 +29,7 @@ func TestClockGoesByTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var clock Clock
 			clock.ahead.Store(int64(c.before))
-			clock.hear(c.date, noon, noon.Add(c.received))
+			clock.adjust(c.date, noon, noon.Add(c.received))
 			if got := time.Duration(clock.ahead.Load()); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}

@@ -49,7 +49,7 @@ func FromDump(r io.Reader) (*Dump, error) {
 	return c.dump()
 }
 
-// splitter tells JSON from YAML by the first character.
+// splitter distinguishes JSON from YAML by the first character.
 func splitter(in *bufio.Reader, meter *meter) (func(emit func(item) bool) error, error) {
 	for {
 		head, err := in.Peek(1)

@@ -62,7 +62,7 @@ func (c *collector) take(f found) {
 // needed only where a pod names one: it is there, and was not asked for.
 var mayBeNone = []resource{budgets, autoscalers, attachments}
 
-// dump notes what is missing. A merged list does not tell a kind that was not asked
+// dump notes what is missing. A merged list does not distinguish a kind that was not asked
 // for from one of which there are no objects: what may well be none is taken to be so,
 // and that is said.
 func (c *collector) dump() (*Dump, error) {

@@ -72,7 +72,7 @@ func TestPodFacts(t *testing.T) {
 		Labels: map[string]string{"app": "db"},
 		Owner:  snapshot.Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s"},
 		Phase:  corev1.PodRunning, Created: at("2026-11-20T09:00:00Z"),
-		Ready: true, ReadySince: at("2026-11-20T09:01:00Z"), // a condition: that it terminates is told apart
+		Ready: true, ReadySince: at("2026-11-20T09:01:00Z"), // a condition: that it terminates is a fact of its own
 		Deletion: at("2026-11-20T10:00:00Z"), Grace: 90 * time.Second, Finalizers: []string{"example.com/hold"},
 		Priority: 7, PriorityClass: "high", Mirror: true,
 		EmptyDirs: []string{"tmp"}, Claims: []string{"data-db-0", "db-0-scratch"},

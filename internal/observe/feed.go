@@ -25,7 +25,7 @@ type feed struct {
 	since    time.Time // of err
 }
 
-// settled reports whether waiting longer would tell more.
+// settled reports whether the first read has ended: with objects or, where decisions can do without them, with an error.
 func (f *feed) settled() bool { return f.synced || (!f.required && f.err != nil) }
 
 // reconnect is how a broken watch is tried again: at once for people, gently for an
@@ -42,10 +42,10 @@ func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, r resourc
 	if !required {
 		o.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "not read yet"})
 	}
-	hear := func(verb string, err error) { o.hear(ctx, f, verb, err) }
+	ended := func(verb string, err error) { o.recordEnd(ctx, f, verb, err) }
 	target := &store[O, T]{observer: o, feed: f, kind: k, known: map[string]*T{}}
 	silent := logr.Discard()
-	reflector := cache.NewReflectorWithOptions(listWatch(o.client, api, hear), sample, target,
+	reflector := cache.NewReflectorWithOptions(listWatch(o.client, api, ended), sample, target,
 		cache.ReflectorOptions{Name: r.name, Backoff: reconnect(), Logger: &silent})
 	o.done.Go(func() {
 		defer cancel()
@@ -53,15 +53,15 @@ func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, r resourc
 	})
 }
 
-// hear enters how a request of a feed ended.
-func (o *Observer) hear(ctx context.Context, f *feed, verb string, err error) {
+// recordEnd records how a request of a feed ended.
+func (o *Observer) recordEnd(ctx context.Context, f *feed, verb string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err == nil || isAnswer(err) {
-		o.heard = true
+		o.answered = true
 	}
 	if err == nil && verb == stream {
 		return // what it brings is whole when the store replaces what it has

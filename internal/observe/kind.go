@@ -17,7 +17,7 @@ import (
 // kind says how the objects of a resource become facts of a cluster.
 type kind[O runtime.Object, T any] struct {
 	facts func(O) *T
-	id    func(*T) string // tells apart two objects that had the same name
+	id    func(*T) string // distinguishes two objects that had the same name
 	set   func(*snapshot.Cluster, *T)
 	drop  func(*snapshot.Cluster, *T)
 	quiet func(old, fresh *T) bool // no decision sees the difference; nil: some decision may
@@ -44,21 +44,21 @@ type resourceAPI[L runtime.Object] interface {
 // stream is the verb of a watch that brings the present objects before what changes.
 const stream = "stream"
 
-// listWatch joins a typed client to a reflector; hear is called with how each request ended.
-func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], hear func(verb string, err error)) cache.ListerWatcher {
+// listWatch joins a typed client to a reflector; ended is called with the result of each request.
+func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], ended func(verb string, err error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := api.List(ctx, options)
-			hear("list", err)
+			ended("list", err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := api.Watch(ctx, options)
 			switch {
 			case err == nil && options.SendInitialEvents != nil:
-				hear(stream, nil)
+				ended(stream, nil)
 			case !cannotStream(options, err):
-				hear("watch", err)
+				ended("watch", err)
 			}
 			return events, err
 		},

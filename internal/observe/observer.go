@@ -36,10 +36,10 @@ type Observer struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	mu      sync.Mutex
-	cluster *snapshot.Cluster
-	feeds   map[resource]*feed
-	heard   bool // the apiserver has answered at least once
+	mu       sync.Mutex
+	cluster  *snapshot.Cluster
+	feeds    map[resource]*feed
+	answered bool // the apiserver has answered at least once
 }
 
 // Start watches until ctx ends. It returns once everything that is needed has been

@@ -53,8 +53,7 @@ type fault struct {
 	watch *watch.FakeWatcher // the latest
 }
 
-// end ends the present watch; err is what the next requests are told, nil lets them
-// through.
+// end ends the present watch; err is returned to the next requests, nil lets them through.
 func (f *fault) end(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,8 +104,8 @@ func TestAStreamThatBeginsHasNotBroughtThePicture(t *testing.T) {
 	o := &Observer{now: time.Now, cluster: snapshot.NewCluster(), feeds: map[resource]*feed{}, changed: make(chan struct{}, 1), steps: make(chan struct{}, 1)}
 	f := &feed{resource: pods, required: true, synced: true}
 	o.feeds[pods] = f
-	o.hear(t.Context(), f, "watch", errBroken)
-	o.hear(t.Context(), f, stream, nil)
+	o.recordEnd(t.Context(), f, "watch", errBroken)
+	o.recordEnd(t.Context(), f, stream, nil)
 	if blindSince(o).IsZero() {
 		t.Error("not blind although nothing was read since the watch broke")
 	}

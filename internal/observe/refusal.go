@@ -68,13 +68,13 @@ var userInMessage = regexp.MustCompile(`User "([^"]+)" cannot`)
 
 // howToGetAccess is what to type, for a user who may.
 func howToGetAccess(err error) string {
-	if nobody(err) {
+	if anonymous(err) {
 		return logIn
 	}
 	return "ask an administrator for: " + grant("usher-read", "--verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy", err)
 }
 
-// grant is the command that gives a role to whom the server refused. It can be repeated, and others may have the role.
+// grant is the command that gives a role to the user that the server refused. It can be repeated, and others may have the role.
 func grant(role, rules string, err error) string {
 	const apply = " --dry-run=client -o yaml | kubectl apply -f -"
 	subject := subjectIn(err)
@@ -87,15 +87,16 @@ func grant(role, rules string, err error) string {
 // unfitForName is what a shell, or a path, would take for something else.
 var unfitForName = regexp.MustCompile(`[^A-Za-z0-9.@_:-]+`)
 
-// logIn is for those whom the server does not know: rights that they were given would be everybody's.
-const logIn = "the kubeconfig gives no credentials, so to the apiserver you are nobody: log in, or name another user or context"
+// logIn is the advice for anonymous requests: rights that system:anonymous were given would be those of every client.
+const logIn = "the kubeconfig gives no credentials, so the apiserver treats its requests as anonymous: log in, or name another user or context"
 
-func nobody(err error) bool {
+// anonymous reports whether the server refused a request without credentials.
+func anonymous(err error) bool {
 	found := userInMessage.FindStringSubmatch(err.Error())
 	return found != nil && found[1] == "system:anonymous"
 }
 
-// subjectIn is the flag that names to kubectl create clusterrolebinding whom the server refused.
+// subjectIn is the flag that names to kubectl create clusterrolebinding the user that the server refused.
 func subjectIn(err error) string {
 	found := userInMessage.FindStringSubmatch(err.Error())
 	if found == nil {

@@ -67,7 +67,7 @@ func (o *Observer) complete() bool {
 func (o *Observer) anAnswer() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.heard
+	return o.answered
 }
 
 // waitsFor names one resource that has not been read, and why where that is known.

@@ -135,7 +135,7 @@ func TestOnlyWhatPodsNeedIsRead(t *testing.T) {
 		"a DaemonSet":                {podOwnedBy("p", "a", "apps/v1", "DaemonSet"), append(basic, "daemonsets")},
 		"a ReplicationController":    {podOwnedBy("p", "a", "v1", "ReplicationController"), append(basic, "replicationcontrollers")},
 		"a Job":                      {podOwnedBy("p", "a", "batch/v1", "Job"), append(basic, "jobs")},
-		"somebody else's kind":       {podOwnedBy("p", "a", "example.com/v1", "ReplicaSet"), basic},
+		"a kind of another API":      {podOwnedBy("p", "a", "example.com/v1", "ReplicaSet"), basic},
 		"on another node":            {podOwnedBy("p", "b", "apps/v1", "ReplicaSet", "data"), basic},
 		"on no node yet":             {podOwnedBy("p", "", "apps/v1", "ReplicaSet", "data"), basic},
 	}

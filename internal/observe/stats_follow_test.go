@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watched serves a list, and after it one more object to whoever watches; reads counts the lists.
+// watched serves a list, and after it one more object to each watch; reads counts the lists.
 func watched(list, added any, reads *atomic.Int32) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()

@@ -99,7 +99,7 @@ func readiness(node *corev1.Node) string {
 // howToSeePressure is what to type, for a user who may. The right to get nodes/proxy is a strong one, so it is named
 // together with the way to do without.
 func howToSeePressure(err error) string {
-	if nobody(err) {
+	if anonymous(err) {
 		return logIn
 	}
 	return "ask an administrator for: " + grant("usher-pressure", "--verb=get,list --resource=nodes,pods,nodes/proxy", err) +

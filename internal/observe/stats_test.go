@@ -145,12 +145,12 @@ func TestReadNodeUseSaysWhoRefuses(t *testing.T) {
 		{"something on the way refuses", summaryPath, servedText(403, "denied destination"), []string{"something between the apiserver and it refused (the node has not been ready", "denied destination (code 403)"}},
 		{"no address", summaryPath, servedStatus(500, metav1.StatusReasonInternalError, "no preferred addresses found; known addresses: []"), []string{"it is no real node, or one whose kubelet has not reported yet"}},
 		{
-			"nobody", nodePath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "system:anonymous" cannot get resource "nodes"`),
-			[]string{"to the apiserver you are nobody: log in"},
+			"anonymous", nodePath, servedStatus(403, metav1.StatusReasonForbidden, `nodes "worker-1" is forbidden: User "system:anonymous" cannot get resource "nodes"`),
+			[]string{"treats its requests as anonymous: log in"},
 		},
 		{"no kubelet", summaryPath, servedText(404, "404 page not found\n"), []string{"no real kubelet: 404 page not found (code 404)"}},
 		{
-			"nobody listens", summaryPath, servedStatus(503, metav1.StatusReasonServiceUnavailable, "error trying to reach service: dial tcp 10.0.0.1:10250: connect: connection refused"),
+			"nothing listens", summaryPath, servedStatus(503, metav1.StatusReasonServiceUnavailable, "error trying to reach service: dial tcp 10.0.0.1:10250: connect: connection refused"),
 			[]string{"the apiserver cannot reach it", "not been ready since 2026-11-21 08:00:00 UTC: Kubelet stopped posting node status.", "connection refused"},
 		},
 		{"bad gateway", summaryPath, servedText(502, "error dialing backend: EOF"), []string{"cannot reach it", "error dialing backend: EOF (code 502)"}},

@@ -19,9 +19,9 @@ import (
 // verdictPatience is how long a verdict is waited for: admission itself may have to ask the pod's system first.
 const verdictPatience = 30 * time.Second
 
-// ErrNobodyAnswers says that a pod carries the label of a policy and no verdict was to be had: Usher's manager is not
-// there, or governs it no more.
-var ErrNobodyAnswers = errors.New("nobody answers for its policy")
+// ErrNoVerdict is returned where a pod carries the label of a policy and its eviction was allowed without a verdict: Usher's
+// manager is not there, or governs the pod no more.
+var ErrNoVerdict = errors.New("no verdict was returned for the pod")
 
 // Verdict asks Usher's admission for its verdict on a governed pod; about is eviction.AskEvict or AskReplace. It is a dry
 // run: nothing is changed. The right to create pods/eviction is needed.
@@ -41,7 +41,7 @@ func Verdict(ctx context.Context, client kubernetes.Interface, pod *snapshot.Pod
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
 		Body(question).Do(ctx).Error()
 	if err == nil {
-		return eviction.Verdict{}, ErrNobodyAnswers
+		return eviction.Verdict{}, ErrNoVerdict
 	}
 	return verdictIn(err)
 }

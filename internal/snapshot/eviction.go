@@ -10,7 +10,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// Request is an EvictionRequest: somebody wants a pod gone.
+// Request is an EvictionRequest: a requester wants a pod gone.
 type Request struct {
 	Namespace string
 	Name      string
@@ -47,7 +47,7 @@ type Eviction struct {
 	PodUID    types.UID
 	Created   time.Time
 	Ended     bool      // a condition says that it is over, one way or the other
-	Responder string    // who works on it, "" if nobody does
+	Responder string    // the responder that works on it, "" if none does
 	Message   string    // that responder's words
 	Since     time.Time // when that responder began
 	Expected  time.Time // when it expects to be done; zero: not known

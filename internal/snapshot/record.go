@@ -42,8 +42,7 @@ func (p *Pod) CostToRestore() string {
 	return former
 }
 
-// Drainer says who drains, so that two drains notice each other and a killed one
-// can be told from a live one.
+// Drainer identifies a drain, so that two drains notice each other and a killed one is distinguished from a live one.
 type Drainer struct {
 	ID   string    `json:"id"`             // random, one per run
 	By   string    `json:"by"`             // user@host
@@ -63,7 +62,7 @@ const (
 func (d Drainer) LiveAt(now time.Time) bool { return now.Before(Believed(d.Beat, now).Add(LiveFor)) }
 
 // Believed returns a time that was read from an annotation, or the zero time where it
-// lies more than LiveFor ahead of now. Whoever may write the annotation may write any
+// lies more than LiveFor ahead of now. A client that may write the annotation may write any
 // time: one from the future would never be over. The clocks of API servers, by which
 // drains go, differ by less.
 func Believed(claimed, now time.Time) time.Time {

@@ -104,7 +104,7 @@ func FuzzDrainRecord(f *testing.F) {
 			return
 		}
 		if r.ID == "" {
-			t.Fatal("a record of nobody")
+			t.Fatal("a record without an ID")
 		}
 		again(t, r, ParseDrainRecord)
 	})

@@ -63,7 +63,7 @@ func TestPodOfTheSameName(t *testing.T) {
 	want(t, "named", "new", string(c.PodNamed(Key{Namespace: "shop", Name: "db-0"}).UID))
 }
 
-func TestPodsOfNobody(t *testing.T) {
+func TestPodsWithoutOwner(t *testing.T) {
 	c := NewCluster()
 	c.SetPod(named("bare", "n1"))
 	want(t, "of no owner", "", list(c.PodsOf(OwnerKey{})))

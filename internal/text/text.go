@@ -1,5 +1,5 @@
 // Package text answers: what may be printed of words that others wrote? Annotations, answers of systems and messages of
-// servers reach terminals, logs and the API's own messages, and whoever wrote them may not be who reads them.
+// servers reach terminals, logs and the API's own messages, and their author may be a user that the reader does not trust.
 package text
 
 import (

@@ -47,17 +47,17 @@ func TestEventLine(t *testing.T) {
 func TestPlainSaysABlockerOnce(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPlain(&out)
-	tell := func(e drain.Event) {
+	report := func(e drain.Event) {
 		p.Event(e)
 		p.Frame(noon, drain.Decision{})
 	}
-	tell(blockedEvent("has 8", false))
-	tell(blockedEvent("has 7", false))
-	tell(blockedEvent("never", true))
+	report(blockedEvent("has 8", false))
+	report(blockedEvent("has 7", false))
+	report(blockedEvent("never", true))
 	cleared := blockedEvent("never", true)
 	cleared.Kind = drain.EventCleared
-	tell(cleared)
-	tell(blockedEvent("has 6", false))
+	report(cleared)
+	report(blockedEvent("has 6", false))
 	want := []string{"has 8", "never", "has 6"}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != len(want) {

@@ -143,7 +143,7 @@ func (p Pressure) notes() []string {
 	}
 	if f := p.Forecast.Focus; f != nil {
 		if l := f.Nearest(); l != nil && len(l.Reclaim) > 0 {
-			notes = append(notes, fmt.Sprintf("before it evicts for %s, the kubelet clears away %s; nobody goes if that is enough", f.Name, reclaims(l.Reclaim)))
+			notes = append(notes, fmt.Sprintf("before it evicts for %s, the kubelet clears away %s; no pod goes if that is enough", f.Name, reclaims(l.Reclaim)))
 		}
 	}
 	return notes

@@ -24,7 +24,7 @@ func (p Pressure) sentence() string {
 	text += fmt.Sprintf("%s of node %s is %s", s.Name, p.Record.Node.Name, s.Name.Amount(s.Reading.Available))
 	l := s.Nearest()
 	if l == nil {
-		return text + fmt.Sprintf(" of %s, and no threshold is set for it: nobody is evicted on its account.", s.Name.Amount(s.Reading.Capacity))
+		return text + fmt.Sprintf(" of %s, and no threshold is set for it: no pod is evicted on its account.", s.Name.Amount(s.Reading.Capacity))
 	}
 	return text + ", " + standing(s.Name, l) + p.consequence(l) + "."
 }
@@ -56,7 +56,7 @@ func (p Pressure) consequence(l *forecast.Level) string {
 		stays = " for " + Span(l.Threshold.Grace)
 	}
 	if l.First == nil {
-		return ". " + p.nobody(l.Met())
+		return ". " + p.noVictim(l.Met())
 	}
 	var when, verb string
 	switch {
@@ -80,8 +80,8 @@ func because(why string) string {
 	return "because " + why
 }
 
-// nobody says why no pod is evicted.
-func (p Pressure) nobody(now bool) string {
+// noVictim says why no pod is evicted.
+func (p Pressure) noVictim(now bool) string {
 	if len(p.Record.Pods) == 0 {
 		return "There is no pod on the node that could be evicted"
 	}
@@ -95,7 +95,7 @@ func (p Pressure) nobody(now bool) string {
 			reasons = append(reasons, reason)
 		}
 	}
-	return fmt.Sprintf("Nobody %s, because every pod is passed over (%s)", verb, strings.Join(reasons, "; "))
+	return fmt.Sprintf("No pod %s, because every pod is passed over (%s)", verb, strings.Join(reasons, "; "))
 }
 
 // governance says what a policy has to do with it that the first pod goes first.

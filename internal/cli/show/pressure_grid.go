@@ -7,7 +7,7 @@ import (
 )
 
 // grid is a table whose columns are as wide as what is in them. Where it does not fit, the flexible column gives way, in
-// the middle of its texts: the two ends of a pod's name tell it from others.
+// the middle of its texts: the two ends of a pod's name distinguish it from others.
 type grid struct {
 	head  []string
 	right []bool // the column is aligned to the right

@@ -80,7 +80,7 @@ func nodeEnd(n drain.NodeStatus, view snapshot.View, req drain.Request) NodeEnd 
 func Cordon(n *snapshot.Node) (words string, ours bool) {
 	switch {
 	case n.Drain == nil || !n.Drain.Cordoned:
-		return "cordoned before by somebody else", false
+		return "cordoned before by another client", false
 	case !n.UsherCordon():
 		return "cordoned since by " + clean(n.CordonedBy), false
 	}

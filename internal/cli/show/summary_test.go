@@ -94,8 +94,8 @@ func TestBlockersAreTheLastThingPrinted(t *testing.T) {
 	d.Outcome = drain.Blocked
 	lines := Summarize(d, endView(cordoned("worker-1", false)), drain.Request{Started: noon}, "usher drain worker-1").Lines(0, Paint{})
 	text := strings.Join(lines, "\n")
-	if !strings.Contains(text, "cordoned before by somebody else") || strings.Contains(text, "usher uncordon") {
-		t.Errorf("a cordon of somebody else is not ours to undo:\n%s", text)
+	if !strings.Contains(text, "cordoned before by another client") || strings.Contains(text, "usher uncordon") {
+		t.Errorf("the cordon of another client is not ours to undo:\n%s", text)
 	}
 	if last := lines[len(lines)-1]; last != "       remedy: do something about BudgetExhausted" {
 		t.Errorf("the last line is %q", last)

@@ -113,5 +113,5 @@ func units(big int, bigUnit string, small int, smallUnit string) string {
 	return fmt.Sprintf("%d%s%d%s", big, bigUnit, small, smallUnit)
 }
 
-// stamp is how plain lines tell the time: sortable, of one width, in UTC.
+// stamp is how plain lines show the time: sortable, of one width, in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
