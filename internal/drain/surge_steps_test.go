@@ -288,7 +288,7 @@ func TestOwnerScalesAnAutoscaledDeployment(t *testing.T) {
 
 // An operator that owns the autoscaler sets it back each time it is raised: once is
 // enough.
-func TestSomebodyTakesTheMinimumBack(t *testing.T) {
+func TestAnotherClientTakesTheMinimumBack(t *testing.T) {
 	cases := map[string]struct {
 		back fact
 		want []string
@@ -316,7 +316,7 @@ func TestSomebodyTakesTheMinimumBack(t *testing.T) {
 
 // Without its record a Deployment counts as the owner's as it is; to surge it again
 // would make it larger each time.
-func TestSomebodyRemovesTheRecord(t *testing.T) {
+func TestAnotherClientRemovesTheRecord(t *testing.T) {
 	req := ask("a")
 	req.Surge = drain.SurgeAlways
 	s := tell(t, req, node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))

@@ -37,7 +37,7 @@ func TestClockGoesByTheServer(t *testing.T) {
 	}
 }
 
-func TestClockHearsAnswers(t *testing.T) {
+func TestClockFollowsAnswers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
 	}))

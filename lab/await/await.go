@@ -99,7 +99,7 @@ func follow[T Object](ctx context.Context, w watch.Interface, objects map[types.
 	}
 }
 
-// keep brings objects up to date with an event; it tells whether there was anything to do.
+// keep brings objects up to date with an event; it reports whether there was anything to do.
 func keep[T Object](objects map[types.UID]T, e watch.Event) bool {
 	t, ok := e.Object.(T)
 	if !ok {

@@ -52,7 +52,7 @@ func count(path string, runs []*run) error {
 	}
 }
 
-// sent tells runs of the same program apart by their time: they never overlap.
+// sent distinguishes runs of the same program by their time: they never overlap.
 func (r *run) sent(e entry) bool {
 	return strings.HasPrefix(e.UserAgent, r.tool.agent) &&
 		!e.RequestReceivedTimestamp.Before(r.started) && !e.RequestReceivedTimestamp.After(r.ended)

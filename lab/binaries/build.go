@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Progress is told how a build goes.
+// Progress is called as a build goes on.
 type Progress interface {
 	Start(name string)
 	Done(name string, took time.Duration)

@@ -42,7 +42,7 @@ func (c *Cluster) StopAPIServer() error {
 	return c.apiserver.Stop(c.Processes(), StopGrace)
 }
 
-// APIServerRuns tells whether the apiserver that StartAPIServer started has not ended.
+// APIServerRuns reports whether the apiserver that StartAPIServer started has not ended.
 func (c *Cluster) APIServerRuns() bool { return c.apiserver != nil && c.apiserver.Alive() }
 
 // startEtcd returns when etcd serves: an apiserver gives up when it cannot reach it for 20 s.

@@ -50,7 +50,7 @@ func TestStateDirRefusesNamesThatAreNoFolderName(t *testing.T) {
 	}
 }
 
-func TestASecondCommandIsToldToWait(t *testing.T) {
+func TestASecondCommandIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lab")
 	unlock, err := cluster.Lock(dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Stop ends the control plane and everything else that Run started, and removes the state folder.
 func (c *Cluster) Stop() error { return c.end(StopGrace) }
 
-// Kill is Stop without asking first; for labs whose state nobody will look at.
+// Kill is Stop without asking first; for labs whose state is not needed any more.
 func (c *Cluster) Kill() error { return c.end(0) }
 
 func (c *Cluster) end(grace time.Duration) error {
@@ -26,7 +26,7 @@ func (c *Cluster) end(grace time.Duration) error {
 // gets grace to end by itself. A folder that does not exist, or whose processes are gone, is no error. When a process
 // cannot be ended, the folder stays, so that Down can be tried again.
 func Down(dir string, grace time.Duration) error {
-	// First, because the records do not tell what a real node has made besides processes.
+	// First, because the records do not show what a real node has made besides processes.
 	if err := realnode.DownAll(filepath.Join(dir, realNodes)); err != nil {
 		return fmt.Errorf("ending lab: %w", err)
 	}

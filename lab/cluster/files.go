@@ -8,7 +8,7 @@ import (
 // masters is the group that RBAC lets do everything.
 const masters = "system:masters"
 
-// users are the lab's own clients. Each has a name of its own, so that the audit log tells them apart.
+// users are the lab's own clients. Each has a name of its own, so that the audit log distinguishes them.
 var users = []struct{ file, name, group string }{
 	{"kubeconfig", "admin", masters},
 	{"kube-controller-manager.kubeconfig", "system:kube-controller-manager", masters},

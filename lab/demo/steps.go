@@ -48,7 +48,7 @@ func (s stage) run(ctx context.Context, st step) error {
 	cmd := exec.CommandContext(ctx, s.programs[words[0]], words[1:]...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.lab.Kubeconfig())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	// A Ctrl-C reaches the command from the terminal. A second one, from here, would tell it to leave at once.
+	// A Ctrl-C reaches the command from the terminal. A second one, from here, would make it leave at once.
 	cmd.Cancel = func() error { return nil }
 	cmd.WaitDelay = 30 * time.Second
 	err := cmd.Run()

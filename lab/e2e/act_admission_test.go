@@ -83,7 +83,7 @@ func evictions() []admissionregistrationv1.RuleWithOperations {
 }
 
 // once the apiserver has seen a webhook or a policy, it answers otherwise than before.
-// Nothing tells when, so a dry run asks.
+// Nothing reports when, so a dry run asks.
 func answersOtherwise(t *testing.T, l *testlab.Lab, a drain.Action) {
 	t.Helper()
 	probe := &act.Writer{Client: l.Client(), DryRun: true}

@@ -64,7 +64,7 @@ func TestNodeActions(t *testing.T) {
 	}
 }
 
-// fresh acts on the present state of an object that somebody else writes as well.
+// fresh acts on the present state of an object that another client writes as well.
 func fresh(t *testing.T, w *act.Writer, a drain.Action, want answers.Code, read func(*drain.Action)) {
 	t.Helper()
 	for {

@@ -74,7 +74,7 @@ func TestPodActionsInsistOnTheUID(t *testing.T) {
 	pod := runningPod(t, l, ns, "kept")
 	stranger := *pod
 	stranger.UID = another
-	stranger.CostMark = "somebody"
+	stranger.CostMark = "d2"
 	w := &act.Writer{Client: l.Client()}
 	for _, kind := range []drain.Kind{drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost} {
 		answer(t, w, drain.Action{Kind: kind, Pod: &stranger, Drain: "d1"}, answers.Gone)

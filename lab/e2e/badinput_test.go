@@ -136,7 +136,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// Not parallel: it takes the apiserver away from everybody.
+// Not parallel: it takes the apiserver away from all tests.
 func TestAPIServerRestartsInTheMiddle(t *testing.T) {
 	s := held(t)
 	s.Nodes(t, 1)
@@ -179,7 +179,7 @@ func (s *stage) cordonSeen(t *testing.T) {
 	}
 }
 
-// Not parallel, likewise. With no apiserver there is nobody to tidy up with: who presses Ctrl-C twice wants out now.
+// Not parallel, likewise. With no apiserver nothing can be tidied up: a user who presses Ctrl-C twice wants to leave at once.
 func TestSecondInterruptLeavesAtOnce(t *testing.T) {
 	s := held(t)
 	p := start(t, "drain", s.node)

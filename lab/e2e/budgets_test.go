@@ -82,7 +82,7 @@ func TestPodRecreatedElsewhere(t *testing.T) {
 		s.release(t)
 		p.wait(t).want(t, 0, "drained")
 		if now := podNow(t, s.Lab, s.ns, "db-0"); now.UID != again.UID {
-			t.Errorf("db-0 was removed from %s, where nobody drains", again.Spec.NodeName)
+			t.Errorf("db-0 was removed from %s, which is not drained", again.Spec.NodeName)
 		}
 	})
 	t.Run("kubectl evicts it", func(t *testing.T) {

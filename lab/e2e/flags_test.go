@@ -95,7 +95,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 }
 
-// A script tells a timeout from wrong usage by usher's exit code; kubectl has 1 for both.
+// A script distinguishes a timeout from wrong usage by usher's exit code; kubectl has 1 for both.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	codes := map[string]int{"kubectl": 1, "usher": 3}

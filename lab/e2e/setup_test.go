@@ -88,7 +88,7 @@ func (s *stage) names(t *testing.T) []string {
 	return names
 }
 
-// cordoned tells whether the stage's node is.
+// cordoned reports whether the stage's node is.
 func (s *stage) cordoned(t *testing.T) bool {
 	t.Helper()
 	return nodeNow(t, s.Lab, s.node).Spec.Unschedulable

@@ -209,7 +209,7 @@ func TestUnschedulableReplacement(t *testing.T) {
 	}
 }
 
-func TestSomebodyScalesDuringTheSurge(t *testing.T) {
+func TestAnotherClientScalesDuringTheSurge(t *testing.T) {
 	t.Parallel()
 	s, p := surging(t)
 	_, err := s.Client().AppsV1().Deployments(s.ns).Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})

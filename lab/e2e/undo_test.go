@@ -98,7 +98,7 @@ func TestUncordonOnFailure(t *testing.T) {
 	kubectl(t, "cordon", s.node).wantCode(t, 0)
 	drainNode(t, s.node, "--surge=never", "--uncordon-on-failure").want(t, 2, "blocked")
 	if !s.cordoned(t) {
-		t.Error("somebody else's cordon was taken away")
+		t.Error("the cordon of another client was taken away")
 	}
 }
 
@@ -111,9 +111,9 @@ func TestUncordonLeavesTheCordonsOfOthers(t *testing.T) {
 	drainNode(t, s.node, "--force").want(t, 0, "drained")
 	usher(t, "uncordon", s.node)
 	if !s.cordoned(t) {
-		t.Error("somebody else's cordon was taken away")
+		t.Error("the cordon of another client was taken away")
 	}
-	usher(t, "uncordon", s.node).wantCode(t, 2).says(t, "somebody else", "kubectl uncordon "+s.node)
+	usher(t, "uncordon", s.node).wantCode(t, 2).says(t, "another client", "kubectl uncordon "+s.node)
 	kubectl(t, "uncordon", s.node).wantCode(t, 0)
 	drainNode(t, s.node).want(t, 0, "drained")
 	usher(t, "uncordon", s.node).wantCode(t, 0)
@@ -144,7 +144,7 @@ func TestTwoDrainsOfOneNode(t *testing.T) {
 	second.wait(t).want(t, 0, "drained")
 }
 
-func TestSomebodyUncordonsInTheMiddle(t *testing.T) {
+func TestUncordonInTheMiddle(t *testing.T) {
 	t.Parallel()
 	s := held(t)
 	p := start(t, "drain", s.node)

@@ -44,7 +44,7 @@ func usherBinary(t *testing.T) string {
 	return built.path
 }
 
-// result is a command that has ended, as whoever started it sees it.
+// result is a command that has ended, as the program that started it sees it.
 type result struct {
 	Code     int
 	Out, Err string

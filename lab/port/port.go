@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports come from below the range that Linux gives to outgoing connections by default: whoever outlives the program that
-// kept its port is safe there too. They are drawn at random, so that many who seek at once do not try the same ones.
+// Ports come from below the range that Linux gives to outgoing connections by default: a server that outlives the program
+// that kept its port is safe there too. They are drawn at random, so that many that seek at once do not try the same ones.
 const (
 	First = 20000
 	Last  = 32000 // exclusive
@@ -26,7 +26,7 @@ type Port struct {
 }
 
 // Keep finds a free port and keeps it until Release, or until this program ends. Meanwhile the kernel gives it to no
-// connection, and Keep to nobody else. Its server may listen on it as often as it likes, if it sets SO_REUSEADDR, as
+// connection, and Keep to no other caller. Its server may listen on it as often as it likes, if it sets SO_REUSEADDR, as
 // every program in Go does.
 func Keep() (*Port, error) {
 	var last error
@@ -43,8 +43,8 @@ func Keep() (*Port, error) {
 	return nil, fmt.Errorf("finding a free port between %d and %d on 127.0.0.1: %w", First, Last, last)
 }
 
-// keep binds the port alone, and shares it only then: who binds without sharing is refused by whoever is there, and who
-// shares is refused by those who listen.
+// keep binds the port alone, and shares it only then: a socket that binds without sharing is refused while another has the
+// port, and one that shares is refused while another listens.
 func keep(number int) (*Port, error) {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

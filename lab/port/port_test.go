@@ -16,7 +16,7 @@ func TestAKeptPortIsForItsServerOnly(t *testing.T) {
 	refused := func(when string) {
 		t.Helper()
 		if other, err := keep(p.Number); !errors.Is(err, unix.EADDRINUSE) {
-			t.Errorf("%s, somebody else who wants to keep it: got %v, %v", when, other, err)
+			t.Errorf("%s, keeping it a second time: got %v, %v", when, other, err)
 		}
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p.Number}}
 		if _, err := from.DialContext(t.Context(), "tcp", "127.0.0.1:1"); !errors.Is(err, unix.EADDRINUSE) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// identity tells two processes with the same id apart.
+// identity distinguishes two processes with the same id.
 type identity struct {
 	ticks uint64
 	boot  string

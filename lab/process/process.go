@@ -58,7 +58,7 @@ func Records(dir string) ([]Record, error) {
 		}
 		r, err := read(filepath.Join(dir, e.Name()))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // somebody has stopped it meanwhile
+			continue // it was stopped meanwhile
 		}
 		if err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ func Start(s Spec) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(s.Path, s.Args...) //nolint:noctx // it outlives whoever started it; Stop ends it
+	cmd := exec.Command(s.Path, s.Args...) //nolint:noctx // it outlives the program that started it; Stop ends it
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.Env...)
 	cmd.ExtraFiles = s.Files

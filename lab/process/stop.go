@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alive tells whether exactly the recorded process still runs.
+// Alive reports whether exactly the recorded process still runs.
 func (r Record) Alive() bool {
 	id, runs, err := identify(r.PID)
 	return err == nil && runs && id == identity{ticks: r.Ticks, boot: r.Boot}
@@ -71,7 +71,7 @@ func signal(fd int, s unix.Signal) error {
 	return err
 }
 
-// wait tells whether the process of fd ended in time; a pidfd becomes readable when it does.
+// wait reports whether the process of fd ended in time; a pidfd becomes readable when it does.
 func wait(fd int, most time.Duration) (bool, error) {
 	deadline := time.Now().Add(most)
 	for {

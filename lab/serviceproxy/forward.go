@@ -71,7 +71,7 @@ func (f *forward) connect(ctx context.Context, from net.Conn) {
 	both.Wait()
 }
 
-// carry passes the end of one direction on, as a connection without anybody between would; a failure ends both.
+// carry passes the end of one direction on, as a connection without a proxy would; a failure ends both.
 func carry(from, to net.Conn) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(*net.TCPConn)

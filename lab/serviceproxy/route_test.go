@@ -17,7 +17,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// TestLeftoversAreSwept leaves behind what a killed program leaves: the route, and nobody who claims the range.
+// TestLeftoversAreSwept leaves behind what a killed program leaves: the route, and no process that claims the range.
 func TestLeftoversAreSwept(t *testing.T) {
 	needRoot(t)
 	killed, err := take(free)

@@ -3,7 +3,7 @@
 // It stands where kube-proxy stands elsewhere. kube-proxy rewrites packets, and would need iptables or nftables of the
 // machine and the machine as a router; it would have to be built (the largest part of a minute) and cleaned up after.
 // All real nodes of a lab share the host's network, so it is enough that the host itself takes all addresses of the
-// lab's Services for its own, and that somebody listens there. What that has in common with kube-proxy is what counts
+// lab's Services for its own, and that the proxy listens there. What that has in common with kube-proxy is what counts
 // here: a connection goes to one of the endpoints that are ready when it begins and stays with it until one end closes
 // it, and a Service without ready endpoints refuses connections. Other than there, endpoints see the host as the peer,
 // and only TCP is forwarded.
@@ -45,7 +45,7 @@ type Proxy struct {
 	report  func(error)
 }
 
-// Start starts a proxy and returns when the Services that are there are served. It needs root. report hears of ports that
+// Start starts a proxy and returns when the Services that are there are served. It needs root. report is called with ports that
 // could not be opened; they are tried again when something changes.
 func Start(ctx context.Context, client kubernetes.Interface, config Config, report func(error)) (*Proxy, error) {
 	claim, err := take(config.Services)

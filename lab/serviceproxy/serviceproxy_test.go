@@ -117,7 +117,7 @@ func setReady(t *testing.T, p *corev1.Pod, value string) {
 }
 
 // awaitAnswers asks until exactly those pods have answered 20 connections in a row. The Service can only be asked:
-// nothing tells when the proxy has heard of a change.
+// nothing reports when the proxy has observed a change.
 func awaitAnswers(t *testing.T, service string, want []string) {
 	t.Helper()
 	var got []string

@@ -109,7 +109,7 @@ func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 	return m
 }
 
-// keepPort keeps a port until the test ends, so that what is at the address of a replica that is down is nobody else.
+// keepPort keeps a port until the test ends, so that no other program listens at the address of a replica that is down.
 func keepPort(tb testing.TB) int {
 	tb.Helper()
 	p, err := port.Keep()
@@ -157,7 +157,7 @@ func (m *Managers) Start(tb testing.TB, i int) {
 	m.door.add(local(r.webhook))
 }
 
-// Runs tells whether the process of replica i is there.
+// Runs reports whether the process of replica i is there.
 func (m *Managers) Runs(i int) bool {
 	p := m.replicas[i].process
 	if p == nil {

@@ -56,7 +56,7 @@ func (l *Lab) StartRealNodes(tb testing.TB, o join.Options) []*realnode.Node {
 }
 
 // RealPod is what a pod on a real node looks like: the workload program with these arguments, serving HTTP on port
-// 8080, on the real nodes of this test. The tests of package join show what else it can be told to do.
+// 8080, on the real nodes of this test. The tests of package join show what else it can do.
 func RealPod(tb testing.TB, args ...string) corev1.PodSpec {
 	tb.Helper()
 	off, grace := false, int64(10)

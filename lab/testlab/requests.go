@@ -67,7 +67,7 @@ func (l *Lab) Requests(tb testing.TB, userAgentPrefix string, since time.Time) R
 	counts := Requests{}
 	lines := bufio.NewReader(file)
 	for {
-		// What has no end yet is being written, about a request that nobody has had the answer of.
+		// What has no end yet is being written, about a request whose answer no client has had.
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			return counts

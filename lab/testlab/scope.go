@@ -57,7 +57,7 @@ func (l *Lab) Namespace(tb testing.TB) string {
 	return ns.Name
 }
 
-// deleteNamespace ends the pods without grace, because nobody looks at them any more.
+// deleteNamespace ends the pods without grace, because no test reads them any more.
 func (l *Lab) deleteNamespace(tb testing.TB, name string) {
 	tb.Helper()
 	ctx := context.WithoutCancel(tb.Context())

@@ -46,7 +46,7 @@ func WithoutEvictionRequestAPI() Option {
 }
 
 // Still leaves controllers, scheduler and the simulation of nodes out: objects stay as they are written, owners that do not
-// exist and pods that nobody ends included. Namespaces and nodes are the test's to make.
+// exist and pods that no kubelet ends included. Namespaces and nodes are the test's to make.
 func Still() Option {
 	return func(o *options) { o.still = true }
 }

@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/lab/cluster"
 )
 
-// As makes a user who may do what the rules say, in all namespaces, and what everybody may (discovery). It returns the
+// As makes a user who may do what the rules say, in all namespaces, and what every user may (discovery). It returns the
 // user's access and the path of a kubeconfig with it. The user's name is the scope of the test with a number.
 func (l *Lab) As(tb testing.TB, rules []rbacv1.PolicyRule) (config *rest.Config, kubeconfig string) {
 	tb.Helper()

@@ -57,7 +57,7 @@ func (l *Lab) VolumeAttachments() await.Source[*storagev1.VolumeAttachment] {
 	return await.Source[*storagev1.VolumeAttachment]{Client: l.client.StorageV1().RESTClient(), Resource: "volumeattachments"}
 }
 
-// PodReady tells whether the pod is Ready and is not being deleted.
+// PodReady reports whether the pod is Ready and is not being deleted.
 func PodReady(p *corev1.Pod) bool {
 	if p.DeletionTimestamp != nil {
 		return false

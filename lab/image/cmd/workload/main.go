@@ -1,5 +1,5 @@
 // Command workload is what runs in the pods of real nodes. It waits for SIGTERM and, as long as it runs, does to its
-// node what it is told over HTTP: take memory, disk space, inodes or process ids, stop being ready, call another pod.
+// node what HTTP requests ask for: take memory, disk space, inodes or process ids, stop being ready, call another pod.
 // Without arguments it only waits, which makes it the sandbox ("pause") program too.
 package main
 
@@ -61,7 +61,7 @@ func serve(address string, load *load) error {
 	return nil
 }
 
-// terminate leaves word in the termination log, so that the pod's status tells a graceful end from a kill.
+// terminate leaves word in the termination log, so that the pod's status distinguishes a graceful end from a kill.
 func terminate(got os.Signal, delay time.Duration) error {
 	message := fmt.Sprintf("ended by %s", got)
 	fmt.Println(message)
