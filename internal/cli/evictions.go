@@ -73,7 +73,7 @@ func (o *EvictionsOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Evictions first: who asked for one of them is seen then, unless that was withdrawn.
+	// Evictions first: the requester of each of them is seen then, unless that was withdrawn.
 	evictions, err := conn.evictions.Evictions(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return notServed(observe.Explained("reading evictions", err))

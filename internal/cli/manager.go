@@ -17,7 +17,7 @@ import (
 
 const managerLong = `Run the manager: answer admission for governed pods, keep what their systems say, make
 members safe to leave and evict them. usher install runs two of it in the cluster;
-they agree by a lease who runs the controllers, and both answer admission.
+they agree by a lease which runs the controllers, and both answer admission.
 
 It logs to stderr, as JSON. It ends without an error on SIGTERM (it stops taking work,
 finishes its answers and gives the lease back), and when the cluster begins to serve

@@ -39,7 +39,7 @@ func askThresholds(ctx context.Context, conn *connection, node string) threshold
 	return thresholds{config: config, from: record.FromKubelet}
 }
 
-// reader reads what a node has and who uses it.
+// reader reads what a node has and what uses it.
 type reader func(context.Context) (observe.NodeUse, error)
 
 // readNode looks at a node.

@@ -14,7 +14,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// printer is how a drain speaks: to a terminal, to a pipe or to a program. A reader
+// printer writes the output of a drain: to a terminal, to a pipe or to a program. A reader
 // that goes away silences it and does not stop the drain.
 type printer struct {
 	out  *show.Quiet
@@ -53,7 +53,7 @@ func (v *printer) know(pods []*snapshot.Pod) {
 	}
 }
 
-// begin starts the table where there is a terminal for it, and returns who takes the
+// begin starts the table where there is a terminal for it, and returns what takes the
 // frames and events of the drain. Now is the clock by which the request was started.
 func (v *printer) begin(req drain.Request, now func() time.Time) drainer.Reporter {
 	if !v.term.live {

@@ -19,7 +19,7 @@ import (
 type clusterRead struct {
 	view    snapshot.View
 	assumed []string // what a dump does not say, in sentences
-	host    host     // knows nothing where the cluster is a dump: its drains ran who knows where
+	host    host     // empty where the cluster is a dump: the hosts of its drains are not known
 }
 
 // readCluster reads the cluster once: from a dump where one is named, else live. It says what

@@ -22,7 +22,7 @@ type requestProgress struct {
 	over bool
 }
 
-// eviction says who works on it, and what that waits for.
+// eviction says which responder works on it, and what that waits for.
 func (p *requestProgress) eviction(e *snapshot.Eviction) { p.say(show.EvictionWords(e), false) }
 
 // nothing says what to look at, where no responder has answered.

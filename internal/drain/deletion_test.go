@@ -8,7 +8,7 @@ import (
 	"usher.sh/usher/internal/drain"
 )
 
-// Who chose --at-deadline=delete wants the deletion, also past a budget that can never allow the eviction.
+// A user who chose --at-deadline=delete wants the deletion, also past a budget that can never allow the eviction.
 func TestDeadBudgetIsHeldUntilTheDeletion(t *testing.T) {
 	req := ask("a")
 	req.Deadline, req.AtDeadline = start.Add(time.Minute), drain.AtDeadlineDelete

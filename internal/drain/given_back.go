@@ -37,7 +37,7 @@ func (l *Ledger) observeBack(n *snapshot.Node) {
 	l.back[n.Name] = &givenBack{said, how}
 }
 
-// GivenBack returns the names of the targets that were given back. It is a copy, for those who send what was decided before.
+// GivenBack returns the names of the targets that were given back. It is a copy, for goroutines that send what was decided before.
 func (l *Ledger) GivenBack() map[string]bool {
 	names := make(map[string]bool, len(l.back))
 	for name := range l.back {

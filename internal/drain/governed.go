@@ -34,7 +34,7 @@ func (d *decider) requestFor(p *snapshot.Pod) *snapshot.Request {
 	return d.Cluster.RequestBy(snapshot.RequesterOf(d.req.Self.ID), p)
 }
 
-// judgeGoverned asks for the pod's eviction, and says what those say who make it safe.
+// judgeGoverned asks for the pod's eviction, and says what the responder that makes it safe reports.
 func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 	p := s.Pod
 	own := d.requestFor(p)

@@ -191,7 +191,7 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 }
 
 // move enters that a pod was asked to leave in this way, or seen gone. It counts once, and only of pods that were on the node
-// before its cordon: those who may write in a namespace can take a request back, and start pods on the node, without end.
+// before its cordon: clients that may write in a namespace can take a request back, and start pods on the node, without end.
 func (l *Ledger) move(p *snapshot.Pod, how Kind, now time.Time) {
 	key := tryKey{how, p.UID}
 	if l.moves[key] || l.records[p.Node] != nil && !l.residents[p.UID] {
@@ -349,7 +349,7 @@ func runningOf(c *snapshot.Cluster, w *snapshot.Workload) int {
 	return running
 }
 
-// disruptedFor is how long the disruption controller believes an entry of
+// disruptedFor is how long the disruption controller counts an entry of
 // disruptedPods (DeletionTimeout upstream).
 const disruptedFor = 2 * time.Minute
 

@@ -63,7 +63,7 @@ func TestReplicasOfTheMinimumAreTakenBack(t *testing.T) {
 	s.expect("scale-min web to 1, no record") // what is written again each time must not use up the undoings before that
 }
 
-// TestMinimumGoesBackWithoutTheDeployment: who may not scale the Deployment restores the minimum all the same.
+// TestMinimumGoesBackWithoutTheDeployment: a drain that may not scale the Deployment restores the minimum all the same.
 func TestMinimumGoesBackWithoutTheDeployment(t *testing.T) {
 	for _, code := range []answers.Code{answers.Forbidden, answers.Unavailable} {
 		req := ask("a")

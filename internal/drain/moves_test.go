@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/internal/answers"
 )
 
-// TestWhatCountsAsMoving: a later wave waits for five minutes after a pod of the node has moved. Those who may write in a
+// TestWhatCountsAsMoving: a later wave waits for five minutes after a pod of the node has moved. Clients that may write in a
 // namespace do not prolong that without end by what they do to requests, and to pods that they start on the node.
 func TestWhatCountsAsMoving(t *testing.T) {
 	const last = 301 // the pod of the early wave is asked for at once

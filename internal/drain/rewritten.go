@@ -10,8 +10,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// A record of a surge, a deletion cost and a request are on objects of a namespace's users. Who writes them again and again,
-// or changes the object all the time, keeps no drain from ending: undoing ends after mostUndone times that were accepted, and
+// A record of a surge, a deletion cost and a request are on objects of a namespace's users. A client that writes them again
+// and again, or changes the object all the time, keeps no drain from ending: undoing ends after mostUndone times that were accepted, and
 // after mostConflicts in a row.
 const (
 	mostUndone    = 3

@@ -273,7 +273,7 @@ func (d *decider) heldBy(p *snapshot.Pod, f filterResult) []Blocker {
 		return nil
 	}
 	if held := d.led.verdict[verdictKey{pod: p.UID}]; len(held) > 0 {
-		return slices.Clone(held) // those who show the last decision still read it
+		return slices.Clone(held) // what shows the last decision still reads it
 	}
 	ref, found := d.budgetsAllow(p)
 	found = append(append(f.objections, d.refusal(p, ref, len(found) > 0)...), found...)

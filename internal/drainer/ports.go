@@ -1,4 +1,4 @@
-// Package drainer answers: who carries a drain out? It runs the loop: observe,
+// Package drainer answers: what carries a drain out? It runs the loop: observe,
 // decide, act, enter the answers, until the decision is settled. It decides nothing.
 package drainer
 

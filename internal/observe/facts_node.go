@@ -46,8 +46,8 @@ const (
 )
 
 // cordonedBy returns the field manager that owns the node's cordon where that is known not to be Usher, and whether Usher owns it no
-// more. What sets a field to the value that it has does not own it, unless by server-side apply, and takes it from no other owner: who
-// has it alone has set it after the node was schedulable.
+// more. What sets a field to the value that it has does not own it, unless by server-side apply, and takes it from no other owner: a
+// manager that has it alone has set it after the node was schedulable.
 func cordonedBy(node *corev1.Node) (by string, alone bool) {
 	alone = true
 	for i := range node.ManagedFields {

@@ -9,7 +9,7 @@ import (
 
 // siblings lets the pods of one owner share what their template gave them: facts of
 // 150,000 pods would otherwise hold as many copies of the same labels and tolerations.
-// Who creates a pod writes its owner: a UID alone may be that of another namespace's.
+// The client that creates a pod writes its owner: a UID alone may be that of another namespace's.
 type siblings map[parent]*snapshot.Pod
 
 type parent struct {

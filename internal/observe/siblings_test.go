@@ -8,8 +8,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// TestSiblingsAreOfOneNamespace: who creates a pod writes its owner's UID, and may write that of another namespace's controller,
-// with another name and kind.
+// TestSiblingsAreOfOneNamespace: a client that creates a pod writes its owner's UID, and may write that of another namespace's
+// controller, with another name and kind.
 func TestSiblingsAreOfOneNamespace(t *testing.T) {
 	web := snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "of-web"}
 	forged := snapshot.Owner{APIVersion: "apps/v9", Kind: "DaemonSet", Name: "web", UID: "of-web"}

@@ -18,7 +18,7 @@ import (
 // kubeletPatience is how long a kubelet's answer is waited for: on a node that is short of something it takes seconds.
 const kubeletPatience = 20 * time.Second
 
-// NodeUse is one look at what a node has and at who uses it.
+// NodeUse is one look at what a node has and at what uses it.
 type NodeUse struct {
 	Node    *corev1.Node
 	Pods    []corev1.Pod // bound to the node and not ended

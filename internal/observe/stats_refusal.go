@@ -31,7 +31,7 @@ func podsRefusal(name string, err error) error {
 	return fmt.Errorf("reading the pods of node %s: %w", name, err)
 }
 
-// kubeletRefusal says who between us and the kubelet refused or broke down.
+// kubeletRefusal says what between the client and the kubelet refused or broke down.
 func kubeletRefusal(node *corev1.Node, err error) error {
 	about := "asking the kubelet of node " + node.Name
 	fromKubelet := bodyOf(err)

@@ -2,8 +2,8 @@ package snapshot
 
 import "k8s.io/apimachinery/pkg/types"
 
-// OwnerKey names a controller whole. Who creates an object writes its owner: a UID alone may be that of another namespace's
-// controller, or of one of another kind.
+// OwnerKey names a controller whole. The client that creates an object writes its owner: a UID alone may be that of another
+// namespace's controller, or of one of another kind.
 type OwnerKey struct {
 	Namespace, Group, Kind, Name string
 	UID                          types.UID

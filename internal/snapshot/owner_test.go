@@ -2,7 +2,7 @@ package snapshot
 
 import "testing"
 
-// TestOwnersAreNamedWhole: who creates an object may write any UID as its owner's, beside any name.
+// TestOwnersAreNamedWhole: a client that creates an object may write any UID as its owner's, beside any name.
 func TestOwnersAreNamedWhole(t *testing.T) {
 	web := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web"}
 	with := func(change func(*Owner)) Owner {

@@ -25,7 +25,7 @@ const (
 	OrderAnnotation = "usher.sh/order"
 	// CostAnnotation is Kubernetes' own: which pod a ReplicaSet removes first.
 	CostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
-	// CostMarkAnnotation remembers on a pod who lowered its deletion cost and what
+	// CostMarkAnnotation holds on a pod which drain lowered its deletion cost and what
 	// it was: "<drain id>" or "<drain id>=<former value>".
 	CostMarkAnnotation = "usher.sh/surge-cost"
 	// LowestCost is the deletion cost of a pod that a surge has lowered: there is none below.

@@ -69,7 +69,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Who wrote a record is printed, and the kubelet of a node may write its annotations.
+// The author of a record is printed, and the kubelet of a node may write its annotations.
 func TestWordsOfRecordsArePrintable(t *testing.T) {
 	r, err := ParseDrainRecord(`{"id":"x","by":"eve\u001b[2J\u001b]0;owned\u0007","why":"\u202etxt","state":"draining\u009b1m"}`)
 	if err != nil || r.By != "eve" || r.Why != "txt" || r.State != "draining" {

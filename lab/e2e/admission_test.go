@@ -33,7 +33,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	denial := g.denial.Load()
 	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: denial == nil, Result: denial}
 	review.Request = nil
-	_ = json.NewEncoder(w).Encode(review) // who hung up needs no answer
+	_ = json.NewEncoder(w).Encode(review) // a client that hung up needs no answer
 }
 
 // guarded puts a webhook before the evictions of the stage's namespace and returns when it is in force.

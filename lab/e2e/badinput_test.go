@@ -62,7 +62,7 @@ func TestNoPermission(t *testing.T) {
 
 func TestUnreachableAPIServer(t *testing.T) {
 	t.Parallel()
-	const address = "127.0.0.1:1" // a port that is never given to who asks for any
+	const address = "127.0.0.1:1" // a port that is never given to a program that asks for any
 	config, err := clientcmd.LoadFromFile(testlab.Get(t).Kubeconfig())
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestSurgeOfASingleReplicaWithoutABudget(t *testing.T) {
 	}
 }
 
-// slowToStart leaves time to remove a pod before its replacement is ready, for who does not wait.
+// slowToStart leaves time to remove a pod before its replacement is ready, for a drain that does not wait.
 func slowToStart(d *appsv1.Deployment) {
 	d.Spec.Template.Annotations = map[string]string{"pod-ready.stage.kwok.x-k8s.io/delay": "500ms"}
 }

@@ -57,7 +57,7 @@ func (s *stage) eventReasons(t *testing.T) []string {
 	return reasons
 }
 
-// Who reads what uncordon says may go away, and no node stays cordoned for that.
+// The reader of what uncordon prints may go away, and no node stays cordoned for that.
 func TestUncordonOutlastsItsReader(t *testing.T) {
 	t.Parallel()
 	l := testlab.Get(t)

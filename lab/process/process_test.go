@@ -127,7 +127,7 @@ func TestProcessEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// Who reads the records of a folder is not disturbed by others who stop what is theirs.
+// A program that reads the records of a folder is not disturbed by others that stop what is theirs.
 func TestARecordThatGoesMeanwhileIsPassedOver(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "other"+suffix)); err != nil {

@@ -46,7 +46,7 @@ func (e Evictions) Lines(width int, paint Paint) []string {
 	return lines
 }
 
-// EvictionWords says who works on an eviction and what it waits for.
+// EvictionWords says which responder works on an eviction and what that waits for.
 func EvictionWords(e *snapshot.Eviction) string {
 	switch {
 	case e.Responder == "":

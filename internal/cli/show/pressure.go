@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/internal/pressure/record"
 )
 
-// Pressure is how a node stands and who goes first on it, on one page.
+// Pressure is how a node stands and which pod goes first on it, on one page.
 type Pressure struct {
 	Record   record.Record
 	Forecast forecast.Forecast
@@ -98,7 +98,7 @@ func (p Pressure) conditions() string {
 	return text + " The node itself has reported " + strings.Join(own, " and ") + "."
 }
 
-// otherLines says who goes first for signals that the table is not about; those with one answer share a line.
+// otherLines says which pod goes first for signals that the table is not about; those with one answer share a line.
 func (p Pressure) otherLines(width int) []string {
 	type answer struct{ uid, why string }
 	var order []answer
@@ -122,7 +122,7 @@ func (p Pressure) otherLines(width int) []string {
 	return lines
 }
 
-// notes are what else a reader has to know who relies on the page.
+// notes are what else a user has to know who relies on the page.
 func (p Pressure) notes() []string {
 	notes := slices.Clone(p.Record.Notes)
 	for _, s := range p.Forecast.Skipped {

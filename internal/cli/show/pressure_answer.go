@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/internal/pressure/forecast"
 )
 
-// Answer says in one sentence how the node stands with what it is nearest to running short of, and who goes first.
+// Answer says in one sentence how the node stands with what it is nearest to running short of, and which pod goes first.
 func (p Pressure) Answer() string { return clean(p.sentence()) }
 
 func (p Pressure) sentence() string {
@@ -49,7 +49,7 @@ func below(s pressure.Signal, l *forecast.Level) string {
 	return fmt.Sprintf("%s (%s)", s.Amount(l.Limit), l.Threshold.Below.String())
 }
 
-// consequence says who goes, when and why.
+// consequence says which pod goes, when and why.
 func (p Pressure) consequence(l *forecast.Level) string {
 	stays := ""
 	if !l.Threshold.Hard() {

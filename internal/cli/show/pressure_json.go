@@ -138,7 +138,7 @@ func (p Pressure) object() pressureJSON {
 	return j
 }
 
-// victim is who goes as things stand, nil where no threshold is met.
+// victim is the pod that goes as things stand, nil where no threshold is met.
 func (p Pressure) victim() *firstJSON {
 	if p.Forecast.Focus == nil {
 		return nil

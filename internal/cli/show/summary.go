@@ -76,7 +76,7 @@ func nodeEnd(n drain.NodeStatus, view snapshot.View, req drain.Request) NodeEnd 
 	return end
 }
 
-// Cordon says who cordoned a node, and whether it was Usher.
+// Cordon says which client cordoned a node, and whether it was Usher.
 func Cordon(n *snapshot.Node) (words string, ours bool) {
 	switch {
 	case n.Drain == nil || !n.Drain.Cordoned:

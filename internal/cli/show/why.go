@@ -44,7 +44,7 @@ func (w Why) deed() string {
 	return "be evicted now"
 }
 
-// policyLine says who governs the pod.
+// policyLine says which policy governs the pod.
 func (w Why) policyLine() []string {
 	if !w.Pod.Labelled() {
 		return w.auditLine()
