@@ -169,14 +169,14 @@ const clearedWithin = 5 * time.Second
 func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	progress := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
-	unanswered := time.AfterFunc(drain.TakenUpWithin, progress.nothing)
-	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, progress.eviction)
+	shown := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
+	unanswered := time.AfterFunc(drain.TakenUpWithin, shown.nothing)
+	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, shown.eviction)
 	unanswered.Stop()
 	if !end.Gone && end.Failed == "" {
-		progress.nothing()
+		shown.nothing()
 	}
-	progress.end()
+	shown.end()
 	if end.Gone {
 		// It has served its purpose; what is left of it would only be in the way of users who list the requests.
 		clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearedWithin)
