@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Whoever writes a policy says where its system listens, and the manager goes there: it must not lend him its place in the
-// network. What is refused is refused when a connection is made, to the address that is really dialled. So neither a name
+// The author of a policy says where its system listens, and the manager connects to it: it must not lend the author its place in
+// the network. What is refused is refused when a connection is made, to the address that is really dialled. So neither a name
 // that leads elsewhere the second time, nor a redirect, nor what a system says of its members gets round it.
 
 // maxHeader is how many bytes of headers an answer may have.
 const maxHeader = 64 << 10
 
-// metadata are the addresses at which clouds tell a machine its credentials, beside the link-local ones.
+// metadata are the addresses at which clouds give a machine its credentials, beside the link-local ones.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23"), netip.MustParseAddr("fd20:ce::254"),
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
@@ -67,7 +67,7 @@ func (a Access) admit(address string) error {
 	return nil
 }
 
-// ours tells whether the machine, or the pod, has the address itself. Where that cannot be found out, it may.
+// ours reports whether the machine, or the pod, has the address itself. Where that cannot be found out, it may.
 func ours(ip netip.Addr) bool {
 	addresses, err := net.InterfaceAddrs()
 	return err != nil || slices.ContainsFunc(addresses, func(a net.Addr) bool {

@@ -42,7 +42,7 @@ func TestDialerRefuses(t *testing.T) {
 	}
 }
 
-// refused tells that the connection was tried.
+// refused reports whether the connection was tried.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
 }

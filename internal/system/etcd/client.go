@@ -40,7 +40,7 @@ type client struct {
 	closed bool
 }
 
-// conn is a connection that is dialled by the first who needs it; the others wait for it.
+// conn is a connection that the first call that needs it dials; the others wait for it.
 type conn struct {
 	once sync.Once
 	etcd *clientv3.Client
@@ -215,7 +215,7 @@ func (c *client) forgetAll() {
 	clear(c.conns)
 }
 
-// close waits for the one who dials.
+// close waits for the call that dials.
 func (c *conn) close() {
 	c.once.Do(func() { c.err = errors.New("the client is closed") })
 	if c.etcd != nil {
@@ -223,7 +223,7 @@ func (c *conn) close() {
 	}
 }
 
-// broken tells whether a new connection may help.
+// broken reports whether a new connection may help.
 func broken(err error) bool {
 	code := status.Code(err)
 	if said := (rpctypes.EtcdError{}); errors.As(err, &said) {

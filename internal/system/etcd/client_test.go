@@ -27,7 +27,7 @@ func openReal(t *testing.T, timeout time.Duration, urls ...string) system.System
 	return s
 }
 
-// closedPort is an address that refuses. It is taken, so that nobody else comes to listen there, and not listened at.
+// closedPort is an address that refuses connections: a bound port without a listener, so that no other process can listen there.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -45,7 +45,7 @@ func closedPort(t *testing.T) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
 }
 
-// silentPort accepts and never says a word.
+// silentPort accepts connections and never answers.
 func silentPort(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -57,7 +57,7 @@ func silentPort(t *testing.T) string {
 }
 
 // A refused connection is reported as such; without failing fast it would be a time-out.
-func TestNobodyListens(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	one, two := closedPort(t), closedPort(t)
 	_, err := openReal(t, time.Minute, one, two).Observe(t.Context(), nil)
 	for _, part := range []string{
@@ -114,7 +114,7 @@ func stacks() string {
 	return string(buffer[:runtime.Stack(buffer, true)])
 }
 
-// Members say at which URLs they listen; nobody makes Usher connect to its own pod by that.
+// Members report the URLs at which they listen; no such URL makes Usher connect to its own pod.
 func TestItselfIsNotAsked(t *testing.T) {
 	url := closedPort(t)
 	s, err := etcd.Open(&v1alpha1.System{Etcd: &v1alpha1.Etcd{}}, system.Access{Endpoints: []string{url}, Timeout: time.Minute})

@@ -27,7 +27,7 @@ type response struct {
 	listErr error
 }
 
-// look asks everybody. It fails only if nobody can give a list of members that a quorum has confirmed.
+// look asks all endpoints and members. It fails only if none returns a list of members that a quorum has confirmed.
 func (c *cluster) look(ctx context.Context) (*clusterRead, error) {
 	urls := c.known()
 	all := c.ask(ctx, urls, 3)

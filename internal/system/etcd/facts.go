@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
-// alarms are those of the cluster; known is false if nobody could be asked for them.
+// alarms are those of the cluster; known is false if no voter answered the request for them.
 type alarms struct {
 	known bool
 	all   []Alarm
@@ -129,7 +129,7 @@ func (v *view) corrupt(a alarms) []string {
 		switch {
 		case x.Name != Corrupt:
 		case x.Member == 0:
-			names = append(names, "a member that etcd cannot tell")
+			names = append(names, "a member that etcd does not name")
 		default:
 			names = append(names, v.nameOf(x.Member))
 		}

@@ -27,11 +27,11 @@ type view struct {
 	quorum  int
 	leader  *memberState // nil unless agreed
 	term    uint64       // of that leader
-	leaders []string     // everybody whom a voter calls leader
+	leaders []string     // each member that a voter names as leader
 	called  map[uint64]bool
 }
 
-// judge weighs what everybody said against what the others said.
+// judge weighs what each member answered against what the others answered.
 func judge(l *clusterRead) *view {
 	v := &view{called: map[uint64]bool{}}
 	for _, m := range l.list.Members {
@@ -39,7 +39,7 @@ func judge(l *clusterRead) *view {
 	}
 	slices.SortFunc(v.members, func(a, b *memberState) int { return cmp.Compare(a.ID, b.ID) })
 	v.quorum = len(v.voters())/2 + 1
-	lists := v.hear(l)
+	lists := v.attribute(l)
 	v.elect()
 	for _, s := range v.members {
 		if s.answered() {
@@ -51,23 +51,23 @@ func judge(l *clusterRead) *view {
 	return v
 }
 
-// hear gives each answer to the member that signed it. Of several answers of one member the one that reached the quorum
+// attribute gives each answer to the member that signed it. Of several answers of one member the one that reached the quorum
 // counts, or else the first.
-func (v *view) hear(l *clusterRead) map[uint64]response {
-	heard := map[uint64]response{}
+func (v *view) attribute(l *clusterRead) map[uint64]response {
+	attributed := map[uint64]response{}
 	for _, s := range v.members {
 		s.why = unreached(s.Member, l)
 		for _, a := range l.said {
 			if a.err != nil || a.status.Member != s.ID || a.status.Cluster != l.list.Cluster {
 				continue
 			}
-			if best, ok := heard[s.ID]; !ok || best.listErr != nil && a.listErr == nil {
-				heard[s.ID] = a
+			if best, ok := attributed[s.ID]; !ok || best.listErr != nil && a.listErr == nil {
+				attributed[s.ID] = a
 				s.url, s.status = a.url, a.status
 			}
 		}
 	}
-	return heard
+	return attributed
 }
 
 // unreached says why a member has not answered, from what its own URLs said.
@@ -139,16 +139,16 @@ func (v *view) unhealthyReason(s *memberState, list Membership, own response) st
 	return ""
 }
 
-// harmless tells the errors in a member's status that say nothing about its part in the quorum. Alarms are looked at by
-// themselves.
+// harmless reports whether an error in a member's status says nothing about its part in the quorum. Alarms are judged apart.
 func harmless(e string) bool { return strings.Contains(e, "alarm:") }
 
-// disagrees with the quorum about who leads. A learner hears of a new leader as late as its log does.
+// disagrees reports whether the member names another leader or term than the quorum. A learner observes a new leader as late
+// as it receives the log.
 func (v *view) disagrees(s *memberState) bool {
 	return v.leader != nil && s.status.Leader != 0 && (s.status.Leader != v.leader.ID || s.status.Term != v.term)
 }
 
-// sameMembers compares who is in the lists and who may vote.
+// sameMembers compares which members are in the lists and which of them may vote.
 func sameMembers(a, b Membership) bool {
 	votes := func(m Membership) map[uint64]bool {
 		all := map[uint64]bool{}

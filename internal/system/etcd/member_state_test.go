@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sound is a cluster in which everybody is well; member 1 leads.
+// sound is a cluster in which all members are healthy; member 1 leads.
 func sound() *clusterRead {
 	list := Membership{Cluster: 9, By: 1, Members: []Member{
 		{ID: 1, Name: "a", ClientURLs: []string{"http://a"}},
@@ -75,7 +75,7 @@ func TestStandings(t *testing.T) {
 		{name: "is not asked over a URL that is not encrypted", leader: "a", why: []string{"", "none of its client URLs may be asked: http://b", ""}, change: func(l *clusterRead) {
 			l.said = append(l.said[:1], l.said[2:]...)
 		}},
-		{name: "answers at a URL of nobody", leader: "a", why: []string{"", "", ""}, change: func(l *clusterRead) { l.said[1].url = "http://service" }},
+		{name: "answers at a URL of no member", leader: "a", why: []string{"", "", ""}, change: func(l *clusterRead) { l.said[1].url = "http://service" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := sound()
@@ -116,7 +116,7 @@ func TestMembersAreFoundByName(t *testing.T) {
 		}
 	}
 	if _, known := e.System["alarms"]; known {
-		t.Error("nobody gave the alarms, and they are known")
+		t.Error("no member gave the alarms, and they are known")
 	}
 	if v.named("b") != nil || v.named("ab") == nil {
 		t.Error("a step finds other members than the evidence")

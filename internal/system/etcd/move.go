@@ -83,7 +83,7 @@ func (v *view) named(name string) *memberState {
 }
 
 // transferTarget is the most advanced voter that may lead instead of the leader, nil if none may. Of equals, the one with the lowest
-// id, so that two who ask at once ask for the same.
+// id, so that two requests at once are for the same.
 func (v *view) transferTarget(maxLag int64) *memberState {
 	var best *memberState
 	for _, s := range v.others(v.leader) {

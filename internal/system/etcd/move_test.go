@@ -47,7 +47,7 @@ func TestLeadershipStays(t *testing.T) {
 		says     string
 		terminal bool
 	}{
-		{name: "nobody to hand over to", says: "no other voter is healthy and caught up", given: func(s *etcdsim.Cluster, l, n, last string) {
+		{name: "no member to hand over to", says: "no other voter is healthy and caught up", given: func(s *etcdsim.Cluster, l, n, last string) {
 			s.Slow(n, 1)
 			for range 50 {
 				s.Write("w")

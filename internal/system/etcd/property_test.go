@@ -122,7 +122,7 @@ func TestEveryMemberMayGoInTheEnd(t *testing.T) {
 				v = j.evict(t, name)
 			}
 			if slices.Equal(reasons(v), []string{eviction.MemberUnknown}) {
-				continue // the leader died before the others heard of it
+				continue // the leader ended before the others observed its election
 			}
 			if lose, _ := h.sim.WouldLose(name); v.Answer != eviction.Allowed && !lose {
 				rt.Fatalf("%s may not go and could: %+v", name, v.Blockers)

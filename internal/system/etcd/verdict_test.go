@@ -193,7 +193,7 @@ func TestEvictVerdicts(t *testing.T) {
 			return n
 		}},
 		{
-			name: "nobody gives the alarms", want: eviction.Blocked, reasons: []string{eviction.FactMissing},
+			name: "no member gives the alarms", want: eviction.Blocked, reasons: []string{eviction.FactMissing},
 			given: func(s *etcdsim.Cluster) string {
 				for _, url := range s.Endpoints() {
 					s.Misbehave(url, etcdsim.Deaf)
@@ -212,7 +212,7 @@ func TestEvictVerdicts(t *testing.T) {
 		},
 		{
 			name: "a voter that names another leader", want: eviction.Blocked,
-			reasons: []string{"LeaderUnknown", "QuorumAtRisk", "OtherVoterUnhealthy", "LeadsCluster"}, // he names n
+			reasons: []string{"LeaderUnknown", "QuorumAtRisk", "OtherVoterUnhealthy", "LeadsCluster"}, // l names n
 			given: func(s *etcdsim.Cluster) string {
 				_, n, l := roles(s)
 				s.Misbehave(etcdsim.URL(l), etcdsim.Mistaken)
@@ -359,8 +359,8 @@ func TestWordsOfARefusal(t *testing.T) {
 	}
 }
 
-// TestNobodyLeavesWhileTheLeadIsHandedOver: the evidence is from before, and says that somebody else leads.
-func TestNobodyLeavesWhileTheLeadIsHandedOver(t *testing.T) {
+// TestNoMemberLeavesWhileTheLeadIsHandedOver: the evidence is from before, and says that another member leads.
+func TestNoMemberLeavesWhileTheLeadIsHandedOver(t *testing.T) {
 	sim := three()
 	leader, follower, _ := roles(sim)
 	j := newJudge(t, sim)

@@ -48,8 +48,8 @@ func (a *address) at(endpoints []string, scope *eviction.Scope) ([]string, error
 	return urls, nil
 }
 
-// escape makes a value safe in every part of a URL. A colon stays, which tells no part from another there and is needed in
-// IPv6 addresses.
+// escape makes a value safe in every part of a URL. A colon stays: it separates no parts there, and IPv6
+// addresses need it.
 func escape(value string) string {
 	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(neturl.QueryEscape(value))
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever a server answers becomes facts or an error, and a rule over it ends in a verdict; only a system that says so
-// lets anybody go.
+// lets a member go.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{`{"ok": true}`, `{"ok": 1}`, `[]`, `null`, `{"ok": {"ok": [null]}}`, `1e999`, "\xff", `{"ok":true}x`, `[[[[[]]]]]`} {
 		f.Add(200, seed, "m")

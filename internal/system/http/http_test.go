@@ -65,7 +65,7 @@ func breaks(*nethttp.Request) (*nethttp.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// hangs until it is told to stop.
+// hangs until the request's context ends.
 func hangs(r *nethttp.Request) (*nethttp.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()

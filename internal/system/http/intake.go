@@ -111,8 +111,8 @@ func measure(body []byte) (values, text int64) {
 	return values, text
 }
 
-// gist is what is shown of an answer that is none. What is no JSON is not shown: no fact could be made of it, and whoever
-// writes a policy must not read through the manager what he cannot read himself.
+// gist is what is shown of an answer that is none. What is no JSON is not shown: no fact could be made of it, and the author of
+// a policy must not read through the manager what they cannot read themselves.
 func gist(answer *nethttp.Response, body []byte) string {
 	switch kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";"); {
 	case len(body) == 0:

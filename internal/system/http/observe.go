@@ -89,7 +89,7 @@ func (w *web) askAll(ctx context.Context, all []*asked) {
 	wait.Wait()
 }
 
-// line is the policy's summary, and after it who is silent.
+// line is the policy's summary, and after it the questions without an answer.
 func (w *web) line(scope *eviction.Scope, silent lines) string {
 	var parts []string
 	if w.summary != nil {
@@ -110,7 +110,7 @@ func (w *web) line(scope *eviction.Scope, silent lines) string {
 	return strings.Join(parts, "; ")
 }
 
-// remember keeps the pods for the steps, which are told no more than whose they are.
+// remember keeps the pods for the steps, which get only the member's reference.
 func (w *web) remember(members []system.Member) {
 	pods := map[types.UID]*snapshot.Pod{}
 	for _, m := range members {

@@ -17,7 +17,7 @@ const Service = "http://etcd:2379"
 
 const clusterID = 0xc1a57e4
 
-// Fault is how a URL misbehaves until told otherwise.
+// Fault is how a URL misbehaves until another is set.
 type Fault string
 
 // The faults.
@@ -29,7 +29,7 @@ const (
 	Stale    Fault = "stale"    // status as it was at the last Tick but one or earlier
 	Mistaken Fault = "mistaken" // status names another leader
 	Stranger Fault = "stranger" // a member of another cluster answers
-	Deaf     Fault = "deaf"     // nobody gets the alarms
+	Deaf     Fault = "deaf"     // the alarms are not answered
 )
 
 // Misbehave makes a URL misbehave from now on.
@@ -168,7 +168,7 @@ func (c *Cluster) MoveLeader(ctx context.Context, url string, to uint64) error {
 // Close implements etcd.API.
 func (c *Cluster) Close() {}
 
-// at finds who answers at a URL, if its fault lets it.
+// at finds the member that answers at a URL, if its fault lets it.
 func (c *Cluster) at(ctx context.Context, url string) (*member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type Cluster struct {
 	added   int
 }
 
-// write is a value that some client has sent. It was acknowledged if the client was told so.
+// write is a value that a client has sent; acknowledged is set once the client has got the answer.
 type write struct {
 	value        string
 	acknowledged bool

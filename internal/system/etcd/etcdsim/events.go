@@ -7,7 +7,7 @@ import (
 )
 
 // Write sends a value to the leader of a quorum, if there is one, and reports whether there is. It is acknowledged once
-// it is committed: Acknowledged tells.
+// it is committed: see Acknowledged.
 func (c *Cluster) Write(value string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *Cluster) Heal() {
 	}
 }
 
-// Hide keeps Usher, and nobody else, from reaching a member.
+// Hide keeps Usher, and no other client or member, from reaching a member.
 func (c *Cluster) Hide(name string) {
 	c.with(name, func(m *member) { m.hidden = true })
 }
@@ -115,7 +115,7 @@ func (c *Cluster) Remove(name string) bool {
 	return true
 }
 
-// changing tells whether a change of the configuration is proposed that has not taken effect: there is only one at a time.
+// changing reports whether a change of the configuration is proposed that has not taken effect: there is only one at a time.
 func (c *Cluster) changing(leader *member) bool {
 	return slices.ContainsFunc(leader.log[leader.applied:], func(e entry) bool { return e.config > 0 })
 }

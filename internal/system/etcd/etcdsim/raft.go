@@ -73,8 +73,8 @@ func (c *Cluster) candidate(m *member) *member {
 	return best
 }
 
-// crown makes m lead all whom it reaches. The new leader writes an empty entry, without which nothing of an earlier term
-// would be committed.
+// crown makes m the leader of all members that it reaches. The new leader writes an empty entry, without which nothing of an
+// earlier term would be committed.
 func (c *Cluster) crown(m *member, term uint64) {
 	for _, o := range c.members {
 		if o.up && reach(m, o) {
@@ -196,7 +196,7 @@ func (m *member) votes(id uint64) bool { return slices.Contains(m.config, voter{
 
 func reach(a, b *member) bool { return a.island == b.island }
 
-// quorum tells whether m reaches a quorum of that configuration, itself included.
+// quorum reports whether m reaches a quorum of that configuration, itself included.
 func (c *Cluster) quorum(m *member, config []voter) bool {
 	all, reached := 0, 0
 	for _, v := range config {

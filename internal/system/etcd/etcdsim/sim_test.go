@@ -15,7 +15,7 @@ func TestElection(t *testing.T) {
 	sim := etcdsim.New("a", "b", "c")
 	old := sim.Leader()
 	if !sim.Write("before") {
-		t.Fatal("nobody takes a write")
+		t.Fatal("no member takes a write")
 	}
 	sim.Tick()
 	if !sim.Acknowledged("before") {
@@ -46,7 +46,7 @@ func TestNoQuorumTakesNoWrite(t *testing.T) {
 	sim.Island(2, "b")
 	sim.Settle(3)
 	if sim.Serving() || sim.Write("w") {
-		t.Error("three islands, and somebody serves")
+		t.Error("three islands, and a member serves")
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		if lose, _ := sim.WouldLose(name); !lose {
@@ -177,6 +177,6 @@ func TestAQuorumAcknowledges(t *testing.T) {
 	}
 	sim.Settle(5)
 	if !sim.Acknowledged("w4") {
-		t.Error("everybody holds w4, and it is not acknowledged")
+		t.Error("all members hold w4, and it is not acknowledged")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// WouldLose tells whether the cluster would stand still if this member's process ended now and its disk stayed: too few
+// WouldLose reports whether the cluster would stand still if this member's process ended now and its disk stayed: too few
 // voters would reach each other. A member without a vote, or unknown, is no loss. Those that are away count as gone,
 // although they may still run. why is a sentence.
 func (c *Cluster) WouldLose(name string, away ...string) (lose bool, why string) {
@@ -22,7 +22,7 @@ func (c *Cluster) WouldLose(name string, away ...string) (lose bool, why string)
 	return false, ""
 }
 
-// WouldLoseWithDisk tells whether the cluster would stand still, or an acknowledged write would be lost, if this member's
+// WouldLoseWithDisk reports whether the cluster would stand still, or an acknowledged write would be lost, if this member's
 // disk were lost now.
 func (c *Cluster) WouldLoseWithDisk(name string) (lose bool, why string) {
 	if lose, why := c.WouldLose(name); lose {
@@ -38,7 +38,7 @@ func (c *Cluster) WouldLoseWithDisk(name string) (lose bool, why string) {
 	return false, ""
 }
 
-// Deceives tells whether as many voters as make a quorum are mistaken about who leads: nobody can learn it from them.
+// Deceives reports whether a quorum of voters is mistaken about the leader, which can then not be determined from their answers.
 func (c *Cluster) Deceives() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,14 +66,14 @@ func (c *Cluster) Lost() []string {
 	return lost
 }
 
-// Acknowledged tells whether a client was told that its value was written.
+// Acknowledged reports whether the write of a value was acknowledged to its client.
 func (c *Cluster) Acknowledged(value string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Contains(c.writes, write{value: value, acknowledged: true})
 }
 
-// Serving tells whether a leader with a quorum is there.
+// Serving reports whether a leader with a quorum is there.
 func (c *Cluster) Serving() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
