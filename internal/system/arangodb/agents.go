@@ -39,7 +39,7 @@ func (d *deployment) askAgents(ctx context.Context, addresses []string) answers 
 		}
 		d.askAll(ctx, next, &all)
 		all.leaveOut()
-		addresses = all.unheard()
+		addresses = all.unanswered()
 	}
 	slices.Sort(all.silent)
 	slices.Sort(all.foreign)
@@ -58,8 +58,8 @@ func (a *answers) leaveOut() {
 	}
 }
 
-// unheard are the addresses of agents that others name and that have not answered.
-func (a *answers) unheard() []string {
+// unanswered returns the addresses of agents that others name and that have not answered.
+func (a *answers) unanswered() []string {
 	addresses := map[string]bool{}
 	for _, config := range a.configs {
 		for id, endpoint := range config.Pool {

@@ -190,7 +190,7 @@ func short(text string) string {
 	return text[:cut] + "…"
 }
 
-// unsent tells that a request has certainly not reached the server: sending it elsewhere cannot do the same thing twice.
+// unsent reports whether a request has certainly not reached the server: sending it elsewhere cannot do the same thing twice.
 func unsent(err error) bool {
 	failed, ok := errors.AsType[*net.OpError](err)
 	return ok && failed.Op == "dial"

@@ -41,7 +41,7 @@ func TestAnswersThatGoWrong(t *testing.T) {
 		{"200 with nothing", arangosim.Fault{Path: read, Status: 200}, []string{"AgencyNotServing", "not JSON"}},
 		{"JSON of another shape", arangosim.Fault{Path: read, Status: 200, Body: `{"arango":{}}`}, []string{"AgencyNotServing", "understanding the agency"}},
 		{"JSON of another shape within", arangosim.Fault{Path: read, Status: 200, Body: `[{"arango":{"Target":{"CleanedServers":["PRMR-a"]},"Plan":{"Collections":{"_system":{"c":{"shards":{"s":"PRMR-b"}}}}}}}]`}, []string{"AgencyNotServing", "understanding the agency"}},
-		{"a configuration that says nothing", arangosim.Fault{Path: config, Status: 200, Body: `{}`}, []string{"NoEvidence", "neither who it is"}},
+		{"a configuration that says nothing", arangosim.Fault{Path: config, Status: 200, Body: `{}`}, []string{"NoEvidence", "its id or the number"}},
 		{"cut off", arangosim.Fault{Path: read, Cut: 40}, []string{"AgencyNotServing", "breaks off"}},
 		{"endless", arangosim.Fault{Path: config, Status: 200, Body: strings.Repeat(" ", answerLimit+1)}, []string{"NoEvidence", "longer than"}},
 		{"silent", arangosim.Fault{Path: read, Silent: true}, []string{"AgencyNotServing", "did not answer within 1m0s"}},

@@ -95,8 +95,8 @@ func (s *clusterView) agencyProblem() string {
 	return s.agents.Problem + "; " + strings.Join(s.silent, "; ")
 }
 
-// failoverProblem says why it is not certain who leads an active failover deployment, "" if it is: the agency names one,
-// that one takes writes, and no other does.
+// failoverProblem says why the leader of an active failover deployment is not certain, "" if it is: the agency names one, that
+// one takes writes, and no other does.
 func (s *clusterView) failoverProblem() string {
 	leader := s.state.FailoverLeader
 	if leader == "" {
@@ -126,7 +126,7 @@ func (s *clusterView) summary() string {
 	}
 	parts = append(parts, "leader "+s.agents.Leader)
 	if s.mode() == modeFailover {
-		return strings.Join(append(parts, fmt.Sprintf("%d single servers", len(s.state.Singles)), "led by "+cmp.Or(s.state.FailoverLeader, "nobody")), ", ")
+		return strings.Join(append(parts, fmt.Sprintf("%d single servers", len(s.state.Singles)), "led by "+cmp.Or(s.state.FailoverLeader, "none")), ", ")
 	}
 	parts = append(parts, fmt.Sprintf("%d dbservers", len(s.state.DBServers)), fmt.Sprintf("%d shards", len(s.state.Shards)))
 	if cleaned := len(s.state.Cleaned); cleaned > 0 {

@@ -45,7 +45,7 @@ func departureCases() []numbered {
 	return all
 }
 
-// Nobody answers, so that nothing can pass on what the deployment says.
+// check runs with all servers down, so that nothing can pass on what the deployment reports.
 func (c departure) check(t *testing.T) {
 	t.Helper()
 	b := newBench(t, plain())

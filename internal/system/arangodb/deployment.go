@@ -89,7 +89,7 @@ func (d *deployment) Observe(ctx context.Context, members []system.Member) (*evi
 	return seen.evidence(members), nil
 }
 
-// look asks the agents, and their leader for the state, and the servers of an active failover deployment who leads.
+// look asks the agents, and their leader for the state, and the servers of an active failover deployment for its leader.
 func (d *deployment) look(ctx context.Context) (*clusterView, error) {
 	seen, err := d.lookAtAgents(ctx)
 	if err == nil && !seen.single && seen.agents.Problem == "" {

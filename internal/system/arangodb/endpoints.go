@@ -32,7 +32,7 @@ func firstLabel(endpoint string) string {
 	return label
 }
 
-// sameOrigin tells whether two URLs lead to the same listener.
+// sameOrigin reports whether two URLs lead to the same listener.
 func sameOrigin(a, b string) bool {
 	first, errA := url.Parse(a)
 	second, errB := url.Parse(b)

@@ -8,7 +8,7 @@ import (
 )
 
 // memberFacts returns what is known of a member; false: the deployment does not know it, or could mean several by its id.
-// While the agency cannot be asked nobody can tell, and the member is there without facts, so that the rule that speaks of
+// While the agency cannot be asked that is unknown, and the member is there without facts, so that the rule that speaks of
 // the agency says what is wrong.
 func (s *clusterView) memberFacts(id string) (eviction.Facts, bool) {
 	if s.single {

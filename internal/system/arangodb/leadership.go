@@ -9,11 +9,11 @@ import (
 )
 
 // pause is how long an agent must have led, and how long ago an agent must have been restarted, before one is restarted. A
-// request that has arrived has taken effect long before, and one that was elected anew is told from one that goes on leading.
+// request that has arrived has taken effect long before, and an agent elected anew is not taken for one that goes on leading.
 const pause = 30 * time.Second
 
-// leadership remembers who has led the agency since when, and when an agent was asked to restart. Both begin with the process, as
-// if the one before had asked at that very moment: what it asked for may be pending.
+// leadership remembers which agent leads the agency since when, and when an agent was asked to restart. Both begin with the
+// process, as if the one before had asked at that very moment: what it asked for may be pending.
 type leadership struct {
 	now func() time.Time
 
@@ -26,7 +26,7 @@ type leadership struct {
 
 func newReign(now func() time.Time) *leadership { return &leadership{now: now, asked: now()} }
 
-// see notes who leads.
+// see notes which agent leads.
 func (r *leadership) see(agents agency.Agents) {
 	if agents.Problem != "" {
 		return
@@ -38,14 +38,14 @@ func (r *leadership) see(agents agency.Agents) {
 	}
 }
 
-// settled tells whether everything that was asked for has taken effect or never will.
+// settled reports whether everything that was asked for has taken effect or never will.
 func (r *leadership) settled() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now().Sub(r.asked) >= pause
 }
 
-// take tells whether the leader may be asked to restart now, and notes that it is. An error says what it waits for.
+// take reports whether the leader may be asked to restart now, and notes that it is. An error says what it waits for.
 func (r *leadership) take() (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

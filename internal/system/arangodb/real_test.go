@@ -136,7 +136,7 @@ func (b *bench) want(member string, want verdicts) {
 }
 
 // What would be said if one thing were otherwise. The follower in sync is what the leader's data rests on, and the other way
-// round; nobody rests on the one that has nothing.
+// round; no server's data rests on the one that has nothing.
 func TestWhoMayLeaveRealClustersInTrouble(t *testing.T) {
 	const health = "Supervision/Health/"
 	cleanOut, resign := []string{CleanOut}, []string{ResignLeadership}
@@ -161,7 +161,7 @@ func TestWhoMayLeaveRealClustersInTrouble(t *testing.T) {
 				verdicts{evict: []string{"NotDrained"}, steps: cleanOut},
 			},
 			{
-				"the leader has failed, and nobody has taken over yet: the follower has the last copies", health + d.leads + "/Status", "FAILED",
+				"the leader has failed, and no server has taken over yet: the follower has the last copies", health + d.leads + "/Status", "FAILED",
 				verdicts{evict: []string{"LeadsShards", "NotDrained", "NotGood"}, withDisk: []string{"LeadsShards"}},
 				verdicts{evict: []string{"NotDrained"}, steps: cleanOut, replace: []string{"NoFollowerInSync"}, withDisk: []string{"WritesNeedIt"}},
 				verdicts{evict: []string{"NotDrained"}, steps: cleanOut},
@@ -242,7 +242,7 @@ func TestRealJobs(t *testing.T) {
 	}
 }
 
-// Jobs that name no server are nobody's, and the simulator ends them at once.
+// Jobs that name no server belong to none, and the simulator ends them at once.
 func TestRealJobsThatNameNoServer(t *testing.T) {
 	b := dumps[3].load(t)
 	for _, member := range []string{dumps[3].leads, dumps[3].follows, dumps[3].idle} {
@@ -268,7 +268,7 @@ func TestRealConfig(t *testing.T) {
 	if view := agency.Agree([]agency.Config{config}); view.Problem != "" || view.Quorum != 1 || len(view.Holding) != 1 {
 		t.Errorf("view is %+v", view)
 	}
-	// It leads, nobody follows it, and nobody has what it has.
+	// It leads, no agent follows it, and no other has its entries.
 	b := newBench(t, agents(1)())
 	b.sim.Inject(arangosim.Fault{Path: "/_api/agency/config", Status: 200, Body: string(realData(t, "config.json"))})
 	verdict := b.evict("agent", config.ID)

@@ -24,7 +24,7 @@ func (d *deployment) stepDown(ctx context.Context, member string) error {
 }
 
 // toRestart looks anew and returns where the member listens if it is to be restarted now, else "". The evidence that asked for
-// the step may be seconds old, and an agency without a majority elects nobody.
+// the step may be seconds old, and an agency without a majority elects no leader.
 func (d *deployment) toRestart(ctx context.Context, member string) (string, error) {
 	seen, err := d.lookAtAgents(ctx)
 	switch {

@@ -68,10 +68,10 @@ func TestStepDownLooksAnew(t *testing.T) {
 		{"another is behind", plain, agntA, func(b *bench) { behind(agntC)(b.t, b) }, "1 other agents follow it"},
 		{"two of five are behind", five, agntA, func(b *bench) { behind(agntB)(b.t, b); behind(agntC)(b.t, b) }, "2 other agents follow it"},
 		{"no majority", plain, agntA, func(b *bench) { b.sim.Kill(agntB); b.sim.Kill(agntC); b.pass(1) }, "no agent knows a leader"},
-		{"nobody answers", plain, agntA, func(b *bench) { down(b.t, b) }, "no agent answers"},
+		{"no agent answers", plain, agntA, func(b *bench) { down(b.t, b) }, "no agent answers"},
 		{"the only agent", func() *arangosim.Cluster { return agents(1)() }, agntA, nil, "0 other agents follow it"},
 		{"a dbserver", plain, prmrA, nil, "knows no such agent"},
-		{"nobody", plain, "AGNT-z", nil, "knows no such agent"},
+		{"an unknown agent", plain, "AGNT-z", nil, "knows no such agent"},
 		{"elected a moment ago", plain, agntA, func(b *bench) { b.sim.Elect(agntA); b.pass(1) }, "it has led for 0s only"},
 		{"a process that has just begun", plain, agntA, func(b *bench) { b.forget(); b.evidence(); b.pass(29) }, ""},
 	}
@@ -169,7 +169,7 @@ func TestStepDownAfterTheManagerIsKilled(t *testing.T) {
 	}
 }
 
-// A restart leaves nothing behind; while one may be pending, whoever else is to go has to wait for it.
+// A restart leaves nothing behind; while one may be pending, any other agent that is to go has to wait for it.
 func TestUndoStepDown(t *testing.T) {
 	b := reigning(t, plain())
 	undo := func() bool {
@@ -195,7 +195,7 @@ func TestUndoStepDown(t *testing.T) {
 	}
 }
 
-// Who leaves and who is prepared stands in the policy's status, and not in what the deployment says.
+// Which member leaves and which is prepared stands in the policy's status, and not in what the deployment says.
 func TestStepDownWaitsForOthers(t *testing.T) {
 	b := newBench(t, plain())
 	other := b.input("agent", agntB, nil).Pod
@@ -206,7 +206,7 @@ func TestStepDownWaitsForOthers(t *testing.T) {
 		want   []string
 		needed int
 	}{
-		"nobody leaves":       {member: agntA, want: []string{"LeadsAgency"}, needed: 1},
+		"no member leaves":    {member: agntA, want: []string{"LeadsAgency"}, needed: 1},
 		"a dbserver leaves":   {v1alpha1.EvictionPolicyStatus{Leaving: []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "arangodb-dbserver", ID: prmrA, PodUID: "u"}}}}, agntA, []string{"LeadsAgency"}, 0},
 		"another is prepared": {prepared, agntA, []string{"AnotherStepsDown", "LeadsAgency"}, 0},
 		"a follower":          {prepared, agntC, []string{"AnotherStepsDown"}, 0},

@@ -22,7 +22,7 @@ var jobs = map[string]struct{ kind, path string }{
 
 // Prepare implements system.System. Whether the step is under way is looked up in the agency, every time: what was asked
 // for and not answered may have been begun. A job carries no mark of the client that began it (its creator is the
-// coordinator), so only the answer that tells its id makes it the step's own.
+// coordinator), so only the answer that names its id makes it the step's own.
 func (d *deployment) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name == StepDown {
 		return eviction.Job{}, d.stepDown(ctx, step.Member.ID)
@@ -59,13 +59,13 @@ func (d *deployment) submit(ctx context.Context, path, server string) (string, e
 	return answer.ID, err
 }
 
-// underWay tells whether a second job of the kind would be one too many. A server stays among those that are to be cleaned
+// underWay reports whether a second job of the kind would be one too many. A server stays among those that are to be cleaned
 // until its job has ended, also where the job itself is not in the answer.
 func (s *clusterView) underWay(kind, server string) bool {
 	return s.state.Job(kind, server).Running() || slices.Contains(s.state.ToBeCleaned, server)
 }
 
-// done tells whether the step's effect is there.
+// done reports whether the step's effect is there.
 func (s *clusterView) done(step, server string) bool {
 	if step == CleanOut {
 		return slices.Contains(s.state.Cleaned, server)
@@ -111,8 +111,8 @@ func (d *deployment) undoCleanOut(ctx context.Context, seen *clusterView, server
 	return eviction.Undone{Done: !slices.Contains(seen.state.ToBeCleaned, server)}, nil
 }
 
-// byAnother tells whether a server is cleaned out, or is being so, by a job that is not known to be the step's own. Where the
-// supervision has forgotten how its own job ended, and tells of no other that cleaned the server out since, it was that job.
+// byAnother reports whether a server is cleaned out, or is being so, by a job that is not known to be the step's own. Where the
+// supervision no longer keeps how its own job ended, and names no other that cleaned the server out since, it was that job.
 func (s *clusterView) byAnother(server string, known eviction.Job) bool {
 	running, last := s.state.Job(agency.CleanOutServer, server).Running(), s.state.LastFinished(agency.CleanOutServer, server).ID
 	cleaned := slices.Contains(s.state.Cleaned, server)
@@ -125,7 +125,7 @@ func (s *clusterView) byAnother(server string, known eviction.Job) bool {
 	return running || cleaned && last != "" && last != known.ID
 }
 
-// left tells what stays of a clean-out that may be another client's, and how it is ended by hand.
+// left says what stays of a clean-out that may be another client's, and how it is ended by hand.
 func (s *clusterView) left(server string) string {
 	const readmit = "PUT /_admin/cluster/numberOfServers with the other cleanedServers lets it hold shards again"
 	if job := s.state.Job(agency.CleanOutServer, server); job.Running() {
@@ -171,7 +171,7 @@ func (d *deployment) readmit(ctx context.Context, server string) error {
 	return d.command(ctx, http.MethodPut, path, body)
 }
 
-// errUnknownServer tells that the agency could be read and knows no such server.
+// errUnknownServer means that the agency could be read and knows no such server.
 var errUnknownServer = errors.New("the deployment knows no such dbserver")
 
 // find looks at the deployment and resolves the member.

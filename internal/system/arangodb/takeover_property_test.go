@@ -12,7 +12,7 @@ import (
 )
 
 // A dbserver that may be replaced is lost for good, and soon each of its shards has a leader that takes writes: nothing is
-// lost, and nothing waits for somebody who does not come back.
+// lost, and nothing waits for a server that does not come back.
 func TestWhoIsReplacedIsNotMissed(t *testing.T) {
 	allowed, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

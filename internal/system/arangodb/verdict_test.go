@@ -161,7 +161,7 @@ func dbserverEvictions() []numbered {
 		{name: "13 job Pending", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Pending/7", job("cleanOutServer", prmrA))},
 		{name: "14 job Failed lately", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"))},
 		{name: "14 job Failed long ago", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, needed: []string{"CleanOut"}, arrange: set("Target/Failed/7", failedJob("2026-01-31T23:49:00Z"))},
-		{name: "14 job Failed, nobody says when", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob(""))},
+		{name: "14 job Failed at an unknown time", sim: led, evict: []string{"CleanOutFailed", "LeadsShards", "NotDrained"}, arrange: set("Target/Failed/7", failedJob(""))},
 		{
 			name: "14 job of an older failure, new one runs", sim: led, evict: []string{"LeadsShards", "NotDrained"}, needed: []string{"CleanOut"},
 			arrange: set("Target/Failed/7", failedJob("2026-01-31T23:59:00Z"), "Target/ToDo/8", job("cleanOutServer", prmrA)),
@@ -196,7 +196,7 @@ func dbserverEvictions() []numbered {
 		{name: "an agency without Current is not an empty cluster", sim: elsewhere, evict: []string{"FactMissing", "FactMissing", "FactMissing"}, arrange: set("Current/Collections", nil, "Target/CleanedServers", []any{prmrA})},
 		{name: "agency without a majority", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), kill(agntB, agntC), ticks(1))},
 		{name: "agency whose leader has just lost the others", sim: elsewhere, evict: []string{"AgencyNotServing"}, arrange: both(set("Target/CleanedServers", []any{prmrA}), kill(agntB, agntC))},
-		{name: "nobody answers", sim: elsewhere, evict: []string{"NoEvidence"}, arrange: down},
+		{name: "no server answers", sim: elsewhere, evict: []string{"NoEvidence"}, arrange: down},
 	}, dbserver, evictOnly)
 }
 
@@ -224,7 +224,7 @@ func dbserverReplacements() []numbered {
 		{name: "leads two that are distributed alike, and each has another follower", sim: alike, replace: []string{"NoFollowerInSync"}},
 		{name: "leads in Current only, not planned any more", sim: shards(2, []string{prmrB, prmrC}), arrange: current("sc0", prmrA), replace: []string{"NoFollowerInSync"}},
 		{name: "the last good copy, of a leader that has failed", sim: shards(2, []string{prmrB, prmrA}), arrange: set("Supervision/Health/PRMR-b/Status", "FAILED"), replace: []string{"NoFollowerInSync"}},
-		{name: "leader has resigned and nobody leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: both(set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA}), current("sc0", "_"+prmrB, prmrA))},
+		{name: "leader has resigned and no server leads", sim: shards(2, []string{prmrA, prmrB}), replace: []string{"NoFollowerInSync"}, arrange: both(set("Plan/Collections/_system/c/shards/sc0", []any{"_" + prmrB, prmrA}), current("sc0", "_"+prmrB, prmrA))},
 		{name: "agency without Plan", sim: shards(2, []string{prmrA, prmrB}), arrange: set("Plan/Collections", nil), replace: []string{"FactMissing"}},
 		{name: "an answer without a tree", sim: shards(2, []string{prmrB, prmrC}), replace: []string{"AgencyNotServing"}, arrange: func(_ *testing.T, b *bench) {
 			b.sim.Inject(arangosim.Fault{Path: "/_api/agency/read", Status: 200, Body: "[{}]"})

@@ -27,7 +27,7 @@ func shared(concern, copies int, holders ...int) func() *arangosim.Cluster {
 	}
 }
 
-// What the list calls a wait is WritesNeedIt here. Who leads hands over first, which the list has as a step that follows.
+// What the list calls a wait is WritesNeedIt here. A leader hands over first, which the list has as a step that follows.
 func writeCases() []numbered {
 	resign := []string{ResignLeadership}
 	one, two, three := shared(1, 2, 0), shared(2, 3, 1, 2), shared(1, 3, 1, 0)
@@ -51,7 +51,7 @@ func writeCases() []numbered {
 		{name: "64 six of six must be written, D has not all: E", sim: six, member: "PRMR-e", evict: []string{"WritesNeedIt"}},
 		{name: "64 six of six must be written, D has not all: F", sim: six, member: "PRMR-f", evict: []string{"WritesNeedIt"}},
 		{name: "65 a database that is not planned any more", sim: two, member: prmrC, arrange: ignored},
-		{name: "one copy, handed over a moment ago: nobody could take it", sim: shards(1, []string{prmrA}), member: prmrA, arrange: both(resigned, now("2026-01-01T00:05:00Z"))},
+		{name: "one copy, handed over a moment ago: no server could take it", sim: shards(1, []string{prmrA}), member: prmrA, arrange: both(resigned, now("2026-01-01T00:05:00Z"))},
 		{name: "one copy, handed over long ago", sim: shards(1, []string{prmrA}), member: prmrA, arrange: resigned, evict: []string{"LeadsShards"}, needed: resign},
 		{name: "supervision in maintenance", sim: one, member: prmrB, evict: []string{"SupervisionMaintenance"}, arrange: func(_ *testing.T, b *bench) { b.sim.SetMaintenance(true) }},
 		{name: "agency without a majority, disk follows", sim: one, member: prmrB, evict: []string{"AgencyNotServing"}, arrange: both(kill(agntB, agntC), ticks(1))},

@@ -18,15 +18,15 @@ type Config struct {
 	Term uint64
 	// Commit is the newest entry that it knows to be on a majority.
 	Commit uint64
-	// Acked is what each agent has told the leader last; only the leader knows.
+	// Acked is what each agent has acknowledged last; only the leader's answer has it.
 	Acked map[string]Ack
-	// Patience is for how many seconds a follower that hears nothing stays with its leader, at least.
+	// Patience is for how many seconds a follower without contact stays with its leader, at least.
 	Patience float64
 	Size     int               // how many agents the agency has
 	Pool     map[string]string // endpoints by id
 }
 
-// Ack is an agent's last word to its leader.
+// Ack is an agent's last acknowledgement to its leader.
 type Ack struct {
 	Index uint64  `json:"lastAckedIndex"` // the newest entry on its disk
 	Age   float64 `json:"lastAckedTime"`  // seconds since then
@@ -52,7 +52,7 @@ func ParseConfig(data []byte) (Config, error) {
 	}
 	own := answer.Configuration
 	if own.ID == "" || max(own.Size, len(own.Pool)) == 0 {
-		return Config{}, errors.New("understanding an agent's configuration: it says neither who it is nor how many they are")
+		return Config{}, errors.New("understanding an agent's configuration: its id or the number of agents is missing")
 	}
 	return Config{
 		ID: own.ID, Leader: answer.LeaderID, Term: answer.Term, Commit: answer.CommitIndex, Acked: answer.LastAcked,
@@ -98,7 +98,7 @@ func Agree(configs []Config) Agents {
 	if at := slices.IndexFunc(configs, func(c Config) bool { return c.ID == a.Leader }); at >= 0 {
 		a.Term = configs[at].Term
 	}
-	a.Following = slices.DeleteFunc(a.Following, unheard(configs, a.Leader))
+	a.Following = slices.DeleteFunc(a.Following, unacknowledged(configs, a.Leader))
 	if a.Problem == "" {
 		a.Problem = a.leaderProblem()
 	}
@@ -118,9 +118,9 @@ func (a *Agents) elect(votes map[string][]string) {
 	}
 }
 
-// unheard tells which agents the leader has not heard of for so long that they may have turned away. Without the leader's
-// word, none: then it is the leader that is missed.
-func unheard(configs []Config, leader string) func(string) bool {
+// unacknowledged reports which agents' last acknowledgement to the leader is so old that they may follow another. Without the
+// leader's answer, none: then the problem is the leader.
+func unacknowledged(configs []Config, leader string) func(string) bool {
 	at := slices.IndexFunc(configs, func(c Config) bool { return c.ID == leader })
 	return func(id string) bool {
 		if at < 0 || id == leader {

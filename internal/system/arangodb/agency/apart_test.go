@@ -29,7 +29,7 @@ func TestApart(t *testing.T) {
 		"an agent that knows itself alone so far": {configs: []Config{a, b, answer("c", "c")}},
 		"one of two that name each other one way": {configs: []Config{answer("a", "a"), answer("b", "a", "b"), x}, others: []string{"x"}},
 		"the same agent at two addresses":         {configs: []Config{a, a, x}, others: []string{"x"}},
-		"nobody":                                  {},
+		"no agent":                                {},
 	} {
 		ours, others := Apart(test.configs)
 		var ids []string

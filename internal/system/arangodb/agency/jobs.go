@@ -37,7 +37,7 @@ const (
 	ResignLeadership = "resignLeadership"
 )
 
-// Running tells whether the job may still do something.
+// Running reports whether the job may still do something.
 func (j Job) Running() bool { return j.State == ToDo || j.State == Pending }
 
 // Ended is when the job ended, zero where the agency does not say.

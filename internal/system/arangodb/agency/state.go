@@ -36,14 +36,14 @@ type State struct {
 	Servers map[string]Server
 	// Shards are all of Plan and Current, sorted by name.
 	Shards []Shard
-	// PlanKnown and CurrentKnown tell whether the answer had any collections there. No cluster is without: its own are
+	// PlanKnown and CurrentKnown report whether the answer had any collections there. No cluster is without: its own are
 	// in every one.
 	PlanKnown, CurrentKnown bool
 	// MaxReplication is the highest replication factor of a collection, satellites left out.
 	MaxReplication int
-	// Maintenance tells that the supervision does nothing: no failover, and no job makes progress.
+	// Maintenance is set while the supervision does nothing: no failover, and no job makes progress.
 	Maintenance bool
-	// FailoverLeader leads an active failover deployment, "" if nobody does or it is none.
+	// FailoverLeader leads an active failover deployment, "" if no server does or it is none.
 	FailoverLeader string
 	// Jobs are the supervision's, oldest first.
 	Jobs []Job
@@ -191,7 +191,7 @@ func (s *State) addJobs(r *root) {
 	slices.SortFunc(s.Jobs, older)
 }
 
-// present tells whether a key has a value.
+// present reports whether a key has a value.
 func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && string(raw) != "null"
 }

@@ -49,8 +49,8 @@ func (s *Shard) obstacle(other string) string {
 	return ""
 }
 
-// obstacleInKin: a leader must lead all that is distributed alike. What nobody has reported on yet keeps no server back from
-// the rest.
+// obstacleInKin: a leader must lead all that is distributed alike. What no server has reported on yet keeps no server back
+// from the rest.
 func obstacleInKin(shard *Shard, kin []*Shard, other string) string {
 	for _, sibling := range kin {
 		if sibling == shard || !sibling.Reported || len(sibling.Plan) == 0 {

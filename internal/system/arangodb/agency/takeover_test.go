@@ -93,7 +93,7 @@ func TestNeededForWrites(t *testing.T) {
 		{"a write must reach two of three, all are there", 2, []string{"A", "B", "C"}, []string{"C", "B", "A"}, nil},
 		{"one copy", 1, []string{"A"}, []string{"A"}, nil},
 		{"one copy that is not there", 1, []string{"A"}, nil, []string{"A"}},
-		{"nobody is there", 1, []string{"A", "B"}, nil, []string{"A", "B"}},
+		{"no copy is there", 1, []string{"A", "B"}, nil, []string{"A", "B"}},
 		{"one that is not planned does not count", 1, []string{"A", "B"}, []string{"A", "C"}, []string{"A"}},
 		{"one that has resigned does not count", 1, []string{"_A", "B"}, []string{"_A", "B"}, []string{"B"}},
 		{"the other is bad", 1, []string{"A", "D"}, []string{"A", "D"}, []string{"A"}},

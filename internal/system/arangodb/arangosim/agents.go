@@ -2,7 +2,7 @@ package arangosim
 
 import "slices"
 
-// agencyWorks tells whether there is a leader that a majority follows.
+// agencyWorks reports whether there is a leader that a majority follows.
 func (c *Cluster) agencyWorks() bool { return c.leader() != nil }
 
 // leader is the agent that leads a majority, nil if none does.
@@ -22,7 +22,7 @@ func (c *Cluster) together() []*process {
 	return slices.DeleteFunc(c.of(agent), func(p *process) bool { return !p.up || p.isolated })
 }
 
-// maxPing is after how many ticks an agent that hears nothing knows no leader any more.
+// maxPing is after how many ticks without contact an agent knows no leader any more.
 const maxPing = 5
 
 // live lets a process end that was asked to, and starts it again when its time has come.
@@ -41,11 +41,11 @@ func (p *process) start() { p.up, p.leader, p.ending, p.back = true, "", false, 
 
 func (p *process) end() { p.up, p.ending, p.back = false, false, 0 }
 
-// elect makes the agent with the longest log the leader where a majority is together and has none, and tells the others.
-// An agent that nobody reaches goes on believing what it believed for a while.
+// elect makes the agent with the longest log the leader where a majority is together and has none, and the others follow
+// it. An agent that no other reaches keeps its leader for a while.
 func (c *Cluster) elect() {
 	for _, p := range c.of(agent) {
-		if p.unheard > maxPing {
+		if p.sinceContact > maxPing {
 			p.leader = ""
 		}
 	}
@@ -128,7 +128,7 @@ func (c *Cluster) agentConfig(p *process) map[string]any {
 	for _, other := range c.of(agent) {
 		pool[other.id] = "tcp://" + other.host
 		active = append(active, other.id)
-		acked[other.id] = map[string]any{"lastAckedTime": 0.25 + float64(other.unheard), "lastAckedIndex": other.log}
+		acked[other.id] = map[string]any{"lastAckedTime": 0.25 + float64(other.sinceContact), "lastAckedIndex": other.log}
 	}
 	answer := map[string]any{
 		"term": p.term, "leaderId": p.leader, "commitIndex": p.commit, "engine": "rocksdb", "version": "3.11.14",

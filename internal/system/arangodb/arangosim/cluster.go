@@ -14,7 +14,7 @@ type Config struct {
 	Agents, DBServers, Coordinators int
 	// Singles make it an active failover deployment; the first leads.
 	Singles int
-	// Secret signs tokens; empty: nobody is asked for one.
+	// Secret signs tokens; empty: no request needs one.
 	Secret string
 	// KeepJobs is for how many ticks the supervision remembers a job that has ended. Default: 100.
 	KeepJobs int
@@ -38,8 +38,7 @@ type process struct {
 	kind kind
 	host string // HOST:PORT
 	up   bool
-	// ending: it was asked to shut down and does so at the next tick; back is in how many ticks it is started again, 0: nobody
-	// starts it.
+	// ending: it was asked to shut down and does so at the next tick; back is in how many ticks it starts again, 0: never.
 	ending bool
 	back   int
 	// down counts the ticks since it was last seen up.
@@ -54,7 +53,8 @@ type process struct {
 	commit   int
 	isolated bool // no other agent reaches it
 	stalled  bool // it answers and stores nothing new
-	unheard  int  // ticks since the other agents heard of it
+	// sinceContact counts the ticks since other agents reached it.
+	sinceContact int
 }
 
 // Cluster is a simulated deployment. Its methods may be called by several goroutines at once.
@@ -195,12 +195,12 @@ func (c *Cluster) Tick() {
 	for _, p := range c.processes {
 		c.live(p)
 		p.down++
-		p.unheard++
+		p.sinceContact++
 		if p.up {
 			p.down = 0
 		}
 		if p.up && !p.isolated {
-			p.unheard = 0
+			p.sinceContact = 0
 		}
 	}
 	c.elect()

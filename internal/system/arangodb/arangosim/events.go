@@ -98,7 +98,7 @@ func (c *Cluster) LoseJobs() {
 	c.tree.set("Target/ToBeCleanedServers", []any{})
 }
 
-// Set puts a value into the agency's tree, for states that nobody reaches by asking. The path is below /arango; nil deletes.
+// Set puts a value into the agency's tree, for states that no request leads to. The path is below /arango; nil deletes.
 func (c *Cluster) Set(path string, value any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

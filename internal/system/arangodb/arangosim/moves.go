@@ -31,7 +31,7 @@ const (
 	copying        // it is planned and not in sync
 	led            // it is in sync, and the giver leads
 	handing        // the giver was asked to resign, and has not
-	resigned       // the giver has resigned, and nobody leads
+	resigned       // the giver has resigned, and no server leads
 	taking         // the lead is being handed over
 	leaving        // the giver holds a copy that it is to give up
 	dropping       // its copy is being dropped

@@ -104,7 +104,7 @@ func (c *Cluster) takeOver(key, leader string, current []string) []string {
 	return next
 }
 
-// drop deletes the copies that servers have and nobody plans or counts.
+// drop deletes the copies that servers have and neither Plan nor Current names.
 func (c *Cluster) drop(key string, plan []string) {
 	parts := strings.SplitN(key, "/", 3)
 	counted := append(bares(plan), bares(c.tree.strings(place{parts[0], parts[1], parts[2]}.current()))...)
@@ -120,7 +120,7 @@ func (c *Cluster) isUp(id string) bool {
 	return p != nil && p.up
 }
 
-// Write writes to a shard, DATABASE/COLLECTION/SHARD, and tells whether that was acknowledged. "" is the data of an active
+// Write writes to a shard, DATABASE/COLLECTION/SHARD, and reports whether that was acknowledged. "" is the data of an active
 // failover deployment, whose followers get it at the next tick.
 func (c *Cluster) Write(shard string) bool {
 	c.mu.Lock()

@@ -103,7 +103,7 @@ func (c *Cluster) enforce(at place) {
 	}
 }
 
-// unled tells whether another server leads a shard than the one that is planned to.
+// unled reports whether another server leads a shard than the one that is planned to.
 func (c *Cluster) unled(at place) bool {
 	plan, current := c.tree.strings(at.plan()), c.tree.strings(at.current())
 	return len(current) == 0 || len(plan) == 0 || current[0] != plan[0]

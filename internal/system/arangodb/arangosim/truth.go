@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// WouldLose tells whether data or the agency's majority would be lost if this server went now: a dbserver or a single server
+// WouldLose reports whether data or the agency's majority would be lost if this server went now: a dbserver or a single server
 // with its disk, which may be bound to its node, an agent without. why is a sentence. It looks at disks and processes, and
 // at nothing that the deployment says of itself. Those that are away count as gone, although they may still run,
 // and so does an agent that was asked to shut down.
@@ -110,7 +110,7 @@ func (c *Cluster) Restarting() []string {
 	return ids
 }
 
-// Quorum tells whether a majority of the agents is together.
+// Quorum reports whether a majority of the agents is together.
 func (c *Cluster) Quorum() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,7 +75,7 @@ func TestTruth(t *testing.T) {
 		{"an agent when another is back", []func(*Cluster){shutDown("AGNT-a"), (*Cluster).Tick, (*Cluster).Tick, (*Cluster).Tick, (*Cluster).Tick}, "AGNT-b", false, false},
 		{"the agent that shuts down", []func(*Cluster){shutDown("AGNT-a")}, "AGNT-a", false, false},
 		{"a coordinator", nil, "CRDN-a", false, false},
-		{"nobody", nil, "x", false, false},
+		{"an unknown server", nil, "x", false, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestFailoverLosesWhatWasNotCopied(t *testing.T) {
 		c.Tick()
 	}
 	if !c.Write("") {
-		t.Fatal("nobody took over")
+		t.Fatal("no server took over")
 	}
 	if diff := cmp.Diff([]string{""}, c.Lost()); diff != "" {
 		t.Errorf("lost (-want +got):\n%s", diff)
