@@ -34,7 +34,7 @@ func testAnswers(t *testing.T, e *etcd) {
 	e.lab.WaitReady(t, e.namespace, testlab.Labels(name), size)
 }
 
-// refusedLeader asks for the eviction of whoever leads, and wants it refused for that. Of a member that does not lead any more
+// refusedLeader asks for the eviction of the leader, and wants it refused for that. Of a member that does not lead any more
 // when it is judged nothing is known: it may even have gone.
 func (e *etcd) refusedLeader(t *testing.T) int {
 	t.Helper()
@@ -83,7 +83,7 @@ func (e *etcd) leader(t *testing.T) (leader int, term uint64) {
 		return false, nil
 	}
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true, found); err != nil {
-		t.Fatalf("waiting until somebody leads: %v", err)
+		t.Fatalf("waiting until a member leads: %v", err)
 	}
 	return leader, term
 }

@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// leaves are the deletions of members' pods, in the order in which a watch has told of them.
+// leaves are the deletions of members' pods, in the order in which a watch has delivered them.
 type leaves struct {
 	mu   sync.Mutex
 	seen map[types.UID]bool
@@ -24,7 +24,7 @@ type leaves struct {
 
 type leave struct {
 	member int
-	at     time.Time // when the watch told, which is no earlier than the deletion
+	at     time.Time // when the watch delivered it, which is no earlier than the deletion
 }
 
 func (e *etcd) watchLeaves(t *testing.T) *leaves {

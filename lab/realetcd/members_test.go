@@ -29,7 +29,7 @@ const (
 )
 
 // etcd is a cluster of three members in a StatefulSet. Each has an address of its own that stays, that of a Service, and
-// a volume that is there on whatever node its pod is. What it is told is in a file of that volume: addresses are the
+// a volume that is there on whatever node its pod is. Its configuration is in a file of that volume: addresses are the
 // apiserver's to give, and all pods of a StatefulSet have the same arguments.
 type etcd struct {
 	lab       *testlab.Lab

@@ -27,7 +27,7 @@ type figures struct {
 	whole                time.Duration
 }
 
-// drainAll drains every node in turn, as often as asked, while somebody writes and somebody looks. during is called at the
+// drainAll drains every node in turn, as often as asked, while writers and a sampler run. during is called at the
 // beginning of every drain.
 func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds int, during func(drain int)) figures {
 	t.Helper()
@@ -48,7 +48,7 @@ func (e *etcd) drainAll(t *testing.T, nodes []*realnode.Node, d *drainer, rounds
 	return f
 }
 
-// watched does something to the members while somebody writes and somebody looks.
+// watched does something to the members while writers and a sampler run.
 func (e *etcd) watched(t *testing.T, do func()) figures {
 	t.Helper()
 	begin := time.Now()
@@ -136,7 +136,7 @@ func (f figures) log(t *testing.T, who string) {
 	t.Helper()
 	t.Logf("%s: %d drains in %.1f s (%.1f s in all), run again %d times; %d writes acknowledged, %d failed, %d lost",
 		who, f.drains, f.drainTime.Seconds(), f.whole.Seconds(), f.reruns, f.acknowledged, f.failed, len(f.lost))
-	t.Logf("%s: longest write pause %d ms, from %s; slowest read %d ms; below a quorum %d times, %d ms in all; nobody served %d times, %d ms in all",
+	t.Logf("%s: longest write pause %d ms, from %s; slowest read %d ms; below a quorum %d times, %d ms in all; no member served %d times, %d ms in all",
 		who, f.pause.length().Milliseconds(), f.pause.from.Format(time.TimeOnly), f.slowest.Milliseconds(), len(f.below), sum(f.below).Milliseconds(), len(f.none), sum(f.none).Milliseconds())
 	t.Logf("%s: %d pods of members were deleted, %d of them while leading:\n%s", who, f.leaves, len(f.leading), strings.Join(f.timeline, "\n"))
 }

@@ -22,7 +22,7 @@ const (
 	backLimit = 300 * time.Millisecond
 )
 
-// sampler asks the members, each by itself, whether they serve and who leads.
+// sampler asks the members, each by itself, whether they serve and which one leads.
 type sampler struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -32,10 +32,10 @@ type sampler struct {
 	slow  time.Duration
 	votes [size]vote
 	leads []lead
-	first chan struct{} // closed when it is known who leads
+	first chan struct{} // closed when the leader is known
 }
 
-// vote is whom a member calls leader.
+// vote is what a member reports as its leader.
 type vote struct{ leader, term uint64 }
 
 // lead is that a quorum has begun to call a member leader.
@@ -45,7 +45,7 @@ type lead struct {
 	term   uint64
 }
 
-// startSampler returns when it is known who leads.
+// startSampler returns when the leader is known.
 func (e *etcd) startSampler(t *testing.T) *sampler {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,7 +60,7 @@ func (e *etcd) startSampler(t *testing.T) *sampler {
 	select {
 	case <-s.first:
 	case <-time.After(5 * time.Minute):
-		t.Fatal("no quorum says who leads")
+		t.Fatal("no quorum agrees on a leader")
 	}
 	return s
 }
@@ -79,7 +79,7 @@ func (e *etcd) ids(t *testing.T) map[uint64]int {
 	return found
 }
 
-// stop returns when nobody is asked any more; then what was seen may be read.
+// stop returns when no member is asked any more; then what was seen may be read.
 func (s *sampler) stop() {
 	s.cancel()
 	s.running.Wait()
@@ -119,7 +119,7 @@ func (s *sampler) read(ctx context.Context, client *clientv3.Client, i int) {
 	end(time.Now())
 }
 
-// readOnce reads through a quorum. It asks again while it is told that leadership moves: the member is there.
+// readOnce reads through a quorum. It asks again while the answer is that leadership moves: the member is there.
 func readOnce(ctx context.Context, client *clientv3.Client, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -149,15 +149,15 @@ func (s *sampler) ask(ctx context.Context, client *clientv3.Client, i int, ids m
 		defer cancel()
 		answer, err := client.Status(limited, client.Endpoints()[0])
 		if err != nil {
-			s.hear(i, vote{}, ids, begin)
+			s.count(i, vote{}, ids, begin)
 			return
 		}
-		s.hear(i, vote{answer.Leader, answer.RaftTerm}, ids, begin)
+		s.count(i, vote{answer.Leader, answer.RaftTerm}, ids, begin)
 	})
 }
 
-// hear counts a member's vote, the last of each.
-func (s *sampler) hear(i int, v vote, ids map[uint64]int, asked time.Time) {
+// count counts a member's vote, the last of each.
+func (s *sampler) count(i int, v vote, ids map[uint64]int, asked time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.votes[i] = v
@@ -180,7 +180,7 @@ func (s *sampler) hear(i int, v vote, ids map[uint64]int, asked time.Time) {
 	}
 }
 
-// leader is who led at that time; false if nobody was known to.
+// leader returns the member that led at that time; false if none was known to.
 func (s *sampler) leader(at time.Time) (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,7 +62,7 @@ func (x *trouble) stop() {
 	x.running.Wait()
 }
 
-// during is told which drain begins.
+// during gets the number of the drain that begins.
 func (x *trouble) during(drain int) {
 	if drain != x.restartAt {
 		return
@@ -104,7 +104,7 @@ func killLeader(ctx context.Context, client kubernetes.Interface) (string, error
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", errors.New("nobody leads")
+		return "", errors.New("no manager leads")
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	pid, err := processOf(pod)

@@ -86,7 +86,7 @@ func (e *etcd) govern(t *testing.T) {
 }
 
 // release ends that, and fails the test when the policy does not go. Until their labels are off, the pods stay on their nodes,
-// whoever deletes them.
+// whichever client deletes them.
 func (e *etcd) release(t *testing.T) {
 	t.Helper()
 	e.kubectl(t, "", "delete", "evictionpolicy", "etcd", "--timeout=5m")

@@ -34,7 +34,7 @@ type failure struct {
 }
 
 // writers write keys of their own, each once, and remember what was acknowledged. A write that failed may have happened
-// or not, and nobody asks.
+// or not, and is not checked.
 type writers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -119,7 +119,7 @@ func (w *writers) stop() {
 	}
 }
 
-// pause is the longest time in which nobody's write was acknowledged.
+// pause is the longest time in which no write was acknowledged.
 func (w *writers) pause() span {
 	var all []time.Time
 	for _, each := range w.written {

@@ -43,7 +43,7 @@ func makeBridge(name string, address netip.Prefix) error {
 	return nil
 }
 
-// hardwareAddress is one of those that anybody may give, as unique as the IP address.
+// hardwareAddress is a locally administered address, as unique as the IP address.
 func hardwareAddress(ip netip.Addr) net.HardwareAddr {
 	return append(net.HardwareAddr{2, 0}, ip.AsSlice()...)
 }
@@ -94,7 +94,7 @@ func whole[T any](list func() ([]T, error)) ([]T, error) {
 	return all, err
 }
 
-// subnetUsed tells whether an address of the machine lies in the subnet.
+// subnetUsed reports whether an address of the machine lies in the subnet.
 func subnetUsed(subnet netip.Prefix) (bool, error) {
 	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {

@@ -136,7 +136,7 @@ func removeTree(root string) error {
 }
 
 // removeFolder tries again for a while: a cgroup stays busy for a moment after its last process was reaped, and
-// nothing tells when that moment is over.
+// nothing reports when that moment is over.
 func removeFolder(folder string) error {
 	return retry(30*time.Second, func() (bool, error) {
 		err := unix.Rmdir(folder)

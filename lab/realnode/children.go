@@ -19,7 +19,7 @@ type program struct {
 	log        string   // file; output is appended
 }
 
-// end tells of a child that has ended. Children that others left behind have no name.
+// end is how a child has ended. Children that others left behind have no name.
 type end struct {
 	name   string
 	log    string
@@ -34,7 +34,7 @@ func (e end) failure() error {
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", e.name, how, e.log, tail(e.log))
 }
 
-// tail returns the last of a log, at most 1 KiB: the log itself may be gone when somebody reads the error.
+// tail returns the last of a log, at most 1 KiB: the log itself may be gone when a person reads the error.
 func tail(path string) string {
 	const most = 1 << 10
 	log, err := os.ReadFile(path)

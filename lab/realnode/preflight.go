@@ -75,7 +75,7 @@ func findRunc() (string, error) {
 	return filepath.Abs(path)
 }
 
-// pluginFolders are where Debian's package and everybody else put CNI plugins.
+// pluginFolders are where Debian's package and other installers put CNI plugins.
 var pluginFolders = []string{"/usr/lib/cni", "/opt/cni/bin"}
 
 func findPlugins(folders []string) (string, error) {
@@ -132,7 +132,7 @@ func checkBuilt(cache binaries.Cache) error {
 	return nil
 }
 
-// mayLowerOOMScores tells whether this process has CAP_SYS_RESOURCE.
+// mayLowerOOMScores reports whether this process has CAP_SYS_RESOURCE.
 func mayLowerOOMScores() (bool, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

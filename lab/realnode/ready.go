@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// readiness hears from a program through the notify protocol of systemd, which containerd speaks.
+// readiness receives a program's readiness through the notify protocol of systemd, which containerd speaks.
 type readiness struct {
 	path string        // for NOTIFY_SOCKET
 	said chan struct{} // closed when the program is ready

@@ -23,7 +23,7 @@ func needRealNodes(t *testing.T) binaries.Cache {
 	return cache
 }
 
-// TestLeftoversAreCleared leaves behind what a killed test binary leaves: bridge and cgroup, and nobody who claims them.
+// TestLeftoversAreCleared leaves behind what a killed test binary leaves: bridge and cgroup, and no process that claims them.
 func TestLeftoversAreCleared(t *testing.T) {
 	needRealNodes(t)
 	slot, claim, err := claimFree()
@@ -42,7 +42,7 @@ func TestLeftoversAreCleared(t *testing.T) {
 	}
 	claim.Close()
 
-	// Whoever comes next, here or in another program, clears the slot before using it.
+	// The next claim, by this or another program, clears the slot before using it.
 	next, claim, err := claimFree()
 	if err != nil {
 		t.Fatal(err)

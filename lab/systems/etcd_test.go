@@ -276,7 +276,7 @@ func TestIsolatedMemberFallsBehind(t *testing.T) {
 	equal(t, "the leader", eviction.Facts{"votersWithout": int64(1), "quorumWithout": false}, pick(leader, "votersWithout", "quorumWithout"))
 
 	c.heal()
-	until(t, s, "everybody caught up", func(e *eviction.Evidence) bool {
+	until(t, s, "all members caught up", func(e *eviction.Evidence) bool {
 		return quiet(e) && e.Members[m.name]["lag"] == int64(0)
 	})
 }
@@ -388,7 +388,7 @@ func TestAuth(t *testing.T) {
 			t.Fatalf("reading from %s without a user: %v", m.name, err)
 		}
 	}
-	t.Run("nobody", func(t *testing.T) {
+	t.Run("no user", func(t *testing.T) {
 		_, err := c.open(t).Observe(t.Context(), nil)
 		if err == nil || !strings.Contains(err.Error(), "user name is empty") {
 			t.Errorf("error: %v", err)

@@ -19,7 +19,7 @@ type link struct {
 	target string
 
 	mu    sync.Mutex
-	cut   map[string]bool // ids of members that get no further, in hexadecimal; "*": nobody does
+	cut   map[string]bool // ids of members that get no further, in hexadecimal; "*": none does
 	conns map[net.Conn]string
 	ever  int           // connections that there have been
 	left  chan struct{} // gets one for each that has ended
@@ -122,7 +122,7 @@ func (l *link) carry(ctx context.Context, from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// enter notes who sends, and tells whether he may.
+// enter notes which member sends, and reports whether it may.
 func (l *link) enter(conn net.Conn, by string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +139,7 @@ func (l *link) leave(conn net.Conn) {
 	delete(l.conns, conn)
 	select {
 	case l.left <- struct{}{}:
-	default: // nobody counts that many
+	default: // no test counts that many
 	}
 }
 

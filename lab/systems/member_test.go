@@ -89,7 +89,7 @@ func (c *etcd) add(t *testing.T, name string, certs *certificates) *member {
 		"--name=" + name, "--data-dir=" + filepath.Join(c.dir, name),
 		"--listen-client-urls=" + m.client, "--advertise-client-urls=" + m.client,
 		"--listen-peer-urls=" + m.peer, "--initial-advertise-peer-urls=" + m.link.url,
-		// Nobody is elected because a busy machine has kept a leader still for a while.
+		// No other member is elected because a busy machine has stopped a leader for a while.
 		"--heartbeat-interval=50", "--election-timeout=5000", "--unsafe-no-fsync", "--log-level=error",
 		"--strict-reconfig-check=false", // else no member is let in during the first 5 s
 		"--initial-cluster-token=" + filepath.Base(c.dir),
@@ -221,7 +221,7 @@ func patience(t *testing.T) context.Context {
 	return ctx
 }
 
-// address is one on loopback that is kept for whoever the test lets listen there.
+// address is one on loopback that is kept for the listener that the test puts there.
 func address(t *testing.T) string {
 	t.Helper()
 	p, err := port.Keep()

@@ -36,7 +36,7 @@ func TestSmallNode(t *testing.T) {
 	})
 }
 
-// evictedByNode looks at the condition: a pod that ends with exit code 0 when told to gets the phase Succeeded and no
+// evictedByNode looks at the condition: a pod that ends with exit code 0 on SIGTERM gets the phase Succeeded and no
 // reason, evicted or not.
 func evictedByNode(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {

@@ -81,7 +81,7 @@ func remaining(t *testing.T, before traces) traces {
 	return left
 }
 
-// identity tells apart what had the same path at different times: a number of the kernel for links, the start time for
+// identity distinguishes what had the same path at different times: a number of the kernel for links, the start time for
 // processes, the inode for all else. It is empty where nothing is.
 func identity(path string) string {
 	switch filepath.Base(path) {
