@@ -75,7 +75,7 @@ func TestReliefAsksAnewAfterAWithdrawal(t *testing.T) {
 	}
 	s.want(15*time.Second, "Request db-0", "Evict db-0")
 	s.refuse("db-0", 5*time.Second)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.says("default/db-1 (default/db-0 is being prepared to leave first)")
 }
 
@@ -132,23 +132,23 @@ func TestReliefTakesTheAnnotationBack(t *testing.T) {
 func TestReliefWhereAWithdrawalIsRefused(t *testing.T) {
 	s := requested(t)
 	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 	s.busy("db-0")
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.says("default/db-1 (the request for default/db-0 is being withdrawn first)")
 	s.busy()
 	s.in.Written[0].Later, s.in.Written[0].Refused = true, true
 	s.want(time.Second, "Request db-1", "Evict db-1")
 	s.in.Written[0].Later = false
 	s.refuse("db-1", time.Minute)
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 }
 
 // A withdrawal that goes unanswered keeps no other pod from leaving, and every other from being prepared.
 func TestReliefWhereAWithdrawalIsNotAnswered(t *testing.T) {
 	s := requested(t)
 	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 	s.in.Written[0].Later = true
 	s.want(time.Second, "Evict db-1")
 }
@@ -157,12 +157,12 @@ func TestReliefWhereAWithdrawalIsNotAnswered(t *testing.T) {
 func TestReliefWhereAWithdrawnRequestMayComeLate(t *testing.T) {
 	s := requested(t)
 	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 	s.in.Written[0].Later, s.in.Written[0].Late = true, true
 	s.want(time.Second, "Request db-1", "Evict db-1")
 	s.in.Written[0].Later = false
 	s.refuse("db-1", time.Minute)
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 }
 
 // A pod whose earlier request is being withdrawn would be refused a moment before its own preparation can be asked for, and then
@@ -174,10 +174,10 @@ func TestReliefWaitsForAWithdrawalOfTheNext(t *testing.T) {
 	s.in.Refused[s.pod("db-0").UID] = Refusal{At: s.in.Now, Message: "it is the only copy", LookAgain: s.in.Now.Add(time.Hour), Never: true}
 	s.busy("db-1") // its withdrawal was begun beside the request for db-0
 	s.pod("other").Exempt = "it is new"
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 	s.pod("other").Exempt = ""
 	s.in.Written = s.in.Written[1:] // the withdrawal of db-0 is confirmed before that of db-1
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.says("default/db-1 is next, and what was written for it earlier is being taken back first")
 	s.written(Withdraw)
 	s.busy()
@@ -186,7 +186,7 @@ func TestReliefWaitsForAWithdrawalOfTheNext(t *testing.T) {
 
 // The same where pressure is back before the pod's own withdrawal is answered. Below a hard threshold that is not waited for.
 func TestReliefWaitsForAWithdrawalBeforeItAsksAnew(t *testing.T) {
-	for available, want := range map[int64][]string{150 * mi: {"Wait Nobody"}, 50 * mi: {"Evict db-0"}} {
+	for available, want := range map[int64][]string{150 * mi: {"Wait NoCandidate"}, 50 * mi: {"Evict db-0"}} {
 		s := requested(t)
 		s.available(gi)
 		s.want(time.Second, "Withdraw db-0")

@@ -19,7 +19,7 @@ func TestReliefSparesGuaranteed(t *testing.T) {
 				s := newScene(t, available, other, guaranteed)
 				s.look(0)
 				s.look(15 * time.Second)
-				s.want(15*time.Second, "Wait Nobody")
+				s.want(15*time.Second, "Wait NoCandidate")
 				_, out := State{}.Step(Input{Now: noon, Node: memoryNode(50*mi, noon), Pods: s.in.Pods, Thresholds: s.in.Thresholds[:1], Order: OrderQoS})
 				if out.Victim != nil {
 					t.Errorf("usher pressure names %s", out.Victim.Pod.Key())
@@ -38,9 +38,9 @@ func TestReliefSparesGuaranteedBesideAGovernedPod(t *testing.T) {
 	s := newScene(t, 50*mi, web, governed(hog("miner", 3000), v1alpha1.PressureWhenAllowed), db)
 	s.want(0, "Request miner", "Evict miner", sayMemory)
 	s.refuse("miner", time.Minute)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.in.Reachable = false
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.in.Reachable = true
 	s.gone("web")
 	s.want(time.Second, "Evict db")
@@ -50,9 +50,9 @@ func TestReliefSparesGuaranteedBesideAGovernedPod(t *testing.T) {
 func TestReliefSparesGuaranteedLastResort(t *testing.T) {
 	db := governed(memoryPod("db", corev1.PodQOSGuaranteed, gi, gi), v1alpha1.PressureLastResort)
 	s := newScene(t, 50*mi, unknown(hog("other", 0)), db)
-	s.want(0, sayMemory, "Wait Nobody")
+	s.want(0, sayMemory, "Wait NoCandidate")
 	s.in.Reachable = false
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.in.Reachable = true
 	s.gone("other")
 	s.want(time.Second, "Request db", "Evict db")

@@ -22,7 +22,7 @@ func TestReliefHardAsksGovernedNext(t *testing.T) {
 	s.refuse("db-0", time.Minute)
 	s.want(time.Second, "Evict db-1") // one is prepared at a time, all are asked
 	s.refuse("db-1", time.Minute)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.says("default/db-0 (refused: its budget allows nothing)")
 }
 
@@ -47,7 +47,7 @@ func TestReliefHardLastResortIsRefused(t *testing.T) {
 	s.refuse("cache", time.Minute)
 	s.want(time.Second, "Remove other 1s glass")
 	s.refuse("other", time.Minute)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	for range 5 {
 		s.look(10 * time.Second)
 	}
@@ -71,9 +71,9 @@ func TestReliefSparesNeighboursOfAGovernedPod(t *testing.T) {
 		s := newScene(t, 50*mi, governed(hog("miner", 3000), ""), web)
 		s.want(0, "Request miner", "Evict miner", sayMemory)
 		s.refuse("miner", time.Minute)
-		s.want(time.Second, "Wait Nobody")
+		s.want(time.Second, "Wait NoCandidate")
 		s.in.Reachable = false
-		s.want(time.Second, "Wait Nobody")
+		s.want(time.Second, "Wait NoCandidate")
 	})
 	t.Run("hard, as a last resort", func(t *testing.T) {
 		s := newScene(t, 50*mi, governed(hog("miner", 3000), v1alpha1.PressureLastResort), web)
@@ -87,7 +87,7 @@ func TestReliefSparesNeighboursOfAGovernedPod(t *testing.T) {
 		s.look(15 * time.Second)
 		s.want(15*time.Second, "Request miner", "Evict miner")
 		s.refuse("miner", time.Minute)
-		s.want(time.Second, "Wait Nobody")
+		s.want(time.Second, "Wait NoCandidate")
 	})
 	t.Run("what exceeds its request goes first", func(t *testing.T) {
 		s := newScene(t, 50*mi, governed(hog("miner", 3000), ""), web, hog("batch", 200))
@@ -296,7 +296,7 @@ func TestReliefAlone(t *testing.T) {
 	for range 4 {
 		s.look(3 * time.Second)
 	}
-	s.want(3*time.Second, "Wait Nobody")
+	s.want(3*time.Second, "Wait NoCandidate")
 	s.says("default/db (its policy's verdict cannot be asked: the apiserver does not answer)")
 }
 

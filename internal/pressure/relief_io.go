@@ -124,7 +124,7 @@ const (
 	ReasonLeaving     ReliefReason = "Leaving"     // a pod is on its way
 	ReasonSettling    ReliefReason = "Settling"    // a pod has gone and what it used is not seen back
 	ReasonPausing     ReliefReason = "Pausing"     // a pod was killed a moment ago
-	ReasonNobody      ReliefReason = "Nobody"      // no pod may go or would help
+	ReasonNoCandidate ReliefReason = "NoCandidate" // no pod may go or would help
 	ReasonUnreachable ReliefReason = "Unreachable" // the apiserver does not answer
 	ReasonUnread      ReliefReason = "Unread"      // a reading is missing or too old
 

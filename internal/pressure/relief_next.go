@@ -110,7 +110,7 @@ func (l *look) deal(t Threshold) bool {
 	case c == nil:
 		l.waitForCandidate(t, ranking)
 	case l.early(t, c):
-		l.wait(t, ReasonNobody, 0, c.pod.Key()+" is next, and what was written for it earlier is being taken back first")
+		l.wait(t, ReasonNoCandidate, 0, c.pod.Key()+" is next, and what was written for it earlier is being taken back first")
 	default:
 		l.act(t, c, ranking)
 		return true

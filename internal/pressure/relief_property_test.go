@@ -221,7 +221,7 @@ func (w *world) ended(last []Action) {
 		if !t.Met(reading) {
 			continue
 		}
-		if reasons := waitsFor(last, t.Signal); reasons != string(ReasonNobody) {
+		if reasons := waitsFor(last, t.Signal); reasons != string(ReasonNoCandidate) {
 			w.t.Fatalf("%s is met and it is waited for %q: %v", t.key(), reasons, briefs(last))
 		}
 		for _, p := range w.input.Pods {

@@ -68,16 +68,16 @@ func TestReliefRefused(t *testing.T) {
 	s.refuse("first", 20*time.Second)
 	s.want(time.Second, "Evict second")
 	s.refuse("second", time.Minute)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.says("no pod may go: default/first (refused: its budget allows nothing), default/second (refused: its budget allows nothing)")
 	if got := s.last[0].For; got != 19*time.Second {
 		t.Errorf("looks again in %s, want 19s", got)
 	}
-	s.want(10*time.Second, "Wait Nobody")
-	s.want(9*time.Second-1, "Wait Nobody")
+	s.want(10*time.Second, "Wait NoCandidate")
+	s.want(9*time.Second-1, "Wait NoCandidate")
 	s.want(1, "Evict first") // its time has come, that of second has not
 	s.refuse("first", 20*time.Second)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 }
 
 // TestReliefSoftGoverned: a governed pod is prepared while others are asked; no other is meanwhile, and in the end it stays.
@@ -89,7 +89,7 @@ func TestReliefSoftGoverned(t *testing.T) {
 	s.refuse("db-0", 10*time.Second)
 	s.want(time.Second, "Evict web")
 	s.refuse("web", time.Minute)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.says("default/db-1 (default/db-0 is being prepared to leave first)")
 	s.want(9*time.Second, "Evict db-0")
 	s.refuse("db-0", 10*time.Second)
@@ -107,7 +107,7 @@ func TestReliefWithdrawsWhatWillNeverBe(t *testing.T) {
 	r := s.in.Refused["uid-db-0"]
 	r.Never, r.Message = true, "Never: it is the only copy"
 	s.in.Refused["uid-db-0"] = r
-	s.want(time.Second, "Withdraw db-0", "Wait Nobody")
+	s.want(time.Second, "Withdraw db-0", "Wait NoCandidate")
 	s.says("Never: it is the only copy")
 	s.want(time.Second, "Request db-1", "Evict db-1")
 }
@@ -144,7 +144,7 @@ func TestReliefSoftPassesOver(t *testing.T) {
 	s.in.Self = "uid-agent"
 	s.look(0)
 	s.look(15 * time.Second)
-	s.want(15*time.Second, "Wait Nobody")
+	s.want(15*time.Second, "Wait NoCandidate")
 	for i := range s.last[0].Ranking {
 		r := &s.last[0].Ranking[i]
 		want := map[string]string{
@@ -168,7 +168,7 @@ func TestReliefSoftGuaranteed(t *testing.T) {
 	s.look(15 * time.Second)
 	s.want(15*time.Second, "Evict web")
 	s.refuse("web", time.Minute)
-	s.want(time.Second, "Wait Nobody")
+	s.want(time.Second, "Wait NoCandidate")
 	s.gone("web")
 	s.want(time.Second, "Evict guaranteed")
 }

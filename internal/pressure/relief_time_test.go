@@ -21,9 +21,9 @@ func TestReliefClockJumps(t *testing.T) {
 			s.want(test.left/2-1, "Wait Grace")
 			s.want(1, "Evict a")
 			s.refuse("a", time.Minute)
-			s.want(time.Second, "Wait Nobody")
-			s.want(test.jump, "Wait Nobody")
-			s.want(10*time.Second, "Wait Nobody")
+			s.want(time.Second, "Wait NoCandidate")
+			s.want(test.jump, "Wait NoCandidate")
+			s.want(10*time.Second, "Wait NoCandidate")
 		})
 	}
 }
@@ -63,10 +63,10 @@ func TestReliefOldUsage(t *testing.T) {
 	s := newScene(t, 50*mi, hog("a", 500))
 	s.frozen = true
 	s.in.Pods[0].Usage.At = noon.Add(-time.Minute)
-	s.want(0, sayMemory, "Wait Nobody")
+	s.want(0, sayMemory, "Wait NoCandidate")
 	s.says("default/a (what it uses was measured 1m0s ago)")
 	s.in.Pods[0].Usage.At = noon.Add(time.Minute)
-	s.want(0, "Wait Nobody")
+	s.want(0, "Wait NoCandidate")
 }
 
 // Disk takes long to measure.
@@ -84,7 +84,7 @@ func TestReliefDiskIsNotMeasuredYet(t *testing.T) {
 	s := newScene(t, gi, hog("a", 500), hog("leaving", 500))
 	s.in.Thresholds = []Threshold{hard(NodeFsInodesFree, "1k")}
 	s.set(NodeFsInodesFree, 100, 10_000)
-	s.want(0, "Say [DiskPressure]", "Wait Nobody")
+	s.want(0, "Say [DiskPressure]", "Wait NoCandidate")
 	s.says("default/a (nothing is known of what it uses)")
 	s.terminating("leaving", time.Minute)
 	s.want(time.Second, "Wait Leaving")
@@ -159,7 +159,7 @@ func TestReliefDealsWithTheNextSignal(t *testing.T) {
 	s := newScene(t, 50*mi, p)
 	s.in.Thresholds = append(s.in.Thresholds, hard(NodeFsAvailable, "1Gi"))
 	s.set(NodeFsAvailable, 100*mi, 10*gi)
-	s.want(0, "Remove a 1s", "Say [DiskPressure MemoryPressure]", "Wait Nobody")
+	s.want(0, "Remove a 1s", "Say [DiskPressure MemoryPressure]", "Wait NoCandidate")
 }
 
 // Memory that was kept as JSON is as good as new.

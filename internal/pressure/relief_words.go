@@ -77,7 +77,7 @@ func (l *look) waitForCandidate(t Threshold, ranking []Ranked) {
 	if len(why) > 0 {
 		message = "no pod may go: " + strings.Join(why, ", ")
 	}
-	l.wait(t, ReasonNobody, l.firstHold(), message)
+	l.wait(t, ReasonNoCandidate, l.firstHold(), message)
 	l.waits[len(l.waits)-1].Ranking = ranking
 }
 

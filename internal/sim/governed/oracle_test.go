@@ -273,7 +273,7 @@ func TestRefusedCallersExcuses(t *testing.T) {
 	}
 }
 
-// request has somebody request an eviction, or admission in the name of a caller.
+// request has a client request an eviction, or admission in the name of a caller.
 func (d *departure) request(requester string, pod types.UID, byAdmission bool) *api.EvictionRequest {
 	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: namespace, Name: "b", UID: pod}, requester+".example.com/x")
 	if byAdmission {

@@ -126,7 +126,7 @@ func (s *scenario) until(at time.Duration) {
 	}
 }
 
-// do has somebody do something: `alice drains etcd-0`.
+// do carries out a line: `alice drains etcd-0`.
 func (s *scenario) do(words []string) {
 	if len(words) < 2 {
 		s.t.Fatalf("%s: who does what: %q", s.d.Pos, words)
@@ -160,7 +160,7 @@ func (s *scenario) do(words []string) {
 	}
 }
 
-// act is what somebody does with a pod.
+// act is what a client does with a pod.
 func (s *scenario) act(who, what, pod string) {
 	r := removal{user: who, of: who, pod: pod}
 	switch what {
