@@ -127,19 +127,11 @@ func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) e
 	if !apierrors.IsNotFound(err) {
 		return observe.Explained("reading pod "+o.pod.String(), err)
 	}
-	seen := snapshot.NewCluster()
-	for namespace, selector := range map[string]string{o.pod.Namespace: "", metav1.NamespaceAll: "metadata.name=" + o.pod.Name} {
-		pods, unread := conn.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
-		switch {
-		case unread == nil:
-			for i := range pods.Items {
-				seen.SetPod(observe.PodFacts(&pods.Items[i]))
-			}
-		case namespace == o.pod.Namespace:
-			return fmt.Errorf("reading pod %s: %w", o.pod, err) // it is not there, and what is may not be read
-		}
+	look := observe.NewLook(conn.client, conn.clock.Now)
+	if look.Near(ctx, o.pod) != nil {
+		return fmt.Errorf("reading pod %s: %w", o.pod, err) // it is not there, and what is may not be read
 	}
-	return unknownPod(seen, o.pod, "evict", o.commands)
+	return unknownPod(look.View().Cluster, o.pod, "evict", o.commands)
 }
 
 func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Demand) error {

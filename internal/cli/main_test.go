@@ -98,7 +98,7 @@ func TestServersThatRefuse(t *testing.T) {
 		want    string
 	}{
 		{"credentials", status(http.StatusUnauthorized, "Unauthorized", "Unauthorized"), "does not accept the credentials"},
-		{"rights", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "eva" cannot list resource "pods"`), "usher-read --user=eva"},
+		{"rights", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "eva" cannot list resource "pods"`), " --user=eva"},
 		{"anonymous", status(http.StatusForbidden, "Forbidden", `pods is forbidden: User "system:anonymous" cannot list resource "pods"`), "treats its requests as anonymous: log in"},
 		{"not an apiserver", http.NotFound, "check that the address is that of an apiserver"},
 	}

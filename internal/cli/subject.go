@@ -122,7 +122,7 @@ func podsOf(c *snapshot.Cluster, namespace string, named []subject, selector lab
 func podsWith(c *snapshot.Cluster, namespace string, selector labels.Selector) ([]*snapshot.Pod, error) {
 	found := slices.DeleteFunc(slices.Clone(c.PodsIn(namespace)), func(p *snapshot.Pod) bool { return !selector.Matches(labels.Set(p.Labels)) })
 	if len(found) == 0 {
-		return nil, fmt.Errorf("namespace %s has no pod with the labels %s", namespace, selector)
+		return nil, unknown("namespace %s has no pod with the labels %s", namespace, selector)
 	}
 	return found, nil
 }
@@ -173,9 +173,9 @@ func unknownOwner(c *snapshot.Cluster, namespace string, s subject) error {
 		return fmt.Errorf("what %s %q of namespace %s owns is not known: %s", s.kind, s.name, namespace, unread)
 	}
 	if near := nearest(s.name, names); len(near) > 0 {
-		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
+		return unknown("%s; did you mean %s?", text, strings.Join(near, " or "))
 	}
-	return errors.New(text)
+	return unknown("%s", text)
 }
 
 // through are the resources by which it is known what a pod's owner belongs to in turn.

@@ -113,25 +113,22 @@ func (o *WhyOptions) Validate() error {
 
 // Run answers.
 func (o *WhyOptions) Run(ctx context.Context) error {
-	seen, err := readCluster(ctx, o.config, o.IOStreams, o.commands, o.dump)
-	if err != nil {
-		return err
-	}
-	for _, text := range seen.assumed {
-		fmt.Fprintln(o.ErrOut, "assumed: "+text)
-	}
-	pods, err := podsOf(seen.view.Cluster, o.namespace, o.subjects, o.labels, o.commands)
 	page := show.WhyPods{One: len(o.subjects) == 1 && o.subjects[0].kind == podKind}
+	read := o.readDump
+	if o.dump == "" {
+		read = o.readLive
+	}
+	view, pods, err := read(ctx)
 	switch {
-	case err != nil && o.replace && page.One:
-		return o.whyGone(ctx, seen.view, snapshot.Key{Namespace: o.namespace, Name: o.subjects[0].name})
+	case errors.Is(err, errUnknown) && o.replace && page.One:
+		return o.whyGone(ctx, view, snapshot.Key{Namespace: o.namespace, Name: o.subjects[0].name})
 	case err != nil:
 		return err
 	}
 	for _, pod := range pods {
-		answer := show.Why{Pod: pod, Now: seen.view.Now, Replace: o.replace}
+		answer := show.Why{Pod: pod, Now: view.Now, Replace: o.replace}
 		if !o.replace {
-			answer.Blockers = drain.Why(seen.view, pod)
+			answer.Blockers = drain.Why(view, pod)
 		}
 		if err := o.askSystem(ctx, &answer); err != nil {
 			return err
@@ -174,10 +171,10 @@ func unknownPod(c *snapshot.Cluster, key snapshot.Key, verb string, commands sho
 	slices.Sort(here)
 	text := fmt.Sprintf("namespace %s has no pod %q", key.Namespace, key.Name)
 	if len(elsewhere) > 0 {
-		return fmt.Errorf("%s, but namespace %s has one: %s", text, strings.Join(elsewhere, ", "), commands.In(fmt.Sprintf("usher %s %s -n %s", verb, key.Name, elsewhere[0])))
+		return unknown("%s, but namespace %s has one: %s", text, strings.Join(elsewhere, ", "), commands.In(fmt.Sprintf("usher %s %s -n %s", verb, key.Name, elsewhere[0])))
 	}
 	if near := nearest(key.Name, here); len(near) > 0 {
-		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
+		return unknown("%s; did you mean %s?", text, strings.Join(near, " or "))
 	}
-	return fmt.Errorf("%s (it has %s)", text, show.Count(len(here), "pod"))
+	return unknown("%s (it has %s)", text, show.Count(len(here), "pod"))
 }

@@ -50,6 +50,11 @@ func gap(resource, reason string, final bool) fact {
 	}
 }
 
+// partly says that only some objects of a resource were read.
+func partly(resource string) fact {
+	return func(c *snapshot.Cluster) { c.SetPartial(resource, true) }
+}
+
 func TestGovernedPodsAreAskedFor(t *testing.T) {
 	said := evictionOf("db-0", "responder.usher.sh/governor", "it leads 3 shards")
 	cases := []struct {

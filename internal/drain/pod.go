@@ -305,12 +305,14 @@ const overdueAfter = time.Minute
 func (d *decider) whyStillThere(p *snapshot.Pod, n *snapshot.Node) Blocker {
 	b := Blocker{Reason: Leaving, Pod: p.Key(), Node: p.Node, Retry: p.Deletion, Since: p.Deletion.Add(-p.Grace), Remedy: "wait"}
 	late := d.Now.Sub(p.Deletion)
+	_, unread := d.Cluster.Gap("nodes")
+	gone := n == nil && !unread
 	switch {
-	case n == nil && len(p.Finalizers) == 0:
+	case gone && len(p.Finalizers) == 0:
 		b.Reason, b.Message = NodeUnreachable, nodeGone
-	case n == nil:
+	case gone:
 		b.Reason, b.Message, b.Remedy = HeldByFinalizers, "its node is gone; held by "+finalizersOf(p), pastFinalizers(p)
-	case !n.Ready:
+	case n != nil && !n.Ready:
 		b.Reason, b.Message = NodeUnreachable, "its node does not answer: "+n.ReadyWhy
 		b.Remedy = pastDeadNode(n)
 	case len(p.Finalizers) > 0 && (late >= 0 || p.Finished()):

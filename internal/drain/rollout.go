@@ -62,7 +62,7 @@ func (d *decider) nowhere(p *snapshot.Pod) string {
 		return obstacle == ""
 	})
 	why := ""
-	if !some {
+	if !some && !d.Cluster.Partial("nodes") {
 		why = "no other node may run it" + because(numbered(counts))
 	}
 	d.places[p.Owner.UID] = why

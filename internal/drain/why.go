@@ -82,8 +82,13 @@ func unreadableNote(kind, namespace, name, problem string) string {
 }
 
 // ended reports whether the drain of this identity is known to have ended: it is
-// dead, or no node carries a fresh sign of life of it.
+// dead, or no node carries a fresh sign of life of it. Where not all nodes were read, one of
+// those must carry its record.
 func (d *decider) ended(who snapshot.Drainer) bool {
+	if d.Cluster.Partial("nodes") && !d.req.Dead[who.ID] &&
+		!d.Cluster.AnyNode(func(n *snapshot.Node) bool { return n.Drain != nil && n.Drain.ID == who.ID }) {
+		return false
+	}
 	return !d.surgeAlive(&snapshot.SurgeRecord{Drainer: who})
 }
 

@@ -51,6 +51,19 @@ func TestWhyOffersASurge(t *testing.T) {
 	same(t, "remedy", "let another node run it (kubectl describe pod -n default p shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web", got.Remedy)
 }
 
+// Of nodes that were not read nothing is said: neither that none may run the pod, nor that its own is gone.
+func TestWhyWithoutNodes(t *testing.T) {
+	dead := budget("web", 1, 1, 1, minAvailable("1"))
+	view := snapshot.View{Now: start, Cluster: cluster(node("a"), partly("nodes"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
+	same(t, "remedy", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].Remedy)
+
+	leaving := all(deployment("web", 1), pod("p", on("a"), of("web"), endsAt(start.Add(time.Minute))))
+	view.Cluster = cluster(gap("nodes", "forbidden", true), leaving)
+	same(t, "blockers", []string{"p: Terminating"}, reasonsOf(drain.Why(view, view.Cluster.Pod("uid-p"))))
+	view.Cluster = cluster(partly("nodes"), leaving) // it was asked for, and is not there
+	same(t, "blockers", []string{"p: NodeUnreachable"}, reasonsOf(drain.Why(view, view.Cluster.Pod("uid-p"))))
+}
+
 func TestRelease(t *testing.T) {
 	long := start.Add(-time.Hour)
 	cases := map[string]struct {

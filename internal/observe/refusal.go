@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // refusal says for people why a resource cannot be read and what to do about it. It
@@ -19,11 +20,21 @@ func refusal(f *feed) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("reading %s: may not %s them at cluster scope: %s: %w", f.resource, f.verb, howToGetAccess(err), err)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("reading %s: the apiserver does not serve them: usher needs Kubernetes 1.21 or later with policy/v1; check that the address is that of an apiserver: %w", f.resource, err)
+		return notServed(f.resource, err)
 	case !isAnswer(err):
 		return fmt.Errorf("reaching the apiserver at %s: check that it runs and that the kubeconfig names the right address: %w", addressIn(err), rootOf(err))
 	}
 	return nil
+}
+
+// notServed says that the apiserver has no such resource, or is none.
+func notServed(r resource, err error) error {
+	return fmt.Errorf("reading %s: the apiserver does not serve them: usher needs Kubernetes 1.21 or later with policy/v1; check that the address is that of an apiserver: %w", r, err)
+}
+
+// unserved reports whether an answer is about the address of a request, and not about an object.
+func unserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Explained says for people what to do about the error of a single request: log in, or reach the apiserver. Whatever else
@@ -74,14 +85,36 @@ func howToGetAccess(err error) string {
 	return "ask an administrator for: " + grant("usher-read", "--verb=list,watch --resource=pods,nodes,poddisruptionbudgets.policy", err)
 }
 
+// howToGetLook is what to type, for a user who may, so that the pods of a namespace can be asked about.
+func howToGetLook(namespace string, err error) string {
+	if anonymous(err) {
+		return logIn
+	}
+	return "ask an administrator for: " + grantIn(namespace, "usher-why",
+		"--verb=get,list --resource=pods,poddisruptionbudgets.policy,replicasets.apps,deployments.apps,horizontalpodautoscalers.autoscaling", err)
+}
+
 // grant is the command that gives a role to the user that the server refused. It can be repeated, and others may have the role.
 func grant(role, rules string, err error) string {
-	const apply = " --dry-run=client -o yaml | kubectl apply -f -"
-	subject := subjectIn(err)
-	_, name, _ := strings.Cut(subject, "=")
-	binding := role + "-" + unfitForName.ReplaceAllString(name, "-")
+	subject, binding := subjectAndBinding(role, err)
 	return "kubectl create clusterrole " + role + " " + rules + apply +
 		" && kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
+}
+
+// grantIn does so in one namespace.
+func grantIn(namespace, role, rules string, err error) string {
+	subject, binding := subjectAndBinding(role, err)
+	return "kubectl create role " + role + " -n " + namespace + " " + rules + apply +
+		" && kubectl create rolebinding " + binding + " -n " + namespace + " --role=" + role + " " + subject + apply
+}
+
+const apply = " --dry-run=client -o yaml | kubectl apply -f -"
+
+// subjectAndBinding are the flag that names the refused client, and a name for the binding of a role to it.
+func subjectAndBinding(role string, err error) (subject, binding string) {
+	subject = subjectIn(err)
+	_, name, _ := strings.Cut(subject, "=")
+	return subject, role + "-" + unfitForName.ReplaceAllString(name, "-")
 }
 
 // unfitForName is what a shell, or a path, would take for something else.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/client-go/kubernetes"
 )
 
 // How long Start waits: for the first answer of the apiserver, and for everything.
@@ -28,7 +30,7 @@ func (o *Observer) awaitFirst(ctx context.Context) error {
 		case <-o.steps:
 		case <-answer.C:
 			if !o.anAnswer() {
-				return fmt.Errorf("reaching the apiserver: no answer from %s within %s: check that it runs and that the kubeconfig names the right address", o.address(), firstAnswer)
+				return noAnswer(o.client, firstAnswer)
 			}
 		case <-all.C:
 			return fmt.Errorf("reading the cluster: not done after %s: %s", firstRead, o.waitsFor())
@@ -87,10 +89,11 @@ func (o *Observer) waitsFor() string {
 	return "nothing"
 }
 
-// address is where the client sends its requests, for people.
-func (o *Observer) address() string {
-	if client := o.client.CoreV1().RESTClient(); client != nil {
-		return client.Get().URL().Host
+// noAnswer says that the apiserver is silent.
+func noAnswer(client kubernetes.Interface, within time.Duration) error {
+	address := "the server"
+	if rest := client.CoreV1().RESTClient(); rest != nil {
+		address = rest.Get().URL().Host
 	}
-	return "the server"
+	return fmt.Errorf("reaching the apiserver: no answer from %s within %s: check that it runs and that the kubeconfig names the right address", address, within)
 }

@@ -27,6 +27,7 @@ func (c *Cluster) Clone() *Cluster {
 		requests:    maps.Clone(c.requests),
 		evictions:   maps.Clone(c.evictions),
 		gaps:        maps.Clone(c.gaps),
+		partial:     maps.Clone(c.partial),
 	}
 }
 

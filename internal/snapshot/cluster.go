@@ -44,6 +44,7 @@ type Cluster struct {
 	requests      map[Key]*Request
 	evictions     map[Key]*Eviction
 	gaps          map[string]Gap
+	partial       map[string]bool
 }
 
 // Gap is a kind of object that could not be read. What depends on it is unknown,
@@ -78,6 +79,7 @@ func NewCluster() *Cluster {
 		requests:      map[Key]*Request{},
 		evictions:     map[Key]*Eviction{},
 		gaps:          map[string]Gap{},
+		partial:       map[string]bool{},
 	}
 }
 

@@ -163,6 +163,16 @@ func (c *Cluster) Gap(resource string) (Gap, bool) {
 	return g, ok
 }
 
+// SetPartial notes whether only some objects of a resource were read, by their names: there may be others, and of those that were
+// read one that is missing does not exist.
+func (c *Cluster) SetPartial(resource string, partial bool) { c.partial[resource] = partial }
+
+// Partial reports whether the cluster may have objects of a resource that were not read: a gap is one case.
+func (c *Cluster) Partial(resource string) bool {
+	_, gap := c.gaps[resource]
+	return gap || c.partial[resource]
+}
+
 // Gaps returns everything that could not be read, sorted by resource.
 func (c *Cluster) Gaps() []Gap {
 	return sortedBy(c.gaps, func(a, b Gap) int { return cmp.Compare(a.Resource, b.Resource) })

@@ -45,6 +45,9 @@ func (r Requests) Of(verb, resource string) int {
 type auditEntry struct {
 	Verb       string    `json:"verb"`
 	UserAgent  string    `json:"userAgent"`
+	User       struct {
+		Name string `json:"username"`
+	} `json:"user"`
 	RequestURI string    `json:"requestURI"`
 	Received   time.Time `json:"requestReceivedTimestamp"`
 	Object     struct {
@@ -61,6 +64,19 @@ type auditEntry struct {
 // Leases are not in the log.
 func (l *Lab) Requests(tb testing.TB, userAgentPrefix string, since time.Time) Requests {
 	tb.Helper()
+	return l.count(tb, func(e *auditEntry) bool {
+		return strings.HasPrefix(e.UserAgent, userAgentPrefix) && !e.Received.Before(since)
+	})
+}
+
+// RequestsOf counts so the requests of a user.
+func (l *Lab) RequestsOf(tb testing.TB, user string) Requests {
+	tb.Helper()
+	return l.count(tb, func(e *auditEntry) bool { return e.User.Name == user })
+}
+
+func (l *Lab) count(tb testing.TB, counted func(*auditEntry) bool) Requests {
+	tb.Helper()
 	file, err := os.Open(l.cluster.AuditLog())
 	check(tb, "reading the audit log", err)
 	defer file.Close()
@@ -75,7 +91,7 @@ func (l *Lab) Requests(tb testing.TB, userAgentPrefix string, since time.Time) R
 		check(tb, "reading the audit log", err)
 		var e auditEntry
 		check(tb, "reading the audit log", json.Unmarshal(line, &e))
-		if strings.HasPrefix(e.UserAgent, userAgentPrefix) && !e.Received.Before(since) {
+		if counted(&e) {
 			counts[e.kind()]++
 		}
 	}

@@ -1,0 +1,210 @@
+package observe
+
+import (
+	"context"
+	"slices"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// severally is how many objects of a kind are read one by one: of more, all of the namespace are listed.
+const severally = 8
+
+// Pod reads a pod. That there is none is no error.
+func (l *Look) Pod(ctx context.Context, key snapshot.Key) error {
+	err := l.need(ctx, pods, key.Namespace, key.Name, get(l.client.CoreV1().Pods(key.Namespace).Get, key.Name, l.setPod))
+	if apierrors.IsNotFound(err) && !unserved(err) {
+		return nil
+	}
+	return err
+}
+
+// Near reads the pods that may be meant by a name that no pod has: all of the namespace, and those of this name elsewhere, where they
+// may be read.
+func (l *Look) Near(ctx context.Context, key snapshot.Key) error {
+	if err := l.Pods(ctx, key.Namespace, labels.Everything()); err != nil {
+		return err
+	}
+	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()}
+	elsewhere := list(l.client.CoreV1().Pods(metav1.NamespaceAll).List, named, func(all *corev1.PodList) { each(all.Items, l.setPod) })
+	if err := l.once(ctx, "pods called "+key.Name, elsewhere); err != nil && !isAnswer(err) {
+		return Explained("reading "+pods.String(), err)
+	}
+	return nil
+}
+
+// Pods reads the pods of a namespace that a selector selects.
+func (l *Look) Pods(ctx context.Context, namespace string, selector labels.Selector) error {
+	if l.made[pods.name+" "+namespace+"/"] {
+		return nil
+	}
+	options := metav1.ListOptions{LabelSelector: selector.String()}
+	return l.need(ctx, pods, namespace, selector.String(), list(l.client.CoreV1().Pods(namespace).List, options, func(all *corev1.PodList) { each(all.Items, l.setPod) }))
+}
+
+func (l *Look) setPod(pod *corev1.Pod) { l.cluster.SetPod(l.family.share(PodFacts(pod))) }
+
+func each[O any](items []O, set func(*O)) {
+	for i := range items {
+		set(&items[i])
+	}
+}
+
+// Owned reads the pods that an object owns, and what they belong to: the pods that its selector selects, or all of its namespace where
+// it is not there, or of a kind that is not Kubernetes' own. Kind is in small letters.
+func (l *Look) Owned(ctx context.Context, namespace, kind, name string) error {
+	selector := labels.Everything()
+	if of, known := workloadKinds[kind]; known {
+		by := func(s *metav1.LabelSelector) {
+			if parsed, err := metav1.LabelSelectorAsSelector(s); err == nil && s != nil {
+				selector = parsed
+			}
+		}
+		if err := l.want(ctx, of.resource, namespace, name, of.get(l, namespace, name, by)); err != nil {
+			return err
+		}
+	}
+	return l.OwnedBy(ctx, namespace, selector)
+}
+
+// OwnedBy reads the pods of a namespace that a selector selects, and what they belong to.
+func (l *Look) OwnedBy(ctx context.Context, namespace string, selector labels.Selector) error {
+	if err := l.Pods(ctx, namespace, selector); err != nil {
+		return err
+	}
+	return l.owners(ctx, namespace, l.cluster.PodsIn(namespace))
+}
+
+// Around reads what decides whether pods of a namespace may be evicted: their nodes and owners, the budgets, and of those that count
+// them the other pods and what scales their owners.
+func (l *Look) Around(ctx context.Context, namespace string, subjects []*snapshot.Pod) error {
+	if err := l.need(ctx, budgets, namespace, "", list(l.client.PolicyV1().PodDisruptionBudgets(namespace).List, metav1.ListOptions{}, func(all *policyv1.PodDisruptionBudgetList) {
+		each(all.Items, func(b *policyv1.PodDisruptionBudget) { l.cluster.SetBudget(BudgetFacts(b)) })
+	})); err != nil {
+		return err
+	}
+	if err := l.owners(ctx, namespace, subjects); err != nil {
+		return err
+	}
+	if err := l.nodesOf(ctx, subjects); err != nil {
+		return err
+	}
+	counted := slices.DeleteFunc(slices.Clone(subjects), func(p *snapshot.Pod) bool { return len(l.cluster.BudgetsFor(p)) == 0 })
+	for _, p := range counted {
+		for _, b := range l.cluster.BudgetsFor(p) {
+			if err := l.under(ctx, b); err != nil {
+				return err
+			}
+		}
+	}
+	return l.scaling(ctx, namespace, counted)
+}
+
+// saidOf is of how many pods of a budget that are not ready more is read: of more nothing is said.
+const saidOf = 2
+
+// under reads the pods that a budget counts, and of some that are not ready the nodes and owners.
+func (l *Look) under(ctx context.Context, b *snapshot.Budget) error {
+	if err := l.Pods(ctx, b.Namespace, b.Selector); err != nil {
+		return err
+	}
+	unready := slices.DeleteFunc(slices.Clone(l.cluster.PodsIn(b.Namespace)), func(p *snapshot.Pod) bool { return p.Ready || p.Finished() || !b.Matches(p) })
+	unready = unready[:min(len(unready), saidOf)]
+	if err := l.nodesOf(ctx, unready); err != nil {
+		return err
+	}
+	return l.owners(ctx, b.Namespace, unready)
+}
+
+// scaling reads what decides whether the Deployments of pods can be surged: autoscalers, and the claims of the pods.
+func (l *Look) scaling(ctx context.Context, namespace string, subjects []*snapshot.Pod) error {
+	replicated := slices.DeleteFunc(slices.Clone(subjects), func(p *snapshot.Pod) bool { return p.Owner.Kind != "ReplicaSet" })
+	if len(replicated) == 0 {
+		return nil
+	}
+	if err := l.want(ctx, autoscalers, namespace, "", list(l.client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List, metav1.ListOptions{}, func(all *autoscalingv2.HorizontalPodAutoscalerList) {
+		each(all.Items, func(a *autoscalingv2.HorizontalPodAutoscaler) { l.cluster.SetAutoscaler(AutoscalerFacts(a)) })
+	})); err != nil {
+		return err
+	}
+	var names []string
+	for _, p := range replicated {
+		names = append(names, p.Claims...)
+	}
+	set := func(c *corev1.PersistentVolumeClaim) { l.cluster.SetClaim(ClaimFacts(c)) }
+	claims := l.client.CoreV1().PersistentVolumeClaims(namespace)
+	return l.severally(ctx, volumeClaims, namespace, names,
+		func(name string) request { return get(claims.Get, name, set) },
+		list(claims.List, metav1.ListOptions{}, func(all *corev1.PersistentVolumeClaimList) { each(all.Items, set) }))
+}
+
+// nodesOf reads the nodes of pods.
+func (l *Look) nodesOf(ctx context.Context, subjects []*snapshot.Pod) error {
+	var names []string
+	for _, p := range subjects {
+		if p.Node != "" {
+			names = append(names, p.Node)
+		}
+	}
+	set := func(n *corev1.Node) { l.cluster.SetNode(NodeFacts(n)) }
+	return l.severally(ctx, nodes, "", names,
+		func(name string) request { return get(l.client.CoreV1().Nodes().Get, name, set) },
+		func(ctx context.Context) error { return l.readNodes(ctx, func() bool { return true }) })
+}
+
+// severally reads the objects of these names, or all of the namespace where there are many.
+func (l *Look) severally(ctx context.Context, r resource, namespace string, names []string, one func(string) request, all request) error {
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return l.made[r.name+" "+namespace+"/"+name] })
+	if len(names) > severally {
+		return l.want(ctx, r, namespace, "", all)
+	}
+	for _, name := range names {
+		if err := l.want(ctx, r, namespace, name, one(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodesAtOnce is how many nodes are listed at once.
+const nodesAtOnce = 50
+
+// Places reads nodes until each of the pods is seen to have another that may run a pod like it, or all are read.
+func (l *Look) Places(ctx context.Context, subjects []*snapshot.Pod) error {
+	missing := slices.Clone(subjects)
+	return l.want(ctx, nodes, "", "", func(ctx context.Context) error {
+		return l.readNodes(ctx, func() bool {
+			missing = slices.DeleteFunc(missing, func(p *snapshot.Pod) bool {
+				placement := snapshot.PlacementOf(p)
+				return l.cluster.AnyNode(func(n *snapshot.Node) bool { return n.Name != p.Node && placement.Obstacle(n) == "" })
+			})
+			return len(missing) > 0
+		})
+	})
+}
+
+// readNodes lists nodes in parts, as long as more are wanted.
+func (l *Look) readNodes(ctx context.Context, more func() bool) error {
+	options := metav1.ListOptions{Limit: nodesAtOnce}
+	for more() {
+		part, err := l.client.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return err
+		}
+		each(part.Items, func(n *corev1.Node) { l.cluster.SetNode(NodeFacts(n)) })
+		if options.Continue = part.Continue; options.Continue == "" {
+			l.cluster.SetPartial(nodes.name, false)
+			return nil
+		}
+	}
+	return nil
+}

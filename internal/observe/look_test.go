@@ -1,0 +1,193 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+var web = snapshot.Key{Namespace: "shop", Name: "web-0"}
+
+// shop is a Deployment of that many pods with a budget, in a cluster where another namespace has as many.
+func shop(pods int, edit func(*corev1.Pod)) []runtime.Object {
+	var all []runtime.Object
+	for _, namespace := range []string{"shop", "other"} {
+		meta := func(name string) metav1.ObjectMeta {
+			return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name), Labels: map[string]string{"app": "web"}}
+		}
+		owned := func(name, kind, owner string) metav1.ObjectMeta {
+			m := meta(name)
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner, UID: types.UID(namespace + "-" + owner), Controller: new(true)}}
+			return m
+		}
+		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+		all = append(all,
+			&appsv1.Deployment{ObjectMeta: meta("web"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(pods)), Selector: selector}},
+			&appsv1.ReplicaSet{ObjectMeta: owned("web-rs", "Deployment", "web"), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(pods)), Selector: selector}},
+			&policyv1.PodDisruptionBudget{ObjectMeta: meta("web"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector}},
+		)
+		for i := range pods {
+			pod := &corev1.Pod{ObjectMeta: owned(fmt.Sprintf("web-%d", i), "ReplicaSet", "web-rs"), Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i)}}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			if edit != nil && namespace == "shop" {
+				edit(pod)
+			}
+			all = append(all, pod)
+			if namespace == "shop" {
+				all = append(all, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName, UID: types.UID(pod.Spec.NodeName)}})
+			}
+		}
+	}
+	return all
+}
+
+// lookAt reads around one pod and returns what was asked: verb, resource and name.
+func lookAt(t *testing.T, client *fake.Clientset) (*Look, []string) {
+	t.Helper()
+	look := NewLook(client, time.Now)
+	if err := look.Pod(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	pod := look.View().Cluster.PodNamed(web)
+	if pod == nil {
+		t.Fatal("the pod was not read")
+	}
+	if err := look.Around(t.Context(), web.Namespace, []*snapshot.Pod{pod}); err != nil {
+		t.Fatal(err)
+	}
+	return look, requested(client)
+}
+
+func requested(client *fake.Clientset) []string {
+	var all []string
+	for _, action := range client.Actions() {
+		text := action.GetVerb() + " " + action.GetResource().Resource
+		if one, ok := action.(interface{ GetName() string }); ok {
+			text += " " + one.GetName()
+		}
+		if action.GetNamespace() == metav1.NamespaceAll && action.GetResource().Resource != "nodes" {
+			text += " everywhere"
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// A pod of a Deployment under a budget costs seven requests, in whatever cluster.
+func TestLookCostsTheSameInAnyCluster(t *testing.T) {
+	want := []string{
+		"get deployments web", "get nodes node-0", "get pods web-0", "get replicasets web-rs",
+		"list horizontalpodautoscalers", "list poddisruptionbudgets", "list pods",
+	}
+	for _, pods := range []int{1, 50} {
+		look, got := lookAt(t, fake.NewClientset(shop(pods, nil)...))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d pods:\n%s", pods, diff)
+		}
+		c := look.View().Cluster
+		if n := len(c.PodsIn("shop")); n != pods {
+			t.Errorf("%d of %d pods of the budget were read", n, pods)
+		}
+		if !c.Partial("nodes") || c.Node("node-0") == nil {
+			t.Error("of nodes that of the pod was to be read")
+		}
+		if rs := c.WorkloadOf(c.PodNamed(web).OwnerKey()); rs == nil || c.WorkloadOf(rs.OwnerKey()) == nil {
+			t.Error("its owners are not known")
+		}
+	}
+}
+
+// Of pods that are not ready a few more are looked at: their nodes may not answer.
+func TestLookAtUnreadyPods(t *testing.T) {
+	client := fake.NewClientset(shop(20, func(pod *corev1.Pod) {
+		if pod.Name != "web-0" {
+			pod.Status.Conditions = nil
+		}
+	})...)
+	_, got := lookAt(t, client)
+	nodes := slices.DeleteFunc(got, func(text string) bool { return !strings.HasPrefix(text, "get nodes") })
+	if want := []string{"get nodes node-0", "get nodes node-1", "get nodes node-10"}; cmp.Diff(want, nodes) != "" {
+		t.Errorf("read: %q", nodes)
+	}
+}
+
+func TestLookAtManyPods(t *testing.T) {
+	client := fake.NewClientset(shop(20, nil)...)
+	look := NewLook(client, time.Now)
+	if err := look.Owned(t.Context(), "shop", "deployment", "web"); err != nil {
+		t.Fatal(err)
+	}
+	pods := look.View().Cluster.PodsIn("shop")
+	if err := look.Around(t.Context(), "shop", pods); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"get deployments web", "get replicasets web-rs", "list horizontalpodautoscalers", "list nodes", "list poddisruptionbudgets", "list pods"}
+	if diff := cmp.Diff(want, requested(client)); diff != "" || len(pods) != 20 {
+		t.Errorf("%d pods:\n%s", len(pods), diff)
+	}
+	if look.View().Cluster.Partial("nodes") {
+		t.Error("all nodes were read")
+	}
+}
+
+func TestLookForPlaces(t *testing.T) {
+	look, _ := lookAt(t, fake.NewClientset(shop(1, nil)...))
+	if err := look.Places(t.Context(), look.View().Cluster.PodsIn("shop")); err != nil {
+		t.Fatal(err)
+	}
+	if look.View().Cluster.Partial("nodes") {
+		t.Error("no other node may run it: all were to be read")
+	}
+}
+
+func TestLookNear(t *testing.T) {
+	client := fake.NewClientset(shop(3, nil)...)
+	look := NewLook(client, time.Now)
+	if err := look.Near(t.Context(), snapshot.Key{Namespace: "shop", Name: "web-9"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"list pods", "list pods everywhere"}, requested(client)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLookWithFewRights(t *testing.T) {
+	t.Run("a node may not be read", func(t *testing.T) {
+		client := fake.NewClientset(shop(1, nil)...)
+		client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden("bob", "nodes") })
+		look, _ := lookAt(t, client)
+		if gap, ok := look.View().Cluster.Gap("nodes"); !ok || !gap.Final {
+			t.Errorf("the gap: %+v", gap)
+		}
+	})
+	for _, resource := range []string{"pods", "poddisruptionbudgets"} {
+		t.Run(resource+" may not be read", func(t *testing.T) {
+			client := fake.NewClientset(shop(1, nil)...)
+			refuse(client, resource, forbidden("bob", resource))
+			look := NewLook(client, time.Now)
+			err := look.Pods(t.Context(), "shop", labels.Everything())
+			if err == nil {
+				err = look.Around(t.Context(), "shop", nil)
+			}
+			if err == nil || !strings.Contains(err.Error(), "kubectl create rolebinding usher-why-bob -n shop --role=usher-why --user=bob") {
+				t.Errorf("said: %v", err)
+			}
+		})
+	}
+}

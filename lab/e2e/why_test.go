@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"usher.sh/usher/lab/testlab"
+)
+
+// advised is the command in a message that grants what is missing.
+var advised = regexp.MustCompile(`kubectl create role .*? \| kubectl apply -f - && kubectl create rolebinding .*? \| kubectl apply -f -`)
+
+// TestWhyInOneNamespace asks as a user without any right, follows the advice, and asks again: the answer is that of an admin, by fewer than
+// ten small requests. The node is not in the namespace, and unknown.
+func TestWhyInOneNamespace(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Deployment(t, s.ns, "web", 3)
+	s.MaxUnavailable(t, s.ns, "web", "0")
+	s.settled(t, 3)
+	pod := s.WaitReady(t, s.ns, testlab.Labels("web"), 3)[0].Name
+	user, kubeconfig := s.tenant(t)
+
+	r := usherIn(t, kubeconfig, "why", pod, "-n", s.ns).wantCode(t, 1)
+	command := advised.FindString(r.Err)
+	if command == "" {
+		t.Fatalf("no advice: %s", r.Err)
+	}
+	grant := exec.CommandContext(t.Context(), "sh", "-c", command)
+	grant.Env = append(environment(s.Kubeconfig()), "PATH="+filepath.Dir(s.Binary(t, "kubectl"))+":/usr/bin:/bin")
+	if out, err := grant.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	before := s.RequestsOf(t, user)
+	r = usherIn(t, kubeconfig, "why", pod, "-n", s.ns)
+	for r.Code == 1 && strings.Contains(r.Err, "forbidden") { // the authorizer has not seen the role yet
+		before = s.RequestsOf(t, user)
+		r = usherIn(t, kubeconfig, "why", pod, "-n", s.ns)
+	}
+	r.wantCode(t, 2).says(t, "budget web can never allow it")
+
+	made := s.RequestsOf(t, user)
+	for kind, n := range before {
+		if made[kind] -= n; made[kind] == 0 {
+			delete(made, kind)
+		}
+	}
+	if made.Total() >= 10 {
+		t.Errorf("%d requests: %v", made.Total(), made)
+	}
+	for kind := range made {
+		if kind.Verb != "get" && kind.Verb != "list" {
+			t.Errorf("it makes a request to %s %s", kind.Verb, kind.Resource)
+		}
+	}
+}
+
+// tenant makes a user who has no rights, and returns the name.
+func (s *stage) tenant(t *testing.T) (user, kubeconfig string) {
+	t.Helper()
+	config, kubeconfig := s.As(t, nil)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self.Status.UserInfo.Username, kubeconfig
+}
+
+func TestWhyNames(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Deployment(t, s.ns, "web", 2)
+	s.settled(t, 2)
+	usher(t, "why", "deployment/web", "-n", s.ns).wantCode(t, 0)
+	usher(t, "why", "deployment/wob", "-n", s.ns).wantCode(t, 1).says(t, "did you mean web?")
+	usher(t, "why", "-l", "app=wob", "-n", s.ns).wantCode(t, 1).says(t, "no pod with the labels")
+	pod := s.names(t)[0]
+	usher(t, "why", pod).wantCode(t, 1).says(t, "but namespace "+s.ns+" has one")
+	usher(t, "why", pod+"x", "-n", s.ns).wantCode(t, 1).says(t, "did you mean "+pod)
+}
