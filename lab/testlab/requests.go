@@ -43,9 +43,9 @@ func (r Requests) Of(verb, resource string) int {
 
 // auditEntry is what is read of a line of the audit log.
 type auditEntry struct {
-	Verb       string    `json:"verb"`
-	UserAgent  string    `json:"userAgent"`
-	User       struct {
+	Verb      string `json:"verb"`
+	UserAgent string `json:"userAgent"`
+	User      struct {
 		Name string `json:"username"`
 	} `json:"user"`
 	RequestURI string    `json:"requestURI"`

@@ -182,7 +182,7 @@ func (w *world) conclude() {
 	w.quiet = true
 	w.mu.Unlock()
 	w.reform(func(r *regime) { r.staging, r.without = false, "" })
-	w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
+	w.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
 	w.deletePolicy(secondPolicy)
 	w.settle(time.Minute)
 	for range 25 { // what the controller of a pod asked for stands for 20 minutes

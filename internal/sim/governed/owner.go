@@ -14,7 +14,7 @@ func (w *world) own() {
 	case 0, 1:
 		on := w.dice.IntN(3) == 0
 		w.note("owner: suspends %s: %v", firstPolicy, on)
-		w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = on })
+		w.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = on })
 	case 2:
 		age := []time.Duration{maxAge, maxAge / 2}[w.dice.IntN(2)]
 		w.note("owner: changes the age of evidence to %s", age)

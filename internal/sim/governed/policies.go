@@ -101,9 +101,9 @@ func (w *world) policy(name string) *v1alpha1.EvictionPolicy {
 	return policy
 }
 
-// editPolicy changes a policy's spec, as its owner does.
-func (w *world) editPolicy(name string, edit func(*v1alpha1.EvictionPolicySpec)) {
-	policy := w.policy(name)
+// editPolicy changes the spec of firstPolicy, as its owner does.
+func (w *world) editPolicy(edit func(*v1alpha1.EvictionPolicySpec)) {
+	policy := w.policy(firstPolicy)
 	if policy == nil {
 		return
 	}
@@ -126,7 +126,7 @@ func (w *world) reform(change func(*regime)) {
 	if policy := w.policy(firstPolicy); policy != nil && len(policy.Status.Preparations) > 0 && staging != w.regime.staging {
 		w.givenUp = true // what was begun in one system cannot be taken back in another
 	}
-	w.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) {
+	w.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) {
 		suspended := spec.Suspend
 		*spec = w.spec(w.regime)
 		spec.Suspend = suspended

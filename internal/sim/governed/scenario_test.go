@@ -35,6 +35,7 @@ func TestScenarios(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) (output string) {
+				t.Helper()
 				synctest.Test(t, func(t *testing.T) { output = playScenario(t, d) })
 				return output
 			})
@@ -148,9 +149,9 @@ func (s *scenario) do(words []string) {
 	case "owner breaks-glass":
 		s.annotate(of)
 	case "owner suspends":
-		s.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = true })
+		s.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = true })
 	case "owner resumes":
-		s.editPolicy(firstPolicy, func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
+		s.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
 	case "owner deletes-policy":
 		s.deletePolicy(firstPolicy)
 	case "owner audits":
