@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -29,16 +30,39 @@ func readCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, stre
 		view, assumed, err := lookAtDump(streams.In, dump)
 		return clusterRead{view: view, assumed: assumed, host: host{name: "dump", start: func(int) string { return "" }}}, err
 	}
-	s, err := open(ctx, flags, nil)
+	conn, err := connect(flags)
 	if err != nil {
 		return clusterRead{}, err
 	}
-	defer s.close()
-	seen := clusterRead{view: copied(s.source), host: s.host}
-	for _, line := range show.LeftoverLines(drain.Remains(seen.view, s.host.dead(seen.view.Cluster))) {
+	look := observe.NewLook(conn.client, conn.clock.Now)
+	if err := look.All(ctx, conn.evictions, progressOf(streams.ErrOut)); err != nil {
+		if ctx.Err() != nil {
+			err = exitWith(exitInterrupted)
+		}
+		return clusterRead{}, err
+	}
+	seen := clusterRead{view: look.View(), host: thisHost()}
+	for _, line := range show.LeftoverLines(drain.Remains(seen.view, seen.host.dead(seen.view.Cluster))) {
 		fmt.Fprintln(streams.ErrOut, commands.In(line))
 	}
 	return seen, nil
+}
+
+// When reading the whole cluster is first reported, and how often then.
+const (
+	readingFirst = 2 * time.Second
+	readingEvery = 5 * time.Second
+)
+
+// progressOf reports how many pods have been read, where that takes long.
+func progressOf(out io.Writer) func(pods int) {
+	next := time.Now().Add(readingFirst)
+	return func(pods int) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(readingEvery)
+			fmt.Fprintf(out, "reading the cluster: %s so far\n", show.Count(pods, "pod"))
+		}
+	}
 }
 
 func lookAtDump(in io.Reader, name string) (snapshot.View, []string, error) {

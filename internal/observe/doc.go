@@ -3,7 +3,8 @@
 //
 // # What it costs
 //
-// A Look reads once what decides about single pods, by fewer than ten requests for one pod, whatever the size of the cluster.
+// A Look reads once what decides about single pods, by fewer than ten requests for one pod, whatever the size of the cluster; or
+// everything, by one request for each 500 objects.
 //
 // An Observer watches; it never polls, never resyncs and never gets a single
 // object. Each kind costs one request when it starts (a watch that brings the

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -17,12 +20,12 @@ import (
 // with the cluster. What it has not read is a gap: of nodes it reads those of the pods, unless it is asked for more.
 // One goroutine uses it.
 type Look struct {
-	client  kubernetes.Interface
-	now     func() time.Time
-	cluster *snapshot.Cluster
-	family  siblings
-	made    map[string]bool // requests
-	answer  bool            // the apiserver has answered
+	client   kubernetes.Interface
+	now      func() time.Time
+	cluster  *snapshot.Cluster
+	family   siblings
+	made     map[string]bool // requests
+	answered atomic.Bool     // the apiserver has answered at least once
 }
 
 // NewLook makes a Look that has read nothing.
@@ -44,7 +47,7 @@ func (l *Look) once(ctx context.Context, name string, do request) error {
 		return nil
 	}
 	patience := lookFor
-	if !l.answer {
+	if !l.answered.Load() {
 		patience = firstAnswer
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
@@ -52,7 +55,8 @@ func (l *Look) once(ctx context.Context, name string, do request) error {
 	err := do(bounded)
 	switch {
 	case err == nil || isAnswer(err):
-		l.answer, l.made[name] = true, true
+		l.answered.Store(true)
+		l.made[name] = true
 	case ctx.Err() == nil && errors.Is(context.Cause(bounded), errNoAnswer):
 		return noAnswer(l.client, patience)
 	}
@@ -91,19 +95,28 @@ func (l *Look) want(ctx context.Context, r resource, namespace, what string, do 
 // request reads something from the apiserver.
 type request func(context.Context) error
 
-// list makes a request that lists objects and hands them to set.
-func list[L any](by func(context.Context, metav1.ListOptions) (*L, error), options metav1.ListOptions, set func(*L)) request {
+// list makes a request that lists objects, in parts of 500, and hands each to set.
+func list[O, L runtime.Object](l *Look, by func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions, set func(O)) request {
 	return func(ctx context.Context) error {
-		found, err := by(ctx, options)
-		if err == nil {
-			set(found)
-		}
-		return err
+		parts := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			part, err := by(ctx, options)
+			if err == nil || isAnswer(err) {
+				l.answered.Store(true)
+			}
+			return part, err
+		})
+		parts.PageBufferSize = 1
+		return parts.EachListItem(ctx, options, func(object runtime.Object) error {
+			if typed, ok := object.(O); ok {
+				set(typed)
+			}
+			return nil
+		})
 	}
 }
 
 // get makes a request that reads one object and hands it to set.
-func get[O any](by func(context.Context, string, metav1.GetOptions) (*O, error), name string, set func(*O)) request {
+func get[O runtime.Object](by func(context.Context, string, metav1.GetOptions) (O, error), name string, set func(O)) request {
 	return func(ctx context.Context) error {
 		found, err := by(ctx, name, metav1.GetOptions{})
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/internal/snapshot"
@@ -23,59 +24,52 @@ type workloadKind struct {
 // workloadKinds are those whose pods decisions tell apart, by kind in small letters. Of a CronJob only its Jobs are of use.
 var workloadKinds = map[string]workloadKind{
 	"replicaset": workloads(replicaSets, ReplicaSetFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[appsv1.ReplicaSet, appsv1.ReplicaSetList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.ReplicaSet, *appsv1.ReplicaSetList] {
 			return c.AppsV1().ReplicaSets(namespace)
 		},
-		func(all *appsv1.ReplicaSetList) []appsv1.ReplicaSet { return all.Items },
 		func(r *appsv1.ReplicaSet) *metav1.LabelSelector { return r.Spec.Selector }),
 	"deployment": workloads(deployments, DeploymentFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[appsv1.Deployment, appsv1.DeploymentList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.Deployment, *appsv1.DeploymentList] {
 			return c.AppsV1().Deployments(namespace)
 		},
-		func(all *appsv1.DeploymentList) []appsv1.Deployment { return all.Items },
 		func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }),
 	"statefulset": workloads(statefulSets, StatefulSetFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[appsv1.StatefulSet, appsv1.StatefulSetList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.StatefulSet, *appsv1.StatefulSetList] {
 			return c.AppsV1().StatefulSets(namespace)
 		},
-		func(all *appsv1.StatefulSetList) []appsv1.StatefulSet { return all.Items },
 		func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector }),
 	"daemonset": workloads(daemonSets, DaemonSetFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[appsv1.DaemonSet, appsv1.DaemonSetList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.DaemonSet, *appsv1.DaemonSetList] {
 			return c.AppsV1().DaemonSets(namespace)
 		},
-		func(all *appsv1.DaemonSetList) []appsv1.DaemonSet { return all.Items },
 		func(d *appsv1.DaemonSet) *metav1.LabelSelector { return d.Spec.Selector }),
 	"job": workloads(jobs, JobFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[batchv1.Job, batchv1.JobList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*batchv1.Job, *batchv1.JobList] {
 			return c.BatchV1().Jobs(namespace)
 		},
-		func(all *batchv1.JobList) []batchv1.Job { return all.Items },
 		func(j *batchv1.Job) *metav1.LabelSelector { return j.Spec.Selector }),
 	"replicationcontroller": workloads(controllers, ReplicationControllerFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[corev1.ReplicationController, corev1.ReplicationControllerList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*corev1.ReplicationController, *corev1.ReplicationControllerList] {
 			return c.CoreV1().ReplicationControllers(namespace)
 		},
-		func(all *corev1.ReplicationControllerList) []corev1.ReplicationController { return all.Items },
 		func(r *corev1.ReplicationController) *metav1.LabelSelector {
 			return &metav1.LabelSelector{MatchLabels: r.Spec.Selector}
 		}),
 }
 
 // workloadAPI is the part of a typed client that reads workloads.
-type workloadAPI[O, L any] interface {
-	Get(context.Context, string, metav1.GetOptions) (*O, error)
-	List(context.Context, metav1.ListOptions) (*L, error)
+type workloadAPI[O, L runtime.Object] interface {
+	Get(context.Context, string, metav1.GetOptions) (O, error)
+	List(context.Context, metav1.ListOptions) (L, error)
 }
 
-func workloads[O, L any](
-	r resource, facts func(*O) *snapshot.Workload, api func(kubernetes.Interface, string) workloadAPI[O, L],
-	items func(*L) []O, selectorOf func(*O) *metav1.LabelSelector,
+func workloads[O, L runtime.Object](
+	r resource, facts func(O) *snapshot.Workload, api func(kubernetes.Interface, string) workloadAPI[O, L], selectorOf func(O) *metav1.LabelSelector,
 ) workloadKind {
 	return workloadKind{
 		resource: r,
 		get: func(l *Look, namespace, name string, selector func(*metav1.LabelSelector)) request {
-			return get(api(l.client, namespace).Get, name, func(object *O) {
+			return get(api(l.client, namespace).Get, name, func(object O) {
 				l.cluster.SetWorkload(facts(object))
 				if selector != nil {
 					selector(selectorOf(object))
@@ -83,9 +77,7 @@ func workloads[O, L any](
 			})
 		},
 		list: func(l *Look, namespace string) request {
-			return list(api(l.client, namespace).List, metav1.ListOptions{}, func(all *L) {
-				each(items(all), func(object *O) { l.cluster.SetWorkload(facts(object)) })
-			})
+			return list(l, api(l.client, namespace).List, metav1.ListOptions{}, func(object O) { l.cluster.SetWorkload(facts(object)) })
 		},
 	}
 }

@@ -34,7 +34,7 @@ func (l *Look) Near(ctx context.Context, key snapshot.Key) error {
 		return err
 	}
 	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()}
-	elsewhere := list(l.client.CoreV1().Pods(metav1.NamespaceAll).List, named, func(all *corev1.PodList) { each(all.Items, l.setPod) })
+	elsewhere := list(l, l.client.CoreV1().Pods(metav1.NamespaceAll).List, named, l.setPod)
 	if err := l.once(ctx, "pods called "+key.Name, elsewhere); err != nil && !isAnswer(err) {
 		return Explained("reading "+pods.String(), err)
 	}
@@ -47,15 +47,15 @@ func (l *Look) Pods(ctx context.Context, namespace string, selector labels.Selec
 		return nil
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String()}
-	return l.need(ctx, pods, namespace, selector.String(), list(l.client.CoreV1().Pods(namespace).List, options, func(all *corev1.PodList) { each(all.Items, l.setPod) }))
+	return l.need(ctx, pods, namespace, selector.String(), list(l, l.client.CoreV1().Pods(namespace).List, options, l.setPod))
 }
 
-func (l *Look) setPod(pod *corev1.Pod) { l.cluster.SetPod(l.family.share(PodFacts(pod))) }
-
-func each[O any](items []O, set func(*O)) {
-	for i := range items {
-		set(&items[i])
-	}
+func (l *Look) setPod(p *corev1.Pod)                      { l.cluster.SetPod(l.family.share(PodFacts(p))) }
+func (l *Look) setNode(n *corev1.Node)                    { l.cluster.SetNode(NodeFacts(n)) }
+func (l *Look) setBudget(b *policyv1.PodDisruptionBudget) { l.cluster.SetBudget(BudgetFacts(b)) }
+func (l *Look) setClaim(c *corev1.PersistentVolumeClaim)  { l.cluster.SetClaim(ClaimFacts(c)) }
+func (l *Look) setAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
+	l.cluster.SetAutoscaler(AutoscalerFacts(a))
 }
 
 // Owned reads the pods that an object owns, and what they belong to: the pods that its selector selects, or all of its namespace where
@@ -86,9 +86,7 @@ func (l *Look) OwnedBy(ctx context.Context, namespace string, selector labels.Se
 // Around reads what decides whether pods of a namespace may be evicted: their nodes and owners, the budgets, and of those that count
 // them the other pods and what scales their owners.
 func (l *Look) Around(ctx context.Context, namespace string, subjects []*snapshot.Pod) error {
-	if err := l.need(ctx, budgets, namespace, "", list(l.client.PolicyV1().PodDisruptionBudgets(namespace).List, metav1.ListOptions{}, func(all *policyv1.PodDisruptionBudgetList) {
-		each(all.Items, func(b *policyv1.PodDisruptionBudget) { l.cluster.SetBudget(BudgetFacts(b)) })
-	})); err != nil {
+	if err := l.need(ctx, budgets, namespace, "", list(l, l.client.PolicyV1().PodDisruptionBudgets(namespace).List, metav1.ListOptions{}, l.setBudget)); err != nil {
 		return err
 	}
 	if err := l.owners(ctx, namespace, subjects); err != nil {
@@ -130,20 +128,16 @@ func (l *Look) scaling(ctx context.Context, namespace string, subjects []*snapsh
 	if len(replicated) == 0 {
 		return nil
 	}
-	if err := l.want(ctx, autoscalers, namespace, "", list(l.client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List, metav1.ListOptions{}, func(all *autoscalingv2.HorizontalPodAutoscalerList) {
-		each(all.Items, func(a *autoscalingv2.HorizontalPodAutoscaler) { l.cluster.SetAutoscaler(AutoscalerFacts(a)) })
-	})); err != nil {
+	if err := l.want(ctx, autoscalers, namespace, "", list(l, l.client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List, metav1.ListOptions{}, l.setAutoscaler)); err != nil {
 		return err
 	}
 	var names []string
 	for _, p := range replicated {
 		names = append(names, p.Claims...)
 	}
-	set := func(c *corev1.PersistentVolumeClaim) { l.cluster.SetClaim(ClaimFacts(c)) }
 	claims := l.client.CoreV1().PersistentVolumeClaims(namespace)
 	return l.severally(ctx, volumeClaims, namespace, names,
-		func(name string) request { return get(claims.Get, name, set) },
-		list(claims.List, metav1.ListOptions{}, func(all *corev1.PersistentVolumeClaimList) { each(all.Items, set) }))
+		func(name string) request { return get(claims.Get, name, l.setClaim) }, list(l, claims.List, metav1.ListOptions{}, l.setClaim))
 }
 
 // nodesOf reads the nodes of pods.
@@ -154,9 +148,8 @@ func (l *Look) nodesOf(ctx context.Context, subjects []*snapshot.Pod) error {
 			names = append(names, p.Node)
 		}
 	}
-	set := func(n *corev1.Node) { l.cluster.SetNode(NodeFacts(n)) }
 	return l.severally(ctx, nodes, "", names,
-		func(name string) request { return get(l.client.CoreV1().Nodes().Get, name, set) },
+		func(name string) request { return get(l.client.CoreV1().Nodes().Get, name, l.setNode) },
 		func(ctx context.Context) error { return l.readNodes(ctx, func() bool { return true }) })
 }
 
@@ -200,7 +193,9 @@ func (l *Look) readNodes(ctx context.Context, more func() bool) error {
 		if err != nil {
 			return err
 		}
-		each(part.Items, func(n *corev1.Node) { l.cluster.SetNode(NodeFacts(n)) })
+		for i := range part.Items {
+			l.setNode(&part.Items[i])
+		}
 		if options.Continue = part.Continue; options.Continue == "" {
 			l.cluster.SetPartial(nodes.name, false)
 			return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // How long Start waits: for the first answer of the apiserver, and for everything.
@@ -92,8 +93,8 @@ func (o *Observer) waitsFor() string {
 // noAnswer says that the apiserver is silent.
 func noAnswer(client kubernetes.Interface, within time.Duration) error {
 	address := "the server"
-	if rest := client.CoreV1().RESTClient(); rest != nil {
-		address = rest.Get().URL().Host
+	if made, ok := client.CoreV1().RESTClient().(*rest.RESTClient); ok && made != nil { // nil of a fake
+		address = made.Get().URL().Host
 	}
 	return fmt.Errorf("reaching the apiserver: no answer from %s within %s: check that it runs and that the kubeconfig names the right address", address, within)
 }

@@ -1,0 +1,104 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// All reads everything that decisions about pods on any node need, in parts of 500 objects, which servers compress. It fails where
+// pods, nodes or budgets may not be read, where the apiserver does not answer within 5 s, and after two minutes. What else cannot be
+// read is a gap; of requests and evictions that is so without a client of theirs. Progress is called with the number of pods read so far.
+func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods int)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(firstRead, func() { cancel(errTooLong) }).Stop()
+	defer time.AfterFunc(firstAnswer, func() {
+		if !l.answered.Load() {
+			cancel(errNoAnswer)
+		}
+	}).Stop()
+	reads := l.wholeReads(of, func(p *corev1.Pod) {
+		l.setPod(p)
+		progress(l.cluster.PodCount())
+	})
+	for _, r := range always {
+		if err := reads[r](ctx); err != nil {
+			return l.cannotReadAll(ctx, r, err)
+		}
+	}
+	l.cluster.SetPartial(nodes.name, false)
+	needed := map[resource]bool{}
+	l.cluster.EachPod(func(p *snapshot.Pod) { eachNeed(p, func(r resource) { needed[r] = true }) })
+	for r := range needed {
+		if err := l.optional(ctx, r, reads[r]); err != nil {
+			return l.cannotReadAll(ctx, r, err)
+		}
+	}
+	return nil
+}
+
+var errTooLong = errors.New("too long")
+
+// cannotReadAll says why a resource cannot be read, and what to do.
+func (l *Look) cannotReadAll(ctx context.Context, r resource, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errNoAnswer):
+		return noAnswer(l.client, firstAnswer)
+	case errors.Is(cause, errTooLong):
+		return fmt.Errorf("reading the cluster: not done after %s: %s have not all come", firstRead, r)
+	case cause != nil:
+		return fmt.Errorf("reading the cluster: %w", cause)
+	}
+	if said := refusal(&feed{resource: r, verb: "list", err: err}); said != nil {
+		return said
+	}
+	return Explained("reading "+r.String(), err)
+}
+
+// optional reads a resource that may be a gap.
+func (l *Look) optional(ctx context.Context, r resource, read request) error {
+	if read == nil {
+		l.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "they are not read", Final: true})
+		return nil
+	}
+	err := read(ctx)
+	if err == nil || !isAnswer(err) {
+		return err
+	}
+	l.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: err.Error(), Final: true, Unserved: apierrors.IsNotFound(err)})
+	return nil
+}
+
+// wholeReads are the requests for all objects of each resource.
+func (l *Look) wholeReads(of *client.Client, setPod func(*corev1.Pod)) map[resource]request {
+	const everywhere = metav1.NamespaceAll
+	core, everything := l.client.CoreV1(), metav1.ListOptions{}
+	reads := map[resource]request{
+		pods:         list(l, core.Pods(everywhere).List, everything, setPod),
+		nodes:        list(l, core.Nodes().List, everything, l.setNode),
+		budgets:      list(l, l.client.PolicyV1().PodDisruptionBudgets(everywhere).List, everything, l.setBudget),
+		volumeClaims: list(l, core.PersistentVolumeClaims(everywhere).List, everything, l.setClaim),
+		autoscalers:  list(l, l.client.AutoscalingV2().HorizontalPodAutoscalers(everywhere).List, everything, l.setAutoscaler),
+		attachments: list(l, l.client.StorageV1().VolumeAttachments().List, everything,
+			func(a *storagev1.VolumeAttachment) { l.cluster.SetAttachment(AttachmentFacts(a)) }),
+	}
+	for _, kind := range workloadKinds {
+		reads[kind.resource] = kind.list(l, everywhere)
+	}
+	if of != nil {
+		reads[evictionRequests] = list(l, of.Requests(everywhere).List, everything, func(r *api.EvictionRequest) { l.cluster.SetRequest(RequestFacts(r)) })
+		reads[evictions] = list(l, of.Evictions(everywhere).List, everything, func(e *api.Eviction) { l.cluster.SetEviction(EvictionFacts(e)) })
+	}
+	return reads
+}
