@@ -130,7 +130,7 @@ func TestLookAtAllThatCannotBeRead(t *testing.T) {
 func TestLookAtAllBounds(t *testing.T) {
 	blocks := func(client *fake.Clientset, resource string) {
 		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			time.Sleep(10 * time.Minute) // in the bubble; the fake client knows no context
+			<-time.After(10 * time.Minute) // the fake client knows no context
 			return true, nil, errors.New("connection reset by peer")
 		})
 	}
