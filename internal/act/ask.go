@@ -24,6 +24,7 @@ func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
 		return nil, err
 	}
 	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}, snapshot.RequesterOf(a.Drain))
+	request.Labels = map[string]string{snapshot.DrainLabel: a.Drain}
 	return client.Post().Namespace(a.Pod.Namespace).Resource(evictionRequests).
 		VersionedParams(&metav1.CreateOptions{DryRun: w.dryRun(), FieldManager: fieldManager}, metav1.ParameterCodec).
 		Body(request), nil

@@ -77,7 +77,7 @@ func (w *Writer) lowerCost(a drain.Action) (*rest.Request, error) {
 	if former != "" {
 		mark += "=" + former
 	}
-	return w.patchCost(a.Pod, new(snapshot.LowestCost), &mark)
+	return w.patchCost(a.Pod, new(snapshot.LowestCost), &mark, &a.Drain)
 }
 
 // restoreCost insists on the resource version: a cost that was set since stays.
@@ -86,14 +86,15 @@ func (w *Writer) restoreCost(a drain.Action) (*rest.Request, error) {
 	if back := a.Pod.CostToRestore(); back != "" {
 		cost = &back
 	}
-	return w.patchCost(a.Pod, cost, nil)
+	return w.patchCost(a.Pod, cost, nil, nil)
 }
 
-func (w *Writer) patchCost(pod *snapshot.Pod, cost, mark *string) (*rest.Request, error) {
+func (w *Writer) patchCost(pod *snapshot.Pod, cost, mark, label *string) (*rest.Request, error) {
 	to := target{client: w.Client.CoreV1().RESTClient(), resource: "pods", namespace: pod.Namespace, name: pod.Name}
 	return w.patch(to, patch{Metadata: patchMeta{
 		UID:             pod.UID,
 		ResourceVersion: pod.ResourceVersion,
 		Annotations:     map[string]*string{snapshot.CostAnnotation: cost, snapshot.CostMarkAnnotation: mark},
+		Labels:          map[string]*string{snapshot.SurgeLabel: label},
 	}})
 }

@@ -100,8 +100,8 @@ func evicted(more string) string {
 	return `{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"web-1","namespace":"shop"},"deleteOptions":{"kind":"DeleteOptions","apiVersion":"v1",` + more + `}}`
 }
 
-func cost(annotations string) string {
-	return `{"metadata":{"uid":"pod-uid","resourceVersion":"5","annotations":{` + annotations + `}}}`
+func cost(annotations, label string) string {
+	return `{"metadata":{"uid":"pod-uid","resourceVersion":"5","annotations":{` + annotations + `},"labels":{"usher.sh/surge":` + label + `}}}`
 }
 
 func TestWhatIsSent(t *testing.T) {
@@ -117,14 +117,14 @@ func TestWhatIsSent(t *testing.T) {
 		"evict, dry run":            {drain.Action{Kind: drain.Evict, Pod: pod}, true, request{"POST", podPath + "/eviction", "application/json", evicted(`"preconditions":{"uid":"pod-uid"},"dryRun":["All"]`)}},
 		"delete at once":            {drain.Action{Kind: drain.Delete, Pod: pod, Grace: &none}, false, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"pod-uid"}}`}},
 		"delete, dry run":           {drain.Action{Kind: drain.Delete, Pod: pod}, true, request{"DELETE", podPath, "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"pod-uid"},"dryRun":["All"]}`}},
-		"lower a cost":              {drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1"`)}},
-		"lower a set cost":          {drain.Action{Kind: drain.LowerCost, Pod: withCost("-7", ""), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
-		"lower it again":            {drain.Action{Kind: drain.LowerCost, Pod: withCost("-2147483648", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`)}},
-		"restore a cost":            {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
-		"restore a set cost":        {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`)}},
-		"… that was set since":      {drain.Action{Kind: drain.RestoreCost, Pod: withCost("100", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"100","usher.sh/surge-cost":null`)}},
-		"… that was taken since":    {drain.Action{Kind: drain.RestoreCost, Pod: withCost("", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`)}},
-		"lower one set since":       {drain.Action{Kind: drain.LowerCost, Pod: withCost("100", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=100"`)}},
+		"lower a cost":              {drain.Action{Kind: drain.LowerCost, Pod: pod, Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1"`, `"d1"`)}},
+		"lower a set cost":          {drain.Action{Kind: drain.LowerCost, Pod: withCost("-7", ""), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`, `"d1"`)}},
+		"lower it again":            {drain.Action{Kind: drain.LowerCost, Pod: withCost("-2147483648", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=-7"`, `"d1"`)}},
+		"restore a cost":            {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`, `null`)}},
+		"restore a set cost":        {drain.Action{Kind: drain.RestoreCost, Pod: withCost("-2147483648", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-7","usher.sh/surge-cost":null`, `null`)}},
+		"… that was set since":      {drain.Action{Kind: drain.RestoreCost, Pod: withCost("100", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"100","usher.sh/surge-cost":null`, `null`)}},
+		"… that was taken since":    {drain.Action{Kind: drain.RestoreCost, Pod: withCost("", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`, `null`)}},
+		"lower one set since":       {drain.Action{Kind: drain.LowerCost, Pod: withCost("100", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=100"`, `"d1"`)}},
 		"cordon":                    {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
 		"cordon, dry run":           {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, true, request{"PATCH", "/api/v1/nodes/a?dryRun=All&fieldManager=usher", mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"}},"spec":{"unschedulable":true}}`}},
 		"mark":                      {drain.Action{Kind: drain.Mark, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","annotations":{"usher.sh/drain":"` + recordText + `"}}}`}},

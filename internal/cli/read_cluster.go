@@ -36,10 +36,7 @@ func readCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, stre
 	}
 	look := observe.NewLook(conn.client, conn.clock.Now)
 	if err := look.All(ctx, conn.evictions, progressOf(streams.ErrOut)); err != nil {
-		if ctx.Err() != nil {
-			err = exitWith(exitInterrupted)
-		}
-		return clusterRead{}, err
+		return clusterRead{}, problem(ctx, err)
 	}
 	seen := clusterRead{view: look.View(), host: thisHost()}
 	for _, line := range show.LeftoverLines(drain.Remains(seen.view, seen.host.dead(seen.view.Cluster))) {

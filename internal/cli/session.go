@@ -30,26 +30,32 @@ func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []str
 		return nil, err
 	}
 	s := &session{connection: conn, host: thisHost(), nodes: nodes}
-	if s.source, err = s.watch(ctx, nodes); err != nil {
+	if s.source, err = s.watch(ctx, observe.Options{Nodes: nodes}); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // watch starts an observer that outlives the context once everything was read.
-func (s *session) watch(ctx context.Context, nodes []string) (*observe.Observer, error) {
+func (s *session) watch(ctx context.Context, options observe.Options) (*observe.Observer, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	keep := context.AfterFunc(ctx, end)
-	source, err := observe.Start(life, s.client, observe.Options{Nodes: nodes, Now: s.clock.Now, Evictions: s.evictions})
+	options.Now, options.Evictions = s.clock.Now, s.evictions
+	source, err := observe.Start(life, s.client, options)
 	keep()
 	if err != nil {
 		end()
-		if ctx.Err() != nil {
-			return nil, exitWith(exitInterrupted)
-		}
-		return nil, err
+		return nil, problem(ctx, err)
 	}
 	return source, nil
+}
+
+// problem is an error of reading, or that the command was interrupted.
+func problem(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return exitWith(exitInterrupted)
+	}
+	return err
 }
 
 func (s *session) close() { s.source.Stop() }
@@ -68,7 +74,7 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) (undone
 	var result undone
 	source := s.source
 	if s.mustLookWider() {
-		wide, err := s.watch(ctx, nil)
+		wide, err := s.watch(ctx, observe.Options{})
 		if err != nil {
 			if ctx.Err() != nil {
 				result.breakOff(reporter, s.clock.Now())

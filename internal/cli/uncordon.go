@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -59,23 +61,24 @@ func (o *UncordonOptions) Complete(args []string) error {
 
 // Run uncordons.
 func (o *UncordonOptions) Run(ctx context.Context) error {
-	scope := o.nodes
-	if o.selector != "" {
-		scope = nil // which nodes these are is not known yet
-	}
-	s, err := open(ctx, o.config, scope)
+	conn, err := connect(o.config)
 	if err != nil {
+		return err
+	}
+	s := &session{connection: conn, host: thisHost()}
+	names, traces, err := o.look(ctx, conn)
+	if err != nil {
+		return problem(ctx, err)
+	}
+	if traces {
+		if err := o.revert(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.source, err = s.watch(ctx, observe.Options{Nodes: names, Only: true}); err != nil {
 		return err
 	}
 	defer s.close()
-	var names []string
-	s.source.Read(func(v snapshot.View) { names, err = resolveNodes(v.Cluster, o.nodes, o.selector) })
-	if err != nil {
-		return err
-	}
-	if _, err := s.revert(ctx, advised{show.NewPlain(o.ErrOut), o.commands}); err != nil {
-		return err
-	}
 	worst, out := exitDone, outlasting(o.Out)
 	for _, name := range names {
 		code, words := release(ctx, s, name)
@@ -86,6 +89,45 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 		return out.Err()
 	}
 	return exitWith(worst)
+}
+
+// look returns the names of the nodes that are meant, and whether drains have left something that killed ones may not have undone.
+func (o *UncordonOptions) look(ctx context.Context, conn *connection) (names []string, traces bool, err error) {
+	look := observe.NewLook(conn.client, conn.clock.Now)
+	selector, err := labels.Parse(o.selector)
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("-l %q is not a label selector: %w", o.selector, err)
+	case o.selector != "":
+		err = look.Nodes(ctx, selector)
+	default:
+		err = look.NodesNamed(ctx, o.nodes)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if names, err = resolveNodes(look.View().Cluster, o.nodes, o.selector); err != nil {
+		if nearErr := look.Nodes(ctx, labels.Everything()); nearErr != nil {
+			return nil, false, err // as far as is known
+		}
+		if names, err = resolveNodes(look.View().Cluster, o.nodes, o.selector); err != nil {
+			return nil, false, err
+		}
+	}
+	traces, err = look.Traces(ctx, conn.evictions)
+	return names, traces, err
+}
+
+// revert undoes what killed drains left, for which it reads the whole cluster.
+func (o *UncordonOptions) revert(ctx context.Context, s *session) error {
+	wide := &session{connection: s.connection, host: s.host}
+	var err error
+	if wide.source, err = wide.watch(ctx, observe.Options{}); err != nil {
+		return err
+	}
+	defer wide.close()
+	_, err = wide.revert(ctx, advised{show.NewPlain(o.ErrOut), o.commands})
+	return err
 }
 
 // releasePatience bounds how long a node is waited for that others keep changing, or

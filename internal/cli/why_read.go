@@ -47,10 +47,7 @@ func (o *WhyOptions) readLive(ctx context.Context) (snapshot.View, []*snapshot.P
 	pods, err := o.lookAt(ctx, look)
 	view := look.View()
 	if err != nil {
-		if ctx.Err() != nil {
-			err = exitWith(exitInterrupted)
-		}
-		return view, nil, err
+		return view, nil, problem(ctx, err)
 	}
 	for _, line := range show.LeftoverLines(drain.Remains(view, thisHost().dead(view.Cluster))) {
 		fmt.Fprintln(o.ErrOut, o.commands.In(line))

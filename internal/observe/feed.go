@@ -34,19 +34,25 @@ func reconnect() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Cap: 5 * time.Second, Steps: 8, Factor: 2, Jitter: 0.5}
 }
 
+// question is what a feed reads.
+type question struct {
+	resource resource
+	fields   string // a field selector; "": all objects
+}
+
 // watchKind starts the watch of a resource; the caller holds the lock.
-func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, r resource, required bool, sample O, api resourceAPI[L], k kind[O, T]) {
+func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q question, required bool, sample O, api resourceAPI[L], k kind[O, T]) {
 	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
-	f := &feed{resource: r, required: required, cancel: cancel}
-	o.feeds[r] = f
+	f := &feed{resource: q.resource, required: required, cancel: cancel}
+	o.feeds[q] = f
 	if !required {
-		o.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "not read yet"})
+		o.cluster.SetGap(snapshot.Gap{Resource: q.resource.name, Reason: "not read yet"})
 	}
 	ended := func(verb string, err error) { o.recordEnd(ctx, f, verb, err) }
 	target := &store[O, T]{observer: o, feed: f, kind: k, known: map[string]*T{}}
 	silent := logr.Discard()
-	reflector := cache.NewReflectorWithOptions(listWatch(o.client, api, ended), sample, target,
-		cache.ReflectorOptions{Name: r.name, Backoff: reconnect(), Logger: &silent})
+	reflector := cache.NewReflectorWithOptions(listWatch(o.client, selected[L]{api, q.fields}, ended), sample, target,
+		cache.ReflectorOptions{Name: q.resource.name, Backoff: reconnect(), Logger: &silent})
 	o.done.Go(func() {
 		defer cancel()
 		reflector.RunWithContext(ctx)

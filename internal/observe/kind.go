@@ -41,6 +41,25 @@ type resourceAPI[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
+// selected reads only the objects that a field selector selects; "": all.
+type selected[L runtime.Object] struct {
+	resourceAPI[L]
+
+	selector string
+}
+
+// List reads them.
+func (s selected[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
+	options.FieldSelector = s.selector
+	return s.resourceAPI.List(ctx, options)
+}
+
+// Watch watches them.
+func (s selected[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.FieldSelector = s.selector
+	return s.resourceAPI.Watch(ctx, options)
+}
+
 // stream is the verb of a watch that brings the present objects before what changes.
 const stream = "stream"
 

@@ -14,7 +14,7 @@ import (
 
 func (o *Observer) watchPods() {
 	family := siblings{}
-	watchKind(o, pods, true, &corev1.Pod{}, o.client.CoreV1().Pods(metav1.NamespaceAll), kind[*corev1.Pod, snapshot.Pod]{
+	watchKind(o, question{resource: pods}, true, &corev1.Pod{}, o.client.CoreV1().Pods(metav1.NamespaceAll), kind[*corev1.Pod, snapshot.Pod]{
 		facts: func(pod *corev1.Pod) *snapshot.Pod { return family.share(PodFacts(pod)) },
 		id:    func(p *snapshot.Pod) string { return string(p.UID) },
 		set:   (*snapshot.Cluster).SetPod,
@@ -24,8 +24,9 @@ func (o *Observer) watchPods() {
 	})
 }
 
-func (o *Observer) watchNodes() {
-	watchKind(o, nodes, true, &corev1.Node{}, o.client.CoreV1().Nodes(), kind[*corev1.Node, snapshot.Node]{
+// watchNodes watches the nodes that a field selector selects, all where it is "".
+func (o *Observer) watchNodes(selector string) {
+	watchKind(o, question{nodes, selector}, true, &corev1.Node{}, o.client.CoreV1().Nodes(), kind[*corev1.Node, snapshot.Node]{
 		facts: NodeFacts,
 		id:    func(n *snapshot.Node) string { return string(n.UID) },
 		set:   (*snapshot.Cluster).SetNode,
@@ -35,7 +36,7 @@ func (o *Observer) watchNodes() {
 }
 
 func (o *Observer) watchBudgets() {
-	watchKind(o, budgets, true, &policyv1.PodDisruptionBudget{}, o.client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll),
+	watchKind(o, question{resource: budgets}, true, &policyv1.PodDisruptionBudget{}, o.client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll),
 		kind[*policyv1.PodDisruptionBudget, snapshot.Budget]{
 			facts: BudgetFacts,
 			id:    func(b *snapshot.Budget) string { return string(b.UID) },
@@ -45,7 +46,7 @@ func (o *Observer) watchBudgets() {
 }
 
 func (o *Observer) watchAutoscalers() {
-	watchKind(o, autoscalers, false, &autoscalingv2.HorizontalPodAutoscaler{}, o.client.AutoscalingV2().HorizontalPodAutoscalers(metav1.NamespaceAll),
+	watchKind(o, question{resource: autoscalers}, false, &autoscalingv2.HorizontalPodAutoscaler{}, o.client.AutoscalingV2().HorizontalPodAutoscalers(metav1.NamespaceAll),
 		kind[*autoscalingv2.HorizontalPodAutoscaler, snapshot.Autoscaler]{
 			facts: AutoscalerFacts,
 			id:    func(a *snapshot.Autoscaler) string { return string(a.UID) },
@@ -55,7 +56,7 @@ func (o *Observer) watchAutoscalers() {
 }
 
 func (o *Observer) watchClaims() {
-	watchKind(o, volumeClaims, false, &corev1.PersistentVolumeClaim{}, o.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll),
+	watchKind(o, question{resource: volumeClaims}, false, &corev1.PersistentVolumeClaim{}, o.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll),
 		kind[*corev1.PersistentVolumeClaim, snapshot.Claim]{
 			facts: ClaimFacts,
 			id:    func(v *snapshot.Claim) string { return v.Key().String() },
@@ -65,7 +66,7 @@ func (o *Observer) watchClaims() {
 }
 
 func (o *Observer) watchAttachments() {
-	watchKind(o, attachments, false, &storagev1.VolumeAttachment{}, o.client.StorageV1().VolumeAttachments(),
+	watchKind(o, question{resource: attachments}, false, &storagev1.VolumeAttachment{}, o.client.StorageV1().VolumeAttachments(),
 		kind[*storagev1.VolumeAttachment, snapshot.Attachment]{
 			facts: AttachmentFacts,
 			id:    func(a *snapshot.Attachment) string { return a.Name },
@@ -119,7 +120,7 @@ func (o *Observer) require(p *snapshot.Pod) {
 		return
 	}
 	eachNeed(p, func(r resource) {
-		if o.feeds[r] == nil {
+		if o.feeds[question{resource: r}] == nil {
 			starters[r](o)
 		}
 	})

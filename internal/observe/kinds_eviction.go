@@ -12,7 +12,7 @@ func (o *Observer) watchRequests() {
 		o.cluster.SetGap(snapshot.Gap{Resource: evictionRequests.name, Reason: "they are not read", Final: true})
 		return
 	}
-	watchKind(o, evictionRequests, false, &api.EvictionRequest{}, o.evictions.Requests(metav1.NamespaceAll), kind[*api.EvictionRequest, snapshot.Request]{
+	watchKind(o, question{resource: evictionRequests}, false, &api.EvictionRequest{}, o.evictions.Requests(metav1.NamespaceAll), kind[*api.EvictionRequest, snapshot.Request]{
 		facts: RequestFacts,
 		id:    func(r *snapshot.Request) string { return string(r.UID) },
 		set:   (*snapshot.Cluster).SetRequest,
@@ -24,7 +24,7 @@ func (o *Observer) watchEvictions() {
 	if o.evictions == nil {
 		return
 	}
-	watchKind(o, evictions, false, &api.Eviction{}, o.evictions.Evictions(metav1.NamespaceAll), kind[*api.Eviction, snapshot.Eviction]{
+	watchKind(o, question{resource: evictions}, false, &api.Eviction{}, o.evictions.Evictions(metav1.NamespaceAll), kind[*api.Eviction, snapshot.Eviction]{
 		facts: EvictionFacts,
 		id:    func(e *snapshot.Eviction) string { return string(e.UID) },
 		set:   (*snapshot.Cluster).SetEviction,

@@ -35,7 +35,7 @@ func (o *Observer) watchJobs() {
 }
 
 func watchWorkloads[O runtime.Object, L runtime.Object](o *Observer, r resource, sample O, api resourceAPI[L], facts func(O) *snapshot.Workload) {
-	watchKind(o, r, false, sample, api, kind[O, snapshot.Workload]{
+	watchKind(o, question{resource: r}, false, sample, api, kind[O, snapshot.Workload]{
 		facts: facts,
 		id:    func(w *snapshot.Workload) string { return string(w.UID) },
 		set:   (*snapshot.Cluster).SetWorkload,

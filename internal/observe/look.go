@@ -70,6 +70,8 @@ func (l *Look) need(ctx context.Context, r resource, namespace, what string, do 
 	switch err := l.once(ctx, r.name+" "+namespace+"/"+what, do); {
 	case err == nil:
 		return nil
+	case apierrors.IsForbidden(err) && namespace == "":
+		return fmt.Errorf("reading %s: %s: %w", r, howToGetAccess(err), err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("reading %s in namespace %s: %s: %w", r, namespace, howToGetLook(namespace, err), err)
 	case unserved(err):

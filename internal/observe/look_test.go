@@ -191,3 +191,59 @@ func TestLookWithFewRights(t *testing.T) {
 		})
 	}
 }
+
+func TestLookForTraces(t *testing.T) {
+	surged := shop(1, nil)
+	deployment, ok := surged[0].(*appsv1.Deployment)
+	if !ok {
+		t.Fatal("no Deployment")
+	}
+	deployment.Labels[snapshot.SurgeLabel] = "d1"
+	lowered := shop(1, func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, snapshot.SurgeLabel, "d1") })
+	cases := map[string]struct {
+		objects []runtime.Object
+		refused string
+		want    bool
+	}{
+		"nothing":                              {shop(1, nil), "", false},
+		"a surge":                              {surged, "", true},
+		"a lowered cost":                       {lowered, "", true},
+		"a lowered cost, and Deployments hide": {lowered, "deployments", true},
+		"a surge that may not be read":         {surged, "deployments", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(c.objects...)
+			if c.refused != "" {
+				refuse(client, c.refused, forbidden("bob", c.refused))
+			}
+			got, err := NewLook(client, time.Now).Traces(t.Context(), nil)
+			if err != nil || got != c.want {
+				t.Errorf("%v, %v; want %v", got, err, c.want)
+			}
+			want := []string{"list deployments everywhere", "list horizontalpodautoscalers everywhere", "list pods everywhere"}
+			if diff := cmp.Diff(want, requested(client)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestObserverOfNodesOnly(t *testing.T) {
+	client := fake.NewClientset(shop(3, nil)...)
+	o, err := Start(t.Context(), client, Options{Nodes: []string{"node-1"}, Only: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Stop()
+	o.Read(func(v snapshot.View) {
+		if !v.Cluster.Partial("nodes") || v.Cluster.Node("node-1") == nil || v.Cluster.PodCount() != 0 {
+			t.Errorf("read: %+v", summaryOf(v.Cluster))
+		}
+	})
+	for _, action := range client.Actions() {
+		if list, ok := action.(clienttesting.ListActionImpl); ok && list.ListRestrictions.Fields.String() != "metadata.name=node-1" {
+			t.Errorf("%s are read by %q", action.GetResource().Resource, list.ListRestrictions.Fields)
+		}
+	}
+}

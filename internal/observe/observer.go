@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/internal/lifecycle/client"
@@ -17,6 +19,8 @@ type Options struct {
 	// Nodes are those whose pods decide what else is read than pods, nodes and
 	// budgets. Nil: every node.
 	Nodes []string
+	// Only: the nodes of Nodes are watched, each by itself where they are few, and nothing else is read.
+	Only bool
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Evictions reads what concerns governed pods; nil: that is not read.
@@ -38,7 +42,7 @@ type Observer struct {
 
 	mu       sync.Mutex
 	cluster  *snapshot.Cluster
-	feeds    map[resource]*feed
+	feeds    map[question]*feed
 	answered bool // the apiserver has answered at least once
 }
 
@@ -55,22 +59,38 @@ func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Ob
 		changed:   make(chan struct{}, 1),
 		steps:     make(chan struct{}, 1),
 		cluster:   snapshot.NewCluster(),
-		feeds:     map[resource]*feed{},
+		feeds:     map[question]*feed{},
 	}
 	if o.now == nil {
 		o.now = time.Now
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
-	o.mu.Lock()
-	o.watchNodes()   //nolint:contextcheck // the observer's own context, derived above
-	o.watchBudgets() //nolint:contextcheck // likewise
-	o.watchPods()    //nolint:contextcheck // likewise
-	o.mu.Unlock()
+	o.begin(options) //nolint:contextcheck // the observer's own context, derived above
 	if err := o.awaitFirst(ctx); err != nil {
 		o.Stop()
 		return nil, err
 	}
 	return o, nil
+}
+
+// begin starts the watches that are needed from the beginning.
+func (o *Observer) begin(options Options) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case options.Only && len(options.Nodes) > severally:
+		o.watchNodes("")
+		return
+	case options.Only:
+		o.cluster.SetPartial(nodes.name, true)
+		for _, name := range options.Nodes {
+			o.watchNodes(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String())
+		}
+		return
+	}
+	o.watchNodes("")
+	o.watchBudgets()
+	o.watchPods()
 }
 
 func set(names []string) map[string]bool {

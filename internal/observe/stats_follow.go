@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -68,23 +67,4 @@ func mirrored[L runtime.Object](ctx context.Context, client kubernetes.Interface
 	m.reflector = cache.NewReflectorWithOptions(source, sample, m.store, cache.ReflectorOptions{Backoff: reconnect(), Logger: &silent})
 	go m.reflector.RunWithContext(klog.NewContext(ctx, silent))
 	return m
-}
-
-// selected reads only the objects that a field selector selects.
-type selected[L runtime.Object] struct {
-	resourceAPI[L]
-
-	selector string
-}
-
-// List reads them.
-func (s selected[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
-	options.FieldSelector = s.selector
-	return s.resourceAPI.List(ctx, options)
-}
-
-// Watch watches them.
-func (s selected[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector = s.selector
-	return s.resourceAPI.Watch(ctx, options)
 }

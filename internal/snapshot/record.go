@@ -19,8 +19,11 @@ const (
 	// SurgeAnnotation holds a SurgeRecord on a Deployment or HorizontalPodAutoscaler.
 	SurgeAnnotation = "usher.sh/surge"
 	// SurgeLabel marks objects whose SurgeRecord is in force: copies of the annotation,
-	// in ReplicaSets and in what `kubectl rollout undo` restores from them, lack it.
+	// in ReplicaSets and in what `kubectl rollout undo` restores from them, lack it. It marks pods
+	// with a CostMarkAnnotation as well. What killed drains left is found by it without reading everything.
 	SurgeLabel = "usher.sh/surge"
+	// DrainLabel marks the EvictionRequests of drains with the id of the drain.
+	DrainLabel = "usher.sh/drain"
 	// OrderAnnotation sets an integer on a pod: lower leaves first, default 0.
 	OrderAnnotation = "usher.sh/order"
 	// CostAnnotation is Kubernetes' own: which pod a ReplicaSet removes first.

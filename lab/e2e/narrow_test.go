@@ -8,9 +8,12 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -46,12 +49,7 @@ func TestWhyInOneNamespace(t *testing.T) {
 	}
 	r.wantCode(t, 2).says(t, "budget web can never allow it")
 
-	made := s.RequestsOf(t, user)
-	for kind, n := range before {
-		if made[kind] -= n; made[kind] == 0 {
-			delete(made, kind)
-		}
-	}
+	made := since(s.RequestsOf(t, user), before)
 	if made.Total() >= 10 {
 		t.Errorf("%d requests: %v", made.Total(), made)
 	}
@@ -62,10 +60,25 @@ func TestWhyInOneNamespace(t *testing.T) {
 	}
 }
 
+// since returns the requests that were made after those before.
+func since(made, before testlab.Requests) testlab.Requests {
+	for kind, n := range before {
+		if made[kind] -= n; made[kind] == 0 {
+			delete(made, kind)
+		}
+	}
+	return made
+}
+
 // tenant makes a user who has no rights, and returns the name.
 func (s *stage) tenant(t *testing.T) (user, kubeconfig string) {
 	t.Helper()
 	config, kubeconfig := s.As(t, nil)
+	return nameOf(t, config), kubeconfig
+}
+
+func nameOf(t *testing.T, config *rest.Config) string {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +87,30 @@ func (s *stage) tenant(t *testing.T) (user, kubeconfig string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return self.Status.UserInfo.Username, kubeconfig
+	return self.Status.UserInfo.Username
+}
+
+// TestUncordonWithRightsOnNodes gives a node back as a user who may do no more than read and patch nodes.
+func TestUncordonWithRightsOnNodes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	usher(t, "drain", s.node).wantCode(t, 0)
+	config, kubeconfig := s.As(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "patch"}}})
+	user := nameOf(t, config)
+	usherIn(t, kubeconfig, "uncordon", s.node+"x").wantCode(t, 1).says(t, "did you mean "+s.node)
+	before := s.RequestsOf(t, user)
+	usherIn(t, kubeconfig, "uncordon", s.node).wantCode(t, 0).says(t, "uncordoned")
+	if s.cordoned(t) || s.note(t) != nil {
+		t.Error("the node is not given back")
+	}
+	made := since(s.RequestsOf(t, user), before)
+	if made.Total() >= 12 {
+		t.Errorf("%d requests: %v", made.Total(), made)
+	}
+	if n := made.Of("list", "nodes"); n > 0 && binaries.Chosen().StreamsLists {
+		t.Errorf("nodes are listed %d times", n)
+	}
+	usherIn(t, kubeconfig, "uncordon", "-l", "kubernetes.io/hostname="+s.node).wantCode(t, 0).says(t, "it is schedulable")
 }
 
 func TestWhyNames(t *testing.T) {
