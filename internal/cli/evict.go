@@ -127,7 +127,7 @@ func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) e
 	if !apierrors.IsNotFound(err) {
 		return observe.Explained("reading pod "+o.pod.String(), err)
 	}
-	look := observe.NewLook(conn.client, conn.clock.Now)
+	look := observe.NewLook(conn.client, conn.clock)
 	if look.Near(ctx, o.pod) != nil {
 		return fmt.Errorf("reading pod %s: %w", o.pod, err) // it is not there, and what is may not be read
 	}

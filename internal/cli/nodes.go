@@ -73,6 +73,9 @@ func unknownNode(c *snapshot.Cluster, name string) error {
 		all = append(all, n.Name)
 	}
 	near := nearest(name, all)
+	if len(near) == 0 && c.Partial("nodes") {
+		return fmt.Errorf("the cluster has no node %q; nothing was changed", name)
+	}
 	if len(near) == 0 {
 		return fmt.Errorf("the cluster has no node %q (it has %d nodes); nothing was changed", name, len(c.Nodes()))
 	}

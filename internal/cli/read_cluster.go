@@ -34,7 +34,7 @@ func readCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, stre
 	if err != nil {
 		return clusterRead{}, err
 	}
-	look := observe.NewLook(conn.client, conn.clock.Now)
+	look := observe.NewLook(conn.client, conn.clock)
 	if err := look.All(ctx, conn.evictions, progressOf(streams.ErrOut)); err != nil {
 		return clusterRead{}, problem(ctx, err)
 	}

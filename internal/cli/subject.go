@@ -17,6 +17,8 @@ import (
 type subject struct {
 	kind string // in small letters, singular
 	name string
+	// foreign: the group of the kind was given, and is none of Kubernetes' own.
+	foreign bool
 }
 
 // podKind is the kind of a name without one.
@@ -40,6 +42,12 @@ func kindOf(word string) (kind string, known bool) {
 		}
 	}
 	return strings.TrimSuffix(word, "s"), false
+}
+
+// foreignGroup reports whether a kind is given with a group, or a version and a group, that none of Kubernetes' own kinds of owners has.
+func foreignGroup(word string) bool {
+	_, group, given := strings.Cut(strings.ToLower(word), ".")
+	return given && group != "apps" && group != "batch" && !strings.HasSuffix(group, ".apps") && !strings.HasSuffix(group, ".batch")
 }
 
 // subjects reads arguments as kubectl does: NAME, TYPE/NAME, or TYPE NAME… . With a selector
@@ -82,10 +90,10 @@ func leadingKind(args []string, selector string) (string, bool) {
 
 // subjectOf reads NAME or TYPE/NAME.
 func subjectOf(kind, arg string) (subject, error) {
-	s := subject{kind, arg}
+	s := subject{kind: kind, name: arg}
 	if of, name, slash := strings.Cut(arg, "/"); slash {
 		s.kind, _ = kindOf(of)
-		s.name = name
+		s.name, s.foreign = name, foreignGroup(of)
 	}
 	switch {
 	case s.name == "" || s.kind == "":
@@ -137,6 +145,9 @@ func podsNamed(c *snapshot.Cluster, namespace string, s subject, commands show.C
 		}
 		return []*snapshot.Pod{p}, nil
 	}
+	if unread := unreadAbout(c, s.kind); unread != "" {
+		return nil, fmt.Errorf("what %s %q of namespace %s owns is not known: %s", s.kind, s.name, namespace, unread)
+	}
 	owned := ownedBy(c, namespace, s)
 	if len(owned) == 0 {
 		return nil, unknownOwner(c, namespace, s)
@@ -169,9 +180,6 @@ func unknownOwner(c *snapshot.Cluster, namespace string, s subject) error {
 		}
 	}
 	text := fmt.Sprintf("namespace %s has no %s %q that owns pods", namespace, s.kind, s.name)
-	if unread := unreadAbout(c, s.kind); unread != "" {
-		return fmt.Errorf("what %s %q of namespace %s owns is not known: %s", s.kind, s.name, namespace, unread)
-	}
 	if near := nearest(s.name, names); len(near) > 0 {
 		return unknown("%s; did you mean %s?", text, strings.Join(near, " or "))
 	}

@@ -20,7 +20,7 @@ func TestOwnersThatMayNotBeRead(t *testing.T) {
 		c := snapshot.NewCluster()
 		c.SetPod(&snapshot.Pod{Namespace: "shop", Name: "web-1-a", UID: "p", Owner: snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "r"}})
 		c.SetGap(snapshot.Gap{Resource: tt.gap, Reason: "forbidden", Final: true})
-		_, err := podsNamed(c, "shop", subject{tt.kind, "web"}, show.Commands{})
+		_, err := podsNamed(c, "shop", subject{kind: tt.kind, name: "web"}, show.Commands{})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s without %s: %v, want %q", tt.kind, tt.gap, err, tt.want)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,14 +67,15 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 		return err
 	}
 	s := &session{connection: conn, host: thisHost()}
-	names, traces, err := o.look(ctx, conn)
+	names, err := o.look(ctx, conn)
 	if err != nil {
 		return problem(ctx, err)
 	}
-	if traces {
-		if err := o.revert(ctx, s); err != nil {
-			return err
+	if err := o.undo(ctx, s); err != nil {
+		if ctx.Err() != nil {
+			return exitWith(exitInterrupted)
 		}
+		fmt.Fprintf(o.ErrOut, "what killed drains left elsewhere is not undone: %v\n", err)
 	}
 	if s.source, err = s.watch(ctx, observe.Options{Nodes: names, Only: true}); err != nil {
 		return err
@@ -91,37 +93,44 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 	return exitWith(worst)
 }
 
-// look returns the names of the nodes that are meant, and whether drains have left something that killed ones may not have undone.
-func (o *UncordonOptions) look(ctx context.Context, conn *connection) (names []string, traces bool, err error) {
-	look := observe.NewLook(conn.client, conn.clock.Now)
+// look returns the names of the nodes that are meant.
+func (o *UncordonOptions) look(ctx context.Context, conn *connection) ([]string, error) {
+	look := observe.NewLook(conn.client, conn.clock)
 	selector, err := labels.Parse(o.selector)
 	switch {
 	case err != nil:
-		return nil, false, fmt.Errorf("-l %q is not a label selector: %w", o.selector, err)
+		return nil, fmt.Errorf("-l %q is not a label selector: %w", o.selector, err)
 	case o.selector != "":
 		err = look.Nodes(ctx, selector)
 	default:
 		err = look.NodesNamed(ctx, o.nodes)
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if names, err = resolveNodes(look.View().Cluster, o.nodes, o.selector); err != nil {
-		if nearErr := look.Nodes(ctx, labels.Everything()); nearErr != nil {
-			return nil, false, err // as far as is known
-		}
-		if names, err = resolveNodes(look.View().Cluster, o.nodes, o.selector); err != nil {
-			return nil, false, err
-		}
+	names, err := resolveNodes(look.View().Cluster, o.nodes, o.selector)
+	if err == nil {
+		return names, nil
 	}
-	traces, err = look.Traces(ctx, conn.evictions)
-	return names, traces, err
+	if err := look.Nodes(ctx, labels.Everything()); err != nil {
+		return nil, err
+	}
+	return resolveNodes(look.View().Cluster, o.nodes, o.selector) // which names what may be meant
 }
 
-// revert undoes what killed drains left, for which it reads the whole cluster.
-func (o *UncordonOptions) revert(ctx context.Context, s *session) error {
+// undo undoes what killed drains left, for which it reads the whole cluster where there is something.
+func (o *UncordonOptions) undo(ctx context.Context, s *session) error {
+	some, unread, err := observe.NewLook(s.client, s.clock).Traces(ctx, s.evictions)
+	if err != nil {
+		return err
+	}
+	if len(unread) > 0 {
+		fmt.Fprintf(o.ErrOut, "what killed drains left is not looked for on %s: they may not be listed\n", strings.Join(unread, ", "))
+	}
+	if !some {
+		return nil
+	}
 	wide := &session{connection: s.connection, host: s.host}
-	var err error
 	if wide.source, err = wide.watch(ctx, observe.Options{}); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (o *WhyOptions) readLive(ctx context.Context) (snapshot.View, []*snapshot.P
 	if err != nil {
 		return snapshot.View{}, nil, err
 	}
-	look := observe.NewLook(conn.client, conn.clock.Now)
+	look := observe.NewLook(conn.client, conn.clock)
 	pods, err := o.lookAt(ctx, look)
 	view := look.View()
 	if err != nil {
@@ -83,9 +83,12 @@ func (o *WhyOptions) find(ctx context.Context, look *observe.Look) error {
 	}
 	for _, s := range o.subjects {
 		var err error
-		if s.kind == podKind {
+		switch {
+		case s.kind == podKind:
 			err = look.Pod(ctx, snapshot.Key{Namespace: o.namespace, Name: s.name})
-		} else {
+		case s.foreign:
+			err = look.OwnedBy(ctx, o.namespace, labels.Everything())
+		default:
 			err = look.Owned(ctx, o.namespace, s.kind, s.name)
 		}
 		if err != nil {

@@ -19,6 +19,7 @@ func TestRemains(t *testing.T) {
 	}{
 		"… of whose node nothing is known":     {all(partly("nodes"), deployment("web", 2, surgedBy("x", 1, long))), nil, nil},
 		"… of a node that was read":            {all(partly("nodes"), deployment("web", 2, surgedBy("x", 1, long)), node("a", drainedBy("x", long), schedulable)), nil, []drain.Leftover{{surge, revert}}},
+		"… whose node it has drained":          {all(partly("nodes"), deployment("web", 2, surgedBy("x", 1, long)), node("a", drainedBy("x", long), state("drained"))), nil, nil},
 		"… that is dead, wherever its node is": {all(partly("nodes"), deployment("web", 2, surgedBy("x", 1, long))), x, []drain.Leftover{{surge, revert}}},
 		"nothing":                              {deployment("web", 1), x, nil},
 		"a surge":                              {deployment("web", 2, surgedBy("x", 1, long)), nil, []drain.Leftover{{surge, revert}}},

@@ -156,17 +156,28 @@ func (d *decider) surgeObstacle(w *snapshot.Workload, p *snapshot.Pod) string {
 	if gap, ok := d.Cluster.Gap("horizontalpodautoscalers"); ok {
 		return "cannot see whether an autoscaler rules it: " + gap.Reason
 	}
-	for _, name := range p.Claims {
-		c := d.Cluster.Claim(snapshot.Key{Namespace: p.Namespace, Name: name})
-		if c == nil || !c.Shared {
-			return fmt.Sprintf("volume claim %s cannot be mounted by a second pod on another node", name)
-		}
+	if exclusive := d.exclusiveClaim(p); exclusive != "" {
+		return exclusive
 	}
 	if a != nil && w.Surge == nil && a.Max <= d.base(w, a) {
 		return atMost(a)
 	}
 	if w.Surge == nil && d.pinned(p) {
 		return onlyOn(p)
+	}
+	return ""
+}
+
+// exclusiveClaim says which volume claim of a pod no second pod on another node can mount, as far as is known; "" if all can be.
+func (d *decider) exclusiveClaim(p *snapshot.Pod) string {
+	gap, unread := d.Cluster.Gap("persistentvolumeclaims")
+	for _, name := range p.Claims {
+		switch c := d.Cluster.Claim(snapshot.Key{Namespace: p.Namespace, Name: name}); {
+		case c == nil && unread:
+			return fmt.Sprintf("cannot see whether volume claim %s can be mounted by a second pod: %s", name, gap.Reason)
+		case c == nil || !c.Shared:
+			return fmt.Sprintf("volume claim %s cannot be mounted by a second pod on another node", name)
+		}
 	}
 	return ""
 }

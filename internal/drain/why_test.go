@@ -51,6 +51,13 @@ func TestWhyOffersASurge(t *testing.T) {
 	same(t, "remedy", "let another node run it (kubectl describe pod -n default p shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web", got.Remedy)
 }
 
+func TestWhyWithoutClaims(t *testing.T) {
+	facts := all(deployment("web", 1), pod("p", on("a"), of("web"), claims("c")), budget("web", 1, 1, 1, minAvailable("1")), gap("persistentvolumeclaims", "forbidden", true))
+	view := snapshot.View{Now: start, Cluster: cluster(node("a"), node("b"), facts)}
+	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge is not possible: cannot see whether volume claim c can be mounted by a second pod: forbidden",
+		drain.Why(view, view.Cluster.Pod("uid-p"))[0].Message)
+}
+
 // Of nodes that were not read nothing is said: neither that none may run the pod, nor that its own is gone.
 func TestWhyWithoutNodes(t *testing.T) {
 	dead := budget("web", 1, 1, 1, minAvailable("1"))

@@ -11,11 +11,15 @@ import (
 // drains. They can be compared only if all go by one clock, and the apiserver's is the
 // only one that all of them see. The zero value goes by this machine's.
 type Clock struct {
-	ahead atomic.Int64 // nanoseconds by which the apiserver is ahead of this machine
+	ahead    atomic.Int64 // nanoseconds by which the apiserver is ahead of this machine
+	answered atomic.Bool
 }
 
 // Now is the present time; it may jump by about a second as more becomes known.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// Answered reports whether the head of an answer has come through the transport.
+func (c *Clock) Answered() bool { return c.answered.Load() }
 
 // Wrap looks at the Date of every answer that comes through the transport.
 func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper {
@@ -23,6 +27,7 @@ func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper {
 		sent := time.Now()
 		response, err := next.RoundTrip(request)
 		if err == nil {
+			c.answered.Store(true)
 			c.adjust(response.Header.Get("Date"), sent, time.Now())
 		}
 		return response, err

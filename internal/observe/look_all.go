@@ -2,14 +2,10 @@ package observe
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/internal/lifecycle/client"
@@ -20,64 +16,41 @@ import (
 // pods, nodes or budgets may not be read, where the apiserver does not answer within 5 s, and after two minutes. What else cannot be
 // read is a gap; of requests and evictions that is so without a client of theirs. Progress is called with the number of pods read so far.
 func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods int)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer time.AfterFunc(firstRead, func() { cancel(errTooLong) }).Stop()
-	defer time.AfterFunc(firstAnswer, func() {
-		if !l.answered.Load() {
-			cancel(errNoAnswer)
-		}
-	}).Stop()
+	ctx, end := l.bounded(ctx)
+	defer end()
 	reads := l.wholeReads(of, func(p *corev1.Pod) {
 		l.setPod(p)
 		progress(l.cluster.PodCount())
 	})
 	for _, r := range always {
-		if err := reads[r](ctx); err != nil {
-			return l.cannotReadAll(ctx, r, err)
+		if err := l.explained(ctx, r, reads[r](ctx)); err != nil {
+			return refusedAll(r, err)
 		}
 	}
 	l.cluster.SetPartial(nodes.name, false)
 	needed := map[resource]bool{}
 	l.cluster.EachPod(func(p *snapshot.Pod) { eachNeed(p, func(r resource) { needed[r] = true }) })
 	for r := range needed {
-		if err := l.optional(ctx, r, reads[r]); err != nil {
-			return l.cannotReadAll(ctx, r, err)
+		if reads[r] == nil {
+			l.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "they are not read", Final: true})
+			continue
+		}
+		if err := l.orGap(r, l.explained(ctx, r, reads[r](ctx))); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-var errTooLong = errors.New("too long")
-
-// cannotReadAll says why a resource cannot be read, and what to do.
-func (l *Look) cannotReadAll(ctx context.Context, r resource, err error) error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errNoAnswer):
-		return noAnswer(l.client, firstAnswer)
-	case errors.Is(cause, errTooLong):
-		return fmt.Errorf("reading the cluster: not done after %s: %s have not all come", firstRead, r)
-	case cause != nil:
-		return fmt.Errorf("reading the cluster: %w", cause)
+// refusedAll says what to do about a server that refuses what every decision needs.
+func refusedAll(r resource, err error) error {
+	if !isAnswer(err) {
+		return err
 	}
 	if said := refusal(&feed{resource: r, verb: "list", err: err}); said != nil {
 		return said
 	}
 	return Explained("reading "+r.String(), err)
-}
-
-// optional reads a resource that may be a gap.
-func (l *Look) optional(ctx context.Context, r resource, read request) error {
-	if read == nil {
-		l.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: "they are not read", Final: true})
-		return nil
-	}
-	err := read(ctx)
-	if err == nil || !isAnswer(err) {
-		return err
-	}
-	l.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: err.Error(), Final: true, Unserved: apierrors.IsNotFound(err)})
-	return nil
 }
 
 // wholeReads are the requests for all objects of each resource.

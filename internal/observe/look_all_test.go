@@ -24,7 +24,7 @@ func silent(int) {}
 // What a Look reads is what an Observer does.
 func TestLookAtAllSeesWhatAnObserverSees(t *testing.T) {
 	objects := append(shop(3, nil), podOwnedBy("db-0", "node-1", "apps/v1", "StatefulSet", "data"))
-	look := NewLook(fake.NewClientset(objects...), time.Now)
+	look := NewLook(serving(objects...), &Clock{})
 	if err := look.All(t.Context(), nil, silent); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestLookAtAllReadsInParts(t *testing.T) {
 		return false, nil, nil
 	})
 	var counts []int
-	look := NewLook(client, time.Now)
+	look := NewLook(client, &Clock{})
 	if err := look.All(t.Context(), nil, func(pods int) { counts = append(counts, pods) }); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestLookAtAllThatCannotBeRead(t *testing.T) {
 	t.Run("an owner is a gap", func(t *testing.T) {
 		client := fake.NewClientset(shop(1, nil)...)
 		refuse(client, "deployments", forbidden("bob", "deployments"))
-		look := NewLook(client, time.Now)
+		look := NewLook(client, &Clock{})
 		if err := look.All(t.Context(), nil, silent); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestLookAtAllThatCannotBeRead(t *testing.T) {
 	t.Run("a budget is an error", func(t *testing.T) {
 		client := fake.NewClientset(shop(1, nil)...)
 		refuse(client, "poddisruptionbudgets", forbidden("bob", "poddisruptionbudgets"))
-		err := NewLook(client, time.Now).All(t.Context(), nil, silent)
+		err := NewLook(client, &Clock{}).All(t.Context(), nil, silent)
 		if err == nil || !strings.Contains(err.Error(), "--user=bob") {
 			t.Errorf("said: %v", err)
 		}
@@ -117,7 +117,7 @@ func TestLookAtAllThatCannotBeRead(t *testing.T) {
 	t.Run("requests without a client are a gap", func(t *testing.T) {
 		pod := podOwnedBy("db-0", "a", "", "")
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, "usher.sh/policy", "db")
-		look := NewLook(fake.NewClientset(pod), time.Now)
+		look := NewLook(fake.NewClientset(pod), &Clock{})
 		if err := look.All(t.Context(), nil, silent); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestLookAtAllBounds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := fake.NewClientset(shop(1, nil)...)
 				blocks(client, resource)
-				err := NewLook(client, time.Now).All(context.WithoutCancel(t.Context()), nil, silent)
+				err := NewLook(client, &Clock{}).All(context.WithoutCancel(t.Context()), nil, silent)
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("said: %v", err)
 				}

@@ -24,32 +24,32 @@ type workloadKind struct {
 // workloadKinds are those whose pods decisions tell apart, by kind in small letters. Of a CronJob only its Jobs are of use.
 var workloadKinds = map[string]workloadKind{
 	"replicaset": workloads(replicaSets, ReplicaSetFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.ReplicaSet, *appsv1.ReplicaSetList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.ReplicaSetList] {
 			return c.AppsV1().ReplicaSets(namespace)
 		},
 		func(r *appsv1.ReplicaSet) *metav1.LabelSelector { return r.Spec.Selector }),
 	"deployment": workloads(deployments, DeploymentFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.Deployment, *appsv1.DeploymentList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.DeploymentList] {
 			return c.AppsV1().Deployments(namespace)
 		},
 		func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }),
 	"statefulset": workloads(statefulSets, StatefulSetFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.StatefulSet, *appsv1.StatefulSetList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.StatefulSetList] {
 			return c.AppsV1().StatefulSets(namespace)
 		},
 		func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector }),
 	"daemonset": workloads(daemonSets, DaemonSetFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.DaemonSet, *appsv1.DaemonSetList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.DaemonSetList] {
 			return c.AppsV1().DaemonSets(namespace)
 		},
 		func(d *appsv1.DaemonSet) *metav1.LabelSelector { return d.Spec.Selector }),
 	"job": workloads(jobs, JobFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[*batchv1.Job, *batchv1.JobList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*batchv1.JobList] {
 			return c.BatchV1().Jobs(namespace)
 		},
 		func(j *batchv1.Job) *metav1.LabelSelector { return j.Spec.Selector }),
 	"replicationcontroller": workloads(controllers, ReplicationControllerFacts,
-		func(c kubernetes.Interface, namespace string) workloadAPI[*corev1.ReplicationController, *corev1.ReplicationControllerList] {
+		func(c kubernetes.Interface, namespace string) workloadAPI[*corev1.ReplicationControllerList] {
 			return c.CoreV1().ReplicationControllers(namespace)
 		},
 		func(r *corev1.ReplicationController) *metav1.LabelSelector {
@@ -58,18 +58,17 @@ var workloadKinds = map[string]workloadKind{
 }
 
 // workloadAPI is the part of a typed client that reads workloads.
-type workloadAPI[O, L runtime.Object] interface {
-	Get(context.Context, string, metav1.GetOptions) (O, error)
+type workloadAPI[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 }
 
 func workloads[O, L runtime.Object](
-	r resource, facts func(O) *snapshot.Workload, api func(kubernetes.Interface, string) workloadAPI[O, L], selectorOf func(O) *metav1.LabelSelector,
+	r resource, facts func(O) *snapshot.Workload, api func(kubernetes.Interface, string) workloadAPI[L], selectorOf func(O) *metav1.LabelSelector,
 ) workloadKind {
 	return workloadKind{
 		resource: r,
 		get: func(l *Look, namespace, name string, selector func(*metav1.LabelSelector)) request {
-			return get(api(l.client, namespace).Get, name, func(object O) {
+			return named(l, api(l.client, namespace).List, name, func(object O) {
 				l.cluster.SetWorkload(facts(object))
 				if selector != nil {
 					selector(selectorOf(object))

@@ -7,9 +7,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"usher.sh/usher/internal/snapshot"
@@ -20,11 +18,7 @@ const severally = 8
 
 // Pod reads a pod. That there is none is no error.
 func (l *Look) Pod(ctx context.Context, key snapshot.Key) error {
-	err := l.need(ctx, pods, key.Namespace, key.Name, get(l.client.CoreV1().Pods(key.Namespace).Get, key.Name, l.setPod))
-	if apierrors.IsNotFound(err) && !unserved(err) {
-		return nil
-	}
-	return err
+	return l.need(ctx, pods, key.Namespace, key.Name, named(l, l.client.CoreV1().Pods(key.Namespace).List, key.Name, l.setPod))
 }
 
 // Near reads the pods that may be meant by a name that no pod has: all of the namespace, and those of this name elsewhere, where they
@@ -33,12 +27,11 @@ func (l *Look) Near(ctx context.Context, key snapshot.Key) error {
 	if err := l.Pods(ctx, key.Namespace, labels.Everything()); err != nil {
 		return err
 	}
-	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()}
-	elsewhere := list(l, l.client.CoreV1().Pods(metav1.NamespaceAll).List, named, l.setPod)
-	if err := l.once(ctx, "pods called "+key.Name, elsewhere); err != nil && !isAnswer(err) {
-		return Explained("reading "+pods.String(), err)
+	err := l.once(ctx, pods, "everywhere/"+key.Name, named(l, l.client.CoreV1().Pods(metav1.NamespaceAll).List, key.Name, l.setPod))
+	if isAnswer(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Pods reads the pods of a namespace that a selector selects.
@@ -95,9 +88,18 @@ func (l *Look) Around(ctx context.Context, namespace string, subjects []*snapsho
 	if err := l.nodesOf(ctx, subjects); err != nil {
 		return err
 	}
-	counted := slices.DeleteFunc(slices.Clone(subjects), func(p *snapshot.Pod) bool { return len(l.cluster.BudgetsFor(p)) == 0 })
-	for _, p := range counted {
-		for _, b := range l.cluster.BudgetsFor(p) {
+	var counted []*snapshot.Pod
+	looked := map[*snapshot.Budget]bool{}
+	for _, p := range subjects {
+		counting := l.cluster.BudgetsFor(p)
+		if len(counting) > 0 {
+			counted = append(counted, p)
+		}
+		for _, b := range counting {
+			if looked[b] {
+				continue
+			}
+			looked[b] = true
 			if err := l.under(ctx, b); err != nil {
 				return err
 			}
@@ -106,38 +108,38 @@ func (l *Look) Around(ctx context.Context, namespace string, subjects []*snapsho
 	return l.scaling(ctx, namespace, counted)
 }
 
-// saidOf is of how many pods of a budget that are not ready more is read: of more nothing is said.
-const saidOf = 2
-
-// under reads the pods that a budget counts, and of some that are not ready the nodes and owners.
+// under reads the pods that a budget counts, and of those that are not ready the nodes and owners.
 func (l *Look) under(ctx context.Context, b *snapshot.Budget) error {
 	if err := l.Pods(ctx, b.Namespace, b.Selector); err != nil {
 		return err
 	}
-	unready := slices.DeleteFunc(slices.Clone(l.cluster.PodsIn(b.Namespace)), func(p *snapshot.Pod) bool { return p.Ready || p.Finished() || !b.Matches(p) })
-	unready = unready[:min(len(unready), saidOf)]
+	unready := slices.DeleteFunc(slices.Clone(l.cluster.PodsIn(b.Namespace)), func(p *snapshot.Pod) bool {
+		return p.Ready && !p.Terminating() || p.Finished() || !b.Matches(p)
+	})
 	if err := l.nodesOf(ctx, unready); err != nil {
 		return err
 	}
 	return l.owners(ctx, b.Namespace, unready)
 }
 
-// scaling reads what decides whether the Deployments of pods can be surged: autoscalers, and the claims of the pods.
+// scaling reads what decides how the owners of pods can be scaled: autoscalers, and whether a second pod can mount the claims of one.
 func (l *Look) scaling(ctx context.Context, namespace string, subjects []*snapshot.Pod) error {
-	replicated := slices.DeleteFunc(slices.Clone(subjects), func(p *snapshot.Pod) bool { return p.Owner.Kind != "ReplicaSet" })
-	if len(replicated) == 0 {
+	owned := slices.DeleteFunc(slices.Clone(subjects), func(p *snapshot.Pod) bool { return p.Owner.UID == "" })
+	if len(owned) == 0 {
 		return nil
 	}
 	if err := l.want(ctx, autoscalers, namespace, "", list(l, l.client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List, metav1.ListOptions{}, l.setAutoscaler)); err != nil {
 		return err
 	}
 	var names []string
-	for _, p := range replicated {
-		names = append(names, p.Claims...)
+	for _, p := range owned {
+		if p.Owner.Kind == "ReplicaSet" {
+			names = append(names, p.Claims...)
+		}
 	}
 	claims := l.client.CoreV1().PersistentVolumeClaims(namespace)
 	return l.severally(ctx, volumeClaims, namespace, names,
-		func(name string) request { return get(claims.Get, name, l.setClaim) }, list(l, claims.List, metav1.ListOptions{}, l.setClaim))
+		func(name string) request { return named(l, claims.List, name, l.setClaim) }, list(l, claims.List, metav1.ListOptions{}, l.setClaim))
 }
 
 // nodesOf reads the nodes of pods.
@@ -149,7 +151,7 @@ func (l *Look) nodesOf(ctx context.Context, subjects []*snapshot.Pod) error {
 		}
 	}
 	return l.severally(ctx, nodes, "", names,
-		func(name string) request { return get(l.client.CoreV1().Nodes().Get, name, l.setNode) },
+		func(name string) request { return named(l, l.client.CoreV1().Nodes().List, name, l.setNode) },
 		func(ctx context.Context) error { return l.readNodes(ctx, func() bool { return true }) })
 }
 
@@ -189,7 +191,11 @@ func (l *Look) Places(ctx context.Context, subjects []*snapshot.Pod) error {
 func (l *Look) readNodes(ctx context.Context, more func() bool) error {
 	options := metav1.ListOptions{Limit: nodesAtOnce}
 	for more() {
-		part, err := l.client.CoreV1().Nodes().List(ctx, options)
+		var part *corev1.NodeList
+		err := retried(ctx, func() (err error) {
+			part, err = l.client.CoreV1().Nodes().List(ctx, options)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -1,19 +1,22 @@
 package observe
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -59,7 +62,7 @@ func shop(pods int, edit func(*corev1.Pod)) []runtime.Object {
 // lookAt reads around one pod and returns what was asked: verb, resource and name.
 func lookAt(t *testing.T, client *fake.Clientset) (*Look, []string) {
 	t.Helper()
-	look := NewLook(client, time.Now)
+	look := NewLook(client, &Clock{})
 	if err := look.Pod(t.Context(), web); err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +76,43 @@ func lookAt(t *testing.T, client *fake.Clientset) (*Look, []string) {
 	return look, requested(client)
 }
 
+// serving makes a client of an apiserver that goes by metadata.name, which the fake does not.
+func serving(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		listing, ok := action.(clienttesting.ListActionImpl)
+		name, one := "", false
+		if ok {
+			name, one = listing.ListRestrictions.Fields.RequiresExactMatch(metav1.ObjectNameField)
+		}
+		if !one {
+			return false, nil, nil
+		}
+		list, err := client.Tracker().List(action.GetResource(), listing.Kind, action.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		all, err := meta.ExtractList(list)
+		if err != nil {
+			return true, nil, err
+		}
+		all = slices.DeleteFunc(all, func(object runtime.Object) bool {
+			named, err := meta.Accessor(object)
+			return err != nil || named.GetName() != name
+		})
+		return true, list, meta.SetList(list, all)
+	})
+	return client
+}
+
 func requested(client *fake.Clientset) []string {
 	var all []string
 	for _, action := range client.Actions() {
 		text := action.GetVerb() + " " + action.GetResource().Resource
-		if one, ok := action.(interface{ GetName() string }); ok {
-			text += " " + one.GetName()
+		if list, ok := action.(clienttesting.ListActionImpl); ok {
+			if name, one := list.ListRestrictions.Fields.RequiresExactMatch(metav1.ObjectNameField); one {
+				text += " " + name
+			}
 		}
 		if action.GetNamespace() == metav1.NamespaceAll && action.GetResource().Resource != "nodes" {
 			text += " everywhere"
@@ -92,11 +126,11 @@ func requested(client *fake.Clientset) []string {
 // A pod of a Deployment under a budget costs seven requests, in whatever cluster.
 func TestLookCostsTheSameInAnyCluster(t *testing.T) {
 	want := []string{
-		"get deployments web", "get nodes node-0", "get pods web-0", "get replicasets web-rs",
-		"list horizontalpodautoscalers", "list poddisruptionbudgets", "list pods",
+		"list deployments web", "list horizontalpodautoscalers", "list nodes node-0", "list poddisruptionbudgets", "list pods", "list pods web-0",
+		"list replicasets web-rs",
 	}
 	for _, pods := range []int{1, 50} {
-		look, got := lookAt(t, fake.NewClientset(shop(pods, nil)...))
+		look, got := lookAt(t, serving(shop(pods, nil)...))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%d pods:\n%s", pods, diff)
 		}
@@ -113,23 +147,27 @@ func TestLookCostsTheSameInAnyCluster(t *testing.T) {
 	}
 }
 
-// Of pods that are not ready a few more are looked at: their nodes may not answer.
+// Of pods that are not ready the nodes are looked at, which may not answer: each where they are few, else all.
 func TestLookAtUnreadyPods(t *testing.T) {
-	client := fake.NewClientset(shop(20, func(pod *corev1.Pod) {
-		if pod.Name != "web-0" {
-			pod.Status.Conditions = nil
+	for pods, want := range map[int][]string{
+		4:  {"list nodes node-0", "list nodes node-1", "list nodes node-2", "list nodes node-3"},
+		20: {"list nodes", "list nodes node-0"},
+	} {
+		_, got := lookAt(t, serving(shop(pods, func(pod *corev1.Pod) {
+			if pod.Name != "web-0" {
+				pod.Status.Conditions = nil
+			}
+		})...))
+		nodes := slices.DeleteFunc(got, func(text string) bool { return !strings.HasPrefix(text, "list nodes") })
+		if diff := cmp.Diff(want, nodes); diff != "" {
+			t.Errorf("%d pods:\n%s", pods, diff)
 		}
-	})...)
-	_, got := lookAt(t, client)
-	nodes := slices.DeleteFunc(got, func(text string) bool { return !strings.HasPrefix(text, "get nodes") })
-	if want := []string{"get nodes node-0", "get nodes node-1", "get nodes node-10"}; cmp.Diff(want, nodes) != "" {
-		t.Errorf("read: %q", nodes)
 	}
 }
 
 func TestLookAtManyPods(t *testing.T) {
-	client := fake.NewClientset(shop(20, nil)...)
-	look := NewLook(client, time.Now)
+	client := serving(shop(20, nil)...)
+	look := NewLook(client, &Clock{})
 	if err := look.Owned(t.Context(), "shop", "deployment", "web"); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +175,7 @@ func TestLookAtManyPods(t *testing.T) {
 	if err := look.Around(t.Context(), "shop", pods); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"get deployments web", "get replicasets web-rs", "list horizontalpodautoscalers", "list nodes", "list poddisruptionbudgets", "list pods"}
+	want := []string{"list deployments web", "list horizontalpodautoscalers", "list nodes", "list poddisruptionbudgets", "list pods", "list replicasets web-rs"}
 	if diff := cmp.Diff(want, requested(client)); diff != "" || len(pods) != 20 {
 		t.Errorf("%d pods:\n%s", len(pods), diff)
 	}
@@ -147,7 +185,7 @@ func TestLookAtManyPods(t *testing.T) {
 }
 
 func TestLookForPlaces(t *testing.T) {
-	look, _ := lookAt(t, fake.NewClientset(shop(1, nil)...))
+	look, _ := lookAt(t, serving(shop(1, nil)...))
 	if err := look.Places(t.Context(), look.View().Cluster.PodsIn("shop")); err != nil {
 		t.Fatal(err)
 	}
@@ -157,20 +195,20 @@ func TestLookForPlaces(t *testing.T) {
 }
 
 func TestLookNear(t *testing.T) {
-	client := fake.NewClientset(shop(3, nil)...)
-	look := NewLook(client, time.Now)
+	client := serving(shop(3, nil)...)
+	look := NewLook(client, &Clock{})
 	if err := look.Near(t.Context(), snapshot.Key{Namespace: "shop", Name: "web-9"}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"list pods", "list pods everywhere"}, requested(client)); diff != "" {
+	if diff := cmp.Diff([]string{"list pods", "list pods web-9 everywhere"}, requested(client)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestLookWithFewRights(t *testing.T) {
 	t.Run("a node may not be read", func(t *testing.T) {
-		client := fake.NewClientset(shop(1, nil)...)
-		client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden("bob", "nodes") })
+		client := serving(shop(1, nil)...)
+		refuse(client, "nodes", forbidden("bob", "nodes"))
 		look, _ := lookAt(t, client)
 		if gap, ok := look.View().Cluster.Gap("nodes"); !ok || !gap.Final {
 			t.Errorf("the gap: %+v", gap)
@@ -178,9 +216,9 @@ func TestLookWithFewRights(t *testing.T) {
 	})
 	for _, resource := range []string{"pods", "poddisruptionbudgets"} {
 		t.Run(resource+" may not be read", func(t *testing.T) {
-			client := fake.NewClientset(shop(1, nil)...)
+			client := serving(shop(1, nil)...)
 			refuse(client, resource, forbidden("bob", resource))
-			look := NewLook(client, time.Now)
+			look := NewLook(client, &Clock{})
 			err := look.Pods(t.Context(), "shop", labels.Everything())
 			if err == nil {
 				err = look.Around(t.Context(), "shop", nil)
@@ -213,13 +251,13 @@ func TestLookForTraces(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset(c.objects...)
+			client := serving(c.objects...)
 			if c.refused != "" {
 				refuse(client, c.refused, forbidden("bob", c.refused))
 			}
-			got, err := NewLook(client, time.Now).Traces(t.Context(), nil)
-			if err != nil || got != c.want {
-				t.Errorf("%v, %v; want %v", got, err, c.want)
+			got, unread, err := NewLook(client, &Clock{}).Traces(t.Context(), nil)
+			if err != nil || got != c.want || len(unread) > 0 != (c.refused != "") {
+				t.Errorf("%v, unread %q, %v; want %v", got, unread, err, c.want)
 			}
 			want := []string{"list deployments everywhere", "list horizontalpodautoscalers everywhere", "list pods everywhere"}
 			if diff := cmp.Diff(want, requested(client)); diff != "" {
@@ -230,7 +268,7 @@ func TestLookForTraces(t *testing.T) {
 }
 
 func TestObserverOfNodesOnly(t *testing.T) {
-	client := fake.NewClientset(shop(3, nil)...)
+	client := serving(shop(3, nil)...)
 	o, err := Start(t.Context(), client, Options{Nodes: []string{"node-1"}, Only: true})
 	if err != nil {
 		t.Fatal(err)
@@ -245,5 +283,35 @@ func TestObserverOfNodesOnly(t *testing.T) {
 		if list, ok := action.(clienttesting.ListActionImpl); ok && list.ListRestrictions.Fields.String() != "metadata.name=node-1" {
 			t.Errorf("%s are read by %q", action.GetResource().Resource, list.ListRestrictions.Fields)
 		}
+	}
+}
+
+// A server that cannot answer at a moment is asked again.
+func TestLookAsksAgain(t *testing.T) {
+	client := serving(shop(1, nil)...)
+	failed := map[string]int{}
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		resource := action.GetResource().Resource
+		if failed[resource]++; failed[resource] == 1 {
+			return true, nil, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+		}
+		return false, nil, nil
+	})
+	look, _ := lookAt(t, client)
+	if gaps := look.View().Cluster.Gaps(); len(gaps) > 0 {
+		t.Errorf("gaps: %+v", gaps)
+	}
+	if failed["nodes"] != 2 {
+		t.Errorf("nodes are listed %d times", failed["nodes"])
+	}
+}
+
+// What the apiserver does not serve is a gap, and has no objects.
+func TestLookWithoutAutoscalers(t *testing.T) {
+	client := serving(shop(1, nil)...)
+	refuse(client, "horizontalpodautoscalers", apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{}, "", "404 page not found", 0, true))
+	look, _ := lookAt(t, client)
+	if gap, ok := look.View().Cluster.Gap("horizontalpodautoscalers"); !ok || !gap.Final || !gap.Unserved {
+		t.Errorf("gap: %+v", gap)
 	}
 }

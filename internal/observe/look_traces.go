@@ -3,11 +3,8 @@ package observe
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,43 +14,50 @@ import (
 )
 
 // Traces reports whether drains, that run or were killed, have left something anywhere: a surge of a Deployment or an autoscaler, a
-// lowered deletion cost, an EvictionRequest. It finds these by their labels, with one small request each. What may not be read, or is not
-// served, has no traces that the user could undo.
-func (l *Look) Traces(ctx context.Context, of *client.Client) (bool, error) {
+// lowered deletion cost, an EvictionRequest. It finds these by their labels, with one small request each. Unread are the resources on which
+// it could not look.
+func (l *Look) Traces(ctx context.Context, of *client.Client) (some bool, unread []string, err error) {
 	const everywhere = metav1.NamespaceAll
-	some := false
-	reads := []struct {
-		resource resource
-		read     request
-	}{
-		{deployments, firstLabelled[*appsv1.Deployment](l, l.client.AppsV1().Deployments(everywhere).List, snapshot.SurgeLabel, &some)},
-		{autoscalers, firstLabelled[*autoscalingv2.HorizontalPodAutoscaler](l, l.client.AutoscalingV2().HorizontalPodAutoscalers(everywhere).List, snapshot.SurgeLabel, &some)},
-		{pods, firstLabelled[*corev1.Pod](l, l.client.CoreV1().Pods(everywhere).List, snapshot.SurgeLabel, &some)},
+	reads := []labelled{
+		{deployments, first(l.client.AppsV1().Deployments(everywhere).List, snapshot.SurgeLabel)},
+		{autoscalers, first(l.client.AutoscalingV2().HorizontalPodAutoscalers(everywhere).List, snapshot.SurgeLabel)},
+		{pods, first(l.client.CoreV1().Pods(everywhere).List, snapshot.SurgeLabel)},
 	}
 	if of != nil {
-		reads = append(reads, struct {
-			resource resource
-			read     request
-		}{evictionRequests, firstLabelled[*api.EvictionRequest](l, of.Requests(everywhere).List, snapshot.DrainLabel, &some)})
+		reads = append(reads, labelled{evictionRequests, first(of.Requests(everywhere).List, snapshot.DrainLabel)})
 	}
 	for _, r := range reads {
-		if err := l.once(ctx, "traces on "+r.resource.name, r.read); err != nil && !isAnswer(err) {
-			return false, Explained("reading "+r.resource.String(), err)
+		err := l.once(ctx, r.resource, "labelled", func(ctx context.Context) error { return retried(ctx, func() error { return r.first(ctx, &some) }) })
+		switch {
+		case err != nil && !isAnswer(err):
+			return some, unread, err
+		case err != nil && !apierrors.IsNotFound(err):
+			unread = append(unread, r.resource.String())
 		}
 	}
-	return some, nil
+	return some, unread, nil
 }
 
-// firstLabelled makes a request that notes whether an object has a label.
-func firstLabelled[O, L runtime.Object](l *Look, by func(context.Context, metav1.ListOptions) (L, error), label string, some *bool) request {
-	return list(l, by, metav1.ListOptions{LabelSelector: label}, func(O) { *some = true })
+// labelled looks whether an object of a resource has a label.
+type labelled struct {
+	resource resource
+	first    func(ctx context.Context, some *bool) error
+}
+
+func first[L runtime.Object](by func(context.Context, metav1.ListOptions) (L, error), label string) func(context.Context, *bool) error {
+	return func(ctx context.Context, some *bool) error {
+		found, err := by(ctx, metav1.ListOptions{LabelSelector: label, Limit: 1})
+		if err == nil {
+			*some = *some || meta.LenList(found) > 0
+		}
+		return err
+	}
 }
 
 // NodesNamed reads the nodes of these names. That there is none of a name is no error.
 func (l *Look) NodesNamed(ctx context.Context, names []string) error {
 	for _, name := range names {
-		err := l.need(ctx, nodes, "", name, get(l.client.CoreV1().Nodes().Get, name, l.setNode))
-		if err != nil && (!apierrors.IsNotFound(err) || unserved(err)) {
+		if err := l.need(ctx, nodes, "", name, named(l, l.client.CoreV1().Nodes().List, name, l.setNode)); err != nil {
 			return err
 		}
 	}
@@ -62,5 +66,9 @@ func (l *Look) NodesNamed(ctx context.Context, names []string) error {
 
 // Nodes reads the nodes that a selector selects.
 func (l *Look) Nodes(ctx context.Context, selector labels.Selector) error {
-	return l.need(ctx, nodes, "", selector.String(), list(l, l.client.CoreV1().Nodes().List, metav1.ListOptions{LabelSelector: selector.String()}, l.setNode))
+	err := l.need(ctx, nodes, "", selector.String(), list(l, l.client.CoreV1().Nodes().List, metav1.ListOptions{LabelSelector: selector.String()}, l.setNode))
+	if err == nil && selector.Empty() {
+		l.cluster.SetPartial(nodes.name, false)
+	}
+	return err
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // refusal says for people why a resource cannot be read and what to do about it. It
@@ -30,11 +29,6 @@ func refusal(f *feed) error {
 // notServed says that the apiserver has no such resource, or is none.
 func notServed(r resource, err error) error {
 	return fmt.Errorf("reading %s: the apiserver does not serve them: usher needs Kubernetes 1.21 or later with policy/v1; check that the address is that of an apiserver: %w", r, err)
-}
-
-// unserved reports whether an answer is about the address of a request, and not about an object.
-func unserved(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Explained says for people what to do about the error of a single request: log in, or reach the apiserver. Whatever else
@@ -91,7 +85,8 @@ func howToGetLook(namespace string, err error) string {
 		return logIn
 	}
 	return "ask an administrator for: " + grantIn(namespace, "usher-why",
-		"--verb=get,list --resource=pods,poddisruptionbudgets.policy,replicasets.apps,deployments.apps,horizontalpodautoscalers.autoscaling", err)
+		"--verb=list --resource=pods,poddisruptionbudgets.policy,replicasets.apps,deployments.apps,statefulsets.apps,daemonsets.apps,"+
+			"replicationcontrollers,jobs.batch,horizontalpodautoscalers.autoscaling,persistentvolumeclaims", err)
 }
 
 // grant is the command that gives a role to the user that the server refused. It can be repeated, and others may have the role.
