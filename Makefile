@@ -25,7 +25,7 @@ OLDER_KUBERNETES := 1.33 1.30
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-etcd bench-webhook bench-pressure fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-etcd bench-webhook bench-pressure bench-scale fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ bench-webhook: lab build ## time the answers of admission, and weigh the manager
 bench-pressure: ## bring real nodes into trouble, with the kubelet alone and with the agent, and weigh the agent; needs root
 	$(LAB) build --real
 	go test -C lab ./pressure -count 1 -timeout 60m -v -run TestLoads -bench AtRest -benchtime 1x -alone -rounds $(or $(ROUNDS),3)
+
+bench-scale: lab build ## run commands in a small cluster and in one of 1,000 nodes and 20,000 pods, with kubectl beside them
+	go run -C lab ./benchscale $(CURDIR)/bin/usher
 
 fuzz: ## fuzz everything that reads what others wrote, FUZZTIME (30s) each
 	hack/fuzz $(or $(FUZZTIME),30s)
