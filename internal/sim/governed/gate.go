@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 )
 
 // manner says how a call can go wrong.
@@ -101,7 +102,13 @@ func (w *world) open(call *waiting, f fate) {
 
 // call is one that leaves a replica.
 func (r *replica) call(ctx context.Context, label string, m manner, effect func() error) error {
-	return r.world.call(ctx, r, r.name+" "+taskOf(ctx)+label, m, effect)
+	err := r.world.call(ctx, r, r.name+" "+taskOf(ctx)+label, m, effect)
+	if item, ok := ctx.Value(workKey).(work); ok && errors.Is(err, errLost) {
+		r.world.mu.Lock()
+		defer r.world.mu.Unlock()
+		r.failed[item] = time.Now()
+	}
+	return err
 }
 
 func (w *world) call(ctx context.Context, r *replica, label string, m manner, effect func() error) error {
@@ -155,6 +162,8 @@ type contextKey string
 
 const (
 	taskKey contextKey = "task"
+	// workKey is the entry of a queue that a controller works on.
+	workKey contextKey = "work"
 	// beganKey is when a controller began to look.
 	beganKey contextKey = "began"
 	dryKey   contextKey = "dry"

@@ -142,6 +142,18 @@ func TestExcuses(t *testing.T) {
 			"it is not on its way", func(d *departure) { d.regime.stray["a"] = d.removal.began },
 		},
 		{
+			"a member that no policy claimed has left, and is not back", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident, by: "a"})
+				d.removal.seen = []string{"a"}
+				d.regime.stray["a"] = d.removal.horizon.Add(after)
+			},
+			"one that was claimed when the system was observed", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident, by: "a"})
+				d.removal.seen = []string{"a"}
+				d.regime.stray["a"] = d.removal.horizon.Add(before)
+			},
+		},
+		{
 			"an accident after the observation", func(d *departure) { d.isNeeded(late, needed{cause: accident}) },
 			"before it", func(d *departure) { d.isNeeded(early, needed{cause: accident}) },
 		},

@@ -59,6 +59,7 @@ type replica struct {
 	running     map[work]bool
 	again       map[work]bool              // came in while it ran
 	news        []*v1alpha1.EvictionPolicy // policies whose systems say something new
+	failed      map[work]time.Time         // when a call for a key was lost last
 	refused     map[string]time.Time       // when the last eviction of a pod failed: it is tried again after a pause, or at an event
 	origins     map[uintptr]string         // of evidence: whose word it is
 	stop        context.CancelFunc
@@ -71,7 +72,7 @@ func (w *world) start(name string) (*replica, error) {
 	r := &replica{
 		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
 		queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
-		refused: map[string]time.Time{}, origins: map[uintptr]string{},
+		failed: map[work]time.Time{}, refused: map[string]time.Time{}, origins: map[uintptr]string{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
 	return r, r.assemble()

@@ -96,8 +96,8 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	case excuse == "" && w.ungoverned(pod.Name, r.began):
 		r.excuse = unjudged
 		excuse = r.excuse
-	case excuse == "" && w.strays(r) != "":
-		excuse = "no policy claims " + w.strays(r) + ", which is on its way"
+	case excuse == "" && w.strays(r, n.by) != "":
+		excuse = "no policy claims " + w.strays(r, n.by) + ", which is on its way or has left"
 	case excuse == "" && why != "":
 		excuse = s.unseen(w, r, pod.Name)
 	}
@@ -136,10 +136,11 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	return ""
 }
 
-// strays names another member that is on its way and that no policy claimed: its owner says that it does not count.
-func (w *world) strays(r *removal) string {
+// strays names another member that no policy claimed, since its owner says that it does not count, and that is on its way, or whose
+// leave has made the pod indispensable.
+func (w *world) strays(r *removal, by string) string {
 	for _, p := range w.site.members() {
-		if p.pod != r.pod && w.lingers(p.pod) && w.unclaimed(p.pod, r.horizon) {
+		if p.pod != r.pod && (w.lingers(p.pod) || p.pod == by) && w.unclaimed(p.pod, r.horizon) {
 			return p.pod
 		}
 	}

@@ -240,6 +240,7 @@ func (r *replica) reconcile(item work) {
 	r.running[item] = true
 	r.world.tasks++
 	ctx := context.WithValue(context.WithValue(r.ctx, beganKey, time.Now()), taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))
+	ctx = context.WithValue(ctx, workKey, item)
 	r.world.note("%s looks at %s/%s (#%d)", r.name, item.controller, item.key.Name, r.world.tasks)
 	r.world.spawn(func() {
 		result, err := r.reconcilers[item.controller](ctx, reconcile.Request{NamespacedName: item.key})

@@ -57,12 +57,17 @@ func (w *world) checkWoken() {
 // looksSoon reports whether a controller pauses before it looks at a key again: after a failure, or because a write must take effect.
 func (r *replica) looksSoon(item work) bool {
 	at, queued := r.queue[item]
-	return queued && time.Until(at) <= pause || time.Since(r.refused[item.key.Name]) <= evictPause
+	r.world.mu.Lock()
+	failed := time.Since(r.failed[item]) <= writePause
+	r.world.mu.Unlock()
+	return queued && (time.Until(at) <= pause || failed) || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
 const (
 	// pause is the longest between two writes that follow each other.
 	pause = time.Second
+	// writePause is the longest after a write that failed, from when on it is tried again.
+	writePause = 10 * time.Second
 	// evictPause is the longest after an eviction that was refused, from when on it is tried again.
 	evictPause = time.Minute
 )
