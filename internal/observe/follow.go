@@ -48,13 +48,8 @@ type follower struct {
 
 // look reads how things stand.
 func (f *follower) look(ctx context.Context) (End, error) {
-	pods, err := f.kube.CoreV1().Pods(f.pod.Namespace).List(ctx, f.options(""))
-	if err != nil {
-		return End{}, fmt.Errorf("reading pod %s: %w", f.pod.Key(), err)
-	}
-	f.podsAt = pods.ResourceVersion
-	if len(pods.Items) == 0 || pods.Items[0].UID != f.pod.UID {
-		return End{Gone: true}, nil
+	if gone, err := f.gone(ctx); gone || err != nil {
+		return End{Gone: gone}, err
 	}
 	seen := snapshot.NewCluster()
 	all, err := f.evictions.Evictions(f.pod.Namespace).List(ctx, metav1.ListOptions{})
@@ -72,6 +67,16 @@ func (f *follower) look(ctx context.Context) (End, error) {
 	return f.failure(ctx, seen)
 }
 
+// gone reports whether the pod is no longer there.
+func (f *follower) gone(ctx context.Context) (bool, error) {
+	pods, err := f.kube.CoreV1().Pods(f.pod.Namespace).List(ctx, f.options(""))
+	if err != nil {
+		return false, fmt.Errorf("reading pod %s: %w", f.pod.Key(), err)
+	}
+	f.podsAt = pods.ResourceVersion
+	return len(pods.Items) == 0 || pods.Items[0].UID != f.pod.UID, nil
+}
+
 // failure says whether the request has come to nothing.
 func (f *follower) failure(ctx context.Context, seen *snapshot.Cluster) (End, error) {
 	all, err := f.evictions.Requests(f.pod.Namespace).List(ctx, metav1.ListOptions{})
@@ -83,6 +88,9 @@ func (f *follower) failure(ctx context.Context, seen *snapshot.Cluster) (End, er
 	}
 	switch r := seen.RequestBy(f.requester, f.pod); {
 	case r == nil:
+		if gone, err := f.gone(ctx); gone || err != nil {
+			return End{Gone: gone}, err // and the request with it
+		}
 		return End{Failed: "the request was withdrawn"}, nil
 	case r.Failed != "":
 		return End{Failed: r.Failed}, nil
