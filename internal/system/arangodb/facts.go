@@ -113,8 +113,8 @@ func (s *clusterView) candidates(id string) []string {
 			found = append(found, server)
 		}
 	}
-	if len(found) > 1 {
-		found = slices.DeleteFunc(found, func(server string) bool { return all[server].Status == agency.Lost })
+	if present := slices.DeleteFunc(slices.Clone(found), func(server string) bool { return all[server].Status == agency.Lost }); len(present) > 0 {
+		found = present
 	}
 	slices.Sort(found)
 	return found

@@ -214,9 +214,15 @@ func TestUndoIsCarefulWithTheRest(t *testing.T) {
 		t.Errorf("no coordinator: done %t, error %v", undone.Done, err)
 	}
 	b.sim.Heal()
-	b.sim.Renew(prmrA)
+	successor := b.sim.Renew(prmrA)
 	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, "prmr-a")); undone.Done || err == nil || !strings.Contains(err.Error(), "PRMR-a, PRMR-a-again") {
 		t.Errorf("one of two: done %t, error %v", undone.Done, err)
+	}
+	b.sim.Kill(prmrA)
+	b.sim.Kill(successor)
+	b.ticks(30)
+	if undone, err := b.sys.Undo(t.Context(), b.step(CleanOut, "prmr-a")); undone.Done || err == nil || !strings.Contains(err.Error(), "PRMR-a, PRMR-a-again") {
+		t.Errorf("one of two that have failed: done %t, error %v", undone.Done, err)
 	}
 }
 
