@@ -120,7 +120,7 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 	}
 	view, pods, err := read(ctx)
 	switch {
-	case errors.Is(err, errUnknown) && o.replace && page.One:
+	case isUnknown(err) && o.replace && page.One:
 		return o.whyGone(ctx, view, snapshot.Key{Namespace: o.namespace, Name: o.subjects[0].name})
 	case err != nil:
 		return err

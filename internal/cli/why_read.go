@@ -13,16 +13,14 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// errUnknown is what was named and is not there.
-var errUnknown = errors.New("not found")
+// unknownError says in a sentence what was named and is not there.
+type unknownError string
 
-// unknownError says so in its own words.
-type unknownError struct{ text string }
+func (e unknownError) Error() string { return string(e) }
 
-func (e unknownError) Error() string        { return e.text }
-func (e unknownError) Is(target error) bool { return target == errUnknown }
+func unknown(format string, args ...any) error { return unknownError(fmt.Sprintf(format, args...)) }
 
-func unknown(format string, args ...any) error { return unknownError{fmt.Sprintf(format, args...)} }
+func isUnknown(err error) bool { return errors.As(err, new(unknownError)) }
 
 // readDump returns what a dump holds, and the pods that are meant.
 func (o *WhyOptions) readDump(context.Context) (snapshot.View, []*snapshot.Pod, error) {
@@ -61,7 +59,7 @@ func (o *WhyOptions) lookAt(ctx context.Context, look *observe.Look) ([]*snapsho
 		return nil, err
 	}
 	pods, err := podsOf(look.View().Cluster, o.namespace, o.subjects, o.labels, o.commands)
-	if errors.Is(err, errUnknown) {
+	if isUnknown(err) {
 		if nearErr := o.findNear(ctx, look); nearErr != nil {
 			return nil, nearErr
 		}

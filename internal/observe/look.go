@@ -84,22 +84,24 @@ func (l *Look) once(ctx context.Context, r resource, what string, do request) er
 	return err
 }
 
-// need makes a request without which nothing can be decided.
+// need makes a request without which nothing can be decided. The namespace is "" for what is of the cluster.
 func (l *Look) need(ctx context.Context, r resource, namespace, what string, do request) error {
-	switch err := l.once(ctx, r, namespace+"/"+what, do); {
-	case err == nil:
-		return nil
-	case apierrors.IsForbidden(err) && namespace == "":
-		return fmt.Errorf("reading %s: %s: %w", r, howToGetAccess(err), err)
-	case apierrors.IsForbidden(err):
+	err := l.once(ctx, r, namespace+"/"+what, do)
+	if namespace != "" && apierrors.IsForbidden(err) {
 		return fmt.Errorf("reading %s in namespace %s: %s: %w", r, namespace, howToGetLook(namespace, err), err)
-	case apierrors.IsNotFound(err):
-		return notServed(r, err)
-	case isAnswer(err):
-		return Explained("reading "+r.String(), err)
-	default:
+	}
+	return refused(r, err)
+}
+
+// refused says what to do about a server that refuses what every decision needs.
+func refused(r resource, err error) error {
+	if err == nil || !isAnswer(err) {
 		return err
 	}
+	if said := refusal(r, "list", err); said != nil {
+		return said
+	}
+	return Explained("reading "+r.String(), err)
 }
 
 // want makes a request without which less can be said: what cannot be read is a gap.

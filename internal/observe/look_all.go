@@ -23,8 +23,8 @@ func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods in
 		progress(l.cluster.PodCount())
 	})
 	for _, r := range always {
-		if err := l.explained(ctx, r, reads[r](ctx)); err != nil {
-			return refusedAll(r, err)
+		if err := refused(r, l.explained(ctx, r, reads[r](ctx))); err != nil {
+			return err
 		}
 	}
 	l.cluster.SetPartial(nodes.name, false)
@@ -40,17 +40,6 @@ func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods in
 		}
 	}
 	return nil
-}
-
-// refusedAll says what to do about a server that refuses what every decision needs.
-func refusedAll(r resource, err error) error {
-	if !isAnswer(err) {
-		return err
-	}
-	if said := refusal(&feed{resource: r, verb: "list", err: err}); said != nil {
-		return said
-	}
-	return Explained("reading "+r.String(), err)
 }
 
 // wholeReads are the requests for all objects of each resource.

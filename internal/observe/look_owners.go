@@ -109,7 +109,7 @@ func (l *Look) workloads(ctx context.Context, namespace string, owners []snapsho
 		}
 	}
 	for kind, of := range workloadKinds {
-		err := l.severally(ctx, of.resource, namespace, names[kind], func(name string) request { return of.get(l, namespace, name, nil) }, of.list(l, namespace))
+		err := l.namedOrAll(ctx, of.resource, namespace, names[kind], func(name string) request { return of.get(l, namespace, name, nil) }, of.list(l, namespace))
 		if err != nil {
 			return err
 		}

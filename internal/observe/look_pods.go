@@ -13,8 +13,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// severally is how many objects of a kind are read one by one: of more, all of the namespace are listed.
-const severally = 8
+// maxNamed is how many objects of a kind are read one by one: of more, all of the namespace are listed.
+const maxNamed = 8
 
 // Pod reads a pod. That there is none is no error.
 func (l *Look) Pod(ctx context.Context, key snapshot.Key) error {
@@ -138,73 +138,20 @@ func (l *Look) scaling(ctx context.Context, namespace string, subjects []*snapsh
 		}
 	}
 	claims := l.client.CoreV1().PersistentVolumeClaims(namespace)
-	return l.severally(ctx, volumeClaims, namespace, names,
+	return l.namedOrAll(ctx, volumeClaims, namespace, names,
 		func(name string) request { return named(l, claims.List, name, l.setClaim) }, list(l, claims.List, metav1.ListOptions{}, l.setClaim))
 }
 
-// nodesOf reads the nodes of pods.
-func (l *Look) nodesOf(ctx context.Context, subjects []*snapshot.Pod) error {
-	var names []string
-	for _, p := range subjects {
-		if p.Node != "" {
-			names = append(names, p.Node)
-		}
-	}
-	return l.severally(ctx, nodes, "", names,
-		func(name string) request { return named(l, l.client.CoreV1().Nodes().List, name, l.setNode) },
-		func(ctx context.Context) error { return l.readNodes(ctx, func() bool { return true }) })
-}
-
-// severally reads the objects of these names, or all of the namespace where there are many.
-func (l *Look) severally(ctx context.Context, r resource, namespace string, names []string, one func(string) request, all request) error {
+// namedOrAll reads the objects of these names, or all of the namespace where there are many.
+func (l *Look) namedOrAll(ctx context.Context, r resource, namespace string, names []string, one func(string) request, all request) error {
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return l.made[r.name+" "+namespace+"/"+name] })
-	if len(names) > severally {
+	if len(names) > maxNamed {
 		return l.want(ctx, r, namespace, "", all)
 	}
 	for _, name := range names {
 		if err := l.want(ctx, r, namespace, name, one(name)); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// nodesAtOnce is how many nodes are listed at once.
-const nodesAtOnce = 50
-
-// Places reads nodes until each of the pods is seen to have another that may run a pod like it, or all are read.
-func (l *Look) Places(ctx context.Context, subjects []*snapshot.Pod) error {
-	missing := slices.Clone(subjects)
-	return l.want(ctx, nodes, "", "", func(ctx context.Context) error {
-		return l.readNodes(ctx, func() bool {
-			missing = slices.DeleteFunc(missing, func(p *snapshot.Pod) bool {
-				placement := snapshot.PlacementOf(p)
-				return l.cluster.AnyNode(func(n *snapshot.Node) bool { return n.Name != p.Node && placement.Obstacle(n) == "" })
-			})
-			return len(missing) > 0
-		})
-	})
-}
-
-// readNodes lists nodes in parts, as long as more are wanted.
-func (l *Look) readNodes(ctx context.Context, more func() bool) error {
-	options := metav1.ListOptions{Limit: nodesAtOnce}
-	for more() {
-		var part *corev1.NodeList
-		err := retried(ctx, func() (err error) {
-			part, err = l.client.CoreV1().Nodes().List(ctx, options)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for i := range part.Items {
-			l.setNode(&part.Items[i])
-		}
-		if options.Continue = part.Continue; options.Continue == "" {
-			l.cluster.SetPartial(nodes.name, false)
-			return nil
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"usher.sh/usher/internal/lifecycle/client"
@@ -52,23 +51,4 @@ func first[L runtime.Object](by func(context.Context, metav1.ListOptions) (L, er
 		}
 		return err
 	}
-}
-
-// NodesNamed reads the nodes of these names. That there is none of a name is no error.
-func (l *Look) NodesNamed(ctx context.Context, names []string) error {
-	for _, name := range names {
-		if err := l.need(ctx, nodes, "", name, named(l, l.client.CoreV1().Nodes().List, name, l.setNode)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Nodes reads the nodes that a selector selects.
-func (l *Look) Nodes(ctx context.Context, selector labels.Selector) error {
-	err := l.need(ctx, nodes, "", selector.String(), list(l, l.client.CoreV1().Nodes().List, metav1.ListOptions{LabelSelector: selector.String()}, l.setNode))
-	if err == nil && selector.Empty() {
-		l.cluster.SetPartial(nodes.name, false)
-	}
-	return err
 }

@@ -78,7 +78,7 @@ func (o *Observer) begin(options Options) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case options.Only && len(options.Nodes) > severally:
+	case options.Only && len(options.Nodes) > maxNamed:
 		o.watchNodes("")
 		return
 	case options.Only:

@@ -12,14 +12,14 @@ import (
 
 // refusal says for people why a resource cannot be read and what to do about it. It
 // returns nil for what may pass by itself: a server that starts or is busy.
-func refusal(f *feed) error {
-	switch err := f.err; {
+func refusal(r resource, verb string, err error) error {
+	switch {
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("reading %s: the apiserver does not accept the credentials: log in again, or check the user in the kubeconfig: %w", f.resource, err)
+		return fmt.Errorf("reading %s: the apiserver does not accept the credentials: log in again, or check the user in the kubeconfig: %w", r, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("reading %s: may not %s them at cluster scope: %s: %w", f.resource, f.verb, howToGetAccess(err), err)
+		return fmt.Errorf("reading %s: may not %s them at cluster scope: %s: %w", r, verb, howToGetAccess(err), err)
 	case apierrors.IsNotFound(err):
-		return notServed(f.resource, err)
+		return notServed(r, err)
 	case !isAnswer(err):
 		return fmt.Errorf("reaching the apiserver at %s: check that it runs and that the kubeconfig names the right address: %w", addressIn(err), rootOf(err))
 	}

@@ -48,7 +48,7 @@ func (o *Observer) firstProblem() error {
 	defer o.mu.Unlock()
 	for _, f := range o.feeds {
 		if f.required && !f.synced && f.err != nil {
-			if err := refusal(f); err != nil {
+			if err := refusal(f.resource, f.verb, f.err); err != nil {
 				return err
 			}
 		}

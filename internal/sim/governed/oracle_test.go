@@ -100,10 +100,14 @@ func (d *departure) strays(since time.Duration) {
 	d.regime.stray["a"] = d.removal.horizon.Add(since)
 }
 
-func failsOnlyFor(t *testing.T, w *world, property, what string) {
+// check reports whether exactly this property has failed, or none.
+func (d *departure) check(t *testing.T, fails bool, property, what string) {
 	t.Helper()
-	if len(w.failures) != 1 || !strings.HasPrefix(w.failures[0], property+":") {
-		t.Errorf("%s: not a failure of %s: %q", what, property, w.failures)
+	if !fails && len(d.failures) > 0 {
+		t.Errorf("%s: it is not excused: %v", what, d.failures)
+	}
+	if fails && (len(d.failures) != 1 || !strings.HasPrefix(d.failures[0], property+":")) {
+		t.Errorf("%s: not a failure of %s: %q", what, property, d.failures)
 	}
 }
 
@@ -207,13 +211,11 @@ func TestExcuses(t *testing.T) {
 			d := wrongDeparture(t)
 			c.excuse(d)
 			d.safety.letGo(d.world, d.removal, d.pod)
-			if len(d.failures) > 0 {
-				t.Errorf("it is not excused: %v", d.failures)
-			}
+			d.check(t, false, "SAFETY", c.name)
 			d = wrongDeparture(t)
 			c.fault(d)
 			d.safety.letGo(d.world, d.removal, d.pod)
-			failsOnlyFor(t, d.world, "SAFETY", c.beside)
+			d.check(t, true, "SAFETY", c.beside)
 		})
 	}
 }
@@ -240,11 +242,7 @@ func TestPermitExcuses(t *testing.T) {
 			d := wrongDeparture(t)
 			c.with(d)
 			d.checkPermit(d.removal, d.pod)
-			if c.fails {
-				failsOnlyFor(t, d.world, "PERMIT", c.name)
-			} else if len(d.failures) > 0 {
-				t.Errorf("it is not excused: %v", d.failures)
-			}
+			d.check(t, c.fails, "PERMIT", c.name)
 		})
 	}
 }
@@ -276,11 +274,7 @@ func TestRefusedCallersExcuses(t *testing.T) {
 			d.regime.gone, d.removal.user = d.removal.began.Add(-time.Millisecond), self
 			c.with(d)
 			d.checkFires(d.removal, d.pod)
-			if c.fails {
-				failsOnlyFor(t, d.world, "FIRES", c.name)
-			} else if len(d.failures) > 0 {
-				t.Errorf("it is not excused: %v", d.failures)
-			}
+			d.check(t, c.fails, "FIRES", c.name)
 		})
 	}
 }
@@ -327,11 +321,7 @@ func TestLabelExcuses(t *testing.T) {
 				ctx = context.WithValue(ctx, beganKey, d.removal.began)
 			}
 			d.checkLabelGoes(ctx, pods, keyOf(d.pod), c.body)
-			if c.fails {
-				failsOnlyFor(t, d.world, "LABELS", c.name)
-			} else if len(d.failures) > 0 {
-				t.Errorf("it is not excused: %v", d.failures)
-			}
+			d.check(t, c.fails, "LABELS", c.name)
 		})
 	}
 }

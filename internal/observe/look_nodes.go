@@ -1,0 +1,84 @@
+package observe
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// NodesNamed reads the nodes of these names. That there is none of a name is no error.
+func (l *Look) NodesNamed(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := l.need(ctx, nodes, "", name, named(l, l.client.CoreV1().Nodes().List, name, l.setNode)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Nodes reads the nodes that a selector selects.
+func (l *Look) Nodes(ctx context.Context, selector labels.Selector) error {
+	err := l.need(ctx, nodes, "", selector.String(), list(l, l.client.CoreV1().Nodes().List, metav1.ListOptions{LabelSelector: selector.String()}, l.setNode))
+	if err == nil && selector.Empty() {
+		l.cluster.SetPartial(nodes.name, false)
+	}
+	return err
+}
+
+// nodesOf reads the nodes of pods.
+func (l *Look) nodesOf(ctx context.Context, subjects []*snapshot.Pod) error {
+	var names []string
+	for _, p := range subjects {
+		if p.Node != "" {
+			names = append(names, p.Node)
+		}
+	}
+	return l.namedOrAll(ctx, nodes, "", names,
+		func(name string) request { return named(l, l.client.CoreV1().Nodes().List, name, l.setNode) },
+		func(ctx context.Context) error { return l.readNodes(ctx, func() bool { return true }) })
+}
+
+// nodesAtOnce is how many nodes are listed at once.
+const nodesAtOnce = 50
+
+// Places reads nodes until each of the pods is seen to have another that may run a pod like it, or all are read.
+func (l *Look) Places(ctx context.Context, subjects []*snapshot.Pod) error {
+	missing := slices.Clone(subjects)
+	return l.want(ctx, nodes, "", "", func(ctx context.Context) error {
+		return l.readNodes(ctx, func() bool {
+			missing = slices.DeleteFunc(missing, func(p *snapshot.Pod) bool {
+				placement := snapshot.PlacementOf(p)
+				return l.cluster.AnyNode(func(n *snapshot.Node) bool { return n.Name != p.Node && placement.Obstacle(n) == "" })
+			})
+			return len(missing) > 0
+		})
+	})
+}
+
+// readNodes lists nodes in parts, as long as more are wanted.
+func (l *Look) readNodes(ctx context.Context, more func() bool) error {
+	options := metav1.ListOptions{Limit: nodesAtOnce}
+	for more() {
+		var part *corev1.NodeList
+		err := retried(ctx, func() (err error) {
+			part, err = l.client.CoreV1().Nodes().List(ctx, options)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i := range part.Items {
+			l.setNode(&part.Items[i])
+		}
+		if options.Continue = part.Continue; options.Continue == "" {
+			l.cluster.SetPartial(nodes.name, false)
+			return nil
+		}
+	}
+	return nil
+}
