@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -125,5 +126,7 @@ func (o *WhyOptions) lookForPlaces(ctx context.Context, look *observe.Look, pods
 	if len(held) == 0 {
 		return nil
 	}
-	return look.Places(ctx, held)
+	return look.NodesUntil(ctx, func() bool {
+		return !slices.ContainsFunc(held, func(p *snapshot.Pod) bool { return !drain.HasPlace(look.View(), p) })
+	})
 }

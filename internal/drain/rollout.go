@@ -51,22 +51,33 @@ func (d *decider) nowhere(p *snapshot.Pod) string {
 	if known, ok := d.places[p.Owner.UID]; ok {
 		return known
 	}
-	counts := map[string]int{}
+	why := ""
+	if some, obstacles := d.elsewhere(p); !some && !d.Cluster.Partial("nodes") {
+		why = "no other node may run it" + because(numbered(obstacles))
+	}
+	d.places[p.Owner.UID] = why
+	return why
+}
+
+// elsewhere reports whether a node but those of the drain may run a pod like p, and how many have which obstacle as far as one was looked for.
+func (d *decider) elsewhere(p *snapshot.Pod) (some bool, obstacles map[string]int) {
+	obstacles = map[string]int{}
 	placement := snapshot.PlacementOf(p)
-	some := d.Cluster.AnyNode(func(n *snapshot.Node) bool {
+	some = d.Cluster.AnyNode(func(n *snapshot.Node) bool {
 		if d.targeted(n.Name) {
 			return false
 		}
 		obstacle := placement.Obstacle(n)
-		counts[obstacle]++
+		obstacles[obstacle]++
 		return obstacle == ""
 	})
-	why := ""
-	if !some && !d.Cluster.Partial("nodes") {
-		why = "no other node may run it" + because(numbered(counts))
-	}
-	d.places[p.Owner.UID] = why
-	return why
+	return some, obstacles
+}
+
+// HasPlace reports whether one of the nodes that were read, but for its own, may run a pod like p.
+func HasPlace(view snapshot.View, p *snapshot.Pod) bool {
+	some, _ := newDecider(view, Request{Nodes: []string{p.Node}}, NewLedger(), false).elsewhere(p)
+	return some
 }
 
 // pinned reports whether only the pod's own node may run a pod like it. A node that joined and had the same labels but for

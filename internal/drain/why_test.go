@@ -51,6 +51,21 @@ func TestWhyOffersASurge(t *testing.T) {
 	same(t, "remedy", "let another node run it (kubectl describe pod -n default p shows its node selector, affinity and tolerations), or kubectl edit pdb -n default web", got.Remedy)
 }
 
+func TestHasPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes fact
+		want  bool
+	}{
+		"its own node only":    {node("a"), false},
+		"a cordoned one":       {all(node("a"), node("b", cordoned)), false},
+		"another, not all are": {all(partly("nodes"), node("a"), node("b")), true},
+		"none that was read":   {all(partly("nodes"), node("a")), false},
+	} {
+		view := snapshot.View{Now: start, Cluster: cluster(c.nodes, deployment("web", 1), pod("p", on("a"), of("web")))}
+		same(t, name, c.want, drain.HasPlace(view, view.Cluster.Pod("uid-p")))
+	}
+}
+
 func TestWhyWithoutClaims(t *testing.T) {
 	facts := all(deployment("web", 1), pod("p", on("a"), of("web"), claims("c")), budget("web", 1, 1, 1, minAvailable("1")), gap("persistentvolumeclaims", "forbidden", true))
 	view := snapshot.View{Now: start, Cluster: cluster(node("a"), node("b"), facts)}

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,17 +45,10 @@ func (l *Look) nodesOf(ctx context.Context, subjects []*snapshot.Pod) error {
 // nodesAtOnce is how many nodes are listed at once.
 const nodesAtOnce = 50
 
-// Places reads nodes until each of the pods is seen to have another that may run a pod like it, or all are read.
-func (l *Look) Places(ctx context.Context, subjects []*snapshot.Pod) error {
-	missing := slices.Clone(subjects)
+// NodesUntil reads nodes, 50 at a time, until they are enough or all are read.
+func (l *Look) NodesUntil(ctx context.Context, enough func() bool) error {
 	return l.want(ctx, nodes, "", "", func(ctx context.Context) error {
-		return l.readNodes(ctx, func() bool {
-			missing = slices.DeleteFunc(missing, func(p *snapshot.Pod) bool {
-				placement := snapshot.PlacementOf(p)
-				return l.cluster.AnyNode(func(n *snapshot.Node) bool { return n.Name != p.Node && placement.Obstacle(n) == "" })
-			})
-			return len(missing) > 0
-		})
+		return l.readNodes(ctx, func() bool { return !enough() })
 	})
 }
 

@@ -184,13 +184,15 @@ func TestLookAtManyPods(t *testing.T) {
 	}
 }
 
-func TestLookForPlaces(t *testing.T) {
-	look, _ := lookAt(t, serving(shop(1, nil)...))
-	if err := look.Places(t.Context(), look.View().Cluster.PodsIn("shop")); err != nil {
-		t.Fatal(err)
-	}
-	if look.View().Cluster.Partial("nodes") {
-		t.Error("no other node may run it: all were to be read")
+func TestLookAtNodesUntilTheyAreEnough(t *testing.T) {
+	for _, enough := range []bool{false, true} {
+		look, _ := lookAt(t, serving(shop(1, nil)...))
+		if err := look.NodesUntil(t.Context(), func() bool { return enough }); err != nil {
+			t.Fatal(err)
+		}
+		if look.View().Cluster.Partial("nodes") != enough {
+			t.Errorf("enough: %v; all nodes are read: %v", enough, !enough)
+		}
 	}
 }
 
