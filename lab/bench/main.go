@@ -4,53 +4,30 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"usher.sh/usher/lab/throwaway"
 )
 
 const usherAgent = "usher/"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		stop()
-		os.Exit(1)
-	}
-}
+func main() { throwaway.Main("bench", "bench-drain", bench) }
 
-func bench(ctx context.Context) error {
-	if len(os.Args) != 2 {
-		return errors.New("want one argument, the path of usher; run it with `make bench-drain`")
-	}
-	usher, err := filepath.Abs(os.Args[1])
-	if err != nil {
-		return err
-	}
-	lab, err := throwaway.Start(ctx, "bench")
-	if err != nil {
-		return err
-	}
+func bench(ctx context.Context, lab *throwaway.Lab, usher string) error {
 	tools, err := toolsOf(lab, usher)
 	if err != nil {
-		return errors.Join(err, lab.Kill())
+		return err
 	}
 	runs, err := measureAll(ctx, lab, tools)
 	if err != nil {
-		return errors.Join(err, lab.Kill())
+		return err
 	}
 	line, err := measureBoth(ctx, lab, tools)
 	if err != nil {
-		return errors.Join(err, lab.Kill())
+		return err
 	}
-	return errors.Join(finish(lab, runs, line), lab.Kill())
+	return finish(lab, runs, line)
 }
 
 // measureBoth drains an awkward node with kubectl and with usher, in place as kubectl does, and returns what was seen.

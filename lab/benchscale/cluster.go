@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +13,11 @@ import (
 
 	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/nodes"
+	"usher.sh/usher/lab/throwaway"
 )
 
 const (
 	namespaces  = 40
-	parallel    = 32
 	deployments = 10 // of a stage, with two pods each on the node that is drained
 	replicas    = 2
 	spare       = 4 // nodes to which they may go
@@ -40,8 +39,8 @@ func (b *bencher) grow(ctx context.Context, to size) error {
 		return err
 	}
 	added := to.nodes - b.made.nodes
-	err := inParallel(ctx, to.pods-b.made.pods, func(ctx context.Context, i int) error {
-		return b.addRunning(ctx, crowdPod(b.made.pods+i, fmt.Sprintf("%s-%d", name, i%added+1)))
+	err := throwaway.InParallel(ctx, to.pods-b.made.pods, func(ctx context.Context, i int) error {
+		return b.lab.CreateRunning(ctx, crowdPod(b.made.pods+i, fmt.Sprintf("%s-%d", name, i%added+1)))
 	})
 	b.made = to
 	return err
@@ -50,40 +49,6 @@ func (b *bencher) grow(ctx context.Context, to size) error {
 func (b *bencher) addNamespace(ctx context.Context, name string) error {
 	_, err := b.lab.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	return err
-}
-
-// inParallel does it for 0 to n-1, and ends at the first error.
-func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var hands sync.WaitGroup
-	for first := range parallel {
-		hands.Go(func() {
-			for i := first; i < n && ctx.Err() == nil; i += parallel {
-				if err := do(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	hands.Wait()
-	return context.Cause(ctx)
-}
-
-func (b *bencher) addRunning(ctx context.Context, pod *corev1.Pod) error {
-	client := b.lab.Client.CoreV1().Pods(pod.Namespace)
-	made, err := client.Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("creating a pod: %w", err)
-	}
-	made.Status.Phase = corev1.PodRunning
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		made.Status.Conditions = append(made.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
-	}
-	if _, err := client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("writing a pod's status: %w", err)
-	}
-	return nil
 }
 
 // crowdPod has as much in it as pods commonly have. Its status is not the simulator's.

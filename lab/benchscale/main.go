@@ -4,44 +4,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"usher.sh/usher/lab/throwaway"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "benchscale:", err)
-		stop()
-		os.Exit(1)
-	}
-}
-
-func bench(ctx context.Context) error {
-	if len(os.Args) != 2 {
-		return errors.New("want one argument, the path of usher; run it with `make bench-scale`")
-	}
-	usher, err := filepath.Abs(os.Args[1])
-	if err != nil {
-		return err
-	}
-	lab, err := throwaway.Start(ctx, "benchscale")
-	if err != nil {
-		return err
-	}
-	kubectl, err := lab.Cache.Path("kubectl")
-	if err != nil {
-		return errors.Join(err, lab.Kill())
-	}
-	b := &bencher{lab: lab, usher: usher, kubectl: kubectl}
-	return errors.Join(b.run(ctx), lab.Kill())
+	throwaway.Main("benchscale", "bench-scale", func(ctx context.Context, lab *throwaway.Lab, usher string) error {
+		kubectl, err := lab.Cache.Path("kubectl")
+		if err != nil {
+			return err
+		}
+		return (&bencher{lab: lab, usher: usher, kubectl: kubectl}).run(ctx)
+	})
 }
 
 // size is how large the cluster is.

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/lab/nodes"
+	"usher.sh/usher/lab/throwaway"
 )
 
 const (
@@ -18,7 +18,6 @@ const (
 	crowdNodes      = allNodes - firstNodes
 	crowdPods       = allPods - members - routers - free
 	crowdNamespaces = 40
-	parallel        = 32
 )
 
 // crowd fills the cluster up with nodes, and with running pods that no policy governs. It binds the pods and writes their
@@ -39,8 +38,8 @@ func (st *stage) crowd(ctx context.Context) error {
 			return fmt.Errorf("creating an owner: %w", err)
 		}
 	}
-	return inParallel(ctx, crowdPods, func(ctx context.Context, i int) error {
-		return st.addRunning(ctx, crowdPod(i, owners[i%crowdNamespaces]))
+	return throwaway.InParallel(ctx, crowdPods, func(ctx context.Context, i int) error {
+		return st.lab.CreateRunning(ctx, crowdPod(i, owners[i%crowdNamespaces]))
 	})
 }
 
@@ -48,37 +47,6 @@ func (st *stage) crowd(ctx context.Context) error {
 const ownerName = "owner"
 
 func crowdNamespace(i int) string { return fmt.Sprintf("crowd-%d", i) }
-
-// inParallel does it for 0 to n-1, and ends at the first error.
-func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var hands sync.WaitGroup
-	for first := range parallel {
-		hands.Go(func() {
-			for i := first; i < n && ctx.Err() == nil; i += parallel {
-				if err := do(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	hands.Wait()
-	return context.Cause(ctx)
-}
-
-func (st *stage) addRunning(ctx context.Context, pod *corev1.Pod) error {
-	client := st.lab.Client.CoreV1().Pods(pod.Namespace)
-	made, err := client.Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("creating a pod: %w", err)
-	}
-	made.Status = running(made)
-	if _, err := client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("writing a pod's status: %w", err)
-	}
-	return nil
-}
 
 // crowdPod looks like a pod of a Deployment. What owns it is nothing that would see to it.
 func crowdPod(i int, owner *corev1.ConfigMap) *corev1.Pod {
@@ -100,18 +68,4 @@ func crowdPod(i int, owner *corev1.ConfigMap) *corev1.Pod {
 	}
 	pod.Spec.NodeName = fmt.Sprintf("crowd-%d", i%crowdNodes+1)
 	return pod
-}
-
-func running(pod *corev1.Pod) corev1.PodStatus {
-	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.Now()), PodIP: "10.128.12.34", HostIP: "192.0.2.1"}
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
-	}
-	for _, c := range pod.Spec.Containers {
-		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.Image + "@sha256:5f1d2a0c9f9d1f0e", Ready: true, Started: new(true),
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-		})
-	}
-	return status
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"usher.sh/usher/lab/throwaway"
 )
 
 // mostPods is the size of the largest clusters that Kubernetes promises to serve.
@@ -36,7 +38,7 @@ func (st *stage) flood(ctx context.Context) error {
 	stored := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	first := crowdPods
 	batches := (mostPods - allPods + batch - 1) / batch
-	return inParallel(ctx, batches, func(ctx context.Context, n int) error {
+	return throwaway.InParallel(ctx, batches, func(ctx context.Context, n int) error {
 		var puts []clientv3.Op
 		for i := first + n*batch; i < first+(n+1)*batch; i++ {
 			pod := finished(crowdPod(i, &owners[i%len(owners)]), i)
@@ -71,6 +73,6 @@ func finished(pod *corev1.Pod, i int) *corev1.Pod {
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	pod.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
 	pod.CreationTimestamp = metav1.Now()
-	pod.Status = running(pod)
+	pod.Status = throwaway.Running(pod)
 	return pod
 }

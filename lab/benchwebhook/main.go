@@ -5,43 +5,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"usher.sh/usher/lab/throwaway"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "benchwebhook:", err)
-		stop()
-		os.Exit(1)
-	}
-}
-
-func bench(ctx context.Context) error {
-	if len(os.Args) != 2 {
-		return errors.New("want one argument, the path of usher; run it with `make bench-webhook`")
-	}
-	usher, err := filepath.Abs(os.Args[1])
-	if err != nil {
-		return err
-	}
-	lab, err := throwaway.Start(ctx, "benchwebhook")
-	if err != nil {
-		return err
-	}
-	f, err := measureAll(ctx, lab, usher)
-	if err != nil {
-		return errors.Join(err, lab.Kill())
-	}
-	return errors.Join(finish(lab, f), lab.Kill())
+	throwaway.Main("benchwebhook", "bench-webhook", func(ctx context.Context, lab *throwaway.Lab, usher string) error {
+		f, err := measureAll(ctx, lab, usher)
+		if err != nil {
+			return err
+		}
+		return finish(lab, f)
+	})
 }
 
 // finish ends the apiserver before its log is read: a watch is in the log only once it has ended.

@@ -27,7 +27,7 @@ func main() {
 
 func demo(ctx context.Context) error {
 	if len(os.Args) != 2 {
-		return errors.New("want one argument, the path of usher; run it with `make demo`")
+		return errors.New("want one argument, the path of usher; run it with `make demo-real`")
 	}
 	usher, err := filepath.Abs(os.Args[1])
 	if err != nil {
