@@ -46,10 +46,14 @@ func TestInstallFromImage(t *testing.T) {
 	h := emptyHouse(t, l)
 	ns := l.Namespace(t)
 	pod := testlab.RealPod(t)
+	pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // the agent may find the machine's disk full
 	created, err := l.Client().CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: ns, Labels: testlab.Labels("db")}, Spec: pod,
 	}, metav1.CreateOptions{})
 	must(t, err)
+	testlab.WaitFor(t, l.Pods(ns), "the pod to be bound: one without a node may be deleted", func(pods []*corev1.Pod) bool {
+		return len(pods) == 1 && pods[0].Spec.NodeName != ""
+	})
 	policy := examplePolicy(ns, "db")
 	must(t, h.client.Create(t.Context(), policy)) // the managers have checked it
 	t.Cleanup(func() { release(t, l, h.client, policy) })
