@@ -37,7 +37,7 @@ func (j *judgement) permit(by string, linger time.Duration) []Action {
 	}
 	if at := permitOf(status.Leaving, entry.PodUID); at >= 0 {
 		former := &status.Leaving[at]
-		if former.Requester != by && j.in.Now.Sub(former.StartTime.Time) < permitLife {
+		if former.Requester != by && former.Requester != "" && j.in.Now.Sub(former.StartTime.Time) < permitLife {
 			entry.Requester = several
 		}
 		entry.LingerSeconds = max(entry.LingerSeconds, former.LingerSeconds)

@@ -37,6 +37,12 @@ func (p *Policy) settle(name string) time.Duration {
 	return p.entries[at].role.settle
 }
 
+// missed reports whether members of the role count for a while after they were seen gone, and permits are written for them.
+func (p *Policy) missed(name string) bool {
+	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
+	return at >= 0 && p.entries[at].role.counted() && p.entries[at].role.settle > 0
+}
+
 // Problem is a mistake in a policy.
 type Problem struct {
 	Path    string // "spec.roles[0].evict.rules[2].expression"

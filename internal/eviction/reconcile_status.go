@@ -22,6 +22,8 @@ type StatusInput struct {
 	Presences map[types.UID]PodPresence
 	// Gone is since when this process has seen pods gone, by UID: those of Presences.
 	Gone map[types.UID]time.Time
+	// Ran are the policy's members whose pods ran when this process last wrote what it had found, by their pods: RunningMembers of then.
+	Ran map[types.UID]v1alpha1.MemberRef
 	// Wanted are the pods, by UID, with a live EvictionRequest. WantedKnown is false while requests cannot be listed:
 	// then nothing is undone and nothing withdrawn.
 	Wanted      map[types.UID]bool
@@ -38,6 +40,8 @@ type StatusInput struct {
 	// Audited says that the policy is in mode Audit: all steps are taken back, also of pods that are wanted gone, and no request is its
 	// own, since it has refused no caller.
 	Audited bool
+	// Ending says that the namespace is being deleted, and all of its pods go.
+	Ending bool
 }
 
 // ends reports whether all steps are taken back, also of pods that are wanted gone.
@@ -105,6 +109,7 @@ func ReconcileStatus(in StatusInput) StatusResult {
 	for _, entry := range before.Leaving {
 		t.permit(entry)
 	}
+	t.noteUnpermitted(before.Leaving)
 	for _, entry := range before.Preparations {
 		t.step(entry)
 	}

@@ -10,8 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // gonePods remembers by policy since when pods were seen gone. A UID never comes back, so none is read twice.
@@ -34,6 +36,31 @@ func (g *gonePods) set(policy types.UID, gone map[types.UID]time.Time) {
 	g.since[policy] = gone
 	if len(gone) == 0 {
 		delete(g.since, policy)
+	}
+}
+
+// ranMembers remembers by policy which members ran when what was found had been written.
+type ranMembers struct {
+	mu  sync.Mutex
+	ran map[snapshot.Key]map[types.UID]v1alpha1.MemberRef
+}
+
+func newRanMembers() *ranMembers {
+	return &ranMembers{ran: map[snapshot.Key]map[types.UID]v1alpha1.MemberRef{}}
+}
+
+func (r *ranMembers) of(policy snapshot.Key) map[types.UID]v1alpha1.MemberRef {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ran[policy]
+}
+
+func (r *ranMembers) set(policy snapshot.Key, members map[types.UID]v1alpha1.MemberRef) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ran[policy] = members
+	if len(members) == 0 {
+		delete(r.ran, policy)
 	}
 }
 

@@ -50,6 +50,7 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if apierrors.IsNotFound(err) {
 		s.throttle.forget(key)
 		s.unneeded.forget(is(key.NamespacedName))
+		s.ran.set(key.NamespacedName, nil)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -176,7 +177,7 @@ func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.Pre
 
 // plan is what can be settled.
 func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult, error) {
-	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy)}
+	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy), Ran: s.ran.of(f.own.Key), Ending: f.ending}
 	if err := s.wanted(ctx, f, &in); err != nil {
 		return eviction.StatusResult{}, err
 	}
@@ -211,6 +212,7 @@ func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.Sta
 			s.wrote(f, *action.Seen, answer)
 		}
 	}
+	s.ran.set(f.own.Key, eviction.RunningMembers(f.own, f.pods))
 	if result.NextLook.IsZero() {
 		return idle, nil
 	}

@@ -47,11 +47,7 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}).
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
-	return &rig{store, &reconciler{
-		Options: newOptions(store, store),
-		client:  store, live: store, events: events.NewFakeRecorder(1000),
-		gone: newGonePods(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](), labelErrors: newLabelErrors(), throttle: newThrottle(),
-	}}
+	return &rig{store, newReconciler(newOptions(store, store), store, store, events.NewFakeRecorder(1000))}
 }
 
 func newOptions(cache client.Reader, store client.Client) Options {

@@ -41,6 +41,7 @@ type reconciler struct {
 	live   client.Reader
 	events events.EventRecorder
 	gone   *gonePods
+	ran    *ranMembers
 	// What the two controllers remember.
 	missingPolicies *since[missingPolicy]    // policies that labels name and that are missing
 	unneeded        *since[client.ObjectKey] // policies whose finalizer is not needed
@@ -48,15 +49,20 @@ type reconciler struct {
 	throttle        *throttle
 }
 
+func newReconciler(o Options, cached client.Client, live client.Reader, recorder events.EventRecorder) *reconciler {
+	return &reconciler{
+		Options: o, client: cached, live: live, events: recorder,
+		gone: newGonePods(), ran: newRanMembers(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](),
+		labelErrors: newLabelErrors(), throttle: newThrottle(),
+	}
+}
+
 // workers are many because some wait for the apiserver; a namespace has workersEach of them at most.
 const workers, workersEach = 16, 2
 
 // Controllers returns the controllers of policies and of labels.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
-	s := &reconciler{
-		Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("usher-policy"),
-		gone: newGonePods(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](), labelErrors: newLabelErrors(), throttle: newThrottle(),
-	}
+	s := newReconciler(o, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("usher-policy"))
 	policies := wiring.Controller{
 		Name: "policy", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: wiring.Itself,
 		Watches: []wiring.Watch{

@@ -47,6 +47,12 @@ func (w *world) progress(p planned) func() {
 		return func() { w.exorcise(p) }
 	case pod == nil:
 		return func() { w.recreate(p) }
+	case pod.Status.Phase == corev1.PodFailed:
+		return func() {
+			w.note("statefulset: pod %s (%s), which has failed, is deleted", p.pod, pod.UID)
+			w.store.drop(pods, keyOf(pod))
+			w.podLives[p.pod] = missing
+		}
 	case pod.DeletionTimestamp != nil && w.podLives[p.pod] == stopped:
 		return func() {
 			w.note("kubelet: pod %s (%s) is gone", p.pod, pod.UID)
@@ -67,6 +73,23 @@ func (w *world) terminate(p planned) {
 	w.site.stop(p.pod)
 	w.podLives[p.pod] = stopped
 	w.safety.changed(w, natural, p.pod+" has ended")
+}
+
+// relieve has a kubelet end a member's pod for want of something on its node: the object stays, and has failed.
+func (w *world) relieve(name string) {
+	pod := w.store.pod(name)
+	if pod == nil || pod.DeletionTimestamp != nil || w.podLives[name] != runs {
+		return
+	}
+	w.note("kubelet: evicts %s (%s): the node was low on resource: memory", name, pod.UID)
+	w.safety.excused = w.safety.excused || w.wouldLose(name) != ""
+	w.site.stop(name)
+	w.podLives[name] = stopped
+	delete(w.crashed, name)
+	failed := duplicate(pod)
+	failed.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
+	w.store.put(failed)
+	w.safety.changedBy(w, accident, "a kubelet evicted "+name, name)
 }
 
 // exorcise ends a process that has outlived its pod.

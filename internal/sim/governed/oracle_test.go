@@ -91,6 +91,11 @@ func (d *departure) breakGlass(reason string) {
 	d.pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: reason}
 }
 
+func (d *departure) ended(phase corev1.PodPhase) {
+	d.pod = duplicate(d.pod)
+	d.pod.Status.Phase = phase
+}
+
 // crash has people or machines do something then.
 func (d *departure) crash(ago time.Duration) { d.safety.accident = d.removal.began.Add(-ago) }
 
@@ -132,6 +137,10 @@ func TestExcuses(t *testing.T) {
 		{
 			"another pod has the name by now", func(d *departure) { d.removal.judged = "another" },
 			"the same one", func(*departure) {},
+		},
+		{
+			"its kubelet had ended it before", func(d *departure) { d.ended(corev1.PodFailed) },
+			"it runs", func(d *departure) { d.ended(corev1.PodRunning) },
 		},
 		{
 			"its owner had it judged by another system", func(d *departure) { d.regime.lax["b"] = d.removal.began.Add(after) },

@@ -158,12 +158,23 @@ func (w *world) neverGoes(role string) string {
 	return ""
 }
 
-// shutdown is a machine that goes down with its kubelet's word: admission is not asked about that.
+// shutdown is a machine that goes down with its kubelet's word, or one that runs short of memory: admission is not asked about either.
 func (p *person) shutdown() {
 	for p.rest(5, 60) {
 		name := p.some()
+		if p.dice.IntN(3) == 0 {
+			p.short(name)
+			continue
+		}
 		p.try(func() *removal { return &removal{user: kubelet + name, pod: name, delete: true} }, 1)
 	}
+}
+
+func (p *person) short(name string) {
+	_ = p.world.call(p.world.ctx, nil, p.name+" is short of memory", plain, func() error {
+		p.world.relieve(name)
+		return nil
+	})
 }
 
 // request asks by EvictionRequests, and may change its mind.

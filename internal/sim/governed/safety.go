@@ -90,6 +90,9 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	switch {
 	case excuse == "" && text.Line(pod.Annotations[v1alpha1.BreakGlassAnnotation]) != "":
 		excuse = glass
+	case excuse == "" && pod.Status.Phase == corev1.PodFailed:
+		r.excuse = "its process was ended by its kubelet before"
+		excuse = r.excuse
 	case excuse == "" && pod.UID != r.judged: // nothing is written down of this one, and nothing could be
 		r.excuse = "another pod has the name by now"
 		excuse = r.excuse
