@@ -113,7 +113,10 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	defer stop()
 	beginning, begun := limit.context(ctx)
 	defer begun()
-	s, err := open(beginning, o.config, o.nodes)
+	if o.dryRun == dryRunClient {
+		return o.dryRunOfClient(beginning, limit, v)
+	}
+	s, err := open(beginning, o.config, o.nodes, o.selector)
 	if limit.over(beginning) {
 		return o.late(v, "the cluster could not be read in that time")
 	}
@@ -132,9 +135,6 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.dryRun == dryRunClient {
-		return printPlan(v, copied(s.source), req, o.typed, show.Plan{OneLine: true})
-	}
 	if o.dryRun == dryRunNone {
 		if err := o.undoFirst(beginning, s, req, v); err != nil {
 			return err
@@ -147,6 +147,31 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 		return askServer(ctx, s, req, v)
 	}
 	return o.drain(ctx, s, req, v, limit)
+}
+
+// dryRunOfClient prints how the drain would go, by one look at the whole cluster.
+func (o *DrainOptions) dryRunOfClient(ctx context.Context, limit limit, v *printer) error {
+	began := time.Now()
+	cluster, err := readAll(ctx, o.config, o.ErrOut)
+	switch {
+	case limit.over(ctx):
+		return o.late(v, "the cluster could not be read in that time")
+	case err != nil && ctx.Err() != nil:
+		v.idle(time.Now(), time.Since(began), drain.Interrupted)
+		return err
+	case err != nil:
+		return err
+	}
+	req, err := o.request(cluster.view.Now)
+	if err != nil {
+		return err
+	}
+	if req.Nodes, err = resolveNodes(cluster.view.Cluster, o.nodes, o.selector); err != nil {
+		return err
+	}
+	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
+	req.Why, req.UncordonOnFailure = o.reason, o.uncordonOnFailure
+	return printPlan(v, cluster.view, req, o.typed, show.Plan{OneLine: true})
 }
 
 // undoAtMost bounds how long what killed drains left is undone before a drain begins.
@@ -238,7 +263,7 @@ func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
 	if err != nil {
 		return req, err
 	}
-	s.source.Read(func(v snapshot.View) { req.Nodes, err = resolveNodes(v.Cluster, o.nodes, o.selector) })
+	req.Nodes = s.nodes
 	req.Self, req.Dead, req.Why, req.UncordonOnFailure = s.host.self(now), s.dead(), o.reason, o.uncordonOnFailure
 	return req, err
 }

@@ -30,19 +30,27 @@ func readCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, stre
 		view, assumed, err := lookAtDump(streams.In, dump)
 		return clusterRead{view: view, assumed: assumed, host: host{name: "dump", start: func(int) string { return "" }}}, err
 	}
+	seen, err := readAll(ctx, flags, streams.ErrOut)
+	if err != nil {
+		return seen, err
+	}
+	for _, line := range show.LeftoverLines(drain.Remains(seen.view, seen.host.dead(seen.view.Cluster))) {
+		fmt.Fprintln(streams.ErrOut, commands.In(line))
+	}
+	return seen, nil
+}
+
+// readAll reads a live cluster, and says how far it is where that takes long.
+func readAll(ctx context.Context, flags *genericclioptions.ConfigFlags, progress io.Writer) (clusterRead, error) {
 	conn, err := connect(flags)
 	if err != nil {
 		return clusterRead{}, err
 	}
 	look := observe.NewLook(conn.client, conn.clock)
-	if err := look.All(ctx, conn.evictions, progressOf(streams.ErrOut)); err != nil {
+	if err := look.All(ctx, conn.evictions, progressOf(progress)); err != nil {
 		return clusterRead{}, problem(ctx, err)
 	}
-	seen := clusterRead{view: look.View(), host: thisHost()}
-	for _, line := range show.LeftoverLines(drain.Remains(seen.view, seen.host.dead(seen.view.Cluster))) {
-		fmt.Fprintln(streams.ErrOut, commands.In(line))
-	}
-	return seen, nil
+	return clusterRead{view: look.View(), host: thisHost()}, nil
 }
 
 // When reading the whole cluster is first reported, and how often then.
