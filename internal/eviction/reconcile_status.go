@@ -122,8 +122,9 @@ func ReconcileStatus(in StatusInput) StatusResult {
 
 type statusReconciler struct {
 	*undoing
-	pods    map[types.UID]*snapshot.Pod
-	confirm []Unconfirmed
+	pods     map[types.UID]*snapshot.Pod
+	byMember map[string][]*snapshot.Pod // of readyPods; nil: not found yet
+	confirm  []Unconfirmed
 }
 
 // permit keeps an entry, or crosses it out. Only a live look is believed: a cache that is behind would cross out a member
@@ -199,11 +200,8 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 // ready reports whether another pod that is Ready is the entry's member now. Only a live look is believed: a cache whose watch hangs
 // shows Ready what was the member before the entry's pod was.
 func (t *statusReconciler) ready(entry *v1alpha1.Leaving) bool {
-	for _, pod := range t.in.Pods {
-		if pod.UID == entry.PodUID || !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
-			continue
-		}
-		if claim, ok := t.in.Policy.Policy.Claim(pod); !ok || claim.Member != entry.ID {
+	for _, pod := range t.readyPods()[entry.ID] {
+		if pod.UID == entry.PodUID {
 			continue
 		}
 		switch t.in.Presences[pod.UID] {
@@ -215,6 +213,23 @@ func (t *statusReconciler) ready(entry *v1alpha1.Leaving) bool {
 		}
 	}
 	return false
+}
+
+// readyPods are the policy's Ready pods that stay, by their member. An id is an expression, so they are found once for all entries.
+func (t *statusReconciler) readyPods() map[string][]*snapshot.Pod {
+	if t.byMember != nil {
+		return t.byMember
+	}
+	t.byMember = map[string][]*snapshot.Pod{}
+	for _, pod := range t.in.Pods {
+		if !pod.Ready || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
+			continue
+		}
+		if claim, ok := t.in.Policy.Policy.Claim(pod); ok {
+			t.byMember[claim.Member] = append(t.byMember[claim.Member], pod)
+		}
+	}
+	return t.byMember
 }
 
 func (t *statusReconciler) removePermit(why string) {

@@ -39,17 +39,23 @@ func settlingMember(policy Declared, pod *snapshot.Pod) (v1alpha1.MemberRef, boo
 
 func running(pod *snapshot.Pod) bool { return pod.Node != "" && !pod.Finished() }
 
+// mostUnpermitted bounds the entries of members that went without a permit: the API takes a thousand entries, and permits need room.
+const mostUnpermitted = 100
+
 // noteUnpermitted makes entries for members that go without a permit, and for those whose pods are gone or have ended since the last
 // look: a kubelet has evicted them, or a client removed them that admission lets through. Their system finds that out as late as it does
 // of those that were let go, and after their pods are gone nothing else says so. The epoch stays: verdicts count pods that terminate
-// already, and it grows with the entry's end.
+// already, and it grows with the entry's end. A policy that goes, or whose namespace does, makes none: its deletion would wait for each.
 func (t *statusReconciler) noteUnpermitted(permits []v1alpha1.Leaving) {
-	if t.in.Audited || t.in.Ending {
+	if t.in.ends() || t.in.Ending {
 		return
 	}
 	for _, pod := range t.in.Pods {
 		goes := pod.Terminating() && running(pod) && t.in.Presences[pod.UID] != SeenGone // the entry of one that a cache still shows may be over
-		if member, ok := settlingMember(t.in.Policy, pod); ok && goes && permitOf(permits, pod.UID) < 0 {
+		if !goes || permitOf(permits, pod.UID) >= 0 {
+			continue
+		}
+		if member, ok := settlingMember(t.in.Policy, pod); ok {
 			t.unpermitted(member, " terminates")
 		}
 	}
@@ -62,6 +68,15 @@ func (t *statusReconciler) noteUnpermitted(permits []v1alpha1.Leaving) {
 }
 
 func (t *statusReconciler) unpermitted(member v1alpha1.MemberRef, how string) {
+	noted := 0
+	for i := range t.status.Leaving {
+		if t.status.Leaving[i].Requester == "" {
+			noted++
+		}
+	}
+	if noted >= mostUnpermitted {
+		return
+	}
 	entry := v1alpha1.Leaving{MemberRef: member, StartTime: moment(t.in.Now)}
 	if pod := t.pods[member.PodUID]; pod == nil || pod.Finished() {
 		settled, until := t.settle(&entry)

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func TestMembersThatGoWithoutPermit(t *testing.T) {
 		sights map[types.UID]PodPresence
 		ending bool
 		audit  bool
+		gone   bool
 		want   []v1alpha1.Leaving // nil: nothing is written
 	}{
 		"it stays":      {ran: ran, pods: ran},
@@ -65,7 +67,7 @@ func TestMembersThatGoWithoutPermit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := untidy(t)
 			in.Policy.Policy = settling(t, c.settle)
-			in.Policy.Status.Leaving, in.Pods, in.Presences, in.Ending, in.Audited = c.before, c.pods, c.sights, c.ending, c.audit
+			in.Policy.Status.Leaving, in.Pods, in.Presences, in.Ending, in.Audited, in.Deleted = c.before, c.pods, c.sights, c.ending, c.audit, c.gone
 			in.Ran = RunningMembers(in.Policy, c.ran)
 			got := ReconcileStatus(in)
 			if c.want == nil {
@@ -84,6 +86,20 @@ func TestMembersThatGoWithoutPermit(t *testing.T) {
 				t.Errorf("epoch %d, want %d", got.Actions[0].Status.Epoch, in.Policy.Status.Epoch)
 			}
 		})
+	}
+}
+
+// The API takes a thousand entries of status.leaving, and the next permit is one of them.
+func TestManyMembersThatGoWithoutPermit(t *testing.T) {
+	in := untidy(t)
+	in.Policy.Policy, in.Pods, in.Ran = settling(t, nil), nil, map[types.UID]v1alpha1.MemberRef{}
+	for i := range 3 * mostUnpermitted {
+		name := fmt.Sprintf("s%d", i)
+		in.Ran[types.UID(name)] = v1alpha1.MemberRef{Role: "store", ID: name, PodName: name, PodUID: types.UID(name)}
+	}
+	got := ReconcileStatus(in)
+	if len(got.Actions) != 1 || len(got.Actions[0].Status.Leaving) != mostUnpermitted {
+		t.Errorf("%d actions, with %d entries, want one with %d", len(got.Actions), len(got.Actions[0].Status.Leaving), mostUnpermitted)
 	}
 }
 

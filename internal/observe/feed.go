@@ -186,6 +186,7 @@ func (o *Observer) giveUp(f *feed) {
 	o.cluster.SetGap(snapshot.Gap{Resource: f.question.resource.name, Reason: f.err.Error(), Final: final, Unserved: unserved})
 	if final {
 		f.cancel()
+		o.requireWithoutOwner(f.question)
 	}
 }
 

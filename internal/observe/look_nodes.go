@@ -10,8 +10,11 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// NodesNamed reads the nodes of these names. That there is none of a name is no error.
+// NodesNamed reads the nodes of these names, all nodes where the names are many. That there is none of a name is no error.
 func (l *Look) NodesNamed(ctx context.Context, names []string) error {
+	if len(names) > maxNamed {
+		return l.Nodes(ctx, labels.Everything())
+	}
 	for _, name := range names {
 		if err := l.need(ctx, nodes, "", name, named(l, l.client.CoreV1().Nodes().List, name, l.setNode)); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,6 +106,13 @@ func (o *Observer) requireOf(w *snapshot.Workload) {
 		o.requirePods(w.Namespace, w.Selector)
 	default:
 		o.requirePods(w.Namespace, w.Selector)
+	}
+}
+
+// requireWithoutOwner asks for the pods of a namespace where an owner may not be read that says which are its own. The caller holds the lock.
+func (o *Observer) requireWithoutOwner(refused question) {
+	if slices.Contains(slices.Collect(maps.Values(owners)), refused.resource) && refused.fields != "" && refused.resource != daemonSets {
+		o.requirePods(refused.namespace, "")
 	}
 }
 

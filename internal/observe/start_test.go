@@ -212,6 +212,20 @@ func TestOnlyWhatPodsNeedIsRead(t *testing.T) {
 	}
 }
 
+// Which pods are of one owner is seen on them where their owner may not be read.
+func TestPodsOfOwnersThatMayNotBeReadAreRead(t *testing.T) {
+	client := fake.NewClientset(podOwnedBy("p", "a", "apps/v1", "ReplicaSet"))
+	refuse(client, "replicasets", forbidden("bob", "replicasets"))
+	o, err := Start(t.Context(), client, Options{Nodes: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Stop()
+	if read := questions(o); !slices.Contains(read, "pods shop/") {
+		t.Errorf("read are %q", read)
+	}
+}
+
 // questions are what an observer's feeds read.
 func questions(o *Observer) []string {
 	var all []string

@@ -67,7 +67,7 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 // that, or by itself. It returns when to look again.
 func (s *reconciler) settle(ctx context.Context, f *facts) (time.Duration, error) {
 	result, err := s.plan(ctx, f)
-	at := slices.IndexFunc(result.Actions, func(a eviction.Action) bool { return a.Kind == eviction.Settle })
+	at := slices.IndexFunc(result.Actions, settles)
 	after := f
 	if at >= 0 {
 		after = f.after(result.Actions[at].Status)
@@ -195,6 +195,9 @@ func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult,
 // carryOut settles it, and returns when to look again.
 func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.StatusResult) (time.Duration, error) {
 	governed.TellLeft(s.events, f.policy, result.Actions)
+	if !slices.ContainsFunc(result.Actions, settles) {
+		s.noteRunning(f)
+	}
 	for _, action := range result.Actions {
 		answer := s.Act.Do(ctx, action)
 		if action.Seen != nil && refused(answer) { // who may leave does not depend on what is said of it
@@ -211,12 +214,25 @@ func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.Sta
 		case action.Seen != nil:
 			s.wrote(f, *action.Seen, answer)
 		}
+		if settles(action) {
+			s.noteRunning(f)
+		}
 	}
-	s.ran.set(f.own.Key, eviction.RunningMembers(f.own, f.pods))
 	if result.NextLook.IsZero() {
 		return idle, nil
 	}
 	return max(soon, result.NextLook.Sub(s.Gatherer.Now())), nil
+}
+
+func settles(a eviction.Action) bool { return a.Kind == eviction.Settle }
+
+// noteRunning remembers which members run, once what became of the others has been written.
+func (s *reconciler) noteRunning(f *facts) {
+	if f.ending || f.policy.Spec.Audited() {
+		s.ran.set(f.own.Key, nil)
+		return
+	}
+	s.ran.set(f.own.Key, eviction.RunningMembers(f.own, f.pods))
 }
 
 // refused reports whether a write will be refused again as it is.
