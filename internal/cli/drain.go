@@ -116,7 +116,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryRunClient {
 		return o.dryRunOfClient(beginning, limit, v)
 	}
-	s, err := open(beginning, o.config, o.nodes, o.selector)
+	s, err := open(beginning, o.config, o.nodes)
 	if limit.over(beginning) {
 		return o.late(v, "the cluster could not be read in that time")
 	}
@@ -263,7 +263,7 @@ func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
 	if err != nil {
 		return req, err
 	}
-	req.Nodes = s.nodes
+	s.source.Read(func(v snapshot.View) { req.Nodes, err = resolveNodes(v.Cluster, o.nodes, o.selector) })
 	req.Self, req.Dead, req.Why, req.UncordonOnFailure = s.host.self(now), s.dead(), o.reason, o.uncordonOnFailure
 	return req, err
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -24,48 +22,18 @@ type session struct {
 	nodes  []string // whose pods decide what is read; nil: every node
 }
 
-// open connects and watches what decides about nodes: of those, by names or by a selector, or of every node where both are missing. The
-// context ends the reading, not what was opened: that lives until close.
-func open(ctx context.Context, flags *genericclioptions.ConfigFlags, names []string, selector string) (*session, error) {
+// open connects and reads the cluster. The context ends the reading, not what was
+// opened: that lives until close.
+func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []string) (*session, error) {
 	conn, err := connect(flags)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{connection: conn, host: thisHost()}
-	if len(names) > 0 || selector != "" {
-		if s.nodes, err = conn.resolve(ctx, names, selector); err != nil {
-			return nil, problem(ctx, err)
-		}
-	}
-	if s.source, err = s.watch(ctx, observe.Options{Nodes: s.nodes}); err != nil {
+	s := &session{connection: conn, host: thisHost(), nodes: nodes}
+	if s.source, err = s.watch(ctx, observe.Options{Nodes: nodes}); err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-// resolve reads the names of the nodes that are meant.
-func (c *connection) resolve(ctx context.Context, names []string, selector string) ([]string, error) {
-	look := observe.NewLook(c.client, c.clock)
-	parsed, err := labels.Parse(selector)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("-l %q is not a label selector: %w", selector, err)
-	case selector != "":
-		err = look.Nodes(ctx, parsed)
-	default:
-		err = look.NodesNamed(ctx, names)
-	}
-	if err != nil {
-		return nil, err
-	}
-	found, err := resolveNodes(look.View().Cluster, names, selector)
-	if err == nil {
-		return found, nil
-	}
-	if err := look.Nodes(ctx, labels.Everything()); err != nil {
-		return nil, err
-	}
-	return resolveNodes(look.View().Cluster, names, selector) // which names what may be meant
 }
 
 // watch starts an observer that outlives the context once everything was read.

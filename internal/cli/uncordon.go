@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -66,7 +67,7 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 		return err
 	}
 	s := &session{connection: conn, host: thisHost()}
-	names, err := conn.resolve(ctx, o.nodes, o.selector)
+	names, err := o.look(ctx, conn)
 	if err != nil {
 		return problem(ctx, err)
 	}
@@ -90,6 +91,31 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 		return out.Err()
 	}
 	return exitWith(worst)
+}
+
+// look returns the names of the nodes that are meant.
+func (o *UncordonOptions) look(ctx context.Context, conn *connection) ([]string, error) {
+	look := observe.NewLook(conn.client, conn.clock)
+	selector, err := labels.Parse(o.selector)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("-l %q is not a label selector: %w", o.selector, err)
+	case o.selector != "":
+		err = look.Nodes(ctx, selector)
+	default:
+		err = look.NodesNamed(ctx, o.nodes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := resolveNodes(look.View().Cluster, o.nodes, o.selector)
+	if err == nil {
+		return names, nil
+	}
+	if err := look.Nodes(ctx, labels.Everything()); err != nil {
+		return nil, err
+	}
+	return resolveNodes(look.View().Cluster, o.nodes, o.selector) // which names what may be meant
 }
 
 // undo undoes what killed drains left, for which it reads the whole cluster where there is something.

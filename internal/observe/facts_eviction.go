@@ -16,13 +16,12 @@ import (
 // RequestFacts returns what decisions know of an EvictionRequest.
 func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 	facts := &snapshot.Request{
-		Namespace:       r.Namespace,
-		Name:            r.Name,
-		UID:             r.UID,
-		ResourceVersion: r.ResourceVersion,
-		Requester:       r.Spec.Requester,
-		Created:         r.CreationTimestamp.Time,
-		Withdrawn:       r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
+		Namespace: r.Namespace,
+		Name:      r.Name,
+		UID:       r.UID,
+		Requester: r.Spec.Requester,
+		Created:   r.CreationTimestamp.Time,
+		Withdrawn: r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
 	}
 	if pod := r.Spec.Target.Pod; pod != nil {
 		facts.PodUID = pod.UID

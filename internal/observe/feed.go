@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,12 +16,9 @@ import (
 
 // feed is where the watch of one resource stands. The observer's lock guards it.
 type feed struct {
-	question question
+	resource resource
 	required bool
 	cancel   context.CancelFunc
-	shows    func(id string) bool // whether it shows an object
-	leave    func()               // takes out what no other feed shows
-	retired  bool                 // another feed reads what it did
 	synced   bool
 	verb     string    // of the request that failed last
 	err      error     // why it cannot be read at present; nil while it can
@@ -38,108 +34,24 @@ func reconnect() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Cap: 5 * time.Second, Steps: 8, Factor: 2, Jitter: 0.5}
 }
 
-// question is what a feed reads: the objects of a resource, in one namespace or in all (""), that selectors select, or all ("").
+// question is what a feed reads.
 type question struct {
-	resource  resource
-	namespace string
-	fields    string
-	labels    string
-}
-
-// ended is an object that is gone, by its id.
-type ended struct {
 	resource resource
-	id       string
+	fields   string // a field selector; "": all objects
 }
 
-// narrow reports whether selectors are part of the question.
-func (q question) narrow() bool { return q.fields != "" || q.labels != "" }
-
-// covers reports whether who asks it reads what another asks for.
-func (q question) covers(other question) bool {
-	return q == other || !q.narrow() && q.resource == other.resource && (q.namespace == "" || q.namespace == other.namespace)
-}
-
-// How many feeds read parts of a resource in one namespace before all of the namespace is read, and in all before all of the resource is.
-const (
-	mostOfNamespace = maxNamed
-	mostNarrow      = 200
-)
-
-// ask starts the feed of a question, if none reads that. The caller holds the lock.
-func (o *Observer) ask(q question) {
-	all := question{resource: q.resource}
-	here := question{resource: q.resource, namespace: q.namespace}
-	if o.feeds[q] != nil || o.feeds[here] != nil || o.feeds[all] != nil {
-		return
-	}
-	of, inside := 0, 0
-	for other := range o.feeds {
-		if other.resource == q.resource {
-			of++
-		}
-		if here.covers(other) {
-			inside++
-		}
-	}
-	switch {
-	case of >= mostNarrow:
-		q = all
-	case q.narrow() && q.namespace != "" && inside >= mostOfNamespace:
-		q = here
-	}
-	o.watch(q)
-}
-
-// shown reports whether a feed shows an object. The caller holds the lock.
-func (o *Observer) shown(r resource, id string) bool {
-	return slices.ContainsFunc(o.feedsOf(r), func(f *feed) bool { return f.shows(id) })
-}
-
-// feedsOf are the feeds of a resource. The caller holds the lock.
-func (o *Observer) feedsOf(r resource) []*feed {
-	var of []*feed
-	for q, f := range o.feeds {
-		if q.resource == r {
-			of = append(of, f)
-		}
-	}
-	return of
-}
-
-// retire ends the feeds of what another one has read as well. The caller holds the lock.
-func (o *Observer) retire(read question) {
-	for _, f := range o.feedsOf(read.resource) {
-		if f.question != read && read.covers(f.question) {
-			f.retired = true
-			f.cancel()
-			delete(o.feeds, f.question)
-			f.leave()
-		}
-	}
-}
-
-// closeGap removes the gap of a resource once all that is asked of it has been read. The caller holds the lock.
-func (o *Observer) closeGap(r resource) {
-	unread := func(f *feed) bool { return !f.synced }
-	if !slices.ContainsFunc(o.feedsOf(r), unread) {
-		o.cluster.DeleteGap(r.name)
-	}
-}
-
-// watchKind starts the watch of what a question is about; the caller holds the lock.
+// watchKind starts the watch of a resource; the caller holds the lock.
 func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q question, required bool, sample O, api resourceAPI[L], k kind[O, T]) {
 	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
-	f := &feed{question: q, required: required, cancel: cancel}
+	f := &feed{resource: q.resource, required: required, cancel: cancel}
 	o.feeds[q] = f
 	if !required {
 		o.cluster.SetGap(snapshot.Gap{Resource: q.resource.name, Reason: "not read yet"})
 	}
 	ended := func(verb string, err error) { o.recordEnd(ctx, f, verb, err) }
 	target := &store[O, T]{observer: o, feed: f, kind: k, known: map[string]*T{}}
-	f.shows, f.leave = target.shows, target.leave
 	silent := logr.Discard()
-	reflector := cache.NewReflectorWithOptions(listWatch(o.client, selected[L]{api, q}, ended), sample, target,
+	reflector := cache.NewReflectorWithOptions(listWatch(o.client, selected[L]{api, q.fields}, ended), sample, target,
 		cache.ReflectorOptions{Name: q.resource.name, Backoff: reconnect(), Logger: &silent})
 	o.done.Go(func() {
 		defer cancel()
@@ -183,10 +95,9 @@ func (o *Observer) recordEnd(ctx context.Context, f *feed, verb string, err erro
 func (o *Observer) giveUp(f *feed) {
 	unserved := apierrors.IsNotFound(f.err)
 	final := apierrors.IsForbidden(f.err) || unserved
-	o.cluster.SetGap(snapshot.Gap{Resource: f.question.resource.name, Reason: f.err.Error(), Final: final, Unserved: unserved})
+	o.cluster.SetGap(snapshot.Gap{Resource: f.resource.name, Reason: f.err.Error(), Final: final, Unserved: unserved})
 	if final {
 		f.cancel()
-		o.requireWithoutOwner(f.question)
 	}
 }
 
@@ -212,5 +123,5 @@ func (o *Observer) Broken() (Break, bool) {
 	if oldest == nil {
 		return Break{}, false
 	}
-	return Break{Resource: oldest.question.resource.String(), Since: oldest.since, Err: oldest.err}, true
+	return Break{Resource: oldest.resource.String(), Since: oldest.since, Err: oldest.err}, true
 }

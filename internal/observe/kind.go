@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -23,31 +22,6 @@ type kind[O runtime.Object, T any] struct {
 	drop  func(*snapshot.Cluster, *T)
 	quiet func(old, fresh *T) bool // no decision sees the difference; nil: some decision may
 	seen  func(*T)                 // called with each fact once it is set, under the lock; may be nil
-	// named is what the cluster has of the fact's name, version its resource version; nil: no two feeds show the same object.
-	named   func(*snapshot.Cluster, *T) *T
-	version func(*T) string
-}
-
-// older reports whether the cluster has a newer state of what a feed shows, or what came after it under its name: another feed was faster.
-func (k *kind[O, T]) older(c *snapshot.Cluster, fact *T) bool {
-	if k.named == nil {
-		return false
-	}
-	present := k.named(c, fact)
-	if present == nil {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(k.version(fact), k.version(present))
-	return err == nil && order < 0
-}
-
-// replaced reports whether the cluster has another object under the fact's name, or none.
-func (k *kind[O, T]) replaced(c *snapshot.Cluster, fact *T) bool {
-	if k.named == nil {
-		return false
-	}
-	present := k.named(c, fact)
-	return present == nil || k.id(present) != k.id(fact)
 }
 
 // convert takes an object of the API, or facts that were made of one already.
@@ -67,22 +41,22 @@ type resourceAPI[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// selected reads only the objects that a question is about.
+// selected reads only the objects that a field selector selects; "": all.
 type selected[L runtime.Object] struct {
 	resourceAPI[L]
 
-	question question
+	selector string
 }
 
 // List reads them.
 func (s selected[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
-	options.FieldSelector, options.LabelSelector = s.question.fields, s.question.labels
+	options.FieldSelector = s.selector
 	return s.resourceAPI.List(ctx, options)
 }
 
 // Watch watches them.
 func (s selected[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector, options.LabelSelector = s.question.fields, s.question.labels
+	options.FieldSelector = s.selector
 	return s.resourceAPI.Watch(ctx, options)
 }
 

@@ -49,16 +49,6 @@ var byOwner = map[schema.GroupKind][]resource{
 	{Group: "batch", Kind: "Job"}:        {jobs},
 }
 
-// owners are the resources of the kinds of owners that are read.
-var owners = map[schema.GroupKind]resource{
-	{Group: "apps", Kind: "ReplicaSet"}:  replicaSets,
-	{Group: "apps", Kind: "Deployment"}:  deployments,
-	{Group: "apps", Kind: "StatefulSet"}: statefulSets,
-	{Group: "apps", Kind: "DaemonSet"}:   daemonSets,
-	{Kind: "ReplicationController"}:      controllers,
-	{Group: "batch", Kind: "Job"}:        jobs,
-}
-
 // byClaim is what a decision about a pod with volume claims needs besides.
 var byClaim = []resource{volumeClaims, attachments}
 

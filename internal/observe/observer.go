@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/internal/lifecycle/client"
@@ -41,9 +43,6 @@ type Observer struct {
 	mu       sync.Mutex
 	cluster  *snapshot.Cluster
 	feeds    map[question]*feed
-	over     map[ended]bool          // objects that are gone, where several feeds may show them
-	counted  map[snapshot.Key]string // budgets whose pods were asked for, by what selectors
-	family   siblings
 	answered bool // the apiserver has answered at least once
 }
 
@@ -61,9 +60,6 @@ func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Ob
 		steps:     make(chan struct{}, 1),
 		cluster:   snapshot.NewCluster(),
 		feeds:     map[question]*feed{},
-		over:      map[ended]bool{},
-		counted:   map[snapshot.Key]string{},
-		family:    siblings{},
 	}
 	if o.now == nil {
 		o.now = time.Now
@@ -75,6 +71,37 @@ func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Ob
 		return nil, err
 	}
 	return o, nil
+}
+
+// begin starts the watches that are needed from the beginning.
+func (o *Observer) begin(options Options) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case options.Only && len(options.Nodes) > maxNamed:
+		o.watchNodes("")
+		return
+	case options.Only:
+		o.cluster.SetPartial(nodes.name, true)
+		for _, name := range options.Nodes {
+			o.watchNodes(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String())
+		}
+		return
+	}
+	o.watchNodes("")
+	o.watchBudgets()
+	o.watchPods()
+}
+
+func set(names []string) map[string]bool {
+	if names == nil {
+		return nil
+	}
+	found := make(map[string]bool, len(names))
+	for _, name := range names {
+		found[name] = true
+	}
+	return found
 }
 
 // Read calls f with the present state. f must not keep or change the cluster; the
@@ -90,8 +117,7 @@ func (o *Observer) Read(f func(snapshot.View)) {
 func (o *Observer) blind() time.Time {
 	var since time.Time
 	for _, f := range o.feeds {
-		needed := f.required || f.question.resource == pods
-		if needed && f.synced && f.err != nil && (since.IsZero() || f.since.Before(since)) {
+		if f.required && f.synced && f.err != nil && (since.IsZero() || f.since.Before(since)) {
 			since = f.since
 		}
 	}

@@ -102,7 +102,7 @@ func awaitBlind(t *testing.T, o *Observer, want bool) {
 // the picture is as old as before until all of them are there.
 func TestAStreamThatBeginsHasNotBroughtThePicture(t *testing.T) {
 	o := &Observer{now: time.Now, cluster: snapshot.NewCluster(), feeds: map[question]*feed{}, changed: make(chan struct{}, 1), steps: make(chan struct{}, 1)}
-	f := &feed{question: question{resource: pods}, required: true, synced: true}
+	f := &feed{resource: pods, required: true, synced: true}
 	o.feeds[question{resource: pods}] = f
 	o.recordEnd(t.Context(), f, "watch", errBroken)
 	o.recordEnd(t.Context(), f, stream, nil)

@@ -30,11 +30,9 @@ func (s *store[O, T]) Add(object any) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
-	if s.feed.retired {
-		return nil
-	}
 	old := s.known[s.kind.id(fact)]
-	if s.set(fact) && (old == nil || s.kind.quiet == nil || !s.kind.quiet(old, fact)) {
+	s.set(fact)
+	if old == nil || s.kind.quiet == nil || !s.kind.quiet(old, fact) {
 		s.observer.signal()
 	}
 	return nil
@@ -51,10 +49,8 @@ func (s *store[O, T]) Delete(object any) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
-	if s.feed.retired {
-		return nil
-	}
-	s.drop(fact)
+	delete(s.known, s.kind.id(fact))
+	s.kind.drop(s.observer.cluster, fact)
 	s.observer.signal()
 	return nil
 }
@@ -71,13 +67,9 @@ func (s *store[O, T]) Replace(objects []any, _ string) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
-	if s.feed.retired {
-		return nil
-	}
 	s.swap(fresh)
 	s.feed.synced, s.feed.err = true, nil
-	s.observer.retire(s.feed.question)
-	s.observer.closeGap(s.feed.question.resource)
+	s.observer.cluster.DeleteGap(s.feed.resource.name)
 	s.observer.signal()
 	s.observer.step()
 	return nil
@@ -87,7 +79,7 @@ func (s *store[O, T]) Replace(objects []any, _ string) error {
 func (s *store[O, T]) swap(fresh map[string]*T) {
 	for id, old := range s.known {
 		if _, ok := fresh[id]; !ok {
-			s.drop(old)
+			s.kind.drop(s.observer.cluster, old)
 		}
 	}
 	s.known = make(map[string]*T, len(fresh))
@@ -96,48 +88,12 @@ func (s *store[O, T]) swap(fresh map[string]*T) {
 	}
 }
 
-// set reports whether the fact is news: no other feed has shown a newer state of the object, or its end.
-func (s *store[O, T]) set(fact *T) bool {
-	id := s.kind.id(fact)
-	s.known[id] = fact
-	if s.observer.over[ended{s.feed.question.resource, id}] || s.kind.older(s.observer.cluster, fact) {
-		return false
-	}
+func (s *store[O, T]) set(fact *T) {
+	s.known[s.kind.id(fact)] = fact
 	s.kind.set(s.observer.cluster, fact)
 	if s.kind.seen != nil {
 		s.kind.seen(fact)
 	}
-	return true
-}
-
-// drop takes an object out that the feed shows no longer. By a label selector it may only have other labels: it stays while another feed
-// shows it. Otherwise it is gone, and no feed that is behind brings it back.
-func (s *store[O, T]) drop(fact *T) {
-	id := s.kind.id(fact)
-	delete(s.known, id)
-	q := s.feed.question
-	switch {
-	case q.labels != "" && s.observer.shown(q.resource, id):
-		return
-	case q.labels == "" && s.kind.named != nil && len(s.observer.feedsOf(q.resource)) > 1:
-		s.observer.over[ended{q.resource, id}] = true
-	}
-	if !s.kind.replaced(s.observer.cluster, fact) {
-		s.kind.drop(s.observer.cluster, fact)
-	}
-}
-
-// shows reports whether the feed shows the object.
-func (s *store[O, T]) shows(id string) bool { return s.known[id] != nil }
-
-// leave takes out what no other feed shows: this one has been retired.
-func (s *store[O, T]) leave() {
-	for id, fact := range s.known {
-		if !s.observer.shown(s.feed.question.resource, id) && !s.kind.replaced(s.observer.cluster, fact) {
-			s.kind.drop(s.observer.cluster, fact)
-		}
-	}
-	s.known = nil
 }
 
 // Resync does nothing: nothing is resynced.

@@ -12,16 +12,15 @@ import (
 
 // Request is an EvictionRequest: a requester wants a pod gone.
 type Request struct {
-	Namespace       string
-	Name            string
-	UID             types.UID
-	PodUID          types.UID
-	Requester       string // domain-prefixed: drain.usher.sh/<drain id>
-	Created         time.Time
-	ResourceVersion string
-	Withdrawn       bool   // its intent is no longer an eviction
-	Ended           bool   // the pod was evicted, or the request has failed
-	Failed          string // why it comes to nothing; "" while it may come to something
+	Namespace string
+	Name      string
+	UID       types.UID
+	PodUID    types.UID
+	Requester string // domain-prefixed: drain.usher.sh/<drain id>
+	Created   time.Time
+	Withdrawn bool   // its intent is no longer an eviction
+	Ended     bool   // the pod was evicted, or the request has failed
+	Failed    string // why it comes to nothing; "" while it may come to something
 }
 
 // Key returns namespace and name.
@@ -74,9 +73,6 @@ func (p *Pod) Audited() bool {
 
 // SetRequest adds or replaces a request.
 func (c *Cluster) SetRequest(r *Request) { c.requests[r.Key()] = r }
-
-// Request returns a request, or nil.
-func (c *Cluster) Request(key Key) *Request { return c.requests[key] }
 
 // DeleteRequest forgets a request.
 func (c *Cluster) DeleteRequest(key Key) { delete(c.requests, key) }

@@ -173,7 +173,6 @@ type Workload struct {
 	ResourceVersion string
 	Owner           Owner
 	Labels          map[string]string // of the pod template
-	Selector        string            // a label selector of its pods; "" selects all of the namespace
 	NodeName        string            // that the pod template names; "" where the scheduler decides
 	Replicas        int32             // wanted; -1 where the kind has no such number
 	MinReady        time.Duration
