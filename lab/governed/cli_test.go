@@ -94,6 +94,15 @@ func (h *house) pod(t *testing.T, name string) *corev1.Pod {
 	return found
 }
 
+// waitAnswer waits until the responder says a text of the present pod of a name: the Eviction of one before it may still be there.
+func (h *house) waitAnswer(t *testing.T, name, text string) {
+	t.Helper()
+	uid := h.pod(t, name).UID
+	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool {
+		return e.Spec.Target.Pod != nil && e.Spec.Target.Pod.UID == uid && says(e, text)
+	})
+}
+
 func (h *house) nodeOf(t *testing.T, pod string) string {
 	t.Helper()
 	return h.pod(t, pod).Spec.NodeName
@@ -155,7 +164,7 @@ func (h *house) drainAsks(t *testing.T, db *database) {
 	t.Helper()
 	node := h.nodeOf(t, "db-0")
 	drain := h.usher(t, "drain", node, "--timeout", "4m")
-	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool { return says(e, "two are needed") })
+	h.waitAnswer(t, "db-0", "two are needed")
 	h.usher(t, "evictions", "-A").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/", "two are needed")
 	db.write("db-0", "db-1", "db-2")
 	drain.ends(t, 0, "SystemDecides", "two are needed", "drained after")
@@ -177,7 +186,7 @@ func (h *house) twoDrain(t *testing.T, db *database) {
 		})
 	})
 	ours := h.usher(t, "drain", node, "--timeout", "4m")
-	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool { return says(e, "two are needed") })
+	h.waitAnswer(t, "db-0", "two are needed")
 	db.write("db-0", "db-1", "db-2")
 	var moved types.UID
 	testlab.WaitFor(t, h.lab.Pods(metav1.NamespaceDefault), "db-0 to be moved", func(all []*corev1.Pod) bool {
@@ -204,7 +213,7 @@ func (h *house) killedDrain(t *testing.T, db *database) {
 	db.write("db-0", "db-1")
 	h.whyUntil(t, 2, "db-0")
 	drain := h.usher(t, "drain", node)
-	h.waitEviction(t, metav1.NamespaceDefault, "the responder to say why", func(e *lifecycle.Eviction) bool { return says(e, "two are needed") })
+	h.waitAnswer(t, "db-0", "two are needed")
 	must(t, drain.cmd.Process.Kill())
 	<-drain.ended //nolint:errcheck // it was killed
 	h.usher(t, "evictions").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/")
