@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,14 @@ const (
 	patience = 10 * time.Minute
 	// memory is what the kernel may take of the machine's, page by page as it is touched.
 	memory = "512M"
+
+	// halted is the last line of the console, and exitsWithin is many times what the kernel takes to exit after it. Sometimes
+	// it never does; what the test says is on the machine's disk by then.
+	halted      = "reboot: System halted"
+	exitsWithin = 10 * time.Second
 )
+
+var errHalted = errors.New("it has halted, and does not exit")
 
 var errNoNamespace = errors.New("this machine does not permit the namespaces that a kernel needs")
 
@@ -36,6 +44,8 @@ func boot(ctx context.Context, path, share, test string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not end within %s", patience))
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	arguments := []string{
 		"mem=" + memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
 		"con=null", "con0=null,fd:1", "uml_dir=" + share,
@@ -49,14 +59,36 @@ func boot(ctx context.Context, path, share, test string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, arguments...)
 	cmd.Env = []string{"HOME=" + share}
 	cmd.SysProcAttr = boxed()
-	console, err := cmd.CombinedOutput()
+	console := &console{halt: func() { time.AfterFunc(exitsWithin, func() { end(errHalted) }) }}
+	cmd.Stdout, cmd.Stderr = console, console // the same for both: it is written to by one goroutine
+	err = cmd.Run()
 	switch {
 	case cmd.Process == nil:
 		return "", fmt.Errorf("%w: %w", errNoNamespace, err)
+	case errors.Is(context.Cause(ctx), errHalted):
+		return console.String(), nil
 	case ctx.Err() != nil:
-		return string(console), context.Cause(ctx)
+		return console.String(), context.Cause(ctx)
 	}
-	return string(console), err
+	return console.String(), err
+}
+
+// console keeps what the kernel says, and calls halt once the kernel has halted.
+type console struct {
+	said bytes.Buffer // not embedded: its ReadFrom would be called instead of Write
+	halt func()
+}
+
+func (c *console) String() string { return c.said.String() }
+
+// Write takes in what the kernel says.
+func (c *console) Write(said []byte) (int, error) {
+	before := bytes.Contains(c.said.Bytes(), []byte(halted))
+	n, err := c.said.Write(said)
+	if !before && bytes.Contains(c.said.Bytes(), []byte(halted)) {
+		c.halt()
+	}
+	return n, err
 }
 
 // boxed keeps the kernel's processes from becoming the machine's. They are traced children of the kernel, and would go on

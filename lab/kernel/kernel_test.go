@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -43,5 +45,24 @@ func TestPassed(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestConsoleSaysOnceThatItHalted: a kernel that has halted may never exit.
+func TestConsoleSaysOnceThatItHalted(t *testing.T) {
+	said, write := io.Pipe()
+	halted := 0
+	c, copied := &console{halt: func() { halted++ }}, make(chan error)
+	go func() {
+		_, err := io.Copy(c, said) // as a command's output is copied
+		copied <- err
+	}()
+	for _, part := range []string{"mmapper_init\nreboot: Sys", "tem halt", "ed\n", "more\n"} {
+		if _, err := io.WriteString(write, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(write.Close(), <-copied); err != nil || halted != 1 {
+		t.Errorf("of %q it has said %d times that it halted, %v", c, halted, err)
 	}
 }
