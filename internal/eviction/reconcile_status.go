@@ -145,7 +145,7 @@ func (t *statusReconciler) permit(entry v1alpha1.Leaving) {
 			return
 		}
 		t.look(until)
-	case sight.stays() && age >= permitLife:
+	case sight.stays() && age >= permitLife && (pod == nil || !pod.Terminating()): // which no pod takes back: a live look that saw it stay was before
 		t.removePermit(entry.PodName + " was let go and stayed")
 		return
 	case age < -permitLife:

@@ -39,6 +39,7 @@ func TestTidyPermits(t *testing.T) {
 		"old, it stays":                         {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(*snapshot.Pod) {}, sight: SeenStaying, out: true},
 		"old, it is terminating":                {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(*snapshot.Pod) {}, sight: SeenTerminating},
 		"old, the cache says it is terminating": {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(p *snapshot.Pod) { terminating(p) }},
+		"old, it stayed, and terminates now":    {entry: leaves("s1", "store", noon.Add(-permitLife)), pod: func(p *snapshot.Pod) { terminating(p) }, sight: SeenStaying},
 		"young, the cache has none":             {entry: leaves("s1", "store", noon), confirm: true},
 		"young, gone":                           {entry: leaves("s1", "store", noon), sight: SeenGone, out: true},
 		"young, gone, and the cache is behind":  {entry: leaves("s1", "store", noon), pod: func(*snapshot.Pod) {}, sight: SeenGone, out: true},
