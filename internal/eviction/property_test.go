@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -269,7 +270,8 @@ func TestPropertyTidyOnce(t *testing.T) {
 			}
 			in.Wanted[uid] = rapid.Bool().Draw(t, "wanted")
 			if rapid.Bool().Draw(t, "there") {
-				in.Pods = append(in.Pods, drawPod(t, "pod"))
+				pod := drawPod(t, "pod")
+				in.Pods = append(slices.DeleteFunc(in.Pods, func(p *snapshot.Pod) bool { return p.UID == pod.UID }), pod) // one of a UID
 			}
 		}
 		in.Replies = drawReplies(t, in.Policy.Status)
