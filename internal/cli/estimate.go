@@ -30,6 +30,9 @@ func (v *printer) estimate(ctx context.Context, source drainer.Source, req drain
 		for pause := time.Duration(0); sleep(ctx, pause); {
 			began := time.Now()
 			view := copied(source)
+			if pause = estimateEvery; !view.Whole() {
+				continue
+			}
 			end, ok := forecastEnd(ctx, view, req)
 			if !ok {
 				return
@@ -43,7 +46,9 @@ func (v *printer) estimate(ctx context.Context, source drainer.Source, req drain
 
 func copied(source drainer.Source) snapshot.View {
 	var view snapshot.View
-	source.Read(func(v snapshot.View) { view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone()} })
+	source.Read(func(v snapshot.View) {
+		view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone(), Reading: v.Reading}
+	})
 	return view
 }
 

@@ -66,7 +66,7 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
 	if ending := d.overBefore(ctx); ending != drain.Running {
 		d.led.End(ending)
-		decision := d.look(decide)
+		decision, _ := d.look(decide)
 		d.report(decision)
 		return decision
 	}
@@ -145,10 +145,13 @@ func (d *Drainer) prepare() {
 }
 
 // turn is one turn of the loop: look, decide, start the actions. Removing is the context of
-// evictions and deletions.
+// evictions and deletions. While the view is not whole the last decision stands, and there is nothing new to do.
 func (d *Drainer) turn(ctx, removing context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
 	d.listen()
-	decision := d.look(decide)
+	decision, whole := d.look(decide)
+	if !whole {
+		return decision
+	}
 	for _, a := range decision.Actions {
 		d.led.Begin(a, d.now)
 		d.start(ctx, removing, a)
@@ -157,11 +160,16 @@ func (d *Drainer) turn(ctx, removing context.Context, decide func(snapshot.View)
 	return decision
 }
 
-// look decides on what is seen now, with the answers that came in since the last look.
-func (d *Drainer) look(decide func(snapshot.View) drain.Decision) drain.Decision {
-	var decision drain.Decision
+// look decides on what is seen now, with the answers that came in since the last look. Where the view is not whole it returns the last
+// decision, without its actions.
+func (d *Drainer) look(decide func(snapshot.View) drain.Decision) (decision drain.Decision, whole bool) {
 	d.Source.Read(func(view snapshot.View) {
 		d.now = view.Now
+		if whole = view.Whole(); !whole {
+			decision = d.last
+			decision.Actions, decision.Settled, decision.Next = nil, false, view.Reading.Add(snapshot.ReadingFor)
+			return
+		}
 		for _, a := range d.answered {
 			d.led.Answer(a.action, a.answer, view.Now)
 		}
@@ -171,7 +179,7 @@ func (d *Drainer) look(decide func(snapshot.View) drain.Decision) drain.Decision
 		decision = decide(view)
 		d.led.Note(&decision, view.Now)
 	})
-	return decision
+	return decision, whole
 }
 
 // listen takes the answers that are there without waiting for more.

@@ -25,6 +25,7 @@ type fake struct {
 	changed chan struct{}
 	serial  int
 	late    time.Duration // for how long the process was suspended
+	reading time.Time     // since when something is being read
 	ending  sync.WaitGroup
 
 	before func(ctx context.Context, a drain.Action) // runs before a write is carried out
@@ -55,7 +56,7 @@ const podEndsAfter = 2 * time.Second
 func (f *fake) Read(look func(snapshot.View)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	look(snapshot.View{Now: time.Now().Add(f.late), Cluster: f.cluster})
+	look(snapshot.View{Now: time.Now().Add(f.late), Cluster: f.cluster, Reading: f.reading})
 }
 
 // suspend lets the process find itself an hour later.

@@ -116,3 +116,32 @@ func (f *fake) byHand(unschedulable bool, by string) {
 		c.SetNode(&n)
 	})
 }
+
+// What is being read is waited for, and no longer than its time: what decides about a pod may be in it.
+func TestNothingIsDoneWhileTheViewIsNotWhole(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"it comes": 3 * time.Second, "it never comes": snapshot.ReadingFor} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f, began := newFake(podNames(2)...), time.Now()
+				f.reading = began
+				f.before = func(_ context.Context, a drain.Action) {
+					if time.Since(began) < takes {
+						t.Errorf("%s after %s", a.Kind, time.Since(began))
+					}
+				}
+				comes := time.AfterFunc(3*time.Second, func() {
+					f.change(func(*snapshot.Cluster, string) {
+						if takes < snapshot.ReadingFor {
+							f.reading = time.Time{}
+						}
+					})
+				})
+				defer comes.Stop()
+				if d := f.drainer().Run(t.Context()); d.Outcome != drain.Drained {
+					t.Errorf("outcome %q", d.Outcome)
+				}
+				f.ending.Wait()
+			})
+		})
+	}
+}

@@ -20,6 +20,9 @@ type feed struct {
 	required bool
 	cancel   context.CancelFunc
 	synced   bool
+	final    bool      // it will not be read in this run: forbidden, or not served
+	asked    time.Time // when it was started
+	late     bool      // it was started after the first reading had ended
 	verb     string    // of the request that failed last
 	err      error     // why it cannot be read at present; nil while it can
 	since    time.Time // of err
@@ -27,6 +30,12 @@ type feed struct {
 
 // settled reports whether the first read has ended: with objects or, where decisions can do without them, with an error.
 func (f *feed) settled() bool { return f.synced || (!f.required && f.err != nil) }
+
+// reading reports whether a feed that was started in the middle of a drain has still to bring what is there. It is tried again for as long
+// as decisions wait for it: what is unknown for a moment only is not to be decided upon.
+func (f *feed) reading(now time.Time) bool {
+	return f.late && !f.synced && !f.final && now.Sub(f.asked) < snapshot.ReadingFor
+}
 
 // reconnect is how a broken watch is tried again: at once for people, gently for an
 // apiserver that comes back to a thousand clients.
@@ -43,7 +52,7 @@ type question struct {
 // watchKind starts the watch of a resource; the caller holds the lock.
 func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q question, required bool, sample O, api resourceAPI[L], k kind[O, T]) {
 	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
-	f := &feed{resource: q.resource, required: required, cancel: cancel}
+	f := &feed{resource: q.resource, required: required, cancel: cancel, asked: o.now(), late: o.begun}
 	o.feeds[q] = f
 	if !required {
 		o.cluster.SetGap(snapshot.Gap{Resource: q.resource.name, Reason: "not read yet"})
@@ -94,9 +103,9 @@ func (o *Observer) recordEnd(ctx context.Context, f *feed, verb string, err erro
 // would only cost requests.
 func (o *Observer) giveUp(f *feed) {
 	unserved := apierrors.IsNotFound(f.err)
-	final := apierrors.IsForbidden(f.err) || unserved
-	o.cluster.SetGap(snapshot.Gap{Resource: f.resource.name, Reason: f.err.Error(), Final: final, Unserved: unserved})
-	if final {
+	f.final = apierrors.IsForbidden(f.err) || unserved
+	o.cluster.SetGap(snapshot.Gap{Resource: f.resource.name, Reason: f.err.Error(), Final: f.final, Unserved: unserved})
+	if f.final {
 		f.cancel()
 	}
 }

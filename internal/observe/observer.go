@@ -43,7 +43,9 @@ type Observer struct {
 	mu       sync.Mutex
 	cluster  *snapshot.Cluster
 	feeds    map[question]*feed
-	answered bool // the apiserver has answered at least once
+	answered bool      // the apiserver has answered at least once
+	begun    bool      // the first reading has ended
+	reading  time.Time // since when a feed is read that was started since; zero while none is
 }
 
 // Start watches until ctx ends. It returns once everything that is needed has been
@@ -70,6 +72,9 @@ func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Ob
 		o.Stop()
 		return nil, err
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begun = true
 	return o, nil
 }
 
@@ -109,7 +114,22 @@ func set(names []string) map[string]bool {
 func (o *Observer) Read(f func(snapshot.View)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f(snapshot.View{Now: o.now(), Cluster: o.cluster, Blind: o.blind()})
+	now := o.now()
+	f(snapshot.View{Now: now, Cluster: o.cluster, Blind: o.blind(), Reading: o.readingSince(now)})
+}
+
+// readingSince returns since when it is read what has turned out to be needed; zero while that has all been read. The caller holds the lock.
+func (o *Observer) readingSince(now time.Time) time.Time {
+	var since time.Time
+	for _, f := range o.feeds {
+		if f.reading(now) && (since.IsZero() || f.asked.Before(since)) {
+			since = f.asked
+		}
+	}
+	if since.IsZero() || o.reading.IsZero() {
+		o.reading = since
+	}
+	return o.reading
 }
 
 // blind returns since when something that every decision needs cannot be watched;

@@ -19,7 +19,14 @@ type View struct {
 	Now     time.Time
 	Cluster *Cluster
 	Blind   time.Time // since when pods, nodes or budgets cannot be watched; zero while they can
+	Reading time.Time // since when it is read what has turned out to be needed; zero while that has all been read
 }
+
+// ReadingFor is how long a drain waits for what is being read. What has not come by then is a gap.
+const ReadingFor = 10 * time.Second
+
+// Whole reports whether the view may be decided upon: nothing is being read, or that takes too long.
+func (v View) Whole() bool { return v.Reading.IsZero() || !v.Now.Before(v.Reading.Add(ReadingFor)) }
 
 // Cluster is an indexed store of facts. Facts are replaced, never changed in
 // place, so that a reader may keep a pointer. It is not safe for concurrent use.

@@ -1,0 +1,104 @@
+package observe
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// newIdle is an observer that has begun, and reads nothing.
+func newIdle() *Observer {
+	return &Observer{
+		now: time.Now, cluster: snapshot.NewCluster(), feeds: map[question]*feed{}, begun: true,
+		changed: make(chan struct{}, 1), steps: make(chan struct{}, 1),
+	}
+}
+
+// starts adds a feed that reads from now on.
+func (o *Observer) starts(r resource) *feed {
+	f := &feed{resource: r, cancel: func() {}, asked: o.now(), late: o.begun}
+	o.feeds[question{resource: r}] = f
+	return f
+}
+
+func viewOf(o *Observer) snapshot.View {
+	var view snapshot.View
+	o.Read(func(v snapshot.View) { view = v })
+	return view
+}
+
+// What has turned out to be needed is waited for while it may still come in time; then it is a gap.
+func TestWhatIsReadLaterIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newIdle()
+		if v := viewOf(o); !v.Whole() {
+			t.Error("nothing is read, and the view is not whole")
+		}
+		f := o.starts(jobs)
+		time.Sleep(snapshot.ReadingFor - time.Second)
+		o.recordEnd(t.Context(), f, "list", errors.New("try again"))
+		if v := viewOf(o); v.Whole() {
+			t.Error("whole while it is read")
+		}
+		time.Sleep(time.Second)
+		v := viewOf(o)
+		if gap, some := v.Cluster.Gap("jobs"); !v.Whole() || !some || gap.Final || gap.Reason != "try again" {
+			t.Errorf("too late: whole %t, gap %+v", v.Whole(), gap)
+		}
+	})
+}
+
+// What may not be read is not waited for.
+func TestWhatMayNotBeReadIsNotWaitedFor(t *testing.T) {
+	o := newIdle()
+	o.recordEnd(t.Context(), o.starts(jobs), "list", forbidden("bob", "jobs"))
+	if v := viewOf(o); !v.Whole() {
+		t.Error("the view is not whole")
+	}
+}
+
+// Question after question, none of which is answered, keeps decisions waiting no longer than one would.
+func TestReadingHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, waited := newIdle(), time.Duration(0)
+		for _, r := range []resource{jobs, replicaSets, deployments, autoscalers, statefulSets, daemonSets, controllers} {
+			o.starts(r)
+			time.Sleep(4 * time.Second)
+			if !viewOf(o).Whole() {
+				waited += 4 * time.Second
+			}
+		}
+		if waited > snapshot.ReadingFor {
+			t.Errorf("decisions waited for %s", waited)
+		}
+	})
+}
+
+// Of a pod that comes in the middle of a drain nothing is decided before what decides about it has been read.
+func TestViewWithALatePodIsNotWhole(t *testing.T) {
+	client := fake.NewClientset()
+	watched := podsWatched(client)
+	o, err := Start(t.Context(), client, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Stop()
+	<-watched
+	if _, err := client.CoreV1().Pods("shop").Create(t.Context(), podOwnedBy("late", "a", "batch/v1", "Job"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitView(t, o, "a whole view with the pod", func(v snapshot.View) bool {
+		_, gap := v.Cluster.Gap("jobs")
+		there := len(v.Cluster.PodsOn("a")) == 1
+		if there && v.Whole() == gap {
+			t.Fatalf("whole %t, and a gap %t", v.Whole(), gap)
+		}
+		return there && v.Whole()
+	})
+}
