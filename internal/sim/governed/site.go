@@ -34,6 +34,10 @@ type site interface {
 	// heal ends everything that strike began.
 	heal()
 	// lost are acknowledged writes that no disk has any more.
+	// leads reports whether the process of a pod acknowledges writes before others have them, and unreplicated whether there is one that no
+	// other process has.
+	leads(pod string) bool
+	unreplicated(pod string) bool
 	lost() []string
 	// leftovers are preparations that are in force.
 	leftovers() []string

@@ -318,3 +318,7 @@ func (l *line) RoundTrip(request *http.Request) (response *http.Response, err er
 }
 
 func (a *arango) lost() []string { return a.sim.Lost() }
+
+func (a *arango) leads(pod string) bool { return a.sim.LeadsSingles(a.id[pod]) }
+
+func (a *arango) unreplicated(pod string) bool { return a.sim.Unreplicated(a.id[pod]) }

@@ -161,6 +161,10 @@ func (d *httpSite) heal() { clear(d.faulty) }
 
 func (d *httpSite) lost() []string { return d.here.lost() }
 
+func (*httpSite) leads(string) bool { return false }
+
+func (*httpSite) unreplicated(string) bool { return false }
+
 func (d *httpSite) leftovers() []string {
 	var left []string
 	for _, p := range d.plan {

@@ -61,7 +61,7 @@ func (w *world) crash() {
 		return
 	}
 	w.note("machine: the process of %s crashes", p.pod)
-	w.safety.excused = w.safety.excused || w.wouldLose(p.pod) != ""
+	w.safety.excused = w.safety.excused || w.wouldLose(p.pod) != "" || w.site.unreplicated(p.pod)
 	w.site.stop(p.pod)
 	w.crashed[p.pod], w.safety.crashes[p.role] = true, time.Now()
 	w.probe(p.pod)

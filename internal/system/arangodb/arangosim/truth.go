@@ -84,6 +84,28 @@ func (c *Cluster) heldWithout(shard string, without ...string) bool {
 	})
 }
 
+// Unreplicated reports whether the last acknowledged write to an active failover deployment is on no server that is up but this one: if its
+// process ends, another takes over without that, although the disk stays.
+func (c *Cluster) Unreplicated(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(id)
+	if p == nil || !p.up || p.disk[""] < c.acked[""] {
+		return false
+	}
+	return slices.Contains(c.of(single), p) && !slices.ContainsFunc(c.of(single), func(other *process) bool {
+		return other != p && other.up && other.disk[""] >= c.acked[""]
+	})
+}
+
+// LeadsSingles reports whether a server leads the active failover deployment: until its process ends it acknowledges writes, of which the
+// followers may not have the last.
+func (c *Cluster) LeadsSingles(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return id != "" && c.tree.text("Plan/AsyncReplication/Leader") == id
+}
+
 // Lost are the shards of which no disk has every acknowledged write any more, sorted.
 func (c *Cluster) Lost() []string {
 	c.mu.Lock()

@@ -140,3 +140,28 @@ func TestFailoverLosesWhatWasNotCopied(t *testing.T) {
 		t.Errorf("lost (-want +got):\n%s", diff)
 	}
 }
+
+// A write to an active failover deployment is its leader's alone until the followers have it, and one that was away may have less for longer.
+func TestUnreplicatedWrites(t *testing.T) {
+	c := New(Config{Agents: 3, Singles: 3})
+	leader, second, third := ID("SNGL", 0), ID("SNGL", 1), ID("SNGL", 2)
+	want := func(when string, alone ...string) {
+		t.Helper()
+		for _, id := range []string{leader, second, third} {
+			if got := c.Unreplicated(id); got != slices.Contains(alone, id) || c.LeadsSingles(id) != (id == leader) {
+				t.Errorf("%s: %s has a write alone: %t, and leads: %t", when, id, got, c.LeadsSingles(id))
+			}
+		}
+	}
+	want("at first")
+	c.Write("")
+	want("before the followers have it", leader)
+	c.Kill(third)
+	c.Tick()
+	want("one follower has it")
+	c.Write("")
+	c.Tick()
+	c.Restart(third)
+	c.Kill(leader)
+	want("the one that was away has not", second)
+}
