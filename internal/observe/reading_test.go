@@ -3,7 +3,6 @@ package observe
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +11,13 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// newIdle is an observer that has begun, and reads nothing.
-func newIdle() *Observer {
+// newIdle is an observer that has begun, and reads nothing. Wait lets time pass.
+func newIdle() (o *Observer, wait func(time.Duration)) {
+	now := time.Now()
 	return &Observer{
-		now: time.Now, cluster: snapshot.NewCluster(), feeds: map[question]*feed{}, begun: true,
+		now: func() time.Time { return now }, cluster: snapshot.NewCluster(), feeds: map[question]*feed{}, begun: true,
 		changed: make(chan struct{}, 1), steps: make(chan struct{}, 1),
-	}
+	}, func(d time.Duration) { now = now.Add(d) }
 }
 
 // starts adds a feed that reads from now on.
@@ -35,28 +35,26 @@ func viewOf(o *Observer) snapshot.View {
 
 // What has turned out to be needed is waited for while it may still come in time; then it is a gap.
 func TestWhatIsReadLaterIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newIdle()
-		if v := viewOf(o); !v.Whole() {
-			t.Error("nothing is read, and the view is not whole")
-		}
-		f := o.starts(jobs)
-		time.Sleep(snapshot.ReadingFor - time.Second)
-		o.recordEnd(t.Context(), f, "list", errors.New("try again"))
-		if v := viewOf(o); v.Whole() {
-			t.Error("whole while it is read")
-		}
-		time.Sleep(time.Second)
-		v := viewOf(o)
-		if gap, some := v.Cluster.Gap("jobs"); !v.Whole() || !some || gap.Final || gap.Reason != "try again" {
-			t.Errorf("too late: whole %t, gap %+v", v.Whole(), gap)
-		}
-	})
+	o, wait := newIdle()
+	if v := viewOf(o); !v.Whole() {
+		t.Error("nothing is read, and the view is not whole")
+	}
+	f := o.starts(jobs)
+	wait(snapshot.ReadingFor - time.Second)
+	o.recordEnd(t.Context(), f, "list", errors.New("try again"))
+	if v := viewOf(o); v.Whole() {
+		t.Error("whole while it is read")
+	}
+	wait(time.Second)
+	v := viewOf(o)
+	if gap, some := v.Cluster.Gap("jobs"); !v.Whole() || !some || gap.Final || gap.Reason != "try again" {
+		t.Errorf("too late: whole %t, gap %+v", v.Whole(), gap)
+	}
 }
 
 // What may not be read is not waited for.
 func TestWhatMayNotBeReadIsNotWaitedFor(t *testing.T) {
-	o := newIdle()
+	o, _ := newIdle()
 	o.recordEnd(t.Context(), o.starts(jobs), "list", forbidden("bob", "jobs"))
 	if v := viewOf(o); !v.Whole() {
 		t.Error("the view is not whole")
@@ -65,19 +63,19 @@ func TestWhatMayNotBeReadIsNotWaitedFor(t *testing.T) {
 
 // Question after question, none of which is answered, keeps decisions waiting no longer than one would.
 func TestReadingHasAnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, waited := newIdle(), time.Duration(0)
-		for _, r := range []resource{jobs, replicaSets, deployments, autoscalers, statefulSets, daemonSets, controllers} {
-			o.starts(r)
-			time.Sleep(4 * time.Second)
-			if !viewOf(o).Whole() {
-				waited += 4 * time.Second
-			}
+	const step = 4 * time.Second
+	o, wait := newIdle()
+	waited := time.Duration(0)
+	for _, r := range []resource{jobs, replicaSets, deployments, autoscalers, statefulSets, daemonSets, controllers} {
+		o.starts(r)
+		wait(step)
+		if !viewOf(o).Whole() {
+			waited += step
 		}
-		if waited > snapshot.ReadingFor {
-			t.Errorf("decisions waited for %s", waited)
-		}
-	})
+	}
+	if waited > snapshot.ReadingFor {
+		t.Errorf("decisions waited for %s", waited)
+	}
 }
 
 // Of a pod that comes in the middle of a drain nothing is decided before what decides about it has been read.
