@@ -66,7 +66,10 @@ func (d *Drainer) Run(ctx context.Context) drain.Decision {
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
 	if ending := d.overBefore(ctx); ending != drain.Running {
 		d.led.End(ending)
-		decision, _ := d.look(decide)
+		decision, whole := d.look(decide)
+		if !whole {
+			decision.Outcome = ending
+		}
 		d.report(decision)
 		return decision
 	}

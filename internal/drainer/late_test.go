@@ -145,3 +145,16 @@ func TestNothingIsDoneWhileTheViewIsNotWhole(t *testing.T) {
 		})
 	}
 }
+
+// A drain that is over before its first turn ends as such, also while something is being read.
+func TestOverBeforeTheViewIsWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newFake(podNames(2)...)
+		f.reading = time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if d := f.drainer().Run(ctx); d.Outcome != drain.Interrupted || len(f.writes) > 0 {
+			t.Errorf("outcome %q, written %v", d.Outcome, f.writes)
+		}
+	})
+}
