@@ -73,11 +73,12 @@ func versions(version string) fact {
 	}
 }
 
-// endsSettled plays the end of the drain, in which records are written no more.
+// endsSettled plays the end of the drain, in which records are written no more: thirty conflicts on the workload
+// and thirty on its node, five seconds apart at most.
 func endsSettled(s *story, code answers.Code) {
 	s.t.Helper()
 	s.led.End(s.last.Outcome)
-	for range 100 {
+	for range 300 {
 		s.answer(code)
 		if s.decide().Settled {
 			return

@@ -181,9 +181,16 @@ func (d *decider) undoOr(failed []string, a Action, left, again string) []string
 	return append(failed, fmt.Sprintf("%s: %s; %s tries it again", left, why, again))
 }
 
-// tired reports whether undoing was tried mostUndoTries times in a row in vain.
+// tired reports whether undoing was tried mostUndoTries times in a row in vain, or mostConflicts times where the server answers that the
+// target has changed: a watch that is seconds behind a rolling Deployment uses up the few tries before it has caught up.
 func (t *try) tired() bool {
-	return t != nil && t.count >= mostUndoTries && t.answer.Code != answers.Accepted && !t.done.IsZero()
+	if t == nil || t.done.IsZero() || t.answer.Code == answers.Accepted {
+		return false
+	}
+	if t.answer.Code == answers.Conflict {
+		return t.count >= mostConflicts
+	}
+	return t.count >= mostUndoTries
 }
 
 // takeBack undoes something while the drain goes on, and reports whether to wait for that. What is refused for good is not waited
