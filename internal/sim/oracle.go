@@ -27,6 +27,7 @@ type oracle struct {
 	closed    map[string]bool           // targets whose cordon the drain has seen
 	back      map[string]time.Time      // targets that were given back, and when the drain saw that
 	withdraws map[types.UID]time.Time   // requests, and when the drain tried last to withdraw them
+	restores  map[types.UID]int         // pods, and how often the drain has tried to restore their deletion costs
 	mayLose   map[snapshot.OwnerKey]int // how many of these each owner had
 	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
 }
@@ -34,7 +35,8 @@ type oracle struct {
 func newOracle(req drain.Request, truth *snapshot.Cluster) *oracle {
 	j := &oracle{
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
-		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
+		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, restores: map[types.UID]int{},
+		mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
 	}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
@@ -139,6 +141,8 @@ func (j *oracle) noted(s *Sim, a drain.Action) {
 		j.givenUp[a.Workload.UID] = true
 	case a.Kind == drain.Withdraw:
 		j.withdraws[a.Request.UID] = s.now
+	case a.Kind == drain.RestoreCost:
+		j.restores[a.Pod.UID]++
 	}
 }
 
