@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // manner says how a call can go wrong.
@@ -103,7 +105,7 @@ func (w *world) open(call *waiting, f fate) {
 // call is one that leaves a replica.
 func (r *replica) call(ctx context.Context, label string, m manner, effect func() error) error {
 	err := r.world.call(ctx, r, r.name+" "+taskOf(ctx)+label, m, effect)
-	if item, ok := ctx.Value(workKey).(work); ok && errors.Is(err, errLost) {
+	if item, ok := ctx.Value(workKey).(work); ok && (errors.Is(err, errLost) || apierrors.IsConflict(err)) {
 		r.world.mu.Lock()
 		defer r.world.mu.Unlock()
 		r.failed[item] = time.Now()

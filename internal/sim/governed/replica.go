@@ -59,7 +59,7 @@ type replica struct {
 	running     map[work]bool
 	again       map[work]bool              // came in while it ran
 	news        []*v1alpha1.EvictionPolicy // policies whose systems say something new
-	failed      map[work]time.Time         // when a call for a key was lost last
+	failed      map[work]time.Time         // when a call for a key was lost last, or met a conflict
 	refused     map[string]time.Time       // when the last eviction of a pod failed: it is tried again after a pause, or at an event
 	origins     map[uintptr]string         // of evidence: whose word it is
 	stop        context.CancelFunc
