@@ -131,6 +131,25 @@ func TestTidyUpEnds(t *testing.T) {
 	t.Error("it never settles")
 }
 
+// A watch that is behind what changes a Deployment all the time shows versions that are old already: the surge is undone once it has
+// caught up.
+func TestUndoOutlastsAWatchThatIsBehind(t *testing.T) {
+	const behind = 20
+	s := tell(t, ask("a"), node("a", drainedBy(me, start), state("interrupted")), deployment("web", 2, surgedBy(me, 1, start)))
+	s.led.End(drain.Interrupted)
+	for range behind {
+		s.expect("scale web to 1, no record")
+		s.answer(answers.Conflict)
+		s.then(5*time.Second, versions(s.now.String()))
+	}
+	s.expect("scale web to 1, no record")
+	s.answer(answers.Accepted)
+	s.then(time.Second, deployment("web", 1))
+	s.expect()
+	same(t, "settled", true, s.last.Settled)
+	same(t, "notes", 0, len(s.last.Notes))
+}
+
 // A pod on its way out keeps its cost: it is the one to go.
 func TestLeavingPodKeepsItsCost(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), pod("web", on("a"), of("web"), marked(me+"=5"), endsAt(start.Add(time.Minute))))
