@@ -13,12 +13,15 @@ import (
 // clean makes words of a server, a webhook or a user safe to print on one line.
 func clean(s string) string { return text.Line(s) }
 
-// fit cuts a line to at most width cells; escape sequences count nothing.
+// fit cuts a line to at most width cells; escape sequences count nothing. Truncate counts one cell for an ASCII letter whose variation
+// selector makes two of it, so that what it returns may still be too wide.
 func fit(s string, width int) string {
-	if width <= 0 {
-		return ""
+	for cells := width; cells > 0; cells-- {
+		if cut := ansi.Truncate(s, cells, "…"); ansi.StringWidth(cut) <= width {
+			return cut
+		}
 	}
-	return ansi.Truncate(s, width, "…")
+	return ""
 }
 
 // pad cuts or fills a text to exactly width cells. A last letter that joins what follows takes the first space in, so one

@@ -44,6 +44,15 @@ func TestPadAfterALetterThatJoins(t *testing.T) {
 	}
 }
 
+// TestFitWithAVariationSelector: one after an ASCII letter gives it two cells.
+func TestFitWithAVariationSelector(t *testing.T) {
+	for width, want := range map[int]string{1: "…", 2: "…", 3: "A\ufe0fA", 4: "A\ufe0fA"} {
+		if diff := cmp.Diff(want, fit("A\ufe0fA", width)); diff != "" {
+			t.Errorf("%d cells: %s", width, diff)
+		}
+	}
+}
+
 func TestSpan(t *testing.T) {
 	tests := []struct {
 		in   time.Duration
