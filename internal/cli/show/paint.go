@@ -12,9 +12,14 @@ func (p Paint) in(style ansi.Style, s string) string {
 	return style.Styled(s)
 }
 
-func (p Paint) bad(s string) string    { return p.in(ansi.NewStyle().ForegroundColor(ansi.Red), s) }
-func (p Paint) wait(s string) string   { return p.in(ansi.NewStyle().ForegroundColor(ansi.Yellow), s) }
-func (p Paint) good(s string) string   { return p.in(ansi.NewStyle().ForegroundColor(ansi.Green), s) }
-func (p Paint) move(s string) string   { return p.in(ansi.NewStyle().ForegroundColor(ansi.Cyan), s) }
-func (p Paint) dim(s string) string    { return p.in(ansi.NewStyle().ForegroundColor(ansi.BrightBlack), s) }
+func (p Paint) bad(s string) string  { return p.in(ansi.NewStyle().ForegroundColor(ansi.Red), s) }
+func (p Paint) wait(s string) string { return p.in(ansi.NewStyle().ForegroundColor(ansi.Yellow), s) }
+
+func (p Paint) good(s string) string { return p.in(ansi.NewStyle().ForegroundColor(ansi.Green), s) }
+
+func (p Paint) move(s string) string { return p.in(ansi.NewStyle().ForegroundColor(ansi.Cyan), s) }
+
+func (p Paint) dim(s string) string {
+	return p.in(ansi.NewStyle().ForegroundColor(ansi.BrightBlack), s)
+}
 func (p Paint) strong(s string) string { return p.in(ansi.NewStyle().Bold(), s) }
