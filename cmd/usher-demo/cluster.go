@@ -38,7 +38,7 @@ func newCluster(now time.Time) *cluster {
 	}
 }
 
-// Read implements drainer.Source.
+// Read implements runner.Source.
 func (c *cluster) Read(look func(snapshot.View)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,10 +46,10 @@ func (c *cluster) Read(look func(snapshot.View)) {
 	look(c.sim.View())
 }
 
-// Changed implements drainer.Source.
+// Changed implements runner.Source.
 func (c *cluster) Changed() <-chan struct{} { return c.changed }
 
-// Do implements drainer.Writer.
+// Do implements runner.Writer.
 func (c *cluster) Do(_ context.Context, a drain.Action) answers.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

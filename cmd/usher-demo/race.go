@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -25,18 +25,18 @@ type usher struct {
 	ended    time.Time // zero while it runs
 }
 
-// Frame implements drainer.Reporter.
+// Frame implements runner.Reporter.
 func (u *usher) Frame(_ time.Time, d drain.Decision) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.decision = d
 }
 
-// Event implements drainer.Reporter.
+// Event implements runner.Reporter.
 func (u *usher) Event(drain.Event) {}
 
 func (u *usher) run(ctx context.Context) {
-	d := drainer.Drainer{
+	d := runner.Runner{
 		Source: u.cluster, Writer: u.cluster, Reporter: u,
 		Request: drain.Request{
 			Self: snapshot.Drainer{ID: "demo", By: "you@demo"}, Nodes: []string{drained}, Force: true, DaemonSets: drain.DaemonSetsIgnore,

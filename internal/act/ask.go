@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -23,7 +23,7 @@ func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}, snapshot.RequesterOf(a.Drain))
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}, snapshot.RequesterOf(a.Drain))
 	request.Labels = map[string]string{snapshot.DrainLabel: a.Drain}
 	return client.Post().Namespace(a.Pod.Namespace).Resource(evictionRequests).
 		VersionedParams(&metav1.CreateOptions{DryRun: w.dryRun(), FieldManager: fieldManager}, metav1.ParameterCodec).

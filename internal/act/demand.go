@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -20,7 +20,7 @@ type Demand struct {
 }
 
 func (w Demand) request() *api.EvictionRequest {
-	return lifecycle.NewRequest(lifecycle.Ref{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: w.Pod.UID}, w.Requester)
+	return evictionrequest.NewRequest(evictionrequest.Ref{Namespace: w.Pod.Namespace, Name: w.Pod.Name, UID: w.Pod.UID}, w.Requester)
 }
 
 // Ask makes the demand an EvictionRequest. One that is there is asked for anew.
@@ -39,10 +39,10 @@ func (w *Writer) Ask(ctx context.Context, demand Demand) error {
 	if err := client.Get().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).Do(ctx).Into(there); err != nil {
 		return wrapped("reading the request for", demand, err)
 	}
-	if err := lifecycle.CheckRequest(there, request); err != nil {
+	if err := evictionrequest.CheckRequest(there, request); err != nil {
 		return wrapped("asking for the eviction of", demand, err)
 	}
-	patch, err := lifecycle.IntentPatch(there, api.EvictionRequestIntentEviction)
+	patch, err := evictionrequest.IntentPatch(there, api.EvictionRequestIntentEviction)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // hanging is a system that takes back nothing until its caller's time is over.
@@ -53,7 +53,7 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{}
 		kind := func(*v1alpha1.System) (system.Kind, bool) {
-			kind := systemhttp.Kind()
+			kind := rest.Kind()
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }
 			return kind, true
 		}

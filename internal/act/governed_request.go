@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -37,24 +37,24 @@ func (g *Governed) request(ctx context.Context, action eviction.Action) error {
 		return nil // another caller of the same name a moment ago
 	}
 	if err == nil {
-		err = lifecycle.CheckRequest(existing, wanted)
+		err = evictionrequest.CheckRequest(existing, wanted)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the request for pod %s: %w", action.Pod.Name, err)
 	}
-	asked, refused := lifecycle.LastRequestTime(existing)
+	asked, refused := evictionrequest.LastRequestTime(existing)
 	if existing.Spec.Intent == api.EvictionRequestIntentEviction && (!refused || g.Now().Sub(asked).Abs() < askedRenewal) {
 		return nil // one that the caller made by hand does not end when it stops asking
 	}
-	body, err := lifecycle.RepeatPatch(existing, g.Now())
+	body, err := evictionrequest.RepeatPatch(existing, g.Now())
 	return g.patchRequest(ctx, existing, body, err)
 }
 
 // newRequest returns a request that says when the caller asked last.
 func (g *Governed) newRequest(action eviction.Action) *api.EvictionRequest {
-	ref := lifecycle.Ref{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID}
-	wanted := lifecycle.NewRequest(ref, lifecycle.Requester(action.Requester))
-	wanted.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: g.Now().UTC().Format(time.RFC3339)}
+	ref := evictionrequest.Ref{Namespace: action.Pod.Namespace, Name: action.Pod.Name, UID: action.UID}
+	wanted := evictionrequest.NewRequest(ref, evictionrequest.Requester(action.Requester))
+	wanted.Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: g.Now().UTC().Format(time.RFC3339)}
 	return wanted
 }
 
@@ -67,10 +67,10 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 	}
 	for _, request := range requests {
 		pod := request.Spec.Target.Pod
-		if _, refused := lifecycle.LastRequestTime(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
+		if _, refused := evictionrequest.LastRequestTime(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
 		}
-		body, err := lifecycle.GivenUpPatch(request)
+		body, err := evictionrequest.GivenUpPatch(request)
 		if err = g.patchRequest(ctx, request.DeepCopy(), body, err); client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 
 // Withdrew reports whether a request is withdrawn, and by the manager alone. A person's word is found in the managed fields.
 func Withdrew(request *api.EvictionRequest) bool {
-	return request.Spec.Intent == api.EvictionRequestIntentWithdrawn && lifecycle.IntentBy(request, fieldManager)
+	return request.Spec.Intent == api.EvictionRequestIntentWithdrawn && evictionrequest.IntentBy(request, fieldManager)
 }
 
 // patchRequest takes what lifecycle makes of the request.
@@ -97,13 +97,13 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 	if err != nil {
 		return err
 	}
-	report := lifecycle.Report{Message: action.Report.Message, Expected: action.Report.Expected, Done: action.Report.Completed}
+	report := evictionrequest.Report{Message: action.Report.Message, Expected: action.Report.Expected, Done: action.Report.Completed}
 	for _, e := range evictions {
-		entry, write, _ := lifecycle.Tell(e, lifecycle.Responder, report, g.Now())
+		entry, write, _ := evictionrequest.Tell(e, evictionrequest.Responder, report, g.Now())
 		if !write || g.reports.written(e.UID, &entry, g.Now()) {
 			continue
 		}
-		patch, err := lifecycle.ReportPatch(g.Lifecycle, e, entry)
+		patch, err := evictionrequest.ReportPatch(g.Lifecycle, e, entry)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (g *Governed) evictions(ctx context.Context, pod snapshot.Key, uid types.UI
 	}
 	var found []*api.Eviction
 	for _, e := range all {
-		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid {
+		if ref, ok := evictionrequest.EvictionRef(e); ok && ref.UID == uid {
 			found = append(found, e)
 		}
 	}

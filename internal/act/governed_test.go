@@ -26,9 +26,9 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -205,7 +205,7 @@ func TestRequests(t *testing.T) {
 	request := g.requests(t)[0]
 	want := api.EvictionRequestSpec{
 		Target:    api.EvictionRequestTarget{Pod: &api.EvictionRequestPodReference{Name: "db-0", UID: "pod"}},
-		Requester: lifecycle.Requester("system:admin"), Intent: api.EvictionRequestIntentEviction,
+		Requester: evictionrequest.Requester("system:admin"), Intent: api.EvictionRequestIntentEviction,
 	}
 	if diff := cmp.Diff(want, request.Spec); diff != "" {
 		t.Error(diff)
@@ -218,7 +218,7 @@ func TestRequests(t *testing.T) {
 		now = present.Add(after)
 		wantCode(t, g.Do(t.Context(), ask), answers.Accepted)
 		all := g.requests(t)
-		if asked, ok := lifecycle.LastRequestTime(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
+		if asked, ok := evictionrequest.LastRequestTime(&all[0]); len(all) != 1 || !ok || !asked.Equal(present.Add(want)) {
 			t.Errorf("after %s: %d requests, asked at %s, want at %s", after, len(all), asked, present.Add(want))
 		}
 	}
@@ -260,13 +260,13 @@ func TestRequests(t *testing.T) {
 
 // TestARequestByHandIsNotAdmissions: a request that a user made by hand stands when an eviction by the same user is refused.
 func TestARequestByHandIsNotAdmissions(t *testing.T) {
-	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "pod"}
-	g := governedWorld(t, lifecycle.NewRequest(ref, lifecycle.Requester("jane")))
+	ref := evictionrequest.Ref{Namespace: "db", Name: "db-0", UID: "pod"}
+	g := governedWorld(t, evictionrequest.NewRequest(ref, evictionrequest.Requester("jane")))
 	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "jane"}), answers.Accepted)
-	if request := g.requests(t)[0]; request.Annotations[lifecycle.LastRequestTimeAnnotation] != "" {
+	if request := g.requests(t)[0]; request.Annotations[evictionrequest.LastRequestTimeAnnotation] != "" {
 		t.Error("the request by hand ends with what admission asked for")
 	}
-	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: lifecycle.Requester("jane")}), answers.Accepted)
+	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: evictionrequest.Requester("jane")}), answers.Accepted)
 	if request := g.requests(t)[0]; request.Spec.Intent != api.EvictionRequestIntentEviction {
 		t.Error("the request by hand was withdrawn")
 	}
@@ -280,8 +280,8 @@ func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 			Spec:       api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: "pod"}}},
 			Status: api.EvictionStatus{
 				ObservedGeneration: &one,
-				TargetResponders:   []api.TargetResponder{{Name: lifecycle.Responder, State: state}},
-				Responders:         []api.ResponderStatus{{Name: lifecycle.Responder, StartTime: &started}},
+				TargetResponders:   []api.TargetResponder{{Name: evictionrequest.Responder, State: state}},
+				Responders:         []api.ResponderStatus{{Name: evictionrequest.Responder, StartTime: &started}},
 			},
 		}
 	}
@@ -295,7 +295,7 @@ func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if r := lifecycle.Entry(found, lifecycle.Responder); r != nil && r.Message != nil {
+		if r := evictionrequest.Entry(found, evictionrequest.Responder); r != nil && r.Message != nil {
 			got = *r.Message
 		}
 		if got != want {

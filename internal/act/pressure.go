@@ -15,12 +15,12 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // PressureRequester is the name under which the agent asks for evictions.
-const PressureRequester = pressure.Requester + "/agent"
+const PressureRequester = nodepressure.Requester + "/agent"
 
 // DisruptedByAgent is the reason of the condition DisruptionTarget on pods that the agent removed or killed itself; those
 // that it evicts get the eviction API's own.

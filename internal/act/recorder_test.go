@@ -13,11 +13,11 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
-var _ drainer.Writer = (*Recorder)(nil)
+var _ runner.Writer = (*Recorder)(nil)
 
 const eventsPath = "/apis/events.k8s.io/v1/namespaces/default/events"
 

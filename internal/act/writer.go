@@ -18,7 +18,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -32,7 +32,7 @@ const (
 	evictionPatience = 30 * time.Second
 )
 
-// Writer carries actions out. It implements drainer.Writer and may be used by several
+// Writer carries actions out. It implements runner.Writer and may be used by several
 // goroutines at once.
 type Writer struct {
 	Client    kubernetes.Interface

@@ -17,11 +17,11 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
-var _ drainer.Writer = (*Writer)(nil)
+var _ runner.Writer = (*Writer)(nil)
 
 // request is what the server received.
 type request struct {

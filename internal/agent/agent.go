@@ -16,8 +16,8 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/agent/wake"
+	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/pressure"
 )
 
 // Options are what an agent is started with.
@@ -100,7 +100,7 @@ type agent struct {
 	begun sync.WaitGroup // actions and events on their way; only the loop begins any
 }
 
-func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []pressure.Threshold) (*agent, error) {
+func newAgent(o Options, m *machine.Machine, w *wake.Watcher, thresholds []nodepressure.Threshold) (*agent, error) {
 	a := &agent{Options: o, machine: m, watcher: w, podCache: newResidents(), metrics: newMetrics()}
 	a.policies = newPolicies(func(ctx context.Context, namespace string) ([]v1alpha1.EvictionPolicy, error) {
 		return observe.ReadPolicies(ctx, o.Client, namespace)
@@ -177,7 +177,7 @@ func (a *agent) decideBeside(ctx context.Context, others ...func(context.Context
 }
 
 // carry begins actions on one pod. It is the loop that calls it, and that the outcomes come back to.
-func (a *agent) carry(ctx context.Context, actions ...pressure.Action) {
+func (a *agent) carry(ctx context.Context, actions ...nodepressure.Action) {
 	a.begun.Go(func() { a.executor.carry(ctx, actions...) })
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // TestLedgerKnowsNever: a refusal for good is distinguished from one for now, since no other pod is prepared while one is.
@@ -18,7 +18,7 @@ func TestLedgerKnowsNever(t *testing.T) {
 	} {
 		l := newLedger(nil)
 		l.end(&outcome{
-			action: pressure.Action{Kind: pressure.Evict, Pod: &pressure.Pod{UID: "u"}},
+			action: nodepressure.Action{Kind: nodepressure.Evict, Pod: &nodepressure.Pod{UID: "u"}},
 			answer: answers.Answer{Code: answers.RefusedForNow, Message: message},
 		}, time.Now())
 		if l.refused["u"].Never != want {
@@ -51,9 +51,9 @@ func TestARequestThatTheAgentGaveUpSaysNothingOfTheApiserver(t *testing.T) {
 
 func TestDaemonsAreKnownWhereSomethingIsReserved(t *testing.T) {
 	e := &nodeReader{memory: 100}
-	s := &sight{node: pressure.Node{Readings: map[pressure.Signal]pressure.Reading{pressure.MemoryAvailable: {}, pressure.AllocatableMemoryAvailable: {}}}}
+	s := &sight{node: nodepressure.Node{Readings: map[nodepressure.Signal]nodepressure.Reading{nodepressure.MemoryAvailable: {}, nodepressure.AllocatableMemoryAvailable: {}}}}
 	s.all.WorkingSet, s.pods.WorkingSet = 50, 30
-	for limit, want := range map[int64]pressure.Daemons{90: {Known: true, MemoryUsage: 20, MemoryReserved: 10}, 100: {}} {
+	for limit, want := range map[int64]nodepressure.Daemons{90: {Known: true, MemoryUsage: 20, MemoryReserved: 10}, 100: {}} {
 		s.pods.Limit = limit
 		if got := e.daemons(s); got != want {
 			t.Errorf("with %d of 100 for pods: %+v, want %+v", limit, got, want)
@@ -62,16 +62,16 @@ func TestDaemonsAreKnownWhereSomethingIsReserved(t *testing.T) {
 }
 
 func TestSoftThresholdsThatAreNeverReachedAreSaid(t *testing.T) {
-	config := Config{Config: pressure.Config{EvictionHard: map[string]string{"memory.available": "1Gi", "pid.available": "1"}}}.withDefaults()
+	config := Config{Config: nodepressure.Config{EvictionHard: map[string]string{"memory.available": "1Gi", "pid.available": "1"}}}.withDefaults()
 	thresholds, err := config.Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{
-		pressure.MemoryAvailable: {Available: 4 << 30, Capacity: 8 << 30}, pressure.PIDAvailable: {Available: 90, Capacity: 100},
+	node := nodepressure.Node{Readings: map[nodepressure.Signal]nodepressure.Reading{
+		nodepressure.MemoryAvailable: {Available: 4 << 30, Capacity: 8 << 30}, nodepressure.PIDAvailable: {Available: 90, Capacity: 100},
 	}}
 	found := neverSoft(node, thresholds)
-	if len(found) != 1 || found[0].Signal != pressure.MemoryAvailable {
+	if len(found) != 1 || found[0].Signal != nodepressure.MemoryAvailable {
 		t.Errorf("got %+v, want that of memory.available, which is 500Mi", found)
 	}
 }

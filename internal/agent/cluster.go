@@ -6,7 +6,7 @@ import (
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -33,7 +33,7 @@ const (
 	softPatience = 30 * time.Second
 )
 
-func patienceFor(a *pressure.Action) time.Duration {
+func patienceFor(a *nodepressure.Action) time.Duration {
 	if a.Threshold != nil && a.Threshold.Hard() {
 		return hardPatience
 	}
@@ -41,6 +41,6 @@ func patienceFor(a *pressure.Action) time.Duration {
 }
 
 // refOf is the part of a pod that a request needs.
-func refOf(p *pressure.Pod) *snapshot.Pod {
+func refOf(p *nodepressure.Pod) *snapshot.Pod {
 	return &snapshot.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }

@@ -11,16 +11,16 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // Config is what the file of --config holds: the eviction fields of KubeletConfiguration, under their own names, and
 // little else.
 type Config struct {
-	pressure.Config `json:",inline"`
+	nodepressure.Config `json:",inline"`
 
 	// Order is the one in which pods go: qos (the default) or kubelet.
-	Order pressure.Order `json:"order,omitempty"`
+	Order nodepressure.Order `json:"order,omitempty"`
 	// HostRoot is where the host's files are seen. Default "/".
 	HostRoot string `json:"hostRoot,omitempty"`
 	// KubeletDirectory is the kubelet's --root-dir on the host. Default /var/lib/kubelet.
@@ -39,31 +39,31 @@ const imagesFirst = "6m"
 func (c Config) withDefaults() Config {
 	if c.EvictionHard == nil {
 		c.EvictionHard = map[string]string{
-			string(pressure.MemoryAvailable):  "250Mi",
-			string(pressure.NodeFsAvailable):  "12%",
-			string(pressure.NodeFsInodesFree): "6%",
-			string(pressure.PIDAvailable):     "5%",
+			string(nodepressure.MemoryAvailable):  "250Mi",
+			string(nodepressure.NodeFsAvailable):  "12%",
+			string(nodepressure.NodeFsInodesFree): "6%",
+			string(nodepressure.PIDAvailable):     "5%",
 		}
 	}
 	if c.EvictionSoft == nil {
 		c.EvictionSoft = map[string]string{
-			string(pressure.MemoryAvailable):            "500Mi",
-			string(pressure.AllocatableMemoryAvailable): "500Mi",
-			string(pressure.NodeFsAvailable):            "14%",
-			string(pressure.PIDAvailable):               "10%",
+			string(nodepressure.MemoryAvailable):            "500Mi",
+			string(nodepressure.AllocatableMemoryAvailable): "500Mi",
+			string(nodepressure.NodeFsAvailable):            "14%",
+			string(nodepressure.PIDAvailable):               "10%",
 		}
 		c.EvictionSoftGracePeriod = map[string]string{
-			string(pressure.MemoryAvailable):            "30s",
-			string(pressure.AllocatableMemoryAvailable): "30s",
-			string(pressure.NodeFsAvailable):            imagesFirst,
-			string(pressure.PIDAvailable):               "30s",
+			string(nodepressure.MemoryAvailable):            "30s",
+			string(nodepressure.AllocatableMemoryAvailable): "30s",
+			string(nodepressure.NodeFsAvailable):            imagesFirst,
+			string(nodepressure.PIDAvailable):               "30s",
 		}
 	}
 	if c.EvictionMaxPodGracePeriod == 0 {
 		c.EvictionMaxPodGracePeriod = -1 // a pod that leaves early gets its own grace
 	}
 	if c.Order == "" {
-		c.Order = pressure.OrderQoS
+		c.Order = nodepressure.OrderQoS
 	}
 	return c
 }
@@ -86,15 +86,15 @@ func LoadConfig(name string) (Config, error) {
 	if wrong := c.Validate(); len(wrong) > 0 {
 		return Config{}, fmt.Errorf("the agent's configuration: %w", wrong.ToAggregate())
 	}
-	if !slices.Contains(pressure.Orders(), c.Order) {
+	if !slices.Contains(nodepressure.Orders(), c.Order) {
 		return Config{}, fmt.Errorf("the agent's configuration: order is %q; it can be %s", c.Order, orders())
 	}
 	return c, nil
 }
 
 func orders() string {
-	names := make([]string, 0, len(pressure.Orders()))
-	for _, o := range pressure.Orders() {
+	names := make([]string, 0, len(nodepressure.Orders()))
+	for _, o := range nodepressure.Orders() {
 		names = append(names, string(o))
 	}
 	return strings.Join(names, " or ")

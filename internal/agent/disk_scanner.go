@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/agent/machine"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 const (
@@ -29,13 +29,13 @@ type diskScanner struct {
 	done    chan struct{} // has room for one
 
 	mu    sync.Mutex
-	found map[types.UID]pressure.Usage
+	found map[types.UID]nodepressure.Usage
 }
 
 func newSurveyor(m *machine.Machine, r *podCache) *diskScanner {
 	return &diskScanner{
 		machine: m, pods: r,
-		wanted: make(chan struct{}, 1), done: make(chan struct{}, 1), found: map[types.UID]pressure.Usage{},
+		wanted: make(chan struct{}, 1), done: make(chan struct{}, 1), found: map[types.UID]nodepressure.Usage{},
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *diskScanner) want() {
 }
 
 // of returns what is known of a pod: Disk and DiskAt.
-func (s *diskScanner) of(uid types.UID) (pressure.Usage, bool) {
+func (s *diskScanner) of(uid types.UID) (nodepressure.Usage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.found[uid]
@@ -77,8 +77,8 @@ func (s *diskScanner) run(ctx context.Context) {
 
 // wantsSurvey reports whether it is to be known which pods have filled the disks: a disk is short or will be soon. What
 // was found is there, then, when a pod has to go.
-func wantsSurvey(node pressure.Node, thresholds []pressure.Threshold, rates map[pressure.Signal]float64, pressed bool) bool {
-	return slices.ContainsFunc(thresholds, func(t pressure.Threshold) bool {
+func wantsSurvey(node nodepressure.Node, thresholds []nodepressure.Threshold, rates map[nodepressure.Signal]float64, pressed bool) bool {
+	return slices.ContainsFunc(thresholds, func(t nodepressure.Threshold) bool {
 		reading, ok := node.Readings[t.Signal]
 		if !ok || t.Signal.Condition() != corev1.NodeDiskPressure {
 			return false
@@ -105,10 +105,10 @@ func (s *diskScanner) survey(ctx context.Context) {
 			continue
 		}
 		s.mu.Lock()
-		s.found[r.pod.UID] = pressure.Usage{DiskAt: at, Disk: map[pressure.FsPart]pressure.FsUse{
-			pressure.Logs:           pressure.FsUse(disk.Logs),
-			pressure.Volumes:        pressure.FsUse(disk.Volumes),
-			pressure.WritableLayers: pressure.FsUse(disk.Layers),
+		s.found[r.pod.UID] = nodepressure.Usage{DiskAt: at, Disk: map[nodepressure.FsPart]nodepressure.FsUse{
+			nodepressure.Logs:           nodepressure.FsUse(disk.Logs),
+			nodepressure.Volumes:        nodepressure.FsUse(disk.Volumes),
+			nodepressure.WritableLayers: nodepressure.FsUse(disk.Layers),
 		}}
 		s.mu.Unlock()
 	}

@@ -12,13 +12,13 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // outcome is what became of an action.
 type outcome struct {
-	action pressure.Action
+	action nodepressure.Action
 	began  time.Time
 	took   time.Duration
 	answer answers.Answer
@@ -40,7 +40,7 @@ type executor struct {
 
 // carry carries out actions on one pod, one after the other, and returns when that is done; what becomes of each arrives
 // among the outcomes. Once ctx has ended it begins none.
-func (c *executor) carry(ctx context.Context, actions ...pressure.Action) {
+func (c *executor) carry(ctx context.Context, actions ...nodepressure.Action) {
 	for _, a := range actions {
 		if ctx.Err() != nil {
 			return
@@ -52,7 +52,7 @@ func (c *executor) carry(ctx context.Context, actions ...pressure.Action) {
 	}
 }
 
-func (c *executor) one(ctx context.Context, a pressure.Action) outcome {
+func (c *executor) one(ctx context.Context, a nodepressure.Action) outcome {
 	o := outcome{action: a, began: time.Now()}
 	patient, cancel := context.WithTimeout(ctx, patienceFor(&a))
 	defer cancel()
@@ -64,27 +64,27 @@ func (c *executor) one(ctx context.Context, a pressure.Action) outcome {
 func (c *executor) do(ctx context.Context, o *outcome) {
 	pod := refOf(o.action.Pod)
 	switch o.action.Kind {
-	case pressure.Evict:
+	case nodepressure.Evict:
 		o.answer = c.record(ctx, c.cluster.Evict(ctx, pod, o.action.Grace))
-	case pressure.Request:
+	case nodepressure.Request:
 		o.answer = c.record(ctx, c.cluster.Ask(ctx, pod))
-	case pressure.Withdraw:
+	case nodepressure.Withdraw:
 		o.answer = c.record(ctx, c.cluster.Withdraw(ctx, pod))
-	case pressure.Unbreak:
+	case nodepressure.Unbreak:
 		o.answer = c.record(ctx, c.cluster.Unbreak(ctx, pod, o.action.Value))
-	case pressure.Remove:
+	case nodepressure.Remove:
 		o.answer = c.remove(ctx, &o.action)
-	case pressure.KillLocally:
+	case nodepressure.KillLocally:
 		c.kill(ctx, o)
-	case pressure.Wait, pressure.Say:
+	case nodepressure.Wait, nodepressure.Say:
 	}
 }
 
 // remove deletes a pod past its budgets and, where its policy allows that, past its verdict. An annotation that did not
 // help is taken back at once: it would let every caller through. Where that fails, or the answer to the write was lost, the pod
 // shows the annotation, and it is taken back on that account.
-func (c *executor) remove(ctx context.Context, a *pressure.Action) answers.Answer {
-	pod, glass := refOf(a.Pod), pressure.GlassOf(c.node, a.Message)
+func (c *executor) remove(ctx context.Context, a *nodepressure.Action) answers.Answer {
+	pod, glass := refOf(a.Pod), nodepressure.GlassOf(c.node, a.Message)
 	broken := false
 	if a.BreakGlass {
 		answer := c.record(ctx, c.cluster.BreakGlass(ctx, pod, glass, c.blank(pod.UID)))
@@ -147,13 +147,13 @@ func (c *executor) record(ctx context.Context, answer answers.Answer) answers.An
 func newEvent(o *outcome) (act.Event, bool) {
 	e := act.Event{At: o.began, Pod: refOf(o.action.Pod), Action: string(o.action.Kind), Note: o.action.Message}
 	switch accepted := o.answer.Code == answers.Accepted; {
-	case o.action.Kind == pressure.KillLocally && (o.local == nil || accepted):
+	case o.action.Kind == nodepressure.KillLocally && (o.local == nil || accepted):
 		e.Reason = "KilledForPressure"
-	case o.action.Kind == pressure.Remove && accepted:
+	case o.action.Kind == nodepressure.Remove && accepted:
 		e.Reason = "RemovedForPressure"
-	case o.action.Kind == pressure.Evict && accepted:
+	case o.action.Kind == nodepressure.Evict && accepted:
 		e.Reason = "EvictedForPressure"
-	case o.action.Kind == pressure.Request && accepted:
+	case o.action.Kind == nodepressure.Request && accepted:
 		e.Reason, e.Normal = "PreparedForPressure", true
 	default:
 		return act.Event{}, false

@@ -11,16 +11,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"usher.sh/usher/internal/agent/machine"
+	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/pressure"
 )
 
 // kubeletThresholds finds out at what the kubelet acts, and says where that is from.
-func kubeletThresholds(ctx context.Context, client kubernetes.Interface, m *machine.Machine, node string) (thresholds []pressure.Threshold, from string) {
+func kubeletThresholds(ctx context.Context, client kubernetes.Interface, m *machine.Machine, node string) (thresholds []nodepressure.Threshold, from string) {
 	config, from := kubeletConfig(ctx, client, m.KubeletConfigFile(), node)
 	thresholds, err := config.Thresholds()
 	if err != nil {
-		thresholds, _ = pressure.Default().Thresholds() // the defaults are right
+		thresholds, _ = nodepressure.Default().Thresholds() // the defaults are right
 		return thresholds, fmt.Sprintf("taken to be the defaults: %s are not understood: %v", from, err)
 	}
 	return thresholds, from
@@ -28,7 +28,7 @@ func kubeletThresholds(ctx context.Context, client kubernetes.Interface, m *mach
 
 // kubeletConfig looks into the usual file first: asking the kubelet through the apiserver takes the right to proxy to nodes,
 // which permits far more than to read its configuration.
-func kubeletConfig(ctx context.Context, client kubernetes.Interface, file, node string) (pressure.Config, string) {
+func kubeletConfig(ctx context.Context, client kubernetes.Interface, file, node string) (nodepressure.Config, string) {
 	config, err := readKubeletConfig(file)
 	if err == nil {
 		return config, "those of " + file
@@ -40,23 +40,23 @@ func kubeletConfig(ctx context.Context, client kubernetes.Interface, file, node 
 	if !errors.Is(err, fs.ErrNotExist) {
 		askErr = errors.Join(err, askErr)
 	}
-	return pressure.Default(), fmt.Sprintf("taken to be the defaults: there is no %s, and the kubelet could not be asked (%v)", file, askErr)
+	return nodepressure.Default(), fmt.Sprintf("taken to be the defaults: there is no %s, and the kubelet could not be asked (%v)", file, askErr)
 }
 
-func readKubeletConfig(file string) (pressure.Config, error) {
+func readKubeletConfig(file string) (nodepressure.Config, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return pressure.Config{}, err
+		return nodepressure.Config{}, err
 	}
-	var config pressure.Config
+	var config nodepressure.Config
 	if err := yaml.Unmarshal(data, &config); err != nil {
-		return pressure.Config{}, fmt.Errorf("reading %s: %w", file, err)
+		return nodepressure.Config{}, fmt.Errorf("reading %s: %w", file, err)
 	}
 	return config, nil
 }
 
 // fights says for which signals the kubelet, which honors no budget and no policy, acts before the agent or as soon.
-func fights(node pressure.Node, ours, theirs []pressure.Threshold) []string {
+func fights(node nodepressure.Node, ours, theirs []nodepressure.Threshold) []string {
 	var all []string
 	for _, t := range theirs {
 		reading, ok := node.Readings[t.Signal]
@@ -71,8 +71,8 @@ func fights(node pressure.Node, ours, theirs []pressure.Threshold) []string {
 }
 
 // first returns the threshold of a signal that the agent keeps to whatever budgets say: the hard one, or its only one.
-func first(thresholds []pressure.Threshold, signal pressure.Signal) *pressure.Threshold {
-	var found *pressure.Threshold
+func first(thresholds []nodepressure.Threshold, signal nodepressure.Signal) *nodepressure.Threshold {
+	var found *nodepressure.Threshold
 	for i := range thresholds {
 		if t := &thresholds[i]; t.Signal == signal && (found == nil || t.Hard()) {
 			found = t

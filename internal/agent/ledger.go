@@ -10,39 +10,39 @@ import (
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // ledger is what was asked of pods and not yet seen done. It belongs to the loop; losing it loses nothing that the API does
 // not say as well.
 type ledger struct {
 	machine *machine.Machine
-	refused map[types.UID]pressure.Refusal
-	leaving map[types.UID]pressure.Leaving
+	refused map[types.UID]nodepressure.Refusal
+	leaving map[types.UID]nodepressure.Leaving
 	busy    map[types.UID]int // actions under way
 	written written
 }
 
 func newLedger(m *machine.Machine) *ledger {
 	return &ledger{
-		machine: m, refused: map[types.UID]pressure.Refusal{}, leaving: map[types.UID]pressure.Leaving{},
+		machine: m, refused: map[types.UID]nodepressure.Refusal{}, leaving: map[types.UID]nodepressure.Leaving{},
 		busy: map[types.UID]int{}, written: newWritten(),
 	}
 }
 
 // begin notes an action on a pod. One that is being asked to go counts as leaving until it is answered.
-func (l *ledger) begin(a *pressure.Action, now time.Time) {
+func (l *ledger) begin(a *nodepressure.Action, now time.Time) {
 	l.busy[a.Pod.UID]++
 	l.written.begin(a)
 	switch a.Kind {
-	case pressure.Evict, pressure.Remove, pressure.KillLocally:
+	case nodepressure.Evict, nodepressure.Remove, nodepressure.KillLocally:
 		grace := a.Grace
-		if grace == 0 && a.Kind == pressure.Evict {
+		if grace == 0 && a.Kind == nodepressure.Evict {
 			grace = a.Pod.Grace
 		}
 		delete(l.refused, a.Pod.UID)
-		l.leaving[a.Pod.UID] = pressure.Leaving{UID: a.Pod.UID, Since: now, Grace: grace, Local: a.Kind == pressure.KillLocally}
-	case pressure.Request, pressure.Withdraw, pressure.Unbreak, pressure.Wait, pressure.Say:
+		l.leaving[a.Pod.UID] = nodepressure.Leaving{UID: a.Pod.UID, Since: now, Grace: grace, Local: a.Kind == nodepressure.KillLocally}
+	case nodepressure.Request, nodepressure.Withdraw, nodepressure.Unbreak, nodepressure.Wait, nodepressure.Say:
 	}
 }
 
@@ -58,7 +58,7 @@ func (l *ledger) end(o *outcome, now time.Time) {
 	if l.busy[o.action.Pod.UID]--; l.busy[o.action.Pod.UID] <= 0 {
 		delete(l.busy, o.action.Pod.UID)
 	}
-	if k := o.action.Kind; k != pressure.Evict && k != pressure.Remove && k != pressure.KillLocally {
+	if k := o.action.Kind; k != nodepressure.Evict && k != nodepressure.Remove && k != nodepressure.KillLocally {
 		return
 	}
 	uid := o.action.Pod.UID
@@ -75,10 +75,10 @@ func (l *ledger) end(o *outcome, now time.Time) {
 	if o.answer.Code == answers.Unavailable && !webhookDown(o.answer) {
 		return // it may have been carried out: no other pod is taken in its place
 	}
-	if o.action.Kind == pressure.KillLocally && o.local == nil {
+	if o.action.Kind == nodepressure.KillLocally && o.local == nil {
 		return // its containers may be started again, and are then like any other's
 	}
-	l.refused[uid] = pressure.Refusal{
+	l.refused[uid] = nodepressure.Refusal{
 		At: now, Reason: string(o.answer.Code), Message: o.answer.Message,
 		LookAgain: now.Add(max(stands, o.answer.RetryAfter)), Never: strings.Contains(o.answer.Message, eviction.MayNever),
 	}
@@ -114,8 +114,8 @@ func (l *ledger) ended(r *resident) bool {
 	return errors.Is(err, machine.ErrNoCgroup)
 }
 
-func (l *ledger) list() []pressure.Leaving {
-	var all []pressure.Leaving
+func (l *ledger) list() []nodepressure.Leaving {
+	var all []nodepressure.Leaving
 	for _, leaving := range l.leaving {
 		all = append(all, leaving)
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // loop looks, lets decide, and hands over what is to be done. One goroutine runs it, and all that is here belongs to it.
@@ -16,12 +16,12 @@ type loop struct {
 	agent *agent
 
 	reader     *nodeReader
-	thresholds []pressure.Threshold
+	thresholds []nodepressure.Threshold
 	podUsage   *podUsage
 	ledger     *ledger
 	trend      trend
 
-	relief    pressure.Relief
+	relief    nodepressure.Relief
 	idle      int  // looks at a hard breach since something was done
 	inherited bool // what an agent before this one may have asked for is noted
 
@@ -87,7 +87,7 @@ func (l *loop) look(ctx context.Context, why string) time.Duration {
 	}
 	l.prepare(ctx, here.all, pressed, now)
 	l.ledger.settle(here.byUID, l.agent.apiserver.reachable())
-	return l.decide(ctx, pressure.ReliefInput{
+	return l.decide(ctx, nodepressure.ReliefInput{
 		Now: now, Node: sight.node, Pods: l.count(now, pressed), Thresholds: thresholds,
 		Config: l.agent.Config.Config, Order: l.agent.Config.Order,
 		Refused: l.ledger.refused, Leaving: l.ledger.list(), Reachable: l.agent.apiserver.reachable(),
@@ -107,7 +107,7 @@ func (l *loop) blind(at standing) {
 // notSynced is how long a look may wait for the first list of pods.
 const notSynced = time.Second
 
-func (l *loop) count(now time.Time, pressed bool) []pressure.Pod {
+func (l *loop) count(now time.Time, pressed bool) []nodepressure.Pod {
 	age := useAtRest
 	if pressed {
 		age = useWhenPressed
@@ -116,14 +116,14 @@ func (l *loop) count(now time.Time, pressed bool) []pressure.Pod {
 }
 
 // arm sets the levels of memory at which the kernel is to wake us.
-func (l *loop) arm(s *sight, thresholds []pressure.Threshold) {
+func (l *loop) arm(s *sight, thresholds []nodepressure.Threshold) {
 	if l.agent.watcher == nil {
 		return
 	}
 	m := l.agent.machine
 	l.errors.report(l.agent.Log, []error{
-		l.agent.watcher.Levels(m.RootFolder(), s.levels(thresholds, pressure.MemoryAvailable, s.all)),
-		l.agent.watcher.Levels(m.PodsFolder(), s.levels(thresholds, pressure.AllocatableMemoryAvailable, s.pods)),
+		l.agent.watcher.Levels(m.RootFolder(), s.levels(thresholds, nodepressure.MemoryAvailable, s.all)),
+		l.agent.watcher.Levels(m.PodsFolder(), s.levels(thresholds, nodepressure.AllocatableMemoryAvailable, s.pods)),
 	})
 }
 
@@ -141,7 +141,7 @@ func (l *loop) prepare(ctx context.Context, all []*resident, pressed bool, now t
 }
 
 // decide asks the pure core and begins what it says. It returns when to look again.
-func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duration {
+func (l *loop) decide(ctx context.Context, in nodepressure.ReliefInput) time.Duration {
 	relief, actions := l.relief.Next(in)
 	if slices.ContainsFunc(actions, endsPod) {
 		// What pods use may have been read a moment ago, and an eviction cannot be taken back.
@@ -151,19 +151,19 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 	l.relief = relief
 	next := l.reader.due(in.Now)
 	l.idle++
-	var waits []pressure.Action
-	byPod := map[types.UID][]pressure.Action{}
+	var waits []nodepressure.Action
+	byPod := map[types.UID][]nodepressure.Action{}
 	for i := range actions {
 		a := &actions[i]
 		switch a.Kind {
-		case pressure.Say:
+		case nodepressure.Say:
 			l.agent.announce(ctx, a)
-		case pressure.Wait:
+		case nodepressure.Wait:
 			waits = append(waits, *a)
 			if a.For > 0 {
 				next = min(next, max(a.For, pressedShortest))
 			}
-		case pressure.Evict, pressure.Request, pressure.Withdraw, pressure.Unbreak, pressure.Remove, pressure.KillLocally:
+		case nodepressure.Evict, nodepressure.Request, nodepressure.Withdraw, nodepressure.Unbreak, nodepressure.Remove, nodepressure.KillLocally:
 			l.begin(a, &in)
 			byPod[a.Pod.UID] = append(byPod[a.Pod.UID], *a)
 			next = min(next, pressedShortest)
@@ -176,12 +176,12 @@ func (l *loop) decide(ctx context.Context, in pressure.ReliefInput) time.Duratio
 	return next
 }
 
-func endsPod(a pressure.Action) bool {
-	return a.Kind == pressure.Evict || a.Kind == pressure.Remove || a.Kind == pressure.KillLocally
+func endsPod(a nodepressure.Action) bool {
+	return a.Kind == nodepressure.Evict || a.Kind == nodepressure.Remove || a.Kind == nodepressure.KillLocally
 }
 
 // begin notes what is to be carried out, and keeps what it was decided on.
-func (l *loop) begin(a *pressure.Action, in *pressure.ReliefInput) {
+func (l *loop) begin(a *nodepressure.Action, in *nodepressure.ReliefInput) {
 	l.idle = 0
 	l.ledger.begin(a, in.Now)
 	took := time.Since(in.Now)
@@ -198,7 +198,7 @@ func (l *loop) settle(ctx context.Context, o *outcome) {
 	l.ledger.end(o, time.Now())
 	l.agent.metrics.ended(o)
 	log := l.agent.Log.With("action", string(o.action.Kind), "pod", o.action.Pod.Key(), "took", o.took, "answer", string(o.answer.Code))
-	if o.action.Kind == pressure.KillLocally {
+	if o.action.Kind == nodepressure.KillLocally {
 		log = log.With("killed", o.killed)
 	}
 	if o.local != nil {

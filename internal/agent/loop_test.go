@@ -15,7 +15,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 // pass lets time go by in the bubble.

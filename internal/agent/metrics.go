@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // metrics are what the agent exposes to Prometheus; docs/metrics.md describes each.
@@ -61,8 +61,8 @@ type readings struct {
 
 type latest struct {
 	at         time.Time
-	readings   map[pressure.Signal]pressure.Reading // not changed any more
-	thresholds []pressure.Threshold
+	readings   map[nodepressure.Signal]nodepressure.Reading // not changed any more
+	thresholds []nodepressure.Threshold
 }
 
 var (
@@ -98,7 +98,7 @@ func (r *readings) Collect(into chan<- prometheus.Metric) {
 	}
 }
 
-func (m *metrics) look(now time.Time, why string, s *sight, thresholds []pressure.Threshold) {
+func (m *metrics) look(now time.Time, why string, s *sight, thresholds []nodepressure.Threshold) {
 	m.looks.WithLabelValues(why).Inc()
 	m.readings.latest.Store(&latest{now, s.node.Readings, thresholds})
 }
@@ -131,7 +131,7 @@ func (m *metrics) reachable(yes bool) {
 	}
 }
 
-func (m *metrics) decided(a *pressure.Action, took time.Duration) {
+func (m *metrics) decided(a *nodepressure.Action, took time.Duration) {
 	m.actions.WithLabelValues(string(a.Kind), string(a.Reason)).Inc()
 	m.decision.Observe(took.Seconds())
 }

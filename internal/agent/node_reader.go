@@ -7,14 +7,14 @@ import (
 
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // nodeReader look at the machine. They belong to the loop.
 type nodeReader struct {
 	name    string
 	machine *machine.Machine
-	layout  pressure.Layout
+	layout  nodepressure.Layout
 	memory  int64 // of the machine, in bytes
 	swap    int64
 
@@ -35,13 +35,13 @@ const (
 )
 
 // senseOf says what a signal is read with.
-func senseOf(signal pressure.Signal) signalGroup {
+func senseOf(signal nodepressure.Signal) signalGroup {
 	switch signal {
-	case pressure.MemoryAvailable:
+	case nodepressure.MemoryAvailable:
 		return senseMachine
-	case pressure.AllocatableMemoryAvailable:
+	case nodepressure.AllocatableMemoryAvailable:
 		return sensePods
-	case pressure.PIDAvailable:
+	case nodepressure.PIDAvailable:
 		return sensePIDs
 	default:
 		return senseDisks
@@ -49,23 +49,23 @@ func senseOf(signal pressure.Signal) signalGroup {
 }
 
 func newEyes(name string, m *machine.Machine) (*nodeReader, error) {
-	e := &nodeReader{name: name, machine: m, layout: pressure.Single}
+	e := &nodeReader{name: name, machine: m, layout: nodepressure.Single}
 	var err error
 	if e.memory, e.swap, err = m.Total(); err != nil {
 		return nil, err
 	}
 	dedicated, err := m.DedicatedImages()
 	if dedicated {
-		e.layout = pressure.DedicatedImages
+		e.layout = nodepressure.DedicatedImages
 	}
 	return e, err
 }
 
 // sight is what one look at the machine showed.
 type sight struct {
-	node pressure.Node
+	node nodepressure.Node
 	// absent are signals that this machine does not have; they are not merely unread.
-	absent map[pressure.Signal]bool
+	absent map[nodepressure.Signal]bool
 	// all and pods are the memory of the machine and of all pods together.
 	all, pods machine.Memory
 	// errs say what could not be read.
@@ -76,11 +76,11 @@ type sight struct {
 // The rest is as it was, with the time at which it was read.
 func (e *nodeReader) look(now time.Time, all bool) sight {
 	s := sight{
-		node: pressure.Node{
+		node: nodepressure.Node{
 			Name: e.name, Memory: e.memory, Swap: e.swap, Layout: e.layout,
-			Readings: map[pressure.Signal]pressure.Reading{},
+			Readings: map[nodepressure.Signal]nodepressure.Reading{},
 		},
-		absent: map[pressure.Signal]bool{}, all: e.last.all, pods: e.last.pods,
+		absent: map[nodepressure.Signal]bool{}, all: e.last.all, pods: e.last.pods,
 	}
 	var due [senses]bool
 	for one := range senses {
@@ -91,17 +91,17 @@ func (e *nodeReader) look(now time.Time, all bool) sight {
 	e.keep(&s, &due)
 	if due[senseMachine] {
 		available, used, err := e.machine.Memory()
-		s.add(pressure.MemoryAvailable, available, now, err)
+		s.add(nodepressure.MemoryAvailable, available, now, err)
 		s.all = used
 	}
 	if due[sensePods] {
 		available, used, err := e.machine.PodsMemory()
-		s.add(pressure.AllocatableMemoryAvailable, available, now, err)
+		s.add(nodepressure.AllocatableMemoryAvailable, available, now, err)
 		s.pods = used
 	}
 	if due[sensePIDs] {
 		available, err := e.machine.PIDs()
-		s.add(pressure.PIDAvailable, available, now, err)
+		s.add(nodepressure.PIDAvailable, available, now, err)
 	}
 	if due[senseDisks] {
 		e.lookAtDisks(&s, now)
@@ -135,27 +135,27 @@ func (e *nodeReader) due(now time.Time) time.Duration {
 }
 
 // daemons are known where the limit of all pods tells what is reserved for the rest.
-func (e *nodeReader) daemons(s *sight) pressure.Daemons {
-	_, all := s.node.Readings[pressure.MemoryAvailable]
-	_, pods := s.node.Readings[pressure.AllocatableMemoryAvailable]
+func (e *nodeReader) daemons(s *sight) nodepressure.Daemons {
+	_, all := s.node.Readings[nodepressure.MemoryAvailable]
+	_, pods := s.node.Readings[nodepressure.AllocatableMemoryAvailable]
 	reserved := e.memory - s.pods.Limit
 	if !all || !pods || reserved <= 0 { // where nothing is reserved there is nothing to be exceeded
-		return pressure.Daemons{}
+		return nodepressure.Daemons{}
 	}
-	return pressure.Daemons{Known: true, MemoryUsage: max(s.all.WorkingSet-s.pods.WorkingSet, 0), MemoryReserved: reserved}
+	return nodepressure.Daemons{Known: true, MemoryUsage: max(s.all.WorkingSet-s.pods.WorkingSet, 0), MemoryReserved: reserved}
 }
 
 func (e *nodeReader) lookAtDisks(s *sight, now time.Time) {
 	node, err := e.machine.NodeFS()
-	s.add(pressure.NodeFsAvailable, node.Bytes, now, err)
-	s.add(pressure.NodeFsInodesFree, node.Inodes, now, err)
+	s.add(nodepressure.NodeFsAvailable, node.Bytes, now, err)
+	s.add(nodepressure.NodeFsInodesFree, node.Inodes, now, err)
 	layers, found := node, true
-	if e.layout == pressure.DedicatedImages {
+	if e.layout == nodepressure.DedicatedImages {
 		layers, found, err = e.machine.ImageFS()
 	}
-	for signal, amount := range map[pressure.Signal]machine.Amount{
-		pressure.ImageFsAvailable: layers.Bytes, pressure.ContainerFsAvailable: layers.Bytes,
-		pressure.ImageFsInodesFree: layers.Inodes, pressure.ContainerFsInodesFree: layers.Inodes,
+	for signal, amount := range map[nodepressure.Signal]machine.Amount{
+		nodepressure.ImageFsAvailable: layers.Bytes, nodepressure.ContainerFsAvailable: layers.Bytes,
+		nodepressure.ImageFsInodesFree: layers.Inodes, nodepressure.ContainerFsInodesFree: layers.Inodes,
 	} {
 		if found {
 			s.add(signal, amount, now, err)
@@ -166,27 +166,27 @@ func (e *nodeReader) lookAtDisks(s *sight, now time.Time) {
 }
 
 // add enters a reading. A file system that does not count inodes has none to run short of.
-func (s *sight) add(signal pressure.Signal, amount machine.Amount, now time.Time, err error) {
+func (s *sight) add(signal nodepressure.Signal, amount machine.Amount, now time.Time, err error) {
 	switch {
 	case err != nil:
 		s.errs = append(s.errs, err)
 	case amount.Capacity == 0:
 		s.absent[signal] = true
 	default:
-		s.node.Readings[signal] = pressure.Reading{Available: amount.Available, Capacity: amount.Capacity, At: now}
+		s.node.Readings[signal] = nodepressure.Reading{Available: amount.Available, Capacity: amount.Capacity, At: now}
 	}
 }
 
 // present leaves out thresholds of signals that the machine does not have.
-func (s *sight) present(thresholds []pressure.Threshold) []pressure.Threshold {
+func (s *sight) present(thresholds []nodepressure.Threshold) []nodepressure.Threshold {
 	if len(s.absent) == 0 {
 		return thresholds
 	}
-	return slices.DeleteFunc(slices.Clone(thresholds), func(t pressure.Threshold) bool { return s.absent[t.Signal] })
+	return slices.DeleteFunc(slices.Clone(thresholds), func(t nodepressure.Threshold) bool { return s.absent[t.Signal] })
 }
 
 // levels are the uses of memory, as the kernel counts them, at which thresholds are met.
-func (s *sight) levels(thresholds []pressure.Threshold, signal pressure.Signal, used machine.Memory) []int64 {
+func (s *sight) levels(thresholds []nodepressure.Threshold, signal nodepressure.Signal, used machine.Memory) []int64 {
 	reading, ok := s.node.Readings[signal]
 	if !ok {
 		return nil

@@ -23,8 +23,8 @@ import (
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/agent/wake"
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 func TestLoadConfig(t *testing.T) {
@@ -71,18 +71,18 @@ func TestDefaultsAreAboveTheKubelets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := pressure.Default().Thresholds()
+	theirs, err := nodepressure.Default().Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{}}
-	for _, signal := range pressure.Signals() {
-		node.Readings[signal] = pressure.Reading{Available: 1 << 30, Capacity: 8 << 30}
+	node := nodepressure.Node{Readings: map[nodepressure.Signal]nodepressure.Reading{}}
+	for _, signal := range nodepressure.Signals() {
+		node.Readings[signal] = nodepressure.Reading{Available: 1 << 30, Capacity: 8 << 30}
 	}
 	if got := fights(node, ours, theirs); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
-	ours, err = Config{Config: pressure.Config{EvictionHard: map[string]string{"memory.available": "50Mi"}}}.Thresholds()
+	ours, err = Config{Config: nodepressure.Config{EvictionHard: map[string]string{"memory.available": "50Mi"}}}.Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +94,8 @@ func TestDefaultsAreAboveTheKubelets(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	at := func(d time.Duration, available int64) map[pressure.Signal]pressure.Reading {
-		return map[pressure.Signal]pressure.Reading{pressure.MemoryAvailable: {Available: available, Capacity: 1000, At: start.Add(d)}}
+	at := func(d time.Duration, available int64) map[nodepressure.Signal]nodepressure.Reading {
+		return map[nodepressure.Signal]nodepressure.Reading{nodepressure.MemoryAvailable: {Available: available, Capacity: 1000, At: start.Add(d)}}
 	}
 	steps := []struct {
 		name  string
@@ -115,7 +115,7 @@ func TestRates(t *testing.T) {
 	}
 	var tr trend
 	for _, s := range steps {
-		got, known := tr.add(at(s.after, s.left))[pressure.MemoryAvailable]
+		got, known := tr.add(at(s.after, s.left))[nodepressure.MemoryAvailable]
 		if known != s.known || got > s.rate+1 || got < s.rate-1 {
 			t.Errorf("%s: %g, %t; want %g, %t", s.name, got, known, s.rate, s.known)
 		}
@@ -142,8 +142,8 @@ func TestStanding(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{
-				pressure.AllocatableMemoryAvailable: {Available: tt.available * mib, Capacity: 1000 * mib},
+			node := nodepressure.Node{Readings: map[nodepressure.Signal]nodepressure.Reading{
+				nodepressure.AllocatableMemoryAvailable: {Available: tt.available * mib, Capacity: 1000 * mib},
 			}}
 			got := stand(node, thresholds, nil, tt.idle)
 			if got.soft != tt.soft || got.hard != tt.hard || got.until[sensePods].Round(time.Millisecond) != tt.until.Round(time.Millisecond) {
@@ -181,12 +181,12 @@ func TestSurveyBeginsBeforeADiskIsShort(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			reading := pressure.Reading{Available: tt.available * mib, Capacity: 1000 * mib}
-			node := pressure.Node{Readings: map[pressure.Signal]pressure.Reading{
-				pressure.NodeFsAvailable: reading,
-				pressure.MemoryAvailable: {Available: 50 * mib, Capacity: 1000 * mib},
+			reading := nodepressure.Reading{Available: tt.available * mib, Capacity: 1000 * mib}
+			node := nodepressure.Node{Readings: map[nodepressure.Signal]nodepressure.Reading{
+				nodepressure.NodeFsAvailable: reading,
+				nodepressure.MemoryAvailable: {Available: 50 * mib, Capacity: 1000 * mib},
 			}}
-			rates := map[pressure.Signal]float64{pressure.NodeFsAvailable: tt.rate * mib, pressure.MemoryAvailable: -mib}
+			rates := map[nodepressure.Signal]float64{nodepressure.NodeFsAvailable: tt.rate * mib, nodepressure.MemoryAvailable: -mib}
 			if got := wantsSurvey(node, thresholds, rates, tt.pressed); got != tt.want {
 				t.Errorf("got %t", got)
 			}
@@ -212,8 +212,8 @@ func TestWhatIsFarAwayIsNotReadAnew(t *testing.T) {
 		t.Errorf("the next look is due in %s", got)
 	}
 	s := e.look(start.Add(10*time.Millisecond), false)
-	for signal, age := range map[pressure.Signal]time.Duration{
-		pressure.AllocatableMemoryAvailable: 10 * time.Millisecond, pressure.MemoryAvailable: 0, pressure.PIDAvailable: 0, pressure.NodeFsAvailable: 0,
+	for signal, age := range map[nodepressure.Signal]time.Duration{
+		nodepressure.AllocatableMemoryAvailable: 10 * time.Millisecond, nodepressure.MemoryAvailable: 0, nodepressure.PIDAvailable: 0, nodepressure.NodeFsAvailable: 0,
 	} {
 		if got := s.node.Readings[signal].At.Sub(start); got != age {
 			t.Errorf("%s was read after %s, want %s", signal, got, age)
@@ -254,7 +254,7 @@ func TestPolicies(t *testing.T) {
 			policy("db", v1alpha1.PressureLastResort, false, mine), policy("db", v1alpha1.PressureWhenAllowed, false, mine),
 		}, v1alpha1.PressureWhenAllowed},
 	}
-	r := &resident{pod: pressure.Pod{Namespace: "shop", Name: "db-0", Governed: true, Policy: "db"}, labels: mine}
+	r := &resident{pod: nodepressure.Pod{Namespace: "shop", Name: "db-0", Governed: true, Policy: "db"}, labels: mine}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPolicies(nil)
@@ -293,7 +293,7 @@ func TestALabelWithoutAPolicyIsAskedAboutAgain(t *testing.T) {
 			asked++
 			return nil, nil
 		})
-		r := &resident{pod: pressure.Pod{Namespace: "shop", Name: "db-0", Governed: true, Policy: "db"}}
+		r := &resident{pod: nodepressure.Pod{Namespace: "shop", Name: "db-0", Governed: true, Policy: "db"}}
 		for _, after := range []time.Duration{0, policiesFor, policiesFor + time.Second} {
 			p.refresh(t.Context(), []*resident{r}, noon.Add(after), time.Hour)
 			synctest.Wait()
@@ -315,7 +315,7 @@ func TestPoliciesAreKeptWithoutAnAnswer(t *testing.T) {
 			Spec:       v1alpha1.EvictionPolicySpec{Members: []v1alpha1.MemberSelector{{OnNodePressure: v1alpha1.PressureLastResort}}},
 		}}, err
 	})
-	r := &resident{pod: pressure.Pod{Namespace: "shop", Governed: true, Policy: "db"}}
+	r := &resident{pod: nodepressure.Pod{Namespace: "shop", Governed: true, Policy: "db"}}
 	for range 2 {
 		p.ask(t.Context(), "shop", time.Now())
 		if governed, got := p.of(r, time.Now()); !governed || got != v1alpha1.PressureLastResort {
@@ -331,7 +331,7 @@ func TestRecordsAreARing(t *testing.T) {
 	}
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for i := range mostRecords + 5 {
-		if err := r.write(record.New(start.Add(time.Duration(i)*time.Second), pressure.Node{Name: "a"}, nil)); err != nil {
+		if err := r.write(record.New(start.Add(time.Duration(i)*time.Second), nodepressure.Node{Name: "a"}, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,7 +343,7 @@ func TestRecordsAreARing(t *testing.T) {
 
 func TestARecordThatCannotBeKeptLeavesNothing(t *testing.T) {
 	r := &records{dir: filepath.Join(t.TempDir(), "none")}
-	if err := r.write(record.New(time.Now(), pressure.Node{Name: "a"}, nil)); err == nil {
+	if err := r.write(record.New(time.Now(), nodepressure.Node{Name: "a"}, nil)); err == nil {
 		t.Error("it was kept where there is no folder")
 	}
 }
@@ -386,25 +386,25 @@ func TestLedger(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	tests := []struct {
 		name    string
-		kind    pressure.ActionKind
+		kind    nodepressure.ActionKind
 		answer  answers.Answer
 		leaving bool
 		refused time.Duration // 0: not
 	}{
-		{"accepted", pressure.Evict, answers.Answer{Code: answers.Accepted}, true, 0},
-		{"gone meanwhile", pressure.Remove, answers.Answer{Code: answers.Gone}, true, 0},
-		{"refused", pressure.Evict, answers.Answer{Code: answers.RefusedByBudget}, false, refusalStands},
-		{"refused for longer", pressure.Evict, answers.Answer{Code: answers.RefusedForNow, RetryAfter: time.Minute}, false, time.Minute},
-		{"forbidden", pressure.Remove, answers.Answer{Code: answers.Forbidden}, false, forbiddenStands},
-		{"not answered: it may be on its way", pressure.Remove, answers.Answer{Code: answers.Unavailable}, false, 0},
-		{"a webhook did not answer, so it is not on its way", pressure.Evict, answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`}, false, refusalStands},
-		{"killed, and not deleted", pressure.KillLocally, answers.Answer{Code: answers.Denied}, false, 0},
-		{"requests are none of it", pressure.Request, answers.Answer{Code: answers.Forbidden}, false, 0},
+		{"accepted", nodepressure.Evict, answers.Answer{Code: answers.Accepted}, true, 0},
+		{"gone meanwhile", nodepressure.Remove, answers.Answer{Code: answers.Gone}, true, 0},
+		{"refused", nodepressure.Evict, answers.Answer{Code: answers.RefusedByBudget}, false, refusalStands},
+		{"refused for longer", nodepressure.Evict, answers.Answer{Code: answers.RefusedForNow, RetryAfter: time.Minute}, false, time.Minute},
+		{"forbidden", nodepressure.Remove, answers.Answer{Code: answers.Forbidden}, false, forbiddenStands},
+		{"not answered: it may be on its way", nodepressure.Remove, answers.Answer{Code: answers.Unavailable}, false, 0},
+		{"a webhook did not answer, so it is not on its way", nodepressure.Evict, answers.Answer{Code: answers.Unavailable, Message: `Internal error occurred: failed calling webhook "evict.usher.sh": EOF`}, false, refusalStands},
+		{"killed, and not deleted", nodepressure.KillLocally, answers.Answer{Code: answers.Denied}, false, 0},
+		{"requests are none of it", nodepressure.Request, answers.Answer{Code: answers.Forbidden}, false, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLedger(nil)
-			o := outcome{action: pressure.Action{Kind: tt.kind, Pod: &pressure.Pod{UID: "u", Grace: 30 * time.Second}}, answer: tt.answer}
+			o := outcome{action: nodepressure.Action{Kind: tt.kind, Pod: &nodepressure.Pod{UID: "u", Grace: 30 * time.Second}}, answer: tt.answer}
 			l.begin(&o.action, now)
 			l.end(&o, now)
 			if _, leaving := l.leaving["u"]; leaving != tt.leaving {
@@ -431,7 +431,7 @@ func TestLedgerByCgroupsWhileTheApiserverIsAway(t *testing.T) {
 	}
 	l := newLedger(m)
 	here := map[types.UID]*resident{"u": {cgroup: "u"}}
-	l.begin(&pressure.Action{Kind: pressure.Evict, Pod: &pressure.Pod{UID: "u"}}, time.Now())
+	l.begin(&nodepressure.Action{Kind: nodepressure.Evict, Pod: &nodepressure.Pod{UID: "u"}}, time.Now())
 	if l.settle(here, false); len(l.leaving) != 1 {
 		t.Error("it still runs, and counts as gone")
 	}
@@ -445,9 +445,9 @@ func TestLedgerByCgroupsWhileTheApiserverIsAway(t *testing.T) {
 }
 
 func TestLastResortBreaksTheGlassFirst(t *testing.T) {
-	action := pressure.Action{
-		Kind: pressure.Remove, BreakGlass: true, Grace: time.Second, Message: "no other pod can help",
-		Pod: &pressure.Pod{Namespace: "shop", Name: "db-0", UID: "u"},
+	action := nodepressure.Action{
+		Kind: nodepressure.Remove, BreakGlass: true, Grace: time.Second, Message: "no other pod can help",
+		Pod: &nodepressure.Pod{Namespace: "shop", Name: "db-0", UID: "u"},
 	}
 	tests := []struct {
 		name    string
@@ -478,16 +478,16 @@ func TestLastResortBreaksTheGlassFirst(t *testing.T) {
 func TestWaitsAreLoggedOnce(t *testing.T) {
 	var text strings.Builder
 	log := slog.New(slog.NewTextHandler(&text, nil))
-	wait := pressure.Action{Kind: pressure.Wait, Reason: pressure.ReasonGrace, Message: "its grace runs", Threshold: &pressure.Threshold{Signal: pressure.PIDAvailable}}
+	wait := nodepressure.Action{Kind: nodepressure.Wait, Reason: nodepressure.ReasonGrace, Message: "its grace runs", Threshold: &nodepressure.Threshold{Signal: nodepressure.PIDAvailable}}
 	var w waits
 	for range 3 {
-		w.report(log, []pressure.Action{wait})
+		w.report(log, []nodepressure.Action{wait})
 	}
 	if got := strings.Count(text.String(), "its grace runs"); got != 1 {
 		t.Errorf("logged %d times", got)
 	}
 	w.report(log, nil)
-	w.report(log, []pressure.Action{wait})
+	w.report(log, []nodepressure.Action{wait})
 	if got := strings.Count(text.String(), "its grace runs"); got != 2 {
 		t.Errorf("one that begins anew was logged %d times in all", got)
 	}

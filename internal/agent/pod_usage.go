@@ -8,7 +8,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/agent/machine"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // How old what is known of pods may be: while a pod may have to go, and otherwise. Reading a hundred pods costs some
@@ -24,17 +24,17 @@ type podUsage struct {
 	cache   *podCache
 	// policyOf says of a pod with the label whether a policy governs it, and what that says of node pressure.
 	policyOf func(*resident, time.Time) (bool, v1alpha1.PressureMode)
-	disk     func(types.UID) (pressure.Usage, bool)
+	disk     func(types.UID) (nodepressure.Usage, bool)
 
 	seen *podList
 	at   time.Time // of the use
-	use  map[types.UID]*pressure.Usage
-	pods []pressure.Pod
+	use  map[types.UID]*nodepressure.Usage
+	pods []nodepressure.Pod
 }
 
 // count returns the pods with what they use, known not longer ago than age. The slice is not changed later. A pod that is
 // new is measured at once; that another has changed is no reason to measure all.
-func (c *podUsage) count(now time.Time, age time.Duration) []pressure.Pod {
+func (c *podUsage) count(now time.Time, age time.Duration) []nodepressure.Pod {
 	here, _ := c.cache.list()
 	measure := c.use == nil || now.Sub(c.at) > age
 	if !measure && here == c.seen {
@@ -44,8 +44,8 @@ func (c *podUsage) count(now time.Time, age time.Duration) []pressure.Pod {
 	if measure {
 		c.at, known = now, nil
 	}
-	c.seen, c.use = here, make(map[types.UID]*pressure.Usage, len(here.all))
-	c.pods = make([]pressure.Pod, 0, len(here.all))
+	c.seen, c.use = here, make(map[types.UID]*nodepressure.Usage, len(here.all))
+	c.pods = make([]nodepressure.Pod, 0, len(here.all))
 	for _, r := range here.all {
 		pod := r.pod
 		usage, ok := known[r.pod.UID]
@@ -62,12 +62,12 @@ func (c *podUsage) count(now time.Time, age time.Duration) []pressure.Pod {
 }
 
 // measure returns nil where nothing can be known. A pod without a cgroup is known to use nothing here.
-func (c *podUsage) measure(r *resident, now time.Time) *pressure.Usage {
+func (c *podUsage) measure(r *resident, now time.Time) *nodepressure.Usage {
 	used, err := c.machine.Pod(r.cgroup)
 	if err != nil && !errors.Is(err, machine.ErrNoCgroup) {
 		return nil
 	}
-	usage := &pressure.Usage{At: now, Memory: used.Memory.WorkingSet, PIDs: max(used.PIDs, 0)}
+	usage := &nodepressure.Usage{At: now, Memory: used.Memory.WorkingSet, PIDs: max(used.PIDs, 0)}
 	if measured, ok := c.disk(r.pod.UID); ok {
 		usage.Disk, usage.DiskAt = measured.Disk, measured.DiskAt
 	}
@@ -75,15 +75,15 @@ func (c *podUsage) measure(r *resident, now time.Time) *pressure.Usage {
 }
 
 // withContainers fills in what each container uses. It reads a file or two for each, which only a record is worth.
-func withContainers(m *machine.Machine, here *podList, pods []pressure.Pod) []pressure.Pod {
-	filled := make([]pressure.Pod, len(pods))
+func withContainers(m *machine.Machine, here *podList, pods []nodepressure.Pod) []nodepressure.Pod {
+	filled := make([]nodepressure.Pod, len(pods))
 	for i, pod := range pods {
 		filled[i] = pod
 		r := here.byUID[pod.UID]
 		if r == nil {
 			continue
 		}
-		filled[i].Containers = make([]pressure.Container, len(pod.Containers))
+		filled[i].Containers = make([]nodepressure.Container, len(pod.Containers))
 		for j, container := range pod.Containers {
 			if used, err := m.Container(r.cgroup, r.containers[container.Name]); err == nil {
 				container.Usage, container.WorkingSet = used.Resident, used.WorkingSet

@@ -22,13 +22,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/text"
 )
 
 // resident is what is kept of a pod of this node.
 type resident struct {
-	pod pressure.Pod
+	pod nodepressure.Pod
 	// labels are kept of governed pods only: their policies select by them.
 	labels map[string]string
 	// cgroup is the UID under which the kubelet made the pod's cgroup; a static pod's is not that of its mirror.
@@ -68,16 +68,16 @@ func residentOf(p *corev1.Pod) *resident {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return nil
 	}
-	r := &resident{pod: pressure.PodOf(p), cgroup: p.UID, containers: map[string]string{}}
+	r := &resident{pod: nodepressure.PodOf(p), cgroup: p.UID, containers: map[string]string{}}
 	if r.pod.Governed {
 		r.labels = p.Labels
 	}
 	value, annotated := p.Annotations[v1alpha1.BreakGlassAnnotation]
-	if r.blank = annotated && text.Line(value) == ""; pressure.IsGlassOf(p.Spec.NodeName, value) {
+	if r.blank = annotated && text.Line(value) == ""; nodepressure.IsGlassOf(p.Spec.NodeName, value) {
 		r.glass = value
 	}
 	// Any user can write it on a pod of their own; what is marked as a mirror pod is not run from the API, nor ever killed.
-	if hash := p.Annotations[configHash]; hash != "" && r.pod.Exempt == pressure.ExemptMirror {
+	if hash := p.Annotations[configHash]; hash != "" && r.pod.Exempt == nodepressure.ExemptMirror {
 		r.cgroup = types.UID(hash)
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {

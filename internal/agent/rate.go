@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // The time over which a rate is taken: long enough that one allocation is no trend, short enough to see a ramp.
@@ -16,15 +16,15 @@ const (
 
 // trend is how fast what is available changed lately.
 type trend struct {
-	past  map[pressure.Signal][]pressure.Reading
-	rates map[pressure.Signal]float64
+	past  map[nodepressure.Signal][]nodepressure.Reading
+	rates map[nodepressure.Signal]float64
 }
 
 // add enters the readings of a look and returns the rates in units per second, below 0 where less is left. A signal that
 // was not seen lately has none; one that was not read anew keeps its own.
-func (t *trend) add(readings map[pressure.Signal]pressure.Reading) map[pressure.Signal]float64 {
-	rates := map[pressure.Signal]float64{}
-	next := map[pressure.Signal][]pressure.Reading{}
+func (t *trend) add(readings map[nodepressure.Signal]nodepressure.Reading) map[nodepressure.Signal]float64 {
+	rates := map[nodepressure.Signal]float64{}
+	next := map[nodepressure.Signal][]nodepressure.Reading{}
 	for signal, now := range readings {
 		past := t.past[signal]
 		if len(past) > 0 && past[len(past)-1].At.Equal(now.At) {
@@ -45,8 +45,8 @@ func (t *trend) add(readings map[pressure.Signal]pressure.Reading) map[pressure.
 }
 
 // recent keeps the readings of the time that counts, and the last one before it where the ticks are long.
-func recent(past []pressure.Reading, now time.Time) []pressure.Reading {
-	first := slices.IndexFunc(past, func(r pressure.Reading) bool { return now.Sub(r.At) <= rateOver })
+func recent(past []nodepressure.Reading, now time.Time) []nodepressure.Reading {
+	first := slices.IndexFunc(past, func(r nodepressure.Reading) bool { return now.Sub(r.At) <= rateOver })
 	if first >= 0 {
 		return slices.Clone(past[first:])
 	}

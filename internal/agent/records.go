@@ -14,8 +14,8 @@ import (
 	"sync"
 
 	"usher.sh/usher/internal/agent/machine"
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 // mostRecords is how many are kept; the oldest go.
@@ -40,7 +40,7 @@ func openRecords(dir string) (*records, error) {
 }
 
 // newRecord is what an action was decided on.
-func newRecord(a *pressure.Action, in *pressure.ReliefInput) record.Record {
+func newRecord(a *nodepressure.Action, in *nodepressure.ReliefInput) record.Record {
 	r := record.New(in.Now, in.Node, in.Pods)
 	r.Config, r.ConfigFrom, r.Order = in.Config, record.FromAgent, in.Order
 	r.Notes = append([]string{fmt.Sprintf("%s of %s: %s", a.Kind, a.Pod.Key(), a.Message)}, passedOver(a)...)
@@ -48,7 +48,7 @@ func newRecord(a *pressure.Action, in *pressure.ReliefInput) record.Record {
 }
 
 // passedOver says why those that were before the pod in the order did not go in its place.
-func passedOver(a *pressure.Action) []string {
+func passedOver(a *nodepressure.Action) []string {
 	var notes []string
 	for i := range a.Ranking {
 		one := &a.Ranking[i]

@@ -3,7 +3,7 @@ package agent
 import (
 	"log/slog"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // waits remember what was waited for at the last look, so that a wait of a thousand looks is logged once.
@@ -12,11 +12,11 @@ type waits struct {
 }
 
 type waitKey struct {
-	reason    pressure.ReliefReason
+	reason    nodepressure.ReliefReason
 	threshold string
 }
 
-func (w *waits) report(log *slog.Logger, now []pressure.Action) {
+func (w *waits) report(log *slog.Logger, now []nodepressure.Action) {
 	seen := map[waitKey]bool{}
 	for i := range now {
 		key := waitKey{reason: now[i].Reason}
@@ -24,7 +24,7 @@ func (w *waits) report(log *slog.Logger, now []pressure.Action) {
 			key.threshold = string(t.Signal) + " " + t.Kind()
 		}
 		if !w.last[key] && !seen[key] {
-			log.Info(now[i].Message, "action", string(pressure.Wait), "reason", string(now[i].Reason))
+			log.Info(now[i].Message, "action", string(nodepressure.Wait), "reason", string(now[i].Reason))
 		}
 		seen[key] = true
 	}

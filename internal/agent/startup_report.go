@@ -12,7 +12,7 @@ import (
 
 	"usher.sh/usher/internal/agent/machine"
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // startupReport prints what the agent sees at start.
@@ -21,7 +21,7 @@ type startupReport struct {
 	node        string
 	machine     *machine.Machine
 	config      Config
-	thresholds  []pressure.Threshold
+	thresholds  []nodepressure.Threshold
 	self        types.UID
 	offers      []wake.Offer
 	protections []protection
@@ -39,7 +39,7 @@ func (g *startupReport) say() error {
 		return errors.New("there is nothing to do: no threshold is of anything that this machine has")
 	}
 	g.line("usher agent looks after node %s: %s of memory, cgroup v%d, pods in %s.",
-		g.node, pressure.MemoryAvailable.Amount(see.memory), g.machine.CgroupVersion(), g.machine.PodsFolder())
+		g.node, nodepressure.MemoryAvailable.Amount(see.memory), g.machine.CgroupVersion(), g.machine.PodsFolder())
 	g.line("Pods go in the order %q.", g.config.Order)
 	for _, t := range g.thresholds {
 		g.threshold(&s, t)
@@ -69,8 +69,8 @@ func (g *startupReport) say() error {
 }
 
 // neverSoft returns the soft thresholds that are not above the hard one of their signal.
-func neverSoft(node pressure.Node, thresholds []pressure.Threshold) []pressure.Threshold {
-	var found []pressure.Threshold
+func neverSoft(node nodepressure.Node, thresholds []nodepressure.Threshold) []nodepressure.Threshold {
+	var found []nodepressure.Threshold
 	for _, t := range thresholds {
 		reading, ok := node.Readings[t.Signal]
 		hard := first(thresholds, t.Signal)
@@ -93,7 +93,7 @@ func (g *startupReport) offer(yes, no string, err error) {
 	g.line("%s: %s.", no, err)
 }
 
-func (g *startupReport) threshold(s *sight, t pressure.Threshold) {
+func (g *startupReport) threshold(s *sight, t nodepressure.Threshold) {
 	verb := "It acts at once"
 	if !t.Hard() {
 		verb = fmt.Sprintf("It acts after %s", t.Grace)

@@ -9,7 +9,7 @@ import (
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // showAgain is how long is waited after the node's conditions could not be written.
@@ -77,7 +77,7 @@ func (s *nodeStatusWriter) until(ctx context.Context, says act.NodeSays) {
 }
 
 // announce shows conditions and says on the node that they have changed.
-func (a *agent) announce(ctx context.Context, say *pressure.Action) {
+func (a *agent) announce(ctx context.Context, say *nodepressure.Action) {
 	now := time.Now()
 	a.statusWriter.show(act.NodeSays{At: now, True: say.Conditions})
 	a.metrics.conditions(say.Conditions)

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/agent/wake"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // fastest is how fast each resource can be used up on common machines, in its unit per second.
 var fastest = map[string]float64{
-	pressure.MemoryAvailable.Resource():  wake.Fastest,
-	pressure.NodeFsAvailable.Resource():  2 << 30,
-	pressure.NodeFsInodesFree.Resource(): 200_000,
-	pressure.PIDAvailable.Resource():     20_000,
+	nodepressure.MemoryAvailable.Resource():  wake.Fastest,
+	nodepressure.NodeFsAvailable.Resource():  2 << 30,
+	nodepressure.NodeFsInodesFree.Resource(): 200_000,
+	nodepressure.PIDAvailable.Resource():     20_000,
 }
 
 // The tick while a threshold is met: at a hard one something is about to change; inside the grace of a soft one little is.
@@ -30,7 +30,7 @@ type standing struct {
 }
 
 // stand compares. idle is the number of looks at a hard breach since something was done or happened.
-func stand(node pressure.Node, thresholds []pressure.Threshold, rates map[pressure.Signal]float64, idle int) standing {
+func stand(node nodepressure.Node, thresholds []nodepressure.Threshold, rates map[nodepressure.Signal]float64, idle int) standing {
 	var s standing
 	for i := range s.until {
 		s.until[i] = wake.Longest

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // written is what agents of this node may have written for its pods, and what became of taking it back. EvictionRequests are
@@ -23,7 +23,7 @@ type written struct {
 
 type takenBack struct {
 	uid  types.UID
-	kind pressure.ActionKind
+	kind nodepressure.ActionKind
 }
 
 // again is when something is to be taken back once more, and what came of the last try.
@@ -61,15 +61,15 @@ func (w *written) ask(uid types.UID) {
 	if _, known := w.asked[uid]; !known {
 		w.asked[uid] = time.Time{}
 	}
-	back := takenBack{uid, pressure.Withdraw}
+	back := takenBack{uid, nodepressure.Withdraw}
 	if tried, known := w.later[back]; known {
 		tried.late = false
 		w.later[back] = tried
 	}
 }
 
-func (w *written) begin(a *pressure.Action) {
-	if a.Kind == pressure.Request {
+func (w *written) begin(a *nodepressure.Action) {
+	if a.Kind == nodepressure.Request {
 		w.ask(a.Pod.UID)
 	}
 }
@@ -78,12 +78,12 @@ func (w *written) end(o *outcome, now time.Time) {
 	uid, code := o.action.Pod.UID, o.answer.Code
 	back := takenBack{uid, o.action.Kind}
 	switch {
-	case o.action.Kind == pressure.Request && code == answers.Unavailable:
+	case o.action.Kind == nodepressure.Request && code == answers.Unavailable:
 		w.asked[uid] = now.Add(carriedOutWithin)
-	case o.action.Kind != pressure.Withdraw && o.action.Kind != pressure.Unbreak:
+	case o.action.Kind != nodepressure.Withdraw && o.action.Kind != nodepressure.Unbreak:
 	case code == answers.Forbidden || code == answers.Denied || code == answers.Rejected:
 		w.later[back] = again{at: now.Add(forbiddenStands), refused: true}
-	case o.action.Kind == pressure.Unbreak || code != answers.Accepted && code != answers.Gone:
+	case o.action.Kind == nodepressure.Unbreak || code != answers.Accepted && code != answers.Gone:
 		// A pod shows its annotation until the watch has brought the change.
 		w.later[back] = again{at: now.Add(takeBackAgain)}
 	case now.Before(w.asked[uid]):
@@ -101,22 +101,24 @@ func (w *written) settle(here map[types.UID]*resident) {
 }
 
 // list returns what may stand now, in an order that does not depend on chance.
-func (w *written) list(all []*resident, now time.Time) []pressure.Written {
-	var out []pressure.Written
-	add := func(uid types.UID, kind pressure.ActionKind, value string) {
+func (w *written) list(all []*resident, now time.Time) []nodepressure.Written {
+	var out []nodepressure.Written
+	add := func(uid types.UID, kind nodepressure.ActionKind, value string) {
 		tried := w.later[takenBack{uid, kind}]
-		out = append(out, pressure.Written{
+		out = append(out, nodepressure.Written{
 			UID: uid, Kind: kind, Value: value, Later: now.Before(tried.at), Refused: tried.refused, Late: tried.late,
 		})
 	}
 	for uid := range w.asked {
-		add(uid, pressure.Withdraw, "")
+		add(uid, nodepressure.Withdraw, "")
 	}
 	for _, r := range all {
 		if r.glass != "" {
-			add(r.pod.UID, pressure.Unbreak, r.glass)
+			add(r.pod.UID, nodepressure.Unbreak, r.glass)
 		}
 	}
-	slices.SortFunc(out, func(a, b pressure.Written) int { return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind)) })
+	slices.SortFunc(out, func(a, b nodepressure.Written) int {
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind, b.Kind))
+	})
 	return out
 }

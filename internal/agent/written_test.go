@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 var unanswered = answers.Answer{Code: answers.Unavailable, Message: "timeout"}
@@ -98,9 +98,9 @@ func TestAnAnnotationWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 func TestAnAnnotationOfAnEarlierLifeIsTakenBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.synced(
-			w.pod("own", 100, broken(pressure.GlassOf("worker-1", "memory is used up"))),
+			w.pod("own", 100, broken(nodepressure.GlassOf("worker-1", "memory is used up"))),
 			w.pod("person", 100, broken("incident 4711")),
-			w.pod("other", 100, broken(pressure.GlassOf("worker-2", "memory is used up"))),
+			w.pod("other", 100, broken(nodepressure.GlassOf("worker-2", "memory is used up"))),
 		)
 		w.shows()
 	}, func(w *world) {
@@ -112,7 +112,7 @@ func TestAnAnnotationOfAnEarlierLifeIsTakenBack(t *testing.T) {
 // TestAnAnnotationThatComesBackCostsLittle: a user who may annotate a pod can write the agent's value.
 func TestAnAnnotationThatComesBackCostsLittle(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.synced(w.pod("forged", 100, broken(pressure.GlassOf("worker-1", "as you say"))))
+		w.synced(w.pod("forged", 100, broken(nodepressure.GlassOf("worker-1", "as you say"))))
 	}, func(w *world) {
 		pass(time.Minute)
 		if tries := len(w.cluster.log()); tries < 2 || tries > int(time.Minute/takeBackAgain)+1 {
@@ -197,40 +197,40 @@ func TestWrittenUntilItCannotStandAnyMore(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	type step struct {
 		after  time.Duration
-		kind   pressure.ActionKind
+		kind   nodepressure.ActionKind
 		answer answers.Code
 	}
-	stands := func(later bool) []pressure.Written {
-		return []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: later}}
+	stands := func(later bool) []nodepressure.Written {
+		return []nodepressure.Written{{UID: "u", Kind: nodepressure.Withdraw, Later: later}}
 	}
-	refused := []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: true, Refused: true}}
-	late := func(later bool) []pressure.Written {
-		return []pressure.Written{{UID: "u", Kind: pressure.Withdraw, Later: later, Late: true}}
+	refused := []nodepressure.Written{{UID: "u", Kind: nodepressure.Withdraw, Later: true, Refused: true}}
+	late := func(later bool) []nodepressure.Written {
+		return []nodepressure.Written{{UID: "u", Kind: nodepressure.Withdraw, Later: later, Late: true}}
 	}
 	tests := []struct {
 		name  string
 		steps []step
 		at    time.Duration
-		want  []pressure.Written
+		want  []nodepressure.Written
 	}{
-		{"asked for", []step{{0, pressure.Request, answers.Accepted}}, 0, stands(false)},
-		{"withdrawn", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Accepted}}, 0, nil},
-		{"its withdrawal went unanswered", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Unavailable}}, time.Second, stands(true)},
-		{"a little later", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Unavailable}}, takeBackAgain, stands(false)},
-		{"its withdrawal is forbidden", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Forbidden}}, takeBackAgain, refused},
-		{"and then goes unanswered", []step{{0, pressure.Request, answers.Accepted}, {0, pressure.Withdraw, answers.Denied}, {forbiddenStands, pressure.Withdraw, answers.Unavailable}}, forbiddenStands, stands(true)},
-		{"it was refused, and may stand from before", []step{{0, pressure.Request, answers.Forbidden}}, 0, stands(false)},
-		{"unanswered and withdrawn: it may still arrive", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}}, time.Second, late(true)},
-		{"there was nothing to withdraw", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Gone}}, time.Second, late(true)},
-		{"asked for anew", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}, {2 * time.Second, pressure.Request, answers.Accepted}}, 2 * time.Second, stands(true)},
-		{"by then it has, if ever", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}}, carriedOutWithin, late(false)},
-		{"and is withdrawn", []step{{0, pressure.Request, answers.Unavailable}, {time.Second, pressure.Withdraw, answers.Accepted}, {carriedOutWithin, pressure.Withdraw, answers.Accepted}}, carriedOutWithin, nil},
+		{"asked for", []step{{0, nodepressure.Request, answers.Accepted}}, 0, stands(false)},
+		{"withdrawn", []step{{0, nodepressure.Request, answers.Accepted}, {0, nodepressure.Withdraw, answers.Accepted}}, 0, nil},
+		{"its withdrawal went unanswered", []step{{0, nodepressure.Request, answers.Accepted}, {0, nodepressure.Withdraw, answers.Unavailable}}, time.Second, stands(true)},
+		{"a little later", []step{{0, nodepressure.Request, answers.Accepted}, {0, nodepressure.Withdraw, answers.Unavailable}}, takeBackAgain, stands(false)},
+		{"its withdrawal is forbidden", []step{{0, nodepressure.Request, answers.Accepted}, {0, nodepressure.Withdraw, answers.Forbidden}}, takeBackAgain, refused},
+		{"and then goes unanswered", []step{{0, nodepressure.Request, answers.Accepted}, {0, nodepressure.Withdraw, answers.Denied}, {forbiddenStands, nodepressure.Withdraw, answers.Unavailable}}, forbiddenStands, stands(true)},
+		{"it was refused, and may stand from before", []step{{0, nodepressure.Request, answers.Forbidden}}, 0, stands(false)},
+		{"unanswered and withdrawn: it may still arrive", []step{{0, nodepressure.Request, answers.Unavailable}, {time.Second, nodepressure.Withdraw, answers.Accepted}}, time.Second, late(true)},
+		{"there was nothing to withdraw", []step{{0, nodepressure.Request, answers.Unavailable}, {time.Second, nodepressure.Withdraw, answers.Gone}}, time.Second, late(true)},
+		{"asked for anew", []step{{0, nodepressure.Request, answers.Unavailable}, {time.Second, nodepressure.Withdraw, answers.Accepted}, {2 * time.Second, nodepressure.Request, answers.Accepted}}, 2 * time.Second, stands(true)},
+		{"by then it has, if ever", []step{{0, nodepressure.Request, answers.Unavailable}, {time.Second, nodepressure.Withdraw, answers.Accepted}}, carriedOutWithin, late(false)},
+		{"and is withdrawn", []step{{0, nodepressure.Request, answers.Unavailable}, {time.Second, nodepressure.Withdraw, answers.Accepted}, {carriedOutWithin, nodepressure.Withdraw, answers.Accepted}}, carriedOutWithin, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLedger(nil)
 			for _, s := range tt.steps {
-				o := outcome{action: pressure.Action{Kind: s.kind, Pod: &pressure.Pod{UID: "u"}}, answer: answers.Answer{Code: s.answer}}
+				o := outcome{action: nodepressure.Action{Kind: s.kind, Pod: &nodepressure.Pod{UID: "u"}}, answer: answers.Answer{Code: s.answer}}
 				if l.begin(&o.action, noon.Add(s.after)); !l.occupied()["u"] {
 					t.Error("an action is under way, and not known")
 				}

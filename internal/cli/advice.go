@@ -9,7 +9,7 @@ import (
 
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 )
 
 // connectionFlags lead to a cluster, and kubectl has the same. Secrets are not among
@@ -49,7 +49,7 @@ func flagWords(f *pflag.Flag) []string {
 
 // advised passes a drain on to a reporter, with commands as the caller must type them.
 type advised struct {
-	drainer.Reporter
+	runner.Reporter
 
 	commands show.Commands
 }

@@ -14,7 +14,7 @@ import (
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/agent"
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 )
 
 const agentLong = `Run the agent: look after this node, and when it runs short of memory, disk, inodes or

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/observe"
 )
 

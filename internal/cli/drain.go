@@ -15,7 +15,7 @@ import (
 
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -292,7 +292,7 @@ func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	v.deadlinePhases(phases, req.Started)
 	writer := s.recorder()
 	defer writer.Wait()
-	d := drainer.Drainer{
+	d := runner.Runner{
 		Source: s.source, Writer: writer,
 		Reporter: &watchHealth{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
 		Request:  req, Until: limit.at,

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -19,7 +19,7 @@ const (
 
 // estimate keeps the table's "about … left" up to date until the context ends; the
 // returned function waits for that. Without a table it is not asked for, and nothing is done.
-func (v *printer) estimate(ctx context.Context, source drainer.Source, req drain.Request) (wait func()) {
+func (v *printer) estimate(ctx context.Context, source runner.Source, req drain.Request) (wait func()) {
 	table, done := v.live.Load(), make(chan struct{})
 	if table == nil {
 		return func() {}
@@ -44,7 +44,7 @@ func (v *printer) estimate(ctx context.Context, source drainer.Source, req drain
 	return func() { <-done }
 }
 
-func copied(source drainer.Source) snapshot.View {
+func copied(source runner.Source) snapshot.View {
 	var view snapshot.View
 	source.Read(func(v snapshot.View) {
 		view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone(), Reading: v.Reading}

@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -108,7 +108,7 @@ func (o *EvictOptions) run(ctx context.Context) error {
 		return o.noPod(ctx, conn, err)
 	}
 	self := thisHost().self(conn.clock.Now())
-	wish := act.Demand{Pod: observe.PodFacts(pod), Requester: lifecycle.Requester(self.By)}
+	wish := act.Demand{Pod: observe.PodFacts(pod), Requester: evictionrequest.Requester(self.By)}
 	if o.withdraw {
 		return o.takeBack(ctx, conn, wish)
 	}

@@ -11,10 +11,10 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/forecast"
+	"usher.sh/usher/internal/nodepressure/record"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/forecast"
-	"usher.sh/usher/internal/pressure/record"
 )
 
 const pressureLong = `Say how a node stands with its eviction thresholds, which pod would go first if it
@@ -50,7 +50,7 @@ type PressureOptions struct {
 	watch  bool
 
 	node     string // "": the one that the file is about
-	supposed map[pressure.Signal]supposed
+	supposed map[nodepressure.Signal]supposed
 }
 
 func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -73,7 +73,7 @@ func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericio
 	fs.StringVarP(&o.file, "filename", "f", "", "A summary of a kubelet, or a record; - is standard input.")
 	fs.StringArrayVar(&o.whatIf, "what-if", nil, "SIGNAL=QUANTITY or SIGNAL=PERCENT%: suppose that this much is available. May be given for several signals.")
 	fs.StringVar(&o.order, "order", "", "kubelet or qos. Without it: that of the record, else kubelet.")
-	fs.StringVar(&o.oom, "oom", string(pressure.OOM137), "1.37 or 3.11: the release by which containers get their oom_score_adj, Kubernetes 1.37 or OpenShift 3.11.")
+	fs.StringVar(&o.oom, "oom", string(nodepressure.OOM137), "1.37 or 3.11: the release by which containers get their oom_score_adj, Kubernetes 1.37 or OpenShift 3.11.")
 	fs.StringVarP(&o.output, "output", "o", "table", "table or json.")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "Look again every few seconds until Ctrl-C.")
 	return cmd
@@ -104,8 +104,8 @@ func (o *PressureOptions) Validate() error {
 		return errors.New("-w looks again and again, and a file stays as it is: use one of -w and -f")
 	}
 	return errors.Join(
-		oneOf("--order", o.order, "", string(pressure.OrderKubelet), string(pressure.OrderQoS)),
-		oneOf("--oom", o.oom, string(pressure.OOM137), string(pressure.OOM311)),
+		oneOf("--order", o.order, "", string(nodepressure.OrderKubelet), string(nodepressure.OrderQoS)),
+		oneOf("--oom", o.oom, string(nodepressure.OOM137), string(nodepressure.OOM311)),
 		oneOf("--output", o.output, "table", "json"),
 	)
 }
@@ -163,20 +163,20 @@ func (o *PressureOptions) page(seen record.Record) (show.Pressure, error) {
 	if err != nil {
 		return show.Pressure{}, err
 	}
-	order := pressure.OrderKubelet
+	order := nodepressure.OrderKubelet
 	switch {
 	case o.order != "":
-		order = pressure.Order(o.order)
+		order = nodepressure.Order(o.order)
 	case seen.Order != "":
 		order = seen.Order
 	}
-	var about []pressure.Signal
-	for _, s := range pressure.Signals() {
+	var about []nodepressure.Signal
+	for _, s := range nodepressure.Signals() {
 		if _, asked := o.supposed[s]; asked {
 			about = append(about, s)
 		}
 	}
-	f, err := forecast.Of(forecast.Input{Now: seen.At, Node: node, Pods: seen.Pods, Config: seen.Config, Order: order, OOMTable: pressure.OOMTable(o.oom), About: about})
+	f, err := forecast.Of(forecast.Input{Now: seen.At, Node: node, Pods: seen.Pods, Config: seen.Config, Order: order, OOMTable: nodepressure.OOMTable(o.oom), About: about})
 	if err != nil {
 		return show.Pressure{}, fmt.Errorf("node %s: %w", seen.Node.Name, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"usher.sh/usher/internal/cli/show"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 const smallRecord = `{"record":1,"at":"2026-11-21T09:00:00Z","node":{"name":"a","memory":9,"readings":{"memory.available":{"available":3,"capacity":9}}},

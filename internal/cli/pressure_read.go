@@ -13,15 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/record"
+	"usher.sh/usher/internal/nodepressure/summary"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/record"
-	"usher.sh/usher/internal/pressure/summary"
 )
 
 // thresholds are a node's, and how they came to be known.
 type thresholds struct {
-	config pressure.Config
+	config nodepressure.Config
 	from   record.Source
 	note   string
 }
@@ -32,7 +32,7 @@ func askThresholds(ctx context.Context, conn *connection, node string) threshold
 	config, err := observe.ReadThresholds(ctx, conn.client, node)
 	if err != nil {
 		return thresholds{
-			config: pressure.Default(), from: record.FromDefaults,
+			config: nodepressure.Default(), from: record.FromDefaults,
 			note: fmt.Sprintf("the thresholds are the defaults of Kubernetes 1.37, the kubelet's own may be others: its configuration could not be read: %v", err),
 		}
 	}

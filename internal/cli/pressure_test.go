@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
-const recordedSummary = "../pressure/summary/testdata/recorded.json"
+const recordedSummary = "../nodepressure/summary/testdata/recorded.json"
 
 func TestPressureBadUsage(t *testing.T) {
 	tests := []struct {
@@ -311,7 +311,7 @@ func TestPressureWatchOfNothing(t *testing.T) {
 
 func TestPressureDocumentNamesEveryRuleAndSource(t *testing.T) {
 	text, output := document(t, "pressure.md"), document(t, "output.md")
-	for _, rule := range constants(t, "../pressure/rank_keys.go") {
+	for _, rule := range constants(t, "../nodepressure/rank_keys.go") {
 		if !strings.Contains(text, "| `"+rule+"` |") {
 			t.Errorf("pressure.md does not name the rule %s", rule)
 		}

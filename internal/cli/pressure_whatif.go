@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // supposed is how much --what-if says is available.
@@ -20,11 +20,11 @@ type supposed struct {
 }
 
 // readSuppositions reads the values of --what-if.
-func readSuppositions(texts []string) (map[pressure.Signal]supposed, error) {
-	found := map[pressure.Signal]supposed{}
+func readSuppositions(texts []string) (map[nodepressure.Signal]supposed, error) {
+	found := map[nodepressure.Signal]supposed{}
 	for _, text := range texts {
 		name, value, whole := strings.Cut(text, "=")
-		s := pressure.Signal(name)
+		s := nodepressure.Signal(name)
 		switch {
 		case !whole:
 			return nil, fmt.Errorf("--what-if %s: give SIGNAL=QUANTITY, as in memory.available=80Mi", text)
@@ -51,7 +51,7 @@ func readAmount(text string) (supposed, error) {
 		}
 		return supposed{text: text, fraction: number / 100, share: true}, nil
 	}
-	quantity, err := pressure.ParseQuantity(text)
+	quantity, err := nodepressure.ParseQuantity(text)
 	if err != nil || quantity.Sign() < 0 {
 		return supposed{}, fmt.Errorf("%q is no quantity: give bytes, inodes or pids, as 80Mi or 5%%", text)
 	}
@@ -60,16 +60,16 @@ func readAmount(text string) (supposed, error) {
 
 func signalNames() string {
 	var names []string
-	for _, s := range pressure.Signals() {
+	for _, s := range nodepressure.Signals() {
 		names = append(names, string(s))
 	}
 	return strings.Join(names, ", ")
 }
 
 // suppose returns the node with other readings, taken at a moment.
-func suppose(node pressure.Node, at time.Time, what map[pressure.Signal]supposed) (pressure.Node, error) {
+func suppose(node nodepressure.Node, at time.Time, what map[nodepressure.Signal]supposed) (nodepressure.Node, error) {
 	node.Readings = maps.Clone(node.Readings)
-	for _, s := range pressure.Signals() {
+	for _, s := range nodepressure.Signals() {
 		asked, ok := what[s]
 		if !ok {
 			continue
@@ -85,7 +85,7 @@ func suppose(node pressure.Node, at time.Time, what map[pressure.Signal]supposed
 		if available > reading.Capacity {
 			return node, fmt.Errorf("--what-if %s=%s: node %s has %s in all", s, asked.text, node.Name, s.Amount(reading.Capacity))
 		}
-		node.Readings[s] = pressure.Reading{Available: available, Capacity: reading.Capacity, At: at}
+		node.Readings[s] = nodepressure.Reading{Available: available, Capacity: reading.Capacity, At: at}
 	}
 	return node, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -39,7 +39,7 @@ func newVoice(streams genericiooptions.IOStreams, output string, commands show.C
 func (v *printer) paint() show.Paint { return show.Paint{On: v.term.colour} }
 
 // reporter takes events as long as no table is drawn.
-func (v *printer) reporter() drainer.Reporter {
+func (v *printer) reporter() runner.Reporter {
 	if v.json != nil {
 		return advised{v.json, v.commands}
 	}
@@ -55,7 +55,7 @@ func (v *printer) know(pods []*snapshot.Pod) {
 
 // begin starts the table where there is a terminal for it, and returns what takes the
 // frames and events of the drain. Now is the clock by which the request was started.
-func (v *printer) begin(req drain.Request, now func() time.Time) drainer.Reporter {
+func (v *printer) begin(req drain.Request, now func() time.Time) runner.Reporter {
 	if !v.term.live {
 		return v.reporter()
 	}

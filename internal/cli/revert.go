@@ -12,7 +12,7 @@ import (
 
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -27,7 +27,7 @@ func (u *undone) all() []string { return slices.Concat(u.failed, u.unknown, u.ru
 
 // breakOff reports that undoing has ended before all that was to be undone was seen to be: what is under way has no
 // sentence of its own.
-func (u *undone) breakOff(reporter drainer.Reporter, now time.Time) {
+func (u *undone) breakOff(reporter runner.Reporter, now time.Time) {
 	rest := []string{"undoing what killed drains left was broken off before all of it was undone; usher drain --revert undoes the rest"}
 	note(reporter, now, rest)
 	u.failed = append(u.failed, rest...)
@@ -65,7 +65,7 @@ func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *printer) er
 }
 
 // note reports sentences.
-func note(reporter drainer.Reporter, now time.Time, sentences []string) {
+func note(reporter runner.Reporter, now time.Time, sentences []string) {
 	for _, text := range sentences {
 		reporter.Event(drain.Event{At: now, Kind: drain.EventNote, Message: text})
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -70,7 +70,7 @@ func (s *session) dead() map[string]bool {
 // revert undoes what killed drains left on workloads and pods, and withdraws what they
 // asked for, if there is any. It says what was not undone, and whether undoing was broken
 // off: because it took too long, or by the context, which is no error.
-func (s *session) revert(ctx context.Context, reporter drainer.Reporter) (undone, error) {
+func (s *session) revert(ctx context.Context, reporter runner.Reporter) (undone, error) {
 	var result undone
 	source := s.source
 	if s.mustLookWider() {
@@ -95,7 +95,7 @@ func (s *session) revert(ctx context.Context, reporter drainer.Reporter) (undone
 	if left.Settled {
 		note(reporter, s.clock.Now(), left.Notes)
 	} else {
-		d := drainer.Drainer{
+		d := runner.Runner{
 			Source: source, Writer: s.writer(), Reporter: reporter,
 			Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
 		}

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/observe"
 )
 
 // watchHealth passes a drain on to a reporter and adds when the cluster stops and starts
 // to answer: nothing is waited for in silence.
 type watchHealth struct {
-	drainer.Reporter
+	runner.Reporter
 
 	broken func() (observe.Break, bool)
 	out    bool // an outage was reported and is not over

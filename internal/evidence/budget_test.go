@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 const mib = 1 << 20
@@ -50,7 +50,7 @@ func tenants(t *testing.T, memory int64) (*Observer, string) {
 	}))
 	t.Cleanup(server.Close)
 	k := New(Config{
-		Kind: func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true },
+		Kind: func(*v1alpha1.System) (system.Kind, bool) { return rest.Kind(), true },
 		Now:  time.Now, Loopback: true, Memory: memory, Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(k.closeAll)

@@ -18,7 +18,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // stage is a world with systems that answer as the test says.
@@ -109,7 +109,7 @@ func (w *stage) kind(spec *v1alpha1.System) (system.Kind, bool) {
 	if spec.HTTP == nil {
 		return system.Kind{}, false
 	}
-	kind := systemhttp.Kind()
+	kind := rest.Kind()
 	kind.Open = w.open
 	return kind, true
 }

@@ -14,7 +14,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // sharing is a budget and the observations of some policies, which end as soon as they are broken off.
@@ -277,7 +277,7 @@ func pool(memory int64, systems map[string]*greedySystem) *Observer {
 		s.budget = k.budget
 	}
 	k.config.Kind = func(*v1alpha1.System) (system.Kind, bool) {
-		kind := systemhttp.Kind()
+		kind := rest.Kind()
 		kind.Open = func(s *v1alpha1.System, _ system.Access) (system.System, error) {
 			return systems[s.HTTP.Endpoints[0]], nil
 		}

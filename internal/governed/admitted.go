@@ -7,15 +7,15 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // AdmissionRequest returns what admission asked for in a caller's name; false if it did not make the request, or for no
 // pod. Node is that of the pod, nil if it is not known.
 func AdmissionRequest(request *api.EvictionRequest, node *snapshot.Node) (eviction.AdmissionRequest, bool) {
-	ref, ok := lifecycle.RequestRef(request)
-	asked, made := lifecycle.LastRequestTime(request)
+	ref, ok := evictionrequest.RequestRef(request)
+	asked, made := evictionrequest.LastRequestTime(request)
 	if !ok || !made {
 		return eviction.AdmissionRequest{}, false
 	}
@@ -29,16 +29,16 @@ func AdmissionRequest(request *api.EvictionRequest, node *snapshot.Node) (evicti
 // taintRequesters evict the pods of a node for a taint: once, and not again while the taint stands. The last one is who all
 // controllers are where kube-controller-manager runs without credentials for each.
 var taintRequesters = []string{
-	lifecycle.Requester("system:serviceaccount:kube-system:taint-eviction-controller"),
-	lifecycle.Requester("system:serviceaccount:kube-system:node-controller"),
-	lifecycle.Requester("system:kube-controller-manager"),
+	evictionrequest.Requester("system:serviceaccount:kube-system:taint-eviction-controller"),
+	evictionrequest.Requester("system:serviceaccount:kube-system:node-controller"),
+	evictionrequest.Requester("system:kube-controller-manager"),
 }
 
 // ownerRequesters are Kubernetes' own controllers of pods.
 func ownerRequesters() []string {
 	accounts := eviction.OwnerAccounts()
 	for i := range accounts {
-		accounts[i] = lifecycle.Requester(accounts[i])
+		accounts[i] = evictionrequest.Requester(accounts[i])
 	}
 	return accounts
 }

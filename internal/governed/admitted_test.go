@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -18,11 +18,11 @@ import (
 func TestAdmissionRequest(t *testing.T) {
 	asked := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	request := func(user string, annotations map[string]string) *api.EvictionRequest {
-		r := lifecycle.NewRequest(lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "u"}, lifecycle.Requester(user))
+		r := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "db", Name: "db-0", UID: "u"}, evictionrequest.Requester(user))
 		r.Annotations = annotations
 		return r
 	}
-	admitted := map[string]string{lifecycle.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}
+	admitted := map[string]string{evictionrequest.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}
 	const tainter = "system:serviceaccount:kube-system:taint-eviction-controller"
 	tainted := &snapshot.Node{Taints: []corev1.Taint{{Key: "fire", Effect: corev1.TaintEffectNoExecute}}}
 	cordoned := &snapshot.Node{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}

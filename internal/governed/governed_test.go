@@ -21,7 +21,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // counted is a system that says what it is asked about.
@@ -62,7 +62,7 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 	s := &setting{system: &counted{}}
 	s.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, LeavingIndex, IndexLeaving).Build()
-	kind := systemhttp.Kind()
+	kind := rest.Kind()
 	kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return s.system, nil }
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }
 	policyCache := NewPolicyCache(s.store, kinds, nil)

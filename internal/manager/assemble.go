@@ -14,16 +14,16 @@ import (
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/controller/evictionrequest"
+	"usher.sh/usher/internal/controller/defaultresponder"
+	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
-	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/taint"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/system/all"
 	"usher.sh/usher/internal/webhook"
 )
@@ -116,10 +116,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 		all = slices.Concat(all,
 			responder.Controllers(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}),
 			taint.Controllers(mgr, taint.Options{Gatherer: p.gatherer, Act: p.act}),
-			evictionrequest.Controllers(mgr, evictionrequest.Options{
-				Version: requests.version, Governed: lifecycle.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
+			requestcontroller.Controllers(mgr, requestcontroller.Options{
+				Version: requests.version, Governed: evictionrequest.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
 			}),
-			imperative.Controllers(mgr, imperative.Options{Version: requests.version, Writer: p.act.Writer}),
+			defaultresponder.Controllers(mgr, defaultresponder.Options{Version: requests.version, Writer: p.act.Writer}),
 			expiry.Controllers(mgr, expiry.Options{Now: p.gatherer.Now}),
 		)
 	}
@@ -132,7 +132,7 @@ func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {
 		Compile: p.gatherer.Policies.Check, Kind: all.Kind, Declare: p.gatherer.Policies.Declared, Self: []string{p.self}, Namespace: o.Namespace,
 	}
 	if requests.version == lifecycleapi.Kubernetes && requests.served {
-		options.Responder = lifecycle.Responder
+		options.Responder = evictionrequest.Responder
 	}
 	webhook.Setup(mgr.GetWebhookServer(), options)
 }

@@ -30,9 +30,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/internal/controller/defaultresponder"
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
-	"usher.sh/usher/internal/controller/imperative"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/governed"
 )
@@ -97,8 +97,8 @@ func TestControllersShareTheirWorkers(t *testing.T) {
 		{"evictionrequest", 3, func(m ctrl.Manager) []wiring.Controller {
 			return evictionrequest.Controllers(m, evictionrequest.Options{Version: lifecycleapi.Usher, Now: time.Now})
 		}},
-		{"imperative", 1, func(m ctrl.Manager) []wiring.Controller {
-			return imperative.Controllers(m, imperative.Options{Version: lifecycleapi.Usher})
+		{"defaultresponder", 1, func(m ctrl.Manager) []wiring.Controller {
+			return defaultresponder.Controllers(m, defaultresponder.Options{Version: lifecycleapi.Usher})
 		}},
 		{"expiry", 1, func(m ctrl.Manager) []wiring.Controller { return expiry.Controllers(m, expiry.Options{Now: time.Now}) }},
 	}

@@ -6,8 +6,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 )
 
 // Of the objects that tenants write beside pods the metadata is bounded here: the apiserver takes a megabyte of it. What they say is
@@ -41,9 +41,9 @@ func slimRequest(object any) (any, error) {
 		return object, nil
 	}
 	slim := &api.EvictionRequest{ObjectMeta: identity(&request.ObjectMeta), Spec: request.Spec, Status: request.Status}
-	slim.ManagedFields = lifecycle.IntentSigns(request.ManagedFields)
-	if asked, ok := request.Annotations[lifecycle.LastRequestTimeAnnotation]; ok {
-		slim.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: governed.Short(asked)}
+	slim.ManagedFields = evictionrequest.IntentSigns(request.ManagedFields)
+	if asked, ok := request.Annotations[evictionrequest.LastRequestTimeAnnotation]; ok {
+		slim.Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: governed.Short(asked)}
 	}
 	return slim, nil
 }
@@ -56,7 +56,7 @@ func slimEviction(object any) (any, error) {
 	}
 	slim := &api.Eviction{ObjectMeta: identity(&eviction.ObjectMeta), Spec: eviction.Spec, Status: eviction.Status}
 	slim.Labels, slim.OwnerReferences = eviction.Labels, eviction.OwnerReferences
-	slim.ManagedFields = lifecycle.StatusSigns(eviction.ManagedFields)
+	slim.ManagedFields = evictionrequest.StatusSigns(eviction.ManagedFields)
 	return slim, nil
 }
 

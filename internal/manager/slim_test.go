@@ -18,8 +18,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 )
 
 // crowdPod is a pod of a ReplicaSet with twenty of them, as a client gets it.
@@ -248,7 +248,7 @@ func largeMeta(i int) metav1.ObjectMeta {
 	text := strings.Repeat("x", 60<<10)
 	meta := metav1.ObjectMeta{
 		Namespace: "crowd-0", Name: fmt.Sprint("large-", i), UID: types.UID(fmt.Sprint(i)), Labels: map[string]string{},
-		Annotations: map[string]string{lifecycle.LastRequestTimeAnnotation: fmt.Sprint(i, text), "large": fmt.Sprint(text, i)},
+		Annotations: map[string]string{evictionrequest.LastRequestTimeAnnotation: fmt.Sprint(i, text), "large": fmt.Sprint(text, i)},
 	}
 	for n := range 1000 {
 		meta.Labels[fmt.Sprintf("label-%d-%d", i, n)] = text[:60]
@@ -276,7 +276,7 @@ func TestLargeObjectsAreBounded(t *testing.T) {
 		lost func(any) bool
 	}{
 		{"a request", 4 << 10, func(i int) any { return &api.EvictionRequest{ObjectMeta: largeMeta(i)} }, slimRequest, func(o any) bool {
-			_, asked := lifecycle.LastRequestTime(o.(*api.EvictionRequest))
+			_, asked := evictionrequest.LastRequestTime(o.(*api.EvictionRequest))
 			return !asked || len(o.(*api.EvictionRequest).ManagedFields) != 2
 		}},
 		{"an eviction", 8 << 10, func(i int) any {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
 )
@@ -30,7 +30,7 @@ func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 	if failed != nil && failed.Status == metav1.ConditionTrue && (facts.Withdrawn || !outlived(failed)) {
 		facts.Failed = text.Line(failed.Reason + ": " + failed.Message)
 	}
-	facts.Ended = facts.Failed != "" || lifecycle.Evicted(r.Status.Conditions)
+	facts.Ended = facts.Failed != "" || evictionrequest.Evicted(r.Status.Conditions)
 	return facts
 }
 
@@ -47,14 +47,14 @@ func EvictionFacts(e *api.Eviction) *snapshot.Eviction {
 		Name:      e.Name,
 		UID:       e.UID,
 		Created:   e.CreationTimestamp.Time,
-		Ended:     lifecycle.Final(e),
+		Ended:     evictionrequest.Final(e),
 	}
 	if pod := e.Spec.Target.Pod; pod != nil {
 		facts.PodUID = pod.UID
 	}
 	for i := range e.Status.TargetResponders {
 		name := e.Status.TargetResponders[i].Name
-		entry := lifecycle.Entry(e, name)
+		entry := evictionrequest.Entry(e, name)
 		if e.Status.TargetResponders[i].State != api.ResponderStateActive || entry == nil {
 			continue
 		}

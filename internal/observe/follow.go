@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/snapshot"
 )
 

@@ -8,7 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/snapshot"
 )
 

@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -168,7 +168,7 @@ func (c *comparison) turn() {
 	}
 }
 
-// look decides as package drainer does.
+// look decides as package runner does.
 func (c *comparison) look(s *side) (decision drain.Decision) {
 	s.observer.Read(func(view snapshot.View) {
 		s.led.Observe(view)

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -264,7 +264,7 @@ func (w *world) drawState(pod *corev1.Pod) {
 	}
 	if pod.Labels[v1alpha1.PolicyLabel] != "" && rapid.Bool().Draw(w.t, "requested by another") {
 		id := draw(w, "drain", "dead", "live")
-		request := lifecycle.NewRequest(lifecycle.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, snapshot.RequesterOf(id))
+		request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, snapshot.RequesterOf(id))
 		request.UID, request.Labels, request.CreationTimestamp = w.uid("request"), map[string]string{snapshot.DrainLabel: id}, metav1.NewTime(w.drainer(id).Beat)
 		w.put("evictionrequests", request)
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
-	"usher.sh/usher/internal/lifecycle/client"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -27,7 +27,7 @@ type Options struct {
 	Evictions *client.Client
 }
 
-// Observer keeps one snapshot of a cluster up to date. It implements drainer.Source.
+// Observer keeps one snapshot of a cluster up to date. It implements runner.Source.
 type Observer struct {
 	client    kubernetes.Interface
 	evictions *client.Client // nil: not read

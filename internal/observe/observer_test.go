@@ -16,11 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.sh/usher/internal/drainer"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
 )
 
-var _ drainer.Source = (*Observer)(nil)
+var _ runner.Source = (*Observer)(nil)
 
 func blindSince(o *Observer) time.Time {
 	var since time.Time

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/summary"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/summary"
 )
 
 // kubeletPatience is how long a kubelet's answer is waited for: on a node that is short of something it takes seconds.
@@ -69,22 +69,22 @@ func running(all []corev1.Pod) []corev1.Pod {
 
 // ReadThresholds asks a node's kubelet, through the apiserver, for its own eviction configuration: one request, with the
 // right to get nodes/proxy.
-func ReadThresholds(ctx context.Context, client kubernetes.Interface, name string) (pressure.Config, error) {
+func ReadThresholds(ctx context.Context, client kubernetes.Interface, name string) (nodepressure.Config, error) {
 	text, err := askKubelet(ctx, client, name, "configz")
 	if err != nil {
-		return pressure.Config{}, err
+		return nodepressure.Config{}, err
 	}
 	var answer struct {
-		Config *pressure.Config `json:"kubeletconfig"`
+		Config *nodepressure.Config `json:"kubeletconfig"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return pressure.Config{}, fmt.Errorf("reading the kubelet's configuration: %w", err)
+		return nodepressure.Config{}, fmt.Errorf("reading the kubelet's configuration: %w", err)
 	}
 	if answer.Config == nil {
-		return pressure.Config{}, fmt.Errorf("reading the kubelet's configuration: the answer has no kubeletconfig")
+		return nodepressure.Config{}, fmt.Errorf("reading the kubelet's configuration: the answer has no kubeletconfig")
 	}
 	if wrong := answer.Config.Validate(); len(wrong) > 0 {
-		return pressure.Config{}, fmt.Errorf("reading the kubelet's configuration: %w", wrong.ToAggregate())
+		return nodepressure.Config{}, fmt.Errorf("reading the kubelet's configuration: %w", wrong.ToAggregate())
 	}
 	return *answer.Config, nil
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 const (
@@ -109,8 +109,8 @@ func TestReadNodeUse(t *testing.T) {
 	if len(pods) != 1 || pods[0].Name != "web-0" || pods[0].Usage == nil || pods[0].Usage.Memory != 50 {
 		t.Errorf("got pods %+v; want web-0 alone, which uses 50", pods)
 	}
-	want := pressure.Reading{Available: 700, Capacity: 1000, At: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-	if diff := cmp.Diff(want, use.Summary.Node(use.Node).Readings[pressure.MemoryAvailable]); diff != "" {
+	want := nodepressure.Reading{Available: 700, Capacity: 1000, At: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+	if diff := cmp.Diff(want, use.Summary.Node(use.Node).Readings[nodepressure.MemoryAvailable]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

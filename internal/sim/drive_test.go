@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// driver runs the loop of a drain over a simulated cluster, as package drainer does
+// driver runs the loop of a drain over a simulated cluster, as package runner does
 // over a real one, with answers that may come late.
 type driver struct {
 	sim    *sim.Sim

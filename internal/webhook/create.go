@@ -17,8 +17,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 )
 
 // creationHandler marks governed pods when they are created.
@@ -128,7 +128,7 @@ func register(pod *corev1.Pod, name string) []jsonpatch.Operation {
 	if listed || pod.Spec.SchedulingGroup != nil || len(known) >= mostResponders {
 		return nil
 	}
-	entry := corev1.EvictionResponder{Name: name, Priority: new(lifecycle.ResponderPriority)}
+	entry := corev1.EvictionResponder{Name: name, Priority: new(evictionrequest.ResponderPriority)}
 	if known == nil {
 		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/evictionResponders", []corev1.EvictionResponder{entry})}
 	}

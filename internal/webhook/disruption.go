@@ -19,8 +19,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -346,7 +346,7 @@ func (h *disruptionHandler) admissionInput(ctx context.Context, w *removal, inpu
 	return eviction.AdmissionInput{
 		Input: input,
 		Verb:  w.verb, User: w.request.UserInfo.Username, Groups: w.request.UserInfo.Groups,
-		ByName: w.uid == "", Requester: lifecycle.Requester(w.request.UserInfo.Username),
+		ByName: w.uid == "", Requester: evictionrequest.Requester(w.request.UserInfo.Username),
 		DryRun: w.dryRun, Ask: w.ask, OwnWish: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
 	}, err
 }

@@ -28,7 +28,7 @@ import (
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 var clock = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -101,7 +101,7 @@ func testPolicy() *v1alpha1.EvictionPolicy {
 }
 
 func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
-	compiled, _ := eviction.Compile(&policy.Spec, nil, systemhttp.Kind().Declaration(&policy.Spec.System))
+	compiled, _ := eviction.Compile(&policy.Spec, nil, rest.Kind().Declaration(&policy.Spec.System))
 	return eviction.Declared{Key: client.ObjectKeyFromObject(policy), Version: policy.ResourceVersion, Policy: compiled, Status: &policy.Status}
 }
 
@@ -243,9 +243,9 @@ func (w *world) mux() *http.ServeMux {
 	Setup(mux, Options{
 		Facts: w, Writer: w, Events: w, Log: slog.New(slog.DiscardHandler), Declare: declare,
 		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
-		Kind:   func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true },
+		Kind:   func(*v1alpha1.System) (system.Kind, bool) { return rest.Kind(), true },
 		Compile: func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem {
-			_, problems := eviction.Compile(spec, nil, systemhttp.Kind().Declaration(&spec.System))
+			_, problems := eviction.Compile(spec, nil, rest.Kind().Declaration(&spec.System))
 			return problems
 		},
 		Self: []string{"usher"}, Namespace: "usher-system", Responder: "responder.usher.sh/governor",

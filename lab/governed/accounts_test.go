@@ -22,9 +22,9 @@ import (
 
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/evictionrequest"
+	requests "usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/install"
-	"usher.sh/usher/internal/lifecycle"
-	requests "usher.sh/usher/internal/lifecycle/client"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
@@ -153,7 +153,7 @@ func (s *thieves) agent(t *testing.T) {
 	denied(t, "what a node has", "conditions of usher.sh/ only", s.patchNode(c, s.here, `{"status":{"capacity":{"example.com/gpu":"8"}}}`, "status"))
 	denied(t, "another requester's request", "pressure.usher.sh/agent only", func(t *testing.T) error {
 		t.Helper()
-		wanted := lifecycle.NewRequest(s.ref(t, s.here), "example.com/mine")
+		wanted := evictionrequest.NewRequest(s.ref(t, s.here), "example.com/mine")
 		rest, err := requests.New(config).REST()
 		must(t, err)
 		return rest.Post().Namespace(s.ns).Resource("evictionrequests").VersionedParams(&metav1.CreateOptions{DryRun: tried.DryRun}, metav1.ParameterCodec).
@@ -258,11 +258,11 @@ func (s *thieves) managersWebhooks(t *testing.T, c kubernetes.Interface) {
 	}
 }
 
-func (s *thieves) ref(t *testing.T, node string) lifecycle.Ref {
+func (s *thieves) ref(t *testing.T, node string) evictionrequest.Ref {
 	t.Helper()
 	pod, err := s.Client().CoreV1().Pods(s.ns).Get(t.Context(), "on-"+node, metav1.GetOptions{})
 	must(t, err)
-	return lifecycle.Ref{Namespace: s.ns, Name: pod.Name, UID: pod.UID}
+	return evictionrequest.Ref{Namespace: s.ns, Name: pod.Name, UID: pod.UID}
 }
 
 // container is the name of the only container of the pods here.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/testlab"
@@ -61,7 +61,7 @@ func (s *stage) marked(t *testing.T) {
 	if want := []string{"node.kubernetes.io/not-ready limited", "node.kubernetes.io/unreachable forever"}; !slices.Equal(seconds, want) {
 		t.Errorf("tolerations %v, want %v", seconds, want)
 	}
-	if binaries.Chosen().EvictionRequestAPI && !slices.ContainsFunc(p.Spec.EvictionResponders, func(r corev1.EvictionResponder) bool { return r.Name == lifecycle.Responder }) {
+	if binaries.Chosen().EvictionRequestAPI && !slices.ContainsFunc(p.Spec.EvictionResponders, func(r corev1.EvictionResponder) bool { return r.Name == evictionrequest.Responder }) {
 		t.Errorf("responders %v", p.Spec.EvictionResponders)
 	}
 }
@@ -202,7 +202,7 @@ func (s *stage) withdrawOthers(t *testing.T, but types.UID) {
 	}
 	testlab.WaitFor(t, api.Evictions(s.ns), "the others' evictions to end", func(all []*lifecyclev1alpha1.Eviction) bool {
 		return !slices.ContainsFunc(all, func(e *lifecyclev1alpha1.Eviction) bool {
-			return e.Spec.Target.Pod.UID != but && !lifecycle.Final(e)
+			return e.Spec.Target.Pod.UID != but && !evictionrequest.Final(e)
 		})
 	})
 }
@@ -226,7 +226,7 @@ func (s *stage) ownController(t *testing.T) {
 	}
 	patch(`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	eventually(t, "the rollout to be refused", func() bool {
-		return slices.Contains(s.requests(t), lifecycle.Requester("system:serviceaccount:kube-system:statefulset-controller")+" Eviction")
+		return slices.Contains(s.requests(t), evictionrequest.Requester("system:serviceaccount:kube-system:statefulset-controller")+" Eviction")
 	})
 	var status appsv1.StatefulSetStatus
 	testlab.WaitFor(t, source, "the status of the new template", func(all []*appsv1.StatefulSet) bool { // its controller deletes first

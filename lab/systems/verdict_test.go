@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	driver "usher.sh/usher/internal/system/etcd"
-	"usher.sh/usher/internal/system/etcd/etcdsim"
+	"usher.sh/usher/test/etcdsim"
 )
 
 // role compiles the built-in role as a policy would.

@@ -11,28 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // What the two read differently, on purpose. The kubelet takes the value, or does not, and Usher does otherwise.
 func TestDifferentReading(t *testing.T) {
 	t.Parallel()
-	hard := func(value string) pressure.Config {
-		return pressure.Config{EvictionHard: map[string]string{"nodefs.available": value}}
+	hard := func(value string) nodepressure.Config {
+		return nodepressure.Config{EvictionHard: map[string]string{"nodefs.available": value}}
 	}
-	soft := func(grace string) pressure.Config {
-		return pressure.Config{
+	soft := func(grace string) nodepressure.Config {
+		return nodepressure.Config{
 			EvictionHard: map[string]string{}, EvictionSoft: map[string]string{"nodefs.available": "1Gi"},
 			EvictionSoftGracePeriod: map[string]string{"nodefs.available": grace},
 		}
 	}
-	reclaim := func(value string) pressure.Config {
-		return pressure.Config{
+	reclaim := func(value string) nodepressure.Config {
+		return nodepressure.Config{
 			EvictionHard: map[string]string{"nodefs.available": "1Gi"}, EvictionMinimumReclaim: map[string]string{"nodefs.available": value},
 		}
 	}
 	for name, c := range map[string]struct {
-		config       pressure.Config
+		config       nodepressure.Config
 		their, ours  int // thresholds; -1: refused
 		sentenceOurs string
 	}{
@@ -109,14 +109,14 @@ func TestDifferentOrder(t *testing.T) {
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
 	}
 	for name, c := range map[string]struct {
-		signal pressure.Signal
+		signal nodepressure.Signal
 		rank   func([]*corev1.Pod, statsFunc)
 		pods   []*corev1.Pod
 		use    func(pods []*corev1.Pod) []stats.PodStats
 		first  firstPod // the kubelet's, ours
 	}{
 		"the kubelet subtracts requested bytes from inodes": {
-			pressure.NodeFsInodesFree, inodes("root"),
+			nodepressure.NodeFsInodesFree, inodes("root"),
 			pair(func(a, _ *corev1.Pod) { request(a, corev1.ResourceEphemeralStorage, "1Gi") }),
 			func(p []*corev1.Pod) []stats.PodStats {
 				return []stats.PodStats{uses(p[0], 0, 0, 1000), uses(p[1], 0, 0, 10)}
@@ -124,7 +124,7 @@ func TestDifferentOrder(t *testing.T) {
 			firstPod{"b", "a"},
 		},
 		"to the kubelet, requests of the pod as a whole take away those for local disk": {
-			pressure.NodeFsAvailable, disk("root"),
+			nodepressure.NodeFsAvailable, disk("root"),
 			pair(func(a, b *corev1.Pod) {
 				level(a)
 				request(a, corev1.ResourceEphemeralStorage, "1Gi")
@@ -136,7 +136,7 @@ func TestDifferentOrder(t *testing.T) {
 			firstPod{"a", "b"},
 		},
 		"to the kubelet, a request of CPU for the pod as a whole takes away its memory's": {
-			pressure.MemoryAvailable, rankMemoryPressure,
+			nodepressure.MemoryAvailable, rankMemoryPressure,
 			pair(func(a, b *corev1.Pod) {
 				level(a)
 				request(a, corev1.ResourceMemory, "1Gi")
@@ -148,7 +148,7 @@ func TestDifferentOrder(t *testing.T) {
 			firstPod{"a", "b"},
 		},
 		"Usher rounds requests up to whole bytes": {
-			pressure.MemoryAvailable, rankMemoryPressure,
+			nodepressure.MemoryAvailable, rankMemoryPressure,
 			pair(func(a, b *corev1.Pod) {
 				request(a, corev1.ResourceMemory, "4500m")
 				a.Spec.Priority = new(int32(7))
@@ -162,7 +162,7 @@ func TestDifferentOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := c.use(c.pods)
-			ours := pressure.Rank(pressure.OrderKubelet, c.signal, pressure.Node{}, measured(t, c.pods, found))
+			ours := nodepressure.Rank(nodepressure.OrderKubelet, c.signal, nodepressure.Node{}, measured(t, c.pods, found))
 			c.rank(c.pods, lookUp(found))
 			if got := (firstPod{string(c.pods[0].UID), string(ours[0].Pod.UID)}); got != c.first {
 				t.Errorf("first go %+v, want %+v", got, c.first)
@@ -175,7 +175,7 @@ func TestDifferentOrder(t *testing.T) {
 type firstPod struct{ kubelet, usher string }
 
 // short is a node that is short of memory, at the second look.
-func short(t *testing.T, c pressure.Config, change func(p *corev1.Pod)) (*kubelet, pressure.Output) {
+func short(t *testing.T, c nodepressure.Config, change func(p *corev1.Pod)) (*kubelet, nodepressure.Output) {
 	t.Helper()
 	g := gen{rand.New(rand.NewPCG(1, 2)), 1}
 	their, our := bothRead(t, c)
@@ -187,15 +187,15 @@ func short(t *testing.T, c pressure.Config, change func(p *corev1.Pod)) (*kubele
 		change(a)
 	})
 	found := []stats.PodStats{uses(k.pods[0], 9*gibi, 0, 0), uses(k.pods[1], 1, 0, 0)}
-	var out pressure.Output
-	var state pressure.State
+	var out nodepressure.Output
+	var state nodepressure.State
 	for range 2 { // the second look comes an hour later: any grace is over
 		k.clock.Step(time.Hour)
 		n := plenty()
 		n.Memory = &stats.MemoryStats{AvailableBytes: new(uint64(5)), WorkingSetBytes: new(uint64(95))}
 		k.summary = stats.Summary{Node: n, Pods: found}
 		k.look(t)
-		state, out = state.Step(pressure.Input{
+		state, out = state.Step(nodepressure.Input{
 			Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, found), Thresholds: our, Config: c,
 		})
 	}
@@ -204,8 +204,8 @@ func short(t *testing.T, c pressure.Config, change func(p *corev1.Pod)) (*kubele
 
 func unchanged(*corev1.Pod) {}
 
-func memory(hard, soft string, longest int32) pressure.Config {
-	c := pressure.Config{EvictionHard: map[string]string{}, EnforceNodeAllocatable: []string{"none"}, EvictionMaxPodGracePeriod: longest}
+func memory(hard, soft string, longest int32) nodepressure.Config {
+	c := nodepressure.Config{EvictionHard: map[string]string{}, EnforceNodeAllocatable: []string{"none"}, EvictionMaxPodGracePeriod: longest}
 	c.EvictionPressureTransitionPeriod.Duration = time.Minute
 	if hard != "" {
 		c.EvictionHard["memory.available"] = hard
@@ -268,18 +268,18 @@ func TestNoTransitionPeriodIsTheDefault(t *testing.T) {
 // At its first look the kubelet does not know of containerfs yet, and one that was set by hand it takes then.
 func TestFirstLook(t *testing.T) {
 	t.Parallel()
-	c := pressure.Config{EvictionHard: map[string]string{"nodefs.available": "10"}}
+	c := nodepressure.Config{EvictionHard: map[string]string{"nodefs.available": "10"}}
 	c.EvictionPressureTransitionPeriod.Duration = time.Minute
 	their, our := bothRead(t, c)
 	k := newKubelet(gen{rand.New(rand.NewPCG(1, 2)), 1}, their, time.Minute, 0)
-	k.layout = pressure.SplitImages
+	k.layout = nodepressure.SplitImages
 	k.pods = pair(func(_, _ *corev1.Pod) {})
 	n := plenty()
 	n.Runtime = &stats.RuntimeStats{ImageFs: n.Fs, ContainerFs: &stats.FsStats{AvailableBytes: new(uint64(5)), CapacityBytes: new(uint64(60))}}
 	k.summary = stats.Summary{Node: n}
 	k.look(t)
 	at := k.conditions()
-	_, out := pressure.State{}.Step(pressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Thresholds: our, Config: c})
+	_, out := nodepressure.State{}.Step(nodepressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Thresholds: our, Config: c})
 	if len(at) != 0 || !slices.Equal(out.Conditions, []corev1.NodeConditionType{corev1.NodeDiskPressure}) {
 		t.Errorf("at first the kubelet reports %v, Usher %v", at, out.Conditions)
 	}
@@ -337,7 +337,7 @@ func TestTiesGoByName(t *testing.T) {
 	pods := pair(func(_, _ *corev1.Pod) {})
 	slices.Reverse(pods)
 	found := []stats.PodStats{uses(pods[0], 5, 0, 0), uses(pods[1], 5, 0, 0)}
-	ours := pressure.Rank(pressure.OrderKubelet, pressure.MemoryAvailable, pressure.Node{}, measured(t, pods, found))
+	ours := nodepressure.Rank(nodepressure.OrderKubelet, nodepressure.MemoryAvailable, nodepressure.Node{}, measured(t, pods, found))
 	rankMemoryPressure(pods, lookUp(found))
 	if pods[0].Name != "b" || ours[0].Pod.Name != "a" {
 		t.Errorf("the kubelet takes %s first, Usher %s", pods[0].Name, ours[0].Pod.Name)
@@ -361,7 +361,7 @@ func TestContainersAreNamedInOrder(t *testing.T) {
 	n.Memory = &stats.MemoryStats{AvailableBytes: new(uint64(5)), WorkingSetBytes: new(uint64(95))}
 	k.summary = stats.Summary{Node: n, Pods: []stats.PodStats{use}}
 	k.look(t)
-	_, out := pressure.State{}.Step(pressure.Input{
+	_, out := nodepressure.State{}.Step(nodepressure.Input{
 		Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, k.summary.Pods), Thresholds: our, Config: c,
 	})
 	c1 := func(s string) bool { return strings.Index(s, "Container c ") < strings.Index(s, "Container d ") }
@@ -373,13 +373,13 @@ func TestContainersAreNamedInOrder(t *testing.T) {
 // Of what is due beside memory, Usher always takes the same; with the kubelet it is chance.
 func TestWhatIsDueHasAnOrder(t *testing.T) {
 	t.Parallel()
-	c := pressure.Config{EvictionHard: map[string]string{"pid.available": "10", "nodefs.available": "10", "nodefs.inodesFree": "10"}}
+	c := nodepressure.Config{EvictionHard: map[string]string{"pid.available": "10", "nodefs.available": "10", "nodefs.inodesFree": "10"}}
 	c.EvictionPressureTransitionPeriod.Duration = time.Minute
 	said := map[string]int{}
 	for range 100 {
 		their, our := bothRead(t, c)
 		k := newKubelet(gen{rand.New(rand.NewPCG(1, 2)), 1}, their, time.Minute, 0)
-		k.layout, k.pods = pressure.Single, pair(func(_, _ *corev1.Pod) {})
+		k.layout, k.pods = nodepressure.Single, pair(func(_, _ *corev1.Pod) {})
 		n := plenty()
 		n.Fs = &stats.FsStats{
 			AvailableBytes: new(uint64(5)), CapacityBytes: new(uint64(60)), InodesFree: new(uint64(5)), Inodes: new(uint64(60)),
@@ -389,8 +389,8 @@ func TestWhatIsDueHasAnOrder(t *testing.T) {
 		k.cleared = k.summary
 		k.look(t)
 		said[strings.Fields(strings.TrimPrefix(k.message, "The node was low on resource: "))[0]]++
-		_, out := pressure.State{}.Step(pressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, nil), Thresholds: our, Config: c})
-		if got := out.Due[0].Signal; got != pressure.NodeFsAvailable {
+		_, out := nodepressure.State{}.Step(nodepressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, k.pods, nil), Thresholds: our, Config: c})
+		if got := out.Due[0].Signal; got != nodepressure.NodeFsAvailable {
 			t.Fatalf("Usher acts on %s", got)
 		}
 	}

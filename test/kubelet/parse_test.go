@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // line is a threshold in the words of both.
@@ -48,17 +48,17 @@ func theirValue(v evictionapi.ThresholdValue) string {
 	return amount(v.Quantity, 0)
 }
 
-func ourLine(t pressure.Threshold) string {
+func ourLine(t nodepressure.Threshold) string {
 	return line(string(t.Signal), t.Grace.String(), amount(&t.Below.Quantity, t.Below.Fraction), amount(&t.MinReclaim.Quantity, t.MinReclaim.Fraction))
 }
 
 // theirs parses as the kubelet does.
-func theirs(c pressure.Config) ([]evictionapi.Threshold, error) {
+func theirs(c nodepressure.Config) ([]evictionapi.Threshold, error) {
 	return eviction.ParseThresholdConfig(c.EnforceNodeAllocatable, c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim)
 }
 
 // bothRead compares what the two make of a configuration; it returns the thresholds of both.
-func bothRead(t *testing.T, c pressure.Config) ([]evictionapi.Threshold, []pressure.Threshold) {
+func bothRead(t *testing.T, c nodepressure.Config) ([]evictionapi.Threshold, []nodepressure.Threshold) {
 	t.Helper()
 	their, theirErr := theirs(c)
 	our, ourErr := c.Thresholds()
@@ -117,8 +117,8 @@ func (g gen) value(bad int) func() string {
 	}
 }
 
-func (g gen) config(bad int) pressure.Config {
-	c := pressure.Config{
+func (g gen) config(bad int) nodepressure.Config {
+	c := nodepressure.Config{
 		EvictionHard: g.settings(g.value(bad), bad), EvictionSoft: g.settings(g.value(bad), bad), EvictionSoftGracePeriod: map[string]string{},
 		EnforceNodeAllocatable: oneOf(g, []string{"pods"}, []string{"pods", "system-reserved"}, []string{"none"}),
 	}

@@ -10,14 +10,14 @@ import (
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/qos"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 func TestQoSClass(t *testing.T) {
 	t.Parallel()
 	each(t, *inputs, func(t *testing.T, g gen) {
 		p := g.pod(0, traits{podLevel: true, diskRequests: true, qosInStatus: true})
-		if theirs, ours := v1qos.GetPodQOS(p), pressure.QoSOf(p); theirs != ours {
+		if theirs, ours := v1qos.GetPodQOS(p), nodepressure.QoSOf(p); theirs != ours {
 			t.Errorf("the kubelet says %s, Usher %s", theirs, ours)
 		}
 	})
@@ -67,10 +67,10 @@ func scores(p *corev1.Pod, memory int64) map[string]int {
 }
 
 // oomOf is Usher's account of a pod's containers. All use something, since init containers that do not are left out.
-func oomOf(p *corev1.Pod, memory int64) []pressure.OOM {
-	pod := pressure.PodOf(shown(p))
+func oomOf(p *corev1.Pod, memory int64) []nodepressure.OOM {
+	pod := nodepressure.PodOf(shown(p))
 	for i := range pod.Containers {
 		pod.Containers[i].Usage = 1
 	}
-	return pressure.OOMScores(pressure.OOM137, pressure.Node{Memory: memory}, []pressure.Pod{pod})
+	return nodepressure.OOMScores(nodepressure.OOM137, nodepressure.Node{Memory: memory}, []nodepressure.Pod{pod})
 }

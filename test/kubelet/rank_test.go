@@ -8,27 +8,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/summary"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/summary"
 )
 
 // orders are the kubelet's rankings, each with the signal and the layout that make Usher choose it.
 var orders = []struct {
 	name   string
-	signal pressure.Signal
-	layout pressure.Layout
+	signal nodepressure.Signal
+	layout nodepressure.Layout
 	rank   func([]*corev1.Pod, statsFunc)
 	traits traits
 }{
-	{"memory", pressure.MemoryAvailable, pressure.Single, rankMemoryPressure, traits{podLevel: true, resized: true}},
-	{"pids", pressure.PIDAvailable, pressure.Single, rankPIDPressure, traits{}},
-	{"everything's bytes", pressure.NodeFsAvailable, pressure.Single, disk("root", "logs", "localVolumeSource"), traits{diskRequests: true, resized: true}},
-	{"logs' and volumes' bytes", pressure.NodeFsAvailable, pressure.DedicatedImages, disk("logs", "localVolumeSource"), traits{diskRequests: true, resized: true}},
-	{"writable layers' bytes", pressure.ImageFsAvailable, pressure.DedicatedImages, disk("root"), traits{diskRequests: true, resized: true}},
-	{"images' bytes", pressure.ImageFsAvailable, pressure.SplitImages, disk("images"), traits{diskRequests: true, resized: true}},
-	{"everything's inodes", pressure.NodeFsInodesFree, pressure.Single, inodes("root", "logs", "localVolumeSource"), traits{}},
-	{"logs' and volumes' inodes", pressure.NodeFsInodesFree, pressure.DedicatedImages, inodes("logs", "localVolumeSource"), traits{}},
-	{"writable layers' inodes", pressure.ImageFsInodesFree, pressure.DedicatedImages, inodes("root"), traits{}},
+	{"memory", nodepressure.MemoryAvailable, nodepressure.Single, rankMemoryPressure, traits{podLevel: true, resized: true}},
+	{"pids", nodepressure.PIDAvailable, nodepressure.Single, rankPIDPressure, traits{}},
+	{"everything's bytes", nodepressure.NodeFsAvailable, nodepressure.Single, disk("root", "logs", "localVolumeSource"), traits{diskRequests: true, resized: true}},
+	{"logs' and volumes' bytes", nodepressure.NodeFsAvailable, nodepressure.DedicatedImages, disk("logs", "localVolumeSource"), traits{diskRequests: true, resized: true}},
+	{"writable layers' bytes", nodepressure.ImageFsAvailable, nodepressure.DedicatedImages, disk("root"), traits{diskRequests: true, resized: true}},
+	{"images' bytes", nodepressure.ImageFsAvailable, nodepressure.SplitImages, disk("images"), traits{diskRequests: true, resized: true}},
+	{"everything's inodes", nodepressure.NodeFsInodesFree, nodepressure.Single, inodes("root", "logs", "localVolumeSource"), traits{}},
+	{"logs' and volumes' inodes", nodepressure.NodeFsInodesFree, nodepressure.DedicatedImages, inodes("logs", "localVolumeSource"), traits{}},
+	{"writable layers' inodes", nodepressure.ImageFsInodesFree, nodepressure.DedicatedImages, inodes("root"), traits{}},
 }
 
 func disk(parts ...string) func([]*corev1.Pod, statsFunc) {
@@ -48,7 +48,7 @@ func TestRanking(t *testing.T) {
 			each(t, *inputs/len(orders)+1, func(t *testing.T, g gen) {
 				pods, found := g.node(t, 2+g.IntN(14), o.traits)
 				o.rank(pods.kubelet, lookUp(found))
-				ours := pressure.Rank(pressure.OrderKubelet, o.signal, pressure.Node{Layout: o.layout}, measured(t, pods.api, found))
+				ours := nodepressure.Rank(nodepressure.OrderKubelet, o.signal, nodepressure.Node{Layout: o.layout}, measured(t, pods.api, found))
 				sameOrder(t, pods.kubelet, ours)
 			})
 		})
@@ -81,7 +81,7 @@ func lookUp(found []stats.PodStats) statsFunc {
 }
 
 // measured reads what the kubelet would answer, as Usher does.
-func measured(t *testing.T, pods []*corev1.Pod, found []stats.PodStats) []pressure.Pod {
+func measured(t *testing.T, pods []*corev1.Pod, found []stats.PodStats) []nodepressure.Pod {
 	t.Helper()
 	return read(t, stats.Summary{Node: stats.NodeStats{NodeName: "n"}, Pods: found}).Pods(objects(pods))
 }
@@ -118,12 +118,12 @@ func shown(p *corev1.Pod) *corev1.Pod {
 
 // sameOrder wants the kubelet's order to be ours, but for pods that nothing but their names tells apart: the kubelet
 // leaves those as they come.
-func sameOrder(t *testing.T, theirs []*corev1.Pod, ours []pressure.Ranked) {
+func sameOrder(t *testing.T, theirs []*corev1.Pod, ours []nodepressure.Ranked) {
 	t.Helper()
 	for i, group := 0, 0; i < len(ours); i = group {
 		group = tied(ours, i)
 		for _, p := range theirs[i:group] {
-			if !slices.ContainsFunc(ours[i:group], func(r pressure.Ranked) bool { return r.Pod.UID == p.UID }) {
+			if !slices.ContainsFunc(ours[i:group], func(r nodepressure.Ranked) bool { return r.Pod.UID == p.UID }) {
 				t.Errorf("the kubelet has %s at place %d to %d, Usher %v", p.UID, i, group-1, places(ours))
 				return
 			}
@@ -132,16 +132,16 @@ func sameOrder(t *testing.T, theirs []*corev1.Pod, ours []pressure.Ranked) {
 }
 
 // tied returns the end of the pods from i on that only names tell apart.
-func tied(ours []pressure.Ranked, i int) int {
+func tied(ours []nodepressure.Ranked, i int) int {
 	for ; i < len(ours)-1; i++ {
-		if ours[i].Rule != pressure.RuleName {
+		if ours[i].Rule != nodepressure.RuleName {
 			break
 		}
 	}
 	return i + 1
 }
 
-func places(ours []pressure.Ranked) []string {
+func places(ours []nodepressure.Ranked) []string {
 	var out []string
 	for _, r := range ours {
 		out = append(out, string(r.Pod.UID)+" "+string(r.Rule))

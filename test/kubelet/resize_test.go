@@ -11,7 +11,7 @@ import (
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 	"k8s.io/kubernetes/pkg/kubelet/allocation"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // population is the pods of a node: as the API has them, and as the kubelet ranks and scores them.
@@ -121,7 +121,7 @@ func TestRankingBeforeContainersAreCreated(t *testing.T) {
 			p.Status.InitContainerStatuses, p.Status.ContainerStatuses = nil, nil
 		}
 		rankMemoryPressure(pods.kubelet, lookUp(found))
-		ours := pressure.Rank(pressure.OrderKubelet, pressure.MemoryAvailable, pressure.Node{}, measured(t, pods.api, found))
+		ours := nodepressure.Rank(nodepressure.OrderKubelet, nodepressure.MemoryAvailable, nodepressure.Node{}, measured(t, pods.api, found))
 		sameOrder(t, pods.kubelet, ours)
 	})
 }

@@ -17,14 +17,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // kubelet is the kubelet's eviction manager on a node made up of what is set here.
 type kubelet struct {
 	manager eviction.Manager
 	clock   *clocktesting.FakeClock
-	layout  pressure.Layout
+	layout  nodepressure.Layout
 	pods    []*corev1.Pod
 	summary stats.Summary
 	// cleared is what is measured once something was cleared away.
@@ -37,7 +37,7 @@ type kubelet struct {
 }
 
 func newKubelet(g gen, thresholds []evictionapi.Threshold, transition time.Duration, longest int32) *kubelet {
-	k := &kubelet{clock: clocktesting.NewFakeClock(epoch), layout: oneOf(g, pressure.Single, pressure.DedicatedImages, pressure.SplitImages)}
+	k := &kubelet{clock: clocktesting.NewFakeClock(epoch), layout: oneOf(g, nodepressure.Single, nodepressure.DedicatedImages, nodepressure.SplitImages)}
 	k.manager, _ = eviction.NewManager(k, eviction.Config{
 		PressureTransitionPeriod: transition, MaxPodGracePeriodSeconds: int64(longest), Thresholds: thresholds,
 	}, k.kill, k, k, &record.FakeRecorder{}, &corev1.ObjectReference{}, k.clock, false)
@@ -57,11 +57,11 @@ func (k *kubelet) GetCPUAndMemoryStats(context.Context) (*stats.Summary, error) 
 }
 
 func (k *kubelet) HasDedicatedImageFs(context.Context) (bool, error) {
-	return k.layout != pressure.Single, nil
+	return k.layout != nodepressure.Single, nil
 }
 
 func (k *kubelet) HasDedicatedContainerFs(context.Context) (bool, error) {
-	return k.layout == pressure.SplitImages, nil
+	return k.layout == nodepressure.SplitImages, nil
 }
 func (k *kubelet) DeleteUnusedImages(context.Context) error        { return nil }
 func (k *kubelet) DeleteAllUnusedContainers(context.Context) error { return nil }
@@ -164,14 +164,14 @@ func TestSteps(t *testing.T) {
 }
 
 // timeline lets both look at one node for a while.
-func timeline(t *testing.T, g gen, c pressure.Config, their []evictionapi.Threshold, our []pressure.Threshold) (kills, clears int) {
+func timeline(t *testing.T, g gen, c nodepressure.Config, their []evictionapi.Threshold, our []nodepressure.Threshold) (kills, clears int) {
 	t.Helper()
 	k := newKubelet(g, their, c.EvictionPressureTransitionPeriod.Duration, c.EvictionMaxPodGracePeriod)
 	// At its first look the kubelet does not know of containerfs yet; TestFirstLook shows it.
 	k.summary = stats.Summary{Node: plenty()}
 	k.look(t)
-	var state pressure.State
-	state, _ = state.Step(pressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Thresholds: our, Config: c})
+	var state nodepressure.State
+	state, _ = state.Step(nodepressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Thresholds: our, Config: c})
 	for range looks {
 		k.clock.Step(time.Duration(g.IntN(25)) * time.Second)
 		pods, found := g.node(t, 1+g.IntN(6), traits{podLevel: g.chance(50), allMeasured: true, resized: true})
@@ -181,8 +181,8 @@ func timeline(t *testing.T, g gen, c pressure.Config, their []evictionapi.Thresh
 			k.cleared = stats.Summary{Node: oneOf(g, plenty(), g.machine(k.clock.Now())), Pods: found}
 		}
 		k.look(t)
-		var out pressure.Output
-		in := pressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, pods.api, found), Thresholds: our, Config: c}
+		var out nodepressure.Output
+		in := nodepressure.Input{Now: k.clock.Now(), Node: node(t, k, k.summary), Pods: measured(t, pods.api, found), Thresholds: our, Config: c}
 		state, out = state.Step(in)
 		sameStep(t, k, in, out)
 		switch {
@@ -198,14 +198,14 @@ func timeline(t *testing.T, g gen, c pressure.Config, their []evictionapi.Thresh
 	return kills, clears
 }
 
-func node(t *testing.T, k *kubelet, s stats.Summary) pressure.Node {
+func node(t *testing.T, k *kubelet, s stats.Summary) nodepressure.Node {
 	t.Helper()
 	n := read(t, s).Node(nil)
 	n.Layout = k.layout
 	return n
 }
 
-func sameStep(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) {
+func sameStep(t *testing.T, k *kubelet, in nodepressure.Input, out nodepressure.Output) {
 	t.Helper()
 	if theirs := k.conditions(); !slices.Equal(theirs, out.Conditions) {
 		t.Errorf("the kubelet reports %v, Usher %v", theirs, out.Conditions)
@@ -237,7 +237,7 @@ func sameStep(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) 
 
 // sameWords reports whether both speak of one pod, and neither of a request of its own for memory: TestDifferentMessage has
 // those, and a status does not distinguish one that is pending from one that comes to what the containers have.
-func sameWords(k *kubelet, ours *pressure.Victim) bool {
+func sameWords(k *kubelet, ours *nodepressure.Victim) bool {
 	if name(k.victim) != string(ours.Pod.UID) || ours.Pod.Requests.PodMemory {
 		return false
 	}
@@ -258,7 +258,7 @@ func name(p *corev1.Pod) string {
 // answer is what the kubelet may do: where several thresholds are due, it takes one by chance, if memory is among them one
 // of memory.
 type answer struct {
-	threshold pressure.Threshold
+	threshold nodepressure.Threshold
 	victims   []string // more than one where they are alike to the kubelet
 	none      bool
 	clears    bool // something is cleared away first
@@ -297,7 +297,7 @@ func (a answer) effective(k *kubelet, uid string) time.Duration {
 	return time.Duration(max(1, seconds)) * time.Second
 }
 
-func answers(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) []answer {
+func answers(t *testing.T, k *kubelet, in nodepressure.Input, out nodepressure.Output) []answer {
 	t.Helper()
 	if len(out.Due) == 0 {
 		return []answer{{none: true}}
@@ -308,15 +308,15 @@ func answers(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) [
 			own[string(p.UID)] = *s
 		}
 	}
-	enough := pressure.Cleared(node(t, k, k.cleared), in.Thresholds)
-	memory := slices.ContainsFunc(out.Due, func(due pressure.Threshold) bool { return due.Signal.Condition() == corev1.NodeMemoryPressure })
+	enough := nodepressure.Cleared(node(t, k, k.cleared), in.Thresholds)
+	memory := slices.ContainsFunc(out.Due, func(due nodepressure.Threshold) bool { return due.Signal.Condition() == corev1.NodeMemoryPressure })
 	var all []answer
 	for _, due := range out.Due {
 		if memory && due.Signal.Condition() != corev1.NodeMemoryPressure {
 			continue
 		}
 		a := answer{threshold: due, longest: int64(in.Config.EvictionMaxPodGracePeriod), own: own, clears: clears(due.Signal, k.layout)}
-		a.victims = firstOf(pressure.Rank(pressure.OrderKubelet, due.Signal, in.Node, in.Pods))
+		a.victims = firstOf(nodepressure.Rank(nodepressure.OrderKubelet, due.Signal, in.Node, in.Pods))
 		a.none = len(a.victims) == 0 || a.clears && enough
 		all = append(all, a)
 	}
@@ -324,13 +324,13 @@ func answers(t *testing.T, k *kubelet, in pressure.Input, out pressure.Output) [
 }
 
 // clears reports whether the kubelet has something to clear away for a signal.
-func clears(s pressure.Signal, layout pressure.Layout) bool {
-	nodefs := s == pressure.NodeFsAvailable || s == pressure.NodeFsInodesFree
-	return s.Condition() == corev1.NodeDiskPressure && (!nodefs || layout != pressure.DedicatedImages)
+func clears(s nodepressure.Signal, layout nodepressure.Layout) bool {
+	nodefs := s == nodepressure.NodeFsAvailable || s == nodepressure.NodeFsInodesFree
+	return s.Condition() == corev1.NodeDiskPressure && (!nodefs || layout != nodepressure.DedicatedImages)
 }
 
 // firstOf returns those of which one goes: the first that may, and those that differ from it in their names only.
-func firstOf(ranked []pressure.Ranked) []string {
+func firstOf(ranked []nodepressure.Ranked) []string {
 	for i, group := 0, 0; i < len(ranked); i = group {
 		group = tied(ranked, i)
 		var out []string

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/forecast"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/forecast"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 // Pressure is how a node stands and which pod goes first on it, on one page.
@@ -16,7 +16,7 @@ type Pressure struct {
 	Record   record.Record
 	Forecast forecast.Forecast
 	// Supposed are the signals whose readings were made up.
-	Supposed []pressure.Signal
+	Supposed []nodepressure.Signal
 }
 
 // How many pods and containers people get on a terminal; a pipe and JSON have all.
@@ -136,7 +136,7 @@ func (p Pressure) notes() []string {
 	}
 	if unmeasured > 0 {
 		text := "of %s nothing was measured yet: the kubelet evicts such pods first, whatever they use"
-		if p.Forecast.Order == pressure.OrderQoS {
+		if p.Forecast.Order == nodepressure.OrderQoS {
 			text += ", and usher agent none of them before it was measured"
 		}
 		notes = append(notes, fmt.Sprintf(text, Count(unmeasured, "pod")))
@@ -149,7 +149,7 @@ func (p Pressure) notes() []string {
 	return notes
 }
 
-func reclaims(all []pressure.Reclaim) string {
+func reclaims(all []nodepressure.Reclaim) string {
 	words := make([]string, len(all))
 	for i, r := range all {
 		words[i] = string(r)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/forecast"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/forecast"
 )
 
 // Answer says in one sentence how the node stands with what it is nearest to running short of, and which pod goes first.
@@ -30,7 +30,7 @@ func (p Pressure) sentence() string {
 }
 
 // standing says where a signal is relative to a threshold.
-func standing(s pressure.Signal, l *forecast.Level) string {
+func standing(s nodepressure.Signal, l *forecast.Level) string {
 	t := fmt.Sprintf("its %s threshold of %s", l.Threshold.Kind(), below(s, l))
 	switch {
 	case l.Headroom == 0:
@@ -42,7 +42,7 @@ func standing(s pressure.Signal, l *forecast.Level) string {
 }
 
 // below is a threshold as it was configured, and what a percentage comes to.
-func below(s pressure.Signal, l *forecast.Level) string {
+func below(s nodepressure.Signal, l *forecast.Level) string {
 	if l.Threshold.Below.Fraction == 0 {
 		return s.Amount(l.Limit)
 	}
@@ -104,7 +104,7 @@ func (p Pressure) governance(l *forecast.Level) string {
 	switch {
 	case !pod.Governed:
 		return ""
-	case p.Forecast.Order == pressure.OrderKubelet:
+	case p.Forecast.Order == nodepressure.OrderKubelet:
 		return fmt.Sprintf("; policy %s governs it, and the kubelet does not ask", pod.Policy)
 	}
 	text := fmt.Sprintf("; policy %s governs it and is asked first", pod.Policy)
@@ -116,7 +116,7 @@ func (p Pressure) governance(l *forecast.Level) string {
 
 // ungoverned is the first pod that may be evicted without asking, instead of the governed one that is first: none that stays
 // within its request while that one exceeds its own.
-func (p Pressure) ungoverned(first *pressure.Pod) string {
+func (p Pressure) ungoverned(first *nodepressure.Pod) string {
 	exceeds := false
 	for _, r := range p.Forecast.Ranking {
 		exceeds = exceeds || r.Pod.UID == first.UID && r.Over > 0

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/forecast"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/forecast"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 // JSON is the page for programs: the record of the look, as it was, and what follows from it.
@@ -34,18 +34,18 @@ func (p Pressure) Line() ([]byte, error) {
 type pressureJSON struct {
 	record.Record // first, so that the whole is a record
 
-	Answer     string                     `json:"answer"`
-	Supposed   map[pressure.Signal]int64  `json:"supposed,omitempty"`
-	Focus      pressure.Signal            `json:"focus,omitempty"`
-	Victim     *firstJSON                 `json:"victim,omitempty"`
-	Signals    []signalJSON               `json:"signals"`
-	Conditions []corev1.NodeConditionType `json:"conditions"`
-	Taints     []corev1.Taint             `json:"taints,omitempty"`
-	Ranking    []rankedJSON               `json:"ranking"`
-	OOM        []oomJSON                  `json:"oom"`
-	OOMTable   pressure.OOMTable          `json:"oomTable"`
-	OOMWithin  pressure.Signal            `json:"oomWithin"`
-	Skipped    []pressure.Skipped         `json:"skipped,omitempty"`
+	Answer     string                        `json:"answer"`
+	Supposed   map[nodepressure.Signal]int64 `json:"supposed,omitempty"`
+	Focus      nodepressure.Signal           `json:"focus,omitempty"`
+	Victim     *firstJSON                    `json:"victim,omitempty"`
+	Signals    []signalJSON                  `json:"signals"`
+	Conditions []corev1.NodeConditionType    `json:"conditions"`
+	Taints     []corev1.Taint                `json:"taints,omitempty"`
+	Ranking    []rankedJSON                  `json:"ranking"`
+	OOM        []oomJSON                     `json:"oom"`
+	OOMTable   nodepressure.OOMTable         `json:"oomTable"`
+	OOMWithin  nodepressure.Signal           `json:"oomWithin"`
+	Skipped    []nodepressure.Skipped        `json:"skipped,omitempty"`
 }
 
 type podRefJSON struct {
@@ -57,29 +57,29 @@ type podRefJSON struct {
 type firstJSON struct {
 	podRefJSON
 
-	Signal       pressure.Signal `json:"signal"`
-	Threshold    string          `json:"threshold"`    // hard or soft
-	AfterSeconds float64         `json:"afterSeconds"` // how long the signal has to stay below
-	GraceSeconds float64         `json:"graceSeconds"`
-	Policy       string          `json:"policy,omitempty"`
-	Why          string          `json:"why,omitempty"`
+	Signal       nodepressure.Signal `json:"signal"`
+	Threshold    string              `json:"threshold"`    // hard or soft
+	AfterSeconds float64             `json:"afterSeconds"` // how long the signal has to stay below
+	GraceSeconds float64             `json:"graceSeconds"`
+	Policy       string              `json:"policy,omitempty"`
+	Why          string              `json:"why,omitempty"`
 }
 
 type signalJSON struct {
-	Signal     pressure.Signal   `json:"signal"`
-	Reading    *pressure.Reading `json:"reading,omitempty"`
-	Thresholds []levelJSON       `json:"thresholds"`
+	Signal     nodepressure.Signal   `json:"signal"`
+	Reading    *nodepressure.Reading `json:"reading,omitempty"`
+	Thresholds []levelJSON           `json:"thresholds"`
 }
 
 type levelJSON struct {
-	Kind         string             `json:"kind"`
-	Below        string             `json:"below"`
-	GraceSeconds float64            `json:"graceSeconds,omitempty"`
-	Limit        *int64             `json:"limit,omitempty"`
-	Headroom     *int64             `json:"headroom,omitempty"`
-	Met          bool               `json:"met"`
-	First        *firstJSON         `json:"first,omitempty"`
-	Reclaim      []pressure.Reclaim `json:"reclaim,omitempty"`
+	Kind         string                 `json:"kind"`
+	Below        string                 `json:"below"`
+	GraceSeconds float64                `json:"graceSeconds,omitempty"`
+	Limit        *int64                 `json:"limit,omitempty"`
+	Headroom     *int64                 `json:"headroom,omitempty"`
+	Met          bool                   `json:"met"`
+	First        *firstJSON             `json:"first,omitempty"`
+	Reclaim      []nodepressure.Reclaim `json:"reclaim,omitempty"`
 }
 
 type rankedJSON struct {
@@ -92,7 +92,7 @@ type rankedJSON struct {
 	Over     *int64             `json:"over,omitempty"`
 	Exempt   string             `json:"exempt,omitempty"`
 	Policy   string             `json:"policy,omitempty"`
-	Rule     pressure.Rule      `json:"rule"`
+	Rule     nodepressure.Rule  `json:"rule"`
 	Why      string             `json:"why"`
 }
 
@@ -124,7 +124,7 @@ func (p Pressure) object() pressureJSON {
 		j.Signals = append(j.Signals, signalOf(s))
 		if slices.Contains(p.Supposed, s.Name) {
 			if j.Supposed == nil {
-				j.Supposed = map[pressure.Signal]int64{}
+				j.Supposed = map[nodepressure.Signal]int64{}
 			}
 			j.Supposed[s.Name] = s.Reading.Available
 		}
@@ -150,7 +150,7 @@ func (p Pressure) victim() *firstJSON {
 	return firstOf(p.Forecast.Focus.Name, l)
 }
 
-func firstOf(s pressure.Signal, l *forecast.Level) *firstJSON {
+func firstOf(s nodepressure.Signal, l *forecast.Level) *firstJSON {
 	if l.First == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func firstOf(s pressure.Signal, l *forecast.Level) *firstJSON {
 	}
 }
 
-func refOf(p *pressure.Pod) podRefJSON {
+func refOf(p *nodepressure.Pod) podRefJSON {
 	return podRefJSON{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
@@ -178,7 +178,7 @@ func signalOf(s forecast.Signal) signalJSON {
 	return j
 }
 
-func rankedOf(r pressure.Ranked) rankedJSON {
+func rankedOf(r nodepressure.Ranked) rankedJSON {
 	j := rankedJSON{
 		podRefJSON: refOf(&r.Pod), QoS: r.Pod.QoS, Priority: r.Pod.Priority, Request: r.Request,
 		Exempt: r.Exempt, Policy: r.Pod.Policy, Rule: r.Rule, Why: r.Why,
@@ -189,7 +189,7 @@ func rankedOf(r pressure.Ranked) rankedJSON {
 	return j
 }
 
-func oomOf(o pressure.OOM) oomJSON {
+func oomOf(o nodepressure.OOM) oomJSON {
 	j := oomJSON{podRefJSON: refOf(&o.Pod), Container: o.Container, Score: o.Score, Adj: o.Adj, Restart: o.Restart}
 	if o.Usage >= 0 {
 		j.Usage = &o.Usage

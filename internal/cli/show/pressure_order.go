@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"usher.sh/usher/internal/pressure"
+	"usher.sh/usher/internal/nodepressure"
 )
 
 // rankLines is the eviction order as a table of at most that many pods.
@@ -45,7 +45,7 @@ const (
 	isGoverned = "*"
 )
 
-func mark(r pressure.Ranked) string {
+func mark(r nodepressure.Ranked) string {
 	switch {
 	case r.Exempt != "":
 		return passedOver
@@ -74,21 +74,21 @@ func cut(n, most int) int {
 	return most
 }
 
-func class(p pressure.Pod) string {
+func class(p nodepressure.Pod) string {
 	if p.QoS == "" {
 		return "unknown"
 	}
 	return string(p.QoS)
 }
 
-func usage(s pressure.Signal, r pressure.Ranked) string {
+func usage(s nodepressure.Signal, r nodepressure.Ranked) string {
 	if r.Pod.Usage == nil {
 		return "unknown"
 	}
 	return s.Amount(r.Usage)
 }
 
-func over(s pressure.Signal, r pressure.Ranked) string {
+func over(s nodepressure.Signal, r nodepressure.Ranked) string {
 	switch {
 	case r.Pod.Usage == nil:
 		return "unknown"
@@ -98,7 +98,7 @@ func over(s pressure.Signal, r pressure.Ranked) string {
 	return s.Amount(r.Over)
 }
 
-func ruleWords(r pressure.Ranked) string {
+func ruleWords(r nodepressure.Ranked) string {
 	if r.Exempt != "" {
 		return inBrief(r.Exempt)
 	}
@@ -115,10 +115,10 @@ func inBrief(exempt string) string {
 // outOfMemory says whose memory would be gone, and by whose scores.
 func (p Pressure) outOfMemory() string {
 	by := ""
-	if p.Forecast.OOMTable == pressure.OOM311 {
+	if p.Forecast.OOMTable == nodepressure.OOM311 {
 		by = ", by the scores of OpenShift 3.11"
 	}
-	if p.Forecast.OOMWithin == pressure.AllocatableMemoryAvailable {
+	if p.Forecast.OOMWithin == nodepressure.AllocatableMemoryAvailable {
 		return "the pods have used all that they may together" + by
 	}
 	return "the whole node is out of memory" + by
@@ -143,7 +143,7 @@ func (p Pressure) oomLines(width, most int, paint Paint) []string {
 		}
 		used := "unknown"
 		if o.Usage >= 0 {
-			used = pressure.MemoryAvailable.Amount(o.Usage)
+			used = nodepressure.MemoryAvailable.Amount(o.Usage)
 		}
 		table.add(look, strconv.Itoa(i+1), o.Pod.Key(), o.Container, class(o.Pod), strconv.Itoa(o.Score), strconv.Itoa(o.Adj), used, cmp.Or(string(o.Restart), "unknown"))
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"usher.sh/usher/internal/pressure/forecast"
+	"usher.sh/usher/internal/nodepressure/forecast"
 )
 
 // signalLines shows each signal against its thresholds: a bar of what is used with a mark at each threshold, and a line

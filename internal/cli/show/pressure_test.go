@@ -10,21 +10,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/internal/pressure"
-	"usher.sh/usher/internal/pressure/forecast"
-	"usher.sh/usher/internal/pressure/record"
+	"usher.sh/usher/internal/nodepressure"
+	"usher.sh/usher/internal/nodepressure/forecast"
+	"usher.sh/usher/internal/nodepressure/record"
 )
 
 const mi = 1 << 20
 
-func pressed(name string, qos corev1.PodQOSClass, request, usage int64, change func(*pressure.Pod)) pressure.Pod {
-	p := pressure.Pod{
+func pressed(name string, qos corev1.PodQOSClass, request, usage int64, change func(*nodepressure.Pod)) nodepressure.Pod {
+	p := nodepressure.Pod{
 		Namespace: "shop", Name: name, UID: types.UID("u-" + name), QoS: qos, Grace: 30 * time.Second,
-		Requests:   pressure.Requests{Memory: request * mi},
-		Containers: []pressure.Container{{Name: "main", MemoryRequest: request * mi, OOMRequest: request * mi, Restart: corev1.RestartPolicyAlways, Usage: usage * mi}},
-		Usage: &pressure.Usage{
+		Requests:   nodepressure.Requests{Memory: request * mi},
+		Containers: []nodepressure.Container{{Name: "main", MemoryRequest: request * mi, OOMRequest: request * mi, Restart: corev1.RestartPolicyAlways, Usage: usage * mi}},
+		Usage: &nodepressure.Usage{
 			At: noon, Memory: usage * mi, PIDs: usage,
-			Disk: map[pressure.FsPart]pressure.FsUse{pressure.WritableLayers: {Bytes: 2 * mi, Inodes: 40}},
+			Disk: map[nodepressure.FsPart]nodepressure.FsUse{nodepressure.WritableLayers: {Bytes: 2 * mi, Inodes: 40}},
 		},
 	}
 	if change != nil {
@@ -35,25 +35,25 @@ func pressed(name string, qos corev1.PodQOSClass, request, usage int64, change f
 
 // short is a record of a node with 4Gi of memory that is a little above its soft threshold, with pods of all kinds.
 func short() record.Record {
-	r := record.New(noon, pressure.Node{
-		Name: "worker-1", Memory: 4096 * mi, Layout: pressure.Single,
-		Readings: map[pressure.Signal]pressure.Reading{
-			pressure.MemoryAvailable:  {Available: 600 * mi, Capacity: 4096 * mi, At: noon.Add(-7 * time.Second)},
-			pressure.NodeFsAvailable:  {Available: 40 << 30, Capacity: 100 << 30, At: noon.Add(-9 * time.Second)},
-			pressure.NodeFsInodesFree: {Available: 6_000_000, Capacity: 6_553_600, At: noon.Add(-9 * time.Second)},
-			pressure.PIDAvailable:     {Available: 32000, Capacity: 32768, At: noon},
+	r := record.New(noon, nodepressure.Node{
+		Name: "worker-1", Memory: 4096 * mi, Layout: nodepressure.Single,
+		Readings: map[nodepressure.Signal]nodepressure.Reading{
+			nodepressure.MemoryAvailable:  {Available: 600 * mi, Capacity: 4096 * mi, At: noon.Add(-7 * time.Second)},
+			nodepressure.NodeFsAvailable:  {Available: 40 << 30, Capacity: 100 << 30, At: noon.Add(-9 * time.Second)},
+			nodepressure.NodeFsInodesFree: {Available: 6_000_000, Capacity: 6_553_600, At: noon.Add(-9 * time.Second)},
+			nodepressure.PIDAvailable:     {Available: 32000, Capacity: 32768, At: noon},
 		},
-	}, []pressure.Pod{
-		pressed("db-0", corev1.PodQOSGuaranteed, 1024, 900, func(p *pressure.Pod) { p.Governed, p.Policy = true, "arangodb" }),
+	}, []nodepressure.Pod{
+		pressed("db-0", corev1.PodQOSGuaranteed, 1024, 900, func(p *nodepressure.Pod) { p.Governed, p.Policy = true, "arangodb" }),
 		pressed("shop-frontend-5d9c8f7b6d-x2x7l", corev1.PodQOSBurstable, 128, 512, nil),
-		pressed("batch-1", corev1.PodQOSBestEffort, 0, 300, func(p *pressure.Pod) {
+		pressed("batch-1", corev1.PodQOSBestEffort, 0, 300, func(p *nodepressure.Pod) {
 			p.Governed, p.Policy, p.Containers[0].Restart = true, "batch", corev1.RestartPolicyNever
 		}),
-		pressed("kube-proxy", corev1.PodQOSBestEffort, 0, 40, func(p *pressure.Pod) { p.Exempt, p.Priority = pressure.ExemptMirror, 2_000_001_000 }),
-		pressed("new-0", corev1.PodQOSBurstable, 64, 0, func(p *pressure.Pod) { p.Usage = nil }),
+		pressed("kube-proxy", corev1.PodQOSBestEffort, 0, 40, func(p *nodepressure.Pod) { p.Exempt, p.Priority = nodepressure.ExemptMirror, 2_000_001_000 }),
+		pressed("new-0", corev1.PodQOSBurstable, 64, 0, func(p *nodepressure.Pod) { p.Usage = nil }),
 	})
 	r.ConfigFrom = record.FromKubelet
-	r.Config = pressure.Config{
+	r.Config = nodepressure.Config{
 		EvictionHard:            map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"},
 		EvictionSoft:            map[string]string{"memory.available": "500Mi"},
 		EvictionSoftGracePeriod: map[string]string{"memory.available": "1m30s"},
@@ -63,14 +63,14 @@ func short() record.Record {
 }
 
 // asked is the page of a record, with made up readings of memory if available is not negative.
-func asked(t *testing.T, r record.Record, order pressure.Order, available int64) Pressure {
+func asked(t *testing.T, r record.Record, order nodepressure.Order, available int64) Pressure {
 	t.Helper()
 	p := Pressure{Record: r}
 	in := forecast.Input{Now: r.At, Node: r.Node, Pods: r.Pods, Config: r.Config, Order: order}
 	if available >= 0 {
-		p.Supposed = []pressure.Signal{pressure.MemoryAvailable}
-		in.About, in.Node.Readings = p.Supposed, map[pressure.Signal]pressure.Reading{
-			pressure.MemoryAvailable: {Available: available * mi, Capacity: 4096 * mi, At: r.At},
+		p.Supposed = []nodepressure.Signal{nodepressure.MemoryAvailable}
+		in.About, in.Node.Readings = p.Supposed, map[nodepressure.Signal]nodepressure.Reading{
+			nodepressure.MemoryAvailable: {Available: available * mi, Capacity: 4096 * mi, At: r.At},
 		}
 	}
 	f, err := forecast.Of(in)
@@ -123,7 +123,7 @@ To know
   whatever they use`
 
 func TestPressurePage(t *testing.T) {
-	got := strings.Join(asked(t, short(), pressure.OrderKubelet, -1).Lines(80, Paint{}), "\n")
+	got := strings.Join(asked(t, short(), nodepressure.OrderKubelet, -1).Lines(80, Paint{}), "\n")
 	if diff := cmp.Diff(page, got); diff != "" {
 		t.Errorf("-want +got:\n%s\n%s", diff, got)
 	}
@@ -134,7 +134,7 @@ func TestPressureScoresOf311(t *testing.T) {
 	r := short()
 	p := Pressure{Record: r}
 	var err error
-	p.Forecast, err = forecast.Of(forecast.Input{Now: r.At, Node: r.Node, Pods: r.Pods, Config: r.Config, Order: pressure.OrderKubelet, OOMTable: pressure.OOM311})
+	p.Forecast, err = forecast.Of(forecast.Input{Now: r.At, Node: r.Node, Pods: r.Pods, Config: r.Config, Order: nodepressure.OrderKubelet, OOMTable: nodepressure.OOM311})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,27 +155,27 @@ func TestPressureAnswers(t *testing.T) {
 	exempt := func(r *record.Record) { r.Pods = r.Pods[3:4] }
 	tests := []struct {
 		name      string
-		order     pressure.Order
+		order     nodepressure.Order
 		available int64
 		change    func(*record.Record)
 		want      string
 	}{
-		{"below hard", pressure.OrderKubelet, 80, nil, "Supposed: memory.available of node worker-1 is 80Mi, 20Mi below its hard threshold of 100Mi: shop/new-0 goes now (order kubelet), with 1s to shut down, because nothing is known of what it uses, unlike shop/shop-frontend-5d9c8f7b6d-x2x7l."},
-		{"below hard, order qos", pressure.OrderQoS, 80, nil, "Supposed: memory.available of node worker-1 is 80Mi, 20Mi below its hard threshold of 100Mi: shop/batch-1 goes now (order qos), with 1s to shut down, because it uses 300Mi of memory, shop/kube-proxy uses 40Mi; policy batch governs it and is asked first, so usher agent takes shop/shop-frontend-5d9c8f7b6d-x2x7l before it."},
-		{"below soft", pressure.OrderQoS, 400, nil, "Supposed: memory.available of node worker-1 is 400Mi, 100Mi below its soft threshold of 500Mi: if it stays there for 1m30s, shop/batch-1 goes first (order qos), with 1s to shut down, because it uses 300Mi of memory, shop/kube-proxy uses 40Mi; policy batch governs it and is asked first."},
-		{"at the threshold", pressure.OrderQoS, 500, nil, "Supposed: memory.available of node worker-1 is 500Mi, exactly at its soft threshold of 500Mi; if it stayed below for 1m30s, shop/batch-1 would go first (order qos), with 1s to shut down, because it uses 300Mi of memory, shop/kube-proxy uses 40Mi; policy batch governs it and is asked first."},
-		{"no pods", pressure.OrderQoS, 400, none, "Supposed: memory.available of node worker-1 is 400Mi, 100Mi below its soft threshold of 500Mi. There is no pod on the node that could be evicted."},
-		{"exempt pods", pressure.OrderQoS, 700, exempt, "Supposed: memory.available of node worker-1 is 700Mi, 200Mi above its soft threshold of 500Mi. No pod would go, because every pod is passed over (mirror pod)."},
-		{"exempt pods, now", pressure.OrderQoS, 50, exempt, "Supposed: memory.available of node worker-1 is 50Mi, 50Mi below its hard threshold of 100Mi. No pod goes, because every pod is passed over (mirror pod)."},
-		{"guaranteed, with others that usher agent would not take", pressure.OrderQoS, 50, func(r *record.Record) {
-			unmeasured := pressed("new-0", corev1.PodQOSBurstable, 64, 0, func(p *pressure.Pod) { p.Usage = nil })
-			r.Pods = []pressure.Pod{pressed("tiny", corev1.PodQOSBestEffort, 0, 3, nil), unmeasured, pressed("db-0", corev1.PodQOSGuaranteed, 1024, 900, nil)}
+		{"below hard", nodepressure.OrderKubelet, 80, nil, "Supposed: memory.available of node worker-1 is 80Mi, 20Mi below its hard threshold of 100Mi: shop/new-0 goes now (order kubelet), with 1s to shut down, because nothing is known of what it uses, unlike shop/shop-frontend-5d9c8f7b6d-x2x7l."},
+		{"below hard, order qos", nodepressure.OrderQoS, 80, nil, "Supposed: memory.available of node worker-1 is 80Mi, 20Mi below its hard threshold of 100Mi: shop/batch-1 goes now (order qos), with 1s to shut down, because it uses 300Mi of memory, shop/kube-proxy uses 40Mi; policy batch governs it and is asked first, so usher agent takes shop/shop-frontend-5d9c8f7b6d-x2x7l before it."},
+		{"below soft", nodepressure.OrderQoS, 400, nil, "Supposed: memory.available of node worker-1 is 400Mi, 100Mi below its soft threshold of 500Mi: if it stays there for 1m30s, shop/batch-1 goes first (order qos), with 1s to shut down, because it uses 300Mi of memory, shop/kube-proxy uses 40Mi; policy batch governs it and is asked first."},
+		{"at the threshold", nodepressure.OrderQoS, 500, nil, "Supposed: memory.available of node worker-1 is 500Mi, exactly at its soft threshold of 500Mi; if it stayed below for 1m30s, shop/batch-1 would go first (order qos), with 1s to shut down, because it uses 300Mi of memory, shop/kube-proxy uses 40Mi; policy batch governs it and is asked first."},
+		{"no pods", nodepressure.OrderQoS, 400, none, "Supposed: memory.available of node worker-1 is 400Mi, 100Mi below its soft threshold of 500Mi. There is no pod on the node that could be evicted."},
+		{"exempt pods", nodepressure.OrderQoS, 700, exempt, "Supposed: memory.available of node worker-1 is 700Mi, 200Mi above its soft threshold of 500Mi. No pod would go, because every pod is passed over (mirror pod)."},
+		{"exempt pods, now", nodepressure.OrderQoS, 50, exempt, "Supposed: memory.available of node worker-1 is 50Mi, 50Mi below its hard threshold of 100Mi. No pod goes, because every pod is passed over (mirror pod)."},
+		{"guaranteed, with others that usher agent would not take", nodepressure.OrderQoS, 50, func(r *record.Record) {
+			unmeasured := pressed("new-0", corev1.PodQOSBurstable, 64, 0, func(p *nodepressure.Pod) { p.Usage = nil })
+			r.Pods = []nodepressure.Pod{pressed("tiny", corev1.PodQOSBestEffort, 0, 3, nil), unmeasured, pressed("db-0", corev1.PodQOSGuaranteed, 1024, 900, nil)}
 		}, "Supposed: memory.available of node worker-1 is 50Mi, 50Mi below its hard threshold of 100Mi. No pod goes, because every pod is passed over (it uses too little to help; nothing is known of what it uses; guaranteed, and others are left)."},
-		{"no threshold", pressure.OrderKubelet, 50, func(r *record.Record) { r.Config = pressure.Config{EvictionHard: map[string]string{}} }, "Supposed: memory.available of node worker-1 is 50Mi of 4Gi, and no threshold is set for it: no pod is evicted on its account."},
-		{"share", pressure.OrderKubelet, 50, func(r *record.Record) {
-			r.Config = pressure.Config{EvictionHard: map[string]string{"memory.available": "5%"}}
+		{"no threshold", nodepressure.OrderKubelet, 50, func(r *record.Record) { r.Config = nodepressure.Config{EvictionHard: map[string]string{}} }, "Supposed: memory.available of node worker-1 is 50Mi of 4Gi, and no threshold is set for it: no pod is evicted on its account."},
+		{"share", nodepressure.OrderKubelet, 50, func(r *record.Record) {
+			r.Config = nodepressure.Config{EvictionHard: map[string]string{"memory.available": "5%"}}
 		}, "Supposed: memory.available of node worker-1 is 50Mi, 154.8Mi below its hard threshold of 204.8Mi (5%): shop/new-0 goes now (order kubelet), with 1s to shut down, because nothing is known of what it uses, unlike shop/shop-frontend-5d9c8f7b6d-x2x7l."},
-		{"nothing measured", pressure.OrderKubelet, -1, func(r *record.Record) { r.Node.Readings = nil }, "Nothing was measured on node worker-1 that it can run short of."},
+		{"nothing measured", nodepressure.OrderKubelet, -1, func(r *record.Record) { r.Node.Readings = nil }, "Nothing was measured on node worker-1 that it can run short of."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func pressedCrowd() record.Record {
 }
 
 func TestPressurePageOfManyPods(t *testing.T) {
-	p := asked(t, pressedCrowd(), pressure.OrderQoS, -1)
+	p := asked(t, pressedCrowd(), nodepressure.OrderQoS, -1)
 	narrow := strings.Join(p.Lines(80, Paint{}), "\n")
 	for _, want := range []string{"… and 235 more; -o json has all, and so has a pipe", "… and 245 more"} {
 		if !strings.Contains(narrow, want) {
@@ -217,7 +217,7 @@ func TestPressurePageOfManyPods(t *testing.T) {
 
 func TestPressureFitsAnyTerminal(t *testing.T) {
 	for _, r := range []record.Record{short(), pressedCrowd()} {
-		p := asked(t, r, pressure.OrderQoS, 80)
+		p := asked(t, r, nodepressure.OrderQoS, 80)
 		for _, width := range []int{10, 40, 80, 200} {
 			for _, height := range []int{2, 12, 24, 400} {
 				for _, banner := range []string{"", "12:00:00  the kubelet of node worker-1 does not answer; asking again"} {
@@ -234,7 +234,7 @@ func TestPressureFitsAnyTerminal(t *testing.T) {
 }
 
 func TestSmallScreenKeepsAnswerAndFirstPods(t *testing.T) {
-	lines := asked(t, pressedCrowd(), pressure.OrderKubelet, 80).Screenful(80, 24, "no answer", Paint{})
+	lines := asked(t, pressedCrowd(), nodepressure.OrderKubelet, 80).Screenful(80, 24, "no answer", Paint{})
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{"Supposed: memory.available", "memory.available ████", "\n 1 ", "\n 2 ", "no answer"} {
 		if !strings.Contains(text, want) {
@@ -248,7 +248,7 @@ func TestSmallScreenKeepsAnswerAndFirstPods(t *testing.T) {
 
 func TestGauge(t *testing.T) {
 	level := func(limit, headroom int64, grace time.Duration) forecast.Level {
-		return forecast.Level{Threshold: pressure.Threshold{Grace: grace}, Limit: limit, Headroom: headroom}
+		return forecast.Level{Threshold: nodepressure.Threshold{Grace: grace}, Limit: limit, Headroom: headroom}
 	}
 	tests := []struct {
 		name      string
@@ -269,7 +269,7 @@ func TestGauge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := forecast.Signal{Reading: &pressure.Reading{Available: tt.available, Capacity: 100}, Levels: tt.levels}
+			s := forecast.Signal{Reading: &nodepressure.Reading{Available: tt.available, Capacity: 100}, Levels: tt.levels}
 			if got := gauge(s, 10, Paint{}); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -294,8 +294,8 @@ func TestShortenKeepsBothEnds(t *testing.T) {
 
 func TestPressureSaysWhoseMemoryIsUsedUp(t *testing.T) {
 	r := short()
-	r.Node.Readings[pressure.AllocatableMemoryAvailable] = pressure.Reading{Available: 1 << 20, Capacity: r.Node.Memory / 2, At: r.At}
-	p := asked(t, r, pressure.OrderKubelet, -1)
+	r.Node.Readings[nodepressure.AllocatableMemoryAvailable] = nodepressure.Reading{Available: 1 << 20, Capacity: r.Node.Memory / 2, At: r.At}
+	p := asked(t, r, nodepressure.OrderKubelet, -1)
 	page := strings.Join(p.Lines(80, Paint{}), "\n")
 	if want := "OOM killer, if the pods have used all that they may together"; !strings.Contains(page, want) {
 		t.Errorf("no %q in\n%s", want, page)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 // endings remembers when pods were first seen gone or terminal, for as long as their responders may still have a last
@@ -33,7 +33,7 @@ func (e *endings) since(uid types.UID, now time.Time) time.Time {
 		return first
 	}
 	for other, at := range e.seen {
-		if now.Sub(at) > 10*lifecycle.EndGrace {
+		if now.Sub(at) > 10*evictionrequest.EndGrace {
 			delete(e.seen, other)
 		}
 	}

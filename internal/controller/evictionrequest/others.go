@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/text"
 )
 
@@ -34,7 +34,7 @@ type others struct {
 	alone  bool // no other controller can be there: none is looked for
 
 	mu    sync.Mutex
-	signs map[client.ObjectKey]lifecycle.Other
+	signs map[client.ObjectKey]evictionrequest.Other
 	down  bool
 	own   bool // our own hand was seen in an eviction
 }
@@ -47,7 +47,7 @@ const headStart = 2 * time.Second
 func newOthers(log logr.Logger, recorder events.EventRecorder, alone bool) *others {
 	return &others{
 		log: log.WithName("evictionrequest"), events: recorder, alone: alone,
-		signs: map[client.ObjectKey]lifecycle.Other{},
+		signs: map[client.ObjectKey]evictionrequest.Other{},
 	}
 }
 
@@ -57,7 +57,7 @@ func (o *others) see(eviction *api.Eviction, now time.Time) {
 	if o.alone {
 		return
 	}
-	found, ok := lifecycle.FindOther(eviction, now)
+	found, ok := evictionrequest.FindOther(eviction, now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := client.ObjectKeyFromObject(eviction)
@@ -79,7 +79,7 @@ func (o *others) forget(eviction client.Object) {
 // isOurs reports whether Usher's controller has written the eviction's status.
 func isOurs(eviction *api.Eviction) bool {
 	return slices.ContainsFunc(eviction.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == lifecycle.FieldManager && m.Subresource == "status"
+		return m.Manager == evictionrequest.FieldManager && m.Subresource == "status"
 	})
 }
 
@@ -93,12 +93,12 @@ func (o *others) first(request client.Object, now time.Time) time.Duration {
 	return min(headStart, request.GetCreationTimestamp().Add(headStart).Sub(now))
 }
 
-// running returns the other controller, and how long to leave everything to it, at most lifecycle.OtherMemory; 0 when
+// running returns the other controller, and how long to leave everything to it, at most evictionrequest.OtherMemory; 0 when
 // there is none.
-func (o *others) running(now time.Time) (lifecycle.Other, time.Duration) {
+func (o *others) running(now time.Time) (evictionrequest.Other, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var last lifecycle.Other
+	var last evictionrequest.Other
 	for _, sign := range o.signs {
 		if sign.Seen.After(last.Seen) {
 			last = sign
@@ -106,14 +106,14 @@ func (o *others) running(now time.Time) (lifecycle.Other, time.Duration) {
 	}
 	left := time.Duration(0)
 	if last.Manager != "" {
-		left = min(lifecycle.OtherMemory, max(0, last.Seen.Add(lifecycle.OtherMemory).Sub(now)))
+		left = min(evictionrequest.OtherMemory, max(0, last.Seen.Add(evictionrequest.OtherMemory).Sub(now)))
 	}
 	o.say(left > 0, last)
 	return last, left
 }
 
 // say reports a change once.
-func (o *others) say(down bool, last lifecycle.Other) {
+func (o *others) say(down bool, last evictionrequest.Other) {
 	if down == o.down {
 		return
 	}
@@ -121,7 +121,7 @@ func (o *others) say(down bool, last lifecycle.Other) {
 	if down {
 		standingDown.Set(1)
 		o.log.Info("another evictionrequest-controller is at work; Usher's stands down until it has been silent for some time",
-			"manager", last.Manager, "seen", last.Seen, "silence", lifecycle.OtherMemory)
+			"manager", last.Manager, "seen", last.Seen, "silence", evictionrequest.OtherMemory)
 		return
 	}
 	standingDown.Set(0)
@@ -129,7 +129,7 @@ func (o *others) say(down bool, last lifecycle.Other) {
 }
 
 // tell says on a request who serves it. The other's name is what a client called itself.
-func (o *others) tell(request client.Object, other lifecycle.Other) {
+func (o *others) tell(request client.Object, other evictionrequest.Other) {
 	note := fmt.Sprintf("evictions are run by %s, seen at %s; Usher's own controller stands down",
 		text.Line(other.Manager), other.Seen.UTC().Format(time.RFC3339))
 	o.events.Eventf(request, nil, corev1.EventTypeNormal, "ServedByAnother", "StandDown", "%s", governed.EventNote(note))

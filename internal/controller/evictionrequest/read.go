@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 )
 
 // whole gathers what is known of a target.
-func (s *reconciler) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
+func (s *reconciler) whole(ctx context.Context, ref evictionrequest.Ref) (evictionrequest.Target, error) {
 	t, err := s.facts(ctx, ref)
 	if err != nil || ref.Name == "" {
 		return t, err
@@ -26,8 +26,8 @@ func (s *reconciler) whole(ctx context.Context, ref lifecycle.Ref) (lifecycle.Ta
 }
 
 // facts gathers what is known of a target, but for its requests. One that names no pod has no facts but the time.
-func (s *reconciler) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Target, error) {
-	t := lifecycle.Target{Now: time.Now().Truncate(time.Second), Ref: ref, Version: s.options.Version, Governed: s.options.Governed}
+func (s *reconciler) facts(ctx context.Context, ref evictionrequest.Ref) (evictionrequest.Target, error) {
+	t := evictionrequest.Target{Now: time.Now().Truncate(time.Second), Ref: ref, Version: s.options.Version, Governed: s.options.Governed}
 	if ref.Name == "" {
 		return t, nil
 	}
@@ -46,7 +46,7 @@ func (s *reconciler) facts(ctx context.Context, ref lifecycle.Ref) (lifecycle.Ta
 
 // pod returns the pod, or nil when it was seen gone: by the watch, or else by asking the server, since a cache that
 // lags must not make a pod disappear.
-func (s *reconciler) pod(ctx context.Context, ref lifecycle.Ref) (*corev1.Pod, error) {
+func (s *reconciler) pod(ctx context.Context, ref evictionrequest.Ref) (*corev1.Pod, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	for _, reader := range []client.Reader{s.client, s.live} {
 		pod := &corev1.Pod{}

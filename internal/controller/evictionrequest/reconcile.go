@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 )
 
 // reconciler reads for the decisions of internal/lifecycle, and writes what they say.
@@ -29,21 +29,21 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 	if err := s.client.Get(ctx, key.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if lifecycle.Settled(request) {
+	if evictionrequest.Settled(request) {
 		return reconcile.Result{}, nil
 	}
 	if other, left := s.others.running(s.options.Now()); left > 0 {
 		s.others.tell(request, other)
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	ref, _ := lifecycle.RequestRef(request)
+	ref, _ := evictionrequest.RequestRef(request)
 	t, err := s.facts(ctx, ref)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	plan := lifecycle.PlanRequest(t, request)
+	plan := evictionrequest.PlanRequest(t, request)
 	if plan.Changed {
-		patch, err := lifecycle.RequestStatusPatch(s.options.Version, request, plan.Status)
+		patch, err := evictionrequest.RequestStatusPatch(s.options.Version, request, plan.Status)
 		if err := s.applyStatus(ctx, patch, err); err != nil {
 			return afterWrite(err)
 		}
@@ -52,7 +52,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 		if wait := s.others.first(request, s.options.Now()); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
-		patch, err := lifecycle.CreationPatch(s.options.Version, plan.Create)
+		patch, err := evictionrequest.CreationPatch(s.options.Version, plan.Create)
 		if err := s.apply(ctx, patch, err); err != nil {
 			return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
 		}
@@ -62,17 +62,17 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 
 func (s *reconciler) reconcileEviction(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	eviction, result, err := s.eviction(ctx, key)
-	if eviction == nil || lifecycle.Final(eviction) {
+	if eviction == nil || evictionrequest.Final(eviction) {
 		return result, err
 	}
-	ref, _ := lifecycle.EvictionRef(eviction)
+	ref, _ := evictionrequest.EvictionRef(eviction)
 	t, err := s.whole(ctx, ref)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	plan := lifecycle.PlanEviction(t, eviction)
+	plan := evictionrequest.PlanEviction(t, eviction)
 	if plan.Changed {
-		patch, err := lifecycle.EvictionStatusPatch(s.options.Version, eviction, plan.Status)
+		patch, err := evictionrequest.EvictionStatusPatch(s.options.Version, eviction, plan.Status)
 		if err := s.applyStatus(ctx, patch, err); err != nil {
 			return afterWrite(err)
 		}
@@ -85,16 +85,16 @@ func (s *reconciler) reconcileMetadata(ctx context.Context, key reconcile.Reques
 	if eviction == nil {
 		return result, err
 	}
-	t := lifecycle.Target{Version: s.options.Version}
-	t.Ref, _ = lifecycle.EvictionRef(eviction)
+	t := evictionrequest.Target{Version: s.options.Version}
+	t.Ref, _ = evictionrequest.EvictionRef(eviction)
 	if t.Requests, err = targets.RequestsOf(ctx, s.client, client.ObjectKey{Namespace: t.Ref.Namespace, Name: t.Ref.Name}); err != nil {
 		return reconcile.Result{}, err
 	}
-	plan := lifecycle.PlanMetadata(t, eviction)
+	plan := evictionrequest.PlanMetadata(t, eviction)
 	if !plan.Changed {
 		return reconcile.Result{}, nil
 	}
-	patch, err := lifecycle.MetadataPatch(s.options.Version, eviction, plan)
+	patch, err := evictionrequest.MetadataPatch(s.options.Version, eviction, plan)
 	return afterWrite(s.apply(ctx, patch, err))
 }
 
@@ -117,14 +117,14 @@ func (s *reconciler) apply(ctx context.Context, patch *unstructured.Unstructured
 	if err != nil {
 		return err
 	}
-	return s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(lifecycle.FieldManager), client.ForceOwnership)
+	return s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(evictionrequest.FieldManager), client.ForceOwnership)
 }
 
 func (s *reconciler) applyStatus(ctx context.Context, patch *unstructured.Unstructured, err error) error {
 	if err != nil {
 		return err
 	}
-	return s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(lifecycle.FieldManager), client.ForceOwnership)
+	return s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(evictionrequest.FieldManager), client.ForceOwnership)
 }
 
 // lostRace is how long to wait for the watch to deliver what a write lost against.

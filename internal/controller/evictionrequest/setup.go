@@ -5,7 +5,7 @@
 // evictions (their status), and the evictions' labels and owners.
 //
 // Only one such controller may run in a cluster. Where another one is seen at work, ours stands down; how it is seen is
-// said at lifecycle.FindOther. The cache must therefore keep lifecycle.StatusSigns of Evictions.
+// said at evictionrequest.FindOther. The cache must therefore keep evictionrequest.StatusSigns of Evictions.
 package evictionrequest
 
 import (
@@ -24,12 +24,12 @@ import (
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/controller/wiring"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 // Options says what the controller works with.
 type Options struct {
-	// Version is the group and version that lifecycle.Discover of api/lifecycle found; the manager's scheme must have
+	// Version is the group and version that evictionrequest.Discover of api/lifecycle found; the manager's scheme must have
 	// the kinds registered under it.
 	Version schema.GroupVersion
 	// Governed says which pods get Usher's responder whatever their spec says.
@@ -102,7 +102,7 @@ func (s *reconciler) witness() predicate.Predicate {
 // samePod maps an object to what targets the same pod.
 func samePod(keys func(context.Context, string, string) []reconcile.Request) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		ref, ok := lifecycle.RefOf(o)
+		ref, ok := evictionrequest.RefOf(o)
 		if !ok {
 			return nil
 		}

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 var now = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
@@ -50,7 +50,7 @@ func touched(name, manager string, at time.Time) *api.Eviction {
 
 func TestStandingDownEnds(t *testing.T) {
 	o := newOthers(logr.Discard(), nil, false)
-	o.see(touched("ours", lifecycle.FieldManager, now), now)
+	o.see(touched("ours", evictionrequest.FieldManager, now), now)
 	if other, left := o.running(now); left != 0 {
 		t.Errorf("our own hand is taken for %s", other.Manager)
 	}
@@ -83,7 +83,7 @@ func TestStandingDownIsBounded(t *testing.T) {
 		t.Errorf("the future is believed: %s for %s", other.Manager, left)
 	}
 	o.see(touched("a", "theirs", now), now)
-	if _, left := o.running(now.Add(-time.Hour)); left != lifecycle.OtherMemory {
+	if _, left := o.running(now.Add(-time.Hour)); left != evictionrequest.OtherMemory {
 		t.Errorf("left to it for %s", left)
 	}
 }
@@ -104,7 +104,7 @@ func TestAloneLooksForNoOther(t *testing.T) {
 func TestTheOthersNameIsPrintable(t *testing.T) {
 	recorder := events.NewFakeRecorder(1)
 	o := newOthers(logr.Discard(), recorder, false)
-	o.tell(&api.EvictionRequest{}, lifecycle.Other{Manager: "\x1b[2Jthe\nirs\u202e " + strings.Repeat("x", 2000), Seen: now})
+	o.tell(&api.EvictionRequest{}, evictionrequest.Other{Manager: "\x1b[2Jthe\nirs\u202e " + strings.Repeat("x", 2000), Seen: now})
 	const head, most = "Normal ServedByAnother ", 1024
 	note, ok := strings.CutPrefix(<-recorder.Events, head)
 	if !ok || !strings.HasPrefix(note, "evictions are run by the irs xxx") || len(note) > most {
@@ -128,7 +128,7 @@ func TestAnotherHasAHeadStart(t *testing.T) {
 		{nil, time.Second, time.Second},
 		{served("x"), time.Second, time.Second},
 		{nil, 3 * time.Second, -time.Second},
-		{served(lifecycle.FieldManager), 0, 0},
+		{served(evictionrequest.FieldManager), 0, 0},
 	} {
 		if step.saw != nil {
 			o.see(step.saw, now)
@@ -189,7 +189,7 @@ func TestAPodIsGoneOnlyWhenSeenGone(t *testing.T) {
 			if c.watched {
 				s.endings.since("a", now)
 			}
-			pod, err := s.pod(t.Context(), lifecycle.Ref{Namespace: "n", Name: "p", UID: "a"})
+			pod, err := s.pod(t.Context(), evictionrequest.Ref{Namespace: "n", Name: "p", UID: "a"})
 			if (pod != nil) != c.found || (err != nil) != c.fail {
 				t.Errorf("pod %v, error %v", pod, err)
 			}
@@ -245,7 +245,7 @@ func TestARequestReadsNoOthers(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
+			request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
 			request.Status.Conditions = c.conditions
 			var read []string
 			s := &reconciler{

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -24,7 +24,7 @@ var now = time.Date(2026, time.November, 21, 8, 0, 0, 0, time.UTC)
 
 // asked is the request of a requester for pod db-0, made that long ago.
 func asked(requester string, ago time.Duration) *api.EvictionRequest {
-	r := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "pod"}, requester)
+	r := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "shop", Name: "db-0", UID: "pod"}, requester)
 	r.CreationTimestamp = metav1.NewTime(now.Add(-ago))
 	return r
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -62,7 +62,7 @@ func (s *reconciler) places(ctx context.Context, request *api.EvictionRequest, w
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
-	ref, ok := lifecycle.RequestRef(request)
+	ref, ok := evictionrequest.RequestRef(request)
 	if !ok {
 		return names, nil
 	}
@@ -95,7 +95,7 @@ func read(ctx context.Context, reader client.Reader, names []string) ([]*snapsho
 
 // withdraw insists on the version that was looked at: its maker may just have asked anew.
 func (s *reconciler) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {
-	body, err := lifecycle.GivenUpPatch(request)
+	body, err := evictionrequest.GivenUpPatch(request)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 func inAudit(policy *v1alpha1.EvictionPolicy) { policy.Spec.Mode = v1alpha1.ModeAudit }
@@ -207,7 +207,7 @@ func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
 			p.Spec.Mode, p.Finalizers, p.Status.Preparations = c.mode, []string{act.UndoFinalizer}, c.steps
 		})
-		byHand := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: "db-0", UID: "db-0"}, lifecycle.Requester("joe"))
+		byHand := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "prod", Name: "db-0", UID: "db-0"}, evictionrequest.Requester("joe"))
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"), byHand)
 		r.reconciler.unneeded.times[client.ObjectKeyFromObject(policy)] = time.Now().Add(-releaseAfter)
 		if _, err := r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {

@@ -62,11 +62,11 @@ func (r *labelErrors) of(namespace string) string {
 	return r.last[namespace]
 }
 
-// judging is how often all members of a policy are judged at most: a storm of events says no more than its last one. rest is how
+// judging is how often all members of a policy are judged at most: a storm of events says no more than its last one. restFactor is how
 // many times as long as its last judgement took a policy then has to wait: rules that are expensive leave the processor to others.
 const (
-	judging = time.Second
-	rest    = 10
+	judging    = time.Second
+	restFactor = 10
 )
 
 // throttle spaces the judgements of each policy.
@@ -99,7 +99,7 @@ func (p *throttle) took(policy reconcile.Request, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last, ok := p.last[policy]; ok {
-		last.pause = max(judging, rest*d)
+		last.pause = max(judging, restFactor*d)
 		p.last[policy] = last
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 var present = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -66,7 +66,7 @@ func newPolicy(name string, change ...func(*v1alpha1.EvictionPolicy)) *v1alpha1.
 }
 
 func declare(policy *v1alpha1.EvictionPolicy) eviction.Declared {
-	compiled, _ := eviction.Compile(&policy.Spec, nil, systemhttp.Kind().Declaration(&policy.Spec.System))
+	compiled, _ := eviction.Compile(&policy.Spec, nil, rest.Kind().Declaration(&policy.Spec.System))
 	key := snapshot.Key{Namespace: policy.Namespace, Name: policy.Name}
 	return eviction.Declared{Key: key, Version: "1", Policy: compiled, Status: &policy.Status}
 }

@@ -19,7 +19,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // mute is a system that answers nothing until its caller's time is over.
@@ -63,7 +63,7 @@ func TestHangingUndosKeepNoOtherTenantWaiting(t *testing.T) {
 		}}
 		r := newRig(t, interceptor.Funcs{}, objects...)
 		kind := func(*v1alpha1.System) (system.Kind, bool) {
-			kind := systemhttp.Kind()
+			kind := rest.Kind()
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return mute{}, nil }
 			return kind, true
 		}

@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // behind is a cache whose watch of policies hangs: it has those of some time ago.
@@ -57,7 +57,7 @@ func (r *rig) hang(policies ...*v1alpha1.EvictionPolicy) *listing {
 	for _, policy := range policies {
 		stale.policies = append(stale.policies, *policy)
 	}
-	kinds := func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return rest.Kind(), true }
 	policyCache := governed.NewPolicyCache(stale, kinds, nil)
 	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	g := &governed.Gatherer{Policies: policyCache, Observer: observer, Live: live, Now: time.Now}

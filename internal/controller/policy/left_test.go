@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // leaving is a system whose job goes on after it was asked to undo it.
@@ -38,7 +38,7 @@ func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
 			}}
 		}))
 		kind := func(*v1alpha1.System) (system.Kind, bool) {
-			kind := systemhttp.Kind()
+			kind := rest.Kind()
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return leaving{}, nil }
 			return kind, true
 		}

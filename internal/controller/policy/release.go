@@ -11,8 +11,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -140,8 +140,8 @@ func (s *reconciler) admitted(ctx context.Context, pod *snapshot.Pod) ([]string,
 	}
 	var requesters []string
 	for _, request := range all {
-		ref, ok := lifecycle.RequestRef(request)
-		_, made := lifecycle.LastRequestTime(request)
+		ref, ok := evictionrequest.RequestRef(request)
+		_, made := evictionrequest.LastRequestTime(request)
 		if ok && made && ref.UID == pod.UID && request.DeletionTimestamp == nil && request.Spec.Intent == api.EvictionRequestIntentEviction {
 			requesters = append(requesters, request.Spec.Requester)
 		}

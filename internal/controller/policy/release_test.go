@@ -20,14 +20,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 // A policy vanishes: what admission asked for is withdrawn before the labels go by which callers are still refused, and what
 // was asked for by hand stands.
 func TestPodsAreReleasedAfterTheirRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		byHand := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: "db-1", UID: "db-1"}, lifecycle.Requester("joe"))
+		byHand := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "prod", Name: "db-1", UID: "db-1"}, evictionrequest.Requester("joe"))
 		r := newRig(t, interceptor.Funcs{}, newMember("db-0", "db"), newMember("db-1", "db"), refusedCaller("db-0"), byHand)
 		for _, step := range []struct {
 			labels   map[string]string

@@ -20,12 +20,12 @@ import (
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/system"
-	systemhttp "usher.sh/usher/internal/system/http"
+	"usher.sh/usher/internal/system/rest"
 )
 
 // rig is the controllers over a store with the namespace prod.
@@ -51,7 +51,7 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 }
 
 func newOptions(cache client.Reader, store client.Client) Options {
-	kinds := func(*v1alpha1.System) (system.Kind, bool) { return systemhttp.Kind(), true }
+	kinds := func(*v1alpha1.System) (system.Kind, bool) { return rest.Kind(), true }
 	policyCache := governed.NewPolicyCache(cache, kinds, nil)
 	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return Options{
@@ -98,8 +98,8 @@ func newMember(name, label string) *corev1.Pod {
 
 // refusedCaller is what admission asked for in a caller's name.
 func refusedCaller(pod string) *api.EvictionRequest {
-	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "prod", Name: pod, UID: types.UID(pod)}, lifecycle.Requester("jane"))
-	request.Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: time.Now().Format(time.RFC3339)}
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "prod", Name: pod, UID: types.UID(pod)}, evictionrequest.Requester("jane"))
+	request.Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: time.Now().Format(time.RFC3339)}
 	return request
 }
 

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -20,7 +20,7 @@ func (s *reconciler) wanted(ctx context.Context, f *facts, in *eviction.StatusIn
 	in.Requesters = map[string]string{}
 	for i := range f.policy.Status.Leaving {
 		by := f.policy.Status.Leaving[i].Requester
-		in.Requesters[by] = lifecycle.Requester(by)
+		in.Requesters[by] = evictionrequest.Requester(by)
 	}
 	if !s.Requests {
 		return nil
@@ -30,7 +30,7 @@ func (s *reconciler) wanted(ctx context.Context, f *facts, in *eviction.StatusIn
 		return err
 	}
 	for _, request := range all {
-		ref, ok := lifecycle.RequestRef(request)
+		ref, ok := evictionrequest.RequestRef(request)
 		if !ok || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 // carryOut does what was decided, and returns when to look again.
@@ -54,9 +54,9 @@ func (s *reconciler) stuck(ctx context.Context, input eviction.Input, refused ev
 // next is when to look again if nothing happens: when the decision says so, and in time for the next heartbeat.
 func (s *reconciler) next(step eviction.StepResult) time.Duration {
 	if step.NextLook.IsZero() {
-		return lifecycle.Beat
+		return evictionrequest.Beat
 	}
-	return min(lifecycle.Beat, max(soon, step.NextLook.Sub(s.Gatherer.Now())))
+	return min(evictionrequest.Beat, max(soon, step.NextLook.Sub(s.Gatherer.Now())))
 }
 
 // refused takes the permit back of a pod whose eviction the apiserver has refused, says why, and waits. An eviction that

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 )
 
 // demand is who wants a pod gone, and whether it is Usher's turn.
@@ -20,19 +20,19 @@ type demand struct {
 func demandFor(requests []*api.EvictionRequest, evictions []*api.Eviction, uid types.UID) demand {
 	var w demand
 	for _, request := range requests {
-		ref, ok := lifecycle.RequestRef(request)
+		ref, ok := evictionrequest.RequestRef(request)
 		if !ok || ref.UID != uid {
 			continue
 		}
 		w.wanted = true
-		if _, made := lifecycle.LastRequestTime(request); made {
+		if _, made := evictionrequest.LastRequestTime(request); made {
 			w.admitted = append(w.admitted, request)
 		} else {
 			w.byOthers = true
 		}
 	}
 	for _, e := range evictions {
-		if ref, ok := lifecycle.EvictionRef(e); ok && ref.UID == uid && lifecycle.Active(e, lifecycle.Responder) {
+		if ref, ok := evictionrequest.EvictionRef(e); ok && ref.UID == uid && evictionrequest.Active(e, evictionrequest.Responder) {
 			w.active = true
 		}
 	}

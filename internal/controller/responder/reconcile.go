@@ -16,9 +16,9 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -70,8 +70,8 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 func (s *reconciler) completeForGonePods(ctx context.Context, pod snapshot.Key, now types.UID, evictions []*api.Eviction) error {
 	var failed []error
 	for _, e := range evictions {
-		ref, ok := lifecycle.EvictionRef(e)
-		if !ok || ref.UID == now || !lifecycle.Active(e, lifecycle.Responder) {
+		ref, ok := evictionrequest.EvictionRef(e)
+		if !ok || ref.UID == now || !evictionrequest.Active(e, evictionrequest.Responder) {
 			continue
 		}
 		answer := s.Act.Do(ctx, eviction.Action{

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/lifecycle"
+	"usher.sh/usher/internal/evictionrequest"
 )
 
 func TestAPreparationBeginsOnceThePolicyIsHeld(t *testing.T) {
@@ -127,7 +127,7 @@ func TestACallerIsLeftItsPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := time.Now().Add(-30 * time.Second).Truncate(time.Second)
-	requests.Items[0].Annotations = map[string]string{lifecycle.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}
+	requests.Items[0].Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}
 	if err := r.store.Update(t.Context(), &requests.Items[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -32,7 +32,7 @@ func TestAbout(t *testing.T) {
 	asked := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	refused := func(uid types.UID) *api.EvictionRequest {
 		r := request(uid)
-		r.Annotations, r.Spec.Requester = map[string]string{lifecycle.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}, "requester.usher.sh/jane"
+		r.Annotations, r.Spec.Requester = map[string]string{evictionrequest.LastRequestTimeAnnotation: asked.Format(time.RFC3339)}, "requester.usher.sh/jane"
 		return r
 	}
 	one, started := int64(1), metav1.Now()
@@ -53,11 +53,11 @@ func TestAbout(t *testing.T) {
 		want      demand
 	}{
 		{name: "not wanted"},
-		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Evictor, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true}},
-		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true, active: true}},
+		{name: "wanted, another's turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", evictionrequest.Evictor, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true}},
+		{name: "wanted, our turn", requests: []*api.EvictionRequest{request("now")}, evictions: []*api.Eviction{evictionOf("now", evictionrequest.Responder, api.ResponderStateActive)}, want: demand{wanted: true, byOthers: true, active: true}},
 		{name: "refused by admission", requests: []*api.EvictionRequest{refused("now")}, want: demand{wanted: true, admitted: []*api.EvictionRequest{refused("now")}}},
-		{name: "our turn is over", evictions: []*api.Eviction{evictionOf("now", lifecycle.Responder, api.ResponderStateCanceled)}},
-		{name: "another pod of the name", requests: []*api.EvictionRequest{request("before")}, evictions: []*api.Eviction{evictionOf("before", lifecycle.Responder, api.ResponderStateActive)}},
+		{name: "our turn is over", evictions: []*api.Eviction{evictionOf("now", evictionrequest.Responder, api.ResponderStateCanceled)}},
+		{name: "another pod of the name", requests: []*api.EvictionRequest{request("before")}, evictions: []*api.Eviction{evictionOf("before", evictionrequest.Responder, api.ResponderStateActive)}},
 	}
 	for _, test := range tests {
 		if diff := cmp.Diff(test.want, demandFor(test.requests, test.evictions, "now"), cmp.AllowUnexported(demand{})); diff != "" {
@@ -188,15 +188,15 @@ func TestTheNextLookIsInTimeForAHeartbeat(t *testing.T) {
 	s := &reconciler{Options: Options{Gatherer: &governed.Gatherer{Now: func() time.Time { return now }}}}
 	for _, test := range []struct{ at, want time.Duration }{
 		{10 * time.Second, 10 * time.Second},
-		{time.Hour, lifecycle.Beat},
+		{time.Hour, evictionrequest.Beat},
 		{-time.Second, soon},
 	} {
 		if got := s.next(eviction.StepResult{NextLook: now.Add(test.at)}); got != test.want {
 			t.Errorf("a look in %s: %s, want %s", test.at, got, test.want)
 		}
 	}
-	if got := s.next(eviction.StepResult{}); got != lifecycle.Beat {
-		t.Errorf("no look: %s, want %s", got, lifecycle.Beat)
+	if got := s.next(eviction.StepResult{}); got != evictionrequest.Beat {
+		t.Errorf("no look: %s, want %s", got, evictionrequest.Beat)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestALookReadsWhatIsAskedOfItsPod(t *testing.T) {
 	}}
 	var others []client.Object
 	for i := range 20 {
-		others = append(others, lifecycle.NewRequest(lifecycle.Ref{Namespace: "db", Name: fmt.Sprint("other-", i), UID: "x"}, "test.example.com/jane"))
+		others = append(others, evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "db", Name: fmt.Sprint("other-", i), UID: "x"}, "test.example.com/jane"))
 	}
 	r := newRig(t, faults, others...)
 	if _, err := r.look(t); err != nil {

@@ -23,10 +23,10 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/system"
 )
 
@@ -74,8 +74,8 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 		ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "db-0", UID: "now", Labels: map[string]string{"app": "db", v1alpha1.PolicyLabel: "db"}},
 		Spec:       corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(30))},
 	}
-	ref := lifecycle.Ref{Namespace: "db", Name: "db-0", UID: "now"}
-	objects = append(objects, pod, newPolicy(), lifecycle.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
+	ref := evictionrequest.Ref{Namespace: "db", Name: "db-0", UID: "now"}
+	objects = append(objects, pod, newPolicy(), evictionrequest.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
 		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).
@@ -123,8 +123,8 @@ func servedEviction(name string, uid types.UID) *api.Eviction {
 		Spec:       api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: uid}}},
 		Status: api.EvictionStatus{
 			ObservedGeneration: new(int64(1)),
-			TargetResponders:   []api.TargetResponder{{Name: lifecycle.Responder, State: api.ResponderStateActive}},
-			Responders:         []api.ResponderStatus{{Name: lifecycle.Responder, StartTime: &metav1.Time{Time: time.Now().Add(-time.Minute)}}},
+			TargetResponders:   []api.TargetResponder{{Name: evictionrequest.Responder, State: api.ResponderStateActive}},
+			Responders:         []api.ResponderStatus{{Name: evictionrequest.Responder, StartTime: &metav1.Time{Time: time.Now().Add(-time.Minute)}}},
 		},
 	}
 }
@@ -141,7 +141,7 @@ func (r *rig) message(t *testing.T, name string) string {
 	if err := r.store.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: name}, &e); err != nil {
 		t.Fatal(err)
 	}
-	if entry := lifecycle.Entry(&e, lifecycle.Responder); entry != nil && entry.Message != nil {
+	if entry := evictionrequest.Entry(&e, evictionrequest.Responder); entry != nil && entry.Message != nil {
 		return *entry.Message
 	}
 	return ""

@@ -16,8 +16,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle/targets"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch

@@ -18,8 +18,8 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
 )
 
 const (
@@ -103,8 +103,8 @@ func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 	if len(claims) == 0 {
 		return nil // its label is taken off
 	}
-	ref := lifecycle.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
-	known := lifecycle.NewRequest(ref, lifecycle.Requester(evictor))
+	ref := evictionrequest.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	known := evictionrequest.NewRequest(ref, evictionrequest.Requester(evictor))
 	existing := &api.EvictionRequest{}
 	err = r.client.Get(ctx, client.ObjectKeyFromObject(known), existing)
 	switch {

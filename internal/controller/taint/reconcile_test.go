@@ -20,10 +20,10 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/evidence"
 	"usher.sh/usher/internal/governed"
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -107,7 +107,7 @@ func (r *Reconciler) look(t *testing.T) (requested []string, next time.Duration)
 	}
 	for i := range all.Items {
 		request := &all.Items[i]
-		if _, made := lifecycle.LastRequestTime(request); made && request.Spec.Requester == lifecycle.Requester(evictor) {
+		if _, made := evictionrequest.LastRequestTime(request); made && request.Spec.Requester == evictionrequest.Requester(evictor) {
 			requested = append(requested, request.Spec.Target.Pod.Name)
 		}
 	}
@@ -152,7 +152,7 @@ func TestMissedEvictionsAreRequested(t *testing.T) {
 
 // What was withdrawn is asked for again where the manager has withdrawn it, whatever for, and where no other did so.
 func TestWithdrawnRequests(t *testing.T) {
-	key := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, lifecycle.Requester(evictor))
+	key := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, evictionrequest.Requester(evictor))
 	withdraw := eviction.Action{
 		Kind: eviction.Withdraw, Policy: snapshot.Key{Namespace: "shop", Name: "db"}, Pod: snapshot.Key{Namespace: "shop", Name: "db-0"},
 		UID: "db-0", Requester: key.Spec.Requester,
@@ -207,7 +207,7 @@ func TestWithdrawnRequests(t *testing.T) {
 func TestDeletedRequestsAreMadeAgain(t *testing.T) {
 	r := newReconciler(t, member("db-0", 15))
 	r.look(t)
-	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, lifecycle.Requester(evictor))
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "shop", Name: "db-0", UID: "db-0"}, evictionrequest.Requester(evictor))
 	if err := r.client.Delete(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 )
 
 // TargetPodIndexes are the indexes by which package targets reads.
@@ -21,7 +21,7 @@ func TargetPodIndexes() []Index {
 
 // PodOf maps an EvictionRequest or an Eviction to the key of the pod that it targets.
 func PodOf(_ context.Context, o client.Object) []reconcile.Request {
-	if ref, ok := lifecycle.RefOf(o); ok {
+	if ref, ok := evictionrequest.RefOf(o); ok {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}}
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"usher.sh/usher/internal/lifecycle"
-	"usher.sh/usher/internal/lifecycle/targets"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 )
 
 // A cache refuses an index that it has.
@@ -32,7 +32,7 @@ func TestIndexesAreAddedOnce(t *testing.T) {
 }
 
 func TestPodOf(t *testing.T) {
-	request := lifecycle.NewRequest(lifecycle.Ref{Namespace: "shop", Name: "web-0", UID: "u"}, "requester.example.com/jane")
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "shop", Name: "web-0", UID: "u"}, "requester.example.com/jane")
 	if keys := PodOf(t.Context(), request); len(keys) != 1 || keys[0].NamespacedName != (types.NamespacedName{Namespace: "shop", Name: "web-0"}) {
 		t.Errorf("keys %v", keys)
 	}

@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // maxAge is how old evidence may be.

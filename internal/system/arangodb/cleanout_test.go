@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/arangodb/agency"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // process is a manager that looks after the clean-out of one server and may end at any instant. Its policy's status outlives it,

@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // said is everything that a verdict's blockers say.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // lastCase is the highest number of the list of cases that docs/arangodb.md speaks of.

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // Whatever has happened to a deployment, what is allowed on what it says now loses neither data nor the majority. What is

@@ -12,7 +12,7 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system/arangodb/agency"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // realData reads a file of real clusters, from where USHER_REAL_DATA points or from beside the project.

@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // rotation is a drain that wants every agent gone, one manager that may be killed, and pods that come back elsewhere.

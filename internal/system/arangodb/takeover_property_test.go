@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 // A dbserver that may be replaced is lost for good, and soon each of its shards has a leader that takes writes: nothing is

@@ -3,7 +3,7 @@ package arangodb
 import (
 	"testing"
 
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 func agents(n int) func() *arangosim.Cluster {

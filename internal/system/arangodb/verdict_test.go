@@ -8,7 +8,7 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 func down(t *testing.T, b *bench) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/system/arangodb/arangosim"
+	"usher.sh/usher/test/arangosim"
 )
 
 const diskFollows = "dbserver-with-its-disk" // the role on the page

@@ -11,7 +11,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
-	"usher.sh/usher/internal/system/etcd/etcdsim"
+	"usher.sh/usher/test/etcdsim"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
-	"usher.sh/usher/internal/system/etcd/etcdsim"
+	"usher.sh/usher/test/etcdsim"
 )
 
 func step(member string) eviction.Preparation {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/system/etcd/etcdsim"
+	"usher.sh/usher/test/etcdsim"
 )
 
 var faults = []etcdsim.Fault{

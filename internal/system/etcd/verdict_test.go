@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/etcd"
-	"usher.sh/usher/internal/system/etcd/etcdsim"
+	"usher.sh/usher/test/etcdsim"
 )
 
 func three() *etcdsim.Cluster { return etcdsim.New("a", "b", "c") }

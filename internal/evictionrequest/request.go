@@ -1,0 +1,96 @@
+package evictionrequest
+
+import (
+	"fmt"
+	"time"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// RequestPlan is what must be written because of a request.
+type RequestPlan struct {
+	Status  api.EvictionRequestStatus
+	Changed bool          // Status is not what the request says now
+	Create  *api.Eviction // to be applied; nil if none is needed
+	Again   time.Duration // when to look again although nothing changed; 0 for never
+}
+
+// PlanRequest says what a request's status must be, and whether an eviction must be created for it. Other requests make no
+// difference to it: the target's need not be known.
+func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
+	if Settled(r) {
+		return RequestPlan{Status: r.Status}
+	}
+	plan := RequestPlan{Status: *r.Status.DeepCopy()}
+	relevant := t.relevant()
+	if why := t.refusal(r, relevant); why != "" {
+		v := invalid.verdict()
+		v.message = why
+		plan.write(r, v, t.Now)
+		return plan
+	}
+	if relevant == nil {
+		plan.write(r, awaiting.verdict(), t.Now)
+	} else {
+		plan.write(r, verdictOf(relevant), t.Now)
+	}
+	if wants(r) && (relevant == nil || Failed(relevant.Status.Conditions)) {
+		if plan.Again = t.pause(); plan.Again <= 0 {
+			plan.Again, plan.Create = 0, t.newEviction(r)
+		}
+	}
+	return plan
+}
+
+func (p *RequestPlan) write(r *api.EvictionRequest, v verdict, now time.Time) {
+	v.set(&p.Status.Conditions, r.Generation, now)
+	p.Status.ObservedGeneration = &r.Generation
+	p.Changed = !equality.Semantic.DeepEqual(p.Status, r.Status)
+}
+
+// Settled reports whether a request has its last answer. One that failed otherwise may be served by a later eviction.
+func Settled(r *api.EvictionRequest) bool {
+	if Evicted(r.Status.Conditions) {
+		return true
+	}
+	c := meta.FindStatusCondition(r.Status.Conditions, string(api.EvictionConditionFailed))
+	return Failed(r.Status.Conditions) && c.Reason == string(api.EvictionConditionReasonEvictionInvalid)
+}
+
+// refusal returns why a request can never be served; empty if it can.
+func (t Target) refusal(r *api.EvictionRequest, relevant *api.Eviction) string {
+	switch {
+	case r.Spec.Target.Pod == nil:
+		return "the request names no pod, and only pods can be evicted"
+	case relevant == nil && t.Pod == nil:
+		return fmt.Sprintf("there is no pod %s with UID %s; request the eviction of the pod that has this name now, if it is meant",
+			t.Ref.Name, t.Ref.UID)
+	case t.grouped():
+		return fmt.Sprintf("pod %s belongs to a PodGroup (spec.schedulingGroup), and such pods cannot be evicted by request", t.Ref.Name)
+	}
+	return ""
+}
+
+// Bounds of the pause between an attempt that every responder gave up and the next one.
+const (
+	firstPause = 5 * time.Second
+	lastPause  = 10 * time.Minute
+)
+
+// pause returns how long the next attempt must still wait. Responders that give up at once would otherwise make a new
+// eviction as fast as the server can store one. An attempt that was canceled is no failure of theirs.
+func (t Target) pause() time.Duration {
+	pause, until := firstPause, t.Now
+	for _, e := range t.evictions() {
+		c := meta.FindStatusCondition(e.Status.Conditions, string(api.EvictionConditionFailed))
+		if c == nil || c.Reason != string(api.EvictionConditionReasonNoFurtherResponder) {
+			pause, until = firstPause, t.Now
+			continue
+		}
+		until = c.LastTransitionTime.Add(pause)
+		pause = min(2*pause, lastPause)
+	}
+	return until.Sub(t.Now)
+}

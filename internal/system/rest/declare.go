@@ -1,0 +1,56 @@
+package rest
+
+import (
+	"fmt"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+)
+
+// extend adds the facts and steps of the policy's own, and its templates, so that a mistake in them is seen where the policy is written.
+func extend(declaration *eviction.Declaration, spec *v1alpha1.System) {
+	own := spec.HTTP
+	declaration.Schema = eviction.Schema{System: fields(own.Facts), Member: fields(own.MemberFacts)}
+	declaration.Steps = map[string]string{}
+	for i := range own.Steps {
+		declaration.Steps[own.Steps[i].Name] = "a step of the policy's own"
+	}
+	declaration.Texts = texts(own)
+}
+
+func fields(gets []v1alpha1.Get) []eviction.Field {
+	all := make([]eviction.Field, len(gets))
+	for i, get := range gets {
+		all[i] = eviction.Field{Name: get.Name, Type: eviction.Dynamic, Doc: "the answer to GET " + get.URL}
+	}
+	return all
+}
+
+func texts(spec *v1alpha1.HTTP) []eviction.Text {
+	var all []eviction.Text
+	template := func(path, text string, over ...string) {
+		all = append(all, eviction.Text{Path: "spec.system.http." + path, Text: text, Template: true, Over: over})
+	}
+	for i, get := range spec.Facts {
+		template(fmt.Sprintf("facts[%d].url", i), get.URL)
+	}
+	for i, get := range spec.MemberFacts {
+		template(fmt.Sprintf("memberFacts[%d].url", i), get.URL, "member", "pod")
+	}
+	call := func(path string, c *v1alpha1.Call) {
+		template(path+".url", c.URL, "member", "pod")
+		if c.Body != "" {
+			template(path+".body", c.Body, "member", "pod")
+		}
+	}
+	for i := range spec.Steps {
+		call(fmt.Sprintf("steps[%d].do", i), &spec.Steps[i].Do)
+		if undo := spec.Steps[i].Undo; undo != nil {
+			call(fmt.Sprintf("steps[%d].undo", i), undo)
+		}
+	}
+	if spec.Summary != "" {
+		all = append(all, eviction.Text{Path: "spec.system.http.summary", Text: spec.Summary, Over: []string{"system"}})
+	}
+	return all
+}

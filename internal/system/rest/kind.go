@@ -1,0 +1,146 @@
+package rest
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	nethttp "net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
+)
+
+// Kind describes systems that speak HTTP. It has no roles and no steps of its own.
+func Kind() system.Kind {
+	return system.Kind{
+		Name:       "http",
+		Declared:   func(spec *v1alpha1.System) bool { return spec.HTTP != nil },
+		Extend:     extend,
+		Roles:      fs.FS(embed.FS{}),
+		References: references,
+		Open:       Open,
+	}
+}
+
+func references(spec *v1alpha1.System) system.References {
+	refers := system.References{Access: &spec.HTTP.Access}
+	for i := range spec.HTTP.Headers {
+		if secret := spec.HTTP.Headers[i].Secret; secret != nil {
+			refers.Secrets = append(refers.Secrets, *secret)
+		}
+	}
+	return refers
+}
+
+// web is a System of questions and steps.
+type web struct {
+	endpoints []string
+	client    *nethttp.Client
+	timeout   time.Duration
+	headers   nethttp.Header
+
+	facts, memberFacts []question
+	steps              map[string]step
+	summary            *eviction.Expression // nil: none
+
+	mu   sync.Mutex
+	pods map[types.UID]*snapshot.Pod // members as they were observed last
+}
+
+// question is a GET whose answer becomes a fact.
+type question struct {
+	name string
+	url  *address
+}
+
+// Open compiles the policy's questions and steps.
+func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
+	l, err := eviction.NewLanguage(eviction.Schema{})
+	if err != nil {
+		return nil, err
+	}
+	w := &web{timeout: access.Timeout, steps: map[string]step{}, client: newClient(access)}
+	for _, e := range access.Endpoints {
+		if !strings.HasPrefix(e, "http://") && !strings.HasPrefix(e, "https://") {
+			return nil, fmt.Errorf("endpoint %q is no URL: it has to begin with http:// or https://", e)
+		}
+		w.endpoints = append(w.endpoints, strings.TrimRight(e, "/"))
+	}
+	if w.headers, err = headers(spec.HTTP.Headers, access); err != nil {
+		return nil, err
+	}
+	if w.facts, err = questions(l, "facts", spec.HTTP.Facts); err != nil {
+		return nil, err
+	}
+	if w.memberFacts, err = questions(l, "memberFacts", spec.HTTP.MemberFacts); err != nil {
+		return nil, err
+	}
+	for _, s := range spec.HTTP.Steps {
+		if w.steps[s.Name], err = newStep(l, s); err != nil {
+			return nil, fmt.Errorf("step %s: %w", s.Name, err)
+		}
+	}
+	if spec.HTTP.Summary != "" {
+		if w.summary, err = summary(spec.HTTP.Summary); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *web) Close() { w.client.CloseIdleConnections() }
+
+func newClient(access system.Access) *nethttp.Client {
+	return &nethttp.Client{
+		Transport:     access.HTTP(),
+		CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error { return nethttp.ErrUseLastResponse },
+	}
+}
+
+func headers(spec []v1alpha1.Header, access system.Access) (nethttp.Header, error) {
+	all := nethttp.Header{}
+	all.Set("Accept", "application/json")
+	for _, h := range spec {
+		value := h.Value
+		if h.Secret != nil {
+			secret, ok := access.Secrets[*h.Secret]
+			if !ok {
+				return nil, fmt.Errorf("header %s: secret %s has no %s", h.Name, h.Secret.Name, h.Secret.Key)
+			}
+			value = strings.TrimRight(string(secret), "\r\n") // as editors leave it
+		}
+		all.Set(h.Name, value)
+	}
+	return all, nil
+}
+
+func questions(l *eviction.Language, field string, spec []v1alpha1.Get) ([]question, error) {
+	var all []question
+	for _, g := range spec {
+		url, err := newAddress(l, g.URL)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", field, g.Name, err)
+		}
+		all = append(all, question{name: g.Name, url: url})
+	}
+	return all, nil
+}
+
+func summary(text string) (*eviction.Expression, error) {
+	l, err := eviction.NewLanguage(eviction.Schema{Open: true})
+	if err != nil {
+		return nil, err
+	}
+	e, err := l.Expression(text, eviction.Dynamic)
+	if err != nil {
+		return nil, fmt.Errorf("summary: %w", err)
+	}
+	return e, nil
+}

@@ -1,0 +1,158 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// connection is a replica's client: it reads from the cache and writes through the gate. What Usher does not use is not
+// there, and ends the history.
+type connection struct {
+	client.Client
+	replica *replica
+}
+
+func (c *connection) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	return c.replica.cache.Get(ctx, key, into, o...)
+}
+
+func (c *connection) List(ctx context.Context, into client.ObjectList, o ...client.ListOption) error {
+	return c.replica.cache.List(ctx, into, o...)
+}
+
+func (c *connection) Create(ctx context.Context, object client.Object, _ ...client.CreateOption) error {
+	return c.write(ctx, "create", whole, object, func() error {
+		created := duplicate(object)
+		if err := c.replica.world.store.create(created); err != nil {
+			return err
+		}
+		fill(object, created)
+		return nil
+	})
+}
+
+func (c *connection) Patch(ctx context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return c.merge(ctx, object, patch, whole)
+}
+
+func (c *connection) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	var o client.ApplyOptions
+	o.ApplyOptions(options)
+	return c.apply(ctx, object, whole, o.FieldManager)
+}
+
+func (c *connection) Status() client.SubResourceWriter { return &statusWriter{of: c} }
+
+type statusWriter struct {
+	client.SubResourceWriter
+	of *connection
+}
+
+func (s *statusWriter) Patch(ctx context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return s.of.merge(ctx, object, patch, status)
+}
+
+func (s *statusWriter) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+	var o client.SubResourceApplyOptions
+	o.ApplyOpts(options)
+	return s.of.apply(ctx, object, status, o.FieldManager)
+}
+
+func (c *connection) merge(ctx context.Context, object client.Object, patch client.Patch, p part) error {
+	body, err := patch.Data(object)
+	if err != nil {
+		return fmt.Errorf("making a patch: %w", err)
+	}
+	w := c.replica.world
+	key := client.ObjectKeyFromObject(object)
+	if unchanged(c.replica.world.store.get(kindOf(object), key), p, body) {
+		ctx = context.WithValue(ctx, unwokenKey, false)
+	}
+	return c.write(ctx, "patch", p, object, func() error {
+		w.audit(kindOf(object), p, body)
+		w.checkExpiry(key, kindOf(object), p, body)
+		w.checkLabelGoes(ctx, kindOf(object), key, body)
+		changed, err := w.store.patch(kindOf(object), key, p, body)
+		if err != nil {
+			return err
+		}
+		w.note("  wrote %s", body)
+		fill(object, changed)
+		return nil
+	})
+}
+
+// applicable is an apply configuration made from a tree.
+type applicable interface {
+	UnstructuredContent() map[string]any
+	GetKind() string
+	GetNamespace() string
+	GetName() string
+}
+
+var errNoTree = errors.New("an apply configuration that is no tree")
+
+func (c *connection) apply(ctx context.Context, object runtime.ApplyConfiguration, p part, manager string) error {
+	tree, ok := object.(applicable)
+	if !ok {
+		return errNoTree
+	}
+	k := evictions
+	if tree.GetKind() == "EvictionRequest" {
+		k = requests
+	}
+	content := normal(without(tree.UnstructuredContent(), "apiVersion", "kind"))
+	key := snapshot.Key{Namespace: tree.GetNamespace(), Name: tree.GetName()}
+	shown := newObject(k)
+	shown.SetName(key.Name)
+	if old, ok := c.replica.world.store.get(k, key).(*api.Eviction); ok && p == status && beats(old, content) {
+		ctx = context.WithValue(ctx, unwokenKey, false)
+	}
+	return c.write(ctx, "apply", p, shown, func() error {
+		c.replica.world.note("  applies %s", encode(scoped(content, p)))
+		return c.replica.world.store.apply(k, key, p, manager, content)
+	})
+}
+
+// normal makes a tree what it would be after it has travelled as JSON.
+func normal(tree map[string]any) map[string]any { return runtime.DeepCopyJSON(tree) }
+
+func (c *connection) write(ctx context.Context, verb string, p part, object client.Object, effect func() error) error {
+	label := fmt.Sprintf("%s %s %s %s", verb, kindOf(object), object.GetName(), p)
+	if dry(ctx) {
+		c.replica.world.fail("DRYRUN", "%s: a dry run writes: %s", c.replica.name, label)
+	}
+	c.replica.unwoken(ctx, label)
+	return c.replica.call(ctx, label, canBeLate, effect)
+}
+
+// liveReader reads past the cache.
+type liveReader struct {
+	client.Reader
+	replica *replica
+}
+
+func (l *liveReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	label := fmt.Sprintf("get %s %s", kindOf(into), key.Name)
+	return l.replica.call(ctx, label, plain, func() error { return read(l.replica.world.store.objects, key, into) })
+}
+
+// List returns all objects of a kind: there is one namespace.
+func (l *liveReader) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	k := kindOf(into)
+	return l.replica.call(ctx, fmt.Sprintf("list %s", k), plain, func() error {
+		var found []runtime.Object
+		for _, object := range sorted(l.replica.world.store.objects[k]) {
+			found = append(found, object.DeepCopyObject())
+		}
+		return meta.SetList(into, found)
+	})
+}

@@ -1,0 +1,194 @@
+package histories
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func keyOf(object client.Object) snapshot.Key { return client.ObjectKeyFromObject(object) }
+
+// life is where a member's pod is between two of its deletions.
+type life string
+
+const (
+	runs    life = ""        // the pod is there, and its process runs or has crashed
+	stopped life = "stopped" // the pod terminates, and its process has ended
+	missing life = "missing" // there is no pod
+	created life = "created" // the pod is there, and its process has not begun
+)
+
+// ghost is a process whose pod was taken away by force: the kubelet has not ended it.
+type ghost struct{ ends time.Time }
+
+// cluster is what kubelets, the StatefulSet and the garbage collector may do next.
+func (w *world) cluster() []option {
+	var all []option
+	for _, p := range w.site.members() {
+		if next := w.progress(p); next != nil {
+			all = append(all, option{2, next})
+		}
+	}
+	return append(all, option{1, func() { w.store.collect() }})
+}
+
+// progress is the next thing that happens to a member's pod by itself, nil if that is nothing.
+func (w *world) progress(p planned) func() {
+	pod := w.store.pod(p.pod)
+	ghost, haunted := w.ghosts[p.pod]
+	switch {
+	case haunted && !time.Now().Before(ghost.ends):
+		return func() { w.exorcise(p) }
+	case pod == nil:
+		return func() { w.recreate(p) }
+	case pod.Status.Phase == corev1.PodFailed:
+		return func() {
+			w.note("statefulset: pod %s (%s), which has failed, is deleted", p.pod, pod.UID)
+			w.store.drop(pods, keyOf(pod))
+			w.podLives[p.pod] = missing
+		}
+	case pod.DeletionTimestamp != nil && w.podLives[p.pod] == stopped:
+		return func() {
+			w.note("kubelet: pod %s (%s) is gone", p.pod, pod.UID)
+			w.store.drop(pods, keyOf(pod))
+			w.podLives[p.pod] = missing
+		}
+	case pod.DeletionTimestamp != nil && !haunted && !time.Now().Before(w.ends[pod.UID]):
+		return func() { w.terminate(p) }
+	case w.podLives[p.pod] == created && !haunted && pod.DeletionTimestamp == nil:
+		return func() { w.run(p) }
+	}
+	return nil
+}
+
+// terminate ends the process of a pod that terminates.
+func (w *world) terminate(p planned) {
+	w.note("kubelet: the process of %s ends", p.pod)
+	w.site.stop(p.pod)
+	w.podLives[p.pod] = stopped
+	w.safety.changed(w, natural, p.pod+" has ended")
+}
+
+// relieve has a kubelet end a member's pod for want of something on its node: the object stays, and has failed.
+func (w *world) relieve(name string) {
+	pod := w.store.pod(name)
+	if pod == nil || pod.DeletionTimestamp != nil || w.podLives[name] != runs {
+		return
+	}
+	w.note("kubelet: evicts %s (%s): the node was low on resource: memory", name, pod.UID)
+	w.safety.excused = w.safety.excused || w.wouldLose(name) != ""
+	w.site.stop(name)
+	w.podLives[name] = stopped
+	delete(w.crashed, name)
+	failed := duplicate(pod)
+	failed.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
+	w.store.put(failed)
+	w.safety.changedBy(w, accident, "a kubelet evicted "+name, name)
+}
+
+// exorcise ends a process that has outlived its pod.
+func (w *world) exorcise(p planned) {
+	w.note("kubelet: the process that %s has left behind ends", p.pod)
+	delete(w.ghosts, p.pod)
+	w.site.stop(p.pod)
+	w.safety.changed(w, natural, "what was left of "+p.pod+" has ended")
+}
+
+// recreate is the StatefulSet's work.
+func (w *world) recreate(p planned) {
+	grace := int64(30)
+	if w.odds.abrupt > 0 {
+		grace = 0
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role, "pod": p.pod},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "sts", Controller: new(true)}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if w.dice.IntN(100) < w.odds.foreign {
+		pod.Spec.EvictionResponders = []corev1.EvictionResponder{{Name: foreignResponder, Priority: new(int32(evictionrequest.ResponderPriority + 1))}}
+	}
+	if policy := w.labelOf(p); policy != "" && w.odds.unlabelled <= w.dice.IntN(100) {
+		pod.Labels[v1alpha1.PolicyLabel] = policy
+	}
+	if err := w.store.create(pod); err != nil {
+		w.fail("SIMULATOR", "creating %s: %v", p.pod, err)
+	}
+	w.note("statefulset: pod %s is created (%s)", p.pod, pod.UID)
+	w.podLives[p.pod] = created
+}
+
+func (w *world) run(p planned) {
+	wiped := p.disposable && !w.calm && w.dice.IntN(100) < w.odds.wiped
+	w.note("kubelet: the process of %s begins", p.pod)
+	w.site.start(p.pod, wiped)
+	delete(w.podLives, p.pod)
+	delete(w.crashed, p.pod)
+	delete(w.safety.let, p.pod)
+	w.probe(p.pod)
+	w.safety.changed(w, natural, p.pod+" is back")
+}
+
+// probe has the kubelet write whether a member's pod is Ready.
+func (w *world) probe(name string) {
+	pod := w.store.pod(name)
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return
+	}
+	ready := corev1.ConditionFalse
+	if w.podLives[name] == runs && !w.crashed[name] {
+		ready = corev1.ConditionTrue
+	}
+	pod = duplicate(pod)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}
+	w.store.put(pod)
+}
+
+// begins has a pod terminate: its process may take its time.
+func (w *world) begins(pod *corev1.Pod) {
+	ending := duplicate(pod)
+	at := metav1.NewTime(time.Now().Add(time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second))
+	ending.DeletionTimestamp = &at
+	w.ends[pod.UID] = time.Now().Add(w.within(time.Duration(w.odds.linger) * time.Second))
+	w.store.put(ending)
+}
+
+// haunt takes a pod away by force: its process outlives it, unless it has ended already.
+func (w *world) haunt(pod *corev1.Pod) {
+	w.store.drop(pods, keyOf(pod))
+	state := w.podLives[pod.Name]
+	w.podLives[pod.Name] = missing
+	if _, haunted := w.ghosts[pod.Name]; haunted || state == stopped || state == created || w.crashed[pod.Name] {
+		return
+	}
+	ends := w.ends[pod.UID]
+	if ends.IsZero() {
+		ends = time.Now().Add(w.within(longestGhost))
+	}
+	w.ghosts[pod.Name] = ghost{ends}
+}
+
+// longestGhost is how long a kubelet may take to end what has no pod any more.
+const longestGhost = time.Minute
+
+// within draws a time where the scheduler's dice may not be used.
+func (w *world) within(most time.Duration) time.Duration {
+	w.draws++
+	return time.Duration(mix(w.seed+1, w.draws)%uint64(most/time.Second+1)) * time.Second
+}
+
+// lingers reports whether a process of the pod runs that is about to end.
+func (w *world) lingers(pod string) bool {
+	object := w.store.pod(pod)
+	_, haunted := w.ghosts[pod]
+	return haunted || object != nil && object.DeletionTimestamp != nil
+}

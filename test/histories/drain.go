@@ -1,0 +1,146 @@
+package histories
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// drain is `usher drain` of one node, as far as others see it: a record with a sign of life on the node, and requests under
+// the drain's name. Most are killed at some moment, and withdraw nothing.
+func (p *person) drain() {
+	pod := p.some()
+	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name}, State: "draining"}
+	if !p.beat(pod, record) || !p.rest(0, 2) {
+		return
+	}
+	p.wants(pod)
+	beats := p.dice.IntN(20)
+	for range beats {
+		if !p.rest(10, 20) || !p.beat(pod, record) {
+			break
+		}
+	}
+	if p.dice.IntN(3) > 0 {
+		p.world.note("%s is killed", p.name)
+		return
+	}
+	p.withdraw()
+	record.State = "interrupted"
+	p.beat(pod, record)
+}
+
+// beat writes the drain's record on the node of a pod, unless another drain works on it.
+func (p *person) beat(pod string, record *snapshot.DrainRecord) bool {
+	record.Beat = time.Now()
+	text, err := record.Encode()
+	if err != nil {
+		p.world.fail("SIMULATOR", "writing a record: %v", err)
+		return false
+	}
+	ours := false
+	for range 20 {
+		err := p.world.call(p.world.ctx, nil, p.name+" gives a sign of life", plain, func() error {
+			ours = p.world.mark(client.ObjectKey{Name: "n-" + pod}, record, text)
+			return nil
+		})
+		if err == nil {
+			break
+		}
+	}
+	return ours
+}
+
+// mark writes a record on a node. It returns false where the node is gone or carries the record of another drain that is alive.
+func (w *world) mark(key client.ObjectKey, record *snapshot.DrainRecord, text string) bool {
+	node, ok := w.store.get(nodes, key).(*corev1.Node)
+	if !ok {
+		return false
+	}
+	if before, now := observe.NodeFacts(node).Drain, time.Now(); before != nil && before.State == "draining" {
+		switch live := before.LiveAt(now); {
+		case live && before.ID != record.ID:
+			return false
+		case !live && before.ID == record.ID:
+			w.revived[record.ID] = now
+		}
+	}
+	marked := duplicate(node)
+	marked.Annotations = map[string]string{snapshot.DrainAnnotation: text}
+	w.store.put(marked)
+	return true
+}
+
+// wants asks under the drain's name.
+func (p *person) wants(name string) {
+	pod := p.world.pod(name)
+	if pod == nil {
+		return
+	}
+	wanted := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: namespace, Name: name, UID: pod.UID}, snapshot.RequesterOf(p.name))
+	err := p.world.call(p.world.ctx, nil, p.name+" asks for the eviction of "+name, plain, func() error {
+		return p.world.store.create(duplicate(wanted))
+	})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		p.asked = append(p.asked, wanted)
+	}
+}
+
+// checkExpiry: only a drain that shows no sign of life has its requests withdrawn. One that has been silent for too long and
+// then shows one may lose what it asked for to a replica that has read its node before: it asks anew. Replicas go by the
+// apiserver's clock, but not where clocks jump here.
+func (w *world) checkExpiry(key snapshot.Key, k kind, p part, body []byte) {
+	var patch struct {
+		Spec struct{ Intent api.EvictionRequestIntent }
+	}
+	if k != requests || p != whole || w.odds.jumps > 0 || json.Unmarshal(body, &patch) != nil || patch.Spec.Intent != api.EvictionRequestIntentWithdrawn {
+		return
+	}
+	request, ok := w.store.get(requests, key).(*api.EvictionRequest)
+	if !ok {
+		return
+	}
+	who, drains := observe.RequestFacts(request).Drainer()
+	ref, _ := evictionrequest.RequestRef(request)
+	if pod := w.store.pod(ref.Name); pod == nil || pod.UID != ref.UID {
+		return // it has what it asked for
+	}
+	if drains && w.live(who, time.Now()) && time.Since(w.revived[who.ID]) > snapshot.LiveFor {
+		w.fail("EXPIRY", "the request %s of %s is withdrawn, which gives signs of life", key.Name, who.ID)
+	}
+}
+
+// unended are the requests of drains, which all have ended, that still ask for pods that are there.
+func (w *world) unended() []string {
+	var left []string
+	for _, request := range list[*api.EvictionRequest](w.store, requests) {
+		ref, _ := evictionrequest.RequestRef(request)
+		pod := w.store.pod(ref.Name)
+		if _, drains := observe.RequestFacts(request).Drainer(); drains && wanted(request) && pod != nil && pod.UID == ref.UID {
+			left = append(left, "the request "+request.Name+" of "+request.Spec.Requester+", which has ended, stands for ever")
+		}
+	}
+	return left
+}
+
+func wanted(r *api.EvictionRequest) bool {
+	return r.DeletionTimestamp == nil && r.Spec.Intent == api.EvictionRequestIntentEviction
+}
+
+func (w *world) live(who snapshot.Drainer, now time.Time) bool {
+	for _, node := range list[*corev1.Node](w.store, nodes) {
+		record := observe.NodeFacts(node).Drain
+		if record != nil && record.ID == who.ID && record.State == "draining" && record.LiveAt(now) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,322 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/evictionrequest"
+)
+
+// epoch is when histories begin: the simulated systems date their jobs from here.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var replicaNames = []string{"a", "b", "c"}
+
+// steps is how many things happen before everything calms down.
+const steps = 600
+
+// Result is what has become of a history.
+type Result struct {
+	Seed     uint64
+	Failures []string // a line each; none: all properties hold
+	Trace    []string
+}
+
+// Run makes a history from a seed. It must be called in a testing/synctest bubble that has just begun.
+func Run(seed uint64) Result { return RunWithout(seed) }
+
+// RunWithout makes a history in which watches, named as by Watches, are missing.
+func RunWithout(seed uint64, watches ...string) Result {
+	time.Sleep(time.Until(epoch))
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld(ctx, seed)
+	w.without = watches
+	w.drawTheme()
+	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
+		w.odds.owners, w.odds.foreign = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2))
+	}
+	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
+	if err := w.setUp(); err != nil {
+		w.fail("SIMULATOR", "%v", err)
+	}
+	for range steps {
+		if w.failed() {
+			break
+		}
+		w.step()
+	}
+	if !w.failed() {
+		w.conclude()
+	}
+	w.close(cancel)
+	return Result{seed, w.failures, w.trace}
+}
+
+func newWorld(ctx context.Context, seed uint64) *world {
+	w := &world{
+		ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(), ticked: time.Now(),
+		podLives: map[string]life{}, crashed: map[string]bool{}, ghosts: map[string]ghost{}, ends: map[types.UID]time.Time{}, revived: map[string]time.Time{},
+		regime: newRegime(), jobs: make(chan func()), safety: safety{needed: map[string]needed{}, let: map[string]string{}, crashes: map[string]time.Time{}},
+	}
+	w.store = newStore(time.Now)
+	return w
+}
+
+func (w *world) setUp() error {
+	w.site = w.theme.sites[w.dice.IntN(len(w.theme.sites))](w)
+	if err := w.populate(); err != nil {
+		return err
+	}
+	if err := w.deploy(2 + w.dice.IntN(2)); err != nil {
+		return err
+	}
+	w.invite()
+	return nil
+}
+
+// populate creates what the site's policy is about.
+func (w *world) populate() error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.GovernedLabel: "true"}}}
+	if err := w.store.create(ns); err != nil {
+		return err
+	}
+	w.createPolicy(firstPolicy)
+	for _, p := range w.site.members() {
+		if err := w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + p.pod}}); err != nil {
+			return err
+		}
+		w.recreate(p)
+		delete(w.podLives, p.pod)
+		w.probe(p.pod)
+	}
+	return nil
+}
+
+// deploy starts that many replicas of Usher, of which one leads.
+func (w *world) deploy(replicas int) error {
+	for i := range replicas {
+		r, err := w.start(replicaNames[i])
+		if err != nil {
+			return err
+		}
+		w.replicas = append(w.replicas, r)
+	}
+	spec := w.spec(w.regime)
+	if problems := w.replicas[0].gatherer.Policies.Check(&spec); len(problems) > 0 {
+		return fmt.Errorf("the policy has problems: %v", problems)
+	}
+	w.replicas[0].lead()
+	w.safety.changed(w, accident, "it began so")
+	return nil
+}
+
+// close ends everything that still runs.
+func (w *world) close(cancel context.CancelFunc) {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	cancel()
+	for range 100 {
+		synctest.Wait()
+		waiters := w.waiters()
+		if len(waiters) == 0 {
+			break
+		}
+		for _, call := range waiters {
+			w.open(call, killed)
+		}
+	}
+	for _, r := range w.replicas {
+		r.stop()
+	}
+	time.Sleep(mostPatience) // calls to systems that never answer outlive their callers
+	synctest.Wait()
+	close(w.jobs)
+}
+
+// mostPatience is the longest that a policy may wait for its system, and a moment more.
+const mostPatience = v1alpha1.MaxTimeout + time.Second
+
+// conclude lets everything calm down and asks what has become of all wishes.
+func (w *world) conclude() {
+	w.note("---- nothing goes wrong any more ----")
+	w.calm, w.tight = true, false
+	w.site.heal()
+	w.repair()
+	w.safety.changed(w, accident, "repair")
+	for i, r := range w.replicas {
+		r.ahead = 0
+		clear(r.cache.hung)
+		if r.dead {
+			w.rebirth(i)
+		}
+	}
+	for len(slices.DeleteFunc(w.alive(), func(r *replica) bool { return !r.leads })) > 1 {
+		w.elect()
+		for i, r := range w.replicas {
+			if r.dead {
+				w.rebirth(i)
+			}
+		}
+	}
+	w.settle(2 * time.Minute)
+	w.checkWishes()
+	if time.Since(w.store.dropped[policies]) < labelsStay { // a policy that was held while its members settle
+		w.settle(labelsStay)
+	}
+	w.checkLabels()
+	w.note("---- no removal is requested any more ----")
+	w.mu.Lock()
+	w.quiet = true
+	w.mu.Unlock()
+	w.reform(func(r *regime) { r.staging, r.without = false, "" })
+	w.editPolicy(func(spec *v1alpha1.EvictionPolicySpec) { spec.Suspend = false })
+	w.deletePolicy(secondPolicy)
+	w.settle(time.Minute)
+	for range 25 { // what the controller of a pod asked for stands for 20 minutes
+		if len(w.traces()) == 0 || w.failed() {
+			break
+		}
+		w.settle(time.Minute)
+	}
+	w.checkTraces()
+}
+
+// labelsStay is longer than labels stay once their policy is gone.
+const labelsStay = time.Minute
+
+// mostSteps is how much may happen until peace is made.
+const mostSteps = 5000
+
+// settle lets everything happen at once that can, for some time.
+func (w *world) settle(d time.Duration) {
+	end := time.Now().Add(d)
+	did := 0
+	for time.Now().Before(end) && !w.failed() {
+		synctest.Wait()
+		if w.settleOne() {
+			if did++; did > mostSteps {
+				w.fail("HOT", "%d things happened in %s of peace", did, d-time.Until(end))
+			}
+			w.sleep(time.Millisecond)
+			continue
+		}
+		at := time.Now().Add(min(10*time.Second, time.Until(end)))
+		for _, r := range w.replicas {
+			if r.leads {
+				at = r.soonest(at)
+			}
+		}
+		w.sleep(max(time.Until(at), 100*time.Millisecond))
+	}
+}
+
+// settleOne does one thing that can be done now; false: there is none.
+func (w *world) settleOne() bool {
+	if waiters := w.waiters(); len(waiters) > 0 {
+		w.open(waiters[0], arrives)
+		return true
+	}
+	if len(w.belated) > 0 {
+		w.catchUp()
+		return true
+	}
+	for _, r := range w.alive() {
+		r.spread()
+		for _, k := range kinds {
+			for r.cache.backlog(k) > 0 {
+				r.deliver(k)
+			}
+		}
+		if due := r.due(); r.leads && len(due) > 0 {
+			r.reconcile(due[0])
+			return true
+		}
+	}
+	for _, p := range w.site.members() {
+		if next := w.progress(p); next != nil {
+			next()
+			return true
+		}
+	}
+	if e := w.foreignTurn(); e != nil {
+		w.answer(e)
+		return true
+	}
+	return w.store.collect() > 0
+}
+
+// checkWishes: every request has ended in eviction or cancel, or says what it waits for, once there was time to take it up.
+func (w *world) checkWishes() {
+	if w.policy(firstPolicy) == nil {
+		return
+	}
+	for _, request := range list[*api.EvictionRequest](w.store, requests) {
+		ref, _ := evictionrequest.RequestRef(request)
+		pod := w.store.pod(ref.Name)
+		if request.Spec.Intent != api.EvictionRequestIntentEviction || request.DeletionTimestamp != nil || pod == nil || pod.UID != ref.UID {
+			continue
+		}
+		if time.Since(request.CreationTimestamp.Time) < drain.TakenUpWithin {
+			continue
+		}
+		if pod.DeletionTimestamp == nil && w.blocker(ref) == "" {
+			w.fail("LIVENESS", "request %s for %s has neither ended nor a blocker with a message", request.Name, ref.Name)
+		}
+	}
+}
+
+// blocker is what the evictions of a pod say that they wait for.
+func (w *world) blocker(ref evictionrequest.Ref) string {
+	var said []string
+	for _, e := range list[*api.Eviction](w.store, evictions) {
+		if target, _ := evictionrequest.EvictionRef(e); target != ref {
+			continue
+		}
+		for _, entry := range e.Status.Responders {
+			if entry.Message != nil {
+				said = append(said, *entry.Message)
+			}
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// checkTraces: nothing is left of what was wanted.
+func (w *world) checkTraces() {
+	for _, trace := range w.traces() {
+		w.fail("UNDO", "%s", trace)
+	}
+	if lost := w.site.lost(); len(lost) > 0 && !w.safety.excused {
+		w.fail("DATA", "lost: %s", strings.Join(lost, ", "))
+	}
+}
+
+// traces is what is left of wishes: permits, preparations, and what these have made of the system.
+func (w *world) traces() []string {
+	var left []string
+	if policy := w.policy(firstPolicy); policy != nil {
+		for _, entry := range policy.Status.Leaving {
+			left = append(left, fmt.Sprintf("the permit of %s (%s) since %s stands for ever", entry.PodName, entry.PodUID, entry.StartTime.UTC().Format(time.TimeOnly)))
+		}
+		for _, entry := range policy.Status.Preparations {
+			left = append(left, fmt.Sprintf("%s of %s (%s) is still %s: %s", entry.Name, entry.ID, entry.PodUID, entry.State, entry.Message))
+		}
+	}
+	if !w.givenUp {
+		left = append(left, w.site.leftovers()...)
+	}
+	return append(left, w.unended()...)
+}

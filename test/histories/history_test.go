@@ -1,0 +1,99 @@
+//go:build !race
+
+// The race detector would only report what it cannot see: a history runs one goroutine at a time, because it waits until all
+// others are blocked before it lets one go on, and the detector does not know that order where a clock wakes a goroutine.
+
+package histories
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	histories      = flag.Int("histories", 60, "how many histories to make")
+	first          = flag.Uint64("first", 1, "the seed of the first")
+	withoutWatches = flag.Bool("watches", false, "see that histories show each missing watch")
+	seed           = flag.Uint64("seed", 0, "make the history of this seed only, and show it")
+)
+
+func play(t *testing.T, seed uint64) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { result = Run(seed) })
+	return result
+}
+
+// TestHistories makes random histories. Those that fail are named by their seeds, with their last events.
+func TestHistories(t *testing.T) {
+	if *seed != 0 {
+		result := play(t, *seed)
+		fmt.Println(strings.Join(result.Trace, "\n"))
+		report(t, result, 0)
+		return
+	}
+	for s := *first; s < *first+uint64(*histories); s++ {
+		report(t, play(t, s), 25)
+	}
+}
+
+// mostUntilSeen bounds the histories in which a missing watch may stay unseen.
+const mostUntilSeen = 3000
+
+// madeUpFor are watches whose events another watch brings as well, by what another controller writes because of them.
+var madeUpFor = map[string]string{
+	"eviction watches evictionrequests":          "eviction-metadata watches evictionrequests",
+	"eviction-metadata watches evictionrequests": "eviction watches evictionrequests",
+}
+
+// TestEachWatchIsNeeded takes away one watch of one controller after the other: histories must show that it is missing.
+func TestEachWatchIsNeeded(t *testing.T) {
+	if !*withoutWatches {
+		t.Skip("it takes minutes: make sim runs it, with -watches")
+	}
+	for _, watch := range Watches() {
+		t.Run(watch, func(t *testing.T) {
+			t.Parallel()
+			missing := []string{watch}
+			if other := madeUpFor[watch]; other != "" {
+				missing = append(missing, other)
+			}
+			for s := uint64(1); s <= mostUntilSeen; s++ {
+				var result Result
+				synctest.Test(t, func(*testing.T) { result = RunWithout(s, missing...) })
+				if slices.ContainsFunc(result.Failures, showsThatAWatchIsMissing) {
+					t.Logf("seed %d: %s", s, result.Failures[0])
+					return
+				}
+			}
+			t.Errorf("%d histories do not show that it is missing", mostUntilSeen)
+		})
+	}
+}
+
+func showsThatAWatchIsMissing(failure string) bool {
+	property, _, _ := strings.Cut(failure, ":")
+	return slices.Contains([]string{"WAKE", "LIVENESS", "UNDO", "LABELS"}, property)
+}
+
+func report(t *testing.T, result Result, lines int) {
+	t.Helper()
+	if len(result.Failures) == 0 {
+		return
+	}
+	end := result.Trace[max(0, len(result.Trace)-lines):]
+	t.Errorf("seed %d: %s\n%s", result.Seed, strings.Join(result.Failures, "\n"), strings.Join(end, "\n"))
+}
+
+func TestASeedGivesOneHistory(t *testing.T) {
+	for s := uint64(1); s <= 60; s++ {
+		if diff := cmp.Diff(play(t, s).Trace, play(t, s).Trace); diff != "" {
+			t.Errorf("seed %d (-first +second):\n%s", s, diff)
+		}
+	}
+}

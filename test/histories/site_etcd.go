@@ -1,0 +1,164 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/system/etcd"
+	"usher.sh/usher/test/etcdsim"
+)
+
+// etcdSite is an etcd cluster whose volumes go where its pods go.
+type etcdSite struct {
+	world   *world
+	sim     *etcdsim.Cluster
+	staging *etcdsim.Cluster
+	plan    []planned
+	writing *rand.Rand
+	written int
+}
+
+func newEtcd(w *world) site { return etcdOf(w, []int{2, 3, 3, 3, 5}[w.dice.IntN(5)]) }
+
+// etcdOf is a cluster of so many members.
+func etcdOf(w *world, members int) site {
+	e := &etcdSite{world: w, writing: rand.New(rand.NewPCG(w.seed, 3))}
+	var names []string
+	for n := range members {
+		names = append(names, fmt.Sprintf("etcd-%d", n))
+		e.plan = append(e.plan, planned{names[n], "etcd-member", false})
+	}
+	e.sim, e.staging = etcdsim.New(names...), etcdsim.New(names...)
+	return e
+}
+
+func (e *etcdSite) members() []planned { return e.plan }
+
+func (e *etcdSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
+	endpoints := e.sim.Endpoints()
+	if staging {
+		endpoints = []string{stagingURL}
+	}
+	return v1alpha1.EvictionPolicySpec{
+		System:  v1alpha1.System{Etcd: &v1alpha1.Etcd{Access: v1alpha1.Access{Endpoints: endpoints}, MaxLag: 2}},
+		Members: selectors(e.plan),
+	}
+}
+
+func (e *etcdSite) kind(r *replica, real system.Kind) system.Kind {
+	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
+		sim := e.sim
+		if spec.Etcd.Endpoints[0] == stagingURL {
+			sim = e.staging
+		}
+		return etcd.Over(&etcdLine{r, sim}, spec.Etcd.MaxLag, sim.Endpoints(), access.Timeout), nil
+	}
+	return real
+}
+
+// mostWrites bounds the simulator's work, which grows with the square of what was written.
+const mostWrites = 60
+
+func (e *etcdSite) tick() {
+	if !e.world.calm && e.written < mostWrites && e.writing.IntN(3) == 0 {
+		e.written++
+		e.sim.Write(fmt.Sprintf("v%d", e.written))
+	}
+	e.sim.Tick()
+}
+
+func (e *etcdSite) start(pod string, _ bool) { e.sim.Start(pod) }
+func (e *etcdSite) stop(pod string)          { e.sim.Kill(pod) }
+
+func (e *etcdSite) wouldLose(pod string, away []string) string {
+	if lose, why := e.sim.WouldLose(pod, away...); lose {
+		return why
+	}
+	return ""
+}
+
+func (*etcdSite) lag(string) time.Duration { return 0 } // each member is asked itself
+
+func (e *etcdSite) strike(dice *rand.Rand) string {
+	name := e.plan[dice.IntN(len(e.plan))].pod
+	switch dice.IntN(5) {
+	case 0:
+		e.sim.Island(1+dice.IntN(2), name)
+		return name + " is cut off from the others"
+	case 1:
+		e.sim.Heal()
+		return "all reach each other"
+	case 2:
+		n := dice.IntN(2)
+		e.sim.Slow(name, n)
+		return fmt.Sprintf("%s takes %d entries at a time (0: all)", name, n)
+	case 3:
+		e.sim.Hide(name)
+		return name + " is out of Usher's reach"
+	}
+	faults := []etcdsim.Fault{etcdsim.Healthy, etcdsim.Refuses, etcdsim.Errs, etcdsim.Stale, etcdsim.Mistaken, etcdsim.Stranger, etcdsim.Healthy}
+	fault := faults[dice.IntN(len(faults))]
+	e.sim.Misbehave(etcdsim.URL(name), fault)
+	return fmt.Sprintf("%s misbehaves: %q", name, fault)
+}
+
+func (e *etcdSite) fail(*rand.Rand) string { return "" }
+
+func (e *etcdSite) heal() {
+	e.sim.Heal()
+	for _, p := range e.plan {
+		e.sim.Slow(p.pod, 0)
+		e.sim.Misbehave(etcdsim.URL(p.pod), etcdsim.Healthy)
+	}
+}
+
+// stagingURL is where the other system is.
+const stagingURL = "http://staging:1"
+
+func (e *etcdSite) leftovers() []string { return nil }
+
+// etcdLine carries questions through the gate.
+type etcdLine struct {
+	replica *replica
+	sim     *etcdsim.Cluster
+}
+
+func (l *etcdLine) Close() {}
+
+func ask[T any](ctx context.Context, l *etcdLine, label, url string, f func(context.Context, string) (T, error)) (answer T, err error) {
+	w := l.replica.world
+	err = w.call(ctx, l.replica, l.replica.name+" etcd "+label+" "+url, plain, func() error {
+		answer, err = f(ctx, url)
+		return err
+	})
+	return answer, err
+}
+
+func (l *etcdLine) Members(ctx context.Context, url string) (etcd.Membership, error) {
+	return ask(ctx, l, "members", url, l.sim.Members)
+}
+
+func (l *etcdLine) Status(ctx context.Context, url string) (etcd.Status, error) {
+	return ask(ctx, l, "status", url, l.sim.Status)
+}
+
+func (l *etcdLine) Alarms(ctx context.Context, url string) ([]etcd.Alarm, error) {
+	return ask(ctx, l, "alarms", url, l.sim.Alarms)
+}
+
+func (l *etcdLine) MoveLeader(ctx context.Context, url string, to uint64) error {
+	_, err := ask(ctx, l, fmt.Sprintf("move-leader to %x", to), url, func(ctx context.Context, url string) (bool, error) {
+		return true, l.sim.MoveLeader(ctx, url, to)
+	})
+	return err
+}
+
+func (e *etcdSite) lost() []string { return e.sim.Lost() }
+
+func (*etcdSite) leads(string) bool { return false } // a write is acknowledged when a majority has it
+
+func (*etcdSite) unreplicated(string) bool { return false }

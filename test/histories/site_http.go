@@ -1,0 +1,205 @@
+package histories
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/system"
+)
+
+// httpSite is a service that Usher has no driver for: keepers hold shards of its data, each on two of them, and routers lead to
+// them. Its policy says all there is to know in roles of its own.
+type httpSite struct {
+	world   *world
+	plan    []planned
+	here    *shardStore
+	staging *shardStore
+	writing *rand.Rand
+	faulty  map[string]int // answers that go wrong, by how
+	floor   bool           // routers go by which pods are Ready, and not by what the store says
+}
+
+// troubles are what may be wrong with an answer.
+var troubles = []string{"401", "503", "garbage", "empty", "cut", "silence"}
+
+func newHTTPSite(w *world) site {
+	keepers := 3 + w.dice.IntN(3)
+	return storeOf(w, keepers, 2+w.dice.IntN(2))
+}
+
+// storeOf is a store of so many keepers and routers.
+func storeOf(w *world, keepers, routers int) *httpSite {
+	d := &httpSite{world: w, faulty: map[string]int{}, writing: rand.New(rand.NewPCG(w.seed, 3))}
+	for n := range keepers {
+		d.plan = append(d.plan, planned{fmt.Sprintf("keeper-%d", n), "keeper", true})
+	}
+	for n := range routers {
+		d.plan = append(d.plan, planned{fmt.Sprintf("router-%d", n), "router", false})
+	}
+	d.here, d.staging = newShardStore(d.plan, keepers), newShardStore(d.plan, keepers)
+	return d
+}
+
+// newFloor is a store whose routers have a floor.
+func newFloor(w *world) site {
+	d, _ := newHTTPSite(w).(*httpSite)
+	d.floor = true
+	return d
+}
+
+func (d *httpSite) members() []planned { return d.plan }
+
+func (d *httpSite) spec(staging bool) v1alpha1.EvictionPolicySpec {
+	endpoint := "http://store:80"
+	if staging {
+		endpoint = stagingURL
+	}
+	return v1alpha1.EvictionPolicySpec{
+		System: v1alpha1.System{HTTP: &v1alpha1.HTTP{
+			Access:      v1alpha1.Access{Endpoints: []string{endpoint}},
+			Facts:       []v1alpha1.Get{{Name: "status", URL: "/status"}},
+			MemberFacts: []v1alpha1.Get{{Name: "keeper", URL: "/keepers/{{member.id}}"}},
+			Steps: []v1alpha1.Step{{
+				Name: "Empty",
+				Do:   v1alpha1.Call{Method: http.MethodPut, URL: "/closed/{{member.id}}"},
+				Undo: &v1alpha1.Call{Method: http.MethodDelete, URL: "/closed/{{member.id}}"},
+			}},
+		}},
+		Members: selectors(d.plan), Roles: d.roles(),
+	}
+}
+
+func (d *httpSite) roles() []v1alpha1.Role {
+	roles := []v1alpha1.Role{
+		{
+			Name: "keeper", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StatePersistent, Identity: v1alpha1.IdentityUnique,
+			Evict: v1alpha1.Evict{
+				AtOnce: new(int32(1)),
+				Rules: []v1alpha1.Rule{
+					{Name: "others-up", Reason: "AnotherIsDown", Expression: "system.status.down.all(name, name == member.id)", Message: "down: {{system.status.down}}"},
+					{Name: "closed", Reason: "StillOpen", Expression: "member.keeper.closed", Message: "shards may still be put on {{member.id}}"},
+					{Name: "empty", Reason: "HoldsShards", Expression: "member.keeper.shards == 0", Message: "{{member.keeper.shards}} shards are on {{member.id}}"},
+				},
+				Prepare: []v1alpha1.Preparation{{
+					Name: "Empty", When: "!member.keeper.closed && system.status.closed.size() == 0", Message: "closing {{member.id}}",
+				}},
+			},
+		},
+		{
+			Name: "router", Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorNewIdentity}, System: "http", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone,
+			Evict: v1alpha1.Evict{Settle: &metav1.Duration{Duration: followerLag * time.Second}, Rules: []v1alpha1.Rule{{
+				Name: "another-routes", Reason: "LastRouters",
+				Expression: "system.status.routers - double(leaving.filter(id, id.startsWith('router')).size()) >= 2.0",
+				Message:    "{{system.status.routers}} routers serve; leaving: {{leaving}}",
+			}}},
+		},
+	}
+	if d.floor {
+		roles[1].Evict = v1alpha1.Evict{MinReady: new(int32(1))}
+	}
+	return roles
+}
+
+func (d *httpSite) kind(r *replica, real system.Kind) system.Kind {
+	open := real.Open
+	real.Open = func(spec *v1alpha1.System, access system.Access) (system.System, error) {
+		access.Transport = &line{replica: r, next: httpHandler{d}}
+		return open(spec, access)
+	}
+	return real
+}
+
+func (d *httpSite) tick() {
+	d.here.tick()
+	if d.world.regime.staging {
+		d.staging.tick()
+	}
+}
+
+func (d *httpSite) start(pod string, wiped bool) {
+	if wiped {
+		d.here.wipe(pod)
+	}
+	d.here.up[pod] = true
+}
+
+func (d *httpSite) stop(pod string) { delete(d.here.up, pod) }
+
+func (d *httpSite) wouldLose(pod string, away []string) string { return d.here.wouldLose(pod, away) }
+
+func (d *httpSite) lag(role string) time.Duration {
+	if d.floor && role == "router" {
+		return 0 // a kubelet reports at once that its pod is not Ready
+	}
+	return followerLag * time.Second
+}
+
+func (d *httpSite) strike(dice *rand.Rand) string {
+	how := troubles[dice.IntN(len(troubles))]
+	d.faulty[how] += 1 + dice.IntN(4)
+	return "answers go wrong: " + how
+}
+
+// fail lets shards come back to a keeper that was emptied, as a script does that opens it again.
+func (d *httpSite) fail(dice *rand.Rand) string {
+	for _, p := range d.plan {
+		if d.here.closed[p.pod] && dice.IntN(4) == 0 {
+			delete(d.here.closed, p.pod)
+			return p.pod + " was opened again by another client"
+		}
+	}
+	return ""
+}
+
+func (d *httpSite) heal() { clear(d.faulty) }
+
+func (d *httpSite) lost() []string { return d.here.lost() }
+
+func (*httpSite) leads(string) bool { return false }
+
+func (*httpSite) unreplicated(string) bool { return false }
+
+func (d *httpSite) leftovers() []string {
+	var left []string
+	for _, p := range d.plan {
+		if d.here.closed[p.pod] {
+			left = append(left, p.pod+" is still closed")
+		}
+	}
+	return left
+}
+
+// strikes takes the next fault of a kind.
+func (d *httpSite) next() string {
+	for _, how := range troubles {
+		if d.faulty[how] > 0 {
+			d.faulty[how]--
+			return how
+		}
+	}
+	return ""
+}
+
+// httpHandler answers for both stores.
+type httpHandler struct{ site *httpSite }
+
+// RoundTrip implements http.RoundTripper.
+func (c httpHandler) RoundTrip(request *http.Request) (*http.Response, error) {
+	store := c.site.here
+	if request.URL.Host == strings.TrimPrefix(stagingURL, "http://") {
+		store = c.site.staging
+	} else if how := c.site.next(); how != "" {
+		answer, err := wrong(request, how)
+		if err == nil && answer.StatusCode == http.StatusOK && request.Method != http.MethodGet {
+			store.answer(request) // what was answered with 200 was done
+		}
+		return answer, err
+	}
+	return store.answer(request), nil
+}

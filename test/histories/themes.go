@@ -1,0 +1,120 @@
+package histories
+
+import "slices"
+
+// odds are drawn once for a history, so that some are quiet in a respect and others are not.
+type odds struct {
+	haste      int // how much time passes compared with what happens
+	long       int // of pauses that are long, in a hundred
+	delivery   int // how fast watches are
+	slow       int // of a thousand calls: answers that are late
+	lost       int // and such as are lost
+	late       int
+	accidents  int // how often people and machines break something
+	kills      int // how often replicas die
+	leaders    int // how often the lead changes
+	jumps      int // how often clocks jump
+	owners     int // how often policies are edited
+	excused    int // how often pods are deleted that Usher does not keep
+	unlabelled int // of a hundred pods that come back, those that the webhook has missed
+	wiped      int // of a hundred disposable members, those whose disk stays behind
+	linger     int // seconds that a process may take to end
+	abrupt     int // 1: pods are given no time to end
+	force      int // of a hundred removals, those with a grace period of 0
+	budgets    int // how often a budget refuses what Usher let through
+	hangs      int // how often watches hang, for minutes
+	unseen     int // and how often that of pods does
+	reorder    int // of a hundred deliveries, those that come twice or before their turn
+	edits      int // how often policies are made to speak of something else
+	failing    int // how often moves of data fail
+	deletion   int // how often policies are deleted
+	foreign    int // of a hundred pods, those that name another responder, which goes before Usher's
+	bare       int // how often a namespace loses its label
+}
+
+// theme is what a history is mostly about: what goes wrong rarely by itself hardly ever meets what else it takes.
+type theme struct {
+	name   string
+	odds   func(o *odds, draw func(...int) int)
+	sites  []func(*world) site
+	focus  []string // roles that people are after, where there are such; none: any
+	trades []trade
+}
+
+// trade is what a person does.
+type trade struct {
+	name string
+	does func(*person)
+}
+
+var (
+	drains   = trade{"kubectl", (*person).kubectl}
+	asks     = trade{"requester", (*person).request}
+	deletes  = trade{"deleter", (*person).deleter}
+	taints   = trade{"tainter", (*person).tainter}
+	leaves   = trade{"drain", (*person).drain}
+	wonders  = trade{"asker", (*person).asker}
+	rolls    = trade{"roller", (*person).roller}
+	shutdown = trade{"shutdown", (*person).shutdown}
+
+	allTrades = []trade{drains, drains, asks, asks, leaves, deletes, taints, wonders, rolls}
+	anySite   = []func(*world) site{newArango, newArango, newEtcd, newEtcd, newHTTPSite, newFloor}
+)
+
+// themes are drawn with equal chances.
+var themes = []theme{
+	{name: "everything", odds: everything, sites: anySite, trades: allTrades},
+	{name: "everything", odds: everything, sites: anySite, trades: allTrades},
+	{name: "a rush", sites: anySite, trades: []trade{drains, drains, drains, asks}, odds: func(o *odds, draw func(...int) int) {
+		o.delivery, o.accidents, o.budgets = draw(1, 8), draw(0, 1), draw(0, 0, 1)
+	}},
+	{name: "removals without admission", sites: anySite, trades: []trade{drains, drains, asks, shutdown, shutdown, rolls}, odds: func(o *odds, draw func(...int) int) {
+		o.linger, o.excused, o.unlabelled, o.haste = draw(20, 60), 1, draw(0, 60), draw(0, 1)
+	}},
+	{name: "force", sites: anySite, trades: []trade{drains, drains, deletes, asks, rolls}, odds: func(o *odds, draw func(...int) int) {
+		o.force, o.linger, o.abrupt, o.excused, o.accidents, o.haste = draw(20, 60), draw(0, 60), draw(0, 0, 1), draw(0, 1), draw(0, 1), draw(0, 1)
+	}},
+	{name: "other policies", sites: anySite, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {
+		o.edits, o.owners, o.hangs, o.linger, o.accidents, o.haste = draw(1, 2), draw(0, 1), draw(0, 1), draw(0, 60), draw(0, 1), draw(0, 1)
+	}},
+	{name: "policies that go", sites: anySite, trades: []trade{drains, drains, deletes, taints}, odds: func(o *odds, draw func(...int) int) {
+		o.deletion, o.accidents, o.hangs, o.haste = draw(1, 2), draw(0, 1), draw(0, 0, 1), draw(0, 1, 3)
+	}},
+	{name: "clocks", sites: anySite, trades: []trade{drains, drains, asks}, odds: func(o *odds, draw func(...int) int) {
+		o.jumps, o.accidents, o.haste = draw(2, 4), draw(1, 2), draw(1, 3)
+	}},
+	{name: "data", sites: []func(*world) site{newCluster, newCluster, newCluster, newHTTPSite}, trades: []trade{asks, asks, drains}, odds: func(o *odds, draw func(...int) int) {
+		o.failing, o.wiped, o.accidents, o.haste, o.kills = draw(1, 3), draw(0, 100), draw(0, 1), draw(1, 3), draw(0, 0, 1)
+	}, focus: []string{"arangodb-dbserver", "keeper"}},
+	{name: "who is Ready", sites: []func(*world) site{newFloor}, trades: []trade{drains, drains, asks, deletes}, odds: func(o *odds, draw func(...int) int) {
+		o.unseen, o.accidents, o.haste, o.linger = draw(2, 4), draw(1, 2), draw(1, 3), draw(0, 20)
+	}, focus: []string{"router"}},
+	{name: "what others do", sites: anySite, trades: []trade{drains, asks, deletes, shutdown}, odds: func(o *odds, draw func(...int) int) {
+		o.foreign, o.bare, o.owners, o.linger, o.haste = draw(50, 100), draw(1, 3), draw(0, 1), draw(0, 60), draw(0, 1)
+	}},
+	{name: "crashes", sites: anySite, trades: []trade{drains, drains, asks, leaves, deletes}, odds: func(o *odds, draw func(...int) int) {
+		o.accidents, o.haste, o.long, o.kills = draw(1, 3), draw(0, 1), draw(0, 4), draw(0, 0, 1)
+	}},
+}
+
+func (w *world) drawTheme() {
+	draw := func(values ...int) int { return values[w.dice.IntN(len(values))] }
+	w.theme = themes[w.dice.IntN(len(themes))]
+	w.odds = odds{delivery: draw(1, 3, 8), slow: draw(0, 0, 50), lost: draw(0, 0, 10), late: draw(0, 0, 10)}
+	w.theme.odds(&w.odds, draw)
+}
+
+func everything(o *odds, draw func(...int) int) {
+	*o = odds{
+		haste: draw(0, 0, 1, 3), long: draw(0, 1, 4), delivery: draw(1, 3, 8),
+		slow: draw(0, 50, 200, 400), lost: draw(0, 0, 10, 50), late: draw(0, 0, 10, 30),
+		accidents: draw(0, 0, 1, 1, 3), kills: draw(0, 0, 1, 2), leaders: draw(0, 0, 1), jumps: draw(0, 0, 0, 1),
+		owners: draw(0, 0, 0, 1), excused: draw(0, 0, 1), unlabelled: draw(0, 0, 0, 30), wiped: draw(0, 30, 100),
+		linger: draw(0, 0, 20, 60), force: draw(0, 0, 20), budgets: draw(0, 0, 0, 1, 2),
+		hangs: draw(0, 0, 1), reorder: draw(0, 0, 10), edits: draw(0, 0, 0, 1), failing: draw(0, 0, 1, 3),
+		foreign: draw(0, 0, 0, 50), bare: draw(0, 0, 0, 1),
+	}
+}
+
+// fits reports whether people are after a role.
+func (t *theme) fits(role string) bool { return len(t.focus) == 0 || slices.Contains(t.focus, role) }
