@@ -13,8 +13,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 )
 
@@ -26,8 +25,8 @@ type Governed struct {
 	Client client.Client
 	// Writer sends evictions.
 	Writer   *Writer
-	Policies *governed.PolicyCache
-	Observer *evidence.Observer
+	Policies *policycache.Cache
+	Observer *policycache.Observer
 	// Lifecycle is the group that serves eviction requests; empty: none does.
 	Lifecycle schema.GroupVersion
 	Now       func() time.Time

@@ -14,8 +14,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -57,8 +56,8 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }
 			return kind, true
 		}
-		g.Policies = governed.NewPolicyCache(g.Client, kind, nil)
-		g.Observer = evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		g.Policies = policycache.New(g.Client, kind, nil)
+		g.Observer = policycache.NewObserver(policycache.ObserverConfig{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		var answered atomic.Int32
 		g.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
 		undo := func(n int) answers.Answer {

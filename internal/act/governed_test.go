@@ -28,7 +28,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -58,7 +58,7 @@ func governedWorld(t *testing.T, objects ...client.Object) *Governed {
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	none := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{}, false }
 	return &Governed{
-		Client: store, Policies: governed.NewPolicyCache(store, none, nil), Lifecycle: lifecycleapi.Usher,
+		Client: store, Policies: policycache.New(store, none, nil), Lifecycle: lifecycleapi.Usher,
 		Now: func() time.Time { return present },
 	}
 }
@@ -306,14 +306,14 @@ func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	g := governedWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "ns"}})
-	known := governed.Facts(g.pod(t))
+	known := policycache.Facts(g.pod(t))
 	wantCode(t, g.LabelPod(t.Context(), known, "db"), answers.Accepted)
 	// By now its other labels may be others than those by which nothing guards it.
 	wantCode(t, g.UnlabelPod(t.Context(), known), answers.Conflict)
 	if got := g.pod(t).Labels[v1alpha1.PolicyLabel]; got != "db" {
 		t.Errorf("label %q", got)
 	}
-	wantCode(t, g.UnlabelPod(t.Context(), governed.Facts(g.pod(t))), answers.Accepted)
+	wantCode(t, g.UnlabelPod(t.Context(), policycache.Facts(g.pod(t))), answers.Accepted)
 	if _, ok := g.pod(t).Labels[v1alpha1.PolicyLabel]; ok {
 		t.Error("the label is still there")
 	}

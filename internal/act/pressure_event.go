@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -48,7 +47,7 @@ func (p *Pressure) Tell(ctx context.Context, e Event) answers.Answer {
 		ReportingInstance:   clip(AgentController+"-"+p.Node, mostInstance),
 		Type:                kind, Reason: e.Reason, Action: e.Action,
 		Regarding: about,
-		Note:      governed.EventNote(e.Note),
+		Note:      EventNote(e.Note),
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

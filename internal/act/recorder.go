@@ -15,7 +15,6 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
-	"usher.sh/usher/internal/governed"
 )
 
 // DrainController is the name under which drains make events.
@@ -85,7 +84,7 @@ func (r *Recorder) event(a drain.Action, n nodeEvent) *eventsv1.Event {
 		ReportingInstance:   clip(cmp.Or(r.By, DrainController), mostInstance),
 		Type:                n.kind, Reason: n.reason, Action: n.action,
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node.Name, UID: a.Node.UID},
-		Note:      governed.EventNote(n.note),
+		Note:      EventNote(n.note),
 	}
 }
 

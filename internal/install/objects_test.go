@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/policycache"
 )
 
 func objects(t *testing.T, o Options) []*unstructured.Unstructured {
@@ -154,8 +154,8 @@ func TestMemoryLimitsFitTogether(t *testing.T) {
 		if share < 0.85 || share > 0.92 {
 			t.Errorf("GOMEMLIMIT is %s of %s", soft, limit)
 		}
-		if evidence.DefaultMemory*3 > hard.Value() {
-			t.Errorf("all evidence may take %d bytes of %s", evidence.DefaultMemory, limit)
+		if policycache.DefaultMemory*3 > hard.Value() {
+			t.Errorf("all evidence may take %d bytes of %s", policycache.DefaultMemory, limit)
 		}
 		return
 	}

@@ -22,17 +22,16 @@ import (
 	"usher.sh/usher/internal/controller/taint"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system/all"
 	"usher.sh/usher/internal/webhook"
 )
 
 // parts is what several parts of the manager share.
 type parts struct {
-	gatherer *governed.Gatherer
+	gatherer *policycache.Gatherer
 	act      *act.Governed
-	news     *governed.PolicyEvents
+	news     *policycache.PolicyEvents
 	self     string
 	pods     *slimmer
 }
@@ -42,7 +41,7 @@ func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err != nil {
 		return err
 	}
-	if err := register(evidence.Collectors(), act.Collectors()); err != nil {
+	if err := register(policycache.Collectors(), act.Collectors()); err != nil {
 		return err
 	}
 	if err := addEvidence(mgr, p); err != nil {
@@ -71,14 +70,14 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if err != nil {
 		return nil, err
 	}
-	if err := governed.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := policycache.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
-	policyCache := governed.NewPolicyCache(governed.NewWhole(mgr.GetCache(), mgr.GetAPIReader(), slimPod), all.Kind, roles)
+	policyCache := policycache.New(policycache.NewWhole(mgr.GetCache(), mgr.GetAPIReader(), slimPod), all.Kind, roles)
 	policyCache.Own = o.Namespace
-	news := &governed.PolicyEvents{}
+	news := &policycache.PolicyEvents{}
 	policyCache.Changed = news.Notify
-	observer := evidence.New(evidence.Config{
+	observer := policycache.NewObserver(policycache.ObserverConfig{
 		Kind:     all.Kind,
 		Secret:   secrets{clientset, self}.read,
 		Now:      o.Clock.Now,
@@ -93,11 +92,11 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	if requests.served {
 		writer.Lifecycle = requests.version
 	}
-	gone := governed.NewDeparted(o.Clock.Now)
+	gone := policycache.NewDeparted(o.Clock.Now)
 	if err := gone.Watch(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
-	gatherer := &governed.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
+	gatherer := &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
 	return &parts{gatherer, writer, news, self, pods}, nil
 }
 

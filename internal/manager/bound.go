@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // What is kept of a pod's labels, of its annotations, of its reference to its controller and of its volumes is bounded: Kubernetes allows
@@ -47,7 +47,7 @@ func bounded(all map[string]string) map[string]string {
 	kept, left := map[string]string{}, mostText
 	for _, own := range []string{v1alpha1.PolicyLabel, v1alpha1.AuditLabel, v1alpha1.BreakGlassAnnotation, corev1.MirrorPodAnnotationKey} {
 		if text, ok := all[own]; ok {
-			kept[own] = governed.Short(text)
+			kept[own] = policycache.Short(text)
 		}
 	}
 	smallest := slices.SortedFunc(maps.Keys(all), func(a, b string) int {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -55,7 +55,7 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 		},
 	}
 	bound(&slim.ObjectMeta)
-	governed.SetSize(slim, pod.Size())
+	policycache.SetSize(slim, pod.Size())
 	return slim
 }
 
@@ -85,7 +85,7 @@ func slimVolumes(volumes []corev1.Volume) []corev1.Volume {
 
 // slimClaim cuts a name that no object can have: the apiserver takes any in a pod, of a megabyte as well.
 func slimClaim(claim *corev1.PersistentVolumeClaimVolumeSource) *corev1.PersistentVolumeClaimVolumeSource {
-	return &corev1.PersistentVolumeClaimVolumeSource{ClaimName: governed.Short(claim.ClaimName), ReadOnly: claim.ReadOnly}
+	return &corev1.PersistentVolumeClaimVolumeSource{ClaimName: policycache.Short(claim.ClaimName), ReadOnly: claim.ReadOnly}
 }
 
 // only keeps one condition, without the words that came with it.
@@ -107,7 +107,7 @@ func slimNode(object any) (any, error) {
 		ObjectMeta: slimMeta(&node.ObjectMeta),
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
 	}
-	slim.Annotations = governed.NodeAnnotations(slim)
+	slim.Annotations = policycache.NodeAnnotations(slim)
 	if record, ok := node.Annotations[snapshot.DrainAnnotation]; ok {
 		slim.Annotations[snapshot.DrainAnnotation] = record
 	}

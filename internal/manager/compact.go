@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // compactPod is what Reduce leaves of a pod. A corev1.Pod takes 1240 bytes whatever is in it, and in a large cluster almost all pods of
@@ -26,7 +26,7 @@ type compactPod struct {
 // compact returns a compactPod for a reduced pod, and everything else as it is.
 func compact(object any) any {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || !governed.Reduced(pod) {
+	if !ok || !policycache.Reduced(pod) {
 		return object
 	}
 	return &compactPod{

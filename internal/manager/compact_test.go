@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // TestCompactPodsLoseNothing: whatever slimPod and Reduce keep comes back.
@@ -27,7 +27,7 @@ func TestCompactPodsLoseNothing(t *testing.T) {
 		if got := expand(compact(slim)); got != any(slim) {
 			t.Fatal("a whole pod is not kept as it is")
 		}
-		governed.Reduce(slim)
+		policycache.Reduce(slim)
 		if _, ok := compact(slim).(*compactPod); !ok {
 			t.Fatal("a reduced pod is not compact")
 		}

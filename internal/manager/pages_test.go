@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // pages is an apiserver that serves the crowd's pods in pages.
@@ -44,7 +44,7 @@ func TestPodsAreListedInPages(t *testing.T) {
 		t.Errorf("got %d pods at version %q, continued by %q", len(pods.Items), pods.ResourceVersion, pods.Continue)
 	}
 	for i := range pods.Items {
-		if !governed.Reduced(&pods.Items[i]) {
+		if !policycache.Reduced(&pods.Items[i]) {
 			t.Errorf("%s is whole", pods.Items[i].Name)
 		}
 	}

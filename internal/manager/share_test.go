@@ -34,7 +34,7 @@ import (
 	"usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
 	"usher.sh/usher/internal/controller/wiring"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // setUp collects the controllers that are added to it.
@@ -120,7 +120,7 @@ func othersAreServed(t *testing.T, of func(ctrl.Manager) []wiring.Controller, i 
 	}
 	asked := make(chan client.ObjectKey, 100)
 	m := &setUp{client: slow{asked: asked}, cache: informers(t, scheme), scheme: scheme}
-	if err := wiring.Add(t.Context(), m, &governed.PolicyEvents{}, of(m)...); err != nil {
+	if err := wiring.Add(t.Context(), m, &policycache.PolicyEvents{}, of(m)...); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // slimmer keeps of each pod what is used: of one in a namespace without a policy that is little, and what pods of one
@@ -23,12 +23,12 @@ type slimmer struct {
 // pod is the cache's transform of pods. It may get an object that it has returned before.
 func (s *slimmer) pod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || governed.Reduced(pod) {
+	if !ok || policycache.Reduced(pod) {
 		return object, nil
 	}
 	slim := slimPod(pod)
 	if !s.policies.in(slim.Namespace) {
-		governed.Reduce(slim)
+		policycache.Reduce(slim)
 	}
 	s.kin.share(slim)
 	return slim, nil

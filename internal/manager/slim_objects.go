@@ -7,7 +7,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // Of the objects that tenants write beside pods the metadata is bounded here: the apiserver takes a megabyte of it. What they say is
@@ -43,7 +43,7 @@ func slimRequest(object any) (any, error) {
 	slim := &api.EvictionRequest{ObjectMeta: identity(&request.ObjectMeta), Spec: request.Spec, Status: request.Status}
 	slim.ManagedFields = evictionrequest.IntentSigns(request.ManagedFields)
 	if asked, ok := request.Annotations[evictionrequest.LastRequestTimeAnnotation]; ok {
-		slim.Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: governed.Short(asked)}
+		slim.Annotations = map[string]string{evictionrequest.LastRequestTimeAnnotation: policycache.Short(asked)}
 	}
 	return slim, nil
 }

@@ -19,7 +19,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // crowdPod is a pod of a ReplicaSet with twenty of them, as a client gets it.
@@ -105,15 +105,15 @@ func TestPodsAreReducedWhereNoPolicyIs(t *testing.T) {
 	policy := &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "crowd-0", Name: "db", UID: "p"}}
 	s := &slimmer{}
 	before := s.slim(t, crowdPod(t, 0))
-	if !governed.Reduced(before) || len(before.Annotations) > 0 || before.Spec.NodeName != "node-0" || before.Status.Phase != corev1.PodRunning {
+	if !policycache.Reduced(before) || len(before.Annotations) > 0 || before.Spec.NodeName != "node-0" || before.Status.Phase != corev1.PodRunning {
 		t.Errorf("without a policy %+v is kept", before)
 	}
 	s.policies.add(policy)
 	whole := s.slim(t, crowdPod(t, 0))
-	if diff := cmp.Diff(slimPod(crowdPod(t, 0)), whole); diff != "" || governed.Reduced(whole) {
+	if diff := cmp.Diff(slimPod(crowdPod(t, 0)), whole); diff != "" || policycache.Reduced(whole) {
 		t.Errorf("with a policy (-want +got):\n%s", diff)
 	}
-	if again := s.slim(t, before); !governed.Reduced(again) {
+	if again := s.slim(t, before); !policycache.Reduced(again) {
 		t.Error("what was dropped does not come back, and the pod looks as if it were whole")
 	}
 	s.policies.remove(policy)
@@ -124,7 +124,7 @@ func TestPodsAreReducedWhereNoPolicyIs(t *testing.T) {
 	labelled.Labels[v1alpha1.PolicyLabel] = "db"
 	labelled.Annotations[v1alpha1.BreakGlassAnnotation] = "it burns"
 	slim := s.slim(t, labelled)
-	if !governed.Reduced(slim) {
+	if !policycache.Reduced(slim) {
 		t.Error("a label that anyone may write keeps a pod whole")
 	}
 	if len(slim.Labels) != 1 || slim.Labels[v1alpha1.PolicyLabel] != "db" || slim.Annotations[v1alpha1.BreakGlassAnnotation] != "it burns" {
@@ -181,8 +181,8 @@ func TestLargePodsAreBounded(t *testing.T) {
 			kept[i] = s.slim(t, largePod(t, i))
 		}
 		for _, pod := range kept {
-			facts := governed.Facts(pod)
-			if governed.Reduced(pod) == whole || pod.Labels[v1alpha1.PolicyLabel] != "db" || pod.Labels[v1alpha1.AuditLabel] != "trial" || pod.Annotations[v1alpha1.BreakGlassAnnotation] == "" || !facts.Mirror {
+			facts := policycache.Facts(pod)
+			if policycache.Reduced(pod) == whole || pod.Labels[v1alpha1.PolicyLabel] != "db" || pod.Labels[v1alpha1.AuditLabel] != "trial" || pod.Annotations[v1alpha1.BreakGlassAnnotation] == "" || !facts.Mirror {
 				t.Fatalf("whole %t: what Usher needs is missing: %d labels, %d annotations", whole, len(pod.Labels), len(pod.Annotations))
 			}
 			if whole && (!slices.Contains(facts.EmptyDirs, "late") || facts.Claims == nil || facts.Owner.Kind != "ReplicaSet" || pod.Annotations["prometheus.io/scrape"] != "true") {

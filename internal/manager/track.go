@@ -69,7 +69,7 @@ func (p *parts) updated(was, is any) {
 func (p *parts) tracked(o any) {
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
 		p.pods.policies.add(policy)
-		p.gatherer.Observer.Track(p.gatherer.Policies.Source(policy))
+		p.gatherer.Track(policy)
 	}
 }
 
@@ -80,8 +80,7 @@ func (p *parts) forgotten(o any) {
 	}
 	if policy, ok := o.(*v1alpha1.EvictionPolicy); ok {
 		p.pods.policies.remove(policy)
-		p.gatherer.Observer.Forget(policy.UID)
-		p.gatherer.Policies.Forget(policy.UID)
+		p.gatherer.Forget(policy.UID)
 		p.act.Forget(policy.UID)
 	}
 }

@@ -10,16 +10,15 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system/all"
 )
 
 // A policy that was replaced while a watch was broken is shown as an update of the one before, which is forgotten.
 func TestReplacedPoliciesAreForgotten(t *testing.T) {
-	book := governed.NewPolicyCache(fake.NewClientBuilder().Build(), all.Kind, nil)
-	keeper := evidence.New(evidence.Config{Kind: all.Kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	p := &parts{gatherer: &governed.Gatherer{Policies: book, Observer: keeper}, act: &act.Governed{}, pods: &slimmer{}}
+	policies := policycache.New(fake.NewClientBuilder().Build(), all.Kind, nil)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: all.Kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	p := &parts{gatherer: &policycache.Gatherer{Policies: policies, Observer: observer}, act: &act.Governed{}, pods: &slimmer{}}
 	policy := func(uid types.UID) *v1alpha1.EvictionPolicy {
 		policy := &v1alpha1.EvictionPolicy{}
 		policy.Namespace, policy.Name, policy.UID = "shop", "db", uid

@@ -13,7 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/text"
 )
 
@@ -67,7 +67,7 @@ func unclaimed() eviction.AdmissionResult {
 
 // answerAudited answers a question about a pod that policies in mode Audit alone claim. A namespace may be both governed and audited, and
 // the apiserver then returns whichever answer comes first: both webhooks answer such a question alike, and only evict.usher.sh any other.
-func (h *disruptionHandler) answerAudited(ctx context.Context, w *removal, subject *governed.Subject) (result eviction.AdmissionResult, mine bool, err error) {
+func (h *disruptionHandler) answerAudited(ctx context.Context, w *removal, subject *policycache.Subject) (result eviction.AdmissionResult, mine bool, err error) {
 	if w.ask == "" || !w.means(subject.Pod) {
 		return result, false, nil
 	}
@@ -81,7 +81,7 @@ func (h *disruptionHandler) answerAudited(ctx context.Context, w *removal, subje
 }
 
 // audit is what the policies in mode Audit say of a removal, by what the replica knows: nothing is let go by it.
-func (h *disruptionHandler) audit(ctx context.Context, w *removal, subject governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) audit(ctx context.Context, w *removal, subject policycache.Subject) (eviction.AdmissionResult, error) {
 	if _, audited, err := h.Facts.Claimed(ctx, subject.Pod); err != nil || !audited {
 		return unclaimed(), err
 	}

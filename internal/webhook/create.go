@@ -18,7 +18,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // creationHandler marks governed pods when they are created.
@@ -50,7 +50,7 @@ func (h *creationHandler) patches(ctx context.Context, namespace string, raw []b
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
 	pod.Namespace = namespace // it may be left out in the object
-	facts := governed.Facts(&pod)
+	facts := policycache.Facts(&pod)
 	policies, err := h.policies(ctx, namespace)
 	claims := eviction.Claims(policies, facts)
 	if err != nil || len(claims) == 0 {

@@ -20,7 +20,7 @@ import (
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -135,7 +135,7 @@ func (h *disruptionHandler) answer(ctx context.Context, w *removal) (eviction.Ad
 }
 
 // try decides and acts until what it decides upon stays the same meanwhile.
-func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *policycache.Subject) (eviction.AdmissionResult, error) {
 	var excused *eviction.AdmissionResult
 	var refused answers.Answer
 	for range mostTries {
@@ -200,8 +200,8 @@ func confirmed(result eviction.AdmissionResult, answer answers.Answer) eviction.
 }
 
 // subject finds the pod, in the cache if that will do.
-func (h *disruptionHandler) subject(ctx context.Context, w *removal) (governed.Subject, error) {
-	subject := governed.Subject{Pod: w.old, Fresh: true, Replace: w.ask == eviction.AskReplace}
+func (h *disruptionHandler) subject(ctx context.Context, w *removal) (policycache.Subject, error) {
+	subject := policycache.Subject{Pod: w.old, Fresh: true, Replace: w.ask == eviction.AskReplace}
 	if w.old != nil {
 		return subject, nil
 	}
@@ -227,7 +227,7 @@ func unscheduled(pod *corev1.Pod) bool { return pod != nil && pod.Spec.NodeName 
 // governed pod ungoverned, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
 // breaks the glass, may be others by now under the same UID, and members that the cache shows Ready may have crashed. So whatever
 // is let through is looked at afresh, but for a dry run, which lets nothing go.
-func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *policycache.Subject) (eviction.AdmissionResult, error) {
 	if !w.means(subject.Pod) {
 		return w.misses(subject.Pod), nil
 	}
@@ -257,7 +257,7 @@ func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *g
 // known from the request alone, and a member that leaves without a pod would keep the others. What is let through in any case goes also
 // where the pod cannot be read, and is written down if the cache shows the pod: a leave that is not written down is worse than members
 // that wait.
-func (h *disruptionHandler) confirm(ctx context.Context, w *removal, subject *governed.Subject, result *eviction.AdmissionResult) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) confirm(ctx context.Context, w *removal, subject *policycache.Subject, result *eviction.AdmissionResult) (eviction.AdmissionResult, error) {
 	live, err := h.Facts.FreshPod(ctx, w.pod)
 	switch {
 	case err == nil:
@@ -285,7 +285,7 @@ func (h *disruptionHandler) shown(ctx context.Context, w *removal, pod *corev1.P
 }
 
 // rested reports whether an answer rests on what a cache shows of the pod, or of which members are Ready.
-func rested(result *eviction.AdmissionResult, on *governed.Subject) bool {
+func rested(result *eviction.AdmissionResult, on *policycache.Subject) bool {
 	return !on.Fresh || result.ByReadiness && !on.FreshMembers
 }
 
@@ -311,13 +311,13 @@ func (w *removal) misses(pod *corev1.Pod) eviction.AdmissionResult {
 	}
 }
 
-func (h *disruptionHandler) refresh(ctx context.Context, w *removal, subject *governed.Subject) (err error) {
+func (h *disruptionHandler) refresh(ctx context.Context, w *removal, subject *policycache.Subject) (err error) {
 	subject.Pod, err = h.Facts.FreshPod(ctx, w.pod)
 	subject.Fresh = true
 	return err
 }
 
-func (h *disruptionHandler) decide(ctx context.Context, w *removal, subject governed.Subject) (eviction.AdmissionResult, error) {
+func (h *disruptionHandler) decide(ctx context.Context, w *removal, subject policycache.Subject) (eviction.AdmissionResult, error) {
 	_, labelled := subject.Pod.Labels[v1alpha1.PolicyLabel]
 	release, err := h.share(ctx, subject.Pod, labelled)
 	if err != nil {

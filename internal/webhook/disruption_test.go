@@ -25,7 +25,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
@@ -129,7 +129,7 @@ func (w *world) Departed(key snapshot.Key) *corev1.Pod { return w.departed[key.N
 func (w *world) Guarded(_ context.Context, pod *corev1.Pod) (bool, error) {
 	policies := []eviction.Declared{declare(testPolicy())}
 	policies[0].Key.Namespace = pod.Namespace
-	return !w.unknown && eviction.GuardedBy(policies, governed.Facts(pod)) != "", w.broken
+	return !w.unknown && eviction.GuardedBy(policies, policycache.Facts(pod)) != "", w.broken
 }
 
 // Claimed implements Facts.
@@ -139,7 +139,7 @@ func (w *world) Claimed(_ context.Context, pod *corev1.Pod) (enforced, audited b
 }
 
 // Input implements Facts.
-func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
+func (w *world) Input(ctx context.Context, of policycache.Subject) (eviction.Input, error) {
 	if w.delay > 0 {
 		<-time.After(w.delay)
 	}
@@ -150,7 +150,7 @@ func (w *world) Input(ctx context.Context, of governed.Subject) (eviction.Input,
 		w.did = append(w.did, "judge as deleted")
 	}
 	policy := testPolicy()
-	facts := governed.Facts(of.Pod)
+	facts := policycache.Facts(of.Pod)
 	if of.Audit {
 		policy.Name = "trial"
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -30,12 +30,12 @@ type floored struct {
 }
 
 // Input implements Facts.
-func (f *floored) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
+func (f *floored) Input(ctx context.Context, of policycache.Subject) (eviction.Input, error) {
 	in, err := f.world.Input(ctx, of)
 	policy := testPolicy()
 	policy.Spec.Roles[0].Evict.MinReady = new(int32(1))
 	in.Policies[0] = declare(policy)
-	other := governed.Facts(readyPod("db-1"))
+	other := policycache.Facts(readyPod("db-1"))
 	other.UID = "uid-2"
 	if of.FreshMembers {
 		f.fresh++

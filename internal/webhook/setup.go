@@ -14,13 +14,13 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
 
-// Facts is what is known, as governed.Gatherer gathers it.
+// Facts is what is known, as policycache.Gatherer gathers it.
 type Facts interface {
 	Pod(ctx context.Context, key snapshot.Key) (pod *corev1.Pod, fresh bool, err error)
 	FreshPod(ctx context.Context, key snapshot.Key) (*corev1.Pod, error)
@@ -29,7 +29,7 @@ type Facts interface {
 	Guarded(ctx context.Context, pod *corev1.Pod) (bool, error)
 	// Claimed reports whether policies in mode Enforce claim a pod, and whether policies in mode Audit do.
 	Claimed(ctx context.Context, pod *corev1.Pod) (enforced, audited bool, err error)
-	Input(ctx context.Context, of governed.Subject) (eviction.Input, error)
+	Input(ctx context.Context, of policycache.Subject) (eviction.Input, error)
 	Refresh(ctx context.Context, policy snapshot.Key) error
 	// Ungoverned reports whether, by a read past the cache, the namespace has neither a policy nor the label of one.
 	Ungoverned(ctx context.Context, namespace string) (bool, error)
@@ -62,7 +62,7 @@ type Options struct {
 	Compile func(spec *v1alpha1.EvictionPolicySpec) []eviction.Problem
 	// Kind finds the kind of system that a policy's spec declares.
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
-	// Declare returns a policy as verdicts see it; governed.PolicyCache does.
+	// Declare returns a policy as verdicts see it; policycache.Cache does.
 	Declare func(policy *v1alpha1.EvictionPolicy) eviction.Declared
 	// Self are the users that Usher's own processes are.
 	Self []string

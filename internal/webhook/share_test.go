@@ -11,7 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -29,7 +29,7 @@ func TestVerdictsOfOneNamespaceLeaveOthersTheirs(t *testing.T) {
 			pod := w.pods[name].DeepCopy()
 			pod.Namespace = namespace
 			about := &removal{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: name}}
-			_, err := h.decide(ctx, about, governed.Subject{Pod: pod, Fresh: true})
+			_, err := h.decide(ctx, about, policycache.Subject{Pod: pod, Fresh: true})
 			return err
 		}
 		for range 2 {
@@ -68,9 +68,9 @@ func TestAuditsLeaveVerdictsTheirs(t *testing.T) {
 			about := &removal{request: &admissionv1.AdmissionRequest{}, verb: eviction.VerbEvict, pod: snapshot.Key{Namespace: namespace, Name: "db-0"}}
 			var err error
 			if audit {
-				_, err = h.audit(ctx, about, governed.Subject{Pod: pod})
+				_, err = h.audit(ctx, about, policycache.Subject{Pod: pod})
 			} else {
-				_, err = h.decide(ctx, about, governed.Subject{Pod: pod})
+				_, err = h.decide(ctx, about, policycache.Subject{Pod: pod})
 			}
 			return err
 		}

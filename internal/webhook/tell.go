@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/act"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
 )
 
 var (
@@ -56,15 +57,15 @@ func (h *disruptionHandler) record(ctx context.Context, w *removal, pod *corev1.
 	// An event names the pod only; where it comes from is in its kind of reason.
 	about := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName}}
 	about.APIVersion, about.Kind = "v1", "Pod"
-	note := governed.EventNote(result.Note.Message)
+	note := act.EventNote(result.Note.Message)
 	switch result.Note.Kind {
 	case eviction.BrokenGlass:
 		h.Events.Eventf(about, nil, corev1.EventTypeWarning, "BrokenGlass", actionOf(w), "%s", note)
 		h.recordNodeEvent(w, about, corev1.EventTypeWarning, result.Note.Message)
 	case eviction.Refused:
-		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
+		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", act.EventAction(actionOf(w), act.EventWhy(result.Verdict.Blockers)), "%s", note)
 	case eviction.WouldRefuse:
-		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "WouldRefuse", governed.EventAction(actionOf(w), governed.EventWhy(result.Verdict.Blockers)), "%s", note)
+		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "WouldRefuse", act.EventAction(actionOf(w), act.EventWhy(result.Verdict.Blockers)), "%s", note)
 	case eviction.LetThrough:
 		h.recordNodeEvent(w, about, corev1.EventTypeNormal, "its system lets it go")
 	default:
@@ -73,12 +74,12 @@ func (h *disruptionHandler) record(ctx context.Context, w *removal, pod *corev1.
 
 // recordNodeEvent says on the node that a pod leaves it. Of what Usher does itself the responder tells.
 func (h *disruptionHandler) recordNodeEvent(w *removal, pod *corev1.Pod, kind, why string) {
-	node := governed.EventNode(pod)
+	node := act.EventNode(pod)
 	if node == nil || slices.Contains(h.Self, w.request.UserInfo.Username) {
 		return
 	}
-	note := governed.EventNote(fmt.Sprintf("pod %s leaves, as %s asks: %s", w.pod, w.request.UserInfo.Username, why))
-	h.Events.Eventf(node, pod, kind, governed.PodLeaves, actionOf(w), "%s", note)
+	note := act.EventNote(fmt.Sprintf("pod %s leaves, as %s asks: %s", w.pod, w.request.UserInfo.Username, why))
+	h.Events.Eventf(node, pod, kind, act.PodLeaves, actionOf(w), "%s", note)
 }
 
 func uidOf(pod *corev1.Pod) string {

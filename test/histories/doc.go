@@ -1,7 +1,7 @@
 // Package histories answers: what would happen to governed pods, whatever goes wrong?
 //
 // A history is a random run of the whole of Usher against a simulated apiserver and a simulated system: the real webhook,
-// controllers, gatherer, keeper of evidence and system clients, in several replicas whose caches lag. Around them people
+// controllers, gatherer, observer of systems and system clients, in several replicas whose caches lag. Around them people
 // drain, delete, crash and restart. Nothing is real but Usher.
 //
 // Every call that leaves a replica waits at a gate until the scheduler lets it arrive, and perhaps again until its answer

@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -112,12 +112,12 @@ func (w *world) role(name string) *v1alpha1.Role {
 // checkedFacts hands facts to a replica's webhook, and looks whether the evidence among them is of the system that the policy
 // names.
 type checkedFacts struct {
-	*governed.Gatherer
+	*policycache.Gatherer
 	replica *replica
 }
 
 // Input implements webhook.Facts.
-func (c checkedFacts) Input(ctx context.Context, of governed.Subject) (eviction.Input, error) {
+func (c checkedFacts) Input(ctx context.Context, of policycache.Subject) (eviction.Input, error) {
 	in, err := c.Gatherer.Input(ctx, of)
 	if err != nil || in.Evidence == nil || in.Evidence.Error != "" {
 		return in, err

@@ -31,8 +31,7 @@ import (
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/all"
@@ -50,7 +49,7 @@ type replica struct {
 	leads       bool
 	ahead       time.Duration // of its clock
 	cache       *cache
-	gatherer    *governed.Gatherer
+	gatherer    *policycache.Gatherer
 	act         *act.Governed
 	hooks       map[string]http.Handler
 	controllers []wiring.Controller
@@ -82,21 +81,21 @@ func (r *replica) now() time.Time { return time.Now().Add(r.ahead) }
 
 // assemble does what the manager's own does.
 func (r *replica) assemble() error {
-	if err := governed.SetupIndex(r.ctx, r.cache); err != nil {
+	if err := policycache.SetupIndex(r.ctx, r.cache); err != nil {
 		return err
 	}
-	book := governed.NewPolicyCache(r.cache, r.kind, roles)
-	book.Compile, book.Changed = compile, r.changed
-	keeper := evidence.New(evidence.Config{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(failOnError{r})})
+	policies := policycache.New(r.cache, r.kind, roles)
+	policies.Compile, policies.Changed = compile, r.changed
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: r.kind, Secret: r.secret, Now: r.now, Log: slog.New(failOnError{r})})
 	connection := &connection{replica: r}
 	r.act = &act.Governed{
-		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: book, Observer: keeper,
+		Client: connection, Writer: &act.Writer{Client: clientset}, Policies: policies, Observer: observer,
 		Lifecycle: lifecycleapi.Usher, Now: r.now, Answered: r.changed,
 	}
-	r.gatherer = &governed.Gatherer{Policies: book, Observer: keeper, Live: &liveReader{replica: r}, Now: r.now}
+	r.gatherer = &policycache.Gatherer{Policies: policies, Observer: observer, Live: &liveReader{replica: r}, Now: r.now}
 	webhook.Setup(r, webhook.Options{
 		Facts: checkedFacts{r.gatherer, r}, Writer: r.act, Reader: connection, Events: discardEvents{}, Log: slog.New(slog.DiscardHandler),
-		Compile: book.Check, Kind: all.Kind, Declare: book.Declared, Self: []string{self}, Namespace: "usher",
+		Compile: policies.Check, Kind: all.Kind, Declare: policies.Declared, Self: []string{self}, Namespace: "usher",
 	})
 	return r.addControllers(connection)
 }
@@ -181,7 +180,7 @@ type discardEvents struct {
 }
 
 func (s discardEvents) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
-	if s.replica != nil && (reason == "UndoGivenUp" || reason == governed.NotUndone) {
+	if s.replica != nil && (reason == "UndoGivenUp" || reason == act.NotUndone) {
 		s.replica.world.givenUp = s.replica.world.givenUp || reason == "UndoGivenUp"
 		s.replica.world.left = append(s.replica.world.left, fmt.Sprintf(note, args...))
 		s.replica.world.note("%s says: "+note, append([]any{s.replica.name}, args...)...)

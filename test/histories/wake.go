@@ -80,12 +80,11 @@ func (r *replica) receive(e event) {
 // track does what the manager's own does.
 func (r *replica) track(policy *v1alpha1.EvictionPolicy, gone bool) {
 	if !gone {
-		r.gatherer.Observer.Track(r.gatherer.Policies.Source(policy))
+		r.gatherer.Track(policy)
 		return
 	}
-	r.gatherer.Observer.Forget(policy.UID)
+	r.gatherer.Forget(policy.UID)
 	synctest.Wait() // what waited for its evidence goes on, and nothing else does meanwhile
-	r.gatherer.Policies.Forget(policy.UID)
 	r.act.Forget(policy.UID)
 }
 

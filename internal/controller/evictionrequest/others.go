@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"usher.sh/usher/internal/act"
+
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/text"
 )
 
@@ -132,5 +133,5 @@ func (o *others) say(down bool, last evictionrequest.Other) {
 func (o *others) tell(request client.Object, other evictionrequest.Other) {
 	note := fmt.Sprintf("evictions are run by %s, seen at %s; Usher's own controller stands down",
 		text.Line(other.Manager), other.Seen.UTC().Format(time.RFC3339))
-	o.events.Eventf(request, nil, corev1.EventTypeNormal, "ServedByAnother", "StandDown", "%s", governed.EventNote(note))
+	o.events.Eventf(request, nil, corev1.EventTypeNormal, "ServedByAnother", "StandDown", "%s", act.EventNote(note))
 }

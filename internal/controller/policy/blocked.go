@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	"usher.sh/usher/internal/act"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
 )
 
 // mostBlocked is how many blocked members a status has, as the schema allows.
@@ -26,7 +27,7 @@ func (f *facts) blocked(members []member) []v1alpha1.BlockedMember {
 		}
 		first := &m.verdict.Blockers[0]
 		all = append(all, v1alpha1.BlockedMember{
-			MemberRef: f.ref(m), Rule: first.Rule, Reason: first.Reason, Message: governed.EventNote(first.Message),
+			MemberRef: f.ref(m), Rule: first.Rule, Reason: first.Reason, Message: act.EventNote(first.Message),
 		})
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.BlockedMember) int {

@@ -17,7 +17,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/evidence"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -67,7 +67,7 @@ func TestHangingUndosKeepNoOtherTenantWaiting(t *testing.T) {
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return mute{}, nil }
 			return kind, true
 		}
-		observer := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		r.reconciler.Act.Observer, r.reconciler.Gatherer.Observer = observer, observer
 		var answered atomic.Int32
 		r.reconciler.Act.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }

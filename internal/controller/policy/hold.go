@@ -14,7 +14,6 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
 )
 
 // undoPatience is how long the deletion of a policy waits for its preparations to be undone, and for a pod that it has let go to
@@ -127,5 +126,5 @@ func steps(policy *v1alpha1.EvictionPolicy) string {
 }
 
 func (s *reconciler) warn(policy *v1alpha1.EvictionPolicy, reason, note string, args ...any) {
-	s.events.Eventf(policy, nil, corev1.EventTypeWarning, reason, "Tidy", "%s", governed.EventNote(fmt.Sprintf(note, args...)))
+	s.events.Eventf(policy, nil, corev1.EventTypeWarning, reason, "Tidy", "%s", act.EventNote(fmt.Sprintf(note, args...)))
 }

@@ -14,8 +14,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -58,9 +57,9 @@ func (r *rig) hang(policies ...*v1alpha1.EvictionPolicy) *listing {
 		stale.policies = append(stale.policies, *policy)
 	}
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return rest.Kind(), true }
-	policyCache := governed.NewPolicyCache(stale, kinds, nil)
-	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	g := &governed.Gatherer{Policies: policyCache, Observer: observer, Live: live, Now: time.Now}
+	policyCache := policycache.New(stale, kinds, nil)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	g := &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: live, Now: time.Now}
 	r.reconciler.Options = Options{Gatherer: g, Act: &act.Governed{Client: r.Client, Policies: policyCache, Observer: observer, Lifecycle: r.reconciler.Act.Lifecycle, Now: time.Now}, Requests: true}
 	return live
 }

@@ -8,14 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"usher.sh/usher/internal/act"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -42,7 +43,7 @@ func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
 			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return leaving{}, nil }
 			return kind, true
 		}
-		observer := evidence.New(evidence.Config{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		r.reconciler.Act.Observer, r.reconciler.Gatherer.Observer = observer, observer
 		recorder := events.NewFakeRecorder(1000)
 		r.reconciler.events = recorder
@@ -53,7 +54,7 @@ func TestStepThatStaysInForceMakesAnEvent(t *testing.T) {
 		close(recorder.Events)
 		said := 0
 		for event := range recorder.Events {
-			if strings.Contains(event, governed.NotUndone) && strings.Contains(event, "Empty of db-0") && strings.Contains(event, "job 7 goes on") {
+			if strings.Contains(event, act.NotUndone) && strings.Contains(event, "Empty of db-0") && strings.Contains(event, "job 7 goes on") {
 				said++
 			}
 		}

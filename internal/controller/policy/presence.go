@@ -12,7 +12,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -97,7 +97,7 @@ func (s *reconciler) presence(ctx context.Context, asked eviction.Unconfirmed) (
 		return "", err
 	case pod.DeletionTimestamp != nil:
 		return eviction.SeenTerminating, nil
-	case governed.Facts(&pod).Ready:
+	case policycache.Facts(&pod).Ready:
 		return eviction.SeenReady, nil
 	}
 	return eviction.SeenStaying, nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/act"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -14,7 +16,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -194,7 +195,7 @@ func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult,
 
 // carryOut settles it, and returns when to look again.
 func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.StatusResult) (time.Duration, error) {
-	governed.TellLeft(s.events, f.policy, result.Actions)
+	act.RecordNotUndone(s.events, f.policy, result.Actions)
 	if !slices.ContainsFunc(result.Actions, settles) {
 		s.noteRunning(f)
 	}

@@ -22,8 +22,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -52,10 +51,10 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 
 func newOptions(cache client.Reader, store client.Client) Options {
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return rest.Kind(), true }
-	policyCache := governed.NewPolicyCache(cache, kinds, nil)
-	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	policyCache := policycache.New(cache, kinds, nil)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return Options{
-		Gatherer: &governed.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
+		Gatherer: &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
 		Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: time.Now},
 		Requests: true,
 	}

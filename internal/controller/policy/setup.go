@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // +kubebuilder:rbac:groups=usher.sh,resources=evictionpolicies,verbs=get;list;watch;patch
@@ -29,7 +29,7 @@ import (
 
 // Options says what the controller works with.
 type Options struct {
-	Gatherer *governed.Gatherer
+	Gatherer *policycache.Gatherer
 	Act      *act.Governed
 	// Requests says that the cluster serves eviction requests.
 	Requests bool
@@ -124,6 +124,6 @@ func respecified() predicate.Predicate {
 // matters drops updates of pods that change nothing a status or a label rests on.
 func matters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !governed.SamePod(e.ObjectOld, e.ObjectNew)
+		return !policycache.SamePod(e.ObjectOld, e.ObjectNew)
 	}}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/act"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,7 +18,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -72,7 +73,7 @@ func (s *reconciler) recordChange(policy *v1alpha1.EvictionPolicy, before, after
 	if is.Status == metav1.ConditionTrue || is.Reason == ReasonAsking {
 		kind = corev1.EventTypeNormal
 	}
-	s.events.Eventf(policy, nil, kind, is.Reason, "Observe", "%s", governed.EventNote(is.Message))
+	s.events.Eventf(policy, nil, kind, is.Reason, "Observe", "%s", act.EventNote(is.Message))
 }
 
 // seen is the part of the status that says what is seen.

@@ -9,7 +9,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -35,7 +35,7 @@ func (s *reconciler) wanted(ctx context.Context, f *facts, in *eviction.StatusIn
 			continue
 		}
 		in.Wanted[ref.UID], f.wanted = true, !in.Audited // nothing is begun for what is only audited
-		if admitted, ok := governed.AdmissionRequest(request, f.nodeOf(ref.UID)); ok {
+		if admitted, ok := policycache.AdmissionRequest(request, f.nodeOf(ref.UID)); ok {
 			in.Requests = append(in.Requests, admitted)
 		}
 	}

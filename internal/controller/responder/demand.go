@@ -6,7 +6,7 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // demand is who wants a pod gone, and whether it is Usher's turn.
@@ -43,7 +43,7 @@ func demandFor(requests []*api.EvictionRequest, evictions []*api.Eviction, uid t
 func (w *demand) input(facts eviction.Input) eviction.ResponderInput {
 	in := eviction.ResponderInput{Input: facts, Wanted: w.wanted, Active: w.active, OnlyAdmission: len(w.admitted) > 0 && !w.byOthers}
 	for _, request := range w.admitted {
-		if made, ok := governed.AdmissionRequest(request, facts.Node); ok {
+		if made, ok := policycache.AdmissionRequest(request, facts.Node); ok {
 			in.Requests = append(in.Requests, made)
 		}
 	}

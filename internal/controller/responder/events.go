@@ -4,11 +4,12 @@ import (
 	"strings"
 	"sync"
 
+	"usher.sh/usher/internal/act"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/governed"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -44,29 +45,29 @@ func (s *reconciler) recordEvent(pod *corev1.Pod, step eviction.StepResult) {
 	if reason == "" || !s.podEvents.changed(client.ObjectKeyFromObject(pod), reason+key) {
 		return
 	}
-	s.events.Eventf(pod, nil, kind, reason, governed.EventAction(action, key), "%s", governed.EventNote(text))
+	s.events.Eventf(pod, nil, kind, reason, act.EventAction(action, key), "%s", act.EventNote(text))
 }
 
 // recordNodeEvent makes an event on the pod's node when what keeps the pod there has changed, and when it leaves.
 func (s *reconciler) recordNodeEvent(pod *corev1.Pod, step eviction.StepResult) {
-	node := governed.EventNode(pod)
+	node := act.EventNode(pod)
 	kind, reason, key, text := describeForNode(client.ObjectKeyFromObject(pod), step)
 	if node == nil || reason == "" || !s.nodeEvents.changed(client.ObjectKeyFromObject(pod), reason+key) {
 		return
 	}
-	s.events.Eventf(node, pod, kind, reason, governed.EventAction("Evict", key), "%s", governed.EventNote(text))
+	s.events.Eventf(node, pod, kind, reason, act.EventAction("Evict", key), "%s", act.EventNote(text))
 }
 
 // describeForNode words a step for those who look at the node. A preparation is nothing to them: the pod stays until it is
 // done.
 func describeForNode(pod snapshot.Key, step eviction.StepResult) (kind, reason, key, text string) {
 	if step.Evicts() {
-		return corev1.EventTypeNormal, governed.PodLeaves, "", "pod " + pod.String() + " is being evicted"
+		return corev1.EventTypeNormal, act.PodLeaves, "", "pod " + pod.String() + " is being evicted"
 	}
 	if step.Verdict.Answer == eviction.Allowed || len(step.Verdict.Blockers) == 0 {
 		return "", "", "", ""
 	}
-	return corev1.EventTypeWarning, governed.PodStays, governed.EventWhy(step.Verdict.Blockers),
+	return corev1.EventTypeWarning, act.PodStays, act.EventWhy(step.Verdict.Blockers),
 		"pod " + pod.String() + " is wanted gone and stays: " + messages(step.Verdict.Blockers)
 }
 
@@ -93,7 +94,7 @@ func describe(step eviction.StepResult) (kind, reason, action, key, text string)
 	if step.Verdict.Answer == eviction.Allowed || len(step.Verdict.Blockers) == 0 {
 		return "", "", "", "", ""
 	}
-	return corev1.EventTypeWarning, "EvictionBlocked", "Evict", governed.EventWhy(step.Verdict.Blockers), messages(step.Verdict.Blockers)
+	return corev1.EventTypeWarning, "EvictionBlocked", "Evict", act.EventWhy(step.Verdict.Blockers), messages(step.Verdict.Blockers)
 }
 
 func orElse(text, other string) string {

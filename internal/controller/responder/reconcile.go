@@ -18,7 +18,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -92,7 +92,7 @@ func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w d
 	}
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	input, err := s.Gatherer.Input(asking, governed.Subject{Pod: pod, Fresh: fresh})
+	input, err := s.Gatherer.Input(asking, policycache.Subject{Pod: pod, Fresh: fresh})
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/act"
+
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ import (
 
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -103,7 +105,7 @@ func TestDescribe(t *testing.T) {
 func TestDescribeForNode(t *testing.T) {
 	blocked := eviction.Verdict{Answer: eviction.Blocked, Blockers: []eviction.Blocker{{Rule: "empty", Reason: "HoldsData", Message: "db-0 still holds 3 shards"}}}
 	type said struct{ Kind, Reason, Key, Text string }
-	stays := said{corev1.EventTypeWarning, governed.PodStays, "HoldsData/empty", "pod db/db-0 is wanted gone and stays: db-0 still holds 3 shards"}
+	stays := said{corev1.EventTypeWarning, act.PodStays, "HoldsData/empty", "pod db/db-0 is wanted gone and stays: db-0 still holds 3 shards"}
 	tests := map[string]struct {
 		step eviction.StepResult
 		want said
@@ -111,7 +113,7 @@ func TestDescribeForNode(t *testing.T) {
 		"nothing":      {},
 		"blocked":      {eviction.StepResult{Verdict: blocked}, stays},
 		"prepared":     {eviction.StepResult{Verdict: blocked, Actions: []eviction.Action{{Kind: eviction.Prepare}}}, stays},
-		"evicted":      {eviction.StepResult{Actions: []eviction.Action{{Kind: eviction.Permit}, {Kind: eviction.Evict}}}, said{corev1.EventTypeNormal, governed.PodLeaves, "", "pod db/db-0 is being evicted"}},
+		"evicted":      {eviction.StepResult{Actions: []eviction.Action{{Kind: eviction.Permit}, {Kind: eviction.Evict}}}, said{corev1.EventTypeNormal, act.PodLeaves, "", "pod db/db-0 is being evicted"}},
 		"not our turn": {eviction.StepResult{Verdict: eviction.Verdict{Answer: eviction.Allowed}}, said{}},
 	}
 	for name, test := range tests {
@@ -185,7 +187,7 @@ func TestThePauseAfterARefusalGrows(t *testing.T) {
 
 func TestTheNextLookIsInTimeForAHeartbeat(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	s := &reconciler{Options: Options{Gatherer: &governed.Gatherer{Now: func() time.Time { return now }}}}
+	s := &reconciler{Options: Options{Gatherer: &policycache.Gatherer{Now: func() time.Time { return now }}}}
 	for _, test := range []struct{ at, want time.Duration }{
 		{10 * time.Second, 10 * time.Second},
 		{time.Hour, evictionrequest.Beat},

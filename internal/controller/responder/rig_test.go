@@ -25,8 +25,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 )
 
@@ -78,7 +77,7 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 	objects = append(objects, pod, newPolicy(), evictionrequest.NewRequest(ref, "test.example.com/jane"), servedEviction("pod-9-db-0", "now"))
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
 		WithStatusSubresource(&v1alpha1.EvictionPolicy{}, &api.Eviction{}).
-		WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).
+		WithIndex(&corev1.Pod{}, policycache.LeavingIndex, policycache.IndexLeaving).
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	r := &rig{store: store, database: &database{}}
 	kind := system.Kind{
@@ -86,11 +85,11 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 		Open: func(*v1alpha1.System, system.Access) (system.System, error) { return r.database, nil },
 	}
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }
-	policyCache := governed.NewPolicyCache(store, kinds, nil)
-	observer := evidence.New(evidence.Config{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	policyCache := policycache.New(store, kinds, nil)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kinds, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	r.reconciler = &reconciler{
 		Options: Options{
-			Gatherer: &governed.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
+			Gatherer: &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
 			Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: time.Now},
 		},
 		client: store, events: events.NewFakeRecorder(100), attempts: newAttempts(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),

@@ -17,7 +17,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictions;evictionrequests,verbs=get;list;watch
@@ -28,7 +28,7 @@ import (
 
 // Options says what the controller works with.
 type Options struct {
-	Gatherer *governed.Gatherer
+	Gatherer *policycache.Gatherer
 	Act      *act.Governed
 }
 
@@ -64,7 +64,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 
 // matters drops updates of pods that change nothing a verdict rests on.
 func matters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !governed.SamePod(e.ObjectOld, e.ObjectNew) }}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !policycache.SamePod(e.ObjectOld, e.ObjectNew) }}
 }
 
 // itselfAndWanted: an eviction waits for the end of its pod, and for the members beside it, also those that may always go and have no

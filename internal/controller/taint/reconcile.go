@@ -19,7 +19,7 @@ import (
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 const (
@@ -94,7 +94,7 @@ func (r *Reconciler) request(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	facts := governed.Facts(pod)
+	facts := policycache.Facts(pod)
 	declared := make([]eviction.Declared, len(policies))
 	for i, policy := range policies {
 		declared[i] = r.Gatherer.Policies.Declared(policy)

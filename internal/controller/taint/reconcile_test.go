@@ -22,8 +22,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -54,11 +53,11 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return system.Kind{Name: "http"}, true }
 	now := func() time.Time { return noon }
-	policyCache := governed.NewPolicyCache(store, kinds, nil)
-	observer := evidence.New(evidence.Config{Kind: kinds, Now: now, Log: slog.New(slog.DiscardHandler)})
+	policyCache := policycache.New(store, kinds, nil)
+	observer := policycache.NewObserver(policycache.ObserverConfig{Kind: kinds, Now: now, Log: slog.New(slog.DiscardHandler)})
 	return &Reconciler{
 		Options: Options{
-			Gatherer: &governed.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: now},
+			Gatherer: &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: now},
 			Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: now},
 		},
 		client: store, live: store, seen: map[seenTaint]time.Time{},

@@ -24,7 +24,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 )
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
@@ -33,7 +33,7 @@ import (
 
 // Options says what the controller works with.
 type Options struct {
-	Gatherer *governed.Gatherer
+	Gatherer *policycache.Gatherer
 	Act      *act.Governed
 }
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
 )
 
@@ -56,7 +56,7 @@ func Itself(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // Add adds controllers to a manager. What systems say anew comes from news; nil where no controller has Observed.
-func Add(ctx context.Context, mgr ctrl.Manager, news *governed.PolicyEvents, all ...Controller) error {
+func Add(ctx context.Context, mgr ctrl.Manager, news *policycache.PolicyEvents, all ...Controller) error {
 	for _, index := range Indexes(all) {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, index.Object, index.Field, index.Values); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", index.Object, index.Field, err)
@@ -86,7 +86,7 @@ func Indexes(all []Controller) []Index {
 	return found
 }
 
-func add(mgr ctrl.Manager, news *governed.PolicyEvents, c *Controller) error {
+func add(mgr ctrl.Manager, news *policycache.PolicyEvents, c *Controller) error {
 	options, do := controller.Options{MaxConcurrentReconciles: c.Workers}, c.Reconcile
 	if c.WorkersEach > 0 {
 		each := share.NewWorkers(c.WorkersEach)

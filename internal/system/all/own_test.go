@@ -20,8 +20,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
-	"usher.sh/usher/internal/evidence"
-	"usher.sh/usher/internal/governed"
+	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -92,7 +91,7 @@ func TestAKindOfOnesOwn(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "cloud", Name: "nova-0", UID: "pod", Labels: map[string]string{"app": "nova"}},
 		Spec:       corev1.PodSpec{NodeName: "n1"},
 	}
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy, pod).WithIndex(&corev1.Pod{}, governed.LeavingIndex, governed.IndexLeaving).Build()
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy, pod).WithIndex(&corev1.Pod{}, policycache.LeavingIndex, policycache.IndexLeaving).Build()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "keystone"}, Data: map[string][]byte{"region": []byte("north")}}
 	var opened system.Access
 	kinds := []system.Kind{own(&opened)}
@@ -101,13 +100,13 @@ func TestAKindOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := governed.NewPolicyCache(store, kind, roles)
-	keeper := evidence.New(evidence.Config{
+	policies := policycache.New(store, kind, roles)
+	observer := policycache.NewObserver(policycache.ObserverConfig{
 		Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Secret: func(context.Context, snapshot.Key) (*corev1.Secret, error) { return secret, nil },
 	})
-	gatherer := &governed.Gatherer{Policies: book, Observer: keeper, Live: store, Now: time.Now}
-	in, err := gatherer.Input(t.Context(), governed.Subject{Pod: pod})
+	gatherer := &policycache.Gatherer{Policies: policies, Observer: observer, Live: store, Now: time.Now}
+	in, err := gatherer.Input(t.Context(), policycache.Subject{Pod: pod})
 	if err != nil {
 		t.Fatal(err)
 	}

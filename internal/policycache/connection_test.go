@@ -1,0 +1,132 @@
+package policycache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/eviction"
+)
+
+func TestASystemIsOpenedAnewWhenWhatItRestsOnHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newStage(), &fakeSystem{}
+		k, p := w.observer(), w.policy("a", s)
+		key := v1alpha1.SecretKey{Name: "login", Key: "token"}
+		p.Spec.System.HTTP.Headers = []v1alpha1.Header{{Name: "Authorization", Secret: &key}}
+		w.putSecret("login", "1", map[string]string{"token": "old"})
+
+		opens := func(want int, when string) {
+			t.Helper()
+			k.Evidence(t.Context(), of(p), 0, 0)
+			if got := w.opens(); got != want {
+				t.Errorf("%s: opened %d times, want %d", when, got, want)
+			}
+			wait(time.Second)
+		}
+		opens(1, "at first")
+		opens(1, "again")
+		w.putSecret("login", "2", map[string]string{"token": "new"})
+		opens(1, "the Secret has changed and the system still answers")
+		s.set(func(s *fakeSystem) { s.fails = errDown })
+		opens(1, "the system refuses")
+		opens(2, "after it has refused")
+		if got := string(w.opened[1].Secrets[key]); got != "new" {
+			t.Errorf("opened with %q", got)
+		}
+		s.set(func(s *fakeSystem) { s.fails = nil })
+		opens(2, "it answers")
+		w.putSecret("login", "3", map[string]string{"token": "newer"})
+		wait(2 * time.Minute)
+		opens(3, "minutes after the Secret has changed")
+		p = p.DeepCopy()
+		p.Generation++
+		opens(4, "the policy has changed")
+		if _, closed := s.count(); closed != 3 {
+			t.Errorf("closed %d of the 3 that were replaced", closed)
+		}
+		step := eviction.Preparation{Name: "CleanOut"}
+		if _, err := k.Prepare(t.Context(), of(p), step); err != nil {
+			t.Error(err)
+		}
+		if undone, err := k.Undo(t.Context(), of(p), step); !undone.Done || err != nil {
+			t.Errorf("undone %+v, %v", undone, err)
+		}
+		if got := w.opens(); got != 4 {
+			t.Errorf("steps have opened %d connections of their own", got-4)
+		}
+	})
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	ca := v1alpha1.SecretKey{Name: "tls", Key: "ca.crt"}
+	tests := []struct {
+		name   string
+		secret map[string]string
+		change func(*v1alpha1.HTTP)
+		want   string
+	}{{
+		name:   "no Secret",
+		change: func(h *v1alpha1.HTTP) { h.CA = &ca },
+		want:   `the Secret "tls", which the policy refers to, does not exist in namespace db: create it, or name another in the policy`,
+	}, {
+		name:   "no such entry",
+		secret: map[string]string{"other": ""},
+		change: func(h *v1alpha1.HTTP) { h.CA = &ca },
+		want:   `the Secret "tls", which the policy refers to, has no entry "ca.crt": add it, or name another in the policy`,
+	}, {
+		name:   "no certificate",
+		secret: map[string]string{"ca.crt": "???"},
+		change: func(h *v1alpha1.HTTP) { h.CA = &ca },
+		want:   `entry "ca.crt" of the Secret "tls" holds no certificate in PEM`,
+	}, {
+		name:   "no pair",
+		secret: map[string]string{"tls.crt": "???", "tls.key": "???"},
+		change: func(h *v1alpha1.HTTP) { h.ClientCertificate = &v1alpha1.SecretName{Name: "tls"} },
+		want:   `reading the client certificate in the Secret "tls": tls: failed to find any PEM data in certificate input`,
+	}}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newStage()
+			k, p := w.observer(), w.policy("a", &fakeSystem{})
+			test.change(p.Spec.System.HTTP)
+			if test.secret != nil {
+				w.putSecret("tls", "1", test.secret)
+			}
+			if got := k.Evidence(t.Context(), of(p), 0, time.Second).Error; got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	tests := []struct {
+		access v1alpha1.Access
+		want   []string
+	}{
+		{v1alpha1.Access{Endpoints: []string{"http://a", "http://b"}}, []string{"http://a", "http://b"}},
+		{v1alpha1.Access{Service: &v1alpha1.Service{Name: "db", Port: 8529}}, []string{"https://db.prod.svc:8529"}},
+		{v1alpha1.Access{Service: &v1alpha1.Service{Name: "db", Port: 80, Scheme: "http"}}, []string{"http://db.prod.svc:80"}},
+	}
+	for _, test := range tests {
+		if diff := cmp.Diff(test.want, endpoints(&test.access, "prod")); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestSystemsAreOnTheMachineOnlyWhereTheyMayBe(t *testing.T) {
+	for _, loopback := range []bool{false, true} {
+		w := newStage()
+		k := w.observer()
+		k.config.Loopback = loopback
+		k.Evidence(t.Context(), of(w.policy("a", &fakeSystem{})), 0, 0)
+		if w.opened[0].Loopback != loopback {
+			t.Errorf("opened with %t, want %t", w.opened[0].Loopback, loopback)
+		}
+	}
+}
