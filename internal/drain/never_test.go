@@ -10,6 +10,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -54,7 +55,7 @@ func reportOf(t *testing.T, never bool) string {
 				Labels: map[string]string{"app": "db"},
 			},
 			Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "default", Name: "db"}, Policy: policy}},
-			Evidence: &eviction.Evidence{Observed: start, Members: map[string]eviction.Facts{"db-0": {}}},
+			Evidence: &eviction.Evidence{Observed: start, Members: map[string]expression.Facts{"db-0": {}}},
 		},
 		Wanted: true, Active: true,
 	})

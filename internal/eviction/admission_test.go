@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // wish is an eviction of s0 by a user, which the verdict allows.
@@ -43,7 +45,7 @@ func TestAdmit(t *testing.T) {
 	mislabelled := func(in *AdmissionInput) { in.Pod.Labels["role"] = "router" }
 	single := func(in *AdmissionInput) {
 		in.Pod = toyPod("x0", "single")
-		in.Evidence.Members["m-x0"] = Facts{}
+		in.Evidence.Members["m-x0"] = expression.Facts{}
 	}
 	ended := func(in *AdmissionInput) { in.Pod.Phase = corev1.PodFailed }
 	suspended := func(in *AdmissionInput) { in.Policies[0].Policy.suspended = true }
@@ -312,7 +314,7 @@ func TestRulesWithoutALimit(t *testing.T) {
 	in := wish(t)
 	in.Pod = toyPod("r1", "router")
 	in.Policies[0].Policy = compiled(t, spec)
-	in.Evidence.Members["m-r1"], in.Evidence.Members["m-r0"] = Facts{}, Facts{}
+	in.Evidence.Members["m-r1"], in.Evidence.Members["m-r0"] = expression.Facts{}, expression.Facts{}
 	first := Admit(in)
 	if !first.Allow || len(first.Actions) != 1 || first.Actions[0].Kind != Permit {
 		t.Fatalf("the first is let through with %+v", first.Actions)

@@ -8,6 +8,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // mostID is how long a member's id may be, in bytes. An id is made of what the pod's author has written, and is kept of every member.
@@ -111,7 +113,7 @@ func (e *entry) member(pod *snapshot.Pod) (id, problem string) {
 	if e.id == nil {
 		return "", "the policy's expression for the id cannot be used"
 	}
-	value, err := e.id.Eval(&Scope{Pod: pod})
+	value, err := e.id.Eval(&expression.Scope{Pod: pod})
 	if err != nil {
 		return "", "the expression for its id (" + e.id.Text + ") gives none: " + err.Error()
 	}

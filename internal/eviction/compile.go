@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+
+	"usher.sh/usher/internal/expression"
 )
 
 const (
@@ -34,7 +36,7 @@ func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, declared 
 
 type compiler struct {
 	declared Declaration
-	language *Language
+	language *expression.Language
 	text     int // of expressions, as textLimit counts it
 	problems []Problem
 	builtIn  map[string]*role
@@ -50,7 +52,7 @@ func (c *compiler) system(spec *v1alpha1.EvictionPolicySpec) {
 	}
 	c.within("spec.evidence.maxAge", spec.Evidence.MaxAge.Duration, v1alpha1.MinMaxAge, v1alpha1.MaxMaxAge)
 	c.within("spec.evidence.timeout", spec.Evidence.Timeout.Duration, v1alpha1.MinTimeout, v1alpha1.MaxTimeout)
-	language, err := NewLanguage(c.declared.Schema)
+	language, err := expression.NewLanguage(c.declared.Schema)
 	if err != nil {
 		c.report("spec.system", "%s", err)
 		return
@@ -103,8 +105,8 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	if role == nil {
 		c.report(path+".role", "there is no role %q: `usher roles` lists the built-in ones, spec.roles holds the policy's own", declared.Role)
 	}
-	id := c.expression(path+".id", cmp.Or(declared.ID, defaultID), String, idLimit)
-	if id != nil && !id.speaksOnlyOf("pod") {
+	id := c.expression(path+".id", cmp.Or(declared.ID, defaultID), expression.String, expression.IDLimit)
+	if id != nil && !id.NamesOnly("pod") {
 		c.report(path+".id", "it may speak of pod only")
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&declared.Selector)
@@ -122,18 +124,18 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	})
 }
 
-func (c *compiler) expression(path, text string, want Type, limit uint64) *Expression {
+func (c *compiler) expression(path, text string, want expression.Type, limit uint64) *expression.Expression {
 	if !c.compilable(path, text, 1) {
 		return nil
 	}
-	expression, err := c.language.expression(text, want, limit)
+	expression, err := c.language.Limited(text, want, limit)
 	if err != nil {
 		c.report(path, "%s", err)
 	}
 	return expression
 }
 
-func (c *compiler) template(path, text string) *Template {
+func (c *compiler) template(path, text string) *expression.Template {
 	if !c.compilable(path, text, strings.Count(text, "{{")) {
 		return nil
 	}
@@ -149,12 +151,12 @@ func (c *compiler) template(path, text string) *Template {
 
 // compilable ends before a policy of megabytes keeps all clients waiting that write one.
 func (c *compiler) compilable(path, text string, expressions int) bool {
-	if c.language == nil || c.text > textLimit {
+	if c.language == nil || c.text > expression.TextLimit {
 		return false
 	}
-	c.text += len(text) + expressions*textOverhead
-	if c.text > textLimit {
+	c.text += len(text) + expressions*expression.TextOverhead
+	if c.text > expression.TextLimit {
 		c.report(path, "the policy's expressions are too long altogether: from here on they are not read; use fewer rules, or several policies")
 	}
-	return c.text <= textLimit
+	return c.text <= expression.TextLimit
 }

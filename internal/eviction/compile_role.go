@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
+
+	"usher.sh/usher/internal/expression"
 )
 
 func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
@@ -26,7 +28,7 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	if declared.Evict.MinReady != nil {
 		compiled.minReady = int(*declared.Evict.MinReady)
 	}
-	compiled.roster = compiled.minReady > 0 || compiled.asksFor("unready") || compiled.asksFor(hereType)
+	compiled.roster = compiled.minReady > 0 || compiled.asksFor("unready") || compiled.asksFor(expression.HereVariable)
 	c.within(path+".evict.settle", compiled.settle, 0, maxSettle)
 	c.together(path+".evict", compiled.evict, compiled.prepare)
 	c.together(path+".replace", compiled.replace, nil)
@@ -70,12 +72,12 @@ func settle(role *v1alpha1.Role) time.Duration {
 // asksFor reports whether a rule or a step, or what is said about it, speaks of a variable.
 func (r *role) asksFor(variable string) bool {
 	for _, rule := range slices.Concat(r.evict, r.replace) {
-		if speaks(rule.passes, variable) || rule.message.speaks(variable) || rule.remedy.speaks(variable) {
+		if rule.passes.Names(variable) || rule.message.Names(variable) || rule.remedy.Names(variable) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(r.prepare, func(p preparation) bool {
-		return speaks(p.when, variable) || speaks(p.remaining, variable) || p.message.speaks(variable)
+		return p.when.Names(variable) || p.remaining.Names(variable) || p.message.Names(variable)
 	})
 }
 
@@ -88,10 +90,10 @@ func (c *compiler) rules(path string, declared []v1alpha1.Rule) []rule {
 		}
 		compiled := rule{
 			declared: d,
-			passes:   c.expression(at+".expression", d.Expression, Bool, costLimit),
+			passes:   c.expression(at+".expression", d.Expression, expression.Bool, expression.CostLimit),
 			message:  c.template(at+".message", d.Message),
 		}
-		compiled.factual = compiled.passes != nil && !compiled.passes.speaksOnlyOf("pod", "node", "here", "leaving", "unready", "preparing", "now")
+		compiled.factual = compiled.passes != nil && !compiled.passes.NamesOnly("pod", "node", "here", "leaving", "unready", "preparing", "now")
 		if d.Remedy != "" {
 			compiled.remedy = c.template(at+".remedy", d.Remedy)
 		}
@@ -109,12 +111,12 @@ func (c *compiler) preparations(path string, declared []v1alpha1.Preparation) []
 		}
 		step := preparation{
 			name:     d.Name,
-			when:     c.expression(at+".when", d.When, Bool, costLimit),
+			when:     c.expression(at+".when", d.When, expression.Bool, expression.CostLimit),
 			message:  c.template(at+".message", d.Message),
 			expected: d.ExpectedDuration.Duration,
 		}
 		if d.Remaining != "" {
-			step.remaining = c.expression(at+".remaining", d.Remaining, Int, costLimit)
+			step.remaining = c.expression(at+".remaining", d.Remaining, expression.Int, expression.CostLimit)
 		}
 		steps = append(steps, step)
 	}

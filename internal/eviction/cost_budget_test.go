@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"usher.sh/usher/api/v1alpha1"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // numbers is an answer with a list that is longer than what estimates assume.
@@ -39,7 +41,7 @@ func tooDear(t *testing.T, rules int, rule, message string) (Input, []Problem) {
 		})
 	}
 	spec.Roles = []v1alpha1.Role{role}
-	policy, problems := Compile(spec, nil, Declaration{Kind: "etcd", Schema: Schema{Open: true}, Steps: toySteps})
+	policy, problems := Compile(spec, nil, Declaration{Kind: "etcd", Schema: expression.Schema{Open: true}, Steps: toySteps})
 	policy.problems = nil
 	in.Policies[0].Policy = policy
 	in.Evidence.Members["m-s0"]["l"] = numbers()
@@ -71,17 +73,17 @@ func TestVerdictEndsByCounting(t *testing.T) {
 		most        uint64
 	}{
 		"cheap rules":             {rules: 3, rule: "true", words: "{{member.id}}", failed: 0, most: 100},
-		"rules that are dear":     {rules: 12, rule: pairs + " == 0", words: "{{member.id}}", failed: 12, most: verdictEffort + costLimit},
-		"messages that are dear":  {rules: 1, rule: "false", words: strings.Repeat(once, 40), failed: 0, most: wordsEffort + wordsLimit},
-		"a message that is dear":  {rules: 1, rule: "false", words: "{{0" + strings.Repeat(" + member.l.filter(x, x < 0.0).size()", 16) + "}}", failed: 0, most: 3 * wordsLimit},
+		"rules that are dear":     {rules: 12, rule: pairs + " == 0", words: "{{member.id}}", failed: 12, most: verdictEffort + expression.CostLimit},
+		"messages that are dear":  {rules: 1, rule: "false", words: strings.Repeat(once, 40), failed: 0, most: wordsEffort + expression.WordsLimit},
+		"a message that is dear":  {rules: 1, rule: "false", words: "{{0" + strings.Repeat(" + member.l.filter(x, x < 0.0).size()", 16) + "}}", failed: 0, most: 3 * expression.WordsLimit},
 		"many rules that are not": {rules: 32, rule: passes, words: "{{member.id}}", failed: 0, most: verdictEffort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := dear(t, test.rules, test.rule, test.words)
-			in.CostBudget = &CostBudget{left: 1 << 60}
+			in.CostBudget = expression.NewCostBudget(1<<60, nil)
 			verdict := Judge(in)
 			// The last evaluation that is begun may go on to its own limit.
-			if cost := uint64(1<<60) - in.CostBudget.left; cost > test.most {
+			if cost := uint64(1<<60) - in.CostBudget.Left(); cost > test.most {
 				t.Errorf("the verdict has cost %d", cost)
 			}
 			failed := 0
@@ -117,9 +119,9 @@ func TestManyValuesOfLoopsInLoops(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(problems), "may take too long together") {
 		t.Errorf("problems %v", problems)
 	}
-	in.CostBudget = &CostBudget{left: 1 << 60}
+	in.CostBudget = expression.NewCostBudget(1<<60, nil)
 	verdict := Judge(in)
-	if cost := uint64(1<<60) - in.CostBudget.left; cost > wordsEffort+wordsLimit {
+	if cost := uint64(1<<60) - in.CostBudget.Left(); cost > wordsEffort+expression.WordsLimit {
 		t.Errorf("the verdict has cost %d", cost)
 	}
 	if len(verdict.Blockers) != 1 || !strings.Contains(verdict.Blockers[0].Message, "(not known)") {
@@ -129,15 +131,15 @@ func TestManyValuesOfLoopsInLoops(t *testing.T) {
 
 func TestVerdictsOfOneLookShareItsEffort(t *testing.T) {
 	in := dear(t, 5, pairs+" == 0", "{{member.id}}")
-	in.CostBudget = &CostBudget{left: 2 * verdictEffort}
+	in.CostBudget = expression.NewCostBudget(2*verdictEffort, nil)
 	for range 3 {
 		Judge(in)
 	}
-	if !in.CostBudget.exhausted() {
-		t.Errorf("%d are left after three verdicts", in.CostBudget.left)
+	if !in.CostBudget.Exhausted() {
+		t.Errorf("%d are left after three verdicts", in.CostBudget.Left())
 	}
 	in = world(t)
-	in.CostBudget = &CostBudget{}
+	in.CostBudget = &expression.CostBudget{}
 	if verdict := Judge(in); verdict.Answer != Blocked {
 		t.Errorf("a verdict for which nothing is left is %s", verdict.Answer)
 	}
@@ -167,7 +169,7 @@ func TestRolesThatAreTooDearAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := toySpec()
 			spec.Roles = []v1alpha1.Role{test.role}
-			_, problems := Compile(spec, nil, Declaration{Kind: "etcd", Schema: Schema{Open: true}, Steps: toySteps})
+			_, problems := Compile(spec, nil, Declaration{Kind: "etcd", Schema: expression.Schema{Open: true}, Steps: toySteps})
 			said := fmt.Sprint(storeOnly(problems))
 			if test.want == "" && said != "[]" || !strings.Contains(said, test.want) {
 				t.Errorf("got %s, want %q", said, test.want)

@@ -10,6 +10,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // emptied is a database with one member that can be emptied and filled again, and a manager that dies at any moment.
@@ -25,8 +27,8 @@ type emptied struct {
 func (e *emptied) observe() {
 	status := e.in.Policies[0].Status
 	e.in.Evidence = &Evidence{
-		Observed: e.in.Now, Epoch: status.Epoch, System: Facts{"leader": "none"},
-		Members: map[string]Facts{"m-s0": {"drained": e.drained, "shards": []string{}}},
+		Observed: e.in.Now, Epoch: status.Epoch, System: expression.Facts{"leader": "none"},
+		Members: map[string]expression.Facts{"m-s0": {"drained": e.drained, "shards": []string{}}},
 	}
 }
 

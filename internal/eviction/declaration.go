@@ -1,11 +1,15 @@
 package eviction
 
+import (
+	"usher.sh/usher/internal/expression"
+)
+
 // Declaration is what a kind of system brings to a policy of one of its systems.
 type Declaration struct {
 	// Kind is its name, "" where the policy's spec declares no system, or several.
 	Kind string
 	// Schema is what rules may look at.
-	Schema Schema
+	Schema expression.Schema
 	// Steps are what roles may name in evict.prepare, with a sentence each.
 	Steps map[string]string
 	// Texts are the expressions of the spec that the kind evaluates by itself. They are checked where the policy is written.
@@ -27,8 +31,8 @@ func (c *compiler) texts(texts []Text) {
 	for _, t := range texts {
 		if t.Template {
 			c.templateOver(t)
-		} else if e := c.expression(t.Path, t.Text, Dynamic, costLimit); e != nil && !e.speaksOnlyOf(t.Over...) {
-			c.report(t.Path, "it may speak of %s only", listed(t.Over))
+		} else if e := c.expression(t.Path, t.Text, expression.Dynamic, expression.CostLimit); e != nil && !e.NamesOnly(t.Over...) {
+			c.report(t.Path, "it may speak of %s only", expression.Listed(t.Over))
 		}
 	}
 }
@@ -38,9 +42,9 @@ func (c *compiler) templateOver(t Text) {
 	if template == nil {
 		return
 	}
-	for _, part := range template.parts {
-		if part.expression != nil && !part.expression.speaksOnlyOf(t.Over...) {
-			c.report(t.Path, "{{%s}} speaks of something that is not known yet when the request is made: it may speak of %s", part.expression.Text, listed(t.Over))
+	for _, e := range template.Expressions() {
+		if !e.NamesOnly(t.Over...) {
+			c.report(t.Path, "{{%s}} speaks of something that is not known yet when the request is made: it may speak of %s", e.Text, expression.Listed(t.Over))
 		}
 	}
 }

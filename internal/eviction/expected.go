@@ -12,7 +12,7 @@ func (j *judgement) countRemaining(step *preparation) int64 {
 	if step.remaining == nil {
 		return 0
 	}
-	value, err := step.remaining.eval(j.scope, j.words)
+	value, err := step.remaining.EvalWith(j.scope, j.words)
 	if err != nil {
 		return 0
 	}

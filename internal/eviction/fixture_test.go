@@ -10,6 +10,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 var (
@@ -109,8 +111,8 @@ func world(t testing.TB) Input {
 		}},
 		Evidence: &Evidence{
 			Observed: noon.Add(-3 * time.Second), Epoch: 4,
-			System: Facts{"leader": "m-s1"},
-			Members: map[string]Facts{
+			System: expression.Facts{"leader": "m-s1"},
+			Members: map[string]expression.Facts{
 				"m-s0": {"drained": true, "shards": []string{}},
 				"m-s1": {"drained": false, "shards": []string{"a", "b"}},
 			},
@@ -155,4 +157,21 @@ func kinds(actions []Action) []ActionKind {
 		found = append(found, actions[i].Kind)
 	}
 	return found
+}
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// toySchema is that of a database whose members hold shards.
+var toySchema = expression.Schema{
+	System: []expression.Field{
+		{Name: "leader", Type: expression.String}, {Name: "healthy", Type: expression.Bool}, {Name: "quorum", Type: expression.Int},
+	},
+	Member: []expression.Field{
+		{Name: "drained", Type: expression.Bool},
+		{Name: "shards", Type: expression.Strings},
+		{Name: "lag", Type: expression.Int},
+		{Name: "load", Type: expression.Double},
+		{Name: "seen", Type: expression.Time},
+		{Name: "extra", Type: expression.Dynamic},
+	},
 }

@@ -1,28 +1,28 @@
 package eviction
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // aroundOne judges r0, whose role has a rule about its surroundings, beside these pods and on this node.
-func aroundOne(t *testing.T, expression string, node *snapshot.Node, pods ...*snapshot.Pod) Verdict {
+func aroundOne(t *testing.T, rule string, node *snapshot.Node, pods ...*snapshot.Pod) Verdict {
 	t.Helper()
 	spec := toySpec()
 	spec.Roles = []v1alpha1.Role{{
 		Name: "router", System: "etcd", State: v1alpha1.StateNone, Identity: v1alpha1.IdentityNone, Replace: v1alpha1.Replace{Successor: v1alpha1.SuccessorAnyPod},
-		Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "around", Reason: "Around", Expression: expression, Message: "{{size(here)}} are here"}}},
+		Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "around", Reason: "Around", Expression: rule, Message: "{{size(here)}} are here"}}},
 	}}
 	in := world(t)
 	in.Policies[0].Policy = compiled(t, spec)
 	in.Pod, in.Node = toyPod("r0", "router"), node
-	in.Evidence.Members["m-r0"] = Facts{}
+	in.Evidence.Members["m-r0"] = expression.Facts{}
 	if claim, ok := in.Policies[0].Policy.Claim(in.Pod); !ok || claim.Roster {
 		in.Rosters = map[snapshot.Key]*Roster{in.Policies[0].Key: NewRoster(in.Policies[0], append(pods, in.Pod))}
 	}
@@ -108,21 +108,6 @@ func TestAnnotationsOfTheNode(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, reasons(aroundOne(t, c.expression, c.node))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
-
-func TestAnnotationsOfTheNodeAreAskedForByKeysThatAreWrittenOut(t *testing.T) {
-	language, err := NewLanguage(Schema{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{
-		`node.annotations.all(k, k != "")`, `size(node.annotations) > 0`, `node.annotations[pod.name] == ""`, `pod.name in node.annotations`,
-		`node.annotations == pod.annotations`, `node.annotations["a" + "b"] == ""`, `has(node.annotations)`,
-	} {
-		if _, err := language.Expression(text, Bool); !errors.Is(err, errAnnotationKeys) {
-			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // Input is everything that a verdict looks at.
@@ -37,7 +39,7 @@ type Input struct {
 	// Rosters are those of the policies whose roles ask for all members (Claim.Roster), by policy. One that is missing is not known.
 	Rosters map[snapshot.Key]*Roster
 	// CostBudget is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
-	CostBudget *CostBudget
+	CostBudget *expression.CostBudget
 }
 
 // Absent is a member without a pod, of a policy.
@@ -106,10 +108,10 @@ type judgement struct {
 	role   *role
 	// valid: the evidence may decide.
 	valid bool
-	facts Facts // of the member; nil: not known
+	facts expression.Facts // of the member; nil: not known
 	scope map[string]any
 	// costs is for rules and steps, words for what is said about them.
-	costs, words *CostBudget
+	costs, words *expression.CostBudget
 	// others are the role's other members that are on their way.
 	others  []*v1alpha1.Leaving
 	leaving []string // ids of members of all roles
@@ -125,8 +127,8 @@ func (j *judgement) block(b Blocker) {
 func claimed(in Input) *judgement {
 	j := &judgement{
 		in:    in,
-		costs: &CostBudget{left: verdictEffort, within: in.CostBudget},
-		words: &CostBudget{left: wordsEffort, within: in.CostBudget},
+		costs: expression.NewCostBudget(verdictEffort, in.CostBudget),
+		words: expression.NewCostBudget(wordsEffort, in.CostBudget),
 	}
 	if in.Pod == nil {
 		j.takeAbsent()

@@ -7,6 +7,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // examine asks the rules, and the evidence that they speak of. A role without rules needs none: its members may leave
@@ -15,7 +17,7 @@ func (j *judgement) examine(rules []rule) {
 	if len(rules) > 0 {
 		j.weigh()
 	}
-	j.scope = j.newScope().variables()
+	j.scope = j.newScope().Variables()
 	for i := range rules {
 		j.ask(&rules[i])
 	}
@@ -48,7 +50,7 @@ func (j *judgement) weigh() {
 		j.block(sharedID(j.verdict.Member, pods))
 	}
 	if ok && facts == nil {
-		facts = Facts{}
+		facts = expression.Facts{}
 	}
 	j.facts = facts
 	j.valid = len(j.verdict.Blockers) == before && j.verdict.Member != ""
@@ -78,8 +80,8 @@ func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
 	return j.policy.Status
 }
 
-func (j *judgement) newScope() *Scope {
-	scope := &Scope{
+func (j *judgement) newScope() *expression.Scope {
+	scope := &expression.Scope{
 		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted && !j.lingers(), Node: j.in.Node,
 		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Here: j.here(), Unready: j.unready(),
 		Preparing: j.preparing(),
@@ -106,12 +108,12 @@ func (j *judgement) ask(r *rule) {
 	if r.factual && j.facts == nil {
 		return
 	}
-	if j.in.Pod == nil && speaks(r.passes, podType) {
+	if j.in.Pod == nil && r.passes.Names(expression.PodVariable) {
 		j.block(podMissing(r))
 		return
 	}
-	value, err := r.passes.eval(j.scope, j.costs)
-	if missing, ok := errors.AsType[*MissingError](err); ok {
+	value, err := r.passes.EvalWith(j.scope, j.costs)
+	if missing, ok := errors.AsType[*expression.MissingError](err); ok {
 		j.block(factMissing(r, missing))
 		return
 	}
@@ -129,13 +131,13 @@ func (j *judgement) failed(r *rule) Blocker {
 	blocker := Blocker{
 		Rule:    r.declared.Name,
 		Reason:  r.declared.Reason,
-		Message: r.message.say(j.scope, j.words),
+		Message: r.message.ExpandBrief(j.scope, j.words),
 		Retry:   lookAgain,
 		// What stale facts say may change with the next ones.
 		Never: r.declared.Never && (j.valid || !r.factual),
 	}
 	if r.remedy != nil {
-		blocker.Remedy = r.remedy.say(j.scope, j.words)
+		blocker.Remedy = r.remedy.ExpandBrief(j.scope, j.words)
 	}
 	if blocker.Never {
 		blocker.Retry = 0

@@ -36,7 +36,7 @@ func (j *judgement) undoing() {
 }
 
 func (j *judgement) askFor(step *preparation) {
-	value, err := step.when.eval(j.scope, j.costs)
+	value, err := step.when.EvalWith(j.scope, j.costs)
 	if err != nil {
 		j.block(stepFailed(step, err))
 		return
@@ -44,7 +44,7 @@ func (j *judgement) askFor(step *preparation) {
 	if needed, _ := value.(bool); needed {
 		j.verdict.Needed = append(j.verdict.Needed, Preparation{
 			Name: step.name, Namespace: j.in.Pod.Namespace, Member: memberRef(j.role.declared.Name, j.verdict.Member, j.in.Pod),
-			Message: step.message.say(j.scope, j.words), ExpectedDuration: step.expected, Remaining: j.countRemaining(step),
+			Message: step.message.ExpandBrief(j.scope, j.words), ExpectedDuration: step.expected, Remaining: j.countRemaining(step),
 		})
 	}
 }

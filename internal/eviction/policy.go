@@ -8,6 +8,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // Policy is a compiled EvictionPolicy. It is never nil after Compile: one with problems still claims its pods, so that
@@ -53,8 +55,8 @@ type Problem struct {
 type entry struct {
 	index       int
 	selector    labels.Selector
-	id          *Expression // nil where it has a problem
-	role        *role       // nil where none has the name
+	id          *expression.Expression // nil where it has a problem
+	role        *role                  // nil where none has the name
 	deletes     v1alpha1.DeleteMode
 	ownerFree   bool // DELETEs by the pod's own controller are let through
 	controllers []string
@@ -76,19 +78,19 @@ type role struct {
 // rule is a compiled v1alpha1.Rule.
 type rule struct {
 	declared *v1alpha1.Rule
-	passes   *Expression
-	message  *Template
-	remedy   *Template
+	passes   *expression.Expression
+	message  *expression.Template
+	remedy   *expression.Template
 	factual  bool // it speaks of what the system says
 }
 
 // preparation is a compiled v1alpha1.Preparation.
 type preparation struct {
 	name      string
-	when      *Expression
-	message   *Template
+	when      *expression.Expression
+	message   *expression.Template
 	expected  time.Duration
-	remaining *Expression // nil where the role counts nothing
+	remaining *expression.Expression // nil where the role counts nothing
 }
 
 // Problems returns what Compile found.

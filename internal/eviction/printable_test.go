@@ -9,6 +9,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/text"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // hostile draws words with what a terminal obeys in them.
@@ -44,7 +46,7 @@ func TestAnswersArePrintable(t *testing.T) {
 			in.Pod.Annotations[v1alpha1.BreakGlassAnnotation] = hostile().Draw(t, "why")
 		}
 		in.Evidence.System["leader"] = hostile().Draw(t, "leader")
-		in.Evidence.Members[id] = Facts{"drained": false, "shards": []string{hostile().Draw(t, "shard")}}
+		in.Evidence.Members[id] = expression.Facts{"drained": false, "shards": []string{hostile().Draw(t, "shard")}}
 		if rapid.Bool().Draw(t, "ask") {
 			in.Ask = AskEvict
 		}

@@ -12,6 +12,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // What is drawn is well for the most part, so that most verdicts hang on one thing.
@@ -45,7 +47,7 @@ func drawEvidence(t *rapid.T) *Evidence {
 		Observed: noon.Add(time.Duration(rapid.IntRange(-12, 11).Draw(t, "observed")) * time.Second),
 		Epoch:    rapid.SampledFrom([]int64{4, 4, 4, 4, 3, 5}).Draw(t, "evidence's epoch"),
 		Error:    rapid.SampledFrom([]string{"", "", "", "", "", "", "", "503"}).Draw(t, "error"),
-		System:   Facts{}, Members: map[string]Facts{},
+		System:   expression.Facts{}, Members: map[string]expression.Facts{},
 	}
 	if rapid.IntRange(0, 9).Draw(t, "leader known") > 0 {
 		evidence.System["leader"] = rapid.SampledFrom([]string{"none", "none", "none", "m-s0", "m-s1"}).Draw(t, "leader")
@@ -54,7 +56,7 @@ func drawEvidence(t *rapid.T) *Evidence {
 		if rapid.IntRange(0, 9).Draw(t, "unknown") == 0 {
 			continue
 		}
-		facts := Facts{"shards": []string{"x"}}
+		facts := expression.Facts{"shards": []string{"x"}}
 		if rapid.IntRange(0, 9).Draw(t, "not said") > 0 {
 			facts["drained"] = rapid.IntRange(0, 3).Draw(t, "drained") > 0
 		}

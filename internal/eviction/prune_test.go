@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
+
+	"usher.sh/usher/internal/expression"
 )
 
 func TestUses(t *testing.T) {
@@ -17,11 +19,11 @@ func TestUses(t *testing.T) {
 		Name: "r", Reason: "R", Expression: `member.drained && system.leader != member.id`, Message: "{{member.shards.filter(s, s != 'x')}}",
 	}}
 	spec.Roles, spec.Members = []v1alpha1.Role{own}, spec.Members[:1]
-	want := Uses{"member.drained", "member.id", "member.shards", "system.leader"}
+	want := expression.Uses{"member.drained", "member.id", "member.shards", "system.leader"}
 	if diff := cmp.Diff(want, compiled(t, spec).Uses()); diff != "" {
 		t.Errorf("uses (-want +got):\n%s", diff)
 	}
-	open, err := NewLanguage(Schema{Open: true})
+	open, err := expression.NewLanguage(expression.Schema{Open: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +33,13 @@ func TestUses(t *testing.T) {
 		`system.list.all(x, x.ok) && pod.name == "db-0"`: {"system.list"},
 		`size(member) > 1`:                               {"member"},
 	} {
-		expression, err := open.Expression(text, Bool)
+		compiled, err := open.Expression(text, expression.Bool)
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.Sort(expression.uses)
-		if diff := cmp.Diff(want, expression.uses); diff != "" {
+		got := compiled.Uses()
+		slices.Sort(got)
+		if diff := cmp.Diff(expression.Uses(want), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
@@ -44,16 +47,16 @@ func TestUses(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	e := &Evidence{
-		System: Facts{"status": map[string]any{"down": []any{"a"}, "rest": "long"}, "nodes": map[string]any{"a": 1.0}, "unused": 1.0},
-		Members: map[string]Facts{
+		System: expression.Facts{"status": map[string]any{"down": []any{"a"}, "rest": "long"}, "nodes": map[string]any{"a": 1.0}, "unused": 1.0},
+		Members: map[string]expression.Facts{
 			"a": {"shelf": 3.0, "unused": 1.0},
 		},
 	}
 	before := e.Weight()
-	e.Prune(Uses{"member.shelf.parts", "system.nodes", "system.status.down"})
+	e.Prune(expression.Uses{"member.shelf.parts", "system.nodes", "system.status.down"})
 	want := &Evidence{
-		System:  Facts{"status": map[string]any{"down": []any{"a"}}, "nodes": map[string]any{"a": 1.0}},
-		Members: map[string]Facts{"a": {"shelf": 3.0}}, // that it is no object is for the rule to say
+		System:  expression.Facts{"status": map[string]any{"down": []any{"a"}}, "nodes": map[string]any{"a": 1.0}},
+		Members: map[string]expression.Facts{"a": {"shelf": 3.0}}, // that it is no object is for the rule to say
 	}
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Errorf("pruned (-want +got):\n%s", diff)

@@ -13,6 +13,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // cluster is the truth behind two replicas of the webhook, a manager that tidies, and a database that works with all of
@@ -136,12 +138,12 @@ func (c *cluster) refused(uid types.UID) {
 // observe asks the database: a member may go while all are up. Of evictions in flight a database knows nothing. The replica
 // takes its epoch before.
 func (c *cluster) observe(v *view, epoch int64) {
-	members := map[string]Facts{}
+	members := map[string]expression.Facts{}
 	whole := !slices.ContainsFunc(c.pods, (*snapshot.Pod).Terminating)
 	for i := range 3 {
-		members[fmt.Sprintf("m-s%d", i)] = Facts{"drained": whole, "shards": []string{}}
+		members[fmt.Sprintf("m-s%d", i)] = expression.Facts{"drained": whole, "shards": []string{}}
 	}
-	v.evidence = &Evidence{Observed: c.now, Epoch: epoch, System: Facts{"leader": "none"}, Members: members}
+	v.evidence = &Evidence{Observed: c.now, Epoch: epoch, System: expression.Facts{"leader": "none"}, Members: members}
 }
 
 func (c *cluster) tidy(v *view) {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // Roster is what pods say of all members of a policy. It is made once for all verdicts of one look, since an id is an expression.
@@ -103,17 +105,17 @@ func (j *judgement) unready() []string {
 }
 
 // here are the policy's other members on the judged one's node. nil: not known.
-func (j *judgement) here() []Here {
+func (j *judgement) here() []expression.Here {
 	if j.roster() == nil || j.in.Pod == nil || j.in.Pod.Node == "" {
 		return nil
 	}
-	all := []Here{}
+	all := []expression.Here{}
 	for uid, m := range j.roster().members {
 		if m.node == j.in.Pod.Node && uid != j.in.Pod.UID {
-			all = append(all, Here{ID: m.id, Role: m.role})
+			all = append(all, expression.Here{ID: m.id, Role: m.role})
 		}
 	}
-	slices.SortFunc(all, func(a, b Here) int { return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b expression.Here) int { return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID)) })
 	return all
 }
 

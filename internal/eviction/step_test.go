@@ -11,6 +11,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // wanted is a request for the eviction of s0, in Usher's turn.
@@ -136,7 +138,7 @@ func TestStep(t *testing.T) {
 func TestExpected(t *testing.T) {
 	drains := func(left int, entries ...v1alpha1.PreparationStatus) func(*ResponderInput) {
 		return func(in *ResponderInput) {
-			in.Evidence.Members["m-s0"] = Facts{"drained": false, "shards": make([]string, left)}
+			in.Evidence.Members["m-s0"] = expression.Facts{"drained": false, "shards": make([]string, left)}
 			in.Policies[0].Status.Preparations = entries
 		}
 	}
@@ -192,7 +194,7 @@ func TestExpected(t *testing.T) {
 func TestBeginCounts(t *testing.T) {
 	for _, entries := range [][]v1alpha1.PreparationStatus{nil, {begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))}} {
 		in := wanted(t)
-		in.Evidence.Members["m-s0"] = Facts{"drained": false, "shards": []string{"a", "b", "c"}}
+		in.Evidence.Members["m-s0"] = expression.Facts{"drained": false, "shards": []string{"a", "b", "c"}}
 		in.Policies[0].Status.Preparations = entries
 		in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon.Add(-time.Minute)}, Undo: true, Terminal: true}}
 		if got := Step(in).Actions[1]; got.Kind != Begin || got.Status.Preparations[0].RemainingAtStart != 3 {

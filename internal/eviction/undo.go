@@ -7,6 +7,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // undoing takes steps back. Each is marked before the system is asked to undo it, and crossed out after the system has
@@ -105,7 +107,7 @@ func (u *undoing) actions() []Action {
 	if len(u.changed) == 0 {
 		return nil
 	}
-	settle := u.policy.write(Settle, u.status, listed(append(u.changed, u.pending...)))
+	settle := u.policy.write(Settle, u.status, expression.Listed(append(u.changed, u.pending...)))
 	settle.Left = u.left
 	return append([]Action{settle}, u.calls...)
 }

@@ -7,6 +7,8 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
+
+	"usher.sh/usher/internal/expression"
 )
 
 // lookAgain is when a blocker that the system's own life may clear is worth another look.
@@ -19,7 +21,7 @@ func claimedTwice(found []claimant) Blocker {
 	}
 	return Blocker{
 		Reason:  ClaimedTwice,
-		Message: "more than one entry of the policies claims the pod: " + listed(names) + "; it stays until only one does",
+		Message: "more than one entry of the policies claims the pod: " + expression.Listed(names) + "; it stays until only one does",
 		Remedy:  "change the selectors so that each pod is claimed once (kubectl edit evictionpolicy)",
 	}
 }
@@ -141,7 +143,7 @@ func daemonPod(owner string) Blocker {
 func sharedID(member string, pods []string) Blocker {
 	return Blocker{
 		Reason:  MemberShared,
-		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system reports cannot be known; it waits until only one gives it", Print(pods), member),
+		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system reports cannot be known; it waits until only one gives it", expression.Print(pods), member),
 		Remedy:  "see whether spec.members[].id in the policy tells the pods apart",
 		Retry:   lookAgain,
 	}
@@ -184,7 +186,7 @@ func stale(message string) Blocker {
 	}
 }
 
-func factMissing(r *rule, missing *MissingError) Blocker {
+func factMissing(r *rule, missing *expression.MissingError) Blocker {
 	return Blocker{
 		Rule:    r.declared.Name,
 		Reason:  FactMissing,
@@ -260,7 +262,7 @@ func readyUnknown(r *role) Blocker {
 func tooFewReady(ready []string, r *role) Blocker {
 	found := "no other member"
 	if len(ready) > 0 {
-		found = listed(ready) + " only"
+		found = expression.Listed(ready) + " only"
 	}
 	return Blocker{
 		Reason:  TooFewReady,
@@ -283,7 +285,7 @@ func are(names []string) string {
 	if len(names) == 1 {
 		return names[0] + " is"
 	}
-	return listed(names) + " are"
+	return expression.Listed(names) + " are"
 }
 
 func mayLeave(atOnce int) string {

@@ -15,6 +15,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -171,7 +172,7 @@ func (b *Cache) Source(policy *v1alpha1.EvictionPolicy) *Source {
 		UID: policy.UID, Namespace: policy.Namespace, Name: policy.Name, Generation: policy.Generation, Epoch: policy.Status.Epoch,
 		System: &policy.Spec.System, Limits: policy.Spec.Evidence,
 		Members: func(ctx context.Context) ([]system.Member, error) { return b.members(ctx, policy) },
-		Uses:    func() eviction.Uses { return b.Compiled(policy).Uses() },
+		Uses:    func() expression.Uses { return b.Compiled(policy).Uses() },
 	}
 	if b.Changed != nil {
 		source.Changed = func() { b.Changed(policy) }

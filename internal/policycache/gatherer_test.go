@@ -18,6 +18,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
@@ -28,9 +29,9 @@ type counted struct{ asked int }
 
 func (s *counted) Observe(_ context.Context, members []system.Member) (*eviction.Evidence, error) {
 	s.asked++
-	said := &eviction.Evidence{Members: map[string]eviction.Facts{}}
+	said := &eviction.Evidence{Members: map[string]expression.Facts{}}
 	for _, m := range members {
-		said.Members[m.ID] = eviction.Facts{"role": m.Role}
+		said.Members[m.ID] = expression.Facts{"role": m.Role}
 	}
 	return said, nil
 }
@@ -135,9 +136,9 @@ func TestInput(t *testing.T) {
 	if diff := cmp.Diff([]string{"db-1", "db-2", "db-4"}, peers); diff != "" {
 		t.Errorf("peers: %s", diff)
 	}
-	want := map[string]eviction.Facts{}
+	want := map[string]expression.Facts{}
 	for _, id := range []string{"db-0", "db-1", "db-2", "db-3", "db-4"} {
-		want[id] = eviction.Facts{"role": "node"}
+		want[id] = expression.Facts{"role": "node"}
 	}
 	if diff := cmp.Diff(want, in.Evidence.Members); diff != "" {
 		t.Errorf("members: %s", diff)

@@ -14,6 +14,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -59,7 +60,7 @@ func judged(t *testing.T, evict v1alpha1.Evict, fresh bool, crashed string) (evi
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Evidence = &eviction.Evidence{Observed: time.Now(), Members: map[string]eviction.Facts{"db-0": {}, "db-1": {}}}
+	in.Evidence = &eviction.Evidence{Observed: time.Now(), Members: map[string]expression.Facts{"db-0": {}, "db-1": {}}}
 	return eviction.Judge(in).Answer, live.pods
 }
 

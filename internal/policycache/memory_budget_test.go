@@ -15,6 +15,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -64,7 +65,7 @@ func TestGreedyPoliciesAreRefusedOneByOne(t *testing.T) {
 	k, url := tenants(t, memory)
 	ask := func(p *v1alpha1.EvictionPolicy, epoch int64) *eviction.Evidence {
 		p.Status.Epoch = epoch
-		return k.Evidence(t.Context(), only(p, eviction.Uses{"system"}), epoch, time.Hour)
+		return k.Evidence(t.Context(), only(p, expression.Uses{"system"}), epoch, time.Hour)
 	}
 	const greedy = 8
 	refused := 0
@@ -103,16 +104,16 @@ func TestGreedyPoliciesAreRefusedOneByOne(t *testing.T) {
 }
 
 // only is the policy where its roles ask for these facts alone.
-func only(p *v1alpha1.EvictionPolicy, uses eviction.Uses) *Source {
+func only(p *v1alpha1.EvictionPolicy, uses expression.Uses) *Source {
 	source := of(p)
-	source.Uses = func() eviction.Uses { return uses }
+	source.Uses = func() expression.Uses { return uses }
 	return source
 }
 
 // What no expression names is not kept.
 func TestOnlyWhatIsNamedIsKept(t *testing.T) {
 	k, url := tenants(t, 0)
-	said := k.Evidence(t.Context(), only(tenant("a", "db", url, "/mixed"), eviction.Uses{"system.all.down"}), 0, time.Hour)
+	said := k.Evidence(t.Context(), only(tenant("a", "db", url, "/mixed"), expression.Uses{"system.all.down"}), 0, time.Hour)
 	all, _ := said.System["all"].(map[string]any)
 	if said.Error != "" || len(all) != 1 || all["down"] == nil {
 		t.Errorf("kept: %d facts, error %q", len(all), said.Error)

@@ -13,6 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -259,7 +260,7 @@ func (s *greedySystem) Observe(ctx context.Context, _ []system.Member) (*evictio
 		<-time.After(time.Second) // it takes a while to notice
 		return nil, ctx.Err()
 	}
-	return &eviction.Evidence{Summary: "well", System: eviction.Facts{"all": string(make([]byte, bytes-64<<10))}}, nil
+	return &eviction.Evidence{Summary: "well", System: expression.Facts{"all": string(make([]byte, bytes-64<<10))}}, nil
 }
 
 func (s *greedySystem) answer(bytes int64) {

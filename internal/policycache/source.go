@@ -8,6 +8,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 )
 
@@ -26,7 +27,7 @@ type Source struct {
 	// Members lists what the system is asked about, as it knows them.
 	Members func(ctx context.Context) ([]system.Member, error)
 	// Uses returns the facts that are asked for: no others are kept. nil: all are.
-	Uses func() eviction.Uses
+	Uses func() expression.Uses
 	// Changed is called when the system says something new, unless it is nil. It must not block.
 	Changed func()
 }

@@ -14,6 +14,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -66,7 +67,7 @@ type Kind struct {
 	// Declared reports whether a policy's spec declares a system of this kind: whether the field is set.
 	Declared func(spec *v1alpha1.System) bool
 	// Schema declares the facts.
-	Schema eviction.Schema
+	Schema expression.Schema
 	// Steps are what roles may name in evict.prepare, with a sentence each.
 	Steps map[string]string
 	// Extend adds what the spec itself declares; nil: it declares nothing.

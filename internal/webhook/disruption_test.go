@@ -25,6 +25,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
@@ -165,8 +166,8 @@ func (w *world) Input(ctx context.Context, of policycache.Subject) (eviction.Inp
 	return eviction.Input{
 		Now: clock, Pod: facts, Fresh: of.Fresh, Deleted: of.Deleted, Policies: []eviction.Declared{declare(policy)}, Node: &snapshot.Node{Name: "n1", Unschedulable: w.cordoned && of.FreshNode},
 		Evidence: &eviction.Evidence{
-			Observed: clock.Add(-time.Second), System: eviction.Facts{"green": w.green},
-			Members: map[string]eviction.Facts{of.Pod.Name: {}},
+			Observed: clock.Add(-time.Second), System: expression.Facts{"green": w.green},
+			Members: map[string]expression.Facts{of.Pod.Name: {}},
 		},
 	}, w.broken
 }

@@ -15,6 +15,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 	driver "usher.sh/usher/internal/system/etcd"
 )
@@ -84,8 +85,8 @@ func quiet(e *eviction.Evidence) bool {
 }
 
 // pick returns the facts of those names.
-func pick(facts eviction.Facts, names ...string) eviction.Facts {
-	some := eviction.Facts{}
+func pick(facts expression.Facts, names ...string) expression.Facts {
+	some := expression.Facts{}
 	for _, n := range names {
 		if v, ok := facts[n]; ok {
 			some[n] = v
@@ -94,7 +95,7 @@ func pick(facts eviction.Facts, names ...string) eviction.Facts {
 	return some
 }
 
-func equal(t *testing.T, what string, want, got eviction.Facts) {
+func equal(t *testing.T, what string, want, got expression.Facts) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -129,14 +130,14 @@ func TestThreeMembers(t *testing.T) {
 	c := start(t, options{members: 3})
 	s := c.open(t)
 	e := until(t, s, "three healthy voters", quiet)
-	equal(t, "system", eviction.Facts{
+	equal(t, "system", expression.Facts{
 		"members": int64(3), "learners": int64(0), "voters": int64(3), "healthyVoters": int64(3), "quorum": int64(2),
 		"agreed": true, "unhealthy": []string{}, "alarms": []string{}, "corrupt": []string{}, "maxLag": int64(10),
 		"leader": e.System["leader"], "leaderId": e.System["leaderId"], "leaders": []string{fmt.Sprint(e.System["leader"])},
 	}, e.System)
 	for _, m := range c.members {
 		f := e.Members[m.name]
-		equal(t, m.name, eviction.Facts{
+		equal(t, m.name, expression.Facts{
 			"name": m.name, "memberId": c.id(t, m), "learner": false, "leader": e.System["leader"] == m.name, "healthy": true,
 			"unhealthyBecause": "", "isolated": false, "appliedIndex": f["appliedIndex"], "lag": f["lag"], "alarms": []string{},
 			"version": "3.7.3", "votersWithout": int64(2), "quorumWithout": true, "othersUnhealthy": []string{}, "othersBehind": []string{},
@@ -193,9 +194,9 @@ func TestStoppedMember(t *testing.T) {
 	if why := fmt.Sprint(e.Members[down.name]["unhealthyBecause"]); !strings.Contains(why, "does not answer at "+down.client) {
 		t.Errorf("why: %s", why)
 	}
-	equal(t, "the one that is down", eviction.Facts{"healthy": false, "leader": false, "votersWithout": int64(2), "quorumWithout": true},
+	equal(t, "the one that is down", expression.Facts{"healthy": false, "leader": false, "votersWithout": int64(2), "quorumWithout": true},
 		pick(e.Members[down.name], "healthy", "leader", "votersWithout", "quorumWithout", "isolated", "appliedIndex", "lag", "version"))
-	equal(t, "the leader", eviction.Facts{"healthy": true, "leader": true, "votersWithout": int64(1), "quorumWithout": false},
+	equal(t, "the leader", expression.Facts{"healthy": true, "leader": true, "votersWithout": int64(1), "quorumWithout": false},
 		pick(e.Members[fmt.Sprint(e.System["leader"])], "healthy", "leader", "votersWithout", "quorumWithout"))
 
 	c.run(t, down)
@@ -211,7 +212,7 @@ func TestStoppedLeader(t *testing.T) {
 	e := until(t, s, "another leader", func(e *eviction.Evidence) bool {
 		return e.System["agreed"] == true && e.System["leader"] != old.name && e.System["healthyVoters"] == int64(2)
 	})
-	equal(t, "system", eviction.Facts{"voters": int64(3)}, pick(e.System, "voters"))
+	equal(t, "system", expression.Facts{"voters": int64(3)}, pick(e.System, "voters"))
 	if e.Members[old.name]["leader"] != false {
 		t.Errorf("%s is gone and leads: %v", old.name, e)
 	}
@@ -242,7 +243,7 @@ func TestFrozenMember(t *testing.T) {
 	m := c.follower(t, until(t, s, "quiet", quiet))
 	thaw := m.freeze(t)
 	e := observe(t, s)
-	equal(t, "system", eviction.Facts{"healthyVoters": int64(2)}, pick(e.System, "healthyVoters"))
+	equal(t, "system", expression.Facts{"healthyVoters": int64(2)}, pick(e.System, "healthyVoters"))
 	if why := fmt.Sprint(e.Members[m.name]["unhealthyBecause"]); !strings.Contains(why, "no answer in time") {
 		t.Errorf("why: %s", why)
 	}
@@ -273,7 +274,7 @@ func TestIsolatedMemberFallsBehind(t *testing.T) {
 	if behind, ok := leader["othersBehind"].([]string); !ok || len(behind) != 1 || !strings.HasPrefix(behind[0], m.name+" (") {
 		t.Errorf("others behind: %v", leader["othersBehind"])
 	}
-	equal(t, "the leader", eviction.Facts{"votersWithout": int64(1), "quorumWithout": false}, pick(leader, "votersWithout", "quorumWithout"))
+	equal(t, "the leader", expression.Facts{"votersWithout": int64(1), "quorumWithout": false}, pick(leader, "votersWithout", "quorumWithout"))
 
 	c.heal()
 	until(t, s, "all members caught up", func(e *eviction.Evidence) bool {
@@ -292,13 +293,13 @@ func TestLearner(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := observe(t, s)
-	equal(t, "before it has started", eviction.Facts{"members": int64(4), "learners": int64(1), "voters": int64(3), "quorum": int64(2)},
+	equal(t, "before it has started", expression.Facts{"members": int64(4), "learners": int64(1), "voters": int64(3), "quorum": int64(2)},
 		pick(e.System, "members", "learners", "voters", "quorum"))
 
 	m.args = append(m.args, "--initial-cluster="+c.initial(), "--initial-cluster-state=existing")
 	c.run(t, m)
 	e = until(t, s, "a healthy learner", func(e *eviction.Evidence) bool { return quiet(e) && e.Members[m.name]["healthy"] == true })
-	equal(t, "the learner", eviction.Facts{"learner": true, "leader": false, "votersWithout": int64(3), "quorumWithout": true, "isolated": false},
+	equal(t, "the learner", expression.Facts{"learner": true, "leader": false, "votersWithout": int64(3), "quorumWithout": true, "isolated": false},
 		pick(e.Members[m.name], "learner", "leader", "votersWithout", "quorumWithout", "isolated"))
 }
 
@@ -314,12 +315,12 @@ func TestUnstartedVoter(t *testing.T) {
 	e := until(t, s, "an agreement of those that have started", func(e *eviction.Evidence) bool {
 		return e.System["agreed"] == true && e.System["healthyVoters"] == int64(3)
 	})
-	equal(t, "system", eviction.Facts{"voters": int64(4), "healthyVoters": int64(3), "quorum": int64(3)}, pick(e.System, "voters", "healthyVoters", "quorum"))
+	equal(t, "system", expression.Facts{"voters": int64(4), "healthyVoters": int64(3), "quorum": int64(3)}, pick(e.System, "voters", "healthyVoters", "quorum"))
 	unhealthy, ok := e.System["unhealthy"].([]string)
 	if !ok || len(unhealthy) != 1 || !strings.Contains(unhealthy[0], "was added and has not started") {
 		t.Errorf("unhealthy: %v", e.System["unhealthy"])
 	}
-	equal(t, "a voter", eviction.Facts{"votersWithout": int64(2), "quorumWithout": false}, pick(e.Members["etcd-0"], "votersWithout", "quorumWithout"))
+	equal(t, "a voter", expression.Facts{"votersWithout": int64(2), "quorumWithout": false}, pick(e.Members["etcd-0"], "votersWithout", "quorumWithout"))
 }
 
 func TestAlarms(t *testing.T) {
@@ -338,10 +339,10 @@ func TestAlarms(t *testing.T) {
 			if alarm == etcdserverpb.AlarmType_CORRUPT {
 				corrupt = []string{m.name}
 			}
-			equal(t, "system", eviction.Facts{"alarms": []string{alarm.String()}, "corrupt": corrupt, "healthyVoters": int64(3)},
+			equal(t, "system", expression.Facts{"alarms": []string{alarm.String()}, "corrupt": corrupt, "healthyVoters": int64(3)},
 				pick(e.System, "alarms", "corrupt", "healthyVoters"))
-			equal(t, "its member", eviction.Facts{"alarms": []string{alarm.String()}}, pick(e.Members[m.name], "alarms"))
-			equal(t, "another member", eviction.Facts{"alarms": []string{}}, pick(e.Members["etcd-0"], "alarms"))
+			equal(t, "its member", expression.Facts{"alarms": []string{alarm.String()}}, pick(e.Members[m.name], "alarms"))
+			equal(t, "another member", expression.Facts{"alarms": []string{}}, pick(e.Members["etcd-0"], "alarms"))
 			if !strings.Contains(e.Summary, alarm.String()) {
 				t.Errorf("summary: %s", e.Summary)
 			}
@@ -367,8 +368,8 @@ func TestSingleMember(t *testing.T) {
 	t.Parallel()
 	c := start(t, options{members: 1})
 	e := until(t, c.open(t), "quiet", quiet)
-	equal(t, "system", eviction.Facts{"voters": int64(1), "quorum": int64(1)}, pick(e.System, "voters", "quorum"))
-	equal(t, "member", eviction.Facts{"votersWithout": int64(0), "quorumWithout": false}, pick(e.Members["etcd-0"], "votersWithout", "quorumWithout"))
+	equal(t, "system", expression.Facts{"voters": int64(1), "quorum": int64(1)}, pick(e.System, "voters", "quorum"))
+	equal(t, "member", expression.Facts{"votersWithout": int64(0), "quorumWithout": false}, pick(e.Members["etcd-0"], "votersWithout", "quorumWithout"))
 }
 
 func TestAuth(t *testing.T) {
@@ -454,7 +455,7 @@ func TestEndpointsThatAreDown(t *testing.T) {
 		a.Endpoints = []string{"http://" + address(t), c.members[2].client}
 	})
 	e := until(t, s, "quiet", quiet)
-	equal(t, "system", eviction.Facts{"healthyVoters": int64(3)}, pick(e.System, "healthyVoters"))
+	equal(t, "system", expression.Facts{"healthyVoters": int64(3)}, pick(e.System, "healthyVoters"))
 }
 
 // A caller's deadline bounds an observation, even while a member hangs, and leaves the others healthy.
@@ -470,5 +471,5 @@ func TestDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "system", eviction.Facts{"healthyVoters": int64(2), "alarms": []string{}}, pick(e.System, "healthyVoters", "alarms"))
+	equal(t, "system", expression.Facts{"healthyVoters": int64(2), "alarms": []string{}}, pick(e.System, "healthyVoters", "alarms"))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/expression"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -108,8 +110,8 @@ func TestSimulatorSpeaksLikeEtcd(t *testing.T) {
 	}
 }
 
-func types(facts eviction.Facts) eviction.Facts {
-	all := eviction.Facts{}
+func types(facts expression.Facts) expression.Facts {
+	all := expression.Facts{}
 	for name, value := range facts {
 		all[name] = fmt.Sprintf("%T", value)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system/rest"
 )
@@ -29,12 +30,12 @@ func newFacts(t *testing.T, pods int, change ...func(*v1alpha1.EvictionPolicy)) 
 	own := declare(policy)
 	f := &facts{
 		now: present, policy: policy, problems: own.Policy.Problems(), all: []eviction.Declared{own}, own: own, guarded: true,
-		evidence: &eviction.Evidence{Observed: present.Add(-20 * time.Second), System: eviction.Facts{"safe": true}, Summary: "well"},
+		evidence: &eviction.Evidence{Observed: present.Add(-20 * time.Second), System: expression.Facts{"safe": true}, Summary: "well"},
 	}
-	f.evidence.Members = map[string]eviction.Facts{}
+	f.evidence.Members = map[string]expression.Facts{}
 	for i := range pods {
 		name := "db-" + string(rune('0'+i))
-		f.evidence.Members[name] = eviction.Facts{}
+		f.evidence.Members[name] = expression.Facts{}
 		f.pods = append(f.pods, &snapshot.Pod{
 			Namespace: "prod", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "db", v1alpha1.PolicyLabel: "db"}, Phase: corev1.PodRunning,
 		})
@@ -296,7 +297,7 @@ func TestAStatusIsWrittenOnlyWhenItSaysSomethingNew(t *testing.T) {
 	later := func(after time.Duration, change func()) bool {
 		f.policy.Status = first
 		f.now = present.Add(after)
-		f.evidence = &eviction.Evidence{Observed: first.System.LastObservedTime.Add(after), System: eviction.Facts{"safe": true}, Members: members, Summary: "well"}
+		f.evidence = &eviction.Evidence{Observed: first.System.LastObservedTime.Add(after), System: expression.Facts{"safe": true}, Members: members, Summary: "well"}
 		change()
 		seen := f.seen()
 		return !same(&f.policy.Status, &seen)

@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -142,7 +143,7 @@ func (f *facts) roles(members []member) []v1alpha1.RoleStatus {
 }
 
 // judge takes a member by itself, at the time of the evidence: in the background that is older than a decision allows.
-func (f *facts) judge(pod *snapshot.Pod, effort *eviction.CostBudget, rosters map[snapshot.Key]*eviction.Roster) eviction.Verdict {
+func (f *facts) judge(pod *snapshot.Pod, effort *expression.CostBudget, rosters map[snapshot.Key]*eviction.Roster) eviction.Verdict {
 	now := f.now
 	if f.evidence != nil {
 		now = f.evidence.Observed

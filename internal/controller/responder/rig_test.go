@@ -25,6 +25,7 @@ import (
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/system"
 )
@@ -36,9 +37,9 @@ type database struct {
 }
 
 func (d *database) Observe(_ context.Context, members []system.Member) (*eviction.Evidence, error) {
-	said := &eviction.Evidence{Members: map[string]eviction.Facts{}}
+	said := &eviction.Evidence{Members: map[string]expression.Facts{}}
 	for _, m := range members {
-		said.Members[m.ID] = eviction.Facts{"empty": d.empty}
+		said.Members[m.ID] = expression.Facts{"empty": d.empty}
 	}
 	return said, nil
 }
@@ -81,7 +82,7 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 		WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).WithIndex(&api.Eviction{}, targets.Field, targets.IndexPod).Build()
 	r := &rig{store: store, database: &database{}}
 	kind := system.Kind{
-		Name: "etcd", Schema: eviction.Schema{Member: []eviction.Field{{Name: "empty", Type: eviction.Bool}}}, Steps: map[string]string{"Drain": "empty it"},
+		Name: "etcd", Schema: expression.Schema{Member: []expression.Field{{Name: "empty", Type: expression.Bool}}}, Steps: map[string]string{"Drain": "empty it"},
 		Open: func(*v1alpha1.System, system.Access) (system.System, error) { return r.database, nil },
 	}
 	kinds := func(*v1alpha1.System) (system.Kind, bool) { return kind, true }

@@ -9,6 +9,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system/all"
 )
 
@@ -55,7 +56,7 @@ func TestPageNamesEveryFactOfEtcd(t *testing.T) {
 	_, section, _ := strings.Cut(page(t), "\n## etcd\n")
 	for _, table := range []struct {
 		head   string
-		fields []eviction.Field
+		fields []expression.Field
 	}{{"| `system.` |", kind.Schema.System}, {"| `member.` |", kind.Schema.Member}} {
 		_, rows, _ := strings.Cut(section, table.head)
 		rows, _, _ = strings.Cut(rows, "\n\n")

@@ -20,6 +20,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
@@ -30,7 +31,7 @@ func own(opened *system.Access) system.Kind {
 	return system.Kind{
 		Name:     "etcd",
 		Declared: func(spec *v1alpha1.System) bool { return spec.Etcd != nil },
-		Schema:   eviction.Schema{Member: []eviction.Field{{Name: "machines", Type: eviction.Int}}},
+		Schema:   expression.Schema{Member: []expression.Field{{Name: "machines", Type: expression.Int}}},
 		Steps:    map[string]string{"Migrate": "moves the machines away"},
 		Roles: fstest.MapFS{"hypervisor.yaml": {Data: []byte(`
 name: hypervisor
@@ -55,9 +56,9 @@ replace: {successor: SameIdentity}
 type region struct{}
 
 func (region) Observe(_ context.Context, members []system.Member) (*eviction.Evidence, error) {
-	said := &eviction.Evidence{Members: map[string]eviction.Facts{}}
+	said := &eviction.Evidence{Members: map[string]expression.Facts{}}
 	for _, m := range members {
-		said.Members[m.ID] = eviction.Facts{"machines": int64(3)}
+		said.Members[m.ID] = expression.Facts{"machines": int64(3)}
 	}
 	return said, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/arangodb/agency"
 )
@@ -34,7 +35,7 @@ type clusterView struct {
 
 // evidence makes facts of what was seen, about the members asked for.
 func (s *clusterView) evidence(members []system.Member) *eviction.Evidence {
-	found := &eviction.Evidence{System: s.systemFacts(), Members: map[string]eviction.Facts{}, Summary: s.summary()}
+	found := &eviction.Evidence{System: s.systemFacts(), Members: map[string]expression.Facts{}, Summary: s.summary()}
 	for _, member := range members {
 		if facts, known := s.memberFacts(member.ID); known {
 			found.Members[member.ID] = facts
@@ -43,8 +44,8 @@ func (s *clusterView) evidence(members []system.Member) *eviction.Evidence {
 	return found
 }
 
-func (s *clusterView) systemFacts() eviction.Facts {
-	facts := eviction.Facts{"mode": s.mode(), "agencyProblem": s.agencyProblem()}
+func (s *clusterView) systemFacts() expression.Facts {
+	facts := expression.Facts{"mode": s.mode(), "agencyProblem": s.agencyProblem()}
 	if s.single {
 		facts["agencyProblem"] = ""
 		return facts

@@ -3,22 +3,22 @@ package arangodb
 import (
 	"slices"
 
-	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system/arangodb/agency"
 )
 
 // memberFacts returns what is known of a member; false: the deployment does not know it, or could mean several by its id.
 // While the agency cannot be asked that is unknown, and the member is there without facts, so that the rule that speaks of
 // the agency says what is wrong.
-func (s *clusterView) memberFacts(id string) (eviction.Facts, bool) {
+func (s *clusterView) memberFacts(id string) (expression.Facts, bool) {
 	if s.single {
-		return eviction.Facts{}, true
+		return expression.Facts{}, true
 	}
 	server, known := s.resolve(id)
 	if !known {
-		return eviction.Facts{}, s.state == nil
+		return expression.Facts{}, s.state == nil
 	}
-	facts := eviction.Facts{"server": server}
+	facts := expression.Facts{"server": server}
 	if _, agent := s.agents.Pool[server]; agent {
 		s.addAgent(facts, server)
 		return facts, true
@@ -29,7 +29,7 @@ func (s *clusterView) memberFacts(id string) (eviction.Facts, bool) {
 	return facts, true
 }
 
-func (s *clusterView) addAgent(facts eviction.Facts, id string) {
+func (s *clusterView) addAgent(facts expression.Facts, id string) {
 	facts["agentAnswers"] = slices.Contains(s.agents.Answered, id)
 	if s.agents.Problem != "" {
 		return
@@ -41,7 +41,7 @@ func (s *clusterView) addAgent(facts eviction.Facts, id string) {
 	facts["copiesWithout"] = int64(agency.Without(s.agents.Holding, id))
 }
 
-func (s *clusterView) addServer(facts eviction.Facts, id string) {
+func (s *clusterView) addServer(facts expression.Facts, id string) {
 	if status := s.state.Servers[id].Status; status != "" {
 		facts["health"] = status
 	}
@@ -59,7 +59,7 @@ func (s *clusterView) addServer(facts eviction.Facts, id string) {
 }
 
 // addShards leaves out what an answer without collections cannot say: such an answer is not an empty cluster.
-func (s *clusterView) addShards(facts eviction.Facts, id string) {
+func (s *clusterView) addShards(facts expression.Facts, id string) {
 	cleaned := slices.Contains(s.state.Cleaned, id)
 	facts["cleaned"] = cleaned
 	facts["toBeCleaned"] = slices.Contains(s.state.ToBeCleaned, id)
@@ -78,7 +78,7 @@ func (s *clusterView) addShards(facts eviction.Facts, id string) {
 // list is never nil, which would be a fact of another type.
 func list(names []string) []string { return append([]string{}, names...) }
 
-func addJob(facts eviction.Facts, name string, job agency.Job) {
+func addJob(facts expression.Facts, name string, job agency.Job) {
 	facts[name] = string(job.State)
 	if job.State == agency.NoJob {
 		return

@@ -13,6 +13,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 )
 
 var readPage = sync.OnceValues(func() (string, error) {
@@ -100,7 +101,7 @@ func TestPolicyOfThePage(t *testing.T) {
 
 func TestPageNamesEveryFact(t *testing.T) {
 	text := section(t, "Facts")
-	for prefix, fields := range map[string][]eviction.Field{"system.": Kind().Schema.System, "member.": Kind().Schema.Member} {
+	for prefix, fields := range map[string][]expression.Field{"system.": Kind().Schema.System, "member.": Kind().Schema.Member} {
 		for _, f := range fields {
 			if !strings.Contains(text, "`"+prefix+f.Name+"`") {
 				t.Errorf("%s%s is not on the page", prefix, f.Name)

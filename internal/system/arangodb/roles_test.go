@@ -9,6 +9,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 )
 
 // What the source says of each kind of pod, in the seconds of its tolerations; -1: for ever.
@@ -82,7 +83,7 @@ func seconds(toleration *v1alpha1.Toleration) int64 {
 
 // Every fact that a policy may ask for has a description, and what is observed is declared with its type.
 func TestFactsAreDeclared(t *testing.T) {
-	declared := map[string]eviction.Type{}
+	declared := map[string]expression.Type{}
 	for _, field := range Schema.Member {
 		if field.Doc == "" {
 			t.Errorf("member.%s has no description", field.Name)
@@ -98,7 +99,7 @@ func TestFactsAreDeclared(t *testing.T) {
 			}
 		}
 	}
-	declared = map[string]eviction.Type{}
+	declared = map[string]expression.Type{}
 	for _, field := range Schema.System {
 		if field.Doc == "" {
 			t.Errorf("system.%s has no description", field.Name)
@@ -112,16 +113,16 @@ func TestFactsAreDeclared(t *testing.T) {
 	}
 }
 
-func typeOf(value any) eviction.Type {
+func typeOf(value any) expression.Type {
 	switch value.(type) {
 	case bool:
-		return eviction.Bool
+		return expression.Bool
 	case int64:
-		return eviction.Int
+		return expression.Int
 	case string:
-		return eviction.String
+		return expression.String
 	case []string:
-		return eviction.Strings
+		return expression.Strings
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/test/arangosim"
 )
@@ -252,8 +253,8 @@ func TestResignLeadership(t *testing.T) {
 		b.sim.Tick()
 	}
 	facts := b.evidence(prmrA).Members[prmrA]
-	want := eviction.Facts{"resign": "Finished", "leads": []string{"_system/c/sc1"}}
-	if diff := cmp.Diff(want, eviction.Facts{"resign": facts["resign"], "leads": facts["leads"]}); diff != "" {
+	want := expression.Facts{"resign": "Finished", "leads": []string{"_system/c/sc1"}}
+	if diff := cmp.Diff(want, expression.Facts{"resign": facts["resign"], "leads": facts["leads"]}); diff != "" {
 		t.Errorf("what has one copy is passed over in silence, and the facts must say so (-want +got):\n%s", diff)
 	}
 	if n := b.asked("/_admin/cluster/resignLeadership"); n != 1 {

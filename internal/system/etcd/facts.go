@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 )
 
 // alarms are those of the cluster; known is false if no voter answered the request for them.
@@ -19,7 +20,7 @@ type alarms struct {
 func (v *view) evidence(a alarms, maxLag int64, asked []string) *eviction.Evidence {
 	e := &eviction.Evidence{
 		System:  v.systemFacts(a, maxLag),
-		Members: map[string]eviction.Facts{},
+		Members: map[string]expression.Facts{},
 		Summary: v.summary(a),
 	}
 	for _, s := range v.members {
@@ -39,9 +40,9 @@ func (v *view) unique(name string) bool {
 	return name != "" && len(same) == 1
 }
 
-func (v *view) systemFacts(a alarms, maxLag int64) eviction.Facts {
+func (v *view) systemFacts(a alarms, maxLag int64) expression.Facts {
 	voters := v.voters()
-	facts := eviction.Facts{
+	facts := expression.Facts{
 		"members":       int64(len(v.members)),
 		"learners":      int64(len(v.members) - len(voters)),
 		"voters":        int64(len(voters)),
@@ -63,10 +64,10 @@ func (v *view) systemFacts(a alarms, maxLag int64) eviction.Facts {
 	return facts
 }
 
-func (v *view) memberFacts(s *memberState, a alarms, maxLag int64) eviction.Facts {
+func (v *view) memberFacts(s *memberState, a alarms, maxLag int64) expression.Facts {
 	others := v.others(s)
 	ready := slices.DeleteFunc(slices.Clone(others), func(o *memberState) bool { return !o.healthy() || !o.caughtUp(maxLag) })
-	facts := eviction.Facts{
+	facts := expression.Facts{
 		"name":             s.label(),
 		"memberId":         hexID(s.ID),
 		"learner":          s.Learner,

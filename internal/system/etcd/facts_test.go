@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/etcd"
 )
@@ -20,7 +20,7 @@ func TestFactsAreDeclared(t *testing.T) {
 	declared(t, "member", etcd.Kind().Schema.Member, e.Members["a"])
 }
 
-func declared(t *testing.T, what string, fields []eviction.Field, facts eviction.Facts) {
+func declared(t *testing.T, what string, fields []expression.Field, facts expression.Facts) {
 	t.Helper()
 	for _, f := range fields {
 		value, ok := facts[f.Name]
@@ -36,18 +36,18 @@ func declared(t *testing.T, what string, fields []eviction.Field, facts eviction
 	}
 }
 
-func is(want eviction.Type, value any) bool {
+func is(want expression.Type, value any) bool {
 	var ok bool
 	switch want {
-	case eviction.Bool:
+	case expression.Bool:
 		_, ok = value.(bool)
-	case eviction.Int:
+	case expression.Int:
 		_, ok = value.(int64)
-	case eviction.String:
+	case expression.String:
 		_, ok = value.(string)
-	case eviction.Strings:
+	case expression.Strings:
 		_, ok = value.([]string)
-	case eviction.Double, eviction.Time, eviction.Dynamic:
+	case expression.Double, expression.Time, expression.Dynamic:
 	}
 	return ok
 }

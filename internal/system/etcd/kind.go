@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/system"
 )
 
@@ -64,38 +64,38 @@ func Over(api API, maxLag int64, endpoints []string, timeout time.Duration) syst
 	return &cluster{api: api, maxLag: maxLag, endpoints: endpoints, timeout: timeout}
 }
 
-var schema = eviction.Schema{
-	System: []eviction.Field{
-		{Name: "members", Type: eviction.Int, Doc: "members, learners and members that have not started included"},
-		{Name: "learners", Type: eviction.Int, Doc: "members without a vote"},
-		{Name: "voters", Type: eviction.Int, Doc: "members with a vote"},
-		{Name: "healthyVoters", Type: eviction.Int, Doc: "voters that a quorum can count on now"},
-		{Name: "quorum", Type: eviction.Int, Doc: "voters that it takes to commit a write"},
-		{Name: "agreed", Type: eviction.Bool, Doc: "a quorum names the same leader at the same term, and no voter another"},
-		{Name: "leader", Type: eviction.String, Doc: "name of the leader; absent unless agreed"},
-		{Name: "leaderId", Type: eviction.String, Doc: "id of the leader in hexadecimal; absent unless agreed"},
-		{Name: "leaders", Type: eviction.Strings, Doc: "names of all members that some voter calls leader"},
-		{Name: "unhealthy", Type: eviction.Strings, Doc: "voters that are not healthy, each with the cause"},
-		{Name: "alarms", Type: eviction.Strings, Doc: "alarms, each once: NOSPACE, CORRUPT"},
-		{Name: "corrupt", Type: eviction.Strings, Doc: "names of the members with a CORRUPT alarm"},
-		{Name: "maxLag", Type: eviction.Int, Doc: "entries that a voter may be behind and count as caught up"},
+var schema = expression.Schema{
+	System: []expression.Field{
+		{Name: "members", Type: expression.Int, Doc: "members, learners and members that have not started included"},
+		{Name: "learners", Type: expression.Int, Doc: "members without a vote"},
+		{Name: "voters", Type: expression.Int, Doc: "members with a vote"},
+		{Name: "healthyVoters", Type: expression.Int, Doc: "voters that a quorum can count on now"},
+		{Name: "quorum", Type: expression.Int, Doc: "voters that it takes to commit a write"},
+		{Name: "agreed", Type: expression.Bool, Doc: "a quorum names the same leader at the same term, and no voter another"},
+		{Name: "leader", Type: expression.String, Doc: "name of the leader; absent unless agreed"},
+		{Name: "leaderId", Type: expression.String, Doc: "id of the leader in hexadecimal; absent unless agreed"},
+		{Name: "leaders", Type: expression.Strings, Doc: "names of all members that some voter calls leader"},
+		{Name: "unhealthy", Type: expression.Strings, Doc: "voters that are not healthy, each with the cause"},
+		{Name: "alarms", Type: expression.Strings, Doc: "alarms, each once: NOSPACE, CORRUPT"},
+		{Name: "corrupt", Type: expression.Strings, Doc: "names of the members with a CORRUPT alarm"},
+		{Name: "maxLag", Type: expression.Int, Doc: "entries that a voter may be behind and count as caught up"},
 	},
-	Member: []eviction.Field{
-		{Name: "name", Type: eviction.String, Doc: "name in the list of members, or the id of a member that has not started"},
-		{Name: "memberId", Type: eviction.String, Doc: "id in hexadecimal, as etcdctl prints it"},
-		{Name: "learner", Type: eviction.Bool, Doc: "it has no vote"},
-		{Name: "leader", Type: eviction.Bool, Doc: "some voter calls it leader"},
-		{Name: "healthy", Type: eviction.Bool, Doc: "it answers, a linearizable read through it succeeds, and it agrees with the quorum"},
-		{Name: "unhealthyBecause", Type: eviction.String, Doc: "why it is not healthy; empty if it is"},
-		{Name: "isolated", Type: eviction.Bool, Doc: "it answers, and has no part in the quorum; absent if it does not answer"},
-		{Name: "appliedIndex", Type: eviction.Int, Doc: "last entry that it has applied; absent if it does not answer"},
-		{Name: "lag", Type: eviction.Int, Doc: "entries behind the newest committed one; absent if it does not answer"},
-		{Name: "alarms", Type: eviction.Strings, Doc: "alarms that it has raised"},
-		{Name: "version", Type: eviction.String, Doc: "version of the server; absent if it does not answer"},
-		{Name: "votersWithout", Type: eviction.Int, Doc: "other voters that are healthy and caught up"},
-		{Name: "quorumWithout", Type: eviction.Bool, Doc: "the other voters that are healthy and caught up are a quorum"},
-		{Name: "othersUnhealthy", Type: eviction.Strings, Doc: "other voters that are not healthy, each with the cause"},
-		{Name: "othersBehind", Type: eviction.Strings, Doc: "other voters that answer and are more than maxLag behind, each with its lag"},
+	Member: []expression.Field{
+		{Name: "name", Type: expression.String, Doc: "name in the list of members, or the id of a member that has not started"},
+		{Name: "memberId", Type: expression.String, Doc: "id in hexadecimal, as etcdctl prints it"},
+		{Name: "learner", Type: expression.Bool, Doc: "it has no vote"},
+		{Name: "leader", Type: expression.Bool, Doc: "some voter calls it leader"},
+		{Name: "healthy", Type: expression.Bool, Doc: "it answers, a linearizable read through it succeeds, and it agrees with the quorum"},
+		{Name: "unhealthyBecause", Type: expression.String, Doc: "why it is not healthy; empty if it is"},
+		{Name: "isolated", Type: expression.Bool, Doc: "it answers, and has no part in the quorum; absent if it does not answer"},
+		{Name: "appliedIndex", Type: expression.Int, Doc: "last entry that it has applied; absent if it does not answer"},
+		{Name: "lag", Type: expression.Int, Doc: "entries behind the newest committed one; absent if it does not answer"},
+		{Name: "alarms", Type: expression.Strings, Doc: "alarms that it has raised"},
+		{Name: "version", Type: expression.String, Doc: "version of the server; absent if it does not answer"},
+		{Name: "votersWithout", Type: expression.Int, Doc: "other voters that are healthy and caught up"},
+		{Name: "quorumWithout", Type: expression.Bool, Doc: "the other voters that are healthy and caught up are a quorum"},
+		{Name: "othersUnhealthy", Type: expression.Strings, Doc: "other voters that are not healthy, each with the cause"},
+		{Name: "othersBehind", Type: expression.Strings, Doc: "other voters that answer and are more than maxLag behind, each with its lag"},
 	},
 }
 

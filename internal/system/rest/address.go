@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 )
 
 // maxURL is how many characters a URL may have once its values are in it.
@@ -15,10 +15,10 @@ const maxURL = 8 << 10
 
 // address is a URL with expressions in it: a path below an endpoint, or a whole URL.
 type address struct {
-	text *eviction.Template
+	text *expression.Template
 }
 
-func newAddress(l *eviction.Language, text string) (*address, error) {
+func newAddress(l *expression.Language, text string) (*address, error) {
 	if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
 		return nil, fmt.Errorf("url %q must begin with /, http:// or https://", text)
 	}
@@ -30,7 +30,7 @@ func newAddress(l *eviction.Language, text string) (*address, error) {
 }
 
 // at returns the URLs to try, in order.
-func (a *address) at(endpoints []string, scope *eviction.Scope) ([]string, error) {
+func (a *address) at(endpoints []string, scope *expression.Scope) ([]string, error) {
 	text, err := a.text.Expand(scope, escape)
 	if err != nil {
 		return nil, fmt.Errorf("url %q: %w", a.text.Text, err)

@@ -5,12 +5,13 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 )
 
 // extend adds the facts and steps of the policy's own, and its templates, so that a mistake in them is seen where the policy is written.
 func extend(declaration *eviction.Declaration, spec *v1alpha1.System) {
 	own := spec.HTTP
-	declaration.Schema = eviction.Schema{System: fields(own.Facts), Member: fields(own.MemberFacts)}
+	declaration.Schema = expression.Schema{System: fields(own.Facts), Member: fields(own.MemberFacts)}
 	declaration.Steps = map[string]string{}
 	for i := range own.Steps {
 		declaration.Steps[own.Steps[i].Name] = "a step of the policy's own"
@@ -18,10 +19,10 @@ func extend(declaration *eviction.Declaration, spec *v1alpha1.System) {
 	declaration.Texts = texts(own)
 }
 
-func fields(gets []v1alpha1.Get) []eviction.Field {
-	all := make([]eviction.Field, len(gets))
+func fields(gets []v1alpha1.Get) []expression.Field {
+	all := make([]expression.Field, len(gets))
 	for i, get := range gets {
-		all[i] = eviction.Field{Name: get.Name, Type: eviction.Dynamic, Doc: "the answer to GET " + get.URL}
+		all[i] = expression.Field{Name: get.Name, Type: expression.Dynamic, Doc: "the answer to GET " + get.URL}
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/rest"
@@ -157,7 +158,7 @@ func TestSystemFacts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(eviction.Facts{"f": c.want}, e.System); diff != "" {
+				if diff := cmp.Diff(expression.Facts{"f": c.want}, e.System); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			})
@@ -252,7 +253,7 @@ func TestMemberFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]eviction.Facts{
+	want := map[string]expression.Facts{
 		"a": {"node": map[string]any{"shards": 0.0}, "up": true},
 		"b": {"up": true},
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -48,7 +48,7 @@ type web struct {
 
 	facts, memberFacts []question
 	steps              map[string]step
-	summary            *eviction.Expression // nil: none
+	summary            *expression.Expression // nil: none
 
 	mu   sync.Mutex
 	pods map[types.UID]*snapshot.Pod // members as they were observed last
@@ -62,7 +62,7 @@ type question struct {
 
 // Open compiles the policy's questions and steps.
 func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
-	l, err := eviction.NewLanguage(eviction.Schema{})
+	l, err := expression.NewLanguage(expression.Schema{})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func headers(spec []v1alpha1.Header, access system.Access) (nethttp.Header, erro
 	return all, nil
 }
 
-func questions(l *eviction.Language, field string, spec []v1alpha1.Get) ([]question, error) {
+func questions(l *expression.Language, field string, spec []v1alpha1.Get) ([]question, error) {
 	var all []question
 	for _, g := range spec {
 		url, err := newAddress(l, g.URL)
@@ -133,12 +133,12 @@ func questions(l *eviction.Language, field string, spec []v1alpha1.Get) ([]quest
 	return all, nil
 }
 
-func summary(text string) (*eviction.Expression, error) {
-	l, err := eviction.NewLanguage(eviction.Schema{Open: true})
+func summary(text string) (*expression.Expression, error) {
+	l, err := expression.NewLanguage(expression.Schema{Open: true})
 	if err != nil {
 		return nil, err
 	}
-	e, err := l.Expression(text, eviction.Dynamic)
+	e, err := l.Expression(text, expression.Dynamic)
 	if err != nil {
 		return nil, fmt.Errorf("summary: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -32,9 +33,9 @@ func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.E
 	effort := eviction.NewCostBudget()
 	all := w.questions(members, effort)
 	w.askAll(ctx, all)
-	e := &eviction.Evidence{System: eviction.Facts{}, Members: map[string]eviction.Facts{}}
+	e := &eviction.Evidence{System: expression.Facts{}, Members: map[string]expression.Facts{}}
 	for _, m := range members {
-		e.Members[m.ID] = eviction.Facts{}
+		e.Members[m.ID] = expression.Facts{}
 	}
 	var failures, silent lines
 	for _, q := range all {
@@ -52,22 +53,22 @@ func (w *web) Observe(ctx context.Context, members []system.Member) (*eviction.E
 	if len(failures) > 0 {
 		return nil, failures
 	}
-	e.Summary = w.line(&eviction.Scope{System: e.System, CostBudget: effort}, silent)
+	e.Summary = w.line(&expression.Scope{System: e.System, CostBudget: effort}, silent)
 	return e, nil
 }
 
-func (w *web) questions(members []system.Member, effort *eviction.CostBudget) []*asked {
+func (w *web) questions(members []system.Member, effort *expression.CostBudget) []*asked {
 	var all []*asked
-	add := func(q question, member string, scope *eviction.Scope) {
+	add := func(q question, member string, scope *expression.Scope) {
 		urls, err := q.url.at(w.endpoints, scope)
 		all = append(all, &asked{question: q, member: member, urls: urls, err: err})
 	}
 	for _, q := range w.facts {
-		add(q, "", &eviction.Scope{CostBudget: effort})
+		add(q, "", &expression.Scope{CostBudget: effort})
 	}
 	for _, m := range members {
 		for _, q := range w.memberFacts {
-			add(q, m.ID, &eviction.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod, CostBudget: effort})
+			add(q, m.ID, &expression.Scope{Member: m.ID, Role: m.Role, Pod: m.Pod, CostBudget: effort})
 		}
 	}
 	return all
@@ -90,14 +91,14 @@ func (w *web) askAll(ctx context.Context, all []*asked) {
 }
 
 // line is the policy's summary, and after it the questions without an answer.
-func (w *web) line(scope *eviction.Scope, silent lines) string {
+func (w *web) line(scope *expression.Scope, silent lines) string {
 	var parts []string
 	if w.summary != nil {
 		value, err := w.summary.Eval(scope)
 		if err != nil {
 			parts = append(parts, "no summary: "+err.Error())
 		} else {
-			parts = append(parts, excerpt([]byte(eviction.Print(value))))
+			parts = append(parts, excerpt([]byte(expression.Print(value))))
 		}
 	}
 	for i, err := range silent {

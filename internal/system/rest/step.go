@@ -9,6 +9,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/expression"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
 )
@@ -22,10 +23,10 @@ type step struct {
 type call struct {
 	method string
 	url    *address
-	body   *eviction.Template // nil: none
+	body   *expression.Template // nil: none
 }
 
-func newStep(l *eviction.Language, spec v1alpha1.Step) (step, error) {
+func newStep(l *expression.Language, spec v1alpha1.Step) (step, error) {
 	do, err := newCall(l, spec.Do)
 	if err != nil || spec.Undo == nil {
 		return step{do: do}, err
@@ -37,7 +38,7 @@ func newStep(l *eviction.Language, spec v1alpha1.Step) (step, error) {
 	return step{do: do, undo: &undo}, nil
 }
 
-func newCall(l *eviction.Language, spec v1alpha1.Call) (call, error) {
+func newCall(l *expression.Language, spec v1alpha1.Call) (call, error) {
 	url, err := newAddress(l, spec.URL)
 	if err != nil || spec.Body == "" {
 		return call{method: spec.Method, url: url}, err
@@ -76,7 +77,7 @@ func (w *web) Undo(ctx context.Context, p eviction.Preparation) (eviction.Undone
 }
 
 func (w *web) call(ctx context.Context, c call, p eviction.Preparation) error {
-	scope := &eviction.Scope{Member: p.Member.ID, Pod: w.pod(p), CostBudget: eviction.NewCostBudget()}
+	scope := &expression.Scope{Member: p.Member.ID, Pod: w.pod(p), CostBudget: eviction.NewCostBudget()}
 	urls, err := c.url.at(w.endpoints, scope)
 	if err != nil {
 		return err

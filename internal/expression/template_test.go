@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"net/url"
@@ -94,7 +94,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := template.say(toyScope().variables(), nil), "quorum is (not known) of db-0"; got != want {
+	if got, want := template.ExpandBrief(toyScope().Variables(), nil), "quorum is (not known) of db-0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if _, err := template.Expand(toyScope(), nil); err == nil {
@@ -112,7 +112,7 @@ func TestTemplatesDoNotGrowWithoutLimit(t *testing.T) {
 	if _, err := template.Expand(scope, nil); err == nil || !strings.Contains(err.Error(), "longer than 1024 KiB") {
 		t.Errorf("error %v", err)
 	}
-	if said := template.say(scope.variables(), nil); len(said) > 5_000 {
+	if said := template.ExpandBrief(scope.Variables(), nil); len(said) > 5_000 {
 		t.Errorf("a message of %d bytes", len(said))
 	}
 }

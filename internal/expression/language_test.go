@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"errors"
@@ -11,23 +11,6 @@ import (
 
 	"usher.sh/usher/internal/snapshot"
 )
-
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-// toySchema is that of a database whose members hold shards.
-var toySchema = Schema{
-	System: []Field{
-		{Name: "leader", Type: String}, {Name: "healthy", Type: Bool}, {Name: "quorum", Type: Int},
-	},
-	Member: []Field{
-		{Name: "drained", Type: Bool},
-		{Name: "shards", Type: Strings},
-		{Name: "lag", Type: Int},
-		{Name: "load", Type: Double},
-		{Name: "seen", Type: Time},
-		{Name: "extra", Type: Dynamic},
-	},
-}
 
 func toyScope() *Scope {
 	return &Scope{
@@ -193,9 +176,9 @@ func BenchmarkEval(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	variables := toyScope().variables()
+	variables := toyScope().Variables()
 	for b.Loop() {
-		if _, err := expression.eval(variables, nil); err != nil {
+		if _, err := expression.EvalWith(variables, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -215,6 +198,21 @@ func BenchmarkEvalToTheLimit(b *testing.B) {
 	for b.Loop() {
 		if _, err := expression.Eval(scope); err == nil {
 			b.Fatal("it ends before the limit")
+		}
+	}
+}
+
+func TestAnnotationsOfTheNodeAreAskedForByKeysThatAreWrittenOut(t *testing.T) {
+	language, err := NewLanguage(Schema{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		`node.annotations.all(k, k != "")`, `size(node.annotations) > 0`, `node.annotations[pod.name] == ""`, `pod.name in node.annotations`,
+		`node.annotations == pod.annotations`, `node.annotations["a" + "b"] == ""`, `has(node.annotations)`,
+	} {
+		if _, err := language.Expression(text, Bool); !errors.Is(err, errAnnotationKeys) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"cel.dev/cel-go/cel"
@@ -37,7 +37,7 @@ func (weights) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	case "slice":
 		weight = length(result)
 	case "flatten", "math.@max", "math.@min", literalFunction:
-		weight = weigh(args[0], costLimit)
+		weight = weigh(args[0], CostLimit)
 	case overloads.Size, overloads.TypeConvertBytes, overloads.TypeConvertString, overloads.TypeConvertInt, overloads.TypeConvertUint,
 		overloads.TypeConvertDouble, overloads.TypeConvertTimestamp, overloads.TypeConvertDuration:
 		weight = weighText(args[0])
@@ -53,7 +53,7 @@ func (weights) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 func weightOfSum(args []ref.Val, result ref.Val) uint64 {
 	if len(args) == 2 {
 		if _, ok := args[1].(traits.Lister); ok {
-			return weigh(args[1], costLimit)
+			return weigh(args[1], CostLimit)
 		}
 	}
 	return weighText(result)
@@ -63,7 +63,7 @@ func lighter(args []ref.Val) uint64 {
 	if len(args) != 2 {
 		return 0
 	}
-	return weigh(args[1], weigh(args[0], costLimit))
+	return weigh(args[1], weigh(args[0], CostLimit))
 }
 
 func weightOfSearch(args []ref.Val) uint64 {
@@ -74,7 +74,7 @@ func weightOfSearch(args []ref.Val) uint64 {
 		return 0
 	}
 	entries := length(args[1])
-	return entries * min(weigh(args[0], costLimit), costLimit)
+	return entries * min(weigh(args[0], CostLimit), CostLimit)
 }
 
 func length(value ref.Val) uint64 {

@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"fmt"
@@ -72,8 +72,8 @@ func brief(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// listed puts all names into a sentence.
-func listed(names []string) string {
+// Listed puts all names into a sentence.
+func Listed(names []string) string {
 	switch len(names) {
 	case 0:
 		return "nothing"

@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"cmp"
@@ -56,10 +56,11 @@ var podFields = map[string]*cel.Type{
 
 var nodeFields = map[string]*cel.Type{
 	"present": cel.BoolType, "name": cel.StringType, "zone": cel.StringType, "labels": stringMap, "annotations": stringMap,
-	"ready": cel.BoolType, "unschedulable": cel.BoolType, "taints": cel.ListType(cel.ObjectType(taintType)),
+	"ready": cel.BoolType, "unschedulable": cel.BoolType, "taints": cel.ListType(cel.ObjectType(taintVariable)),
 }
 
-func (s *Scope) variables() map[string]any {
+// Variables returns what expressions see, for many evaluations on one scope.
+func (s *Scope) Variables() map[string]any {
 	variables := map[string]any{
 		"pod":       s.podFacts(),
 		"node":      s.nodeFacts(),

@@ -1,17 +1,9 @@
-package eviction
+package expression
 
 import (
 	"errors"
 
 	"cel.dev/cel-go/cel"
-)
-
-// Limits of what is evaluated together. What reaches verdictEffort has kept a processor busy for about half a second: an
-// apiserver that waits for an answer waits ten.
-const (
-	verdictEffort = 4 * costLimit
-	wordsEffort   = verdictEffort / 10
-	lookCost      = 6 * verdictEffort
 )
 
 // CostBudget is what expressions may still cost together, in the evaluator's own count. It ends by counting and not by a
@@ -21,12 +13,18 @@ type CostBudget struct {
 	within *CostBudget
 }
 
-// NewCostBudget is for one look at a policy: the verdicts on all of its members, or all questions to its system.
-func NewCostBudget() *CostBudget { return &CostBudget{left: lookCost} }
+// NewCostBudget allows cost, and what is charged to it is charged to within as well, unless that is nil.
+func NewCostBudget(cost uint64, within *CostBudget) *CostBudget {
+	return &CostBudget{left: cost, within: within}
+}
+
+// Left is what may still be spent.
+func (e *CostBudget) Left() uint64 { return e.left }
 
 var errSpent = errors.New("what was evaluated before it has used up the time for all; make the expressions cheaper, or the lists that they look at shorter")
 
-func (e *CostBudget) exhausted() bool {
+// Exhausted reports whether nothing is left in it or in what it is within.
+func (e *CostBudget) Exhausted() bool {
 	for ; e != nil; e = e.within {
 		if e.left == 0 {
 			return true

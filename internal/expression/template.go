@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"encoding/json"
@@ -35,13 +35,24 @@ func (l *Language) Template(text string) (*Template, error) {
 			template.parts = append(template.parts, part{text: piece.text})
 			continue
 		}
-		expression, err := l.expression(piece.text, Dynamic, wordsLimit)
+		expression, err := l.Limited(piece.text, Dynamic, WordsLimit)
 		if err != nil {
 			return nil, fmt.Errorf("in {{%s}}: %w", piece.text, err)
 		}
 		template.parts = append(template.parts, part{expression: expression})
 	}
 	return template, nil
+}
+
+// Expressions are those of the template, in its order.
+func (t *Template) Expressions() []*Expression {
+	var all []*Expression
+	for _, part := range t.parts {
+		if part.expression != nil {
+			all = append(all, part.expression)
+		}
+	}
+	return all
 }
 
 // Expand prints the values: lists as "a, b, c and 3 more", times in RFC 3339. Every value passes through escape, unless
@@ -70,14 +81,14 @@ func (t *Template) ExpandJSON(scope *Scope) (string, error) {
 }
 
 func (t *Template) expand(scope *Scope, render func(any) (string, error)) (string, error) {
-	variables := scope.variables()
+	variables := scope.Variables()
 	var text strings.Builder
 	for _, part := range t.parts {
 		if part.expression == nil {
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.expression.eval(variables, scope.CostBudget)
+		value, err := part.expression.EvalWith(variables, scope.CostBudget)
 		if err != nil {
 			return "", fmt.Errorf("{{%s}}: %w", part.expression.Text, err)
 		}
@@ -93,15 +104,15 @@ func (t *Template) expand(scope *Scope, render func(any) (string, error)) (strin
 	return text.String(), nil
 }
 
-// say expands the template for a blocker, which must have words whatever is missing or takes too long.
-func (t *Template) say(variables map[string]any, costs *CostBudget) string {
+// ExpandBrief expands the template for a blocker, which must have words whatever is missing or takes too long.
+func (t *Template) ExpandBrief(variables map[string]any, costs *CostBudget) string {
 	var text strings.Builder
 	for _, part := range t.parts {
 		if part.expression == nil {
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.expression.eval(variables, costs)
+		value, err := part.expression.EvalWith(variables, costs)
 		if err != nil {
 			text.WriteString("(not known)")
 			continue

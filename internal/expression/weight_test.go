@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"strings"
@@ -36,7 +36,7 @@ func TestWhatIsLargeIsDear(t *testing.T) {
 		`system.deep`,
 		`[system.deep, system.deep]`,
 	} {
-		expression, err := language.expression(text, Dynamic, costLimit)
+		expression, err := language.Limited(text, Dynamic, CostLimit)
 		if err != nil {
 			t.Fatal(text, err)
 		}
@@ -59,7 +59,7 @@ func TestWhatGrowsByItselfEnds(t *testing.T) {
 		"lists":             `[system.list]` + grown,
 		"lists, compared":   `[system.list]` + grown + `.all(x, x == x)`,
 	} {
-		expression, err := language.expression(text, Dynamic, costLimit)
+		expression, err := language.Limited(text, Dynamic, CostLimit)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -69,7 +69,7 @@ func TestWhatGrowsByItselfEnds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "takes too long") {
 			t.Errorf("%s: got %v, want that it takes too long", name, err)
 		}
-		if cost := uint64(1<<60) - costs.left; cost > 4*costLimit {
+		if cost := uint64(1<<60) - costs.left; cost > 4*CostLimit {
 			t.Errorf("%s: it has cost %d", name, cost)
 		}
 	}

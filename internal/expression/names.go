@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"errors"
@@ -55,7 +55,7 @@ const annotationsField = "annotations"
 // annotationKeys lists the keys of the node's annotations that an expression writes out; false: it asks for them in another way.
 func annotationKeys(tree *cel.Ast) (keys []string, ok bool) {
 	for _, match := range ast.MatchDescendants(ast.NavigateAST(tree.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
-		if path(match) != nodeType+"."+annotationsField {
+		if path(match) != NodeVariable+"."+annotationsField {
 			continue
 		}
 		parent, _ := match.Parent()
@@ -96,21 +96,21 @@ func writtenText(expr ast.Expr) (string, bool) {
 	return text, ok
 }
 
-// speaksOnlyOf reports whether the expression names no other variable of the language.
-func (e *Expression) speaksOnlyOf(allowed ...string) bool {
+// NamesOnly reports whether the expression names no other variable of the language.
+func (e *Expression) NamesOnly(allowed ...string) bool {
 	return !slices.ContainsFunc(e.variables, func(name string) bool {
 		return slices.Contains(variableNames, name) && !slices.Contains(allowed, name)
 	})
 }
 
-// speaks reports whether an expression, nil for none, names the variable.
-func speaks(e *Expression, variable string) bool {
+// Names reports whether the expression names the variable; nil names none.
+func (e *Expression) Names(variable string) bool {
 	return e != nil && slices.Contains(e.variables, variable)
 }
 
-// speaks reports whether a value of the template, nil for none, names the variable.
-func (t *Template) speaks(variable string) bool {
-	return t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return speaks(p.expression, variable) })
+// Names reports whether a value of the template names the variable; nil names none.
+func (t *Template) Names(variable string) bool {
+	return t != nil && slices.ContainsFunc(t.parts, func(p part) bool { return p.expression.Names(variable) })
 }
 
 // path returns "" for what does not begin at a variable.

@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"encoding/json"
@@ -86,13 +86,13 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(seed)
 	}
 	language := toyLanguage(f, Schema{Open: true})
-	variables := toyScope().variables()
+	variables := toyScope().Variables()
 	f.Fuzz(func(t *testing.T, text string) {
 		template, err := language.Template(text)
 		if err != nil {
 			return
 		}
-		if words := template.say(variables, nil); words == "" && text != "" && !strings.Contains(text, "{{") {
+		if words := template.ExpandBrief(variables, nil); words == "" && text != "" && !strings.Contains(text, "{{") {
 			t.Fatalf("%q: no words", text)
 		}
 		if value, err := template.ExpandJSON(toyScope()); err == nil && strings.Contains(text, "{{") && value == text {

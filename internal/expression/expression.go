@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"errors"
@@ -15,11 +15,11 @@ type Expression struct {
 	Text      string
 	want      Type
 	limit     uint64 // of its cost
-	estimate  uint64 // of its cost, where every list has assumedItems
+	estimate  uint64 // of its cost, where every list has AssumedItems
 	program   cel.Program
 	facts     []string
 	variables []string
-	uses      []string // the facts that it reads, with all below them
+	uses      Uses     // the facts that it reads, with all below them
 	keys      []string // of the node's annotations that it reads
 }
 
@@ -32,11 +32,15 @@ func (e *MissingError) Error() string { return fmt.Sprintf("%q is not known", e.
 // map[string]any or nil. It ends within a cost limit, and is charged to the scope's CostBudget. A *MissingError says that a
 // fact is not known; other errors are sentences as well.
 func (e *Expression) Eval(scope *Scope) (any, error) {
-	return e.eval(scope.variables(), scope.CostBudget)
+	return e.EvalWith(scope.Variables(), scope.CostBudget)
 }
 
-func (e *Expression) eval(variables map[string]any, costs *CostBudget) (any, error) {
-	if costs.exhausted() {
+// Uses are the facts that it reads.
+func (e *Expression) Uses() Uses { return e.uses }
+
+// EvalWith is Eval for variables that Scope.Variables has made, so that many expressions share them.
+func (e *Expression) EvalWith(variables map[string]any, costs *CostBudget) (any, error) {
+	if costs.Exhausted() {
 		return nil, errSpent
 	}
 	value, details, err := e.program.Eval(e.narrowed(variables))
@@ -60,7 +64,7 @@ func (e *Expression) eval(variables map[string]any, costs *CostBudget) (any, err
 // narrowed returns the variables without those of the node's annotations whose keys the expression does not write out: they are other
 // clients' and may hold what a policy's author has no right to read.
 func (e *Expression) narrowed(variables map[string]any) map[string]any {
-	node, _ := variables[nodeType].(map[string]any)
+	node, _ := variables[NodeVariable].(map[string]any)
 	all, _ := node[annotationsField].(map[string]string)
 	if len(all) == 0 {
 		return variables
@@ -72,7 +76,7 @@ func (e *Expression) narrowed(variables map[string]any) map[string]any {
 		}
 	}
 	node, variables = maps.Clone(node), maps.Clone(variables)
-	node[annotationsField], variables[nodeType] = written, node
+	node[annotationsField], variables[NodeVariable] = written, node
 	return variables
 }
 
@@ -115,7 +119,7 @@ func plain(message string) string {
 	}
 	if _, rest, ok := strings.Cut(message, "undeclared reference to "); ok {
 		name, _, _ := strings.Cut(rest, " (in container")
-		return "there is no " + name + ": expressions speak of " + listed(variableNames)
+		return "there is no " + name + ": expressions speak of " + Listed(variableNames)
 	}
 	return message
 }

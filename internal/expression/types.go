@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"fmt"
@@ -18,13 +18,14 @@ type factTypes struct {
 	member  *cel.Type
 }
 
+// The variables that have a type of their own.
 const (
-	podType    = "pod"
-	nodeType   = "node"
-	memberType = "member"
-	systemType = "system"
-	hereType   = "here"
-	taintType  = "taint"
+	PodVariable    = "pod"
+	NodeVariable   = "node"
+	MemberVariable = "member"
+	SystemVariable = "system"
+	HereVariable   = "here"
+	taintVariable  = "taint"
 )
 
 var variableNames = []string{"member", "system", "pod", "node", "here", "leaving", "unready", "preparing", "now"}
@@ -37,18 +38,18 @@ func newFactTypes(schema Schema) (*factTypes, error) {
 	t := &factTypes{
 		Provider: registry,
 		structs: map[string]map[string]*cel.Type{
-			podType:    podFields,
-			nodeType:   nodeFields,
-			memberType: {"id": cel.StringType, "role": cel.StringType},
-			systemType: {},
-			hereType:   {"id": cel.StringType, "role": cel.StringType},
-			taintType:  {"key": cel.StringType, "value": cel.StringType, "effect": cel.StringType},
+			PodVariable:    podFields,
+			NodeVariable:   nodeFields,
+			MemberVariable: {"id": cel.StringType, "role": cel.StringType},
+			SystemVariable: {},
+			HereVariable:   {"id": cel.StringType, "role": cel.StringType},
+			taintVariable:  {"key": cel.StringType, "value": cel.StringType, "effect": cel.StringType},
 		},
-		system: cel.ObjectType(systemType),
-		member: cel.ObjectType(memberType),
+		system: cel.ObjectType(SystemVariable),
+		member: cel.ObjectType(MemberVariable),
 	}
-	t.declare(systemType, schema.System)
-	t.declare(memberType, schema.Member)
+	t.declare(SystemVariable, schema.System)
+	t.declare(MemberVariable, schema.Member)
 	if schema.Open {
 		t.system = cel.MapType(cel.StringType, cel.DynType)
 		t.member = t.system
@@ -67,9 +68,9 @@ func (t *factTypes) options() []cel.EnvOption {
 		cel.CustomTypeProvider(t),
 		cel.Variable("system", t.system),
 		cel.Variable("member", t.member),
-		cel.Variable("pod", cel.ObjectType(podType)),
-		cel.Variable("node", cel.ObjectType(nodeType)),
-		cel.Variable("here", cel.ListType(cel.ObjectType(hereType))),
+		cel.Variable("pod", cel.ObjectType(PodVariable)),
+		cel.Variable("node", cel.ObjectType(NodeVariable)),
+		cel.Variable("here", cel.ListType(cel.ObjectType(HereVariable))),
 		cel.Variable("leaving", cel.ListType(cel.StringType)),
 		cel.Variable("unready", cel.ListType(cel.StringType)),
 		cel.Variable("preparing", cel.ListType(cel.StringType)),

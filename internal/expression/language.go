@@ -1,4 +1,4 @@
-package eviction
+package expression
 
 import (
 	"errors"
@@ -26,13 +26,13 @@ func NewLanguage(schema Schema) (*Language, error) {
 	return &Language{env: env}, nil
 }
 
-// Limits of one expression. An expression over a list of ten thousand entries stays below costLimit, and what reaches it
-// has kept a processor busy for about a tenth of a second. A message has a tenth of that for each of its values; an id is
-// asked of every pod that is looked at, and has enough to take a name to pieces.
+// Limits of the cost of one expression, in the evaluator's units. One over a list of ten thousand entries stays below CostLimit, and
+// what reaches it has kept a processor busy for about a tenth of a second. Each value of a template has WordsLimit. IDLimit is for
+// what is asked of every pod that is looked at: enough to take a name to pieces.
 const (
-	costLimit  = 1_000_000
-	wordsLimit = costLimit / 10
-	idLimit    = costLimit / 200
+	CostLimit  = 1_000_000
+	WordsLimit = CostLimit / 10
+	IDLimit    = CostLimit / 200
 	nodeLimit  = 10_000
 	regexLimit = 1_000
 )
@@ -42,9 +42,9 @@ const (
 	depthLimit     = 64
 	loopLimit      = 16
 	separatorLimit = 16
-	// textLimit is for all expressions of a policy, of which each counts for textOverhead more than it has bytes.
-	textLimit    = 128 << 10
-	textOverhead = 64
+	// TextLimit is for all expressions of a policy in bytes, of which each counts for TextOverhead more than it has.
+	TextLimit    = 128 << 10
+	TextOverhead = 64
 )
 
 func languageOptions() []cel.EnvOption {
@@ -71,10 +71,11 @@ func without(function, overload string, args ...*cel.Type) cel.EnvOption {
 // Expression compiles and type-checks text. The value must be of type want; Dynamic: of any. Errors are sentences for the
 // author.
 func (l *Language) Expression(text string, want Type) (*Expression, error) {
-	return l.expression(text, want, costLimit)
+	return l.Limited(text, want, CostLimit)
 }
 
-func (l *Language) expression(text string, want Type, limit uint64) (*Expression, error) {
+// Limited is Expression for one that may cost as much as limit.
+func (l *Language) Limited(text string, want Type, limit uint64) (*Expression, error) {
 	tree, issues := l.env.Parse(text)
 	if issues.Err() != nil {
 		return nil, errors.New(issueText(issues))
