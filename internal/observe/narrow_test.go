@@ -94,16 +94,18 @@ func newComparison(w *world) *comparison {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	start := func(nodes []string) side {
-		o, err := observe.Start(ctx, kube, observe.Options{Nodes: nodes, Evictions: c.writer.Evictions})
+	start := func(options observe.Options) side {
+		options.Evictions = c.writer.Evictions
+		o, err := observe.Start(ctx, kube, options)
 		if err != nil {
 			c.stop()
 			w.t.Fatal(err)
 		}
 		return side{o, drain.NewLedger()}
 	}
-	c.narrow = start(w.targets)
-	c.wide = start(nil)
+	limited := observe.Options{Nodes: w.targets}.Limited(draw(w, "most by name", 1, 8), draw(w, "most feeds", 500, 500, 500, 6), draw(w, "sample", 1, 2, 20))
+	c.narrow = start(limited)
+	c.wide = start(observe.Options{})
 	return c
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -14,16 +15,15 @@ import (
 // newIdle is an observer that has begun, and reads nothing. Wait lets time pass.
 func newIdle() (o *Observer, wait func(time.Duration)) {
 	now := time.Now()
-	return &Observer{
-		now: func() time.Time { return now }, cluster: snapshot.NewCluster(), feeds: map[question]*feed{}, begun: true,
-		changed: make(chan struct{}, 1), steps: make(chan struct{}, 1),
-	}, func(d time.Duration) { now = now.Add(d) }
+	o = newObserver(Options{Now: func() time.Time { return now }})
+	o.begun = true
+	return o, func(d time.Duration) { now = now.Add(d) }
 }
 
 // starts adds a feed that reads from now on.
 func (o *Observer) starts(r resource) *feed {
-	f := &feed{resource: r, cancel: func() {}, asked: o.now(), late: o.begun}
-	o.feeds[question{resource: r}] = f
+	o.ctx = context.Background()
+	_, f := o.open(question{resource: r})
 	return f
 }
 
@@ -81,7 +81,7 @@ func TestReadingHasAnEnd(t *testing.T) {
 // Of a pod that comes in the middle of a drain nothing is decided before what decides about it has been read.
 func TestViewWithALatePodIsNotWhole(t *testing.T) {
 	client := fake.NewClientset()
-	watched := podsWatched(client)
+	watched := podsWatched(client, 1)
 	o, err := Start(t.Context(), client, Options{})
 	if err != nil {
 		t.Fatal(err)
