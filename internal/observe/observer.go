@@ -138,7 +138,9 @@ func (o *Observer) askNodes(names []string) {
 func (o *Observer) askTraces() {
 	o.ask(question{resource: deployments, labels: snapshot.SurgeLabel})
 	o.ask(question{resource: autoscalers, labels: snapshot.SurgeLabel})
-	o.ask(question{resource: evictionRequests, labels: snapshot.DrainLabel})
+	if o.evictions != nil {
+		o.ask(question{resource: evictionRequests, labels: snapshot.DrainLabel})
+	}
 }
 
 // Read calls f with the present state. f must not keep or change the cluster; the

@@ -177,7 +177,9 @@ func (c *Cluster) Partial(resource string) bool {
 func (c *Cluster) SetNodesRead(selector string) { c.nodesRead[selector] = true }
 
 // NodesRead reports whether all nodes that a label selector selects were read: one that is missing does not exist.
-func (c *Cluster) NodesRead(selector string) bool { return !c.Partial("nodes") || c.nodesRead[selector] }
+func (c *Cluster) NodesRead(selector string) bool {
+	return !c.Partial("nodes") || c.nodesRead[selector]
+}
 
 // Gaps returns everything that could not be read, sorted by resource.
 func (c *Cluster) Gaps() []Gap {
