@@ -100,3 +100,56 @@ func TestViewWithALatePodIsNotWhole(t *testing.T) {
 		return there && v.Whole()
 	})
 }
+
+// What every decision needs and does not come is no gap, of which decisions would know: the view is blind.
+func TestWhatDecisionsNeedAndDoesNotComeMakesTheViewBlind(t *testing.T) {
+	o, wait := newIdle()
+	f := o.starts(budgets)
+	began := o.now()
+	wait(snapshot.ReadingFor)
+	if v := viewOf(o); !v.Whole() || !v.Blind.Equal(began) {
+		t.Errorf("whole %t, blind since %s", v.Whole(), v.Blind)
+	}
+	o.mu.Lock()
+	o.sync(f)
+	o.mu.Unlock()
+	if v := viewOf(o); !v.Blind.IsZero() {
+		t.Errorf("all has come, and the view is blind since %s", v.Blind)
+	}
+}
+
+// A gap is what all feeds of a resource say together.
+func TestGapOfSeveralFeeds(t *testing.T) {
+	o, _ := newIdle()
+	o.ctx = t.Context()
+	var feeds []*feed
+	for _, namespace := range []string{"a", "b", "c"} {
+		_, f := o.open(question{resource: jobs, namespace: namespace})
+		feeds = append(feeds, f)
+	}
+	says := func(want string) {
+		t.Helper()
+		got := ""
+		if gap, some := viewOf(o).Cluster.Gap("jobs"); some {
+			got = gap.Reason
+		}
+		if got != want {
+			t.Errorf("the gap says %q, want %q", got, want)
+		}
+	}
+	sync := func(f *feed) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.sync(f)
+	}
+	says("not read yet")
+	sync(feeds[0])
+	says("not read yet")
+	o.recordEnd(t.Context(), feeds[1], "list", errors.New("try again"))
+	says("try again")
+	refused := forbidden("bob", "jobs")
+	o.recordEnd(t.Context(), feeds[2], "list", refused)
+	says(refused.Error())
+	sync(feeds[1])
+	says(refused.Error())
+}
