@@ -14,9 +14,9 @@ import (
 // places are the nodes to which pods may go that ask for the same labels. One node is enough for each such pod, which is watched: it is
 // found by a sample. Where a sample has none for a pod, all nodes with the labels are watched.
 type places struct {
-	pods    []*snapshot.Pod // one for each owner and template
-	samples int             // that were taken
-	chosen  []question      // the nodes that the last sample gave
+	pods    map[snapshot.OwnerKey][]*snapshot.Pod // one for each owner and template
+	samples int                                   // that were taken
+	chosen  []question                            // the nodes that the last sample gave
 }
 
 // mostSamples is how often a place is looked for by a sample, where the former ones were lost.
@@ -31,24 +31,25 @@ func (o *Observer) needPlace(p *snapshot.Pod) {
 	selector := placement.Selector()
 	of := o.scope.places[selector]
 	if of == nil {
-		of = &places{}
+		of = &places{pods: map[snapshot.OwnerKey][]*snapshot.Pod{}}
 		o.scope.places[selector] = of
 	}
-	if slices.ContainsFunc(of.pods, func(other *snapshot.Pod) bool { return samePlaces(other, p) }) {
-		return
+	known := of.pods[p.OwnerKey()]
+	if !slices.ContainsFunc(known, func(other *snapshot.Pod) bool { return samePlaces(other, p) }) {
+		of.pods[p.OwnerKey()] = append(known, p)
+		o.scope.unplaced = true
 	}
-	of.pods = append(of.pods, p)
-	o.find(selector, of)
 }
 
 // samePlaces reports whether the same nodes take two pods of one owner.
 func samePlaces(p, other *snapshot.Pod) bool {
-	return p.OwnerKey() == other.OwnerKey() && reflect.DeepEqual(p.Tolerations, other.Tolerations) &&
+	return reflect.DeepEqual(p.Tolerations, other.Tolerations) &&
 		reflect.DeepEqual(p.NodeSelector, other.NodeSelector) && reflect.DeepEqual(p.NodeAffinity, other.NodeAffinity)
 }
 
-// findPlaces looks for places again that were lost.
+// findPlaces looks for places that are not known, or were lost.
 func (o *Observer) findPlaces() {
+	o.scope.unplaced = false
 	for selector, of := range o.scope.places {
 		o.find(selector, of)
 	}
@@ -78,10 +79,12 @@ func (p *places) sample(selector string) question {
 // lacking reports whether one of the pods has no place among the nodes that are known, and calls place, if given, with each of these.
 func (o *Observer) lacking(of *places, place func(*snapshot.Placement) bool) bool {
 	lacks := false
-	for _, p := range of.pods {
-		placement := snapshot.PlacementOf(p)
-		if !o.cluster.AnyNode(func(n *snapshot.Node) bool { return o.takes(n, &placement) }) {
-			lacks = lacks || place == nil || !place(&placement)
+	for _, pods := range of.pods {
+		for _, p := range pods {
+			placement := snapshot.PlacementOf(p)
+			if !o.cluster.AnyNode(func(n *snapshot.Node) bool { return o.takes(n, &placement) }) {
+				lacks = place == nil || !place(&placement) || lacks
+			}
 		}
 	}
 	return lacks

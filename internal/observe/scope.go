@@ -14,18 +14,20 @@ type scope struct {
 	wide  bool            // everything is read of each resource that is needed
 
 	owners  map[snapshot.OwnerKey]depth
-	ruled   map[string][]labels.Selector // by namespace: the pods of Deployments whose pods are needed
-	raised  map[snapshot.Key]bool        // Deployments whose autoscaler a drain has changed
-	scanned map[snapshot.Key]string      // budgets for which pods on the nodes were looked for, by what selectors
-	counted map[snapshot.Key]string      // those that count one, by what selectors
-	places  map[string]*places           // by label selector
+	ruled   map[string]map[string]labels.Selector // of the pods of Deployments whose pods are needed, by namespace and text
+	raised  map[snapshot.Key]bool                 // Deployments whose autoscaler a drain has changed
+	scanned map[snapshot.Key]string               // budgets for which pods on the nodes were looked for, by what selectors
+	counted map[snapshot.Key]string               // those that count one, by what selectors
+
+	places   map[string]*places // by label selector
+	unplaced bool               // a pod has come for which no place was looked for yet
 }
 
 func newScope(nodes []string) scope {
 	return scope{
 		nodes:   set(nodes),
 		owners:  map[snapshot.OwnerKey]depth{},
-		ruled:   map[string][]labels.Selector{},
+		ruled:   map[string]map[string]labels.Selector{},
 		raised:  map[snapshot.Key]bool{},
 		scanned: map[snapshot.Key]string{},
 		counted: map[snapshot.Key]string{},
@@ -171,18 +173,15 @@ func (o *Observer) needOrphans() {
 
 // rule asks for the pods of a Deployment. Which of its ReplicaSets have some is seen by them.
 func (o *Observer) rule(w *snapshot.Workload) {
-	q := selectedBy(pods, w.Namespace, w.Selector)
-	o.ask(q)
+	o.ask(selectedBy(pods, w.Namespace, w.Selector))
 	selector, err := labels.Parse(w.Selector)
-	if err != nil {
+	if err != nil || o.scope.ruled[w.Namespace][w.Selector] != nil {
 		return
 	}
-	for _, known := range o.scope.ruled[w.Namespace] {
-		if known.String() == selector.String() {
-			return
-		}
+	if o.scope.ruled[w.Namespace] == nil {
+		o.scope.ruled[w.Namespace] = map[string]labels.Selector{}
 	}
-	o.scope.ruled[w.Namespace] = append(o.scope.ruled[w.Namespace], selector)
+	o.scope.ruled[w.Namespace][w.Selector] = selector
 	for _, p := range o.cluster.PodsIn(w.Namespace) {
 		o.needNear(p)
 	}
@@ -276,11 +275,10 @@ func (o *Observer) needNear(p *snapshot.Pod) {
 // finish asks for what follows from a change of a resource as a whole, and starts the feeds of all that was asked for. The caller holds
 // the lock.
 func (o *Observer) finish(r resource) {
-	switch {
-	case o.scope.wide:
-	case r == nodes:
+	if !o.scope.wide && (r == nodes || o.scope.unplaced) {
 		o.findPlaces()
-	case r == deployments:
+	}
+	if !o.scope.wide && r == deployments {
 		o.needOrphans()
 	}
 	o.flush()
