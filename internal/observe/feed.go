@@ -24,6 +24,7 @@ type feed struct {
 	final    bool      // it will not be read in this run: forbidden, or not served
 	asked    time.Time // when it was started
 	late     bool      // it was started after the first reading had ended
+	aside    bool      // decisions do not wait for it: it says why, not what
 	verb     string    // of the request that failed last
 	err      error     // why it cannot be read at present; nil while it can
 	since    time.Time // of err
@@ -38,7 +39,7 @@ func (f *feed) settled() bool { return f.synced || (!f.required() && f.err != ni
 // reading reports whether a feed that was started in the middle of a drain has still to bring what is there. It is tried again for as long
 // as decisions wait for it: what is unknown for a moment only is not to be decided upon.
 func (f *feed) reading(now time.Time) bool {
-	return f.late && !f.synced && !f.final && now.Sub(f.asked) < snapshot.ReadingFor
+	return f.late && !f.aside && !f.synced && !f.final && now.Sub(f.asked) < snapshot.ReadingFor
 }
 
 // blindSince returns since when what every decision needs does not come: since it broke, or since it was asked for in the middle of a
@@ -46,7 +47,7 @@ func (f *feed) reading(now time.Time) bool {
 func (f *feed) blindSince() time.Time {
 	switch {
 	case !f.required():
-	case !f.synced && f.late:
+	case !f.synced && f.late && !f.aside:
 		return f.asked
 	case f.synced && f.err != nil:
 		return f.since

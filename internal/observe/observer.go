@@ -46,7 +46,7 @@ type Observer struct {
 	mu         sync.Mutex
 	cluster    *snapshot.Cluster
 	scope      scope
-	asked      map[question]bool // what is to have a feed
+	asked      map[question]bool // what is to have a feed, and whether decisions wait for it
 	feeds      map[question]*feed
 	byResource map[resource][]*feed
 	absences   absences

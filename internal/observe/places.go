@@ -59,7 +59,7 @@ func (o *Observer) findPlaces() {
 func (o *Observer) find(selector string, of *places) {
 	unread := func(q question) bool { return o.asked[q] || o.feeds[q] != nil && !o.feeds[q].synced }
 	all := question{resource: nodes, labels: selector}
-	if o.answers(all) || o.asked[all] || slices.ContainsFunc(of.chosen, unread) || unread(of.sample(selector)) || !o.lacking(of, nil) {
+	if o.answering(all) != nil || o.asked[all] || slices.ContainsFunc(of.chosen, unread) || unread(of.sample(selector)) || !o.lacking(of, nil) {
 		return
 	}
 	if of.samples == mostSamples {

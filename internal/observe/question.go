@@ -62,24 +62,34 @@ func (l limits) orUsual() limits {
 // ask notes a question, which has its feed when what is being done under the lock is done: that brings many at once. The caller holds
 // the lock.
 func (o *Observer) ask(q question) {
-	if !o.answers(q) {
-		o.asked[q] = true
+	if f := o.answering(q); f != nil {
+		f.aside = false
+		return
+	}
+	o.asked[q] = true
+}
+
+// askAside notes a question for whose answer decisions do not wait. The caller holds the lock.
+func (o *Observer) askAside(q question) {
+	if _, asked := o.asked[q]; !asked && o.answering(q) == nil {
+		o.asked[q] = false
 	}
 }
 
-// answers reports whether a feed reads what a question is about. The caller holds the lock.
-func (o *Observer) answers(q question) bool {
-	return o.feeds[q] != nil || o.feeds[q.whole()] != nil || o.feeds[question{resource: q.resource}] != nil
+// answering is the feed that reads what a question is about, nil where none does. The caller holds the lock.
+func (o *Observer) answering(q question) *feed {
+	return cmp.Or(o.feeds[q], o.feeds[q.whole()], o.feeds[question{resource: q.resource}])
 }
 
 // flush starts the feeds of what was asked. The caller holds the lock.
 func (o *Observer) flush() {
 	for len(o.asked) > 0 {
-		all := slices.SortedFunc(maps.Keys(o.asked), compareQuestions)
+		waited := maps.Clone(o.asked)
 		clear(o.asked)
+		all := slices.SortedFunc(maps.Keys(waited), compareQuestions)
 		byName := o.byName(all)
 		for _, q := range all {
-			here := q.whole()
+			waits, here := waited[q], q.whole()
 			switch {
 			case q.sample > 0:
 			case len(o.feedsOf(q.resource)) >= o.limits.feeds:
@@ -87,8 +97,15 @@ func (o *Observer) flush() {
 			case q.fields != "" && q.namespace != "" && byName[here] > o.limits.named:
 				q = here
 			}
-			if !o.answers(q) {
+			f := o.answering(q)
+			if f == nil {
 				o.watch(q)
+				if f = o.feeds[q]; f != nil {
+					f.aside = true
+				}
+			}
+			if f != nil {
+				f.aside = f.aside && !waits
 			}
 		}
 	}

@@ -153,3 +153,34 @@ func TestGapOfSeveralFeeds(t *testing.T) {
 	sync(feeds[1])
 	says(refused.Error())
 }
+
+// What only says why a pod is not ready is not waited for, unless something else needs it as well.
+func TestWhatIsAskedAsideIsNotWaitedFor(t *testing.T) {
+	o, wait := newIdle()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no feed reads anything
+	o.ctx, o.client = ctx, fake.NewClientset()
+	aside, needed := ofName(nodes, "", "a"), ofName(nodes, "", "b")
+	do := func(asks ...func()) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, ask := range asks {
+			ask()
+		}
+		o.flush()
+	}
+	do(func() { o.askAside(aside) })
+	wait(time.Second)
+	if v := viewOf(o); !v.Whole() || !v.Blind.IsZero() {
+		t.Errorf("whole %t, blind since %s", v.Whole(), v.Blind)
+	}
+	do(func() { o.askAside(needed) }, func() { o.ask(needed) }, func() { o.askAside(needed) })
+	if !o.feeds[aside].aside || o.feeds[needed].aside || viewOf(o).Whole() {
+		t.Error("what is needed is not waited for")
+	}
+	do(func() { o.ask(aside) }, func() { o.askAside(aside) })
+	if o.feeds[aside].aside {
+		t.Error("what was asked aside before is not waited for, though it is needed now")
+	}
+	o.done.Wait()
+}

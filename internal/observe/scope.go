@@ -39,7 +39,8 @@ func newScope(nodes []string) scope {
 type depth int
 
 const (
-	alone    depth = iota + 1 // it, and what it belongs to
+	aside    depth = iota + 1 // it, and what it belongs to, for which decisions do not wait
+	alone                     // it, and what it belongs to
 	withPods                  // its pods as well
 )
 
@@ -112,7 +113,11 @@ func (o *Observer) needOwner(namespace string, owner snapshot.Owner, much depth)
 		return
 	}
 	o.scope.owners[key] = much
-	o.ask(ofName(r, namespace, owner.Name))
+	if q := ofName(r, namespace, owner.Name); much == aside {
+		o.askAside(q)
+	} else {
+		o.ask(q)
+	}
 	if w := o.cluster.WorkloadOf(key); w != nil {
 		o.needOf(w, much)
 	}
@@ -250,7 +255,7 @@ func (o *Observer) needNear(p *snapshot.Pod) {
 	if o.onNodes(p) {
 		return
 	}
-	if owners[p.Owner.GroupKind()] == replicaSets && o.scope.owners[p.OwnerKey()] == 0 {
+	if owners[p.Owner.GroupKind()] == replicaSets && o.scope.owners[p.OwnerKey()] < alone {
 		for _, selector := range o.scope.ruled[p.Namespace] {
 			if selector.Matches(labels.Set(p.Labels)) {
 				o.needOwner(p.Namespace, p.Owner, alone)
@@ -263,9 +268,9 @@ func (o *Observer) needNear(p *snapshot.Pod) {
 	}
 	for _, b := range o.cluster.BudgetsFor(p) {
 		if _, counted := o.scope.counted[b.Key()]; counted {
-			o.needOwner(p.Namespace, p.Owner, alone)
+			o.needOwner(p.Namespace, p.Owner, aside)
 			if p.Node != "" {
-				o.ask(ofName(nodes, "", p.Node))
+				o.askAside(ofName(nodes, "", p.Node))
 			}
 			return
 		}

@@ -8,12 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // What is read is what pods on the nodes need, and what drains may have left anywhere.
@@ -91,6 +94,19 @@ func TestOnlyWhatPodsNeedIsRead(t *testing.T) {
 				&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b", UID: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}},
 			},
 			beside("pods shop/", "nodes metadata.name=b", "jobs.batch shop/ metadata.name=o"),
+		},
+		"none, beside an autoscaler whose minimum a drain has raised": {
+			[]runtime.Object{
+				&autoscalingv2.HorizontalPodAutoscaler{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: "shop", Name: "h", UID: "h", Labels: map[string]string{snapshot.SurgeLabel: "x"},
+						Annotations: map[string]string{snapshot.SurgeAnnotation: `{"id":"x","by":"x@host","was":1,"to":2}`},
+					},
+					Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "d"}},
+				},
+				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "d", UID: "d"}, Spec: appsv1.DeploymentSpec{Selector: selector}},
+			},
+			beside("deployments.apps shop/ metadata.name=d", "horizontalpodautoscalers.autoscaling shop/", "pods shop/ app=web"),
 		},
 		"on another node":            {[]runtime.Object{elsewhere}, basic},
 		"on another node, not ready": {[]runtime.Object{podOwnedBy("p", "b", "apps/v1", "ReplicaSet", "data")}, basic},
