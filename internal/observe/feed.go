@@ -148,7 +148,7 @@ func (o *Observer) recordEnd(ctx context.Context, f *feed, verb string, err erro
 	}
 	f.verb, f.err = verb, err
 	if !f.synced && !f.required() {
-		o.giveUp(f)
+		o.giveUp(f) //nolint:contextcheck // what it starts has the observer's own context
 	}
 	o.step()
 }

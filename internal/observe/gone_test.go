@@ -18,8 +18,14 @@ func TestAbsences(t *testing.T) {
 		version string
 		want    bool
 	}{
-		{gone, "4", true}, {gone, "6", true}, {relabelled, "4", true}, {relabelled, "5", false}, {relabelled, "6", false},
-		{objectID{pods, "other"}, "4", false}, {objectID{nodes, "gone"}, "4", false}, {relabelled, "x", false},
+		{gone, "4", true},
+		{gone, "6", true},
+		{relabelled, "4", true},
+		{relabelled, "5", false},
+		{relabelled, "6", false},
+		{objectID{pods, "other"}, "4", false},
+		{objectID{nodes, "gone"}, "4", false},
+		{relabelled, "x", false},
 	} {
 		if got := a.holds(tt.of, tt.version); got != tt.want {
 			t.Errorf("%v at version %s: held %t", tt.of, tt.version, got)

@@ -104,7 +104,7 @@ func (o *Observer) sampleNodes(q question) {
 			list, err := o.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: q.labels, Limit: int64(o.limits.sample)})
 			o.recordEnd(ctx, f, "list", err)
 			if err == nil {
-				o.choose(f, list.Items)
+				o.choose(f, list.Items) //nolint:contextcheck // what it starts has the observer's own context
 				return
 			}
 			select {

@@ -89,26 +89,34 @@ func (o *Observer) flush() {
 		all := slices.SortedFunc(maps.Keys(waited), compareQuestions)
 		byName := o.byName(all)
 		for _, q := range all {
-			waits, here := waited[q], q.whole()
-			switch {
-			case q.sample > 0:
-			case len(o.feedsOf(q.resource)) >= o.limits.feeds:
-				q = question{resource: q.resource}
-			case q.fields != "" && q.namespace != "" && byName[here] > o.limits.named:
-				q = here
-			}
-			f := o.answering(q)
-			if f == nil {
-				o.watch(q)
-				if f = o.feeds[q]; f != nil {
-					f.aside = true
-				}
-			}
-			if f != nil {
-				f.aside = f.aside && !waits
-			}
+			o.start(o.widened(q, byName), waited[q])
 		}
 	}
+}
+
+// widened is a question, or the one that is asked in place of so many like it.
+func (o *Observer) widened(q question, byName map[question]int) question {
+	switch here := q.whole(); {
+	case q.sample > 0:
+	case len(o.feedsOf(q.resource)) >= o.limits.feeds:
+		return question{resource: q.resource}
+	case q.fields != "" && q.namespace != "" && byName[here] > o.limits.named:
+		return here
+	}
+	return q
+}
+
+// start starts the feed of a question, if none reads that, and notes whether decisions wait for it.
+func (o *Observer) start(q question, waits bool) {
+	f := o.answering(q)
+	if f == nil {
+		o.watch(q)
+		if f = o.feeds[q]; f == nil {
+			return // it is not read at all
+		}
+		f.aside = true
+	}
+	f.aside = f.aside && !waits
 }
 
 // byName counts the objects of each resource in each namespace that are, or are to be, read by their names.

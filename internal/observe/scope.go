@@ -249,31 +249,43 @@ func (o *Observer) count(b *snapshot.Budget) {
 	}
 }
 
-// needNear asks for what decisions need of a pod that is not on the nodes: the ReplicaSet of one of a Deployment whose pods are
-// needed; and why one is not ready that a budget of pods on the nodes counts, which its node and its owner may say.
+// needNear asks for what decisions need of a pod that is not on the nodes.
 func (o *Observer) needNear(p *snapshot.Pod) {
 	if o.onNodes(p) {
 		return
 	}
-	if owners[p.Owner.GroupKind()] == replicaSets && o.scope.owners[p.OwnerKey()] < alone {
-		for _, selector := range o.scope.ruled[p.Namespace] {
-			if selector.Matches(labels.Set(p.Labels)) {
-				o.needOwner(p.Namespace, p.Owner, alone)
-				break
-			}
+	if o.isRuled(p) {
+		o.needOwner(p.Namespace, p.Owner, alone)
+	}
+	if (!p.Ready || p.Terminating()) && !p.Finished() {
+		o.needWhy(p)
+	}
+}
+
+// isRuled reports whether a ReplicaSet has the pod that was not asked for, of a Deployment whose pods are needed.
+func (o *Observer) isRuled(p *snapshot.Pod) bool {
+	if owners[p.Owner.GroupKind()] != replicaSets || o.scope.owners[p.OwnerKey()] >= alone {
+		return false
+	}
+	for _, selector := range o.scope.ruled[p.Namespace] {
+		if selector.Matches(labels.Set(p.Labels)) {
+			return true
 		}
 	}
-	if p.Ready && !p.Terminating() || p.Finished() {
-		return
-	}
+	return false
+}
+
+// needWhy asks for what may say why a pod is not ready, if a budget of pods on the nodes counts it: its node and its owner.
+func (o *Observer) needWhy(p *snapshot.Pod) {
 	for _, b := range o.cluster.BudgetsFor(p) {
-		if _, counted := o.scope.counted[b.Key()]; counted {
-			o.needOwner(p.Namespace, p.Owner, aside)
-			if p.Node != "" {
-				o.askAside(ofName(nodes, "", p.Node))
-			}
-			return
+		if _, counted := o.scope.counted[b.Key()]; !counted {
+			continue
 		}
+		o.needOwner(p.Namespace, p.Owner, aside)
+		if p.Node != "" {
+			o.askAside(ofName(nodes, "", p.Node))
+		}
+		return
 	}
 }
 
