@@ -9,7 +9,7 @@
 // An Observer watches; it never polls, never resyncs and never gets a single
 // object. A question is what one watch, its feed, reads: objects of a resource, in a namespace or in all, that selectors select. Each
 // costs one request when it starts (it brings the present objects first), two on a server without that kind of watch (a list, then
-// a watch; the first few are refused once besides), and one more each five to ten minutes, when the server ends it. Of what decides
+// a watch; the first few are refused once besides), and one more each half hour to hour, when the server ends it. Of what decides
 // about the pods of nodes it asks no more than
 //
 //	always                         the nodes by name, the pods of each; what drains have left anywhere, by

@@ -61,6 +61,10 @@ func reconnect() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Cap: 5 * time.Second, Steps: 8, Factor: 2, Jitter: 0.5}
 }
 
+// leastWatch is how long a watch lasts at least, and at most twice as long, before it is made anew: a drain has dozens, each renewal is a
+// request, and a connection that has died is noticed without it.
+const leastWatch = 30 * time.Minute
+
 // open enters the feed of a question. The caller holds the lock.
 func (o *Observer) open(q question) (context.Context, *feed) {
 	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
@@ -79,7 +83,8 @@ func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q questio
 	f.shows = target.shows
 	silent := logr.Discard()
 	source := listWatch(o.client, selected[L]{api, q}, &o.cannotStream, ended)
-	reflector := cache.NewReflectorWithOptions(source, sample, target, cache.ReflectorOptions{Name: q.resource.name, Backoff: reconnect(), Logger: &silent})
+	reflector := cache.NewReflectorWithOptions(source, sample, target,
+		cache.ReflectorOptions{Name: q.resource.name, Backoff: reconnect(), Logger: &silent, MinWatchTimeout: leastWatch})
 	o.done.Go(func() {
 		defer f.cancel()
 		reflector.RunWithContext(ctx)

@@ -48,7 +48,7 @@ func compareDrains(w *world) string {
 			return fmt.Sprintf("all %v are read", all)
 		}
 		w.control()
-		<-time.After(draw(w, "pause", time.Second, 16*time.Second, 70*time.Second, 6*time.Minute))
+		<-time.After(draw(w, "pause", time.Second, 16*time.Second, 70*time.Second, 6*time.Minute, 45*time.Minute))
 	}
 	return c.diff
 }
