@@ -79,11 +79,13 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 }
 
 // DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
-// and returns it with its answer; Accepted if none was.
+// and returns it with its answer; Accepted if none was. A permit that meets a conflict stops it in any case: the policy is no longer
+// the one by which the rest was decided.
 func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	for _, action := range actions {
 		answer := g.Do(ctx, action)
-		if answer.Code != answers.Accepted && !action.BestEffort {
+		outdated := action.Kind == eviction.Permit && answer.Code == answers.Conflict
+		if outdated || answer.Code != answers.Accepted && !action.BestEffort {
 			return action, answer
 		}
 	}

@@ -161,11 +161,15 @@ func TestWhatIsRefusedEndsTheRest(t *testing.T) {
 	g := governedWorld(t)
 	refused := permit("1000", 1)
 	refused.Version = "1"
-	best := refused
-	best.BestEffort = true
+	outdated := refused
+	outdated.BestEffort = true
+	best := outdated
+	best.Version = ""
 	ask := eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "me"}
-	if at, answer := g.DoAll(t.Context(), []eviction.Action{refused, ask}); at.Kind != eviction.Permit || answer.Code != answers.Conflict {
-		t.Errorf("stopped at %q with %s", at.Kind, answer.Code)
+	for _, permit := range []eviction.Action{refused, outdated} {
+		if at, answer := g.DoAll(t.Context(), []eviction.Action{permit, ask}); at.Kind != eviction.Permit || answer.Code != answers.Conflict {
+			t.Errorf("best effort %t: stopped at %q with %s", permit.BestEffort, at.Kind, answer.Code)
+		}
 	}
 	if n := len(g.requests(t)); n != 0 {
 		t.Errorf("%d requests after a refused permit", n)

@@ -10,26 +10,18 @@ import (
 // cordon sets the cordon and the record of it in one write, so that neither can be
 // there without the other.
 func (w *Writer) cordon(a drain.Action) (*rest.Request, error) {
-	text, err := a.Record.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return w.patchNode(a.Node, a.Node.ResourceVersion, &text, new(true))
+	return w.patchNode(a.Node, a.Node.ResourceVersion, a.Record, new(true))
 }
 
 // mark insists on the UID only: a sign of life must not fail because the kubelet wrote
 // in between. After a long time without one it insists on the resource version: another
 // drain may have written its own record.
 func (w *Writer) mark(a drain.Action) (*rest.Request, error) {
-	text, err := a.Record.Encode()
-	if err != nil {
-		return nil, err
-	}
 	version := ""
 	if a.Lapsed {
 		version = a.Node.ResourceVersion
 	}
-	return w.patchNode(a.Node, version, &text, nil)
+	return w.patchNode(a.Node, version, a.Record, nil)
 }
 
 func (w *Writer) uncordon(a drain.Action) (*rest.Request, error) {
@@ -40,13 +32,22 @@ func (w *Writer) unmark(a drain.Action) (*rest.Request, error) {
 	return w.patchNode(a.Node, a.Node.ResourceVersion, nil, nil)
 }
 
-// patchNode writes the record, or removes it where record is nil, and the cordon
+// patchNode writes the record and the label by which other drains find it, or removes both where record is nil, and the cordon
 // where unschedulable says so.
-func (w *Writer) patchNode(node *snapshot.Node, version string, record *string, unschedulable *bool) (*rest.Request, error) {
+func (w *Writer) patchNode(node *snapshot.Node, version string, record *snapshot.DrainRecord, unschedulable *bool) (*rest.Request, error) {
+	var text, id *string
+	if record != nil {
+		encoded, err := record.Encode()
+		if err != nil {
+			return nil, err
+		}
+		text, id = &encoded, &record.ID
+	}
 	what := patch{Metadata: patchMeta{
 		UID:             node.UID,
 		ResourceVersion: version,
-		Annotations:     map[string]*string{snapshot.DrainAnnotation: record},
+		Labels:          map[string]*string{snapshot.DrainLabel: id},
+		Annotations:     map[string]*string{snapshot.DrainAnnotation: text},
 	}}
 	if unschedulable != nil {
 		what.Spec = &patchSpec{Unschedulable: unschedulable}

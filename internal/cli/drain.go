@@ -116,7 +116,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryRunClient {
 		return o.dryRunOfClient(beginning, limit, v)
 	}
-	s, err := open(beginning, o.config, o.nodes)
+	s, err := open(beginning, o.config, o.nodes, o.selector)
 	if limit.over(beginning) {
 		return o.late(v, "the cluster could not be read in that time")
 	}
@@ -131,7 +131,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 	if o.revert {
 		return o.runRevert(beginning, s, v)
 	}
-	req, err := o.prepare(s)
+	req, err := o.prepare(beginning, s)
 	if err != nil {
 		return err
 	}
@@ -189,11 +189,7 @@ func undoTime(deadline, now time.Time) time.Duration {
 func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *printer) error {
 	most := undoTime(req.Deadline, s.clock.Now())
 	var left undone
-	late, err := within(ctx, most, func(ctx context.Context) error {
-		var err error
-		left, err = s.revert(ctx, v.reporter())
-		return err
-	})
+	late := within(ctx, most, func(ctx context.Context) { left = s.revert(ctx, v.reporter()) })
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return o.late(v, "what killed drains left took that long to undo", left.all()...)
@@ -205,18 +201,15 @@ func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Requ
 	case late:
 		v.say(fmt.Sprintf("what killed drains left was not undone within %s, and the drain begins", most.Round(time.Millisecond)))
 	}
-	return err
+	return nil
 }
 
-// within runs do for so long at most, and reports whether it was broken off then. That is no error of what was done.
-func within(ctx context.Context, most time.Duration, do func(context.Context) error) (late bool, err error) {
+// within runs do for so long at most, and reports whether it was broken off then.
+func within(ctx context.Context, most time.Duration, do func(context.Context)) (late bool) {
 	bounded, enough := context.WithTimeout(ctx, most)
 	defer enough()
-	err = do(bounded)
-	if bounded.Err() != nil && ctx.Err() == nil {
-		return true, nil
-	}
-	return false, err
+	do(bounded)
+	return bounded.Err() != nil && ctx.Err() == nil
 }
 
 // stoppingWords answer an interrupt.
@@ -257,15 +250,20 @@ func (o *DrainOptions) late(v *printer, why string, left ...string) error {
 }
 
 // prepare turns flags and cluster into a request; nothing is changed.
-func (o *DrainOptions) prepare(s *session) (drain.Request, error) {
+func (o *DrainOptions) prepare(ctx context.Context, s *session) (drain.Request, error) {
 	now := s.clock.Now()
 	req, err := o.request(now)
 	if err != nil {
 		return req, err
 	}
-	s.source.Read(func(v snapshot.View) { req.Nodes, err = resolveNodes(v.Cluster, o.nodes, o.selector) })
+	s.source.Read(func(v snapshot.View) { req.Nodes, err = resolveNodes(v.Cluster, s.nodes, "") })
+	if err != nil {
+		if req.Nodes, err = s.resolve(ctx, s.nodes, ""); err != nil { // which says what may be meant
+			return req, problem(ctx, err)
+		}
+	}
 	req.Self, req.Dead, req.Why, req.UncordonOnFailure = s.host.self(now), s.dead(), o.reason, o.uncordonOnFailure
-	return req, err
+	return req, nil
 }
 
 // objections prints everything that the filters object to. It reports whether there

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"math"
+	"slices"
 	"time"
 
 	"usher.sh/usher/internal/drain"
@@ -33,6 +35,7 @@ func (v *printer) estimate(ctx context.Context, source runner.Source, req drain.
 			if pause = estimateEvery; !view.Whole() {
 				continue
 			}
+			makeRoom(view.Cluster, req.Nodes)
 			end, ok := forecastEnd(ctx, view, req)
 			if !ok {
 				return
@@ -50,6 +53,20 @@ func copied(source runner.Source) snapshot.View {
 		view = snapshot.View{Now: v.Now, Cluster: v.Cluster.Clone(), Reading: v.Reading}
 	})
 	return view
+}
+
+// makeRoom gives what leaves room on other nodes where it is not known what they have: few of them are read, and few of their pods.
+func makeRoom(c *snapshot.Cluster, drained []string) {
+	if !c.Partial("nodes") {
+		return
+	}
+	for _, n := range c.Nodes() {
+		if !slices.Contains(drained, n.Name) {
+			roomy := *n
+			roomy.Allocatable = snapshot.Resources{MilliCPU: math.MaxInt64 / 2, Memory: math.MaxInt64 / 2, Pods: math.MaxInt64 / 2}
+			c.SetNode(&roomy)
+		}
+	}
 }
 
 // forecastEnd is expected, unless the context ends before: a forecast that is not needed any

@@ -32,6 +32,23 @@ func TestOnlyADrainThatWouldBeDoneHasAnEnd(t *testing.T) {
 	}
 }
 
+// Where not all nodes are read, what leaves is taken to find room on those that are known.
+func TestWhatLeavesFindsRoomOnNodesThatAreNotAllKnown(t *testing.T) {
+	c := snapshot.NewCluster()
+	for _, name := range []string{"a", "b"} {
+		c.SetNode(&snapshot.Node{Name: name, Allocatable: snapshot.Resources{Pods: 1}})
+	}
+	makeRoom(c, []string{"a"})
+	if c.Node("b").Allocatable.Pods != 1 {
+		t.Error("all nodes are read, and one is given room")
+	}
+	c.SetPartial("nodes", true)
+	makeRoom(c, []string{"a"})
+	if a, b := c.Node("a").Allocatable.Pods, c.Node("b").Allocatable.Pods; a != 1 || b < 1000 {
+		t.Errorf("room for %d pods on the drained node, for %d on another", a, b)
+	}
+}
+
 func TestAForecastThatDidNotComeTrueIsNotRepeated(t *testing.T) {
 	view, req := estimated(func(*snapshot.Pod) {})
 	var p progress

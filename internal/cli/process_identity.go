@@ -109,7 +109,7 @@ func (h host) dead(c *snapshot.Cluster) map[string]bool {
 			found[n.Drain.ID] = true
 		}
 	}
-	if c.Partial("nodes") {
+	if !c.NodesRead(snapshot.DrainLabel) {
 		return found
 	}
 	note := func(d snapshot.Drainer) {

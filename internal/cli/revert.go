@@ -35,11 +35,9 @@ func (u *undone) breakOff(reporter runner.Reporter, now time.Time) {
 
 func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *printer) error {
 	began := s.clock.Now()
-	left, err := s.revert(ctx, v.reporter())
+	left := s.revert(ctx, v.reporter())
 	end := func(outcome drain.Outcome) { v.idle(s.clock.Now(), s.clock.Now().Sub(began), outcome, left.all()...) }
 	switch {
-	case err != nil && ctx.Err() == nil:
-		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return o.late(v, "undoing what killed drains left takes longer", left.all()...)
 	case ctx.Err() != nil:

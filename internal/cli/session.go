@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -19,21 +21,51 @@ type session struct {
 
 	source *observe.Observer
 	host   host
-	nodes  []string // whose pods decide what is read; nil: every node
+	nodes  []string // about whose pods is decided; empty: about what drains have left
 }
 
-// open connects and reads the cluster. The context ends the reading, not what was
-// opened: that lives until close.
-func open(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes []string) (*session, error) {
+// open connects and watches what decides about nodes, of these names or with these labels, and what drains have left. The context ends
+// the reading, not what was opened: that lives until close.
+func open(ctx context.Context, flags *genericclioptions.ConfigFlags, names []string, selector string) (*session, error) {
 	conn, err := connect(flags)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{connection: conn, host: thisHost(), nodes: nodes}
-	if s.source, err = s.watch(ctx, observe.Options{Nodes: nodes}); err != nil {
+	s := &session{connection: conn, host: thisHost(), nodes: append([]string{}, names...)}
+	if selector != "" {
+		if s.nodes, err = conn.resolve(ctx, nil, selector); err != nil {
+			return nil, problem(ctx, err)
+		}
+	}
+	if s.source, err = s.watch(ctx, observe.Options{Nodes: s.nodes}); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// resolve reads the names of the nodes that are meant.
+func (c *connection) resolve(ctx context.Context, names []string, selector string) ([]string, error) {
+	look := observe.NewLook(c.client, c.clock)
+	parsed, err := labels.Parse(selector)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("-l %q is not a label selector: %w", selector, err)
+	case selector != "":
+		err = look.Nodes(ctx, parsed)
+	default:
+		err = look.NodesNamed(ctx, names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := resolveNodes(look.View().Cluster, names, selector)
+	if err == nil {
+		return found, nil
+	}
+	if err := look.Nodes(ctx, labels.Everything()); err != nil {
+		return nil, err
+	}
+	return resolveNodes(look.View().Cluster, names, selector) // which names what may be meant
 }
 
 // watch starts an observer that outlives the context once everything was read.
@@ -70,24 +102,12 @@ func (s *session) dead() map[string]bool {
 // revert undoes what killed drains left on workloads and pods, and withdraws what they
 // asked for, if there is any. It says what was not undone, and whether undoing was broken
 // off: because it took too long, or by the context, which is no error.
-func (s *session) revert(ctx context.Context, reporter runner.Reporter) (undone, error) {
+func (s *session) revert(ctx context.Context, reporter runner.Reporter) undone {
 	var result undone
-	source := s.source
-	if s.mustLookWider() {
-		wide, err := s.watch(ctx, observe.Options{})
-		if err != nil {
-			if ctx.Err() != nil {
-				result.breakOff(reporter, s.clock.Now())
-			}
-			return result, err
-		}
-		defer wide.Stop()
-		source = wide
-	}
 	var left drain.Decision
 	var dead map[string]bool
 	var scaled []types.UID
-	source.Read(func(v snapshot.View) {
+	s.source.Read(func(v snapshot.View) {
 		dead = s.host.dead(v.Cluster)
 		left = drain.Leftovers(v, dead, drain.NewLedger())
 		scaled = scaledSince(v, dead)
@@ -96,7 +116,7 @@ func (s *session) revert(ctx context.Context, reporter runner.Reporter) (undone,
 		note(reporter, s.clock.Now(), left.Notes)
 	} else {
 		d := runner.Runner{
-			Source: source, Writer: s.writer(), Reporter: reporter,
+			Source: s.source, Writer: s.writer(), Reporter: reporter,
 			Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
 		}
 		left = d.Revert(ctx)
@@ -105,31 +125,9 @@ func (s *session) revert(ctx context.Context, reporter runner.Reporter) (undone,
 	if !left.Settled {
 		result.breakOff(reporter, s.clock.Now())
 	}
-	source.Read(func(v snapshot.View) {
+	s.source.Read(func(v snapshot.View) {
 		note(reporter, v.Now, keptScales(v.Cluster, scaled))
 		result.unknown, result.running = unread(v.Cluster), leftToRunning(v, dead)
 	})
-	return result, nil
-}
-
-// mustLookWider reports whether a killed drain may have left something that this
-// session does not read: Deployments and eviction requests are read only where pods on
-// its nodes need them.
-func (s *session) mustLookWider() bool {
-	if s.nodes == nil {
-		return false
-	}
-	var traces, deployments, requests bool
-	s.source.Read(func(v snapshot.View) {
-		traces = len(v.Cluster.MarkedPods()) > 0 || slices.ContainsFunc(v.Cluster.Nodes(), func(n *snapshot.Node) bool {
-			return s.host.abandoned(n, v.Now)
-		})
-		for _, name := range s.nodes {
-			for _, p := range v.Cluster.PodsOn(name) {
-				deployments = deployments || p.Owner.Kind == "ReplicaSet"
-				requests = requests || p.Policy() != ""
-			}
-		}
-	})
-	return traces && (!deployments || !requests)
+	return result
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -67,7 +66,7 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 		return err
 	}
 	s := &session{connection: conn, host: thisHost()}
-	names, err := o.look(ctx, conn)
+	names, err := conn.resolve(ctx, o.nodes, o.selector)
 	if err != nil {
 		return problem(ctx, err)
 	}
@@ -93,32 +92,7 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 	return exitWith(worst)
 }
 
-// look returns the names of the nodes that are meant.
-func (o *UncordonOptions) look(ctx context.Context, conn *connection) ([]string, error) {
-	look := observe.NewLook(conn.client, conn.clock)
-	selector, err := labels.Parse(o.selector)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("-l %q is not a label selector: %w", o.selector, err)
-	case o.selector != "":
-		err = look.Nodes(ctx, selector)
-	default:
-		err = look.NodesNamed(ctx, o.nodes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	names, err := resolveNodes(look.View().Cluster, o.nodes, o.selector)
-	if err == nil {
-		return names, nil
-	}
-	if err := look.Nodes(ctx, labels.Everything()); err != nil {
-		return nil, err
-	}
-	return resolveNodes(look.View().Cluster, o.nodes, o.selector) // which names what may be meant
-}
-
-// undo undoes what killed drains left, for which it reads the whole cluster where there is something.
+// undo undoes what killed drains left, if there is something.
 func (o *UncordonOptions) undo(ctx context.Context, s *session) error {
 	some, unread, err := observe.NewLook(s.client, s.clock).Traces(ctx, s.evictions)
 	if err != nil {
@@ -130,13 +104,13 @@ func (o *UncordonOptions) undo(ctx context.Context, s *session) error {
 	if !some {
 		return nil
 	}
-	wide := &session{connection: s.connection, host: s.host}
-	if wide.source, err = wide.watch(ctx, observe.Options{}); err != nil {
+	left := &session{connection: s.connection, host: s.host}
+	if left.source, err = left.watch(ctx, observe.Options{Nodes: []string{}}); err != nil {
 		return err
 	}
-	defer wide.close()
-	_, err = wide.revert(ctx, advised{show.NewPlain(o.ErrOut), o.commands})
-	return err
+	defer left.close()
+	left.revert(ctx, advised{show.NewPlain(o.ErrOut), o.commands})
+	return nil
 }
 
 // releasePatience bounds how long a node is waited for that others keep changing, or

@@ -189,7 +189,12 @@ func (d *decider) risk(p *snapshot.Pod) int {
 	return 0
 }
 
+// readyElsewhere reports whether its owner runs a ready pod on a node that is not drained. Of an owner that cannot be seen that is not
+// known.
 func (d *decider) readyElsewhere(p *snapshot.Pod) bool {
+	if d.Cluster.WorkloadOf(p.OwnerKey()) == nil {
+		return false
+	}
 	for _, sibling := range d.Cluster.PodsOf(p.OwnerKey()) {
 		if sibling.Ready && !sibling.Terminating() && !d.targeted(sibling.Node) {
 			return true

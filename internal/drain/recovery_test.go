@@ -122,6 +122,19 @@ func TestReplacementsAreKept(t *testing.T) {
 	same(t, "state", drain.Replaced, s.status("two").State)
 }
 
+// What its owner has released takes the place of no pod.
+func TestReleasedPodsReplaceNothing(t *testing.T) {
+	s := tell(t, never("a"), node("a", ours), node("b"), deployment("web", 1), pod("one", on("a"), of("web")))
+	s.leave(pod("next", on("b"), of("web"), unready))
+	same(t, "replacement", "next", s.status("one").Replacement.Name)
+	s.then(time.Second, pod("next", on("b"), of("web")))
+	s.decide()
+	same(t, "states", []string{"one replaced"}, s.states())
+	s.then(time.Second, pod("next", on("b")))
+	s.decide()
+	same(t, "states", []string{"one gone"}, s.states())
+}
+
 // Pods of two ReplicaSets of one Deployment lack the same replacements: each is
 // missing once.
 func TestPodsOfTwoReplicaSetsOfOneDeployment(t *testing.T) {

@@ -52,19 +52,25 @@ func (d *decider) nowhere(p *snapshot.Pod) string {
 		return known
 	}
 	why := ""
-	if some, obstacles := d.elsewhere(p); !some && !d.Cluster.Partial("nodes") {
+	placement := snapshot.PlacementOf(p)
+	some, obstacles := d.elsewhere(&placement)
+	switch selector := placement.Selector(); {
+	case some || !d.Cluster.NodesRead(selector):
+	case len(obstacles) == 0 && selector != "":
+		why = "no other node may run it: none has the labels " + selector
+	default:
 		why = "no other node may run it" + because(numbered(obstacles))
 	}
 	d.places[p.Owner.UID] = why
 	return why
 }
 
-// elsewhere reports whether a node but those of the drain may run a pod like p, and how many have which obstacle as far as one was looked for.
-func (d *decider) elsewhere(p *snapshot.Pod) (some bool, obstacles map[string]int) {
+// elsewhere reports whether a node but those of the drain may run such a pod, and how many of those with the labels that it asks for
+// have which obstacle, as far as one was looked for. The others need not have been read.
+func (d *decider) elsewhere(placement *snapshot.Placement) (some bool, obstacles map[string]int) {
 	obstacles = map[string]int{}
-	placement := snapshot.PlacementOf(p)
 	some = d.Cluster.AnyNode(func(n *snapshot.Node) bool {
-		if d.targeted(n.Name) {
+		if d.targeted(n.Name) || !placement.Selects(n) {
 			return false
 		}
 		obstacle := placement.Obstacle(n)
@@ -76,7 +82,8 @@ func (d *decider) elsewhere(p *snapshot.Pod) (some bool, obstacles map[string]in
 
 // HasPlace reports whether one of the nodes that were read, but for its own, may run a pod like p.
 func HasPlace(view snapshot.View, p *snapshot.Pod) bool {
-	some, _ := newDecider(view, Request{Nodes: []string{p.Node}}, NewLedger(), false).elsewhere(p)
+	placement := snapshot.PlacementOf(p)
+	some, _ := newDecider(view, Request{Nodes: []string{p.Node}}, NewLedger(), false).elsewhere(&placement)
 	return some
 }
 

@@ -44,8 +44,13 @@ func (d *decider) recoverByNumber(owner *snapshot.Workload, group []*departure) 
 	missing, coming, back := d.lacking(owner)
 	missing = min(missing, len(group))
 	open := make([]*departure, 0, len(group))
+	owned := map[types.UID]*snapshot.Pod{} // what the owner has released replaces nothing
+	for _, p := range d.podsOf(owner) {
+		owned[p.UID] = p
+	}
 	for _, dep := range group {
-		before, next := d.led.successors[dep.pod.UID], d.Cluster.Pod(d.led.successors[dep.pod.UID])
+		before := d.led.successors[dep.pod.UID]
+		next := owned[before]
 		switch {
 		case before == dep.pod.UID:
 			open = append(open, dep)

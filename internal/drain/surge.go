@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -55,12 +56,17 @@ func (d *decider) noteUnread(nodes []target) {
 			continue
 		}
 		for i := range nodes {
-			if slices.ContainsFunc(d.Cluster.PodsOn(nodes[i].status.Name), func(p *snapshot.Pod) bool { return p.Owner.Kind == "ReplicaSet" }) {
+			if slices.ContainsFunc(d.Cluster.PodsOn(nodes[i].status.Name), ofReplicaSet) {
 				d.out.Notes = append(d.out.Notes, fmt.Sprintf("no Deployment is surged: %s cannot be read: %s", resource, gap.Reason))
 				return
 			}
 		}
 	}
+}
+
+// ofReplicaSet reports whether the pod's owner is a ReplicaSet of Kubernetes' own group.
+func ofReplicaSet(p *snapshot.Pod) bool {
+	return p.Owner.GroupKind() == schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
 }
 
 // inSurge reports whether the Deployment is surged, by this drain or by another one

@@ -82,10 +82,10 @@ func unreadableNote(kind, namespace, name, problem string) string {
 }
 
 // ended reports whether the drain of this identity is known to have ended: it is
-// dead, or no node carries a fresh sign of life of it. Where not all nodes were read, one of
+// dead, or no node carries a fresh sign of life of it. Where not all nodes of drains were read, one of
 // those must carry its record.
 func (d *decider) ended(who snapshot.Drainer) bool {
-	if d.Cluster.Partial("nodes") && !d.req.Dead[who.ID] &&
+	if !d.Cluster.NodesRead(snapshot.DrainLabel) && !d.req.Dead[who.ID] &&
 		!d.Cluster.AnyNode(func(n *snapshot.Node) bool { return n.Drain != nil && n.Drain.ID == who.ID && working(n.Drain) }) {
 		return false
 	}

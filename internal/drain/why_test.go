@@ -79,6 +79,13 @@ func TestWhyWithoutNodes(t *testing.T) {
 	view := snapshot.View{Now: start, Cluster: cluster(node("a"), partly("nodes"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
 	same(t, "remedy", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].Remedy)
 
+	asks := pod("p", on("a"), of("web"), needs("disk", "ssd"))
+	view.Cluster = cluster(node("a"), node("b"), partly("nodes"), deployment("web", 1), asks, dead)
+	same(t, "remedy", "usher drain a starts a replacement first (--surge=auto); or kubectl scale -n default deployment/web --replicas=2", drain.Why(view, view.Cluster.Pod("uid-p"))[0].Remedy)
+	view.Cluster.SetNodesRead("disk=ssd")
+	same(t, "message", "budget web can never allow it: minAvailable 1 asks for 1 healthy, of 1 pod; a surge is not possible: only node a may run it",
+		drain.Why(view, view.Cluster.Pod("uid-p"))[0].Message)
+
 	leaving := all(deployment("web", 1), pod("p", on("a"), of("web"), endsAt(start.Add(time.Minute))))
 	view.Cluster = cluster(gap("nodes", "forbidden", true), leaving)
 	same(t, "blockers", []string{"p: Terminating"}, reasonsOf(drain.Why(view, view.Cluster.Pod("uid-p"))))

@@ -7,19 +7,32 @@
 // everything, by one request for each 500 objects.
 //
 // An Observer watches; it never polls, never resyncs and never gets a single
-// object. Each kind costs one request when it starts (a watch that brings the
-// present objects first), two on a server without that kind of watch (a list, then
-// a watch), and one more each five to ten minutes, when the server ends the watch.
+// object. A question is what one watch, its feed, reads: objects of a resource, in a namespace or in all, that selectors select. Each
+// costs one request when it starts (it brings the present objects first), two on a server without that kind of watch (a list, then
+// a watch; the first few are refused once besides), and one more each half hour to hour, when the server ends it. Of what decides
+// about the pods of nodes it asks no more than
 //
-//	always                                pods, nodes, poddisruptionbudgets        3
-//	a pod of a ReplicaSet on the nodes    replicasets, deployments,
-//	                                      horizontalpodautoscalers                 3
-//	a pod of a StatefulSet, a DaemonSet,
-//	a ReplicationController or a Job      that kind                                1 each
-//	a pod with a volume claim             persistentvolumeclaims,
-//	                                      volumeattachments                        2
-//	a governed pod                        evictionrequests, evictions              2,
-//	                                      and 1 or 2 to find their group
+//	always                         the nodes by name, the pods of each; what drains have left anywhere, by
+//	                               labels: nodes with a record, surged deployments and
+//	                               horizontalpodautoscalers, marked pods, evictionrequests
+//	in each namespace of the pods  poddisruptionbudgets, and the pods under those that count one of them
+//	a pod of a ReplicaSet          that one and its Deployment by name, the pods that the Deployment
+//	                               selects, horizontalpodautoscalers of the namespace
+//	a pod of a StatefulSet, a
+//	ReplicationController, a Job   that one by name, and the pods that it selects
+//	a pod of a DaemonSet           that one by name
+//	a pod with a volume claim      that one by name, volumeattachments: all, no selector names their node
+//	a governed pod                 evictionrequests and evictions of the namespace
+//	a pod that may go elsewhere    one node that may run it: a list of 20 nodes with the labels that it asks
+//	                               for, and one of them by name; where none of them may, all with the labels
+//	a pod elsewhere that such a
+//	budget counts, not ready       its node and its owner by name
+//	a Deployment that is surged    its autoscalers, budgets and pods
 //
-// So a drain costs 3 to 16 requests to observe, whatever the number of pods.
+// From eight objects by name of a resource and a namespace on, all of the namespace are watched, and from 500 feeds of a resource
+// on, all of the resource. Of more than 200 nodes, everything is.
+//
+// What several feeds show of one object is merged: the newest state counts, what was seen gone stays gone, and what a label selector
+// selects no longer stays while another feed shows it. What has turned out to be needed, and has not come, is waited for, and then is a
+// gap (or, of pods, nodes and budgets, makes the view blind), never empty.
 package observe

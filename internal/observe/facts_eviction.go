@@ -16,12 +16,13 @@ import (
 // RequestFacts returns what decisions know of an EvictionRequest.
 func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 	facts := &snapshot.Request{
-		Namespace: r.Namespace,
-		Name:      r.Name,
-		UID:       r.UID,
-		Requester: r.Spec.Requester,
-		Created:   r.CreationTimestamp.Time,
-		Withdrawn: r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
+		Namespace:       r.Namespace,
+		Name:            r.Name,
+		UID:             r.UID,
+		ResourceVersion: r.ResourceVersion,
+		Requester:       r.Spec.Requester,
+		Created:         r.CreationTimestamp.Time,
+		Withdrawn:       r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
 	}
 	if pod := r.Spec.Target.Pod; pod != nil {
 		facts.PodUID = pod.UID
@@ -43,11 +44,12 @@ func outlived(failed *metav1.Condition) bool {
 // EvictionFacts returns what decisions know of an Eviction.
 func EvictionFacts(e *api.Eviction) *snapshot.Eviction {
 	facts := &snapshot.Eviction{
-		Namespace: e.Namespace,
-		Name:      e.Name,
-		UID:       e.UID,
-		Created:   e.CreationTimestamp.Time,
-		Ended:     evictionrequest.Final(e),
+		Namespace:       e.Namespace,
+		Name:            e.Name,
+		UID:             e.UID,
+		ResourceVersion: e.ResourceVersion,
+		Created:         e.CreationTimestamp.Time,
+		Ended:           evictionrequest.Final(e),
 	}
 	if pod := e.Spec.Target.Pod; pod != nil {
 		facts.PodUID = pod.UID

@@ -32,9 +32,11 @@ func AutoscalerFacts(h *autoscalingv2.HorizontalPodAutoscaler) *snapshot.Autosca
 // ClaimFacts returns what decisions know of a PersistentVolumeClaim.
 func ClaimFacts(c *corev1.PersistentVolumeClaim) *snapshot.Claim {
 	return &snapshot.Claim{
-		Namespace: c.Namespace,
-		Name:      c.Name,
-		Volume:    c.Spec.VolumeName,
+		Namespace:       c.Namespace,
+		Name:            c.Name,
+		UID:             c.UID,
+		ResourceVersion: c.ResourceVersion,
+		Volume:          c.Spec.VolumeName,
 		Shared: slices.ContainsFunc(c.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
 			return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
 		}),

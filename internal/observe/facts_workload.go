@@ -23,7 +23,7 @@ const uncounted = -1
 // is paused at rest is, because the controller still scales it. Readiness is not
 // asked: a pod that fails is no rollout.
 func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
-	facts := workload("Deployment", d, &d.Spec.Template, d.Spec.Replicas, d.Spec.MinReadySeconds)
+	facts := workload("Deployment", d, d.Spec.Selector, &d.Spec.Template, d.Spec.Replicas, d.Spec.MinReadySeconds)
 	facts.Settled = d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == facts.Replicas && d.Status.Replicas == facts.Replicas
 	if !facts.Settled {
@@ -64,7 +64,7 @@ func noOverlap(strategy *appsv1.DeploymentStrategy, replicas int) bool {
 
 // ReplicaSetFacts returns what decisions know of a ReplicaSet.
 func ReplicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
-	facts := workload("ReplicaSet", r, &r.Spec.Template, r.Spec.Replicas, r.Spec.MinReadySeconds)
+	facts := workload("ReplicaSet", r, r.Spec.Selector, &r.Spec.Template, r.Spec.Replicas, r.Spec.MinReadySeconds)
 	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
 	return facts
 }
@@ -73,7 +73,7 @@ func ReplicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
 // partition keep their former revision for good, and OnDelete leaves it to others
 // to renew pods: neither is a rollout.
 func StatefulSetFacts(s *appsv1.StatefulSet) *snapshot.Workload {
-	facts := workload("StatefulSet", s, &s.Spec.Template, s.Spec.Replicas, s.Spec.MinReadySeconds)
+	facts := workload("StatefulSet", s, s.Spec.Selector, &s.Spec.Template, s.Spec.Replicas, s.Spec.MinReadySeconds)
 	facts.Settled = s.Status.ObservedGeneration >= s.Generation &&
 		s.Status.Replicas == facts.Replicas && !statefulSetRolls(s, facts.Replicas)
 	return facts
@@ -93,7 +93,7 @@ func statefulSetRolls(s *appsv1.StatefulSet, wanted int32) bool {
 // DaemonSetFacts returns what decisions know of a DaemonSet. It has as many pods as
 // nodes fit, so it wants no number.
 func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
-	facts := workload("DaemonSet", d, &d.Spec.Template, nil, d.Spec.MinReadySeconds)
+	facts := workload("DaemonSet", d, d.Spec.Selector, &d.Spec.Template, nil, d.Spec.MinReadySeconds)
 	facts.Replicas = uncounted
 	renewed := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType ||
 		d.Status.UpdatedNumberScheduled >= d.Status.DesiredNumberScheduled
@@ -103,7 +103,7 @@ func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
 
 // ReplicationControllerFacts returns what decisions know of a ReplicationController.
 func ReplicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workload {
-	facts := workload("ReplicationController", r, cmp.Or(r.Spec.Template, &corev1.PodTemplateSpec{}), r.Spec.Replicas, r.Spec.MinReadySeconds)
+	facts := workload("ReplicationController", r, &metav1.LabelSelector{MatchLabels: r.Spec.Selector}, cmp.Or(r.Spec.Template, &corev1.PodTemplateSpec{}), r.Spec.Replicas, r.Spec.MinReadySeconds)
 	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
 	return facts
 }
@@ -111,14 +111,16 @@ func ReplicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workl
 // JobFacts returns what decisions know of a Job. Its parallelism is an upper limit
 // and not a number that it keeps up, so it wants none, and it rolls nothing out.
 func JobFacts(j *batchv1.Job) *snapshot.Workload {
-	facts := workload("Job", j, &j.Spec.Template, nil, 0)
+	facts := workload("Job", j, j.Spec.Selector, &j.Spec.Template, nil, 0)
 	facts.Replicas = uncounted
 	facts.Settled = true
 	return facts
 }
 
 // workload fills what all kinds share; nil replicas means 1, the API's default.
-func workload(kind string, object metav1.Object, template *corev1.PodTemplateSpec, replicas *int32, minReady int32) *snapshot.Workload {
+func workload(
+	kind string, object metav1.Object, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, replicas *int32, minReady int32,
+) *snapshot.Workload {
 	wanted := int32(1)
 	if replicas != nil {
 		wanted = *replicas
@@ -131,10 +133,20 @@ func workload(kind string, object metav1.Object, template *corev1.PodTemplateSpe
 		ResourceVersion: object.GetResourceVersion(),
 		Owner:           snapshot.OwnerOf(object),
 		Labels:          template.Labels,
+		Selector:        selectorOf(selector),
 		NodeName:        template.Spec.NodeName,
 		Replicas:        wanted,
 		MinReady:        time.Duration(minReady) * time.Second,
 	}
+}
+
+// selectorOf is a label selector as text; "", which selects everything, where there is none that can be read.
+func selectorOf(selector *metav1.LabelSelector) string {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return ""
+	}
+	return parsed.String()
 }
 
 // surge reads the record only beside its label: the Deployment controller copies the

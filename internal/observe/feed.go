@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,27 +15,44 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// feed is where the watch of one resource stands. The observer's lock guards it.
+// feed is where the watch of what a question is about stands. The observer's lock guards it.
 type feed struct {
-	resource resource
-	required bool
+	question question
 	cancel   context.CancelFunc
+	shows    func(id string) bool // whether it shows an object
 	synced   bool
 	final    bool      // it will not be read in this run: forbidden, or not served
 	asked    time.Time // when it was started
 	late     bool      // it was started after the first reading had ended
+	aside    bool      // decisions do not wait for it: it says why, not what
 	verb     string    // of the request that failed last
 	err      error     // why it cannot be read at present; nil while it can
 	since    time.Time // of err
 }
 
+// required reports whether every decision needs what it reads. Of the rest a gap is noted.
+func (f *feed) required() bool { return slices.Contains(always, f.question.resource) }
+
 // settled reports whether the first read has ended: with objects or, where decisions can do without them, with an error.
-func (f *feed) settled() bool { return f.synced || (!f.required && f.err != nil) }
+func (f *feed) settled() bool { return f.synced || (!f.required() && f.err != nil) }
 
 // reading reports whether a feed that was started in the middle of a drain has still to bring what is there. It is tried again for as long
 // as decisions wait for it: what is unknown for a moment only is not to be decided upon.
 func (f *feed) reading(now time.Time) bool {
-	return f.late && !f.synced && !f.final && now.Sub(f.asked) < snapshot.ReadingFor
+	return f.late && !f.aside && !f.synced && !f.final && now.Sub(f.asked) < snapshot.ReadingFor
+}
+
+// blindSince returns since when what every decision needs does not come: since it broke, or since it was asked for in the middle of a
+// drain. Zero while it comes.
+func (f *feed) blindSince() time.Time {
+	switch {
+	case !f.required():
+	case !f.synced && f.late && !f.aside:
+		return f.asked
+	case f.synced && f.err != nil:
+		return f.since
+	}
+	return time.Time{}
 }
 
 // reconnect is how a broken watch is tried again: at once for people, gently for an
@@ -43,29 +61,71 @@ func reconnect() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Cap: 5 * time.Second, Steps: 8, Factor: 2, Jitter: 0.5}
 }
 
-// question is what a feed reads.
-type question struct {
-	resource resource
-	fields   string // a field selector; "": all objects
+// leastWatch is how long a watch lasts at least, and at most twice as long, before it is made anew: a drain has dozens, each renewal is a
+// request, and a connection that has died is noticed without it.
+const leastWatch = 30 * time.Minute
+
+// open enters the feed of a question. The caller holds the lock.
+func (o *Observer) open(q question) (context.Context, *feed) {
+	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
+	f := &feed{question: q, cancel: cancel, shows: func(string) bool { return false }, asked: o.now(), late: o.begun}
+	o.feeds[q] = f
+	o.byResource[q.resource] = append(o.byResource[q.resource], f)
+	o.noteGap(q.resource)
+	return ctx, f
 }
 
-// watchKind starts the watch of a resource; the caller holds the lock.
-func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q question, required bool, sample O, api resourceAPI[L], k kind[O, T]) {
-	ctx, cancel := context.WithCancel(klog.NewContext(o.ctx, logr.Discard()))
-	f := &feed{resource: q.resource, required: required, cancel: cancel, asked: o.now(), late: o.begun}
-	o.feeds[q] = f
-	if !required {
-		o.cluster.SetGap(snapshot.Gap{Resource: q.resource.name, Reason: "not read yet"})
-	}
+// watchKind starts the watch of what a question is about; the caller holds the lock.
+func watchKind[O runtime.Object, T any, L runtime.Object](o *Observer, q question, sample O, api resourceAPI[L], k kind[O, T]) {
+	ctx, f := o.open(q)
 	ended := func(verb string, err error) { o.recordEnd(ctx, f, verb, err) }
 	target := &store[O, T]{observer: o, feed: f, kind: k, known: map[string]*T{}}
+	f.shows = target.shows
 	silent := logr.Discard()
-	reflector := cache.NewReflectorWithOptions(listWatch(o.client, selected[L]{api, q.fields}, ended), sample, target,
-		cache.ReflectorOptions{Name: q.resource.name, Backoff: reconnect(), Logger: &silent})
+	source := listWatch(o.client, selected[L]{api, q}, &o.cannotStream, ended)
+	reflector := cache.NewReflectorWithOptions(source, sample, target,
+		cache.ReflectorOptions{Name: q.resource.name, Backoff: reconnect(), Logger: &silent, MinWatchTimeout: leastWatch})
 	o.done.Go(func() {
-		defer cancel()
+		defer f.cancel()
 		reflector.RunWithContext(ctx)
 	})
+}
+
+// sync notes that a feed has brought all that is there. The caller holds the lock.
+func (o *Observer) sync(f *feed) {
+	f.synced, f.err = true, nil
+	if q := f.question; q.resource == nodes && q.fields == "" && q.sample == 0 {
+		o.cluster.SetNodesRead(q.labels)
+		o.cluster.SetPartial(nodes.name, o.cluster.Partial(nodes.name) && q.labels != "")
+	}
+	o.noteGap(f.question.resource)
+}
+
+// noteGap notes, or takes back, that a resource of which decisions can do without cannot be read: what its feeds say together. A refusal
+// that is final counts first. The caller holds the lock.
+func (o *Observer) noteGap(r resource) {
+	if slices.Contains(always, r) {
+		return
+	}
+	gap, some := snapshot.Gap{Resource: r.name, Reason: "not read yet"}, false
+	for _, f := range o.feedsOf(r) {
+		switch {
+		case f.synced:
+			continue
+		case f.final:
+			unserved := apierrors.IsNotFound(f.err)
+			o.cluster.SetGap(snapshot.Gap{Resource: r.name, Reason: f.err.Error(), Final: true, Unserved: unserved})
+			return
+		case f.err != nil:
+			gap.Reason = f.err.Error()
+		}
+		some = true
+	}
+	if some {
+		o.cluster.SetGap(gap)
+	} else {
+		o.cluster.DeleteGap(r.name)
+	}
 }
 
 // recordEnd records how a request of a feed ended.
@@ -92,21 +152,21 @@ func (o *Observer) recordEnd(ctx context.Context, f *feed, verb string, err erro
 		f.since = o.now()
 	}
 	f.verb, f.err = verb, err
-	if !f.synced && !f.required {
-		o.giveUp(f)
+	if !f.synced && !f.required() {
+		o.giveUp(f) //nolint:contextcheck // what it starts has the observer's own context
 	}
 	o.step()
 }
 
 // giveUp notes that something of which a decision can do without cannot be read.
 // What is forbidden or not served stays so for the length of a drain; asking on
-// would only cost requests.
+// would only cost requests. The caller holds the lock.
 func (o *Observer) giveUp(f *feed) {
-	unserved := apierrors.IsNotFound(f.err)
-	f.final = apierrors.IsForbidden(f.err) || unserved
-	o.cluster.SetGap(snapshot.Gap{Resource: f.resource.name, Reason: f.err.Error(), Final: f.final, Unserved: unserved})
+	f.final = apierrors.IsForbidden(f.err) || apierrors.IsNotFound(f.err)
+	o.noteGap(f.question.resource)
 	if f.final {
 		f.cancel()
+		o.finish(f.question.resource)
 	}
 }
 
@@ -132,5 +192,5 @@ func (o *Observer) Broken() (Break, bool) {
 	if oldest == nil {
 		return Break{}, false
 	}
-	return Break{Resource: oldest.resource.String(), Since: oldest.since, Err: oldest.err}, true
+	return Break{Resource: oldest.question.resource.String(), Since: oldest.since, Err: oldest.err}, true
 }

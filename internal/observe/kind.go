@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,9 @@ type kind[O runtime.Object, T any] struct {
 	drop  func(*snapshot.Cluster, *T)
 	quiet func(old, fresh *T) bool // no decision sees the difference; nil: some decision may
 	seen  func(*T)                 // called with each fact once it is set, under the lock; may be nil
+	// present is what the cluster has of the fact's name, version its resource version; nil: no two feeds show the same object.
+	present func(*snapshot.Cluster, *T) *T
+	version func(*T) string
 }
 
 // convert takes an object of the API, or facts that were made of one already.
@@ -41,30 +45,31 @@ type resourceAPI[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// selected reads only the objects that a field selector selects; "": all.
+// selected reads only the objects that a question is about.
 type selected[L runtime.Object] struct {
 	resourceAPI[L]
 
-	selector string
+	question question
 }
 
 // List reads them.
 func (s selected[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
-	options.FieldSelector = s.selector
+	options.FieldSelector, options.LabelSelector = s.question.fields, s.question.labels
 	return s.resourceAPI.List(ctx, options)
 }
 
 // Watch watches them.
 func (s selected[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector = s.selector
+	options.FieldSelector, options.LabelSelector = s.question.fields, s.question.labels
 	return s.resourceAPI.Watch(ctx, options)
 }
 
 // stream is the verb of a watch that brings the present objects before what changes.
 const stream = "stream"
 
-// listWatch joins a typed client to a reflector; ended is called with the result of each request.
-func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], ended func(verb string, err error)) cache.ListerWatcher {
+// listWatch joins a typed client to a reflector; ended is called with the result of each request. That the server knows no such watch as
+// brings the present objects first is noted in unable, and not asked again.
+func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L], unable *atomic.Bool, ended func(verb string, err error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := api.List(ctx, options)
@@ -72,11 +77,17 @@ func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L]
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			streams := options.SendInitialEvents != nil
+			if streams && unable.Load() {
+				return nil, errCannotStream
+			}
 			events, err := api.Watch(ctx, options)
 			switch {
-			case err == nil && options.SendInitialEvents != nil:
+			case err == nil && streams:
 				ended(stream, nil)
-			case !cannotStream(options, err):
+			case streams && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)): // the reflector lists then
+				unable.Store(true)
+			default:
 				ended("watch", err)
 			}
 			return events, err
@@ -84,8 +95,5 @@ func listWatch[L runtime.Object](client kubernetes.Interface, api resourceAPI[L]
 	}, client)
 }
 
-// cannotStream reports whether the server is one that does not bring the present
-// objects with a watch. The reflector lists then, so it is no failure.
-func cannotStream(options metav1.ListOptions, err error) bool {
-	return options.SendInitialEvents != nil && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
-}
+// errCannotStream is what such a server answers.
+var errCannotStream = apierrors.NewBadRequest("the server does not bring the present objects with a watch")

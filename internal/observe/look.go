@@ -98,7 +98,7 @@ func refused(r resource, err error) error {
 	if err == nil || !isAnswer(err) {
 		return err
 	}
-	if said := refusal(r, "list", err); said != nil {
+	if said := refusal(question{resource: r}, "list", err); said != nil {
 		return said
 	}
 	return Explained("reading "+r.String(), err)

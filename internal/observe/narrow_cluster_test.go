@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,9 @@ func drawWorld(t *rapid.T) *world {
 	w := &world{apiserver: newAPIServer(), t: t}
 	w.streams = rapid.Bool().Draw(t, "streams")
 	w.lags = rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 0, 100 * time.Millisecond, 300 * time.Millisecond}), 1, 4).Draw(t, "lags")
+	if w.once(6, "refused") {
+		w.refused = draw(w, "what", slices.Concat(owners, []string{"horizontalpodautoscalers", "persistentvolumeclaims", "volumeattachments", "evictionrequests"})...)
+	}
 	w.surged, w.governed, w.volumes = rapid.Bool().Draw(t, "surged"), w.once(5, "governed"), w.once(3, "volumes")
 	for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
 		w.nodes = append(w.nodes, fmt.Sprintf("n%d", i))

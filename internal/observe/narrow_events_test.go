@@ -116,8 +116,7 @@ func (w *world) createPod() {
 }
 
 func (w *world) addBudget() {
-	w.made++
-	w.put("poddisruptionbudgets", w.drawBudget(w.drawNamespace(), w.made))
+	w.put("poddisruptionbudgets", w.drawBudget(w.drawNamespace(), rapid.IntRange(0, 4).Draw(w.t, "name"))) // that of another one, maybe
 	w.countBudgets()
 }
 

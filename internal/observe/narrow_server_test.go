@@ -78,6 +78,7 @@ type happening struct {
 // evictions. It is the transport of a client. Where streams is false it knows no watches that bring the present objects first.
 type apiserver struct {
 	streams bool
+	refused string          // a resource that may not be read
 	lags    []time.Duration // by which watches are behind; each is behind by one of them for good
 
 	mu      sync.Mutex
@@ -214,7 +215,10 @@ func (s *apiserver) serve(request *http.Request) (int, io.ReadCloser) {
 	if at.resource == "" {
 		return discover(request.URL.Path)
 	}
-	if request.Method == http.MethodGet {
+	switch {
+	case request.Method == http.MethodGet && at.resource == s.refused:
+		return refused(apierrors.NewForbidden(at.group(), "", errors.New("no right to read them")))
+	case request.Method == http.MethodGet:
 		return s.read(request, at)
 	}
 	text, err := s.write(request, at)

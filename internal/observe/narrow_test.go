@@ -2,7 +2,9 @@ package observe_test
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,8 +44,11 @@ func compareDrains(w *world) string {
 		if c.turn(); c.over {
 			break
 		}
+		if all := c.unneeded(); len(all) > 0 {
+			return fmt.Sprintf("all %v are read", all)
+		}
 		w.control()
-		<-time.After(draw(w, "pause", time.Second, 16*time.Second, 70*time.Second, 6*time.Minute))
+		<-time.After(draw(w, "pause", time.Second, 16*time.Second, 70*time.Second, 6*time.Minute, 45*time.Minute))
 	}
 	return c.diff
 }
@@ -80,6 +85,8 @@ type comparison struct {
 	over   bool
 	diff   string
 	cancel context.CancelFunc
+
+	selects bool // the narrow side may have as many feeds as it needs
 }
 
 func newComparison(w *world) *comparison {
@@ -94,16 +101,19 @@ func newComparison(w *world) *comparison {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	start := func(nodes []string) side {
-		o, err := observe.Start(ctx, kube, observe.Options{Nodes: nodes, Evictions: c.writer.Evictions})
+	start := func(options observe.Options) side {
+		options.Evictions = c.writer.Evictions
+		o, err := observe.Start(ctx, kube, options)
 		if err != nil {
 			c.stop()
 			w.t.Fatal(err)
 		}
 		return side{o, drain.NewLedger()}
 	}
-	c.narrow = start(w.targets)
-	c.wide = start(nil)
+	feeds := draw(w, "most feeds", 500, 500, 500, 6)
+	c.selects = feeds == 500
+	c.narrow = start(observe.Options{Nodes: w.targets}.Limited(draw(w, "most by name", 1, 8), feeds, draw(w, "sample", 1, 2, 20)))
+	c.wide = start(observe.Options{})
 	return c
 }
 
@@ -147,6 +157,13 @@ func drawRequest(w *world) drain.Request {
 		req.Dead = map[string]bool{"dead": true}
 	}
 	return req
+}
+
+// unneeded are resources of which the narrow side reads everything although it need not.
+func (c *comparison) unneeded() []string {
+	return slices.DeleteFunc(c.narrow.observer.Unselected(), func(name string) bool {
+		return !c.selects || name == "volumeattachments" || name == "nodes" // nodes: where some pod has no place
+	})
 }
 
 // turn looks at the cluster once all that has happened was brought, and has what was decided carried out. What that brings is

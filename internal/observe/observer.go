@@ -3,10 +3,9 @@ package observe
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"usher.sh/usher/internal/evictionrequest/client"
@@ -16,8 +15,8 @@ import (
 // Options say what to observe. The zero value observes everything that pods on any
 // node need.
 type Options struct {
-	// Nodes are those whose pods decide what else is read than pods, nodes and
-	// budgets. Nil: every node.
+	// Nodes are those about whose pods is decided: what decides about them is read, and what drains have left anywhere.
+	// Nil: every node.
 	Nodes []string
 	// Only: the nodes of Nodes are watched, each by itself where they are few, and nothing else is read.
 	Only bool
@@ -25,6 +24,8 @@ type Options struct {
 	Now func() time.Time
 	// Evictions reads what concerns governed pods; nil: that is not read.
 	Evictions *client.Client
+
+	limits limits
 }
 
 // Observer keeps one snapshot of a cluster up to date. It implements runner.Source.
@@ -32,20 +33,26 @@ type Observer struct {
 	client    kubernetes.Interface
 	evictions *client.Client // nil: not read
 	now       func() time.Time
-	scope     map[string]bool // nil: every node
+	limits    limits
 	changed   chan struct{}
 	steps     chan struct{} // something happened that Start waits for
+
+	cannotStream atomic.Bool // the server knows no watch that brings the present objects first
 
 	ctx    context.Context //nolint:containedctx // the life of the reflectors that pods ask for later
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	mu       sync.Mutex
-	cluster  *snapshot.Cluster
-	feeds    map[question]*feed
-	answered bool      // the apiserver has answered at least once
-	begun    bool      // the first reading has ended
-	reading  time.Time // since when a feed is read that was started since; zero while none is
+	mu         sync.Mutex
+	cluster    *snapshot.Cluster
+	scope      scope
+	asked      map[question]bool // what is to have a feed, and whether decisions wait for it
+	feeds      map[question]*feed
+	byResource map[resource][]*feed
+	absences   absences
+	answered   bool      // the apiserver has answered at least once
+	begun      bool      // the first reading has ended
+	reading    time.Time // since when a feed is read that was started since; zero while none is
 }
 
 // Start watches until ctx ends. It returns once everything that is needed has been
@@ -53,19 +60,8 @@ type Observer struct {
 // cannot be reached (within 5 s), or pods, nodes or budgets may not be read. What else
 // cannot be read is a gap in the snapshot.
 func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Observer, error) {
-	o := &Observer{
-		client:    kube,
-		evictions: options.Evictions,
-		now:       options.Now,
-		scope:     set(options.Nodes),
-		changed:   make(chan struct{}, 1),
-		steps:     make(chan struct{}, 1),
-		cluster:   snapshot.NewCluster(),
-		feeds:     map[question]*feed{},
-	}
-	if o.now == nil {
-		o.now = time.Now
-	}
+	o := newObserver(options)
+	o.client = kube
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	o.begin(options) //nolint:contextcheck // the observer's own context, derived above
 	if err := o.awaitFirst(ctx); err != nil {
@@ -78,35 +74,73 @@ func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Ob
 	return o, nil
 }
 
+func newObserver(options Options) *Observer {
+	o := &Observer{
+		evictions:  options.Evictions,
+		now:        options.Now,
+		limits:     options.limits.orUsual(),
+		changed:    make(chan struct{}, 1),
+		steps:      make(chan struct{}, 1),
+		cluster:    snapshot.NewCluster(),
+		scope:      newScope(options.Nodes),
+		asked:      map[question]bool{},
+		feeds:      map[question]*feed{},
+		byResource: map[resource][]*feed{},
+		absences:   absences{known: map[objectID]absence{}},
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	return o
+}
+
+// mostNodes is up to how many nodes each is watched by itself: of more, everything is.
+const mostNodes = 200
+
 // begin starts the watches that are needed from the beginning.
 func (o *Observer) begin(options Options) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	defer o.flush()
+	o.scope.wide = options.Nodes == nil || len(options.Nodes) > mostNodes
 	switch {
 	case options.Only && len(options.Nodes) > maxNamed:
-		o.watchNodes("")
-		return
+		o.ask(question{resource: nodes})
 	case options.Only:
-		o.cluster.SetPartial(nodes.name, true)
-		for _, name := range options.Nodes {
-			o.watchNodes(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String())
+		o.askNodes(options.Nodes)
+	case o.scope.wide:
+		o.ask(question{resource: nodes})
+		o.ask(question{resource: budgets})
+		o.ask(question{resource: pods})
+		if options.Nodes != nil {
+			o.askTraces()
 		}
-		return
+	default:
+		o.askNodes(options.Nodes)
+		for _, name := range options.Nodes {
+			o.ask(onNode(name))
+		}
+		o.ask(question{resource: nodes, labels: snapshot.DrainLabel})
+		o.ask(question{resource: pods, labels: snapshot.SurgeLabel})
+		o.askTraces()
 	}
-	o.watchNodes("")
-	o.watchBudgets()
-	o.watchPods()
 }
 
-func set(names []string) map[string]bool {
-	if names == nil {
-		return nil
-	}
-	found := make(map[string]bool, len(names))
+// askNodes asks for nodes by their names.
+func (o *Observer) askNodes(names []string) {
+	o.cluster.SetPartial(nodes.name, true)
 	for _, name := range names {
-		found[name] = true
+		o.ask(ofName(nodes, "", name))
 	}
-	return found
+}
+
+// askTraces asks for what drains have left on objects that may be no affair of the pods on the nodes.
+func (o *Observer) askTraces() {
+	o.ask(question{resource: deployments, labels: snapshot.SurgeLabel})
+	o.ask(question{resource: autoscalers, labels: snapshot.SurgeLabel})
+	if o.evictions != nil {
+		o.ask(question{resource: evictionRequests, labels: snapshot.DrainLabel})
+	}
 }
 
 // Read calls f with the present state. f must not keep or change the cluster; the
@@ -137,8 +171,8 @@ func (o *Observer) readingSince(now time.Time) time.Time {
 func (o *Observer) blind() time.Time {
 	var since time.Time
 	for _, f := range o.feeds {
-		if f.required && f.synced && f.err != nil && (since.IsZero() || f.since.Before(since)) {
-			since = f.since
+		if at := f.blindSince(); !at.IsZero() && (since.IsZero() || at.Before(since)) {
+			since = at
 		}
 	}
 	return since

@@ -101,18 +101,16 @@ func awaitBlind(t *testing.T, o *Observer, want bool) {
 // A watch that brings the present objects first has brought nothing when it begins:
 // the picture is as old as before until all of them are there.
 func TestAStreamThatBeginsHasNotBroughtThePicture(t *testing.T) {
-	o := &Observer{now: time.Now, cluster: snapshot.NewCluster(), feeds: map[question]*feed{}, changed: make(chan struct{}, 1), steps: make(chan struct{}, 1)}
-	f := &feed{resource: pods, required: true, synced: true}
-	o.feeds[question{resource: pods}] = f
+	o := newObserver(Options{})
+	o.scope.wide = true
+	f := &feed{question: question{resource: pods}, synced: true}
+	o.feeds[f.question] = f
 	o.recordEnd(t.Context(), f, "watch", errBroken)
 	o.recordEnd(t.Context(), f, stream, nil)
 	if blindSince(o).IsZero() {
 		t.Error("not blind although nothing was read since the watch broke")
 	}
-	s := &store[*corev1.Pod, snapshot.Pod]{observer: o, feed: f, kind: kind[*corev1.Pod, snapshot.Pod]{
-		facts: PodFacts, id: func(p *snapshot.Pod) string { return string(p.UID) },
-		set: (*snapshot.Cluster).SetPod, drop: func(c *snapshot.Cluster, p *snapshot.Pod) { c.DeletePod(p.UID) },
-	}, known: map[string]*snapshot.Pod{}}
+	s := &store[*corev1.Pod, snapshot.Pod]{observer: o, feed: f, kind: o.podKind(), known: map[string]*snapshot.Pod{}}
 	if err := s.Replace([]any{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u1"}}}, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,16 @@ import (
 
 // refusal says for people why a resource cannot be read and what to do about it. It
 // returns nil for what may pass by itself: a server that starts or is busy.
-func refusal(r resource, verb string, err error) error {
+func refusal(q question, verb string, err error) error {
+	r, where := q.resource, "at cluster scope"
+	if q.namespace != "" {
+		where = "in namespace " + q.namespace
+	}
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("reading %s: the apiserver does not accept the credentials: log in again, or check the user in the kubeconfig: %w", r, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("reading %s: may not %s them at cluster scope: %s: %w", r, verb, howToGetAccess(err), err)
+		return fmt.Errorf("reading %s: may not %s them %s: %s: %w", r, verb, where, howToGetAccess(err), err)
 	case apierrors.IsNotFound(err):
 		return notServed(r, err)
 	case !isAnswer(err):

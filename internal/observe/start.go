@@ -47,8 +47,8 @@ func (o *Observer) firstProblem() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range o.feeds {
-		if f.required && !f.synced && f.err != nil {
-			if err := refusal(f.resource, f.verb, f.err); err != nil {
+		if f.required() && !f.synced && f.err != nil {
+			if err := refusal(f.question, f.verb, f.err); err != nil {
 				return err
 			}
 		}
@@ -79,12 +79,12 @@ func (o *Observer) waitsFor() string {
 	defer o.mu.Unlock()
 	for _, f := range o.feeds {
 		if !f.settled() && f.err != nil {
-			return fmt.Sprintf("%s: %v", f.resource, f.err)
+			return fmt.Sprintf("%s: %v", f.question.resource, f.err)
 		}
 	}
 	for _, f := range o.feeds {
 		if !f.settled() {
-			return fmt.Sprintf("%s have not all come", f.resource)
+			return fmt.Sprintf("%s have not all come", f.question.resource)
 		}
 	}
 	return "nothing"

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,7 @@ func (m *mirror) filled() bool { return m.reflector.LastSyncResourceVersion() !=
 func mirrored[L runtime.Object](ctx context.Context, client kubernetes.Interface, selector string, sample runtime.Object, api resourceAPI[L]) *mirror {
 	silent := logr.Discard()
 	m := &mirror{store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
-	source := listWatch(client, selected[L]{api, selector}, func(string, error) {})
+	source := listWatch(client, selected[L]{api, question{fields: selector}}, new(atomic.Bool), func(string, error) {})
 	m.reflector = cache.NewReflectorWithOptions(source, sample, m.store, cache.ReflectorOptions{Backoff: reconnect(), Logger: &silent})
 	go m.reflector.RunWithContext(klog.NewContext(ctx, silent))
 	return m

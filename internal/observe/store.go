@@ -7,8 +7,9 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// store is what a reflector fills. It keeps facts only: an object is turned into
-// facts as it leaves the decoder and is then garbage.
+// store is what the reflector of a feed fills. It keeps facts only: an object is turned into
+// facts as it leaves the decoder and is then garbage. What several feeds show of one object is merged in the cluster: the newest state
+// counts, and what is gone stays gone.
 type store[O runtime.Object, T any] struct {
 	observer *Observer
 	feed     *feed
@@ -30,10 +31,11 @@ func (s *store[O, T]) Add(object any) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
-	old := s.known[s.kind.id(fact)]
-	s.set(fact)
-	if old == nil || s.kind.quiet == nil || !s.kind.quiet(old, fact) {
+	if s.set(fact) {
+		s.observer.finish(s.feed.question.resource)
 		s.observer.signal()
+	} else {
+		s.observer.flush()
 	}
 	return nil
 }
@@ -49,8 +51,8 @@ func (s *store[O, T]) Delete(object any) error {
 	}
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
-	delete(s.known, s.kind.id(fact))
-	s.kind.drop(s.observer.cluster, fact)
+	s.drop(fact)
+	s.observer.finish(s.feed.question.resource)
 	s.observer.signal()
 	return nil
 }
@@ -68,8 +70,8 @@ func (s *store[O, T]) Replace(objects []any, _ string) error {
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
 	s.swap(fresh)
-	s.feed.synced, s.feed.err = true, nil
-	s.observer.cluster.DeleteGap(s.feed.resource.name)
+	s.observer.sync(s.feed)
+	s.observer.finish(s.feed.question.resource)
 	s.observer.signal()
 	s.observer.step()
 	return nil
@@ -79,7 +81,7 @@ func (s *store[O, T]) Replace(objects []any, _ string) error {
 func (s *store[O, T]) swap(fresh map[string]*T) {
 	for id, old := range s.known {
 		if _, ok := fresh[id]; !ok {
-			s.kind.drop(s.observer.cluster, old)
+			s.drop(old)
 		}
 	}
 	s.known = make(map[string]*T, len(fresh))
@@ -88,13 +90,64 @@ func (s *store[O, T]) swap(fresh map[string]*T) {
 	}
 }
 
-func (s *store[O, T]) set(fact *T) {
-	s.known[s.kind.id(fact)] = fact
+// set reports whether the fact is news to decisions.
+func (s *store[O, T]) set(fact *T) (news bool) {
+	id := s.kind.id(fact)
+	s.known[id] = fact
+	present := s.present(fact)
+	if present != nil && older(s.kind.version(fact), s.kind.version(present)) {
+		return false
+	}
+	if s.kind.present != nil && s.observer.absences.holds(objectID{s.feed.question.resource, id}, s.kind.version(fact)) {
+		return false
+	}
 	s.kind.set(s.observer.cluster, fact)
 	if s.kind.seen != nil {
 		s.kind.seen(fact)
 	}
+	return present == nil || s.kind.quiet == nil || s.kind.id(present) != id || !s.kind.quiet(present, fact)
 }
+
+// present is what the cluster has of the fact's name, nil where it has none.
+func (s *store[O, T]) present(fact *T) *T {
+	if s.kind.present == nil {
+		return nil
+	}
+	return s.kind.present(s.observer.cluster, fact)
+}
+
+// drop takes an object out that the feed shows no longer. By a label selector it may only have other labels: it stays while another feed
+// shows it.
+func (s *store[O, T]) drop(fact *T) {
+	id, q := s.kind.id(fact), s.feed.question
+	delete(s.known, id)
+	if s.kind.present == nil {
+		s.kind.drop(s.observer.cluster, fact)
+		return
+	}
+	if others := s.observer.feedsOf(q.resource); len(others) > 1 {
+		if q.labels != "" && shown(others, id) {
+			return
+		}
+		s.observer.absences.enter(objectID{q.resource, id}, absence{version: s.kind.version(fact), gone: q.labels == "", at: s.observer.now()})
+	}
+	if present := s.present(fact); present != nil && s.kind.id(present) == id {
+		s.kind.drop(s.observer.cluster, fact)
+	}
+}
+
+// shown reports whether one of the feeds shows an object.
+func shown(feeds []*feed, id string) bool {
+	for _, f := range feeds {
+		if f.shows(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// shows reports whether the feed shows the object.
+func (s *store[O, T]) shows(id string) bool { return s.known[id] != nil }
 
 // Resync does nothing: nothing is resynced.
 func (s *store[O, T]) Resync() error { return nil }

@@ -28,6 +28,7 @@ func (c *Cluster) Clone() *Cluster {
 		evictions:   maps.Clone(c.evictions),
 		gaps:        maps.Clone(c.gaps),
 		partial:     maps.Clone(c.partial),
+		nodesRead:   maps.Clone(c.nodesRead),
 	}
 }
 

@@ -52,6 +52,7 @@ type Cluster struct {
 	evictions     map[Key]*Eviction
 	gaps          map[string]Gap
 	partial       map[string]bool
+	nodesRead     map[string]bool // by label selector
 }
 
 // Gap is a kind of object that could not be read. What depends on it is unknown,
@@ -87,6 +88,7 @@ func NewCluster() *Cluster {
 		evictions:     map[Key]*Eviction{},
 		gaps:          map[string]Gap{},
 		partial:       map[string]bool{},
+		nodesRead:     map[string]bool{},
 	}
 }
 

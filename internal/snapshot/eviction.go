@@ -12,15 +12,16 @@ import (
 
 // Request is an EvictionRequest: a requester wants a pod gone.
 type Request struct {
-	Namespace string
-	Name      string
-	UID       types.UID
-	PodUID    types.UID
-	Requester string // domain-prefixed: drain.usher.sh/<drain id>
-	Created   time.Time
-	Withdrawn bool   // its intent is no longer an eviction
-	Ended     bool   // the pod was evicted, or the request has failed
-	Failed    string // why it comes to nothing; "" while it may come to something
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	PodUID          types.UID
+	Requester       string // domain-prefixed: drain.usher.sh/<drain id>
+	Created         time.Time
+	Withdrawn       bool   // its intent is no longer an eviction
+	Ended           bool   // the pod was evicted, or the request has failed
+	Failed          string // why it comes to nothing; "" while it may come to something
 }
 
 // Key returns namespace and name.
@@ -41,16 +42,17 @@ func (r *Request) Drainer() (Drainer, bool) {
 
 // Eviction is what becomes of the requests for one pod.
 type Eviction struct {
-	Namespace string
-	Name      string
-	UID       types.UID
-	PodUID    types.UID
-	Created   time.Time
-	Ended     bool      // a condition says that it is over, one way or the other
-	Responder string    // the responder that works on it, "" if none does
-	Message   string    // that responder's words
-	Since     time.Time // when that responder began
-	Expected  time.Time // when it expects to be done; zero: not known
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	PodUID          types.UID
+	Created         time.Time
+	Ended           bool      // a condition says that it is over, one way or the other
+	Responder       string    // the responder that works on it, "" if none does
+	Message         string    // that responder's words
+	Since           time.Time // when that responder began
+	Expected        time.Time // when it expects to be done; zero: not known
 }
 
 // Key returns namespace and name.
@@ -74,6 +76,9 @@ func (p *Pod) Audited() bool {
 // SetRequest adds or replaces a request.
 func (c *Cluster) SetRequest(r *Request) { c.requests[r.Key()] = r }
 
+// Request returns a request, or nil.
+func (c *Cluster) Request(key Key) *Request { return c.requests[key] }
+
 // DeleteRequest forgets a request.
 func (c *Cluster) DeleteRequest(key Key) { delete(c.requests, key) }
 
@@ -96,6 +101,9 @@ func (c *Cluster) RequestBy(requester string, pod *Pod) *Request {
 
 // SetEviction adds or replaces an eviction.
 func (c *Cluster) SetEviction(e *Eviction) { c.evictions[e.Key()] = e }
+
+// Eviction returns an eviction, or nil.
+func (c *Cluster) Eviction(key Key) *Eviction { return c.evictions[key] }
 
 // DeleteEviction forgets an eviction.
 func (c *Cluster) DeleteEviction(key Key) { delete(c.evictions, key) }

@@ -173,6 +173,7 @@ type Workload struct {
 	ResourceVersion string
 	Owner           Owner
 	Labels          map[string]string // of the pod template
+	Selector        string            // a label selector of its pods; "": all of the namespace
 	NodeName        string            // that the pod template names; "" where the scheduler decides
 	Replicas        int32             // wanted; -1 where the kind has no such number
 	MinReady        time.Duration
@@ -210,10 +211,12 @@ func (a *Autoscaler) Rules(w *Workload) bool {
 
 // Claim is a PersistentVolumeClaim.
 type Claim struct {
-	Namespace string
-	Name      string
-	Volume    string // PersistentVolume, "" until bound
-	Shared    bool   // can be mounted on several nodes (ReadWriteMany, ReadOnlyMany)
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	Volume          string // PersistentVolume, "" until bound
+	Shared          bool   // can be mounted on several nodes (ReadWriteMany, ReadOnlyMany)
 }
 
 // Key returns namespace and name.

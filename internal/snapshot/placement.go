@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -20,15 +22,47 @@ const (
 type Placement struct {
 	pod      *Pod
 	affinity *nodeaffinity.LazyErrorNodeSelector // nil: none is required
+	labels   labels.Selector                     // selects every node that the pod's selector and affinity name, and maybe more
 }
 
 // PlacementOf returns that of pods like p.
 func PlacementOf(p *Pod) Placement {
-	if p.NodeAffinity == nil {
-		return Placement{pod: p}
+	in := Placement{pod: p, labels: labelsOf(p)}
+	if p.NodeAffinity != nil {
+		in.affinity = nodeaffinity.NewLazyErrorNodeSelector(p.NodeAffinity)
 	}
-	return Placement{p, nodeaffinity.NewLazyErrorNodeSelector(p.NodeAffinity)}
+	return in
 }
+
+// labelsOf is what the pod asks of the labels of a node, as far as a label selector can say it: that of one of several terms it cannot.
+func labelsOf(p *Pod) labels.Selector {
+	asked := labels.Set(p.NodeSelector).AsSelector()
+	if p.NodeAffinity == nil || len(p.NodeAffinity.NodeSelectorTerms) != 1 {
+		return asked
+	}
+	for _, r := range p.NodeAffinity.NodeSelectorTerms[0].MatchExpressions {
+		operator, known := selectorOperators[r.Operator]
+		if !known {
+			continue
+		}
+		if requirement, err := labels.NewRequirement(r.Key, operator, r.Values); err == nil {
+			asked = asked.Add(*requirement)
+		}
+	}
+	return asked
+}
+
+// selectorOperators are what label selectors call the operators of node affinity.
+var selectorOperators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+}
+
+// Selector is a label selector of all nodes on which the scheduler may put such a pod, and maybe of others; "": of all nodes.
+func (in *Placement) Selector() string { return in.labels.String() }
+
+// Selects reports whether Selector selects the node.
+func (in *Placement) Selects(n *Node) bool { return in.labels.Matches(labels.Set(n.Labels)) }
 
 // Obstacle says why the scheduler does not put such a pod on the node, "" if it may. It looks at the cordon, readiness,
 // node selector, required node affinity and taints; not at room, volumes, and the pods that are there.

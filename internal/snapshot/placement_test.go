@@ -66,3 +66,36 @@ func TestObstacles(t *testing.T) {
 		})
 	}
 }
+
+// The selector of a placement selects every node that the scheduler may choose, and fewer than all where labels say so.
+func TestSelectorOfAPlacement(t *testing.T) {
+	term := func(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: requirements}
+	}
+	needs := func(key string, operator corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
+	}
+	affinity := func(terms ...corev1.NodeSelectorTerm) Pod {
+		return Pod{NodeAffinity: &corev1.NodeSelector{NodeSelectorTerms: terms}}
+	}
+	both := affinity(term(needs("pool", corev1.NodeSelectorOpNotIn, "b")))
+	both.NodeSelector = map[string]string{"disk": "ssd"}
+	for name, c := range map[string]struct {
+		pod  Pod
+		want string
+	}{
+		"any pod":            {Pod{}, ""},
+		"a node selector":    {Pod{NodeSelector: map[string]string{"disk": "ssd", "a": "b"}}, "a=b,disk=ssd"},
+		"one term":           {affinity(term(needs("pool", corev1.NodeSelectorOpIn, "a", "b"), needs("gpu", corev1.NodeSelectorOpExists))), "gpu,pool in (a,b)"},
+		"of several, either": {affinity(term(needs("pool", corev1.NodeSelectorOpIn, "a")), term(needs("disk", corev1.NodeSelectorOpExists))), ""},
+		"numbers":            {affinity(term(needs("cores", corev1.NodeSelectorOpGt, "4"), needs("gpu", corev1.NodeSelectorOpDoesNotExist))), "!gpu"},
+		"both":               {both, "disk=ssd,pool notin (b)"},
+		"names":              {affinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{needs("metadata.name", corev1.NodeSelectorOpIn, "n")}}), ""},
+		"unreadable":         {affinity(term(needs("pool", corev1.NodeSelectorOpIn))), ""},
+	} {
+		placement := PlacementOf(&c.pod)
+		if got := placement.Selector(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

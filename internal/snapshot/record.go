@@ -22,7 +22,8 @@ const (
 	// in ReplicaSets and in what `kubectl rollout undo` restores from them, lack it. It marks pods
 	// with a CostMarkAnnotation as well. What killed drains left is found by it without reading everything.
 	SurgeLabel = "usher.sh/surge"
-	// DrainLabel marks the EvictionRequests of drains with the id of the drain.
+	// DrainLabel marks the EvictionRequests of drains, and nodes that carry a DrainRecord, with the id of the drain: other drains
+	// find them by it.
 	DrainLabel = "usher.sh/drain"
 	// OrderAnnotation sets an integer on a pod: lower leaves first, default 0.
 	OrderAnnotation = "usher.sh/order"

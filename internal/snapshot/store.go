@@ -173,6 +173,14 @@ func (c *Cluster) Partial(resource string) bool {
 	return gap || c.partial[resource]
 }
 
+// SetNodesRead notes that all nodes with these labels were read, though the nodes as a whole were not.
+func (c *Cluster) SetNodesRead(selector string) { c.nodesRead[selector] = true }
+
+// NodesRead reports whether all nodes that a label selector selects were read: one that is missing does not exist.
+func (c *Cluster) NodesRead(selector string) bool {
+	return !c.Partial("nodes") || c.nodesRead[selector]
+}
+
 // Gaps returns everything that could not be read, sorted by resource.
 func (c *Cluster) Gaps() []Gap {
 	return sortedBy(c.gaps, func(a, b Gap) int { return cmp.Compare(a.Resource, b.Resource) })

@@ -122,7 +122,7 @@ func TestUncordonBesideATenantsLabel(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 	})
-	usherIn(t, kubeconfig, "uncordon", s.node).wantCode(t, 0).says(t, "uncordoned").says(t, "is not undone: reading poddisruptionbudgets.policy")
+	usherIn(t, kubeconfig, "uncordon", s.node).wantCode(t, 0).says(t, "uncordoned").says(t, "is not looked for on deployments.apps")
 }
 
 func TestWhyNames(t *testing.T) {

@@ -1,0 +1,166 @@
+package observe
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// question is what a feed reads: the objects of a resource, in one namespace or in all (""), that selectors select, or all ("").
+type question struct {
+	resource  resource
+	namespace string
+	fields    string
+	labels    string
+	sample    int // not 0: how often such a sample was taken; nothing is watched
+}
+
+// whole is the question without its selectors.
+func (q question) whole() question { return question{resource: q.resource, namespace: q.namespace} }
+
+// ofName reads the object of a name.
+func ofName(r resource, namespace, name string) question {
+	return question{resource: r, namespace: namespace, fields: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+}
+
+// onNode reads the pods of a node.
+func onNode(name string) question {
+	return question{resource: pods, fields: fields.OneTermEqualSelector("spec.nodeName", name).String()}
+}
+
+// longestSelector is the longest that is sent, in bytes: what its author makes longer is answered by reading all of the namespace.
+const longestSelector = 2 << 10
+
+// selectedBy reads the objects of a namespace that a label selector selects.
+func selectedBy(r resource, namespace, selector string) question {
+	if len(selector) > longestSelector {
+		selector = ""
+	}
+	return question{resource: r, namespace: namespace, labels: selector}
+}
+
+func compareQuestions(a, b question) int {
+	return cmp.Or(
+		cmp.Compare(a.resource.name, b.resource.name), cmp.Compare(a.namespace, b.namespace),
+		cmp.Compare(a.fields, b.fields), cmp.Compare(a.labels, b.labels), cmp.Compare(a.sample, b.sample),
+	)
+}
+
+// limits are how many feeds read single objects of a resource in one namespace before all of the namespace is read, how many feeds
+// of a resource there are before all of it is, and how many nodes a sample has.
+type limits struct {
+	named, feeds, sample int
+}
+
+func (l limits) orUsual() limits {
+	return limits{cmp.Or(l.named, maxNamed), cmp.Or(l.feeds, 500), cmp.Or(l.sample, 20)}
+}
+
+// ask notes a question, which has its feed when what is being done under the lock is done: that brings many at once. The caller holds
+// the lock.
+func (o *Observer) ask(q question) {
+	if f := o.answering(q); f != nil {
+		f.aside = false
+		return
+	}
+	o.asked[q] = true
+}
+
+// askAside notes a question for whose answer decisions do not wait. The caller holds the lock.
+func (o *Observer) askAside(q question) {
+	if _, asked := o.asked[q]; !asked && o.answering(q) == nil {
+		o.asked[q] = false
+	}
+}
+
+// answering is the feed that reads what a question is about, nil where none does. The caller holds the lock.
+func (o *Observer) answering(q question) *feed {
+	return cmp.Or(o.feeds[q], o.feeds[q.whole()], o.feeds[question{resource: q.resource}])
+}
+
+// flush starts the feeds of what was asked. The caller holds the lock.
+func (o *Observer) flush() {
+	for len(o.asked) > 0 {
+		waited := maps.Clone(o.asked)
+		clear(o.asked)
+		all := slices.SortedFunc(maps.Keys(waited), compareQuestions)
+		byName := o.byName(all)
+		for _, q := range all {
+			o.start(o.widened(q, byName), waited[q])
+		}
+	}
+}
+
+// widened is a question, or the one that is asked in place of so many like it.
+func (o *Observer) widened(q question, byName map[question]int) question {
+	switch here := q.whole(); {
+	case q.sample > 0:
+	case len(o.feedsOf(q.resource)) >= o.limits.feeds:
+		return question{resource: q.resource}
+	case q.fields != "" && q.namespace != "" && byName[here] > o.limits.named:
+		return here
+	}
+	return q
+}
+
+// start starts the feed of a question, if none reads that, and notes whether decisions wait for it.
+func (o *Observer) start(q question, waits bool) {
+	f := o.answering(q)
+	if f == nil {
+		o.watch(q)
+		if f = o.feeds[q]; f == nil {
+			return // it is not read at all
+		}
+		f.aside = true
+	}
+	f.aside = f.aside && !waits
+}
+
+// byName counts the objects of each resource in each namespace that are, or are to be, read by their names.
+func (o *Observer) byName(fresh []question) map[question]int {
+	counts := map[question]int{}
+	count := func(q question) {
+		if q.fields != "" && q.namespace != "" {
+			counts[q.whole()]++
+		}
+	}
+	for q := range o.feeds {
+		count(q)
+	}
+	for _, q := range fresh {
+		count(q)
+	}
+	return counts
+}
+
+// feedsOf are the feeds of a resource. The caller holds the lock and does not change the slice.
+func (o *Observer) feedsOf(r resource) []*feed { return o.byResource[r] }
+
+// watch starts the feed of a question. The caller holds the lock.
+func (o *Observer) watch(q question) {
+	switch {
+	case q.sample > 0:
+		o.sampleNodes(q)
+	case q.resource == pods:
+		o.watchPods(q)
+	case q.resource == nodes:
+		o.watchNodes(q)
+	case q.resource == budgets:
+		o.watchBudgets(q)
+	case q.resource == autoscalers:
+		o.watchAutoscalers(q)
+	case q.resource == volumeClaims:
+		o.watchClaims(q)
+	case q.resource == attachments:
+		o.watchAttachments(q)
+	case q.resource == evictionRequests:
+		o.watchRequests(q)
+	case q.resource == evictions:
+		o.watchEvictions(q)
+	default:
+		o.watchWorkloads(q)
+	}
+}
