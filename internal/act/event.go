@@ -51,7 +51,7 @@ const (
 )
 
 // EventNote is text that an event may have as its note.
-func EventNote(note string) string { return shorten(text.Lines(note), mostNote) }
+func EventNote(note string) string { return text.Cut(text.Lines(note), mostNote) }
 
 // EventAction is the action that failed, and what made it fail. Recorders take two events for one, and keep the older
 // note, unless reason or action differ.
@@ -59,7 +59,7 @@ func EventAction(action, why string) string {
 	if why == "" {
 		return action
 	}
-	return shorten(action+":"+why, mostAction)
+	return text.Cut(action+":"+why, mostAction)
 }
 
 // EventWhy names blockers for EventAction: what they say changes all the time, who they are does not.
@@ -69,15 +69,4 @@ func EventWhy(blockers []eviction.Blocker) string {
 		names[i] = strings.TrimSuffix(blockers[i].Reason+"/"+blockers[i].Rule, "/")
 	}
 	return strings.Join(names, ",")
-}
-
-func shorten(words string, most int) string {
-	if len(words) <= most {
-		return words
-	}
-	cut := most - len("…")
-	for cut > 0 && words[cut]&0xC0 == 0x80 { // not within a character
-		cut--
-	}
-	return words[:cut] + "…"
 }

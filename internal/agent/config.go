@@ -7,7 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
+
+	"usher.sh/usher/internal/text"
 
 	"sigs.k8s.io/yaml"
 
@@ -87,15 +88,7 @@ func LoadConfig(name string) (Config, error) {
 		return Config{}, fmt.Errorf("the agent's configuration: %w", wrong.ToAggregate())
 	}
 	if !slices.Contains(nodepressure.Orders(), c.Order) {
-		return Config{}, fmt.Errorf("the agent's configuration: order is %q; it can be %s", c.Order, orders())
+		return Config{}, fmt.Errorf("the agent's configuration: order is %q; it can be %s", c.Order, text.Join(nodepressure.Orders(), " or "))
 	}
 	return c, nil
-}
-
-func orders() string {
-	names := make([]string, 0, len(nodepressure.Orders()))
-	for _, o := range nodepressure.Orders() {
-		names = append(names, string(o))
-	}
-	return strings.Join(names, " or ")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"usher.sh/usher/internal/nodepressure"
 )
 
@@ -22,21 +24,21 @@ type supposed struct {
 // readSuppositions reads the values of --what-if.
 func readSuppositions(texts []string) (map[nodepressure.Signal]supposed, error) {
 	found := map[nodepressure.Signal]supposed{}
-	for _, text := range texts {
-		name, value, whole := strings.Cut(text, "=")
+	for _, given := range texts {
+		name, value, whole := strings.Cut(given, "=")
 		s := nodepressure.Signal(name)
 		switch {
 		case !whole:
-			return nil, fmt.Errorf("--what-if %s: give SIGNAL=QUANTITY, as in memory.available=80Mi", text)
+			return nil, fmt.Errorf("--what-if %s: give SIGNAL=QUANTITY, as in memory.available=80Mi", given)
 		case s.Resource() == "":
-			return nil, fmt.Errorf("--what-if %s: there is no signal %q; there are %s", text, name, signalNames())
+			return nil, fmt.Errorf("--what-if %s: there is no signal %q; there are %s", given, name, text.Join(nodepressure.Signals(), ", "))
 		}
 		if _, twice := found[s]; twice {
-			return nil, fmt.Errorf("--what-if %s: %s is supposed twice", text, name)
+			return nil, fmt.Errorf("--what-if %s: %s is supposed twice", given, name)
 		}
 		amount, err := readAmount(value)
 		if err != nil {
-			return nil, fmt.Errorf("--what-if %s: %w", text, err)
+			return nil, fmt.Errorf("--what-if %s: %w", given, err)
 		}
 		found[s] = amount
 	}
@@ -56,14 +58,6 @@ func readAmount(text string) (supposed, error) {
 		return supposed{}, fmt.Errorf("%q is no quantity: give bytes, inodes or pids, as 80Mi or 5%%", text)
 	}
 	return supposed{text: text, amount: quantity.Value()}, nil
-}
-
-func signalNames() string {
-	var names []string
-	for _, s := range nodepressure.Signals() {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
 }
 
 // suppose returns the node with other readings, taken at a moment.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -76,19 +78,11 @@ func userName() string {
 // ended reports whether a drainer certainly runs no more: it was a process of this
 // very machine, and that process is gone. For all others only their sign of life shows it.
 func (h host) ended(d snapshot.Drainer) bool {
-	boot, start, ok := cutLast(d.Boot, "/")
+	boot, start, ok := text.CutLast(d.Boot, "/")
 	if !ok || h.boot == "" || boot != h.boot || d.PID <= 0 {
 		return false
 	}
 	return h.start(d.PID) != start
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // abandoned reports whether a killed drain left the node as it is.

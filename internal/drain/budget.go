@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -126,7 +128,7 @@ func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker 
 func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	b := Blocker{Reason: BudgetNeverAllows, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget), Dead: true}
 	if d.verbose {
-		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), counted32(budget.Expected, "pod"))
+		b.Message = fmt.Sprintf("budget %s can never allow it: %s, of %s", budget.Name, demand(budget), text.Count(budget.Expected, "pod"))
 		b.Remedy = d.wayPastBudget(p, budget) + letUnready(p, budget)
 	}
 	return b
@@ -138,9 +140,9 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget).words)
 		switch used := d.used[budget.UID]; {
 		case budget.Allowed > 0 && used > 0:
-			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, counted32(used, "eviction"))
+			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, text.Count(used, "eviction"))
 		case budget.Allowed > 0:
-			b.Message = fmt.Sprintf("budget %s still counts %s that this drain has scaled away", budget.Name, counted32(d.scaledAway(budget), "pod"))
+			b.Message = fmt.Sprintf("budget %s still counts %s that this drain has scaled away", budget.Name, text.Count(d.scaledAway(budget), "pod"))
 		}
 		b.Message += d.heldBefore(budget)
 		b.Remedy = cmp.Or(d.unreadyUnder(budget).remedy, "wait until more of its pods are ready")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/answers"
@@ -119,9 +121,9 @@ func AnswerEvent(a Action, answer answers.Answer) (Event, bool) {
 	e := Event{Kind: EventAnswer, Message: string(a.Kind) + " refused: " + answer.Message}
 	switch a.Kind {
 	case Scale:
-		return scaleEvent(a, answer, a.Workload.Key().String(), "to "+counted32(a.Replicas, "replica"))
+		return scaleEvent(a, answer, a.Workload.Key().String(), "to "+text.Count(a.Replicas, "replica"))
 	case ScaleMin:
-		return scaleEvent(a, answer, "autoscaler "+a.Autoscaler.Key().String(), "to at least "+counted32(a.Replicas, "replica"))
+		return scaleEvent(a, answer, "autoscaler "+a.Autoscaler.Key().String(), "to at least "+text.Count(a.Replicas, "replica"))
 	case Cordon, Mark, Uncordon, Unmark:
 		e.Node = a.Node.Name
 		return e, answer.Code != answers.Accepted && answer.Code != answers.Conflict

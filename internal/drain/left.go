@@ -3,6 +3,8 @@ package drain
 import (
 	"fmt"
 	"slices"
+
+	"usher.sh/usher/internal/text"
 )
 
 // leftOn says in one sentence what is left on a node and what holds it, "" where nothing
@@ -22,7 +24,7 @@ func (d *decider) leftOn(t *target) string {
 	}
 	switch {
 	case len(names) > 0:
-		return fmt.Sprintf("%s left: %s", counted32(int32(len(names)), "pod"), listed(names)) //nolint:gosec // pods of one node
+		return fmt.Sprintf("%s left: %s", text.Count(len(names), "pod"), listed(names))
 	case d.verbose && len(t.status.Blockers) > 0:
 		return t.status.Blockers[0].Message
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -207,7 +209,7 @@ func (d *decider) earlierWave(q *queued, t *target) Blocker {
 	}
 	b.Message = "waits for " + nameBeside(first, p)
 	if more := q.behind.pods - 1; more > 0 {
-		b.Message += fmt.Sprintf(" and %s", counted32(int32(more), "more pod")) //nolint:gosec // pods of one node
+		b.Message += fmt.Sprintf(" and %s", text.Count(more, "more pod"))
 	}
 	b.Message += " of earlier waves"
 	look := fmt.Sprintf("usher why pod/%s -n %s", first.Name, first.Namespace)

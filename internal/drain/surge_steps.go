@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/answers"
@@ -23,7 +25,7 @@ func (d *decider) stepSurge(s *surge) {
 	case record == nil && d.cordoning:
 		s.waiting = Blocker{Reason: NodeWaitsTurn, Message: "every node of the drain is cordoned first", Remedy: "wait"}
 	case record == nil && s.asked > 0:
-		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", counted32(int32(s.asked), "pod"), s.deployment.Name), Remedy: "wait"} //nolint:gosec // a count of pods
+		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", text.Count(s.asked, "pod"), s.deployment.Name), Remedy: "wait"}
 	case record == nil && d.removing(s):
 		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", Remedy: "wait"}
 	case record == nil && d.rollingOut(s.deployment, s.scaler):
@@ -293,7 +295,7 @@ func (d *decider) surgeTooMany(s *surge) Blocker {
 		return b
 	}
 	b.Dead = true
-	b.Message = fmt.Sprintf("%s run and %s wants %d: its controller has removed none in %s", counted32(int32(s.running), "pod"), w.Name, w.Replicas, short(surgePatience)) //nolint:gosec // a count of pods
+	b.Message = fmt.Sprintf("%s run and %s wants %d: its controller has removed none in %s", text.Count(s.running, "pod"), w.Name, w.Replicas, short(surgePatience))
 	b.Remedy = fmt.Sprintf("kubectl describe deployment -n %s %s, and look at kube-controller-manager; or %s", w.Namespace, w.Name, d.without(s))
 	return b
 }

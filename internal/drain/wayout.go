@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"usher.sh/usher/internal/text"
+
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
@@ -73,5 +75,5 @@ func patchAutoscaler(a *snapshot.Autoscaler, spec string) string {
 
 // atMost is the obstacle of a surge whose autoscaler allows no replacement.
 func atMost(a *snapshot.Autoscaler) string {
-	return fmt.Sprintf("autoscaler %s allows no more than %s", a.Name, counted32(a.Max, "replica"))
+	return fmt.Sprintf("autoscaler %s allows no more than %s", a.Name, text.Count(a.Max, "replica"))
 }

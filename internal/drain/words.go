@@ -1,10 +1,11 @@
 package drain
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"usher.sh/usher/internal/text"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -12,17 +13,7 @@ import (
 // listed joins names for people and cuts a long list.
 func listed(names []string) string {
 	const most = 3
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
-
-func counted32(n int32, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return text.List(names, most)
 }
 
 // short writes a duration as people say it: whole seconds, no trailing zeros.

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
+
+	"usher.sh/usher/internal/text"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -93,7 +94,7 @@ func median(pods []*snapshot.Pod) (time.Duration, bool) {
 func (l *learner) unknown() []string {
 	said := []string{fmt.Sprintf("how long pods take to stop: %s assumed, or their grace where that is shorter", assumedStop)}
 	if len(l.guessed) > 0 {
-		said = append(said, fmt.Sprintf("how long it takes until pods are ready of which none is: %s", listed(l.guessed)))
+		said = append(said, fmt.Sprintf("how long it takes until pods are ready of which none is: %s", text.List(l.guessed, mostListed)))
 	}
 	for _, gap := range l.cluster.Gaps() {
 		said = append(said, fmt.Sprintf("%s cannot be read (%s): what depends on them is taken to go on as before", gap.Resource, gap.Reason))
@@ -102,10 +103,3 @@ func (l *learner) unknown() []string {
 }
 
 const mostListed = 5
-
-func listed(names []string) string {
-	if extra := len(names) - mostListed; extra > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), extra)
-	}
-	return strings.Join(names, ", ")
-}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -216,11 +218,7 @@ func bodyOf(request *http.Request) (string, error) {
 func reader(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
 // short cuts a text for the trace.
-func short(text string) string {
+func short(said string) string {
 	const most = 300
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return text
+	return text.Cut(strings.Join(strings.Fields(said), " "), most+len("…"))
 }

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -104,7 +105,7 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	case excuse == "" && why != "":
 		excuse = s.unseen(w, r, pod.Name)
 	}
-	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, orNothing(why), orNone(excuse))
+	w.note("%s takes %s (%s) away; truth: %s; excuse: %s", r.user, pod.Name, pod.UID, cmp.Or(why, "nothing is lost"), cmp.Or(excuse, "none"))
 	if why != "" && excuse == "" {
 		w.fail("SAFETY", "%s may take %s away, and %s (so since %.3f: %s)", r.user, pod.Name, why, n.since.Sub(w.begun).Seconds(), n.what)
 	}
@@ -184,18 +185,4 @@ func (w *world) roleOf(pod string) string {
 		}
 	}
 	return ""
-}
-
-func orNothing(why string) string {
-	if why == "" {
-		return "nothing is lost"
-	}
-	return why
-}
-
-func orNone(excuse string) string {
-	if excuse == "" {
-		return "none"
-	}
-	return excuse
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"usher.sh/usher/internal/drain"
 )
 
@@ -50,7 +52,7 @@ const mostWaiting = 8
 
 func (b *block) names(width int) string {
 	if extra := len(b.who) - mostWaiting; width > 0 && !b.Dead && extra > 1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(b.who[:mostWaiting], ", "), extra)
+		return text.List(b.who, mostWaiting)
 	}
 	return strings.Join(b.who, ", ")
 }

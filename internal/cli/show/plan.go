@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
@@ -101,10 +103,7 @@ func leave(pods int) string {
 }
 
 func listNames(names []string) string {
-	if extra := len(names) - mostNames; extra > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), extra)
-	}
-	return strings.Join(names, ", ")
+	return text.List(names, mostNames)
 }
 
 func (p Plan) stepLines(width int) []string {

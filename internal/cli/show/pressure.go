@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"usher.sh/usher/internal/text"
+
 	"usher.sh/usher/internal/nodepressure"
 	"usher.sh/usher/internal/nodepressure/forecast"
 	"usher.sh/usher/internal/nodepressure/record"
@@ -143,16 +145,8 @@ func (p Pressure) notes() []string {
 	}
 	if f := p.Forecast.Focus; f != nil {
 		if l := f.Nearest(); l != nil && len(l.Reclaim) > 0 {
-			notes = append(notes, fmt.Sprintf("before it evicts for %s, the kubelet clears away %s; no pod goes if that is enough", f.Name, reclaims(l.Reclaim)))
+			notes = append(notes, fmt.Sprintf("before it evicts for %s, the kubelet clears away %s; no pod goes if that is enough", f.Name, text.Join(l.Reclaim, " and ")))
 		}
 	}
 	return notes
-}
-
-func reclaims(all []nodepressure.Reclaim) string {
-	words := make([]string, len(all))
-	for i, r := range all {
-		words[i] = string(r)
-	}
-	return strings.Join(words, " and ")
 }

@@ -86,12 +86,7 @@ func Item(head, text string, width int) []string {
 }
 
 // Count says "1 pod" or "3 pods".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func Count(n int, noun string) string { return text.Count(n, noun) }
 
 // Span says how long something takes, in at most two units: 4s, 2m10s, 3h5m, 2d4h.
 func Span(d time.Duration) string {

@@ -96,7 +96,7 @@ func (f *facts) enforcing(members []member) verdict {
 
 func (f *facts) labelling(unguarded int) string {
 	text := fmt.Sprintf("admission does not guard everything yet: the namespace is labelled: %t, %s without a label",
-		f.guarded, count(unguarded, "member"))
+		f.guarded, text.Count(unguarded, "member"))
 	if f.refusal != "" {
 		text += "; the last attempt: " + strings.ReplaceAll(f.refusal, "\n", "; ")
 	}
@@ -133,7 +133,7 @@ func (f *facts) systemVerdict(members []member) verdict {
 	if text := missingFacts(members); text != "" {
 		return reconciling(ReasonFactMissing, text)
 	}
-	return ready(ReasonGoverning, fmt.Sprintf("%s, and the system answers", count(len(members), "member")))
+	return ready(ReasonGoverning, fmt.Sprintf("%s, and the system answers", text.Count(len(members), "member")))
 }
 
 // failedRules names the rules that have no answer. Where the system has not said everything that is for it to put right.
@@ -209,7 +209,7 @@ func claimedTwice(members []member) string {
 		return ""
 	}
 	return fmt.Sprintf("%s claimed more than once, by %s, and stay where they are until only one claims them: %s",
-		count(len(pods), "pod"), strings.Join(policies, " and "), enumerate(pods, ", "))
+		text.Count(len(pods), "pod"), strings.Join(policies, " and "), enumerate(pods, ", "))
 }
 
 func unknownMembers(members []member) string {
@@ -222,14 +222,7 @@ func unknownMembers(members []member) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the id of %s cannot be determined from spec.members[].id: %s", count(len(texts), "pod"), enumerate(texts, "; "))
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("the id of %s cannot be determined from spec.members[].id: %s", text.Count(len(texts), "pod"), enumerate(texts, "; "))
 }
 
 // enumerate names the first few and counts the rest, so that a status stays readable.

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
+
+	"usher.sh/usher/internal/text"
 
 	"usher.sh/usher/internal/system"
 )
@@ -177,17 +178,9 @@ func (r reply) said() string {
 }
 
 // short is the beginning of a text, on one line.
-func short(text string) string {
+func short(said string) string {
 	const most = 160
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) <= most {
-		return text
-	}
-	cut := most
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return text.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(said, "?")), " "), most+len("…"))
 }
 
 // unsent reports whether a request has certainly not reached the server: sending it elsewhere cannot do the same thing twice.

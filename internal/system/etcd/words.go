@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"usher.sh/usher/internal/text"
 )
 
 // maxWords is how many bytes of an error are shown.
@@ -15,9 +17,9 @@ const maxWords = 300
 // words says for people what went wrong, without the layers of RPC.
 func words(err error) string {
 	s, ok := status.FromError(err)
-	text := err.Error()
+	said := err.Error()
 	if ok {
-		text = s.Message()
+		said = s.Message()
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), ok && s.Code() == codes.DeadlineExceeded:
@@ -25,21 +27,13 @@ func words(err error) string {
 	case errors.Is(err, context.Canceled), ok && s.Code() == codes.Canceled:
 		return "the question was cut short"
 	}
-	if _, cause, found := cutLast(text, "desc = "); found {
-		text = strings.Trim(cause, `"`)
+	if _, cause, found := text.CutLast(said, "desc = "); found {
+		said = strings.Trim(cause, `"`)
 	}
 	// What follows is the page of something that is no etcd.
-	text, _, _ = strings.Cut(text, "\ndata: ")
-	text = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
-	text = strings.TrimPrefix(text, "transport: ")
-	text = strings.TrimPrefix(text, "Error while dialing: ")
-	return strings.TrimPrefix(text, "etcdserver: ")
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
+	said, _, _ = strings.Cut(said, "\ndata: ")
+	said = strings.ToValidUTF8(said[:min(len(said), maxWords)], "")
+	said = strings.TrimPrefix(said, "transport: ")
+	said = strings.TrimPrefix(said, "Error while dialing: ")
+	return strings.TrimPrefix(said, "etcdserver: ")
 }
