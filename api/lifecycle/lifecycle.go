@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"context"
 	"fmt"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -22,9 +23,10 @@ var (
 
 // Discover returns the group that the cluster serves, Kubernetes' before Usher's. When it serves neither, served is
 // false and the group is Usher's, whose CustomResourceDefinitions may be installed.
-func Discover(client discovery.DiscoveryInterface) (version schema.GroupVersion, served bool, err error) {
+func Discover(ctx context.Context, client discovery.ServerResourcesInterface) (version schema.GroupVersion, served bool, err error) {
+	resources := discovery.ToServerResourcesInterfaceWithContext(client)
 	for _, version := range []schema.GroupVersion{Kubernetes, Usher} {
-		served, err := serves(client, version)
+		served, err := serves(ctx, resources, version)
 		if err != nil {
 			return schema.GroupVersion{}, false, fmt.Errorf("asking whether the cluster serves %s: %w", version, err)
 		}
@@ -36,8 +38,8 @@ func Discover(client discovery.DiscoveryInterface) (version schema.GroupVersion,
 }
 
 // serves insists on both kinds and their statuses: a cluster may serve other kinds of the group.
-func serves(client discovery.DiscoveryInterface, version schema.GroupVersion) (bool, error) {
-	found, err := client.ServerResourcesForGroupVersion(version.String())
+func serves(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, version schema.GroupVersion) (bool, error) {
+	found, err := client.ServerResourcesForGroupVersionWithContext(ctx, version.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

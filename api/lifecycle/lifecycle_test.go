@@ -40,7 +40,7 @@ func TestDiscover(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			client := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: c.cluster}}
-			version, found, err := lifecycle.Discover(client)
+			version, found, err := lifecycle.Discover(t.Context(), client)
 			if version != c.want || found != c.served || err != nil {
 				t.Errorf("got %s, served %v, %v", version, found, err)
 			}
@@ -53,7 +53,7 @@ func TestDiscoverDoesNotGuess(t *testing.T) {
 	fake.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
-	if _, _, err := lifecycle.Discover(&fakediscovery.FakeDiscovery{Fake: fake}); err == nil {
+	if _, _, err := lifecycle.Discover(t.Context(), &fakediscovery.FakeDiscovery{Fake: fake}); err == nil {
 		t.Error("a server that does not answer has been taken for one that serves nothing")
 	}
 }

@@ -1,6 +1,7 @@
 package act
 
 import (
+	"context"
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,8 +19,8 @@ const evictionRequests = "evictionrequests"
 var errCannotAsk = errors.New("asking for an eviction: this command makes no eviction requests")
 
 // ask makes the drain's EvictionRequest for the pod. Its name follows from both, so that asking twice makes one.
-func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
-	client, err := w.lifecycle()
+func (w *Writer) ask(ctx context.Context, a drain.Action) (*rest.Request, error) {
+	client, err := w.lifecycle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +32,8 @@ func (w *Writer) ask(a drain.Action) (*rest.Request, error) {
 }
 
 // withdraw deletes the request, which counts as its withdrawal.
-func (w *Writer) withdraw(a drain.Action) (*rest.Request, error) {
-	client, err := w.lifecycle()
+func (w *Writer) withdraw(ctx context.Context, a drain.Action) (*rest.Request, error) {
+	client, err := w.lifecycle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,11 +45,11 @@ func (w *Writer) withdraw(a drain.Action) (*rest.Request, error) {
 		}), nil
 }
 
-func (w *Writer) lifecycle() (rest.Interface, error) {
+func (w *Writer) lifecycle(ctx context.Context) (rest.Interface, error) {
 	if w.Evictions == nil {
 		return nil, errCannotAsk
 	}
-	return w.Evictions.REST()
+	return w.Evictions.REST(ctx)
 }
 
 // askedBefore reports whether the request that was to be made is there: an earlier try was carried out.

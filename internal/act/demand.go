@@ -25,7 +25,7 @@ func (w Demand) request() *api.EvictionRequest {
 
 // Ask makes the demand an EvictionRequest. One that is there is asked for anew.
 func (w *Writer) Ask(ctx context.Context, demand Demand) error {
-	client, err := w.lifecycle()
+	client, err := w.lifecycle(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (w *Writer) Ask(ctx context.Context, demand Demand) error {
 
 // Withdraw takes the demand back. It returns false if there was none.
 func (w *Writer) Withdraw(ctx context.Context, demand Demand) (bool, error) {
-	client, err := w.lifecycle()
+	client, err := w.lifecycle(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -46,12 +46,12 @@ func (w *Writer) Do(ctx context.Context, action drain.Action) answers.Answer {
 	if err := checkPreconditions(action); err != nil {
 		return answers.Answer{Code: answers.Rejected, Message: err.Error()}
 	}
-	request, err := w.request(action)
+	ctx, cancel := context.WithTimeout(ctx, patienceFor(action.Kind))
+	defer cancel()
+	request, err := w.request(ctx, action)
 	if err != nil {
 		return unsent(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patienceFor(action.Kind))
-	defer cancel()
 	err = once(ctx, request)
 	if askedBefore(action, err) {
 		err = nil
@@ -60,7 +60,7 @@ func (w *Writer) Do(ctx context.Context, action drain.Action) answers.Answer {
 }
 
 // request returns the one request that an action is.
-func (w *Writer) request(a drain.Action) (*rest.Request, error) {
+func (w *Writer) request(ctx context.Context, a drain.Action) (*rest.Request, error) {
 	switch a.Kind {
 	case drain.Cordon:
 		return w.cordon(a)
@@ -83,9 +83,9 @@ func (w *Writer) request(a drain.Action) (*rest.Request, error) {
 	case drain.ScaleMin:
 		return w.scaleMin(a)
 	case drain.Ask:
-		return w.ask(a)
+		return w.ask(ctx, a)
 	case drain.Withdraw:
-		return w.withdraw(a)
+		return w.withdraw(ctx, a)
 	}
 	return nil, fmt.Errorf("acting: unknown action %q", a.Kind)
 }

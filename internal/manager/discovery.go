@@ -30,8 +30,8 @@ func (r requests) String() string {
 	return r.version.String()
 }
 
-func discover(client discovery.DiscoveryInterface) (requests, error) {
-	version, served, err := lifecycleapi.Discover(client)
+func discover(ctx context.Context, client discovery.DiscoveryInterface) (requests, error) {
+	version, served, err := lifecycleapi.Discover(ctx, client)
 	if err != nil {
 		return requests{}, fmt.Errorf("asking for the eviction request API: %w", err)
 	}
@@ -67,7 +67,7 @@ func watchDiscovery(ctx context.Context, client discovery.DiscoveryInterface, be
 			return nil
 		case <-ticker.C:
 		}
-		now, err := discover(client)
+		now, err := discover(ctx, client)
 		if err != nil {
 			ctrl.Log.Error(err, "asking again how eviction requests are served")
 			continue

@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	requests, err := discover(asked)
+	requests, err := discover(ctx, asked)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -161,15 +162,15 @@ type changing struct {
 	now atomic.Pointer[fake.FakeDiscovery]
 }
 
-func (c *changing) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
-	return c.now.Load().ServerResourcesForGroupVersion(version)
+func (c *changing) ServerResourcesForGroupVersionWithContext(ctx context.Context, version string) (*metav1.APIResourceList, error) {
+	return c.now.Load().ServerResourcesForGroupVersionWithContext(ctx, version)
 }
 
 func TestTheManagerEndsWhenEvictionRequestsAreServedInAnotherWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &changing{}
 		client.now.Store(&fake.FakeDiscovery{Fake: &clienttesting.Fake{}})
-		before, err := discover(client)
+		before, err := discover(t.Context(), client)
 		if err != nil || before.served {
 			t.Fatalf("served %v, %v", before, err)
 		}

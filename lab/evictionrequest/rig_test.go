@@ -52,7 +52,7 @@ type rig struct {
 
 func newRig(t *testing.T, l *testlab.Lab) *rig {
 	t.Helper()
-	version, served, err := apilifecycle.Discover(l.Client().Discovery())
+	version, served, err := apilifecycle.Discover(t.Context(), l.Client().Discovery())
 	if err != nil || !served {
 		t.Fatalf("discovering: served %v, %v", served, err)
 	}
@@ -137,7 +137,7 @@ func (r *rig) start(t *testing.T) (stop func()) {
 // installCRDs applies the files that a cluster without the API gets.
 func installCRDs(t *testing.T, l *testlab.Lab) {
 	t.Helper()
-	if _, served, err := apilifecycle.Discover(l.Client().Discovery()); served || err != nil {
+	if _, served, err := apilifecycle.Discover(t.Context(), l.Client().Discovery()); served || err != nil {
 		t.Fatalf("before installing: served %v, %v", served, err)
 	}
 	c, err := client.New(l.RESTConfig(), client.Options{Scheme: clientgoscheme.Scheme})
@@ -157,7 +157,7 @@ func installCRDs(t *testing.T, l *testlab.Lab) {
 func waitServed(t *testing.T, l *testlab.Lab) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		_, served, err := apilifecycle.Discover(l.Client().Discovery())
+		_, served, err := apilifecycle.Discover(t.Context(), l.Client().Discovery())
 		return served, err
 	})
 	check(t, err)

@@ -154,7 +154,7 @@ func (s *thieves) agent(t *testing.T) {
 	denied(t, "another requester's request", "pressure.usher.sh/agent only", func(t *testing.T) error {
 		t.Helper()
 		wanted := evictionrequest.NewRequest(s.ref(t, s.here), "example.com/mine")
-		rest, err := requests.New(config).REST()
+		rest, err := requests.New(config).REST(t.Context())
 		must(t, err)
 		return rest.Post().Namespace(s.ns).Resource("evictionrequests").VersionedParams(&metav1.CreateOptions{DryRun: tried.DryRun}, metav1.ParameterCodec).
 			Body(wanted).Do(t.Context()).Error()

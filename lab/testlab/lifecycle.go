@@ -23,7 +23,7 @@ type LifecycleAPI struct {
 // Lifecycle returns the lab's eviction request API. Where usher's custom resources serve it they must be installed.
 func (l *Lab) Lifecycle(tb testing.TB) LifecycleAPI {
 	tb.Helper()
-	version, served, err := apilifecycle.Discover(l.client.Discovery())
+	version, served, err := apilifecycle.Discover(tb.Context(), l.client.Discovery())
 	check(tb, "finding the eviction request API", err)
 	if !served {
 		tb.Fatal("the lab serves no eviction request API: install usher first")

@@ -36,7 +36,7 @@ func New(config *rest.Config) *Client {
 }
 
 // REST returns a client of the group that the cluster serves. Where it serves none, the error is NotFound.
-func (c *Client) REST() (rest.Interface, error) {
+func (c *Client) REST(ctx context.Context) (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.rest != nil {
@@ -46,7 +46,7 @@ func (c *Client) REST() (rest.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a discovery client: %w", err)
 	}
-	version, served, err := lifecycle.Discover(finder)
+	version, served, err := lifecycle.Discover(ctx, finder)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ type Reader[L any, P interface {
 
 // List returns what there is.
 func (r Reader[L, P]) List(ctx context.Context, options metav1.ListOptions) (P, error) {
-	request, err := r.get(options)
+	request, err := r.get(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,15 @@ func (r Reader[L, P]) List(ctx context.Context, options metav1.ListOptions) (P, 
 // Watch brings what changes.
 func (r Reader[L, P]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	request, err := r.get(options)
+	request, err := r.get(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	return request.Watch(ctx)
 }
 
-func (r Reader[L, P]) get(options metav1.ListOptions) (*rest.Request, error) {
-	client, err := r.client.REST()
+func (r Reader[L, P]) get(ctx context.Context, options metav1.ListOptions) (*rest.Request, error) {
+	client, err := r.client.REST(ctx)
 	if err != nil {
 		return nil, err
 	}
