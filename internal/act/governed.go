@@ -38,7 +38,7 @@ type Governed struct {
 	mu     sync.Mutex
 	shares *share.Shares
 	// calling are the calls that systems have not answered.
-	calling map[replyKey]bool
+	calling map[replyKey]eviction.Preparation
 	replies map[replyKey]eviction.Reply
 
 	reports reports

@@ -196,6 +196,9 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 		Name: step.Name, StartTime: moment(in.Now), State: v1alpha1.PreparationBegun, RemainingAtStart: step.Remaining,
 	}
 	at := stepOf(status.Preparations, step.Name, step.Member.ID)
+	if at >= 0 && j.anotherPods(&status.Preparations[at]) && status.Preparations[at].State == v1alpha1.PreparationBegun {
+		return nil, time.Time{} // that pod's is taken back first
+	}
 	if at >= 0 {
 		entry = status.Preparations[at]
 		reply := replyOf(in.Replies, &entry)

@@ -232,13 +232,12 @@ func TestBegin(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// The member's pod was made anew meanwhile: the step is its.
+	// It is asked for again, with what the system said.
 	in.Policies[0].Status = want
 	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
-	in.Pod.UID = "uid-new"
 	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Error: "503"}}
 	entry := Step(in).Actions[1].Status.Preparations
-	if len(entry) != 1 || entry[0].PodUID != "uid-new" || entry[0].Message != "503" || !entry[0].StartTime.Time.Equal(noon) {
+	if len(entry) != 1 || entry[0].Message != "503" || !entry[0].StartTime.Time.Equal(noon) || !entry[0].LastRequestTime.Time.Equal(in.Now) {
 		t.Errorf("%+v", entry)
 	}
 }

@@ -177,7 +177,9 @@ func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.Pre
 
 // plan is what can be settled.
 func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult, error) {
-	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy), Ran: s.ran.of(f.own.Key), Ending: f.ending}
+	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Ran: s.ran.of(f.own.Key), Ending: f.ending}
+	in.UnderWay = s.Act.UnderWay(f.policy)
+	in.Replies = s.Act.Replies(f.policy)
 	if err := s.wanted(ctx, f, &in); err != nil {
 		return eviction.StatusResult{}, err
 	}
