@@ -48,6 +48,17 @@ type StatusInput struct {
 // ends reports whether all steps are taken back, also of pods that are wanted gone.
 func (in *StatusInput) ends() bool { return in.Deleted || in.Audited }
 
+// awaited reports whether a pod is wanted gone that was not seen gone: its rules may wait for what is written. The request of one that is gone
+// stands until it is collected.
+func (in *StatusInput) awaited() bool {
+	for uid := range in.Wanted {
+		if in.Presences[uid] != SeenGone {
+			return true
+		}
+	}
+	return false
+}
+
 // Unconfirmed is a pod of which the cache is not believed.
 type Unconfirmed struct {
 	Pod snapshot.Key

@@ -83,7 +83,7 @@ func (u *undoing) end(entry *v1alpha1.PreparationStatus, left string) {
 // since is from when on it may stay unwritten that a step is undone; zero: not at all. It keeps its member, and those whose rules wait for
 // the members that are prepared.
 func (u *undoing) since(entry *v1alpha1.PreparationStatus) time.Time {
-	if u.in.ends() || len(u.in.Wanted) > 0 || !u.in.WantedKnown {
+	if u.in.ends() || u.in.awaited() || !u.in.WantedKnown {
 		return time.Time{}
 	}
 	return entry.LastRequestTime.Time

@@ -103,7 +103,7 @@ func (t *statusReconciler) undoForReplacement(entry v1alpha1.PreparationStatus, 
 	case !over(t.now, &entry, replyOf(t.replies, &entry)):
 		t.look(entry.LastRequestTime.Add(callLife))
 		t.keep(entry)
-	case undo.answered && undo.reply.Done && stands && len(t.in.Wanted) == 0:
+	case undo.answered && undo.reply.Done && stands && !t.in.awaited():
 		t.keep(entry)
 	case undo.answered && undo.reply.Done:
 		t.status.Epoch++
@@ -123,7 +123,7 @@ func (t *statusReconciler) undoForReplacement(entry v1alpha1.PreparationStatus, 
 // None does while a pod is wanted gone: its rules may wait for the members that are prepared.
 func (t *statusReconciler) waits(entry *v1alpha1.PreparationStatus) bool {
 	end := t.in.Gone[entry.PodUID].Add(unhurried)
-	if t.undoFirst[entry.PodUID] || len(t.in.Wanted) > 0 || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
+	if t.undoFirst[entry.PodUID] || t.in.awaited() || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
 		return false
 	}
 	t.look(end)

@@ -74,6 +74,9 @@ func (s *reconciler) settle(ctx context.Context, f *facts) (time.Duration, error
 	}
 	seen, renewal := s.judged(after)
 	if at >= 0 {
+		if seen == nil {
+			seen = after.unjudged()
+		}
 		result.Actions[at].Seen = seen
 	}
 	next := idle
