@@ -63,6 +63,8 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 		return permitAnswer(g.permit(ctx, action))
 	case eviction.Begin, eviction.Settle:
 		return answers.Of(g.writeStatus(ctx, action))
+	case eviction.Hold:
+		return g.hold(ctx, action)
 	case eviction.Prepare:
 		return g.prepare(ctx, action)
 	case eviction.Undo:
@@ -97,6 +99,10 @@ func (g *Governed) impossible(action eviction.Action) string {
 	case eviction.Permit, eviction.Begin, eviction.Settle:
 		if action.Version == "" || action.Status == nil {
 			return fmt.Sprintf("acting: %s without a resource version or a status", action.Kind)
+		}
+	case eviction.Hold:
+		if action.Version == "" {
+			return "acting: hold without a resource version"
 		}
 	case eviction.Request, eviction.Withdraw, eviction.Tell:
 		if g.Lifecycle.Empty() {

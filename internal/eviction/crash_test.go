@@ -121,7 +121,7 @@ func TestPropertyCrash(t *testing.T) {
 		e := &emptied{in: ResponderInput{Active: true, Wanted: true}}
 		e.in.Now, e.in.Pod = noon, toyPod("s0", "store")
 		e.in.Policies = []Declared{{
-			Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "0", Policy: policy, Status: &v1alpha1.EvictionPolicyStatus{},
+			Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "0", Policy: policy, Status: &v1alpha1.EvictionPolicyStatus{}, Held: true,
 		}}
 		for range rapid.IntRange(1, 30).Draw(t, "passes") {
 			e.in.Now = e.in.Now.Add(time.Duration(rapid.IntRange(0, 15000).Draw(t, "milliseconds")) * time.Millisecond)
@@ -161,20 +161,20 @@ func TestPropertyReplaced(t *testing.T) {
 	spec.Roles = []v1alpha1.Role{own}
 	policy := compiled(t, spec)
 	gone, restored := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		e := &emptied{in: ResponderInput{Active: true}, former: "uid-former", begun: true, drained: true}
 		e.in.Now, e.in.Pod = noon, toyPod("s0", "store")
 		permit, step := leaves("s0", "store", noon.Add(-time.Minute)), begun("Drain", "s0", v1alpha1.PreparationBegun, noon.Add(-time.Minute))
 		permit.PodUID, step.PodUID = e.former, e.former
 		e.in.Policies = []Declared{{
-			Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "0", Policy: policy,
+			Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "0", Policy: policy, Held: true,
 			Status: &v1alpha1.EvictionPolicyStatus{Leaving: []v1alpha1.Leaving{permit}, Preparations: []v1alpha1.PreparationStatus{step}},
 		}}
 		e.observe()
 		since := e.in.Now.Add(-time.Duration(rapid.IntRange(0, 12).Draw(t, "gone for seconds")) * time.Second)
-		for range rapid.IntRange(1, 30).Draw(t, "passes") {
+		for range rapid.IntRange(1, 60).Draw(t, "passes") {
 			e.in.Now = e.in.Now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "milliseconds")) * time.Millisecond)
-			e.in.Wanted = rapid.Bool().Draw(t, "wanted")
+			e.in.Wanted = rapid.IntRange(0, 4).Draw(t, "wanted") > 0
 			e.drained = e.drained || (e.begun && rapid.Bool().Draw(t, "emptied"))
 			if rapid.Bool().Draw(t, "observe") {
 				e.observe()

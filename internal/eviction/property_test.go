@@ -99,7 +99,7 @@ func drawReplies(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Reply {
 func drawInput(t *rapid.T, policy *Policy) Input {
 	in := Input{
 		Now: noon, Pod: drawPod(t, "pod"), Evidence: drawEvidence(t), Fresh: rapid.Bool().Draw(t, "fresh"),
-		Policies: []Declared{{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: policy, Status: drawStatus(t)}},
+		Policies: []Declared{{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: policy, Status: drawStatus(t), Held: rapid.IntRange(0, 3).Draw(t, "held") > 0}},
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "peers") {
 		peer := drawPod(t, fmt.Sprint("peer", i))

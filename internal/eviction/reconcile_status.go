@@ -51,8 +51,8 @@ func (in *StatusInput) ends() bool { return in.Deleted || in.Audited }
 // awaited reports whether a pod is wanted gone that was not seen gone: its rules may wait for what is written. The request of one that is gone
 // stands until it is collected.
 func (in *StatusInput) awaited() bool {
-	for uid := range in.Wanted {
-		if in.Presences[uid] != SeenGone {
+	for uid, wanted := range in.Wanted {
+		if wanted && in.Presences[uid] != SeenGone {
 			return true
 		}
 	}

@@ -81,7 +81,7 @@ func (c *cluster) write(actions []Action, version int) bool {
 }
 
 func (c *cluster) declared(v *view) Declared {
-	return Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: strconv.Itoa(v.version), Policy: c.policy, Status: v.status}
+	return Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: strconv.Itoa(v.version), Policy: c.policy, Status: v.status, Held: true}
 }
 
 // ask evicts a pod by a replica, which writes on what it believes. It reports whether that was let through.
