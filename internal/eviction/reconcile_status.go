@@ -16,8 +16,7 @@ type StatusInput struct {
 	Policy Declared
 	// Pods are all pods of the namespace.
 	Pods []*snapshot.Pod
-	// Presences are what live GETs said of the pods that a former result asked to Confirm. They must be younger than the
-	// version of Policy's status.
+	// Presences are what live GETs said of the pods of LiveReads. They must be younger than the version of Policy's status.
 	Presences map[types.UID]PodPresence
 	// Gone is since when this process has seen pods gone, by UID: those of Presences.
 	Gone map[types.UID]time.Time
@@ -92,8 +91,6 @@ type AdmissionRequest struct {
 // StatusResult is what to do now.
 type StatusResult struct {
 	Actions []Action
-	// Confirm are the pods to GET live, after which ReconcileStatus is called again with Presences.
-	Confirm []Unconfirmed
 	// Pending: the status is written soon, with what may wait until NextLook.
 	Pending bool
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
@@ -108,13 +105,24 @@ const (
 	memory = 24 * time.Hour
 )
 
+// LiveReads are the pods to GET before ReconcileStatus is asked: what is decided of them by a cache alone leaves everything as it is.
+func LiveReads(in StatusInput) []Unconfirmed { return reconcileStatus(&in).confirm }
+
 // ReconcileStatus puts a policy's status in order: permits that were used or not, steps that are not needed any more, requests whose
 // callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
 func ReconcileStatus(in StatusInput) StatusResult {
+	t := reconcileStatus(&in)
+	result := StatusResult{Actions: t.actions(), Pending: len(t.pending) > 0}
+	result.Actions = append(result.Actions, t.withdraw()...)
+	result.NextLook = t.next
+	return result
+}
+
+func reconcileStatus(in *StatusInput) *statusReconciler {
 	before := statusOf(&in.Policy)
 	t := &statusReconciler{
-		undoing: newUndoing(&in), steps: before.Preparations, pods: map[types.UID]*snapshot.Pod{}, undoFirst: map[types.UID]bool{},
+		undoing: newUndoing(in), steps: before.Preparations, pods: map[types.UID]*snapshot.Pod{}, undoFirst: map[types.UID]bool{},
 	}
 	for _, pod := range in.Pods {
 		t.pods[pod.UID] = pod
@@ -128,10 +136,7 @@ func ReconcileStatus(in StatusInput) StatusResult {
 		t.step(entry)
 	}
 	t.forgetDeparted()
-	result := StatusResult{Actions: t.actions(), Confirm: t.confirm, Pending: len(t.pending) > 0}
-	result.Actions = append(result.Actions, t.withdraw()...)
-	result.NextLook = t.next
-	return result
+	return t
 }
 
 type statusReconciler struct {

@@ -76,8 +76,8 @@ func TestTidyPermits(t *testing.T) {
 			case len(got.Actions) > 0:
 				t.Errorf("unexpected: %+v", got.Actions[0].Status)
 			}
-			if (len(got.Confirm) > 0) != c.confirm {
-				t.Errorf("confirm %v", got.Confirm)
+			if (len(LiveReads(in)) > 0) != c.confirm {
+				t.Errorf("confirm %v", LiveReads(in))
 			}
 			if c.next > 0 != !got.NextLook.IsZero() || (c.next > 0 && !got.NextLook.Equal(noon.Add(c.next))) {
 				t.Errorf("next look at %s", got.NextLook)
@@ -194,8 +194,8 @@ func TestTidySteps(t *testing.T) {
 			if c.uid != "" && (status.Preparations[0].PodUID != c.uid || got.Actions[1].Step.Member.PodUID != c.uid) {
 				t.Errorf("the step is of pod %s and asked for %s, want %s", status.Preparations[0].PodUID, got.Actions[1].Step.Member.PodUID, c.uid)
 			}
-			if (len(got.Confirm) > 0) != c.confirm {
-				t.Errorf("confirm %v", got.Confirm)
+			if (len(LiveReads(in)) > 0) != c.confirm {
+				t.Errorf("confirm %v", LiveReads(in))
 			}
 		})
 	}

@@ -148,7 +148,7 @@ func (c *cluster) tidy(v *view) {
 	in := StatusInput{Now: c.now, Policy: c.declared(v), Pods: v.pods, WantedKnown: true}
 	in.Policy.Status, in.Policy.Version = c.status, strconv.Itoa(c.version) // read live, and then the pods
 	in.Presences = map[types.UID]PodPresence{}
-	for _, doubt := range ReconcileStatus(in).Confirm {
+	for _, doubt := range LiveReads(in) {
 		in.Presences[doubt.UID] = c.sight(doubt.UID)
 	}
 	c.write(ReconcileStatus(in).Actions, c.version)

@@ -186,15 +186,13 @@ func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult,
 	if err := s.wanted(ctx, f, &in); err != nil {
 		return eviction.StatusResult{}, err
 	}
-	result := eviction.ReconcileStatus(in)
-	if len(result.Confirm) > 0 {
+	if unconfirmed := eviction.LiveReads(in); len(unconfirmed) > 0 {
 		var err error
-		if in.Presences, in.Gone, err = s.presences(ctx, f, result.Confirm); err != nil {
+		if in.Presences, in.Gone, err = s.presences(ctx, f, unconfirmed); err != nil {
 			return eviction.StatusResult{}, err
 		}
-		result = eviction.ReconcileStatus(in)
 	}
-	return result, nil
+	return eviction.ReconcileStatus(in), nil
 }
 
 // carryOut settles it, and returns when to look again.
