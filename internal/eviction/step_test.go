@@ -350,8 +350,10 @@ func TestBeginHoldsThePolicy(t *testing.T) {
 	}{
 		"held":         {given: func(in *ResponderInput) { in.Policies[0].Held = true }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"not held yet": {given: func(*ResponderInput) {}, want: []ActionKind{Hold}},
-		"refused": {given: func(in *ResponderInput) { in.HoldRefused = "no finalizers here" }, want: []ActionKind{Tell},
-			says: "cannot be held while it is (finalizer usher.sh/undo): no finalizers here", next: holdAgain},
+		"refused": {
+			given: func(in *ResponderInput) { in.HoldRefused = "no finalizers here" }, want: []ActionKind{Tell},
+			says: "cannot be held while it is (finalizer usher.sh/undo): no finalizers here", next: holdAgain,
+		},
 		"refused a while ago, held now": {given: func(in *ResponderInput) { in.Policies[0].Held, in.HoldRefused = true, "no" }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
 		"the policy goes":               {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Tell}, next: lookAgain},
 		"the policy goes, held":         {given: func(in *ResponderInput) { in.Policies[0].Deleted, in.Policies[0].Held = true, true }, want: []ActionKind{Tell}, next: lookAgain},
