@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	lifecycle "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -38,7 +39,7 @@ func (h *house) countsItsWrites(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	system.setSafe(true)
-	node, _ := h.members(t, namespace, 3)
+	node, pod := h.members(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())
 	h.waitGoverned(t, namespace, "db", 3)
 	began := time.Now()
@@ -49,6 +50,9 @@ func (h *house) countsItsWrites(t *testing.T) {
 	}
 	testlab.WaitFor(t, h.lab.Lifecycle(t).Evictions(namespace), "the eviction to end, or to be collected with its pod",
 		func(all []*lifecycle.Eviction) bool { return !slices.ContainsFunc(all, open) })
+	if diff := cmp.Diff([]string{"exclude/" + pod, "include/" + pod}, system.said()); diff != "" {
+		t.Errorf("what the system was asked for: %s", diff)
+	}
 	more := int(time.Since(began) / (10 * time.Second)) // while it takes longer, what has changed meanwhile is said every ten seconds at most
 	writes := map[string]int{}
 	for r, n := range h.lab.Requests(t, "usher/", began) {
