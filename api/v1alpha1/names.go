@@ -22,6 +22,9 @@ const (
 	// SkipEvictionRequestAnnotation on an Eviction says that its client keeps EvictionRequests of its own: where the Eviction
 	// is refused, none is created in its name. Any value but "" counts.
 	SkipEvictionRequestAnnotation = "usher.sh/skip-eviction-request"
+	// UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and
+	// that only it remembers, and for ten minutes more.
+	UndoFinalizer = "usher.sh/undo"
 	// NeverPrefix begins what Usher says of an Eviction that no waiting and no preparation will let through.
 	NeverPrefix = "Never: "
 )

@@ -37,7 +37,7 @@ type Governed struct {
 	mu     sync.Mutex
 	shares *share.Shares
 	// calling are the calls that systems have not answered.
-	calling map[replyKey]bool
+	calling map[replyKey]eviction.Preparation
 	replies map[replyKey]eviction.Reply
 
 	reports reports
@@ -62,6 +62,8 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 		return permitAnswer(g.permit(ctx, action))
 	case eviction.Begin, eviction.Settle:
 		return answers.Of(g.writeStatus(ctx, action))
+	case eviction.Hold:
+		return g.hold(ctx, action)
 	case eviction.Prepare:
 		return g.prepare(ctx, action)
 	case eviction.Undo:
@@ -98,6 +100,10 @@ func (g *Governed) impossible(action eviction.Action) string {
 	case eviction.Permit, eviction.Begin, eviction.Settle:
 		if action.Version == "" || action.Status == nil {
 			return fmt.Sprintf("acting: %s without a resource version or a status", action.Kind)
+		}
+	case eviction.Hold:
+		if action.Version == "" {
+			return "acting: hold without a resource version"
 		}
 	case eviction.Request, eviction.Withdraw, eviction.Tell:
 		if g.Lifecycle.Empty() {

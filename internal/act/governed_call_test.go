@@ -72,15 +72,35 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 		synctest.Wait()
 		wantCode(t, undo(0), answers.Accepted) // the last one goes on
 		wantCode(t, undo(callsEach), answers.Unavailable)
+		if under := g.UnderWay(policy); len(under) != callsEach || under[0].Name != "Empty" {
+			t.Errorf("under way: %v", under)
+		}
 		if h.calls.Load() != callsEach || time.Since(began) > 0 {
 			t.Errorf("%d calls, and the worker waited %s", h.calls.Load(), time.Since(began))
 		}
 		<-time.After(31 * time.Second)
 		synctest.Wait()
+		if under := g.UnderWay(policy); len(under) > 0 {
+			t.Errorf("under way although all were answered: %v", under)
+		}
 		if answered.Load() != callsEach {
 			t.Errorf("%d answers were reported, want %d", answered.Load(), callsEach)
 		}
 		wantCode(t, undo(callsEach), answers.Accepted)
 		<-time.After(31 * time.Second)
 	})
+}
+
+// A step of a pod that is gone is undone for another pod of its member, so what the system says of that is not forgotten.
+func TestRepliesAreKeptForAMember(t *testing.T) {
+	policy := &v1alpha1.EvictionPolicy{}
+	policy.UID = "policy"
+	policy.Status.Preparations = []v1alpha1.PreparationStatus{{Name: "Empty", MemberRef: v1alpha1.MemberRef{ID: "m", PodUID: "former"}}}
+	g := &Governed{}
+	for _, ref := range []v1alpha1.MemberRef{{ID: "m", PodUID: "back"}, {ID: "other", PodUID: "other"}} {
+		g.receive(policy, eviction.Reply{Step: eviction.Preparation{Name: "Empty", Member: ref}, Undo: true, Done: true}, nil)
+	}
+	if got := g.Replies(policy); len(got) != 1 || got[0].Step.Member.PodUID != "back" {
+		t.Errorf("kept: %+v", got)
+	}
 }

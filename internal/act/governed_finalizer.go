@@ -18,10 +18,6 @@ import (
 	"usher.sh/usher/internal/eviction"
 )
 
-// UndoFinalizer is on a policy while there are preparations that deleting it must take back first, or members that have left and that
-// only it remembers, and for ten minutes more.
-const UndoFinalizer = "usher.sh/undo"
-
 type finalizerPatch struct {
 	Metadata finalizerMeta `json:"metadata"`
 }
@@ -34,11 +30,23 @@ type finalizerMeta struct {
 // HoldPolicy puts the finalizer on a policy, or takes it off; where it is so already nothing is sent. It insists on the
 // version of the policy that was decided upon.
 func (g *Governed) HoldPolicy(ctx context.Context, policy *v1alpha1.EvictionPolicy, hold bool) answers.Answer {
-	if slices.Contains(policy.Finalizers, UndoFinalizer) == hold {
+	if slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer) == hold {
 		return answers.Answer{Code: answers.Accepted}
 	}
 	_, err := g.holdPolicy(ctx, policy, hold)
 	return answers.Of(err)
+}
+
+// hold holds the policy as it was decided upon.
+func (g *Governed) hold(ctx context.Context, action eviction.Action) answers.Answer {
+	policy, err := g.Policies.Policy(ctx, action.Policy)
+	switch {
+	case err != nil:
+		return answers.Of(err)
+	case policy.ResourceVersion != action.Version:
+		return answers.Answer{Code: answers.Conflict}
+	}
+	return g.HoldPolicy(ctx, policy, true)
 }
 
 // holdFor holds a policy before a permit is written in it that its deletion would have to wait for, and returns the version upon which
@@ -50,7 +58,7 @@ func (g *Governed) holdFor(ctx context.Context, action eviction.Action) (version
 	if err != nil {
 		return "", err
 	}
-	if policy.ResourceVersion != action.Version || slices.Contains(policy.Finalizers, UndoFinalizer) {
+	if policy.ResourceVersion != action.Version || slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer) {
 		return action.Version, nil
 	}
 	after := g.Policies.Declared(policy)
@@ -105,9 +113,9 @@ func (g *Governed) vanishes(policy *v1alpha1.EvictionPolicy) error {
 func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPolicy, hold bool) (*v1alpha1.EvictionPolicy, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	finalizers := slices.DeleteFunc(slices.Clone(policy.Finalizers), func(f string) bool { return f == UndoFinalizer })
+	finalizers := slices.DeleteFunc(slices.Clone(policy.Finalizers), func(f string) bool { return f == v1alpha1.UndoFinalizer })
 	if hold {
-		finalizers = append(finalizers, UndoFinalizer)
+		finalizers = append(finalizers, v1alpha1.UndoFinalizer)
 	}
 	body, err := json.Marshal(finalizerPatch{finalizerMeta{ResourceVersion: policy.ResourceVersion, Finalizers: finalizers}})
 	if err != nil {
@@ -119,8 +127,8 @@ func (g *Governed) holdPolicy(ctx context.Context, policy *v1alpha1.EvictionPoli
 		return nil, err
 	}
 	g.Policies.Observe(changed)
-	if hold && !slices.Contains(changed.Finalizers, UndoFinalizer) {
-		return changed, fmt.Errorf("the apiserver took the finalizer %s and did not keep it: another admission webhook takes it off", UndoFinalizer)
+	if hold && !slices.Contains(changed.Finalizers, v1alpha1.UndoFinalizer) {
+		return changed, fmt.Errorf("the apiserver took the finalizer %s and did not keep it: another admission webhook takes it off", v1alpha1.UndoFinalizer)
 	}
 	return changed, nil
 }

@@ -57,7 +57,7 @@ func (g *Governed) call(
 		return systemAnswer(err)
 	}
 	key := replyKey{policy: policy.UID, pod: action.Step.Member.PodUID, name: action.Step.Name}
-	end, busy := g.begin(policy.Namespace, key)
+	end, busy := g.begin(policy.Namespace, key, action.Step)
 	switch {
 	case busy:
 		return answers.Answer{Code: answers.Accepted} // its answer is still to come
@@ -67,29 +67,29 @@ func (g *Governed) call(
 	}
 	ctx = context.WithoutCancel(ctx) // the Observer gives it the policy's time
 	go func() {
+		defer g.Answered(policy)
 		defer end()
 		reply, err := ask(ctx, policy)
 		g.receive(policy, reply, err)
-		g.Answered(policy)
 	}()
 	return answers.Answer{Code: answers.Accepted}
 }
 
 // begin notes that a call is made, unless the last one of its step is under way (busy) or the namespace has its share (end is nil).
-func (g *Governed) begin(namespace string, key replyKey) (end func(), busy bool) {
+func (g *Governed) begin(namespace string, key replyKey, step eviction.Preparation) (end func(), busy bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.calling[key] {
+	if _, busy := g.calling[key]; busy {
 		return nil, true
 	}
 	if g.shares == nil {
-		g.shares, g.calling = share.New(callsEach), map[replyKey]bool{}
+		g.shares, g.calling = share.New(callsEach), map[replyKey]eviction.Preparation{}
 	}
 	release, ok := g.shares.Try(namespace)
 	if !ok {
 		return nil, false
 	}
-	g.calling[key] = true
+	g.calling[key] = step
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -118,6 +118,19 @@ func (g *Governed) receive(policy *v1alpha1.EvictionPolicy, reply eviction.Reply
 		g.replies = map[replyKey]eviction.Reply{}
 	}
 	g.replies[replyKey{policy.UID, reply.Step.Member.PodUID, reply.Step.Name, reply.Undo}] = reply
+}
+
+// UnderWay returns the calls for steps of the policy that its system has not answered. Read before Replies, so that no call is in neither.
+func (g *Governed) UnderWay(policy *v1alpha1.EvictionPolicy) []eviction.Preparation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var calls []eviction.Preparation
+	for key, step := range g.calling {
+		if key.policy == policy.UID {
+			calls = append(calls, step)
+		}
+	}
+	return calls
 }
 
 // Replies returns what the policy's system said to the last call for each step that its status still names, and forgets
@@ -149,10 +162,11 @@ func (g *Governed) Forget(policy types.UID) {
 	}
 }
 
+// namesStep goes by the member: a step of a pod that is gone is undone for the pod that follows it.
 func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Reply) bool {
 	for i := range policy.Status.Preparations {
 		p := &policy.Status.Preparations[i]
-		if p.PodUID == said.Step.Member.PodUID && p.Name == said.Step.Name {
+		if p.ID == said.Step.Member.ID && p.Name == said.Step.Name {
 			return true
 		}
 	}

@@ -360,7 +360,7 @@ func TestAPolicyIsHeldOnce(t *testing.T) {
 	wantCode(t, g.HoldPolicy(t.Context(), stale, false), answers.Accepted)
 	wantCode(t, g.HoldPolicy(t.Context(), stale, true), answers.Accepted)
 	held := g.stored(t)
-	if diff := cmp.Diff([]string{UndoFinalizer}, held.Finalizers); diff != "" {
+	if diff := cmp.Diff([]string{v1alpha1.UndoFinalizer}, held.Finalizers); diff != "" {
 		t.Error(diff)
 	}
 	wantCode(t, g.HoldPolicy(t.Context(), held, true), answers.Accepted)
@@ -415,7 +415,7 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 		"another has written it since":        {stale: true, code: answers.Conflict},
 		"the system needs no time":            {policy: settled, code: answers.Accepted, permit: true},
 		"the apiserver refuses the finalizer": {given: refusing, code: answers.Accepted, permit: true},
-		"it is being deleted, held":           {policy: finalizers(others, UndoFinalizer), given: deleted(time.Second), held: true, code: answers.Accepted, permit: true},
+		"it is being deleted, held":           {policy: finalizers(others, v1alpha1.UndoFinalizer), given: deleted(time.Second), held: true, code: answers.Accepted, permit: true},
 		"it is being deleted, not held":       {policy: finalizers(others), given: deleted(vanishing - time.Second), code: answers.RefusedForNow, says: "policy db/db is being deleted and may go any moment"},
 		"the apiserver is busy":               {given: busy, held: true, code: answers.RefusedForNow, says: "the apiserver has too much to do"},
 		"it is being deleted, and stays":      {policy: finalizers(others), given: deleted(vanishing), code: answers.Accepted, permit: true},
@@ -445,7 +445,7 @@ func TestFirstPermitHoldsItsPolicy(t *testing.T) {
 				t.Errorf("it says %q, vanishing: %t", answer.Message, answer.Vanishing)
 			}
 			after := g.stored(t)
-			if held := slices.Contains(after.Finalizers, UndoFinalizer); held != c.held || (len(after.Status.Leaving) > 0) != c.permit {
+			if held := slices.Contains(after.Finalizers, v1alpha1.UndoFinalizer); held != c.held || (len(after.Status.Leaving) > 0) != c.permit {
 				t.Errorf("held %t, want %t; permits %v", held, c.held, after.Status.Leaving)
 			}
 		})

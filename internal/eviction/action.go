@@ -14,7 +14,7 @@ import (
 type Action struct {
 	Kind   ActionKind
 	Policy snapshot.Key
-	// Version is the policy's resource version that was decided upon: a write of its status fails on another.
+	// Version is the policy's resource version that was decided upon: a write of its status or its finalizers fails on another.
 	Version string
 	// Status is what Permit, Begin and Settle write into the policy's status: Epoch, Leaving and Preparations of it
 	// only, whole.
@@ -54,6 +54,7 @@ type ActionKind string
 // The kinds of action.
 const (
 	Permit   ActionKind = "permit"   // Status: write down that a member may go, before letting it
+	Hold     ActionKind = "hold"     // Policy: its deletion waits from then on
 	Begin    ActionKind = "begin"    // Status: write down a preparation, before asking for it
 	Prepare  ActionKind = "prepare"  // Step: ask the system
 	Undo     ActionKind = "undo"     // Step: ask the system to take it back

@@ -45,10 +45,13 @@ type AdmissionInput struct {
 	audit string
 }
 
-// AdmissionResult is the answer. Its actions are carried out before the answer is given; when one is refused that is not
-// BestEffort, everything is looked at again, and if time does not allow that, the answer is a refusal.
+// AdmissionResult is the answer. Its actions are carried out before the answer is given; when one is refused everything is looked at again,
+// and if time does not allow that, the answer is a refusal, unless it is Regardless.
 type AdmissionResult struct {
 	Allow bool
+	// Regardless: it is let through whatever becomes of its actions. They are tried again while they only meet others' writes: a leave
+	// that is not written down does not keep the next member.
+	Regardless bool
 	// Code is the HTTP status of a refusal: 429, 404 where the pod that the caller means is gone, or 400 for a question that
 	// cannot be understood.
 	Code int32
@@ -146,13 +149,13 @@ func (in *AdmissionInput) by() string {
 // exempt lets through what is no eviction. The leave is noted all the same, so that no other member is let go on
 // evidence from before it, but a write that fails stops no caller.
 func (j *judgement) exempt(in *AdmissionInput, kind NoteKind) AdmissionResult {
-	result := AdmissionResult{Allow: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: exemptions[kind]}}
+	result := AdmissionResult{Allow: true, Regardless: true, Verdict: j.verdict, Note: Note{Kind: kind, Message: exemptions[kind]}}
 	linger := in.linger()
 	if kind == ByKubelet || kind == ByOwner && (in.Pod.Terminating() || in.Pod.Finished()) {
 		linger = 0 // they clear away what has ended
 	}
 	if !in.DryRun {
-		result.Actions = bestEffort(j.permit(in.by(), linger))
+		result.Actions = j.permit(in.by(), linger)
 	}
 	return result
 }
@@ -172,12 +175,12 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 	warning := "Usher would have refused this: " + j.summary() + "; annotation " + v1alpha1.BreakGlassAnnotation +
 		" lets it through: " + j.verdict.BreakGlass
 	result := AdmissionResult{
-		Allow: true, Verdict: j.verdict,
+		Allow: true, Regardless: true, Verdict: j.verdict,
 		Warnings: []string{warning},
 		Note:     Note{Kind: BrokenGlass, Message: warning},
 	}
 	if !in.DryRun {
-		result.Actions = bestEffort(j.permit(in.by(), in.linger()))
+		result.Actions = j.permit(in.by(), in.linger())
 	}
 	return result
 }

@@ -30,7 +30,7 @@ func (j *judgement) expected() time.Time {
 	switch {
 	case at < 0 && step.ExpectedDuration > 0:
 		return j.in.Now.Add(step.ExpectedDuration)
-	case at < 0 || j.status().Preparations[at].State != v1alpha1.PreparationBegun:
+	case at < 0 || j.status().Preparations[at].State != v1alpha1.PreparationBegun || j.anotherPods(&j.status().Preparations[at]):
 		return time.Time{}
 	case step.ExpectedDuration > 0:
 		return j.status().Preparations[at].StartTime.Add(step.ExpectedDuration)

@@ -107,7 +107,7 @@ func world(t testing.TB) Input {
 		Pod: toyPod("s0", "store"),
 		Policies: []Declared{{
 			Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: compiled(t, toySpec()),
-			Status: &v1alpha1.EvictionPolicyStatus{Epoch: 4},
+			Status: &v1alpha1.EvictionPolicyStatus{Epoch: 4}, Held: true,
 		}},
 		Evidence: &Evidence{
 			Observed: noon.Add(-3 * time.Second), Epoch: 4,

@@ -104,7 +104,8 @@ func (j *judgement) hasRole(uid types.UID) bool {
 }
 
 // preparing names the role's other members for which a step stands in the status, those whose pod is on its way included. A
-// pod that is not among the peers counts for as long as evidence from before the step may be about.
+// pod that is not among the peers counts for as long as evidence from before the step may be about, and while its permit stands: the step
+// may be taken back without a mark (goneUndo).
 func (j *judgement) preparing() []string {
 	var ids []string
 	for i := range j.status().Preparations {
@@ -122,7 +123,7 @@ func (j *judgement) preparing() []string {
 func (j *judgement) sameRole(step *v1alpha1.PreparationStatus) bool {
 	at := slices.IndexFunc(j.in.Peers, func(pod *snapshot.Pod) bool { return pod.UID == step.PodUID })
 	if at < 0 {
-		return j.in.Now.Sub(step.LastRequestTime.Time) < permitLife
+		return j.in.Now.Sub(step.LastRequestTime.Time) < permitLife || permitOf(j.status().Leaving, step.PodUID) >= 0
 	}
 	claim, ok := j.policy.Policy.Claim(j.in.Peers[at])
 	return ok && claim.Role != nil && claim.Role.Name == j.verdict.Role

@@ -21,18 +21,27 @@ func (j *judgement) prepare() {
 	j.pending()
 }
 
-// undoing blocks a member whose step is being taken back: what the system said of it is about to become untrue. That is
-// no matter to a role that asks nothing.
+// undoing blocks a member whose step is being taken back: what the system said of it is about to become untrue. A step that was begun for
+// another pod of the member may be taken back any moment, unmarked (goneUndo). That is no matter to a role that asks nothing.
 func (j *judgement) undoing() {
 	if len(j.role.evict) == 0 {
 		return
 	}
 	for i := range j.status().Preparations {
 		step := &j.status().Preparations[i]
-		if step.ID == j.verdict.Member && step.State == v1alpha1.PreparationUndoing {
+		switch {
+		case step.ID != j.verdict.Member:
+		case step.State == v1alpha1.PreparationUndoing:
 			j.block(beingUndone(j.policy.Key, step))
+		case j.anotherPods(step):
+			j.block(begunForAnotherPod(step))
 		}
 	}
+}
+
+// anotherPods reports whether a step was begun for another pod than the one that is judged.
+func (j *judgement) anotherPods(step *v1alpha1.PreparationStatus) bool {
+	return j.in.Pod != nil && step.PodUID != j.in.Pod.UID
 }
 
 func (j *judgement) askFor(step *preparation) {
@@ -57,7 +66,7 @@ func (j *judgement) pending() {
 	}
 	step := &j.verdict.Needed[0]
 	if at := stepOf(j.status().Preparations, step.Name, step.Member.ID); at >= 0 {
-		if j.status().Preparations[at].State == v1alpha1.PreparationBegun {
+		if j.status().Preparations[at].State == v1alpha1.PreparationBegun && !j.anotherPods(&j.status().Preparations[at]) {
 			j.block(isPending(&j.status().Preparations[at], step.Message))
 		}
 		return

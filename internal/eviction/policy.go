@@ -137,4 +137,6 @@ type Declared struct {
 	Status  *v1alpha1.EvictionPolicyStatus
 	// Deleted says that the policy is being deleted: its members are still held, but no EvictionRequest is created for a caller any more.
 	Deleted bool
+	// Held says that the policy has the finalizer by which its deletion waits for what its status remembers.
+	Held bool
 }

@@ -91,6 +91,7 @@ func drawReplies(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Reply {
 		answer.Undo = rapid.Bool().Draw(t, "undo")
 		answer.Done = answer.Undo && rapid.Bool().Draw(t, "done")
 		answer.Error = rapid.SampledFrom([]string{"", "503"}).Draw(t, "reply")
+		answer.Done = answer.Done && answer.Error == "" // as it is received
 		answer.Terminal = answer.Error != "" && rapid.Bool().Draw(t, "terminal")
 		replies = append(replies, answer)
 	}
@@ -100,7 +101,7 @@ func drawReplies(t *rapid.T, status *v1alpha1.EvictionPolicyStatus) []Reply {
 func drawInput(t *rapid.T, policy *Policy) Input {
 	in := Input{
 		Now: noon, Pod: drawPod(t, "pod"), Evidence: drawEvidence(t), Fresh: rapid.Bool().Draw(t, "fresh"),
-		Policies: []Declared{{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: policy, Status: drawStatus(t)}},
+		Policies: []Declared{{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: "7", Policy: policy, Status: drawStatus(t), Held: rapid.IntRange(0, 3).Draw(t, "held") > 0}},
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "peers") {
 		peer := drawPod(t, fmt.Sprint("peer", i))
@@ -258,25 +259,9 @@ func evicts(actions []Action) bool {
 
 func TestPropertyTidyOnce(t *testing.T) {
 	policy := compiled(t, toySpec())
-	sights := []PodPresence{"", SeenGone, SeenTerminating, SeenStaying, SeenReady}
+	unmarked, ended := 0, 0
 	check(t, func(t *rapid.T) {
-		in := StatusInput{
-			Now:       noon,
-			Policy:    Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Policy: policy, Status: drawStatus(t)},
-			Presences: map[types.UID]PodPresence{}, Wanted: map[types.UID]bool{}, WantedKnown: rapid.Bool().Draw(t, "wanted known"),
-		}
-		for i := range 3 {
-			uid := types.UID(fmt.Sprintf("uid-s%d", i))
-			if sight := rapid.SampledFrom(sights).Draw(t, "sight"); sight != "" {
-				in.Presences[uid] = sight
-			}
-			in.Wanted[uid] = rapid.Bool().Draw(t, "wanted")
-			if rapid.Bool().Draw(t, "there") {
-				pod := drawPod(t, "pod")
-				in.Pods = append(slices.DeleteFunc(in.Pods, func(p *snapshot.Pod) bool { return p.UID == pod.UID }), pod) // one of a UID
-			}
-		}
-		in.Replies = drawReplies(t, in.Policy.Status)
+		in := drawStatusInput(t, policy)
 		before := statusOf(&in.Policy)
 		first := ReconcileStatus(in)
 		if diff := cmp.Diff(before, statusOf(&in.Policy)); diff != "" {
@@ -286,10 +271,118 @@ func TestPropertyTidyOnce(t *testing.T) {
 			t.Fatal("more than one write")
 		}
 		checkTidied(t, &in, before)
+		ended += checkEnded(t, &in, before)
+		for i := range first.Actions {
+			if action := &first.Actions[i]; action.Kind == Undo {
+				in.UnderWay = append(in.UnderWay, action.Step)
+				unmarked += checkUndo(t, &in, action)
+			}
+		}
 		if second := ReconcileStatus(in); calls(second.Actions) > 0 {
 			t.Fatalf("once more: %v after %v", kinds(second.Actions), kinds(first.Actions))
 		}
 	})
+	if unmarked == 0 || ended == 0 {
+		t.Errorf("%d steps were undone without a mark, and %d have ended: the test says nothing", unmarked, ended)
+	}
+}
+
+func drawStatusInput(t *rapid.T, policy *Policy) StatusInput {
+	in := StatusInput{
+		Now:       noon,
+		Policy:    Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Policy: policy, Status: drawStatus(t)},
+		Presences: map[types.UID]PodPresence{}, Gone: map[types.UID]time.Time{},
+		Wanted: map[types.UID]bool{}, WantedKnown: rapid.IntRange(0, 3).Draw(t, "wanted known") > 0,
+		Deleted: rapid.IntRange(0, 7).Draw(t, "deleted") == 0, Audited: rapid.IntRange(0, 7).Draw(t, "audited") == 0,
+	}
+	in.Replies = drawReplies(t, in.Policy.Status)
+	for i := range 3 {
+		uid := types.UID(fmt.Sprintf("uid-s%d", i))
+		in.Presences[uid] = rapid.SampledFrom([]PodPresence{"", SeenGone, SeenGone, SeenTerminating, SeenStaying, SeenReady}).Draw(t, "sight")
+		if in.Presences[uid] == SeenGone {
+			in.Gone[uid] = noon.Add(time.Duration(rapid.IntRange(-12, 1).Draw(t, "gone")) * time.Second)
+		}
+		if rapid.Bool().Draw(t, "wanted") {
+			in.Wanted[uid] = true
+		}
+		if rapid.Bool().Draw(t, "there") {
+			pod := drawPod(t, "pod")
+			in.Pods = append(slices.DeleteFunc(in.Pods, func(p *snapshot.Pod) bool { return p.UID == pod.UID }), pod) // one of a UID
+		}
+		if in.Presences[uid] == SeenGone && rapid.Bool().Draw(t, "back") {
+			drawReplacement(t, &in, i)
+		}
+	}
+	return in
+}
+
+// drawReplacement draws the pod that follows another under its name, and what the system said when it was asked to undo the other's step for it.
+func drawReplacement(t *rapid.T, in *StatusInput, i int) {
+	pod := toyPod(fmt.Sprintf("s%d", i), "store")
+	former := pod.UID
+	pod.UID += "-back"
+	in.Pods = append(slices.DeleteFunc(in.Pods, func(p *snapshot.Pod) bool { return p.UID == former }), pod)
+	in.Presences[pod.UID] = rapid.SampledFrom([]PodPresence{"", SeenStaying, SeenReady}).Draw(t, "sight of what is back")
+	if rapid.IntRange(0, 3).Draw(t, "it is wanted") == 0 {
+		in.Wanted[pod.UID] = true
+	}
+	status, name := in.Policy.Status, pod.Name
+	if permitOf(status.Leaving, former) < 0 && rapid.Bool().Draw(t, "it was let go") {
+		status.Leaving = append(status.Leaving, leaves(name, "store", drawTime(t, "since")))
+	}
+	if stepOf(status.Preparations, "Drain", "m-"+name) < 0 && rapid.Bool().Draw(t, "it was prepared") {
+		status.Preparations = append(status.Preparations, begun("Drain", name, v1alpha1.PreparationBegun, noon.Add(-rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Minute}).Draw(t, "asked"))))
+	}
+	for _, entry := range status.Preparations {
+		moved := reassign(entry, pod)
+		step := newUndoing(in).stepOf(&moved)
+		if entry.PodUID != former || rapid.Bool().Draw(t, "not asked") {
+			continue
+		}
+		if rapid.Bool().Draw(t, "under way") {
+			in.UnderWay = append(in.UnderWay, step)
+			continue
+		}
+		reply := Reply{Step: step, Undo: true, Error: rapid.SampledFrom([]string{"", "503"}).Draw(t, "its reply")}
+		reply.Done = reply.Error == "" && rapid.Bool().Draw(t, "undone")
+		in.Replies = append(in.Replies, reply)
+	}
+}
+
+// checkUndo: the system is asked to undo what is marked, or what was begun for a pod that is gone and whose permit stands. It returns 1 for the
+// latter.
+func checkUndo(t *rapid.T, in *StatusInput, action *Action) int {
+	for _, entry := range in.Policy.Status.Preparations {
+		switch {
+		case entry.Name != action.Step.Name || entry.ID != action.Step.Member.ID:
+		case entry.State == v1alpha1.PreparationUndoing && entry.PodUID == action.UID:
+			return 0
+		case entry.PodUID != action.UID && in.Presences[entry.PodUID] == SeenGone && permitOf(in.Policy.Status.Leaving, entry.PodUID) >= 0:
+			return 1
+		}
+	}
+	t.Fatalf("%s is undone for %s, and the status is %+v", action.Step.Name, action.UID, in.Policy.Status.Preparations)
+	return 0
+}
+
+// checkEnded: what ends was undone, and the epoch with it. It returns how much has ended.
+func checkEnded(t *rapid.T, in *StatusInput, before *v1alpha1.EvictionPolicyStatus) (ended int) {
+	for _, entry := range before.Preparations {
+		if stepOf(in.Policy.Status.Preparations, entry.Name, entry.ID) >= 0 {
+			continue
+		}
+		ended++
+		undone := func(r Reply) bool {
+			return r.Undo && r.Done && r.Error == "" && r.Step.Name == entry.Name && r.Step.Asked.Equal(entry.LastRequestTime.Time)
+		}
+		if !slices.ContainsFunc(in.Replies, undone) {
+			t.Fatalf("%s of %s ends, and was not undone", entry.Name, entry.ID)
+		}
+	}
+	if grown := in.Policy.Status.Epoch - before.Epoch; grown < int64(ended) {
+		t.Fatalf("%d steps have ended, and the epoch grew by %d", ended, grown)
+	}
+	return ended
 }
 
 // checkTidied: no member that may still be on the way is crossed out, and the epoch ends with every entry of leaving.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -17,8 +16,7 @@ type StatusInput struct {
 	Policy Declared
 	// Pods are all pods of the namespace.
 	Pods []*snapshot.Pod
-	// Presences are what live GETs said of the pods that a former result asked to Confirm. They must be younger than the
-	// version of Policy's status.
+	// Presences are what live GETs said of the pods of LiveReads. They must be younger than the version of Policy's status.
 	Presences map[types.UID]PodPresence
 	// Gone is since when this process has seen pods gone, by UID: those of Presences.
 	Gone map[types.UID]time.Time
@@ -34,6 +32,8 @@ type StatusInput struct {
 	Requesters map[string]string
 	// Replies is what the system said to the last Undo of each step, in this process.
 	Replies []Reply
+	// UnderWay are the calls of this process for steps of the policy that its system has not answered.
+	UnderWay []Preparation
 	// Deleted says that the policy is being deleted: all steps are taken back, also of pods that are wanted gone, since nothing
 	// will remember them, and what admission asked for its pods is withdrawn, or it would be carried out unjudged.
 	Deleted bool
@@ -46,6 +46,17 @@ type StatusInput struct {
 
 // ends reports whether all steps are taken back, also of pods that are wanted gone.
 func (in *StatusInput) ends() bool { return in.Deleted || in.Audited }
+
+// awaited reports whether a pod is wanted gone that was not seen gone: its rules may wait for what is written. The request of one that is gone
+// stands until it is collected.
+func (in *StatusInput) awaited() bool {
+	for uid, wanted := range in.Wanted {
+		if wanted && in.Presences[uid] != SeenGone {
+			return true
+		}
+	}
+	return false
+}
 
 // Unconfirmed is a pod of which the cache is not believed.
 type Unconfirmed struct {
@@ -80,8 +91,6 @@ type AdmissionRequest struct {
 // StatusResult is what to do now.
 type StatusResult struct {
 	Actions []Action
-	// Confirm are the pods to GET live, after which ReconcileStatus is called again with Presences.
-	Confirm []Unconfirmed
 	// Pending: the status is written soon, with what may wait until NextLook.
 	Pending bool
 	// NextLook is when to look again if nothing happens before; zero: only when something happens.
@@ -96,35 +105,47 @@ const (
 	memory = 24 * time.Hour
 )
 
+// LiveReads are the pods to GET before ReconcileStatus is asked: what is decided of them by a cache alone leaves everything as it is.
+func LiveReads(in StatusInput) []Unconfirmed { return reconcileStatus(&in).confirm }
+
 // ReconcileStatus puts a policy's status in order: permits that were used or not, steps that are not needed any more, requests whose
 // callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
 func ReconcileStatus(in StatusInput) StatusResult {
-	t := &statusReconciler{undoing: newUndoing(&in), pods: map[types.UID]*snapshot.Pod{}}
-	for _, pod := range in.Pods {
-		t.pods[pod.UID] = pod
-	}
-	before := statusOf(&in.Policy)
-	t.status.Leaving = nil
-	for _, entry := range before.Leaving {
-		t.permit(entry)
-	}
-	t.noteUnpermitted(before.Leaving)
-	for _, entry := range before.Preparations {
-		t.step(entry)
-	}
-	t.forgetDeparted()
-	result := StatusResult{Actions: t.actions(), Confirm: t.confirm, Pending: len(t.pending) > 0}
+	t := reconcileStatus(&in)
+	result := StatusResult{Actions: t.actions(), Pending: len(t.pending) > 0}
 	result.Actions = append(result.Actions, t.withdraw()...)
 	result.NextLook = t.next
 	return result
 }
 
+func reconcileStatus(in *StatusInput) *statusReconciler {
+	before := statusOf(&in.Policy)
+	t := &statusReconciler{
+		undoing: newUndoing(in), steps: before.Preparations, pods: map[types.UID]*snapshot.Pod{}, undoFirst: map[types.UID]bool{},
+	}
+	for _, pod := range in.Pods {
+		t.pods[pod.UID] = pod
+	}
+	t.status.Leaving = nil
+	for _, entry := range before.Leaving {
+		t.permit(entry)
+	}
+	t.noteUnpermitted(before.Leaving)
+	for _, entry := range t.steps {
+		t.step(entry)
+	}
+	t.forgetDeparted()
+	return t
+}
+
 type statusReconciler struct {
 	*undoing
-	pods     map[types.UID]*snapshot.Pod
-	byMember map[string][]*snapshot.Pod // of readyPods; nil: not found yet
-	confirm  []Unconfirmed
+	steps     []v1alpha1.PreparationStatus // as they stand
+	pods      map[types.UID]*snapshot.Pod
+	byMember  map[string][]*snapshot.Pod // of readyPods; nil: not found yet
+	undoFirst map[types.UID]bool         // permits that stand for steps of their pods to be undone first
+	confirm   []Unconfirmed
 }
 
 // permit keeps an entry, or crosses it out. Only a live look is believed: a cache that is behind would cross out a member
@@ -140,11 +161,13 @@ func (t *statusReconciler) permit(entry v1alpha1.Leaving) {
 			t.depart(&entry)
 		}
 		settled, until := t.settle(&entry)
-		if settled {
+		switch {
+		case !settled:
+			t.look(until)
+		case !t.undoesFirst(&entry):
 			t.removePermit(entry.PodName + " is gone")
 			return
 		}
-		t.look(until)
 	case sight.stays() && age >= permitLife && (pod == nil || !pod.Terminating()): // which no pod takes back: a live look that saw it stay was before
 		t.removePermit(entry.PodName + " was let go and stayed")
 		return
@@ -174,10 +197,7 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 	if within == 0 || t.ready(entry) {
 		return true, time.Time{}
 	}
-	gone, seen := t.in.Gone[entry.PodUID]
-	if end := entry.StartTime.Add(snapshot.Seconds(entry.LingerSeconds)); entry.LingerSeconds > 0 && gone.Before(end) {
-		gone = end // its process was there until then
-	}
+	gone, seen := t.goneSince(entry)
 	since := gone
 	if entry.GoneTime != nil {
 		gone, seen = entry.GoneTime.Time, true
@@ -195,6 +215,15 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 	entry.GoneTime = &at
 	t.write(entry.PodName+" is gone, and its system has "+within.String()+" to find that out", since)
 	return false, at.Add(within + time.Second)
+}
+
+// goneSince is since when this process has seen the entry's pod gone, and the end of the pod's process after that.
+func (t *statusReconciler) goneSince(entry *v1alpha1.Leaving) (gone time.Time, seen bool) {
+	gone, seen = t.in.Gone[entry.PodUID]
+	if end := entry.StartTime.Add(snapshot.Seconds(entry.LingerSeconds)); entry.LingerSeconds > 0 && gone.Before(end) {
+		gone = end
+	}
+	return gone, seen
 }
 
 // ready reports whether another pod that is Ready is the entry's member now. Only a live look is believed: a cache whose watch hangs
@@ -270,78 +299,6 @@ func (t *statusReconciler) step(entry v1alpha1.PreparationStatus) {
 // wants reports whether the pod is wanted gone, or may be.
 func (t *statusReconciler) wants(uid types.UID) bool {
 	return !t.in.ends() && (t.in.Wanted[uid] || !t.in.WantedKnown)
-}
-
-// podGone: the pod has gone. If its member is back and not wanted gone again, the step is taken back, since some stay in
-// force: a server that was emptied gets no data until then.
-func (t *statusReconciler) podGone(entry v1alpha1.PreparationStatus) {
-	back := t.replacementPod(&entry)
-	expiry := entry.LastRequestTime.Add(memory)
-	switch {
-	case back != nil && !t.wants(back.UID) && t.waits(&entry):
-		t.keep(entry)
-	case back != nil && !t.wants(back.UID):
-		t.undo(reassign(entry, back))
-	case t.in.Deleted:
-		t.undo(entry)
-	case back == nil && !t.in.Now.Before(expiry):
-		t.forget(&entry)
-	default:
-		t.look(expiry)
-		t.keep(entry)
-	}
-}
-
-// waits reports whether a step whose member is back is taken back a little later, with the end of the permit of the pod that has left.
-// None does while a pod is wanted gone: its rules may wait for the members that are prepared.
-func (t *statusReconciler) waits(entry *v1alpha1.PreparationStatus) bool {
-	end := t.in.Gone[entry.PodUID].Add(unhurried)
-	if t.in.ends() || len(t.in.Wanted) > 0 || permitOf(t.status.Leaving, entry.PodUID) < 0 || !t.in.Now.Before(end) || end.Sub(t.in.Now) > unhurried {
-		return false
-	}
-	t.look(end)
-	return true
-}
-
-// undoForGonePod takes a step back whose pod has gone meanwhile. If its member is back, the step is the new pod's. If no pod is
-// back, the system is asked seldom, and not for ever.
-func (t *statusReconciler) undoForGonePod(entry v1alpha1.PreparationStatus) {
-	reply := replyOf(t.replies, &entry)
-	switch back := t.replacementPod(&entry); {
-	case reply.Done:
-		t.undo(entry)
-	case back != nil:
-		t.undo(reassign(entry, back))
-	case !t.in.Now.Before(entry.StartTime.Add(memory)):
-		t.forget(&entry)
-	default:
-		reply.Terminal = reply.Terminal || reply.Error != ""
-		t.move(entry, reply)
-	}
-}
-
-// reassign makes the step the pod's, for which the system was not asked yet. A system that is asked about a pod that is gone may
-// know nothing of it.
-func reassign(entry v1alpha1.PreparationStatus, pod *snapshot.Pod) v1alpha1.PreparationStatus {
-	entry.PodUID, entry.PodName, entry.Node, entry.LastRequestTime = pod.UID, pod.Name, pod.Node, metav1.Time{}
-	return entry
-}
-
-func (t *statusReconciler) forget(entry *v1alpha1.PreparationStatus) {
-	t.write(entry.ID+" has not come back", time.Time{})
-}
-
-// replacementPod finds the pod that is the entry's member now.
-func (t *statusReconciler) replacementPod(entry *v1alpha1.PreparationStatus) *snapshot.Pod {
-	for _, pod := range t.in.Pods {
-		if pod.UID == entry.PodUID || pod.Terminating() || pod.Namespace != t.in.Policy.Key.Namespace {
-			continue
-		}
-		if claim, ok := t.in.Policy.Policy.Claim(pod); ok && claim.Member == entry.ID {
-			return pod
-		}
-	}
-	return nil
 }
 
 // withdraw ends the requests whose callers have given up, or do not own their pods any more.

@@ -83,7 +83,7 @@ func (c *cluster) write(actions []Action, version int) bool {
 }
 
 func (c *cluster) declared(v *view) Declared {
-	return Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: strconv.Itoa(v.version), Policy: c.policy, Status: v.status}
+	return Declared{Key: snapshot.Key{Namespace: "shop", Name: "db"}, Version: strconv.Itoa(v.version), Policy: c.policy, Status: v.status, Held: true}
 }
 
 // ask evicts a pod by a replica, which writes on what it believes. It reports whether that was let through.
@@ -150,7 +150,7 @@ func (c *cluster) tidy(v *view) {
 	in := StatusInput{Now: c.now, Policy: c.declared(v), Pods: v.pods, WantedKnown: true}
 	in.Policy.Status, in.Policy.Version = c.status, strconv.Itoa(c.version) // read live, and then the pods
 	in.Presences = map[types.UID]PodPresence{}
-	for _, doubt := range ReconcileStatus(in).Confirm {
+	for _, doubt := range LiveReads(in) {
 		in.Presences[doubt.UID] = c.sight(doubt.UID)
 	}
 	c.write(ReconcileStatus(in).Actions, c.version)

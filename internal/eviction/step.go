@@ -22,6 +22,8 @@ type ResponderInput struct {
 	Accepted time.Time
 	// Replies is what the system said to the last call for each step of this pod's member, in this process.
 	Replies []Reply
+	// HoldRefused is what the apiserver said when the policy was to be held just now, "" where it was not asked to.
+	HoldRefused string
 }
 
 // Reply is a system's answer to a Prepare or an Undo. One that was given to an earlier call does not count.
@@ -43,6 +45,14 @@ type StepResult struct {
 	NextLook time.Time
 }
 
+// Holds reports whether the policy is to be held first. Then that is all there is to do, and everything is looked at anew.
+func (r *StepResult) Holds() (Action, bool) {
+	if len(r.Actions) == 1 && r.Actions[0].Kind == Hold {
+		return r.Actions[0], true
+	}
+	return Action{}, false
+}
+
 // Evicts reports whether the pod is to be evicted now.
 func (r *StepResult) Evicts() bool {
 	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Evict })
@@ -57,6 +67,8 @@ const (
 	leastGrace = time.Second
 	// shortEnd is how long a pod may terminate before its Eviction says so: many are gone by then.
 	shortEnd = 2 * time.Second
+	// holdAgain is how long after a refusal the policy is to be held again: that will hardly be accepted sooner.
+	holdAgain = 10 * time.Second
 	// heartbeat keeps the responder's entry alive while nothing changes.
 	heartbeat = 3 * time.Minute
 )
@@ -166,15 +178,24 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 		report.Message = v1alpha1.NeverPrefix + report.Message
 		next = in.Now.Add(heartbeat)
 	}
-	actions := bestEffort(in.tell(report))
-	if len(j.verdict.Needed) > 0 {
-		begin, again := in.begin(j, j.verdict.Needed[0])
-		actions = append(actions, begin...)
+	var begin []Action
+	if len(j.verdict.Needed) > 0 && !j.policy.Deleted { // or else they are taken back, so that the policy can go
+		var again time.Time
+		begin, again = in.begin(j, j.verdict.Needed[0])
 		if again.After(in.Now) && again.Before(next) {
 			next = again
 		}
 	}
-	return actions, next
+	switch {
+	case len(begin) == 0 || j.policy.Held:
+	case in.HoldRefused == "":
+		return []Action{{Kind: Hold, Policy: j.policy.Key, Version: j.policy.Version, Why: "only the policy remembers what is to be taken back"}}, in.Now
+	default:
+		report.Message += "; nothing is prepared, because policy " + j.policy.Key.Name + " cannot be held while it is (finalizer " +
+			v1alpha1.UndoFinalizer + "): " + in.HoldRefused
+		begin, next = nil, in.Now.Add(holdAgain)
+	}
+	return append(bestEffort(in.tell(report)), begin...), next
 }
 
 // foundJob is the job that does a step of the member and is not known to be the step's own, "" if there is none.
@@ -196,6 +217,9 @@ func (in *ResponderInput) begin(j *judgement, step Preparation) (actions []Actio
 		Name: step.Name, StartTime: moment(in.Now), State: v1alpha1.PreparationBegun, RemainingAtStart: step.Remaining,
 	}
 	at := stepOf(status.Preparations, step.Name, step.Member.ID)
+	if at >= 0 && j.anotherPods(&status.Preparations[at]) && status.Preparations[at].State == v1alpha1.PreparationBegun {
+		return nil, time.Time{} // that pod's is taken back first
+	}
 	if at >= 0 {
 		entry = status.Preparations[at]
 		reply := replyOf(in.Replies, &entry)

@@ -234,13 +234,12 @@ func TestBegin(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// The member's pod was made anew meanwhile: the step is its.
+	// It is asked for again, with what the system said.
 	in.Policies[0].Status = want
 	in.Now, in.Evidence.Observed = noon.Add(time.Minute), noon.Add(time.Minute)
-	in.Pod.UID = "uid-new"
 	in.Replies = []Reply{{Step: Preparation{Name: "Drain", Member: v1alpha1.MemberRef{PodUID: "uid-s0"}, Asked: noon}, Error: "503"}}
 	entry := Step(in).Actions[1].Status.Preparations
-	if len(entry) != 1 || entry[0].PodUID != "uid-new" || entry[0].Message != "503" || !entry[0].StartTime.Time.Equal(noon) {
+	if len(entry) != 1 || entry[0].Message != "503" || !entry[0].StartTime.Time.Equal(noon) || !entry[0].LastRequestTime.Time.Equal(in.Now) {
 		t.Errorf("%+v", entry)
 	}
 }
@@ -341,4 +340,45 @@ func TestTidyWritesTheJobDown(t *testing.T) {
 func again(pod *snapshot.Pod) *snapshot.Pod {
 	pod.UID += "-again"
 	return pod
+}
+
+// A step is begun for a policy whose deletion waits for it, and for none that is being deleted.
+func TestBeginHoldsThePolicy(t *testing.T) {
+	for name, c := range map[string]struct {
+		given func(*ResponderInput)
+		want  []ActionKind
+		says  string
+		next  time.Duration
+	}{
+		"held":         {given: func(in *ResponderInput) { in.Policies[0].Held = true }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"not held yet": {given: func(*ResponderInput) {}, want: []ActionKind{Hold}},
+		"refused": {
+			given: func(in *ResponderInput) { in.HoldRefused = "no finalizers here" }, want: []ActionKind{Tell},
+			says: "cannot be held while it is (finalizer usher.sh/undo): no finalizers here", next: holdAgain,
+		},
+		"refused a while ago, held now": {given: func(in *ResponderInput) { in.Policies[0].Held, in.HoldRefused = true, "no" }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"the policy goes":               {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Tell}, next: lookAgain},
+		"the policy goes, held":         {given: func(in *ResponderInput) { in.Policies[0].Deleted, in.Policies[0].Held = true, true }, want: []ActionKind{Tell}, next: lookAgain},
+		"nothing is to be begun":        {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = true }, want: []ActionKind{Permit, Evict}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wanted(t)
+			in.Policies[0].Held = false
+			in.Evidence.Members["m-s0"]["drained"] = false
+			c.given(&in)
+			got := Step(in)
+			if diff := cmp.Diff(c.want, kinds(got.Actions)); diff != "" {
+				t.Fatal(diff)
+			}
+			if said := got.Actions[0].Report.Message; !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "cannot be held") {
+				t.Errorf("it says %q", said)
+			}
+			if _, holds := got.Holds(); holds != (c.want[0] == Hold) || holds && got.Actions[0].Version != "7" {
+				t.Errorf("it holds the policy: %t, at version %q", holds, got.Actions[0].Version)
+			}
+			if c.next > 0 && !got.NextLook.Equal(noon.Add(c.next)) {
+				t.Errorf("next look %s", got.NextLook)
+			}
+		})
+	}
 }

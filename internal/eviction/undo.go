@@ -11,8 +11,8 @@ import (
 	"usher.sh/usher/internal/expression"
 )
 
-// undoing takes steps back. Each is marked before the system is asked to undo it, and crossed out after the system has
-// said that nothing of it is left.
+// undoing takes steps back. Each is marked before the system is asked to undo it, but for those of pods that are gone (goneUndo), and
+// crossed out after the system has said that nothing of it is left.
 type undoing struct {
 	in      *StatusInput
 	policy  *Declared
@@ -55,11 +55,19 @@ func (u *undoing) move(entry v1alpha1.PreparationStatus, reply Reply) {
 			learn(&entry, reply)
 			reply = Reply{} // that was an answer to Prepare
 		}
-		entry.State, entry.LastRequestTime, entry.Message = v1alpha1.PreparationUndoing, nextCall(u.now, &entry), reply.Error
-		u.write(entry.Name+" of "+entry.ID+" is being taken back", time.Time{})
-		u.calls = append(u.calls, u.call(&entry))
-		u.look(u.now.Add(askAgain))
+		entry.Message = reply.Error
+		u.mark(entry)
+		return
 	}
+	u.keep(entry)
+}
+
+// mark writes down that a step is being undone, and asks the system for that.
+func (u *undoing) mark(entry v1alpha1.PreparationStatus) {
+	entry.State, entry.LastRequestTime = v1alpha1.PreparationUndoing, nextCall(u.now, &entry)
+	u.write(entry.Name+" of "+entry.ID+" is being taken back", time.Time{})
+	u.calls = append(u.calls, u.call(&entry))
+	u.look(u.now.Add(askAgain))
 	u.keep(entry)
 }
 
@@ -77,7 +85,7 @@ func (u *undoing) end(entry *v1alpha1.PreparationStatus, left string) {
 // since is from when on it may stay unwritten that a step is undone; zero: not at all. It keeps its member, and those whose rules wait for
 // the members that are prepared.
 func (u *undoing) since(entry *v1alpha1.PreparationStatus) time.Time {
-	if u.in.ends() || len(u.in.Wanted) > 0 || !u.in.WantedKnown {
+	if u.in.ends() || u.in.awaited() || !u.in.WantedKnown {
 		return time.Time{}
 	}
 	return entry.LastRequestTime.Time
@@ -93,19 +101,25 @@ func (u *undoing) write(why string, since time.Time) {
 	u.changed = append(u.changed, why)
 }
 
+// call asks the system to undo the entry's step for the entry's pod.
 func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
-	pod := snapshot.Key{Namespace: u.policy.Key.Namespace, Name: entry.PodName}
+	step := u.stepOf(entry)
 	return Action{
-		Kind: Undo, Policy: u.policy.Key, Pod: pod, UID: entry.PodUID,
-		Step: Preparation{Name: entry.Name, Namespace: pod.Namespace, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time, Job: jobOf(entry)},
-		Why:  "no eviction of " + entry.ID + " is requested",
+		Kind: Undo, Policy: u.policy.Key, Pod: snapshot.Key{Namespace: step.Namespace, Name: entry.PodName}, UID: entry.PodUID, Step: step,
+		Why: "no eviction of " + entry.ID + " is requested",
 	}
 }
 
-// actions are one write of the status and the calls that it announces.
+func (u *undoing) stepOf(entry *v1alpha1.PreparationStatus) Preparation {
+	return Preparation{
+		Name: entry.Name, Namespace: u.policy.Key.Namespace, Member: entry.MemberRef, Asked: entry.LastRequestTime.Time, Job: jobOf(entry),
+	}
+}
+
+// actions are one write of the status and the calls that it announces, or those that need none.
 func (u *undoing) actions() []Action {
 	if len(u.changed) == 0 {
-		return nil
+		return u.calls
 	}
 	settle := u.policy.write(Settle, u.status, expression.Listed(append(u.changed, u.pending...)))
 	settle.Left = u.left

@@ -308,6 +308,16 @@ func isPending(step *v1alpha1.PreparationStatus, message string) Blocker {
 	}
 }
 
+func begunForAnotherPod(step *v1alpha1.PreparationStatus) Blocker {
+	return Blocker{
+		Rule:    step.Name,
+		Reason:  PreparationPending,
+		Message: fmt.Sprintf("%s was begun for another pod of the member, %s, and is taken back once that one was seen gone", step.Name, step.PodName),
+		Remedy:  "wait until it is taken back, then ask again",
+		Retry:   lookAgain,
+	}
+}
+
 func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker {
 	message := fmt.Sprintf("%s is being taken back, since no eviction of the member was requested any more; it waits until that is done", step.Name)
 	remedy := "wait until it is taken back, then ask again"

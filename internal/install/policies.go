@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 )
 
 // requesters are the domains of those who ask for evictions in Usher's name.
@@ -81,7 +80,7 @@ func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured)
 		if err != nil || now == nil {
 			return err
 		}
-		foreign := slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == act.UndoFinalizer })
+		foreign := slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == v1alpha1.UndoFinalizer })
 		if len(foreign) > 0 {
 			fmt.Fprintf(r.Out, "%s: stays until %s is removed by its owner\n", Ref(policy), strings.Join(foreign, ", "))
 		}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"usher.sh/usher/internal/act"
+	"usher.sh/usher/api/v1alpha1"
 )
 
 var (
@@ -141,7 +141,7 @@ func TestReadOnlyRemovesNothing(t *testing.T) {
 // just have put their own finalizers there.
 func TestWhatOthersHoldIsLeftToThem(t *testing.T) {
 	policy := newObject(policyKind, "db", nil)
-	policy.SetFinalizers([]string{"backup.example.com/snapshot", act.UndoFinalizer})
+	policy.SetFinalizers([]string{"backup.example.com/snapshot", v1alpha1.UndoFinalizer})
 	conflicts := 0
 	r, _, out := removing(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
 		if conflicts++; conflicts == 1 {

@@ -5,7 +5,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/policycache"
 )
@@ -28,7 +27,7 @@ func finalizers(all []string) []string {
 	var kept []string
 	left := mostText
 	for _, name := range all {
-		if left -= weigh(name, ""); left >= 0 || name == act.UndoFinalizer {
+		if left -= weigh(name, ""); left >= 0 || name == v1alpha1.UndoFinalizer {
 			kept = append(kept, name)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/policycache"
 )
@@ -255,7 +254,7 @@ func largeMeta(i int) metav1.ObjectMeta {
 		meta.Finalizers = append(meta.Finalizers, fmt.Sprintf("%s/%d-%d", text[:200], i, n))
 		meta.OwnerReferences = append(meta.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: strings.Clone(text[:200]), UID: types.UID(fmt.Sprint(i, n))})
 	}
-	meta.Finalizers = append(meta.Finalizers, act.UndoFinalizer)
+	meta.Finalizers = append(meta.Finalizers, v1alpha1.UndoFinalizer)
 	for n := range 20 {
 		meta.ManagedFields = append(meta.ManagedFields, metav1.ManagedFieldsEntry{
 			Manager: fmt.Sprint("writer-", n), Subresource: "status", Operation: metav1.ManagedFieldsOperationApply,
@@ -287,7 +286,7 @@ func TestLargeObjectsAreBounded(t *testing.T) {
 			return len(o.(*api.Eviction).OwnerReferences) != 1 || len(o.(*api.Eviction).ManagedFields) != 20
 		}},
 		{"a policy", 24 << 10, func(i int) any { return &v1alpha1.EvictionPolicy{ObjectMeta: largeMeta(i)} }, slimPolicy, func(o any) bool {
-			return !slices.Contains(o.(*v1alpha1.EvictionPolicy).Finalizers, act.UndoFinalizer)
+			return !slices.Contains(o.(*v1alpha1.EvictionPolicy).Finalizers, v1alpha1.UndoFinalizer)
 		}},
 	}
 	for _, c := range cases {

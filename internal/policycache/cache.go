@@ -192,7 +192,7 @@ func (b *Cache) Declared(policy *v1alpha1.EvictionPolicy) eviction.Declared {
 		Version: policy.ResourceVersion,
 		Policy:  b.Compiled(policy),
 		Status:  &policy.Status,
-		Deleted: policy.DeletionTimestamp != nil,
+		Deleted: policy.DeletionTimestamp != nil, Held: slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer),
 	}
 }
 

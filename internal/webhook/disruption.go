@@ -144,10 +144,10 @@ func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *policy
 			return settled(excused, err)
 		}
 		var at eviction.Action
-		if at, refused = h.act(ctx, w, insistent(result.Actions)); refused.Code == answers.Accepted || !result.Allow {
+		if at, refused = h.act(ctx, w, result.Actions); refused.Code == answers.Accepted || !result.Allow {
 			return confirmed(result, refused), nil
 		}
-		if exempt(&result) {
+		if result.Regardless {
 			excused = &result
 		}
 		switch {
@@ -167,20 +167,6 @@ func (h *disruptionHandler) try(ctx context.Context, w *removal, subject *policy
 
 func unwritten(permit answers.Answer) error {
 	return fmt.Errorf("the permit could not be written down: %s", permit.Message)
-}
-
-// exempt reports whether it is let through whatever becomes of its actions. They are tried again all the same while they
-// only meet others' writes: a leave that is not written down does not keep the next member.
-func exempt(result *eviction.AdmissionResult) bool {
-	return result.Allow && !slices.ContainsFunc(result.Actions, func(a eviction.Action) bool { return !a.BestEffort })
-}
-
-func insistent(actions []eviction.Action) []eviction.Action {
-	all := slices.Clone(actions)
-	for i := range all {
-		all[i].BestEffort = false
-	}
-	return all
 }
 
 // settled is the end where not everything could be done: what is excused goes all the same.
@@ -263,7 +249,7 @@ func (h *disruptionHandler) confirm(ctx context.Context, w *removal, subject *po
 	case err == nil:
 		subject.Pod = live
 		return h.consider(ctx, w, subject)
-	case !exempt(result):
+	case !result.Regardless:
 		return eviction.AdmissionResult{}, err
 	case h.shown(ctx, w, w.old) == nil:
 		result.Actions = nil

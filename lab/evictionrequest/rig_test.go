@@ -156,8 +156,8 @@ func installCRDs(t *testing.T, l *testlab.Lab) {
 // moment cannot be watched.
 func waitServed(t *testing.T, l *testlab.Lab) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		_, served, err := apilifecycle.Discover(t.Context(), l.Client().Discovery())
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, served, err := apilifecycle.Discover(ctx, l.Client().Discovery())
 		return served, err
 	})
 	check(t, err)

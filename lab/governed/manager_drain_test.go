@@ -41,8 +41,8 @@ func TestManager(t *testing.T) {
 	t.Run("hands over", h.handsOver)
 	t.Run("is upgraded during a drain", h.isUpgradedDuringADrain)
 	t.Run("holds a drain", h.holdsADrain)
-	t.Run("says why a policy is invalid", h.saysWhyAPolicyIsInvalid)
 	t.Run("counts its writes", h.countsItsWrites)
+	t.Run("says why a policy is invalid", h.saysWhyAPolicyIsInvalid) // the last: admission is off afterwards
 }
 
 func prepared(n int, state v1alpha1.PreparationState) func(*v1alpha1.EvictionPolicy) bool {

@@ -6,17 +6,32 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	lifecycle "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"usher.sh/usher/lab/testlab"
 )
 
-// mostWrites bounds what Usher writes for one governed eviction by kubectl drain, with one preparation that is taken back when the member
-// has come back elsewhere. Leases and Events are not among them, nor what was refused because another write was first.
+// mostWrites bounds what Usher writes for one governed eviction by kubectl drain, with one preparation that is undone when the member has
+// come back elsewhere: eleven writes, each with the rule that needs it. Leases and Events are not among them, nor what was refused because
+// another write was first.
 var mostWrites = map[string]int{
-	"create evictionrequests":       1, // admission keeps the requester that it refused
-	"patch evictionrequests/status": 1, // how the request stands
-	"patch evictions":               1, // the eviction is made
-	"patch evictions/status":        4, // its responders; what Usher waits for; the pod is gone; it has ended
-	"patch evictionpolicies":        1, // the policy is held: it may have something to take back
-	"patch evictionpolicies/status": 4, // begun; permitted; the permit ends and the step is being taken back; it is taken back, and what is seen
+	// A refusal leaves what was asked for: the caller may give up.
+	"create evictionrequests": 1,
+	// A requester sees how its request stands (KEP-4563).
+	"patch evictionrequests/status": 1,
+	// There is one Eviction of a pod, whoever asks for it (KEP-4563).
+	"patch evictions": 1,
+	// Each of its two parts has one writer: the controller says whose turn it is, and how it has ended; the responder says what it waits
+	// for, and that it is through (KEP-4563).
+	"patch evictions/status": 4,
+	// Only the policy remembers what is to be undone, so it may not vanish with it: the finalizer, which no write of a status can carry.
+	"patch evictionpolicies": 1,
+	// A preparation is written down before the system is asked for it, and a member's leave before it goes. That it has left, what was
+	// prepared is undone and the epoch is another is one thing; what is seen is written with it.
+	"patch evictionpolicies/status": 3,
 }
 
 // countsItsWrites drains the node of one member that needs one preparation, and counts what Usher writes for it.
@@ -24,12 +39,20 @@ func (h *house) countsItsWrites(t *testing.T) {
 	t.Helper()
 	namespace, system := h.lab.Namespace(t), newSystem(t)
 	system.setSafe(true)
-	node, _ := h.members(t, namespace, 3)
+	node, pod := h.members(t, namespace, 3)
 	h.policy(t, namespace, "db", system.spec())
 	h.waitGoverned(t, namespace, "db", 3)
 	began := time.Now()
 	h.drain(t, node).succeed(t)
 	h.waitPolicy(t, namespace, "db", "everything to be settled", settled)
+	open := func(e *lifecycle.Eviction) bool {
+		return !meta.IsStatusConditionTrue(e.Status.Conditions, string(lifecycle.EvictionConditionTargetEvicted))
+	}
+	testlab.WaitFor(t, h.lab.Lifecycle(t).Evictions(namespace), "the eviction to end, or to be collected with its pod",
+		func(all []*lifecycle.Eviction) bool { return !slices.ContainsFunc(all, open) })
+	if diff := cmp.Diff([]string{"exclude/" + pod, "include/" + pod}, system.said()); diff != "" {
+		t.Errorf("what the system was asked for: %s", diff)
+	}
 	more := int(time.Since(began) / (10 * time.Second)) // while it takes longer, what has changed meanwhile is said every ten seconds at most
 	writes := map[string]int{}
 	for r, n := range h.lab.Requests(t, "usher/", began) {

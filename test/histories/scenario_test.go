@@ -4,6 +4,7 @@ package histories
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -26,7 +27,7 @@ import (
 // TestScenarios plays the files in testdata: governed evictions that a person can read. A command makes a system and its policy
 // (`etcd members=3`, `arangodb agents=3 dbservers=3`, `store keepers=3 routers=2`), and Usher with `replicas=` (1). Each line under it
 // has a time, and who does what then. What is printed is what of that can be seen: answers of the apiserver, calls that change the
-// system, pods that go and come, and what waits after `for=` (1m).
+// system, pods that go and come, and what waits after `for=` (1m); with `ledger=1` also what is written of who leaves and what is prepared.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -75,7 +76,7 @@ func playScenario(t *testing.T, d *datadriven.TestData) string {
 	}
 	s.until(s.argument("for", "1m"))
 	s.summarize()
-	output := readable(s.trace)
+	output := readable(s.trace, s.number("ledger", 0) == 1)
 	s.close(cancel)
 	return output
 }
@@ -277,12 +278,16 @@ var accounts = strings.NewReplacer(self, "usher", "system:serviceaccount:kube-sy
 var uids = regexp.MustCompile(` \(u\d+\)`)
 
 // readable is the part of a trace that can be seen from outside, without what repeats itself.
-func readable(trace []string) string {
+func readable(trace []string, ledger bool) string {
 	var b strings.Builder
 	last := map[string]string{}
 	for _, line := range trace {
 		at, text, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		at = fmt.Sprintf("%5ss", at[:strings.Index(at, ".")])
+		if written, ok := strings.CutPrefix(text, "  wrote "); ok && ledger {
+			b.WriteString(ledgerLine(at, written))
+			continue
+		}
 		text = uids.ReplaceAllString(accounts.Replace(text), "")
 		for _, s := range shownLines {
 			if !s.pattern.MatchString(text) {
@@ -299,4 +304,27 @@ func readable(trace []string) string {
 		}
 	}
 	return b.String()
+}
+
+// ledgerLine is what a write of a policy's status says of who leaves and what is prepared, "" where it says nothing of that.
+func ledgerLine(at, body string) string {
+	var written struct {
+		Status struct {
+			Epoch        *int64
+			Leaving      []v1alpha1.Leaving
+			Preparations []v1alpha1.PreparationStatus
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &written); err != nil || written.Status.Epoch == nil {
+		return ""
+	}
+	said := []string{fmt.Sprintf("%s  status: epoch %d", at, *written.Status.Epoch)}
+	for i := range written.Status.Leaving {
+		said = append(said, written.Status.Leaving[i].PodName+" leaves")
+	}
+	for i := range written.Status.Preparations {
+		step := &written.Status.Preparations[i]
+		said = append(said, step.Name+" of "+step.PodName+" is "+string(step.State))
+	}
+	return strings.Join(said, ", ") + "\n"
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
 )
 
@@ -205,7 +204,7 @@ func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 		"now in Audit, by a step": {mode: v1alpha1.ModeAudit, steps: begun, held: true, state: v1alpha1.PreparationUndoing},
 	} {
 		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
-			p.Spec.Mode, p.Finalizers, p.Status.Preparations = c.mode, []string{act.UndoFinalizer}, c.steps
+			p.Spec.Mode, p.Finalizers, p.Status.Preparations = c.mode, []string{v1alpha1.UndoFinalizer}, c.steps
 		})
 		byHand := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "prod", Name: "db-0", UID: "db-0"}, evictionrequest.Requester("joe"))
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"), byHand)
@@ -214,7 +213,7 @@ func TestAPolicyInModeAuditIsNotHeldByWishes(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := r.stored(t)
-		if held := slices.Contains(left.Finalizers, act.UndoFinalizer); held != c.held {
+		if held := slices.Contains(left.Finalizers, v1alpha1.UndoFinalizer); held != c.held {
 			t.Errorf("%s: held %t, want %t", name, held, c.held)
 		}
 		if c.state != "" && (len(left.Status.Preparations) != 1 || left.Status.Preparations[0].State != c.state) {

@@ -8,16 +8,17 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // mostBlocked is how many blocked members a status has, as the schema allows.
 const mostBlocked = 20
 
 // blocked lists members that stay and may not leave, each with its first blocker: the first by role and id. While a member has just been
-// let go, so that all wait for the next evidence, it is the former list.
+// let go, so that all wait for the next evidence, it is the former list, of the pods in which the members are now.
 func (f *facts) blocked(members []member) []v1alpha1.BlockedMember {
 	if f.waitsForEvidence() {
-		return f.policy.Status.Blocked
+		return f.formerlyBlocked()
 	}
 	var all []v1alpha1.BlockedMember
 	for i := range members {
@@ -34,6 +35,42 @@ func (f *facts) blocked(members []member) []v1alpha1.BlockedMember {
 		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID), cmp.Compare(a.PodUID, b.PodUID))
 	})
 	return all[:min(len(all), mostBlocked)]
+}
+
+// formerlyBlocked is the former list, of the pods in which the members are now: that a member is in another pod is then written with what
+// becomes of its former one, and not by itself when the members are judged anew.
+func (f *facts) formerlyBlocked() []v1alpha1.BlockedMember {
+	all := slices.Clone(f.policy.Status.Blocked)
+	for i := range all {
+		gone := !slices.ContainsFunc(f.pods, func(p *snapshot.Pod) bool { return p.UID == all[i].PodUID })
+		if pod := f.memberPod(&all[i]); gone && pod != nil {
+			all[i].PodName, all[i].PodUID, all[i].Node = pod.Name, pod.UID, pod.Node
+		}
+	}
+	return all
+}
+
+// memberPod finds the pod that a member has now, nil if there is none that stays.
+func (f *facts) memberPod(of *v1alpha1.BlockedMember) *snapshot.Pod {
+	for _, pod := range f.pods {
+		if pod.Terminating() {
+			continue
+		}
+		if claim, ok := f.own.Policy.Claim(pod); ok && claim.Member == of.ID && f.policy.Spec.Members[claim.Entry].Role == of.Role {
+			return pod
+		}
+	}
+	return nil
+}
+
+// unjudged is what is seen without judging the members anew, nil where that is what the status says.
+func (f *facts) unjudged() *v1alpha1.EvictionPolicyStatus {
+	status := f.policy.Status.DeepCopy()
+	status.Blocked = f.formerlyBlocked()
+	if same(&f.policy.Status, status) {
+		return nil
+	}
+	return status
 }
 
 // waitsForEvidence: what the system said last was said before a member was let go.

@@ -36,7 +36,7 @@ func (s *reconciler) hold(ctx context.Context, f *facts) (time.Duration, error) 
 		outstanding = false
 	}
 	outstanding = outstanding || len(f.settling(s.Gatherer.Policies.Declared(policy))) > 0
-	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, act.UndoFinalizer)
+	deleted, held := policy.DeletionTimestamp != nil, slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer)
 	needed := outstanding || !deleted && (f.wanted || len(policy.Status.Leaving) > 0)
 	switch {
 	case outstanding && deleted, !outstanding && !held, needed && held: // a policy that is being deleted takes no finalizer

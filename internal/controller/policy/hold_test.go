@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/act"
 )
 
 // settled lets the controller of policies look for so long, at the times that it asks for.
@@ -96,7 +95,7 @@ func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 					}
 				}
 				r.settled(t, 0)
-				if held := slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer); held != c.held {
+				if held := slices.Contains(r.stored(t).Finalizers, v1alpha1.UndoFinalizer); held != c.held {
 					t.Fatalf("the policy is held: %t, want %t", held, c.held)
 				}
 				if err := r.Delete(t.Context(), r.stored(t)); err != nil {
@@ -124,7 +123,7 @@ func TestDeletedPolicyWaitsUntilItsMembersAreMissed(t *testing.T) {
 func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
-			p.Finalizers = []string{act.UndoFinalizer}
+			p.Finalizers = []string{v1alpha1.UndoFinalizer}
 			p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
 		})
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"))
@@ -132,7 +131,7 @@ func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 			after time.Duration
 			held  bool
 		}{{0, true}, {time.Minute, true}, {3 * time.Minute, true}, {releaseAfter, false}} { // the permit has ended by then
-			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
+			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, v1alpha1.UndoFinalizer) != c.held {
 				t.Errorf("the policy is held: %t, want %t", !c.held, c.held)
 			}
 		}
@@ -144,7 +143,7 @@ func TestStandingPermitKeepsThePolicyHeld(t *testing.T) {
 func TestPolicyIsHeldForAWhileBeforeAndAfterItsPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
-			p.Finalizers = []string{act.UndoFinalizer}
+			p.Finalizers = []string{v1alpha1.UndoFinalizer}
 		})
 		r := newRig(t, interceptor.Funcs{}, policy, newMember("db-0", "db"))
 		leaving := []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
@@ -160,7 +159,7 @@ func TestPolicyIsHeldForAWhileBeforeAndAfterItsPermits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, act.UndoFinalizer) != c.held {
+			if r.settled(t, c.after); slices.Contains(r.stored(t).Finalizers, v1alpha1.UndoFinalizer) != c.held {
 				t.Errorf("after %s more the policy is held: %t, want %t", c.after, !c.held, c.held)
 			}
 		}

@@ -75,6 +75,9 @@ func (s *reconciler) settle(ctx context.Context, f *facts) (time.Duration, error
 	}
 	seen, renewal := s.judged(after)
 	if at >= 0 {
+		if seen == nil {
+			seen = after.unjudged()
+		}
 		result.Actions[at].Seen = seen
 	}
 	next := idle
@@ -178,19 +181,19 @@ func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.Pre
 
 // plan is what can be settled.
 func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult, error) {
-	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Replies: s.Act.Replies(f.policy), Ran: s.ran.of(f.own.Key), Ending: f.ending}
+	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Ran: s.ran.of(f.own.Key), Ending: f.ending}
+	in.UnderWay = s.Act.UnderWay(f.policy)
+	in.Replies = s.Act.Replies(f.policy)
 	if err := s.wanted(ctx, f, &in); err != nil {
 		return eviction.StatusResult{}, err
 	}
-	result := eviction.ReconcileStatus(in)
-	if len(result.Confirm) > 0 {
+	if unconfirmed := eviction.LiveReads(in); len(unconfirmed) > 0 {
 		var err error
-		if in.Presences, in.Gone, err = s.presences(ctx, f, result.Confirm); err != nil {
+		if in.Presences, in.Gone, err = s.presences(ctx, f, unconfirmed); err != nil {
 			return eviction.StatusResult{}, err
 		}
-		result = eviction.ReconcileStatus(in)
 	}
-	return result, nil
+	return eviction.ReconcileStatus(in), nil
 }
 
 // carryOut settles it, and returns when to look again.

@@ -26,27 +26,28 @@ func (s *reconciler) wanted(ctx context.Context, f *facts, in *eviction.StatusIn
 		return nil
 	}
 	all, err := targets.Requests(ctx, s.client, f.policy.Namespace)
-	if err != nil {
+	if err != nil || len(all) == 0 {
 		return err
 	}
+	nodes := f.nodesOfPods()
 	for _, request := range all {
 		ref, ok := evictionrequest.RequestRef(request)
 		if !ok || request.DeletionTimestamp != nil || request.Spec.Intent != api.EvictionRequestIntentEviction {
 			continue
 		}
 		in.Wanted[ref.UID], f.wanted = true, !in.Audited // nothing is begun for what is only audited
-		if admitted, ok := policycache.AdmissionRequest(request, f.nodeOf(ref.UID)); ok {
+		if admitted, ok := policycache.AdmissionRequest(request, nodes[ref.UID]); ok {
 			in.Requests = append(in.Requests, admitted)
 		}
 	}
 	return nil
 }
 
-func (f *facts) nodeOf(pod types.UID) *snapshot.Node {
-	for _, p := range f.pods {
-		if p.UID == pod {
-			return f.nodes[p.Node]
-		}
+// nodesOfPods are the nodes of the namespace's pods, by the pods.
+func (f *facts) nodesOfPods() map[types.UID]*snapshot.Node {
+	nodes := make(map[types.UID]*snapshot.Node, len(f.pods))
+	for _, pod := range f.pods {
+		nodes[pod.UID] = f.nodes[pod.Node]
 	}
-	return nil
+	return nodes
 }

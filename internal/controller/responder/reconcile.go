@@ -1,6 +1,7 @@
 package responder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -106,12 +108,14 @@ func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w d
 		in.Replies = s.Act.Replies(policy)
 	}
 	step := eviction.Step(in)
-	if policy != nil && policy.DeletionTimestamp != nil {
-		step.Actions = withoutSteps(step.Actions) // they are being taken back, so that the policy can go
-	}
-	step, ready, err := s.hold(ctx, policy, step)
-	if err != nil || !ready {
-		return soon, err
+	if hold, first := step.Holds(); first {
+		answer := s.Act.Do(ctx, hold)
+		if answer.Code == answers.Accepted || answer.Code == answers.Conflict {
+			return soon, s.Gatherer.Refresh(ctx, hold.Policy)
+		}
+		log.FromContext(ctx).Info("the policy cannot be held", "policy", hold.Policy, "code", answer.Code, "message", answer.Message)
+		in.HoldRefused = cmp.Or(answer.Message, string(answer.Code))
+		step = eviction.Step(in)
 	}
 	s.recordEvent(pod, step)
 	s.recordNodeEvent(pod, step)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
 )
@@ -28,7 +30,7 @@ func TestAPreparationBeginsOnceThePolicyIsHeld(t *testing.T) {
 		}
 	}
 	policy := r.policy(t)
-	if !holds(policy) || len(policy.Status.Preparations) != 1 || r.database.prepared != 1 {
+	if !slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer) || len(policy.Status.Preparations) != 1 || r.database.prepared != 1 {
 		t.Errorf("finalizers %v, preparations %v, the system was asked %d times", policy.Finalizers, policy.Status.Preparations, r.database.prepared)
 	}
 	if said := r.message(t, "pod-9-db-0"); !strings.Contains(said, "it holds data") {
@@ -65,7 +67,7 @@ func TestAPolicyThatCannotBeHeld(t *testing.T) {
 					}
 				}
 				said := r.message(t, "pod-9-db-0")
-				for _, part := range []string{"it holds data", "cannot be held", act.UndoFinalizer} {
+				for _, part := range []string{"it holds data", "cannot be held", v1alpha1.UndoFinalizer} {
 					if !strings.Contains(said, part) {
 						t.Errorf("the eviction says %q, without %q", said, part)
 					}
@@ -112,7 +114,7 @@ func TestARefusedLastReportHoldsNothingUp(t *testing.T) {
 	if said := r.message(t, "pod-2-db-0"); said != "the pod is gone" {
 		t.Errorf("the entry of the next pod that is gone says %q", said)
 	}
-	if policy := r.policy(t); !holds(policy) {
+	if policy := r.policy(t); !slices.Contains(policy.Finalizers, v1alpha1.UndoFinalizer) {
 		t.Error("the pod that has the name now is not served")
 	}
 }

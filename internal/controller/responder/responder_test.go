@@ -202,13 +202,6 @@ func TestTheNextLookIsInTimeForAHeartbeat(t *testing.T) {
 	}
 }
 
-func TestNothingIsBegunForAPolicyThatGoes(t *testing.T) {
-	kept := withoutSteps([]eviction.Action{{Kind: eviction.Tell}, {Kind: eviction.Begin}, {Kind: eviction.Prepare}})
-	if len(kept) != 1 || kept[0].Kind != eviction.Tell {
-		t.Errorf("kept %v", kept)
-	}
-}
-
 // A look at one pod costs by what is asked of that pod, and not by what is asked in its namespace.
 func TestALookReadsWhatIsAskedOfItsPod(t *testing.T) {
 	var read []string

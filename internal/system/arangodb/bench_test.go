@@ -112,7 +112,7 @@ func (b *bench) input(role, id string, evidence *eviction.Evidence) eviction.Inp
 	}
 	return eviction.Input{
 		Now: b.now, Pod: pod, Evidence: evidence,
-		Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "p"}, Policy: b.policy}},
+		Policies: []eviction.Declared{{Key: snapshot.Key{Namespace: "db", Name: "p"}, Policy: b.policy, Held: true}},
 	}
 }
 

@@ -163,7 +163,7 @@ func (r *rotation) carryOut(id string, actions []eviction.Action) {
 			delete(r.wanted, id)
 			r.away[id] = rapid.IntRange(1, 20).Draw(r.rt, "seconds away")
 			return
-		case eviction.Request, eviction.Withdraw, eviction.Tell:
+		case eviction.Hold, eviction.Request, eviction.Withdraw, eviction.Tell:
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (r *rotation) tidy() {
 	for id, pod := range r.pods {
 		in.Wanted[pod.UID] = r.wanted[id]
 	}
-	for _, doubt := range eviction.ReconcileStatus(in).Confirm {
+	for _, doubt := range eviction.LiveReads(in) {
 		in.Presences[doubt.UID] = eviction.SeenGone
 		if slices.ContainsFunc(in.Pods, func(pod *snapshot.Pod) bool { return pod.UID == doubt.UID }) {
 			in.Presences[doubt.UID] = eviction.SeenStaying
