@@ -73,7 +73,7 @@ func (c *connection) merge(ctx context.Context, object client.Object, patch clie
 	}
 	w := c.replica.world
 	key := client.ObjectKeyFromObject(object)
-	if unchanged(c.replica.world.store.get(kindOf(object), key), p, body) {
+	if unchanged(w.store.get(kindOf(object), key), p, body) || kindOf(object) == policies && c.replica.ages(key, p, body) {
 		ctx = context.WithValue(ctx, unwokenKey, false)
 	}
 	return c.write(ctx, "patch", p, object, func() error {

@@ -30,6 +30,7 @@ import (
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
@@ -56,11 +57,12 @@ type replica struct {
 	reconcilers map[string]reconcile.Func // by the controller's name
 	queue       map[work]time.Time
 	running     map[work]bool
-	again       map[work]bool              // came in while it ran
-	news        []*v1alpha1.EvictionPolicy // policies whose systems say something new
-	failed      map[work]time.Time         // when a call for a key was lost last, or met a conflict
-	refused     map[string]time.Time       // when the last eviction of a pod failed: it is tried again after a pause, or at an event
-	origins     map[uintptr]string         // of evidence: whose word it is
+	again       map[work]bool                       // came in while it ran
+	news        []*v1alpha1.EvictionPolicy          // policies whose systems say something new
+	failed      map[work]time.Time                  // when a call for a key was lost last, or met a conflict
+	refused     map[string]time.Time                // when the last eviction of a pod failed: it is tried again after a pause, or at an event
+	origins     map[uintptr]string                  // of evidence: whose word it is
+	evidence    map[snapshot.Key]*eviction.Evidence // by which policies were reconciled last
 	stop        context.CancelFunc
 	ctx         context.Context //nolint:containedctx // the life of a process
 }
@@ -71,7 +73,7 @@ func (w *world) start(name string) (*replica, error) {
 	r := &replica{
 		world: w, name: fmt.Sprintf("%s.%d", name, w.lives), cache: newCache(w.store), hooks: map[string]http.Handler{},
 		queue: map[work]time.Time{}, running: map[work]bool{}, again: map[work]bool{},
-		failed: map[work]time.Time{}, refused: map[string]time.Time{}, origins: map[uintptr]string{},
+		failed: map[work]time.Time{}, refused: map[string]time.Time{}, origins: map[uintptr]string{}, evidence: map[snapshot.Key]*eviction.Evidence{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithValue(logr.NewContext(w.ctx, logr.Discard()), replicaKey, r))
 	return r, r.assemble()

@@ -237,6 +237,7 @@ const retryPause = time.Second
 func (r *replica) reconcile(item work) {
 	delete(r.queue, item)
 	r.running[item] = true
+	r.judgedBy(item)
 	r.world.tasks++
 	ctx := context.WithValue(context.WithValue(r.ctx, beganKey, time.Now()), taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))
 	ctx = context.WithValue(ctx, workKey, item)

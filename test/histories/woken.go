@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 )
 
@@ -26,7 +29,7 @@ import (
 const mostWhile = 1000
 
 // checkWoken looks whether a leading replica that has seen everything has something to write: then an event has not woken the controller
-// for it, or the controller has given too late a time to look again. The system is asked anew before, since no event tells of it.
+// for it, or the controller has given too late a time to look again.
 func (w *world) checkWoken() {
 	r := w.onlyLeader()
 	if r == nil || w.tight || w.odds.jumps > 0 || r.cache.hangs() {
@@ -36,22 +39,47 @@ func (w *world) checkWoken() {
 	was := w.calm
 	w.calm = true
 	defer func() { w.calm = was; w.note("---- that was the moment ----") }()
-	if !w.finish(r) || !w.await(func() { r.observe() }) || !w.finish(r) || r.dead {
+	if w.finish(r) {
+		w.reconcileUnwoken(r)
+	}
+}
+
+// reconcileUnwoken reconciles every key that controllers may have by what the replica sees. Policies come first, by the evidence that is
+// kept. Then their systems are observed anew, since no event tells what changes there, and policies whose systems say something else
+// come again.
+func (w *world) reconcileUnwoken(r *replica) {
+	byKept := func(controller string, _ reconcile.Request) bool { return controller == policyController }
+	if !w.reconcileAll(r, byKept) {
 		return
 	}
+	var news map[types.NamespacedName]bool
+	if !w.await(func() { news = r.observe() }) || !w.finish(r) {
+		return
+	}
+	w.reconcileAll(r, func(controller string, key reconcile.Request) bool {
+		return controller != policyController || news[key.NamespacedName]
+	})
+}
+
+// policyController is the name of the controller that goes by evidence that is kept.
+const policyController = "policy"
+
+// reconcileAll reconciles the keys that are to be, and reports whether the replica lives and has ended all of it.
+func (w *world) reconcileAll(r *replica, which func(controller string, key reconcile.Request) bool) bool {
 	for i := range r.controllers {
 		c := &r.controllers[i]
 		for _, key := range r.keysOf(c) {
-			if w.failed() || r.looksSoon(work{c.Name, key.NamespacedName}) {
+			if w.failed() || !which(c.Name, key) || r.looksSoon(work{c.Name, key.NamespacedName}) {
 				continue
 			}
 			ctx := context.WithValue(r.ctx, taskKey, fmt.Sprintf("(unwoken) %s/%s: ", c.Name, key.Name))
 			ctx = context.WithValue(ctx, unwokenKey, true)
-			if !w.await(func() { _, _ = c.Reconcile(ctx, key) }) {
-				return
+			if !w.await(func() { _, _ = c.Reconcile(ctx, key) }) || r.dead {
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // looksSoon reports whether a controller pauses before it looks at a key again: after a failure, or because a write must take effect.
@@ -112,12 +140,57 @@ func (w *world) await(run func()) bool {
 	return false
 }
 
-// observe asks the systems of all policies that the replica knows.
-func (r *replica) observe() {
+// observe observes the systems of all policies that the replica knows, and returns the policies whose systems say something else.
+func (r *replica) observe() map[types.NamespacedName]bool {
+	news := map[types.NamespacedName]bool{}
 	for _, policy := range cached[*v1alpha1.EvictionPolicy](r, policies) {
 		source := r.gatherer.Policies.Source(policy)
-		r.gatherer.Observer.Evidence(r.ctx, source, source.Epoch, 0)
+		before := r.gatherer.Observer.Known(source)
+		after := r.gatherer.Observer.Evidence(r.ctx, source, source.Epoch, 0)
+		news[client.ObjectKeyFromObject(policy)] = !saysTheSame(before, after)
 	}
+	return news
+}
+
+// saysTheSame reports whether two observations differ in their times only.
+func saysTheSame(before, after *eviction.Evidence) bool {
+	if before == nil || after == nil {
+		return before == after
+	}
+	then := *before
+	then.Observed = after.Observed
+	return reflect.DeepEqual(&then, after)
+}
+
+// judgedBy notes the evidence by which a policy is reconciled.
+func (r *replica) judgedBy(item work) {
+	policy, ok := r.cache.objects[policies][item.key].(*v1alpha1.EvictionPolicy)
+	if ok && item.controller == policyController {
+		r.evidence[item.key] = r.gatherer.Observer.Known(r.gatherer.Policies.Source(policy))
+	}
+}
+
+// ages reports whether a policy's status changes only because the evidence is newer than what it was reconciled by.
+func (r *replica) ages(key client.ObjectKey, p part, body []byte) bool {
+	policy, ok := r.world.store.get(policies, key).(*v1alpha1.EvictionPolicy)
+	if !ok || p != status {
+		return false
+	}
+	return renewed(policy, body, r.evidence[key], r.gatherer.Observer.Known(r.gatherer.Policies.Source(policy)))
+}
+
+// renewed reports whether a patch of a policy's status counts anew who may leave, by evidence that says later what was said before: who may
+// leave depends on its time, which is no event. A look after 30 s at the latest writes it.
+func renewed(policy *v1alpha1.EvictionPolicy, patch []byte, before, after *eviction.Evidence) bool {
+	if before == nil || after == nil || !after.Observed.After(before.Observed) || !saysTheSame(before, after) {
+		return false
+	}
+	return sameStatus(policy, patch, func(s *v1alpha1.EvictionPolicyStatus) {
+		s.Blocked = nil
+		for i := range s.Roles {
+			s.Roles[i].EvictableCount = 0
+		}
+	})
 }
 
 // keysOf are all keys that a controller may have by what the replica sees.
@@ -146,9 +219,11 @@ func (r *replica) unwoken(ctx context.Context, what string) {
 // there is something else to write or after some time.
 func unchanged(object client.Object, p part, body []byte) bool {
 	policy, ok := object.(*v1alpha1.EvictionPolicy)
-	if !ok || p != status {
-		return false
-	}
+	return ok && p == status && sameStatus(policy, body, func(*v1alpha1.EvictionPolicyStatus) {})
+}
+
+// sameStatus reports whether a patch that goes by no version leaves what a policy's status says of what is seen, but for what is left out.
+func sameStatus(policy *v1alpha1.EvictionPolicy, body []byte, leaveOut func(*v1alpha1.EvictionPolicyStatus)) bool {
 	var patch struct {
 		Metadata struct{ ResourceVersion string }
 		Status   v1alpha1.EvictionPolicyStatus
@@ -156,12 +231,15 @@ func unchanged(object client.Object, p part, body []byte) bool {
 	if json.Unmarshal(body, &patch) != nil || patch.Metadata.ResourceVersion != "" {
 		return false
 	}
-	return cmp.Diff(seen(&policy.Status), seen(&patch.Status)) == ""
+	before, after := seen(&policy.Status), seen(&patch.Status)
+	leaveOut(&before)
+	leaveOut(&after)
+	return cmp.Diff(before, after) == ""
 }
 
 // seen is the part of a status that says what is seen, but for words and times.
 func seen(of *v1alpha1.EvictionPolicyStatus) v1alpha1.EvictionPolicyStatus {
-	s := v1alpha1.EvictionPolicyStatus{ObservedGeneration: of.ObservedGeneration, MemberCount: of.MemberCount, Roles: of.Roles}
+	s := v1alpha1.EvictionPolicyStatus{ObservedGeneration: of.ObservedGeneration, MemberCount: of.MemberCount, Roles: slices.Clone(of.Roles)}
 	for _, c := range of.Conditions {
 		s.Conditions = append(s.Conditions, metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 	}
