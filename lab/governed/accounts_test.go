@@ -40,6 +40,7 @@ type thieves struct {
 
 // TestStolenTokens: a client with a token of an agent or of the manager can do with it what these do, and no more.
 func TestStolenTokens(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]testlab.Option{
 		"Kubernetes' requests": nil,
 		"Usher's requests":     {testlab.WithoutEvictionRequestAPI()},

@@ -137,6 +137,7 @@ func wantSaid(t *testing.T, said string, texts ...string) {
 // The way to the first policy, as the docs describe it, and what people type on it, where requests are Usher's own custom
 // resources: Kubernetes' API is off by default.
 func TestFirstPolicy(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 1, testlab.WithoutEvictionRequestAPI())
 	h.lab.Nodes(t, 4)
 	db := h.firstPolicy(t)

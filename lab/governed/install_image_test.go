@@ -18,6 +18,7 @@ import (
 // TestInstallFromImage installs, with the image that `make image` writes loaded on real nodes and no registry anywhere, and
 // has a pod that is governed refused by the managers' pods.
 func TestInstallFromImage(t *testing.T) {
+	t.Parallel()
 	const name = "localhost/usher:lab"
 	l := testlab.Start(t)
 	archive := filepath.Join(t.TempDir(), "usher-image.tar")

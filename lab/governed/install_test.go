@@ -33,6 +33,7 @@ import (
 
 // TestKustomize: config/default is what usher install applies.
 func TestKustomize(t *testing.T) {
+	t.Parallel()
 	l := testlab.Get(t)
 	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "usher.sh/usher").Output()
 	must(t, err)
@@ -72,6 +73,7 @@ func normal(t *testing.T, object map[string]any) map[string]any {
 
 // TestInstall installs with the manager as a Deployment, on simulated nodes, and takes everything away again.
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]testlab.Option{
 		"with the eviction request API":    nil,
 		"without the eviction request API": {testlab.WithoutEvictionRequestAPI()},
@@ -249,6 +251,7 @@ func list(t *testing.T, c dynamic.Interface, resource schema.GroupVersionResourc
 
 // TestUninstallNamesWhatIsNotUndone: no manager runs that could undo a preparation, and the output names it.
 func TestUninstallNamesWhatIsNotUndone(t *testing.T) {
+	t.Parallel()
 	r := newRecorder(t)
 	ns := r.namespace(t, true)
 	policy := examplePolicy(ns, "db")

@@ -7,4 +7,4 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-func TestMain(m *testing.M) { testlab.Main(m) }
+func TestMain(m *testing.M) { testlab.Main(m, testlab.Parallel(6)) }

@@ -24,6 +24,7 @@ import (
 
 // TestCertificatesFromADirectory: with certificates from a directory the manager makes none of its own, and takes renewed ones over.
 func TestCertificatesFromADirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	authority := issue(t, dir)
 	h := emptyHouse(t, testlab.Start(t))

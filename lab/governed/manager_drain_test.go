@@ -19,6 +19,7 @@ import (
 
 // One lab for all: webhook configurations are the cluster's, and so are the managers behind them.
 func TestManager(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 2)
 	t.Run("together", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){

@@ -52,6 +52,7 @@ func (w *warnings) take() []string {
 // TestAudit tries a policy that would let nothing go: everything goes, and what would be refused is said. The same policy then holds its
 // pods in mode Enforce, and lets go of them again.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 1)
 	s := &trial{house: h, ns: h.lab.Namespace(t), warned: &warnings{}}
 	config := h.lab.RESTConfig()

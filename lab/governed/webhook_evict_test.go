@@ -26,6 +26,7 @@ import (
 
 // TestGuard is one governed database and everything that wants its pods gone.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.StatefulSet(t, s.ns, "db", 3)
 	s.WaitReady(t, s.ns, testlab.Labels("db"), 3)

@@ -12,6 +12,7 @@ import (
 
 // TestPolicySchema asks the apiserver which policies it takes, before any webhook is asked.
 func TestPolicySchema(t *testing.T) {
+	t.Parallel()
 	r := newRecorder(t)
 	ns := r.namespace(t, false)
 	for name, test := range map[string]struct {

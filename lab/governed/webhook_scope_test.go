@@ -26,6 +26,7 @@ var now = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 
 // TestScope asks which requests come to the webhook at all, while it answers and while it does not.
 func TestScope(t *testing.T) {
+	t.Parallel()
 	r := newRecorder(t)
 	r.lab.Nodes(t, 1)
 	ns, other := r.namespace(t, true), r.namespace(t, false)

@@ -5,10 +5,12 @@ package testlab
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,6 +40,7 @@ type options struct {
 	still              bool
 	profile            nodes.Profile
 	seed               uint64
+	parallel           int
 }
 
 // WithoutEvictionRequestAPI turns the gate of lifecycle.k8s.io/v1alpha1 off.
@@ -57,6 +60,10 @@ func WithProfile(p nodes.Profile) Option { return func(o *options) { o.profile =
 // WithSeed sets the seed of those times; 1 if not given.
 func WithSeed(seed uint64) Option { return func(o *options) { o.seed = seed } }
 
+// Parallel lets n tests run at once where the command line does not say how many, instead of one for each CPU: they wait for the lab, not
+// for the CPU. It is an option of Main.
+func Parallel(n int) Option { return func(o *options) { o.parallel = n } }
+
 var shared struct {
 	sync.Mutex
 	ready bool // Main was called
@@ -66,6 +73,10 @@ var shared struct {
 
 // Main runs the tests of a package and ends the shared lab after them. To be called from TestMain; it exits.
 func Main(m *testing.M, opts ...Option) {
+	if err := widen(opts); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	var lab *Lab
 	shared.Lock()
 	shared.ready = true
@@ -91,6 +102,20 @@ func Main(m *testing.M, opts ...Option) {
 	code := m.Run()
 	shared.stop()
 	os.Exit(code)
+}
+
+func widen(opts []Option) error {
+	var o options
+	for _, set := range opts {
+		set(&o)
+	}
+	flag.Parse()
+	given := o.parallel == 0
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(o.parallel))
 }
 
 // Get returns the lab shared by the tests of this binary, started by the first call.
