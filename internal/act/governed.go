@@ -37,7 +37,7 @@ type Governed struct {
 	mu     sync.Mutex
 	shares *share.Shares
 	// calling are the calls that systems have not answered.
-	calling map[replyKey]eviction.Preparation
+	calling map[callKey]eviction.Preparation
 	replies map[replyKey]eviction.Reply
 
 	reports reports

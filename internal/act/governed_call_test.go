@@ -39,25 +39,38 @@ func (h *hanging) Undo(ctx context.Context, step eviction.Preparation) (eviction
 
 func (h *hanging) Close() {}
 
-// A worker does not wait for a tenant's system, whatever is asked of it; calls for one step do not overlap, and a namespace has so many
-// at a time.
-func TestHangingSystemKeepsNoWorker(t *testing.T) {
-	g := governedWorld(t) // outside of the bubble: it makes channels
+// patientWorld has a policy whose system has half a minute to answer. It is made outside of bubbles: it makes channels.
+func patientWorld(t *testing.T) (*Governed, *v1alpha1.EvictionPolicy) {
+	t.Helper()
+	g := governedWorld(t)
 	policy := g.stored(t)
 	policy.Spec.System.HTTP = &v1alpha1.HTTP{Access: v1alpha1.Access{Endpoints: []string{"http://db:1"}}}
 	policy.Spec.Evidence.Timeout.Duration = 30 * time.Second
 	if err := g.Client.Update(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
+	return g, policy
+}
+
+// hang makes every system one that does not answer.
+func (g *Governed) hang() *hanging {
+	h := &hanging{}
+	kind := func(*v1alpha1.System) (system.Kind, bool) {
+		kind := rest.Kind()
+		kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }
+		return kind, true
+	}
+	g.Policies = policycache.New(g.Client, kind, nil)
+	g.Observer = policycache.NewObserver(policycache.ObserverConfig{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return h
+}
+
+// A worker does not wait for a tenant's system, whatever is asked of it; calls for one step do not overlap, and a namespace has so many
+// at a time.
+func TestHangingSystemKeepsNoWorker(t *testing.T) {
+	g, policy := patientWorld(t)
 	synctest.Test(t, func(t *testing.T) {
-		h := &hanging{}
-		kind := func(*v1alpha1.System) (system.Kind, bool) {
-			kind := rest.Kind()
-			kind.Open = func(*v1alpha1.System, system.Access) (system.System, error) { return h, nil }
-			return kind, true
-		}
-		g.Policies = policycache.New(g.Client, kind, nil)
-		g.Observer = policycache.NewObserver(policycache.ObserverConfig{Kind: kind, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		h := g.hang()
 		var answered atomic.Int32
 		g.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
 		undo := func(n int) answers.Answer {
@@ -87,6 +100,36 @@ func TestHangingSystemKeepsNoWorker(t *testing.T) {
 			t.Errorf("%d answers were reported, want %d", answered.Load(), callsEach)
 		}
 		wantCode(t, undo(callsEach), answers.Accepted)
+		<-time.After(31 * time.Second)
+	})
+}
+
+// A system acts on members: a call for the pod that a member had is not overtaken by one for the pod that it has.
+func TestCallsForOneMemberDoNotOverlap(t *testing.T) {
+	g, _ := patientWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		h := g.hang()
+		g.Answered = func(*v1alpha1.EvictionPolicy) {}
+		ask := func(kind eviction.ActionKind, member string, pod types.UID) {
+			step := eviction.Preparation{Name: "Empty", Member: v1alpha1.MemberRef{ID: member, PodUID: pod}, Asked: time.Now()}
+			wantCode(t, g.Do(t.Context(), eviction.Action{Kind: kind, Policy: policyKey, Step: step}), answers.Accepted)
+			synctest.Wait()
+		}
+		ask(eviction.Undo, "m", "former")
+		ask(eviction.Undo, "m", "back")
+		ask(eviction.Prepare, "m", "back")
+		if n := h.calls.Load(); n != 1 {
+			t.Errorf("%d calls for one step of a member at a time", n)
+		}
+		ask(eviction.Prepare, "other", "other")
+		if n := h.calls.Load(); n != 2 {
+			t.Errorf("%d calls, want one for each member", n)
+		}
+		<-time.After(31 * time.Second)
+		ask(eviction.Prepare, "m", "back")
+		if n := h.calls.Load(); n != 3 {
+			t.Errorf("%d calls, want another once the last has ended", n)
+		}
 		<-time.After(31 * time.Second)
 	})
 }

@@ -22,6 +22,12 @@ type replyKey struct {
 	undo   bool
 }
 
+// callKey is by the member, to which the system does what it is asked, and not by the pod.
+type callKey struct {
+	policy       types.UID
+	member, name string
+}
+
 func (g *Governed) prepare(ctx context.Context, action eviction.Action) answers.Answer {
 	return g.call(ctx, action, func(ctx context.Context, policy *v1alpha1.EvictionPolicy) (eviction.Reply, error) {
 		job, err := g.Observer.Prepare(ctx, g.Policies.Source(policy), action.Step)
@@ -42,8 +48,8 @@ const callsEach = 4
 var errManyCalls = fmt.Errorf("the systems of the policy's namespace have not answered %d calls yet, and no more are made at a time: "+
 	"see that they answer (kubectl get evictionpolicy)", callsEach)
 
-// call asks a system beside the worker where Answered is set, in line otherwise. Calls for one step never overlap: one that is late could
-// begin again what was taken back.
+// call asks a system beside the worker where Answered is set, in line otherwise. Calls for one step of a member never overlap, whichever pod
+// it has: one that is late could begin again what was taken back, or take back what was begun for the pod that follows.
 func (g *Governed) call(
 	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Reply, error),
 ) answers.Answer {
@@ -56,7 +62,7 @@ func (g *Governed) call(
 		g.receive(policy, reply, err)
 		return systemAnswer(err)
 	}
-	key := replyKey{policy: policy.UID, pod: action.Step.Member.PodUID, name: action.Step.Name}
+	key := callKey{policy: policy.UID, member: action.Step.Member.ID, name: action.Step.Name}
 	end, busy := g.begin(policy.Namespace, key, action.Step)
 	switch {
 	case busy:
@@ -76,14 +82,14 @@ func (g *Governed) call(
 }
 
 // begin notes that a call is made, unless the last one of its step is under way (busy) or the namespace has its share (end is nil).
-func (g *Governed) begin(namespace string, key replyKey, step eviction.Preparation) (end func(), busy bool) {
+func (g *Governed) begin(namespace string, key callKey, step eviction.Preparation) (end func(), busy bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, busy := g.calling[key]; busy {
 		return nil, true
 	}
 	if g.shares == nil {
-		g.shares, g.calling = share.New(callsEach), map[replyKey]eviction.Preparation{}
+		g.shares, g.calling = share.New(callsEach), map[callKey]eviction.Preparation{}
 	}
 	release, ok := g.shares.Try(namespace)
 	if !ok {
