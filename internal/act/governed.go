@@ -38,7 +38,7 @@ type Governed struct {
 	shares *share.Shares
 	// calling are the calls that systems have not answered.
 	calling map[callKey]eviction.Preparation
-	replies map[replyKey]eviction.Reply
+	replies map[replyKey]said
 
 	reports reports
 }

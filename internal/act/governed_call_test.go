@@ -147,3 +147,23 @@ func TestRepliesAreKeptForAMember(t *testing.T) {
 		t.Errorf("kept: %+v", got)
 	}
 }
+
+// What a system said is not forgotten by a reader that does not know yet that it was asked: it may be the id of the step's own job.
+func TestRepliesOutliveAnOlderVersion(t *testing.T) {
+	version := func(version string, steps ...v1alpha1.PreparationStatus) *v1alpha1.EvictionPolicy {
+		policy := &v1alpha1.EvictionPolicy{}
+		policy.UID, policy.ResourceVersion, policy.Status.Preparations = "policy", version, steps
+		return policy
+	}
+	begun := version("10", v1alpha1.PreparationStatus{Name: "Empty", MemberRef: v1alpha1.MemberRef{ID: "m", PodUID: "pod"}})
+	g := &Governed{}
+	g.receive(begun, eviction.Reply{Step: eviction.Preparation{Name: "Empty", Member: v1alpha1.MemberRef{ID: "m", PodUID: "pod"}}, Job: eviction.Job{ID: "7"}}, nil)
+	for _, read := range []struct {
+		policy *v1alpha1.EvictionPolicy
+		want   int
+	}{{version("8"), 0}, {version("9", begun.Status.Preparations...), 1}, {begun, 1}, {version("11"), 0}, {begun, 0}} {
+		if got := g.Replies(read.policy); len(got) != read.want {
+			t.Errorf("by version %s: %+v, want %d", read.policy.ResourceVersion, got, read.want)
+		}
+	}
+}

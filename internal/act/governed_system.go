@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
@@ -20,6 +21,12 @@ type replyKey struct {
 	pod    types.UID
 	name   string
 	undo   bool
+}
+
+// said is what a system replied, and the version of the policy by which it was asked.
+type said struct {
+	reply   eviction.Reply
+	version string
 }
 
 // callKey is by the member, to which the system does what it is asked, and not by the pod.
@@ -121,9 +128,9 @@ func (g *Governed) receive(policy *v1alpha1.EvictionPolicy, reply eviction.Reply
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.replies == nil {
-		g.replies = map[replyKey]eviction.Reply{}
+		g.replies = map[replyKey]said{}
 	}
-	g.replies[replyKey{policy.UID, reply.Step.Member.PodUID, reply.Step.Name, reply.Undo}] = reply
+	g.replies[replyKey{policy.UID, reply.Step.Member.PodUID, reply.Step.Name, reply.Undo}] = said{reply, policy.ResourceVersion}
 }
 
 // UnderWay returns the calls for steps of the policy that its system has not answered. Read before Replies, so that no call is in neither.
@@ -139,22 +146,28 @@ func (g *Governed) UnderWay(policy *v1alpha1.EvictionPolicy) []eviction.Preparat
 	return calls
 }
 
-// Replies returns what the policy's system said to the last call for each step that its status still names, and forgets
-// the rest.
+// Replies returns what the policy's system said to the last call for each step that its status names, and forgets what was said of steps
+// that have ended. A policy that was read before a call was made does not tell that its step has.
 func (g *Governed) Replies(policy *v1alpha1.EvictionPolicy) []eviction.Reply {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var replies []eviction.Reply
-	for key, said := range g.replies {
+	for key, last := range g.replies {
 		switch {
 		case key.policy != policy.UID:
-		case namesStep(policy, said):
-			replies = append(replies, said)
-		default:
+		case namesStep(policy, last.reply):
+			replies = append(replies, last.reply)
+		case !older(policy.ResourceVersion, last.version):
 			delete(g.replies, key)
 		}
 	}
 	return replies
+}
+
+// older reports whether one resource version is before another, false where they cannot be compared.
+func older(version, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, other)
+	return err == nil && order < 0
 }
 
 // Forget drops what the system of a policy that is gone has said.
@@ -169,10 +182,10 @@ func (g *Governed) Forget(policy types.UID) {
 }
 
 // namesStep goes by the member: a step of a pod that is gone is undone for the pod that follows it.
-func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Reply) bool {
+func namesStep(policy *v1alpha1.EvictionPolicy, reply eviction.Reply) bool {
 	for i := range policy.Status.Preparations {
 		p := &policy.Status.Preparations[i]
-		if p.ID == said.Step.Member.ID && p.Name == said.Step.Name {
+		if p.ID == reply.Step.Member.ID && p.Name == reply.Step.Name {
 			return true
 		}
 	}
