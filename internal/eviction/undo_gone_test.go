@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,19 @@ func TestReplacementWaitsForTheUndo(t *testing.T) {
 				t.Errorf("the system is asked to prepare it: %t", asked)
 			}
 		})
+	}
+}
+
+// A step is taken back for a pod that is wanted gone as well, if it was begun for another one or the policy goes: the refusal says nothing else.
+func TestWhyAStepIsTakenBack(t *testing.T) {
+	in := wanted(t)
+	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))}
+	for deleted, want := range map[bool]string{false: "or it was begun for a pod that is gone", true: "policy db is being deleted"} {
+		in.Policies[0].Deleted = deleted
+		said := Judge(in.Input).Blockers[0].Message
+		if !strings.Contains(said, want) || deleted && strings.Contains(said, "requested") {
+			t.Errorf("deleted: %t: %q", deleted, said)
+		}
 	}
 }
 

@@ -318,14 +318,19 @@ func begunForAnotherPod(step *v1alpha1.PreparationStatus) Blocker {
 	}
 }
 
-func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker {
-	message := fmt.Sprintf("%s is being taken back, since no eviction of the member was requested any more; it waits until that is done", step.Name)
+// beingUndone does not know which of two causes there was: the status keeps none.
+func beingUndone(policy *Declared, step *v1alpha1.PreparationStatus) Blocker {
+	why := "no eviction of the member was requested any more, or it was begun for a pod that is gone"
+	if policy.Deleted {
+		why = "policy " + policy.Key.Name + " is being deleted"
+	}
+	message := fmt.Sprintf("%s is being taken back, since %s; it waits until that is done", step.Name, why)
 	remedy := "wait until it is taken back, then ask again"
 	if step.Message != "" {
 		message += ": " + step.Message
 		remedy = fmt.Sprintf("see that the system can take it back; if it never will, see to it there, then take the step out of spec.system.http.steps, "+
 			"or where the step is not the policy's own, set spec.suspend, delete the policy and create it anew: kubectl edit evictionpolicy -n %s %s",
-			policy.Namespace, policy.Name)
+			policy.Key.Namespace, policy.Key.Name)
 	}
 	return Blocker{
 		Rule:    step.Name,
