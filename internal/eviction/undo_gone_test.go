@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -151,6 +152,20 @@ func TestPermitThatStandsForAnUndo(t *testing.T) {
 	entry := in.Policy.Status.Leaving[0]
 	if entry.PodUID != "uid-s0" || entry.GoneTime == nil || !entry.GoneTime.Time.Equal(noon.Add(-time.Second)) || len(in.Policy.Status.Departed) != 1 {
 		t.Errorf("left: %+v, departed: %+v", entry, in.Policy.Status.Departed)
+	}
+}
+
+// A refusal says what is waited for: a role without evict.settle gives its system no time, and the permit stands for the undo alone.
+func TestWhatAPermitThatStandsWaitsFor(t *testing.T) {
+	for settle, want := range map[time.Duration]string{0: "what was prepared for it is taken back", time.Minute: "its system has 1m0s to find that out"} {
+		in := world(t)
+		in.Policies[0].Policy = settling(t, &metav1.Duration{Duration: settle})
+		gone := leaves("s1", "store", noon.Add(-time.Minute))
+		gone.GoneTime = new(metav1.NewTime(noon.Add(-time.Second)))
+		in.Policies[0].Status.Leaving = []v1alpha1.Leaving{gone}
+		if said := Judge(in).Blockers[0].Message; !strings.Contains(said, want) || strings.Contains(said, " 0s ") {
+			t.Errorf("settle %s: %q", settle, said)
+		}
 	}
 }
 

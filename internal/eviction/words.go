@@ -231,8 +231,7 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 	until, remedy := "it waits until that was seen gone", "wait"
 	for _, other := range others {
 		if other.GoneTime != nil {
-			until = fmt.Sprintf("%s was seen gone at %s, and its system has %s to find that out (evict.settle) unless a Ready pod has its id before",
-				other.PodName, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
+			until = fmt.Sprintf("%s was seen gone at %s, and %s", other.PodName, other.GoneTime.UTC().Format(time.RFC3339), awaitedOfGone(r))
 		} else {
 			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s says what holds that one while it is there", other.PodName, namespace)
 		}
@@ -248,6 +247,14 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 		Remedy:  remedy,
 		Retry:   5 * time.Second,
 	}
+}
+
+// awaitedOfGone says why a member counts whose pod was seen gone: without evict.settle the permit stands for a step to be undone alone.
+func awaitedOfGone(r *role) string {
+	if r.settle == 0 {
+		return fmt.Sprintf("what was prepared for it is taken back, which is waited for no longer than %s", undoFirst)
+	}
+	return fmt.Sprintf("its system has %s to find that out (evict.settle) unless a Ready pod has its id before", r.settle)
 }
 
 func readyUnknown(r *role) Blocker {
