@@ -37,8 +37,8 @@ type Governed struct {
 	mu     sync.Mutex
 	shares *share.Shares
 	// calling are the calls that systems have not answered.
-	calling map[replyKey]eviction.Preparation
-	replies map[replyKey]eviction.Reply
+	calling map[callKey]eviction.Preparation
+	replies map[replyKey]said
 
 	reports reports
 }
@@ -81,12 +81,12 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 }
 
 // DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
-// and returns it with its answer; Accepted if none was. A permit that meets a conflict stops it in any case: the policy is no longer
-// the one by which the rest was decided.
+// and returns it with its answer; Accepted if none was. A permit that meets a conflict, or no policy, stops it in any case: there is another
+// policy than the one by which the rest was decided, or none.
 func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	for _, action := range actions {
 		answer := g.Do(ctx, action)
-		outdated := action.Kind == eviction.Permit && answer.Code == answers.Conflict
+		outdated := action.Kind == eviction.Permit && (answer.Code == answers.Conflict || answer.Code == answers.Gone)
 		if outdated || answer.Code != answers.Accepted && !action.BestEffort {
 			return action, answer
 		}

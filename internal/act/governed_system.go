@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
@@ -20,6 +21,18 @@ type replyKey struct {
 	pod    types.UID
 	name   string
 	undo   bool
+}
+
+// said is what a system replied, and the version of the policy by which it was asked.
+type said struct {
+	reply   eviction.Reply
+	version string
+}
+
+// callKey is by the member, to which the system does what it is asked, and not by the pod.
+type callKey struct {
+	policy       types.UID
+	member, name string
 }
 
 func (g *Governed) prepare(ctx context.Context, action eviction.Action) answers.Answer {
@@ -42,8 +55,8 @@ const callsEach = 4
 var errManyCalls = fmt.Errorf("the systems of the policy's namespace have not answered %d calls yet, and no more are made at a time: "+
 	"see that they answer (kubectl get evictionpolicy)", callsEach)
 
-// call asks a system beside the worker where Answered is set, in line otherwise. Calls for one step never overlap: one that is late could
-// begin again what was taken back.
+// call asks a system beside the worker where Answered is set, in line otherwise. Calls for one step of a member never overlap, whichever pod
+// it has: one that is late could begin again what was taken back, or take back what was begun for the pod that follows.
 func (g *Governed) call(
 	ctx context.Context, action eviction.Action, ask func(context.Context, *v1alpha1.EvictionPolicy) (eviction.Reply, error),
 ) answers.Answer {
@@ -56,7 +69,7 @@ func (g *Governed) call(
 		g.receive(policy, reply, err)
 		return systemAnswer(err)
 	}
-	key := replyKey{policy: policy.UID, pod: action.Step.Member.PodUID, name: action.Step.Name}
+	key := callKey{policy: policy.UID, member: action.Step.Member.ID, name: action.Step.Name}
 	end, busy := g.begin(policy.Namespace, key, action.Step)
 	switch {
 	case busy:
@@ -76,14 +89,14 @@ func (g *Governed) call(
 }
 
 // begin notes that a call is made, unless the last one of its step is under way (busy) or the namespace has its share (end is nil).
-func (g *Governed) begin(namespace string, key replyKey, step eviction.Preparation) (end func(), busy bool) {
+func (g *Governed) begin(namespace string, key callKey, step eviction.Preparation) (end func(), busy bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, busy := g.calling[key]; busy {
 		return nil, true
 	}
 	if g.shares == nil {
-		g.shares, g.calling = share.New(callsEach), map[replyKey]eviction.Preparation{}
+		g.shares, g.calling = share.New(callsEach), map[callKey]eviction.Preparation{}
 	}
 	release, ok := g.shares.Try(namespace)
 	if !ok {
@@ -115,9 +128,9 @@ func (g *Governed) receive(policy *v1alpha1.EvictionPolicy, reply eviction.Reply
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.replies == nil {
-		g.replies = map[replyKey]eviction.Reply{}
+		g.replies = map[replyKey]said{}
 	}
-	g.replies[replyKey{policy.UID, reply.Step.Member.PodUID, reply.Step.Name, reply.Undo}] = reply
+	g.replies[replyKey{policy.UID, reply.Step.Member.PodUID, reply.Step.Name, reply.Undo}] = said{reply, policy.ResourceVersion}
 }
 
 // UnderWay returns the calls for steps of the policy that its system has not answered. Read before Replies, so that no call is in neither.
@@ -133,22 +146,28 @@ func (g *Governed) UnderWay(policy *v1alpha1.EvictionPolicy) []eviction.Preparat
 	return calls
 }
 
-// Replies returns what the policy's system said to the last call for each step that its status still names, and forgets
-// the rest.
+// Replies returns what the policy's system said to the last call for each step that its status names, and forgets what was said of steps
+// that have ended. A policy that was read before a call was made does not tell that its step has.
 func (g *Governed) Replies(policy *v1alpha1.EvictionPolicy) []eviction.Reply {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var replies []eviction.Reply
-	for key, said := range g.replies {
+	for key, last := range g.replies {
 		switch {
 		case key.policy != policy.UID:
-		case namesStep(policy, said):
-			replies = append(replies, said)
-		default:
+		case namesStep(policy, last.reply):
+			replies = append(replies, last.reply)
+		case !older(policy.ResourceVersion, last.version):
 			delete(g.replies, key)
 		}
 	}
 	return replies
+}
+
+// older reports whether one resource version is before another, false where they cannot be compared.
+func older(version, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, other)
+	return err == nil && order < 0
 }
 
 // Forget drops what the system of a policy that is gone has said.
@@ -163,10 +182,10 @@ func (g *Governed) Forget(policy types.UID) {
 }
 
 // namesStep goes by the member: a step of a pod that is gone is undone for the pod that follows it.
-func namesStep(policy *v1alpha1.EvictionPolicy, said eviction.Reply) bool {
+func namesStep(policy *v1alpha1.EvictionPolicy, reply eviction.Reply) bool {
 	for i := range policy.Status.Preparations {
 		p := &policy.Status.Preparations[i]
-		if p.ID == said.Step.Member.ID && p.Name == said.Step.Name {
+		if p.ID == reply.Step.Member.ID && p.Name == reply.Step.Name {
 			return true
 		}
 	}

@@ -182,6 +182,24 @@ func TestWhatIsRefusedEndsTheRest(t *testing.T) {
 	}
 }
 
+// What was decided by a policy that has vanished since is not carried out, also where its permit is made as best effort: those who asked for
+// it were refused by that policy.
+func TestPermitOfAPolicyThatHasVanishedEndsTheRest(t *testing.T) {
+	g := governedWorld(t)
+	permit := permit(g.stored(t).ResourceVersion, 1)
+	permit.BestEffort = true
+	if err := g.Client.Delete(t.Context(), g.stored(t)); err != nil {
+		t.Fatal(err)
+	}
+	ask := eviction.Action{Kind: eviction.Request, Pod: podKey, UID: "pod", Requester: "me"}
+	if at, answer := g.DoAll(t.Context(), []eviction.Action{permit, ask}); at.Kind != eviction.Permit || answer.Code != answers.Gone {
+		t.Errorf("stopped at %q with %+v", at.Kind, answer)
+	}
+	if n := len(g.requests(t)); n != 0 {
+		t.Errorf("%d requests after a permit that could not be written", n)
+	}
+}
+
 func (g *Governed) pod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}

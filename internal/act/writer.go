@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,9 +92,10 @@ func (w *Writer) request(ctx context.Context, a drain.Action) (*rest.Request, er
 }
 
 // unsent answers for a request that could not be made. Finding out where to send it may have
-// failed at the server, whose words then count.
+// failed at the server, whose words then count, or on the way to it.
 func unsent(err error) answers.Answer {
-	if said := apierrors.APIStatus(nil); errors.As(err, &said) {
+	said, lost := apierrors.APIStatus(nil), (*url.Error)(nil)
+	if errors.As(err, &said) || errors.As(err, &lost) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return answers.Of(err)
 	}
 	return answers.Answer{Code: answers.Rejected, Message: err.Error()}

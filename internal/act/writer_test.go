@@ -3,11 +3,13 @@ package act
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +20,7 @@ import (
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
+	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -222,5 +225,35 @@ func TestApiserverUnreachable(t *testing.T) {
 	w := &Writer{Client: client}
 	if got := w.Do(context.Background(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != answers.Unavailable || got.Message == "" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// unreachable fails each request on the way, once its context has ended or at once.
+type unreachable struct{ late bool }
+
+func (u unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u.late {
+		<-r.Context().Done()
+		return nil, context.Cause(r.Context())
+	}
+	return nil, errors.New("connection refused")
+}
+
+// An apiserver that does not say how requests are served may say so later: a drain asks again, and does not take it for a refusal for good.
+func TestDiscoveryThatFailsOnTheWayIsTriedAgain(t *testing.T) {
+	for name, way := range map[string]unreachable{"refused": {}, "late": {late: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &Writer{Evictions: client.New(&rest.Config{Host: "http://cluster.example.com", Transport: way})}
+				for _, a := range []drain.Action{
+					{Kind: drain.Ask, Drain: "d", Pod: &snapshot.Pod{Namespace: "db", Name: "db-0", UID: "u"}},
+					{Kind: drain.Withdraw, Request: &snapshot.Request{Namespace: "db", Name: "r", UID: "u"}},
+				} {
+					if got := w.Do(t.Context(), a); got.Code != answers.Unavailable {
+						t.Errorf("%s: %+v", a.Kind, got)
+					}
+				}
+			})
+		})
 	}
 }

@@ -32,7 +32,7 @@ type Action struct {
 	Requester string
 	// Report is what a responder says.
 	Report Report
-	// BestEffort: if it is refused, the rest is carried out all the same, unless a permit meets a conflict.
+	// BestEffort: if it is refused, the rest is carried out all the same, unless a permit meets a conflict, or no policy.
 	BestEffort bool
 	// Left is what Settle crosses out although it stays in force at its system, and what a person can do about it. It is said
 	// before the status is written: a process that ends in between says it again.

@@ -27,9 +27,9 @@ func (in *ResponderInput) pendingCaller() (who string, until time.Time) {
 }
 
 // waitForCaller leaves the pod to a caller.
-func (in *ResponderInput) waitForCaller(who string, until time.Time) []Action {
+func (in *ResponderInput) waitForCaller(verdict *Verdict, who string, until time.Time) []Action {
 	return in.tell(Report{
-		Message: "its system lets it go; " + who + " was refused before and takes it away when asking again, or else Usher does at " +
+		Message: verdict.WhyItGoes() + "; " + who + " was refused before and takes it away when asking again, or else Usher does at " +
 			until.UTC().Format(time.RFC3339),
 		Expected: until,
 	})

@@ -32,7 +32,7 @@ func (j *judgement) undoing() {
 		switch {
 		case step.ID != j.verdict.Member:
 		case step.State == v1alpha1.PreparationUndoing:
-			j.block(beingUndone(j.policy.Key, step))
+			j.block(beingUndone(j.policy, step))
 		case j.anotherPods(step):
 			j.block(begunForAnotherPod(step))
 		}

@@ -97,7 +97,7 @@ func Step(in ResponderInput) StepResult {
 		result.NextLook = in.Accepted.Add(lookAgain)
 	case j.lets() && !j.halted():
 		if who, until := in.pendingCaller(); who != "" {
-			result.Actions, result.NextLook = in.waitForCaller(who, until), until
+			result.Actions, result.NextLook = in.waitForCaller(&j.verdict, who, until), until
 			break
 		}
 		result.Actions = in.evict(j)
@@ -157,7 +157,7 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 	if j.verdict.Answer != Allowed {
 		permit = bestEffort(permit)
 	}
-	evict := Action{Kind: Evict, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " may leave"}
+	evict := Action{Kind: Evict, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " leaves: " + j.verdict.WhyItGoes()}
 	if in.Pod.Grace == 0 {
 		evict.Grace = leastGrace
 	}

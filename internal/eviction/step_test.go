@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -378,6 +379,33 @@ func TestBeginHoldsThePolicy(t *testing.T) {
 			}
 			if c.next > 0 && !got.NextLook.Equal(noon.Add(c.next)) {
 				t.Errorf("next look %s", got.NextLook)
+			}
+		})
+	}
+}
+
+// What is said of a pod whose glass is broken is not that its system lets it go.
+func TestWhyAPodGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		drained bool
+		want    string
+	}{
+		"its system lets it go": {drained: true, want: "its system lets it go"},
+		"the glass is broken":   {want: "annotation " + v1alpha1.BreakGlassAnnotation + " lets it go, whatever its system says"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := wanted(t)
+			in.Evidence.Members["m-s0"]["drained"] = c.drained
+			if !c.drained {
+				in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "the disk is lost"}
+			}
+			got := Step(in).Actions
+			if at := slices.IndexFunc(got, func(a Action) bool { return a.Kind == Evict }); at < 0 || !strings.HasSuffix(got[at].Why, " leaves: "+c.want) {
+				t.Errorf("evicts: %+v", got)
+			}
+			in.OnlyAdmission, in.Requests = true, []AdmissionRequest{{UID: in.Pod.UID, Requester: "alice", Asked: in.Now}}
+			if got := Step(in).Actions; len(got) != 1 || !strings.HasPrefix(got[0].Report.Message, c.want+"; alice ") {
+				t.Errorf("waits: %+v", got)
 			}
 		})
 	}

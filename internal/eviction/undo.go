@@ -106,7 +106,7 @@ func (u *undoing) call(entry *v1alpha1.PreparationStatus) Action {
 	step := u.stepOf(entry)
 	return Action{
 		Kind: Undo, Policy: u.policy.Key, Pod: snapshot.Key{Namespace: step.Namespace, Name: entry.PodName}, UID: entry.PodUID, Step: step,
-		Why: "no eviction of " + entry.ID + " is requested",
+		Why: step.Name + " of " + entry.ID + " is being taken back",
 	}
 }
 

@@ -2,10 +2,12 @@ package eviction
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -153,6 +155,20 @@ func TestPermitThatStandsForAnUndo(t *testing.T) {
 	}
 }
 
+// A refusal says what is waited for: a role without evict.settle gives its system no time, and the permit stands for the undo alone.
+func TestWhatAPermitThatStandsWaitsFor(t *testing.T) {
+	for settle, want := range map[time.Duration]string{0: "what was prepared for it is taken back", time.Minute: "its system has 1m0s to find that out"} {
+		in := world(t)
+		in.Policies[0].Policy = settling(t, &metav1.Duration{Duration: settle})
+		gone := leaves("s1", "store", noon.Add(-time.Minute))
+		gone.GoneTime = new(metav1.NewTime(noon.Add(-time.Second)))
+		in.Policies[0].Status.Leaving = []v1alpha1.Leaving{gone}
+		if said := Judge(in).Blockers[0].Message; !strings.Contains(said, want) || strings.Contains(said, " 0s ") {
+			t.Errorf("settle %s: %q", settle, said)
+		}
+	}
+}
+
 // What the system said of a member that was emptied is of no worth once the step may be taken back, which no status says.
 func TestReplacementWaitsForTheUndo(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -183,6 +199,19 @@ func TestReplacementWaitsForTheUndo(t *testing.T) {
 				t.Errorf("the system is asked to prepare it: %t", asked)
 			}
 		})
+	}
+}
+
+// A step is taken back for a pod that is wanted gone as well, if it was begun for another one or the policy goes: the refusal says nothing else.
+func TestWhyAStepIsTakenBack(t *testing.T) {
+	in := wanted(t)
+	in.Policies[0].Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationUndoing, noon.Add(-time.Minute))}
+	for deleted, want := range map[bool]string{false: "or it was begun for a pod that is gone", true: "policy db is being deleted"} {
+		in.Policies[0].Deleted = deleted
+		said := Judge(in.Input).Blockers[0].Message
+		if !strings.Contains(said, want) || deleted && strings.Contains(said, "requested") {
+			t.Errorf("deleted: %t: %q", deleted, said)
+		}
 	}
 }
 

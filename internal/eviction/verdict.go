@@ -34,6 +34,14 @@ type Verdict struct {
 	Audit string
 }
 
+// WhyItGoes says what lets a member go that is let go.
+func (v *Verdict) WhyItGoes() string {
+	if v.Answer == Allowed {
+		return "its system lets it go"
+	}
+	return "annotation " + v1alpha1.BreakGlassAnnotation + " lets it go, whatever its system says"
+}
+
 // Blocker is one thing that keeps a member where it is.
 type Blocker struct {
 	Rule    string // the rule's name; "" for a blocker that no role wrote

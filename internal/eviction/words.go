@@ -231,8 +231,7 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 	until, remedy := "it waits until that was seen gone", "wait"
 	for _, other := range others {
 		if other.GoneTime != nil {
-			until = fmt.Sprintf("%s was seen gone at %s, and its system has %s to find that out (evict.settle) unless a Ready pod has its id before",
-				other.PodName, other.GoneTime.UTC().Format(time.RFC3339), r.settle)
+			until = fmt.Sprintf("%s was seen gone at %s, and %s", other.PodName, other.GoneTime.UTC().Format(time.RFC3339), awaitedOfGone(r))
 		} else {
 			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s says what holds that one while it is there", other.PodName, namespace)
 		}
@@ -248,6 +247,14 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 		Remedy:  remedy,
 		Retry:   5 * time.Second,
 	}
+}
+
+// awaitedOfGone says why a member counts whose pod was seen gone: without evict.settle the permit stands for a step to be undone alone.
+func awaitedOfGone(r *role) string {
+	if r.settle == 0 {
+		return fmt.Sprintf("what was prepared for it is taken back, which is waited for no longer than %s", undoFirst)
+	}
+	return fmt.Sprintf("its system has %s to find that out (evict.settle) unless a Ready pod has its id before", r.settle)
 }
 
 func readyUnknown(r *role) Blocker {
@@ -318,14 +325,19 @@ func begunForAnotherPod(step *v1alpha1.PreparationStatus) Blocker {
 	}
 }
 
-func beingUndone(policy snapshot.Key, step *v1alpha1.PreparationStatus) Blocker {
-	message := fmt.Sprintf("%s is being taken back, since no eviction of the member was requested any more; it waits until that is done", step.Name)
+// beingUndone does not know which of two causes there was: the status keeps none.
+func beingUndone(policy *Declared, step *v1alpha1.PreparationStatus) Blocker {
+	why := "no eviction of the member was requested any more, or it was begun for a pod that is gone"
+	if policy.Deleted {
+		why = "policy " + policy.Key.Name + " is being deleted"
+	}
+	message := fmt.Sprintf("%s is being taken back, since %s; it waits until that is done", step.Name, why)
 	remedy := "wait until it is taken back, then ask again"
 	if step.Message != "" {
 		message += ": " + step.Message
 		remedy = fmt.Sprintf("see that the system can take it back; if it never will, see to it there, then take the step out of spec.system.http.steps, "+
 			"or where the step is not the policy's own, set spec.suspend, delete the policy and create it anew: kubectl edit evictionpolicy -n %s %s",
-			policy.Namespace, policy.Name)
+			policy.Key.Namespace, policy.Key.Name)
 	}
 	return Blocker{
 		Rule:    step.Name,

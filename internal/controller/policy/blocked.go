@@ -38,20 +38,26 @@ func (f *facts) blocked(members []member) []v1alpha1.BlockedMember {
 }
 
 // formerlyBlocked is the former list, of the pods in which the members are now: that a member is in another pod is then written with what
-// becomes of its former one, and not by itself when the members are judged anew.
+// becomes of its former one, and not by itself when the members are judged anew. No pod is listed twice: several may have one id.
 func (f *facts) formerlyBlocked() []v1alpha1.BlockedMember {
 	all := slices.Clone(f.policy.Status.Blocked)
 	for i := range all {
-		gone := !slices.ContainsFunc(f.pods, func(p *snapshot.Pod) bool { return p.UID == all[i].PodUID })
-		if pod := f.memberPod(&all[i]); gone && pod != nil {
+		if slices.ContainsFunc(f.pods, func(p *snapshot.Pod) bool { return p.UID == all[i].PodUID }) {
+			continue
+		}
+		pod := f.memberPod(&all[i])
+		if pod != nil && !slices.ContainsFunc(all, func(b v1alpha1.BlockedMember) bool { return b.PodUID == pod.UID }) {
 			all[i].PodName, all[i].PodUID, all[i].Node = pod.Name, pod.UID, pod.Node
 		}
 	}
 	return all
 }
 
-// memberPod finds the pod that a member has now, nil if there is none that stays.
+// memberPod finds the pod that a member has now, nil if there is none that stays. What has no id has no other pod.
 func (f *facts) memberPod(of *v1alpha1.BlockedMember) *snapshot.Pod {
+	if of.ID == "" {
+		return nil
+	}
 	for _, pod := range f.pods {
 		if pod.Terminating() {
 			continue

@@ -124,3 +124,28 @@ func TestFormerlyBlockedMembersAreInTheirPods(t *testing.T) {
 		t.Errorf("written again: %+v", again)
 	}
 }
+
+// The list has each pod once, as its schema insists: one that is listed already is not the pod in which another member is, and what has no id
+// is nowhere else.
+func TestFormerlyBlockedMembersAreListedOnce(t *testing.T) {
+	for name, id := range map[string]string{"two pods have one id": `"same"`, "no pod has an id": `pod.labels["id"]`} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts(t, 3, func(p *v1alpha1.EvictionPolicy) { p.Spec.Members[0].ID = id })
+			f.evidence.System["safe"] = false
+			f.policy.Status = f.seen()
+			f.policy.Status.Epoch++
+			f.pods = f.pods[2:]
+			listed := map[v1alpha1.MemberRef]bool{}
+			for _, blocked := range f.formerlyBlocked() {
+				key := v1alpha1.MemberRef{Role: blocked.Role, ID: blocked.ID, PodUID: blocked.PodUID}
+				if listed[key] {
+					t.Errorf("listed twice: %+v", blocked)
+				}
+				listed[key] = true
+			}
+			if len(listed) != 3 {
+				t.Errorf("listed: %v", listed)
+			}
+		})
+	}
+}

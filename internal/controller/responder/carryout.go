@@ -64,7 +64,7 @@ func (s *reconciler) next(step eviction.StepResult) time.Duration {
 func (s *reconciler) refused(ctx context.Context, input eviction.Input, step eviction.StepResult, answer answers.Answer) (time.Duration, error) {
 	key := input.Pod.Key()
 	wait := max(s.attempts.pause(key), answer.RetryAfter)
-	message := fmt.Sprintf("its system lets it go, and the eviction API refuses: %s; asked again in %s", answer.Message, wait.Round(time.Second))
+	message := fmt.Sprintf("%s, and the eviction API refuses: %s; asked again in %s", step.Verdict.WhyItGoes(), answer.Message, wait.Round(time.Second))
 	log.FromContext(ctx).Info("the eviction was refused", "pod", key, "code", answer.Code, "message", answer.Message)
 	if answer.Code != answers.Unavailable {
 		if err := s.revokePermit(ctx, input, step); err != nil {

@@ -85,7 +85,7 @@ func describe(step eviction.StepResult) (kind, reason, action, key, text string)
 	for _, a := range step.Actions {
 		switch a.Kind {
 		case eviction.Evict:
-			return corev1.EventTypeNormal, "Evicting", "Evict", "", orElse(a.Why, "its system lets it go")
+			return corev1.EventTypeNormal, "Evicting", "Evict", "", orElse(a.Why, step.Verdict.WhyItGoes())
 		case eviction.Prepare:
 			return corev1.EventTypeNormal, "Preparing", "Prepare", a.Step.Name, a.Step.Name + ": " + orElse(a.Step.Message, a.Why)
 		default:

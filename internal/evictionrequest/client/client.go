@@ -5,7 +5,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +23,7 @@ import (
 type Client struct {
 	config *rest.Config
 
-	mu   sync.Mutex
+	turn chan struct{} // full while a caller asks, or reads rest
 	rest rest.Interface
 }
 
@@ -32,13 +31,18 @@ type Client struct {
 func New(config *rest.Config) *Client {
 	own := rest.CopyConfig(config)
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // custom resources know no other
-	return &Client{config: own}
+	return &Client{config: own, turn: make(chan struct{}, 1)}
 }
 
-// REST returns a client of the group that the cluster serves. Where it serves none, the error is NotFound.
+// REST returns a client of the group that the cluster serves. Where it serves none, the error is NotFound. One caller asks at a time, and the
+// others wait for that, none longer than its context lasts.
 func (c *Client) REST(ctx context.Context) (rest.Interface, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("asking how eviction requests are served: %w", context.Cause(ctx))
+	}
 	if c.rest != nil {
 		return c.rest, nil
 	}
