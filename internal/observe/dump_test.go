@@ -213,7 +213,7 @@ func TestFromDumpRefuses(t *testing.T) {
 		"JSON cut off":           {asJSON(t, list)[:300], []string{"object 1", "cut off"}},
 		"JSON with a comma less": {`{"items":[{"kind":"A"} {"kind":"B"}]}`, []string{"object 2", "not JSON"}},
 		"JSON of another kind":   {`{"items":{}}`, []string{"items is {"}},
-		"YAML of another kind":   {"apiVersion: v1\nitems:\n  a: b\n" + listEnd, []string{"line ", "mapping"}},
+		"YAML of another kind":   {"apiVersion: v1\nitems:\n  a: b\n" + listEnd, []string{"line 3", "not a list"}},
 		"a kind of numbers":      {`{"kind":5,"items":[]}`, []string{"object 1", "kind"}},
 		"a wrong type":           {asList(t, dumpedNode("a")) + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: x, uid: u}\nspec:\n  containers: five\n", []string{"line ", "Pod", "containers"}},
 		"a wrong indentation":    {"apiVersion: v1\nitems:\n- kind: Pod\n   apiVersion: v1\n" + listEnd, []string{"line 3", "not YAML"}},

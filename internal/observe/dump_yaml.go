@@ -67,7 +67,7 @@ func (r *yamlReader) take(line []byte) error {
 	text := bytes.TrimLeft(line, " ")
 	indent := len(line) - len(text)
 	blank := len(bytes.TrimSpace(text)) == 0 || text[0] == '#'
-	dash := bytes.HasPrefix(text, []byte("- ")) || string(text) == "-"
+	dash := string(text) == "-" || bytes.HasPrefix(text, []byte("- ")) || bytes.HasPrefix(text, []byte("-\r"))
 	switch {
 	case isSeparator(line):
 		return r.endDocument()
@@ -78,6 +78,8 @@ func (r *yamlReader) take(line []byte) error {
 		r.item[indent] = ' '
 	case r.inItems && r.indent >= 0 && (blank || indent > 0 || text[0] == '-'):
 		r.item = append(append(r.item, line...), '\n')
+	case r.inItems && !blank && indent > 0:
+		return fmt.Errorf("line %d: items is not a list", r.line)
 	case string(bytes.TrimRight(line, " ")) == "items:":
 		r.inItems, r.isList, r.indent = true, true, -1
 	default:
