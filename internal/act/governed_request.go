@@ -107,7 +107,7 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 		if err != nil {
 			return err
 		}
-		err = g.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(ResponderManager), client.ForceOwnership)
+		err = g.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(responderManager), client.ForceOwnership)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func nodeServer(t *testing.T, node *corev1.Node) (*Pressure, *[]request) {
 
 func TestShow(t *testing.T) {
 	foreign := corev1.Taint{Key: "example.com/own", Effect: corev1.TaintEffectNoExecute}
-	memory := AgentTaint(corev1.NodeMemoryPressure)
+	memory := agentTaint(corev1.NodeMemoryPressure)
 	quiet := NodeSays{At: noon}
 	said := func(says NodeSays) (all []corev1.NodeCondition) {
 		for _, kind := range pressures {

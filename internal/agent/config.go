@@ -28,15 +28,12 @@ type Config struct {
 	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
 }
 
-// DefaultConfig lies above what a kubelet does by default, so that the agent is the first to act.
-func DefaultConfig() Config { return Config{}.withDefaults() }
-
 // imagesFirst is a little more than the time in which every kubelet once looks whether to remove images, which it does from
 // 15 % of free disk on.
 const imagesFirst = "6m"
 
-// withDefaults sets no thresholds of imagefs: the kubelet's are where it removes unused images, and a pod that is evicted
-// before is evicted in vain.
+// withDefaults completes a configuration with thresholds above a kubelet's defaults, so that the agent is the first to act. It
+// sets none of imagefs: the kubelet's are where it removes unused images, and a pod that is evicted before is evicted in vain.
 func (c Config) withDefaults() Config {
 	if c.EvictionHard == nil {
 		c.EvictionHard = map[string]string{
@@ -72,7 +69,7 @@ func (c Config) withDefaults() Config {
 // ConfigFile is where the configuration is looked for unless a file is named.
 const ConfigFile = "/etc/usher/agent.yaml"
 
-// LoadConfig reads a file; "": ConfigFile, if that is there. What it does not name is as in DefaultConfig; a name that is
+// LoadConfig reads a file; "": ConfigFile, if that is there. What it does not name has its default; a name that is
 // not known is an error.
 func LoadConfig(name string) (Config, error) {
 	var c Config

@@ -54,7 +54,7 @@ func TestLoadConfig(t *testing.T) {
 
 // TestDefaultsLeaveImagesToTheKubelet: it can remove those that no container uses.
 func TestDefaultsLeaveImagesToTheKubelet(t *testing.T) {
-	thresholds, err := DefaultConfig().Thresholds()
+	thresholds, err := Config{}.withDefaults().Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestDefaultsLeaveImagesToTheKubelet(t *testing.T) {
 
 // TestDefaultsAreAboveTheKubelets: out of the box, the two do not fight.
 func TestDefaultsAreAboveTheKubelets(t *testing.T) {
-	ours, err := DefaultConfig().Thresholds()
+	ours, err := Config{}.withDefaults().Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ Exit codes: 0 the pod is gone, or the request was made (--wait=false) or withdra
 1 wrong usage or no access, 2 it will not be evicted, 3 the timeout passed,
 130 interrupted: the request stands.`
 
-// EvictOptions is what `usher evict` was asked for.
-type EvictOptions struct {
+// evictOptions is what `usher evict` was asked for.
+type evictOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
@@ -44,7 +44,7 @@ type EvictOptions struct {
 }
 
 func newEvictCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &EvictOptions{IOStreams: streams, config: config}
+	o := &evictOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "evict POD",
 		Short: "Ask for one pod's eviction and follow it",
@@ -68,14 +68,14 @@ func newEvictCommand(config *genericclioptions.ConfigFlags, streams genericioopt
 }
 
 // Complete reads the arguments.
-func (o *EvictOptions) Complete(args []string) error {
+func (o *evictOptions) Complete(args []string) error {
 	var err error
 	o.pod, err = podArg(o.config, "evict", args)
 	return err
 }
 
 // Validate says what is wrong with the flags.
-func (o *EvictOptions) Validate() error {
+func (o *evictOptions) Validate() error {
 	if o.timeout < 0 {
 		return errors.New("--timeout is negative: give 0 for as long as it takes")
 	}
@@ -83,7 +83,7 @@ func (o *EvictOptions) Validate() error {
 }
 
 // Run asks, or withdraws.
-func (o *EvictOptions) Run(ctx context.Context) error {
+func (o *evictOptions) Run(ctx context.Context) error {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
@@ -98,7 +98,7 @@ func (o *EvictOptions) Run(ctx context.Context) error {
 	return err
 }
 
-func (o *EvictOptions) run(ctx context.Context) error {
+func (o *evictOptions) run(ctx context.Context) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (o *EvictOptions) run(ctx context.Context) error {
 }
 
 // noPod names pods that may be meant.
-func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) error {
+func (o *evictOptions) noPod(ctx context.Context, conn *connection, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return observe.Explained("reading pod "+o.pod.String(), err)
 	}
@@ -134,7 +134,7 @@ func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) e
 	return unknownPod(look.View().Cluster, o.pod, "evict", o.commands)
 }
 
-func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Demand) error {
+func (o *evictOptions) takeBack(ctx context.Context, conn *connection, wish act.Demand) error {
 	found, err := conn.writer().Withdraw(ctx, wish)
 	if err != nil {
 		return notServed(err)
@@ -158,7 +158,7 @@ func notServed(err error) error {
 const clearedWithin = 5 * time.Second
 
 // follow prints what becomes of the request until it has ended.
-func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
+func (o *evictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	shown := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
@@ -178,7 +178,7 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.De
 	return o.end(ctx, end, err)
 }
 
-func (o *EvictOptions) end(ctx context.Context, end observe.End, err error) error {
+func (o *evictOptions) end(ctx context.Context, end observe.End, err error) error {
 	again := o.commands.In(fmt.Sprintf("the request stands: usher evict %s -n %s goes on, with --withdraw it is taken back", o.pod.Name, o.pod.Namespace))
 	switch {
 	case end.Gone:

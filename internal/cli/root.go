@@ -32,7 +32,7 @@ func Main(args []string, streams genericiooptions.IOStreams) int {
 }
 
 func run(args []string, streams genericiooptions.IOStreams) int {
-	root := NewCommand(programName(args), streams)
+	root := newCommand(programName(args), streams)
 	root.SetArgs(args[1:])
 	return settle(root.Execute(), streams.ErrOut)
 }
@@ -46,8 +46,8 @@ func programName(args []string) string {
 	return "usher"
 }
 
-// NewCommand returns the command tree. The name is shown in usage texts.
-func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
+// newCommand returns the command tree. The name is shown in usage texts.
+func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "usher",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},

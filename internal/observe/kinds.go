@@ -49,7 +49,7 @@ func (o *Observer) watchNodes(q question) {
 func (o *Observer) watchBudgets(q question) {
 	watchKind(o, q, &policyv1.PodDisruptionBudget{}, o.client.PolicyV1().PodDisruptionBudgets(q.namespace),
 		kind[*policyv1.PodDisruptionBudget, snapshot.Budget]{
-			facts:   BudgetFacts,
+			facts:   budgetFacts,
 			id:      func(b *snapshot.Budget) string { return string(b.UID) },
 			set:     (*snapshot.Cluster).SetBudget,
 			drop:    o.dropBudget,
@@ -75,7 +75,7 @@ func (o *Observer) watchAutoscalers(q question) {
 func (o *Observer) watchClaims(q question) {
 	watchKind(o, q, &corev1.PersistentVolumeClaim{}, o.client.CoreV1().PersistentVolumeClaims(q.namespace),
 		kind[*corev1.PersistentVolumeClaim, snapshot.Claim]{
-			facts:   ClaimFacts,
+			facts:   claimFacts,
 			id:      func(v *snapshot.Claim) string { return string(v.UID) },
 			set:     (*snapshot.Cluster).SetClaim,
 			drop:    func(c *snapshot.Cluster, v *snapshot.Claim) { c.DeleteClaim(v.Key()) },
@@ -87,7 +87,7 @@ func (o *Observer) watchClaims(q question) {
 func (o *Observer) watchAttachments(q question) {
 	watchKind(o, q, &storagev1.VolumeAttachment{}, o.client.StorageV1().VolumeAttachments(),
 		kind[*storagev1.VolumeAttachment, snapshot.Attachment]{
-			facts: AttachmentFacts,
+			facts: attachmentFacts,
 			id:    func(a *snapshot.Attachment) string { return a.Name },
 			set:   (*snapshot.Cluster).SetAttachment,
 			drop:  func(c *snapshot.Cluster, a *snapshot.Attachment) { c.DeleteAttachment(a.Name) },
@@ -118,17 +118,17 @@ func (o *Observer) watchWorkloads(q question) {
 	apps := o.client.AppsV1()
 	switch q.resource {
 	case replicaSets:
-		watchWorkload(o, q, &appsv1.ReplicaSet{}, apps.ReplicaSets(q.namespace), ReplicaSetFacts)
+		watchWorkload(o, q, &appsv1.ReplicaSet{}, apps.ReplicaSets(q.namespace), replicaSetFacts)
 	case deployments:
 		watchWorkload(o, q, &appsv1.Deployment{}, apps.Deployments(q.namespace), DeploymentFacts)
 	case statefulSets:
-		watchWorkload(o, q, &appsv1.StatefulSet{}, apps.StatefulSets(q.namespace), StatefulSetFacts)
+		watchWorkload(o, q, &appsv1.StatefulSet{}, apps.StatefulSets(q.namespace), statefulSetFacts)
 	case daemonSets:
-		watchWorkload(o, q, &appsv1.DaemonSet{}, apps.DaemonSets(q.namespace), DaemonSetFacts)
+		watchWorkload(o, q, &appsv1.DaemonSet{}, apps.DaemonSets(q.namespace), daemonSetFacts)
 	case controllers:
-		watchWorkload(o, q, &corev1.ReplicationController{}, o.client.CoreV1().ReplicationControllers(q.namespace), ReplicationControllerFacts)
+		watchWorkload(o, q, &corev1.ReplicationController{}, o.client.CoreV1().ReplicationControllers(q.namespace), replicationControllerFacts)
 	case jobs:
-		watchWorkload(o, q, &batchv1.Job{}, o.client.BatchV1().Jobs(q.namespace), JobFacts)
+		watchWorkload(o, q, &batchv1.Job{}, o.client.BatchV1().Jobs(q.namespace), jobFacts)
 	}
 }
 
