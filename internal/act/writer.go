@@ -1,5 +1,5 @@
-// Package act answers: how is an action carried out? It holds all writes to the
-// cluster, one function per kind of action. Every write carries the UID of what was
+// Package act answers: how is an action carried out? It holds the writes of what was
+// decided, one function per kind of action. Every write carries the UID of what was
 // decided upon, and the resource version where the decision rests on the rest of the
 // object; each costs one request, which is never repeated here: when to ask again is
 // a decision.
