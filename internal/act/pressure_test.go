@@ -58,7 +58,7 @@ func TestPressureOnPods(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client, received := server(t, ok())
-			answer := tt.do(&Pressure{Writer: &Writer{Client: client, OwnWishes: true}, Node: "a"})
+			answer := tt.do(&Pressure{Writer: &Writer{Client: client, OwnRequests: true}, Node: "a"})
 			if answer.Code != answers.Accepted {
 				t.Errorf("answer %+v", answer)
 			}

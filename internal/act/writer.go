@@ -35,10 +35,10 @@ const (
 // Writer carries actions out. It implements runner.Writer and may be used by several
 // goroutines at once.
 type Writer struct {
-	Client    kubernetes.Interface
-	Evictions *client.Client // makes eviction requests; nil: none are made
-	DryRun    bool           // the server checks everything and changes nothing
-	OwnWishes bool           // evictions that are refused leave no request behind: the caller makes its own
+	Client      kubernetes.Interface
+	Evictions   *client.Client // makes eviction requests; nil: none are made
+	DryRun      bool           // the server checks everything and changes nothing
+	OwnRequests bool           // evictions that are refused leave no request behind: the caller makes its own
 }
 
 // Do carries an action out and returns what the cluster said.

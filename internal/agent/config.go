@@ -28,6 +28,9 @@ type Config struct {
 	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
 }
 
+// DefaultConfig is what an agent without a configuration has.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
 // imagesFirst is a little more than the time in which every kubelet once looks whether to remove images, which it does from
 // 15 % of free disk on.
 const imagesFirst = "6m"
@@ -69,7 +72,7 @@ func (c Config) withDefaults() Config {
 // ConfigFile is where the configuration is looked for unless a file is named.
 const ConfigFile = "/etc/usher/agent.yaml"
 
-// LoadConfig reads a file; "": ConfigFile, if that is there. What it does not name has its default; a name that is
+// LoadConfig reads a file; "": ConfigFile, if that is there. What it does not name is as in DefaultConfig; a name that is
 // not known is an error.
 func LoadConfig(name string) (Config, error) {
 	var c Config

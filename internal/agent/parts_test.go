@@ -54,7 +54,7 @@ func TestLoadConfig(t *testing.T) {
 
 // TestDefaultsLeaveImagesToTheKubelet: it can remove those that no container uses.
 func TestDefaultsLeaveImagesToTheKubelet(t *testing.T) {
-	thresholds, err := Config{}.withDefaults().Thresholds()
+	thresholds, err := DefaultConfig().Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestDefaultsLeaveImagesToTheKubelet(t *testing.T) {
 
 // TestDefaultsAreAboveTheKubelets: out of the box, the two do not fight.
 func TestDefaultsAreAboveTheKubelets(t *testing.T) {
-	ours, err := Config{}.withDefaults().Thresholds()
+	ours, err := DefaultConfig().Thresholds()
 	if err != nil {
 		t.Fatal(err)
 	}

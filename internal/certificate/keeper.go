@@ -61,7 +61,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	hosts := found.hosts()
 	if len(hosts) == 0 {
-		return reconcile.Result{}, nil // their creation wakes us
+		return reconcile.Result{}, nil // their creation is an event of the watch
 	}
 	now := k.Now()
 	m, next, err := k.material(ctx, hosts, now)
@@ -69,7 +69,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		err = k.publish(ctx, found, m)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil // another replica was faster, and its write wakes us too
+		return reconcile.Result{RequeueAfter: time.Second}, nil // another replica was faster, and its write is an event of the watch
 	}
 	if err != nil {
 		return reconcile.Result{}, err

@@ -84,7 +84,7 @@ func (o *agentOptions) Complete() error {
 		return err
 	}
 	o.agent.Cluster = &act.Pressure{
-		Writer: &act.Writer{Client: o.agent.Client, Evictions: client.New(config), OwnWishes: true},
+		Writer: &act.Writer{Client: o.agent.Client, Evictions: client.New(config), OwnRequests: true},
 		Node:   o.agent.Node,
 	}
 	o.agent.Self = types.UID(os.Getenv(podUID))

@@ -86,7 +86,7 @@ func (o *drainOptions) checkRevert(args []string) error {
 	case len(args) > 0 || o.selector != "":
 		return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
 	case o.dryRun != dryRunNone:
-		return errors.New(o.typed.others.In("--revert has no dry run; usher plan NODE says what killed drains left, and writes nothing"))
+		return errors.New(o.typed.others.In("--revert has no dry run; usher plan NODE shows what killed drains left, and writes nothing"))
 	}
 	return nil
 }

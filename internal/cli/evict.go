@@ -108,18 +108,18 @@ func (o *evictOptions) run(ctx context.Context) error {
 		return o.noPod(ctx, conn, err)
 	}
 	self := thisHost().self(conn.clock.Now())
-	wish := act.Demand{Pod: observe.PodFacts(pod), Requester: evictionrequest.Requester(self.By)}
+	demand := act.Demand{Pod: observe.PodFacts(pod), Requester: evictionrequest.Requester(self.By)}
 	if o.withdraw {
-		return o.takeBack(ctx, conn, wish)
+		return o.takeBack(ctx, conn, demand)
 	}
-	if err := conn.writer().Ask(ctx, wish); err != nil {
+	if err := conn.writer().Ask(ctx, demand); err != nil {
 		return notServed(err)
 	}
-	fmt.Fprintf(o.Out, "pod %s: its eviction was asked for, as %s\n", o.pod, wish.Requester)
+	fmt.Fprintf(o.Out, "pod %s: its eviction was requested, as %s\n", o.pod, demand.Requester)
 	if !o.wait {
 		return nil
 	}
-	return o.follow(ctx, conn, wish)
+	return o.follow(ctx, conn, demand)
 }
 
 // noPod names pods that may be meant.
@@ -134,15 +134,15 @@ func (o *evictOptions) noPod(ctx context.Context, conn *connection, err error) e
 	return unknownPod(look.View().Cluster, o.pod, "evict", o.commands)
 }
 
-func (o *evictOptions) takeBack(ctx context.Context, conn *connection, wish act.Demand) error {
-	found, err := conn.writer().Withdraw(ctx, wish)
+func (o *evictOptions) takeBack(ctx context.Context, conn *connection, demand act.Demand) error {
+	found, err := conn.writer().Withdraw(ctx, demand)
 	if err != nil {
 		return notServed(err)
 	}
 	if !found {
-		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; %s lists what is asked for", wish.Requester, o.pod, o.commands.In("usher evictions"))
+		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; %s lists what is requested", demand.Requester, o.pod, o.commands.In("usher evictions"))
 	}
-	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what a manager has prepared for it alone, that manager undoes\n", o.pod, wish.Requester)
+	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what a manager has prepared for it alone, that manager undoes\n", o.pod, demand.Requester)
 	return nil
 }
 
@@ -158,12 +158,12 @@ func notServed(err error) error {
 const clearedWithin = 5 * time.Second
 
 // follow prints what becomes of the request until it has ended.
-func (o *evictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
+func (o *evictOptions) follow(ctx context.Context, conn *connection, demand act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	shown := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
 	unanswered := time.AfterFunc(drain.TakenUpWithin, shown.nothing)
-	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, shown.eviction)
+	end, err := observe.Follow(ctx, conn.client, conn.evictions, demand.Pod, demand.Requester, shown.eviction)
 	unanswered.Stop()
 	if !end.Gone && end.Failed == "" {
 		shown.nothing()
@@ -173,7 +173,7 @@ func (o *evictOptions) follow(ctx context.Context, conn *connection, wish act.De
 		// It has served its purpose; what is left of it would only be in the way of users who list the requests.
 		clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearedWithin)
 		defer cancel()
-		_, _ = conn.writer().Withdraw(clearing, wish)
+		_, _ = conn.writer().Withdraw(clearing, demand)
 	}
 	return o.end(ctx, end, err)
 }

@@ -96,7 +96,7 @@ func TestRevertHasNoDryRun(t *testing.T) {
 			t.Errorf("--dry-run%s: exit %d, stdout %q, stderr %q; want 1 and %q", value, got.code, got.out, got.err, want)
 		}
 	}
-	const plan = "usher --context=lab plan NODE says what killed drains left"
+	const plan = "usher --context=lab plan NODE shows what killed drains left"
 	if got := usher(t, "", "drain", "--revert", "--dry-run=client", "--context=lab"); !strings.Contains(got.err, plan) {
 		t.Errorf("no %q in %q", plan, got.err)
 	}

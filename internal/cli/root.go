@@ -26,7 +26,7 @@ Exit codes of all commands:
 // anything else runs: it sets the logger that all of the process's client libraries share.
 func Main(args []string, streams genericiooptions.IOStreams) int {
 	// Client libraries log to stderr on their own: in the middle of a live table, and
-	// in other words than ours. What matters of it arrives as errors and blockers.
+	// in other words than Usher's. What matters of it arrives as errors and blockers.
 	klog.SetLogger(logr.Discard())
 	return run(args, streams)
 }

@@ -127,14 +127,14 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	done := "" // what was accepted and is not seen yet
 	became := exitDone
 	for {
-		action, obstacle, free := nextRelease(s, name)
+		action, blocker, free := nextRelease(s, name)
 		switch {
-		case done != "" && obstacle != "":
+		case done != "" && blocker != "":
 			return became, done
 		case free:
-			return exitDone, obstacle
-		case obstacle != "":
-			return exitBlocked, obstacle
+			return exitDone, blocker
+		case blocker != "":
+			return exitBlocked, blocker
 		case done == "":
 			answer = writer.Do(ctx, action)
 		}
@@ -155,21 +155,21 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 
 // nextRelease returns what is to be done next, or why nothing is; free: the node carries
 // neither a cordon nor a record.
-func nextRelease(s *session, name string) (action drain.Action, obstacle string, free bool) {
+func nextRelease(s *session, name string) (action drain.Action, blocker string, free bool) {
 	dead := s.dead()
 	s.source.Read(func(v snapshot.View) {
 		n := v.Cluster.Node(name)
 		if n == nil {
-			obstacle, free = "the node was deleted", true
+			blocker, free = "the node was deleted", true
 			return
 		}
-		action, obstacle = drain.Release(v, n, dead)
-		if obstacle != "" && n.Drain != nil {
-			obstacle += "; " + signOfLife(n.Drain.Beat, v.Now)
+		action, blocker = drain.Release(v, n, dead)
+		if blocker != "" && n.Drain != nil {
+			blocker += "; " + signOfLife(n.Drain.Beat, v.Now)
 		}
 		free = n.Drain == nil && n.DrainError == "" && !n.Unschedulable
 	})
-	return action, obstacle, free
+	return action, blocker, free
 }
 
 // released says what was done, and whether the node is back: a cordon that others have set stays.

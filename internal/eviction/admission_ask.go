@@ -58,7 +58,7 @@ func answerAsk(in *AdmissionInput) AdmissionResult {
 	return result
 }
 
-// answerCauses is what an answer tells beside the blockers.
+// answerCauses is what an answer says beside the blockers.
 func (j *judgement) answerCauses() []metav1.StatusCause {
 	v := &j.verdict
 	causes := []metav1.StatusCause{{Type: verdictCause, Message: string(v.Answer), Field: v.Role + "/" + v.Member}}

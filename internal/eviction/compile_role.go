@@ -15,7 +15,7 @@ import (
 func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	before := len(c.problems)
 	if declared.Replace.Successor == "" {
-		c.report(path+".replace.successor", "it must say who takes the member's place")
+		c.report(path+".replace.successor", "it must name what takes the member's place")
 	}
 	compiled := &role{
 		declared: declared,
@@ -34,7 +34,7 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	c.together(path+".replace", compiled.replace, nil)
 	if kind := c.declared.Kind; declared.System != kind && kind != "" {
 		c.problems = c.problems[:before] // every fact that another system does not tell
-		c.report(path+".system", "the role speaks of %s, the policy's system is %s", declared.System, kind)
+		c.report(path+".system", "the role is for %s, the policy's system is %s", declared.System, kind)
 	}
 	return compiled
 }

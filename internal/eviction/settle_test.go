@@ -131,7 +131,7 @@ func TestReadyPodsAreConfirmed(t *testing.T) {
 	}
 }
 
-// A member that is gone and not missed by its system yet keeps the next one, and what is said tells until when.
+// A member that is gone and not missed by its system yet keeps the next one, and the message says until when.
 func TestSettlingMemberHoldsTheNext(t *testing.T) {
 	in := world(t)
 	in.Policies[0].Policy = settling(t, nil)

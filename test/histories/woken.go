@@ -26,7 +26,7 @@ import (
 const mostWhile = 1000
 
 // checkWoken looks whether a leading replica that has seen everything has something to write: then an event has not woken the controller
-// for it, or the controller has given too late a time to look again. The system is asked anew before, since no event tells of it.
+// for it, or the controller has given too late a time to look again. The system is asked anew before, since no event shows it.
 func (w *world) checkWoken() {
 	r := w.onlyLeader()
 	if r == nil || w.tight || w.odds.jumps > 0 || r.cache.hangs() {

@@ -30,7 +30,7 @@ const (
 	parallel    = 16
 )
 
-// client sends requests to servers. It is net/http and no driver: the driver has no agency, follows redirects without our
+// client sends requests to servers. It is net/http and no driver: the driver has no agency, follows redirects without the
 // token, and reads numberOfServers as zeros.
 type client struct {
 	http    *http.Client
@@ -147,9 +147,9 @@ func (r reply) sentence() string {
 	said := r.said()
 	switch r.status {
 	case http.StatusUnauthorized:
-		return "it refuses our token (401" + said + "): does spec.system.arangodb.jwt name the secret that the servers use?"
+		return "it refuses the token (401" + said + "): does spec.system.arangodb.jwt name the secret that the servers use?"
 	case http.StatusForbidden:
-		return "it does not let us do this (403" + said + ")"
+		return "it does not allow this (403" + said + ")"
 	case http.StatusServiceUnavailable:
 		return "it is not ready (503" + said + ")"
 	}

@@ -110,7 +110,7 @@ func (a *Agents) elect(votes map[string][]string) {
 	leaders := slices.Sorted(maps.Keys(votes))
 	switch {
 	case len(leaders) == 0:
-		a.Problem = fmt.Sprintf("no agent knows a leader of the agency (%d of %d answer)", len(a.Answered), a.Size)
+		a.Problem = fmt.Sprintf("no agent reports a leader of the agency (%d of %d answer)", len(a.Answered), a.Size)
 	case len(leaders) > 1:
 		a.Problem = "the agents name different leaders: " + opinions(leaders, votes)
 	default:
