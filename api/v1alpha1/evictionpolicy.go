@@ -277,7 +277,7 @@ type Leaving struct {
 
 	// StartTime is when the eviction was let through last, or when the pod was seen to go without one.
 	StartTime metav1.Time `json:"startTime"`
-	// Requester is who was let through. It is empty where the pod goes, or has gone, without a permit: removed by its kubelet, say.
+	// Requester is the client that was let through. It is empty where the pod goes, or has gone, without a permit: removed by its kubelet, say.
 	Requester string `json:"requester"`
 	// LingerSeconds is how long after StartTime the member counts although its pod was seen gone: it was removed without
 	// waiting for its process to end.

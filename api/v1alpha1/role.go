@@ -161,12 +161,12 @@ type Replace struct {
 	// +listType=map
 	// +listMapKey=name
 	Rules []Rule `json:"rules,omitempty"`
-	// Successor is who takes over: a member with a new identity, the same one with its disk wiped, or any pod, since the member
+	// Successor is what takes over: a member with a new identity, the same one with its disk wiped, or any pod, since the member
 	// has none that matters.
 	Successor Successor `json:"successor"`
 }
 
-// Successor says who takes a member's place.
+// Successor says what takes a member's place.
 //
 // +kubebuilder:validation:Enum=NewIdentity;SameIdentity;AnyPod;None
 type Successor string

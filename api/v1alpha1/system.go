@@ -41,7 +41,7 @@ const (
 	MaxTimeout = 30 * time.Second
 )
 
-// Access says where a system listens and how it knows that we are who we are and we know that it is it.
+// Access is where a system listens, and how it and Usher authenticate to each other.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.endpoints) != has(self.service)",message="set either endpoints or service"
 type Access struct {

@@ -62,7 +62,7 @@ func EventAction(action, why string) string {
 	return text.Cut(action+":"+why, mostAction)
 }
 
-// EventWhy names blockers for EventAction: what they say changes all the time, who they are does not.
+// EventWhy names blockers for EventAction: what they say changes all the time, which they are does not.
 func EventWhy(blockers []eviction.Blocker) string {
 	names := make([]string, len(blockers))
 	for i := range blockers {

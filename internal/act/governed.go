@@ -17,8 +17,8 @@ import (
 	"usher.sh/usher/internal/share"
 )
 
-// ResponderManager owns what Usher says as a responder in the status of evictions.
-const ResponderManager = "usher-responder"
+// responderManager owns what Usher says as a responder in the status of evictions.
+const responderManager = "usher-responder"
 
 // Governed carries out what was decided about governed pods. It may be used by several goroutines at once.
 type Governed struct {

@@ -70,8 +70,7 @@ func (g *Governed) withdraw(ctx context.Context, action eviction.Action) error {
 		if _, refused := evictionrequest.LastRequestTime(request); !refused || pod == nil || pod.UID != action.UID || request.Spec.Requester != action.Requester || request.Spec.Intent == api.EvictionRequestIntentWithdrawn {
 			continue
 		}
-		body, err := evictionrequest.GivenUpPatch(request)
-		if err = g.patchRequest(ctx, request.DeepCopy(), body, err); client.IgnoreNotFound(err) != nil {
+		if err := GiveUp(ctx, g.Client, request.DeepCopy(), fieldManager); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -107,7 +106,7 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 		if err != nil {
 			return err
 		}
-		err = g.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(ResponderManager), client.ForceOwnership)
+		err = ApplyStatus(ctx, g.Client, patch, responderManager)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (w *Writer) evict(a drain.Action) *rest.Request {
 		ObjectMeta:    metav1.ObjectMeta{Namespace: a.Pod.Namespace, Name: a.Pod.Name},
 		DeleteOptions: w.deleteOptions(a),
 	}
-	if w.OwnWishes {
+	if w.OwnRequests {
 		eviction.Annotations = map[string]string{v1alpha1.SkipEvictionRequestAnnotation: "true"}
 	}
 	return w.Client.CoreV1().RESTClient().Post().

@@ -19,12 +19,12 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// PressureRequester is the name under which the agent asks for evictions.
-const PressureRequester = nodepressure.Requester + "/agent"
+// pressureRequester is the name under which the agent asks for evictions.
+const pressureRequester = nodepressure.Requester + "/agent"
 
-// DisruptedByAgent is the reason of the condition DisruptionTarget on pods that the agent removed or killed itself; those
+// disruptedByAgent is the reason of the condition DisruptionTarget on pods that the agent removed or killed itself; those
 // that it evicts get the eviction API's own.
-const DisruptedByAgent = "TerminationByUsherAgent"
+const disruptedByAgent = "TerminationByUsherAgent"
 
 // Pressure carries out what the agent of one node has decided. It may be used by several goroutines at once.
 type Pressure struct {
@@ -52,12 +52,12 @@ func graceOf(grace time.Duration) *time.Duration {
 
 // Ask makes an EvictionRequest, so that the pod is prepared to leave.
 func (p *Pressure) Ask(ctx context.Context, pod *snapshot.Pod) answers.Answer {
-	return answers.Of(p.Writer.Ask(ctx, Demand{Pod: pod, Requester: PressureRequester}))
+	return answers.Of(p.Writer.Ask(ctx, Demand{Pod: pod, Requester: pressureRequester}))
 }
 
 // Withdraw takes the EvictionRequest back; where none is, that is as good.
 func (p *Pressure) Withdraw(ctx context.Context, pod *snapshot.Pod) answers.Answer {
-	_, err := p.Writer.Withdraw(ctx, Demand{Pod: pod, Requester: PressureRequester})
+	_, err := p.Writer.Withdraw(ctx, Demand{Pod: pod, Requester: pressureRequester})
 	return answers.Of(err)
 }
 
@@ -136,7 +136,7 @@ func (p *Pressure) Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Tim
 	what := podStatusPatch{Metadata: patchMeta{UID: pod.UID}}
 	what.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: DisruptedByAgent, Message: why, LastTransitionTime: metav1.NewTime(at),
+		Reason: disruptedByAgent, Message: why, LastTransitionTime: metav1.NewTime(at),
 	}}
 	body, err := json.Marshal(what)
 	if err != nil {

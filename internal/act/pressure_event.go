@@ -15,8 +15,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// AgentController is the name under which the agent makes events.
-const AgentController = "usher-agent"
+// agentController is the name under which the agent makes events.
+const agentController = "usher-agent"
 
 // Event is something that the agent reports about a pod, or about its node.
 type Event struct {
@@ -43,8 +43,8 @@ func (p *Pressure) Tell(ctx context.Context, e Event) answers.Answer {
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(about.Name)},
 		EventTime:           metav1.NewMicroTime(e.At),
-		ReportingController: AgentController,
-		ReportingInstance:   clip(AgentController+"-"+p.Node, mostInstance),
+		ReportingController: agentController,
+		ReportingInstance:   clip(agentController+"-"+p.Node, mostInstance),
 		Type:                kind, Reason: e.Reason, Action: e.Action,
 		Regarding: about,
 		Note:      EventNote(e.Note),

@@ -33,8 +33,8 @@ func AgentCondition(kind corev1.NodeConditionType) corev1.NodeConditionType {
 	return agentDomain + kind
 }
 
-// AgentTaint returns the taint that stands for one of the kubelet's conditions: usher.sh/memory-pressure:NoSchedule.
-func AgentTaint(kind corev1.NodeConditionType) corev1.Taint {
+// agentTaint returns the taint that stands for one of the kubelet's conditions: usher.sh/memory-pressure:NoSchedule.
+func agentTaint(kind corev1.NodeConditionType) corev1.Taint {
 	return corev1.Taint{Key: agentDomain + taintNames[kind], Effect: corev1.TaintEffectNoSchedule}
 }
 
@@ -69,7 +69,7 @@ func (says NodeSays) holds(kind corev1.NodeConditionType) bool {
 func (p *Pressure) taint(ctx context.Context, node *corev1.Node, says NodeSays) answers.Answer {
 	wanted, differs := slices.Clone(node.Spec.Taints), false
 	for _, kind := range pressures {
-		taint := AgentTaint(kind)
+		taint := agentTaint(kind)
 		mine := func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }
 		switch there := slices.ContainsFunc(wanted, mine); {
 		case there && !says.holds(kind):

@@ -58,7 +58,7 @@ func TestPressureOnPods(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client, received := server(t, ok())
-			answer := tt.do(&Pressure{Writer: &Writer{Client: client, OwnWishes: true}, Node: "a"})
+			answer := tt.do(&Pressure{Writer: &Writer{Client: client, OwnRequests: true}, Node: "a"})
 			if answer.Code != answers.Accepted {
 				t.Errorf("answer %+v", answer)
 			}
@@ -96,7 +96,7 @@ func nodeServer(t *testing.T, node *corev1.Node) (*Pressure, *[]request) {
 
 func TestShow(t *testing.T) {
 	foreign := corev1.Taint{Key: "example.com/own", Effect: corev1.TaintEffectNoExecute}
-	memory := AgentTaint(corev1.NodeMemoryPressure)
+	memory := agentTaint(corev1.NodeMemoryPressure)
 	quiet := NodeSays{At: noon}
 	said := func(says NodeSays) (all []corev1.NodeCondition) {
 		for _, kind := range pressures {

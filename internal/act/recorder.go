@@ -17,8 +17,8 @@ import (
 	"usher.sh/usher/internal/drain"
 )
 
-// DrainController is the name under which drains make events.
-const DrainController = "usher-drain"
+// drainController is the name under which drains make events.
+const drainController = "usher-drain"
 
 // Recorder carries actions out like its writer, and makes an Event on a node whenever the
 // node's place in a drain changes: two or three in a drain, whatever the number of pods.
@@ -80,8 +80,8 @@ func (r *Recorder) event(a drain.Action, n nodeEvent) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(a.Node.Name)},
 		EventTime:           metav1.NewMicroTime(at),
-		ReportingController: DrainController,
-		ReportingInstance:   clip(cmp.Or(r.By, DrainController), mostInstance),
+		ReportingController: drainController,
+		ReportingInstance:   clip(cmp.Or(r.By, drainController), mostInstance),
 		Type:                n.kind, Reason: n.reason, Action: n.action,
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node.Name, UID: a.Node.UID},
 		Note:      EventNote(n.note),

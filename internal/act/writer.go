@@ -1,5 +1,5 @@
-// Package act answers: how is an action carried out? It holds all writes to the
-// cluster, one function per kind of action. Every write carries the UID of what was
+// Package act answers: how is an action carried out? It holds the writes of what was
+// decided, one function per kind of action. Every write carries the UID of what was
 // decided upon, and the resource version where the decision rests on the rest of the
 // object; each costs one request, which is never repeated here: when to ask again is
 // a decision.
@@ -36,10 +36,10 @@ const (
 // Writer carries actions out. It implements runner.Writer and may be used by several
 // goroutines at once.
 type Writer struct {
-	Client    kubernetes.Interface
-	Evictions *client.Client // makes eviction requests; nil: none are made
-	DryRun    bool           // the server checks everything and changes nothing
-	OwnWishes bool           // evictions that are refused leave no request behind: the caller makes its own
+	Client      kubernetes.Interface
+	Evictions   *client.Client // makes eviction requests; nil: none are made
+	DryRun      bool           // the server checks everything and changes nothing
+	OwnRequests bool           // evictions that are refused leave no request behind: the caller makes its own
 }
 
 // Do carries an action out and returns what the cluster said.

@@ -28,15 +28,15 @@ type Config struct {
 	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
 }
 
-// DefaultConfig lies above what a kubelet does by default, so that the agent is the first to act.
+// DefaultConfig is what an agent without a configuration has.
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
 // imagesFirst is a little more than the time in which every kubelet once looks whether to remove images, which it does from
 // 15 % of free disk on.
 const imagesFirst = "6m"
 
-// withDefaults sets no thresholds of imagefs: the kubelet's are where it removes unused images, and a pod that is evicted
-// before is evicted in vain.
+// withDefaults completes a configuration with thresholds above a kubelet's defaults, so that the agent is the first to act. It
+// sets none of imagefs: the kubelet's are where it removes unused images, and a pod that is evicted before is evicted in vain.
 func (c Config) withDefaults() Config {
 	if c.EvictionHard == nil {
 		c.EvictionHard = map[string]string{

@@ -115,7 +115,7 @@ func (l *loop) count(now time.Time, pressed bool) []nodepressure.Pod {
 	return l.podUsage.count(now, age)
 }
 
-// arm sets the levels of memory at which the kernel is to wake us.
+// arm sets the levels of memory at which the kernel is to wake the agent.
 func (l *loop) arm(s *sight, thresholds []nodepressure.Threshold) {
 	if l.agent.watcher == nil {
 		return

@@ -134,7 +134,7 @@ func (e *nodeReader) due(now time.Time) time.Duration {
 	return max(next, 0)
 }
 
-// daemons are known where the limit of all pods tells what is reserved for the rest.
+// daemons are known where the limit of all pods shows what is reserved for the rest.
 func (e *nodeReader) daemons(s *sight) nodepressure.Daemons {
 	_, all := s.node.Readings[nodepressure.MemoryAvailable]
 	_, pods := s.node.Readings[nodepressure.AllocatableMemoryAvailable]

@@ -6,5 +6,5 @@
 //
 // A new authority is trusted before anything is signed by it. The configurations hold the old and the new one until the
 // old one has ended, and the serving certificate changes hands only when the new one had time to arrive there. Otherwise
-// there would be moments in which the apiserver refuses every eviction of a governed pod, because it must not ask us.
+// there would be moments in which the apiserver refuses every eviction of a governed pod, because it must not ask Usher.
 package certificate

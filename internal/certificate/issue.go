@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// skew is how far back certificates begin, for apiservers whose clock is behind ours.
+// skew is how far back certificates begin, for apiservers whose clock is behind this machine's.
 const skew = 5 * time.Minute
 
 // pair is a certificate and its key.

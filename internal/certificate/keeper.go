@@ -61,7 +61,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	hosts := found.hosts()
 	if len(hosts) == 0 {
-		return reconcile.Result{}, nil // their creation wakes us
+		return reconcile.Result{}, nil // their creation is an event of the watch
 	}
 	now := k.Now()
 	m, next, err := k.material(ctx, hosts, now)
@@ -69,7 +69,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		err = k.publish(ctx, found, m)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil // another replica was faster, and its write wakes us too
+		return reconcile.Result{RequeueAfter: time.Second}, nil // another replica was faster, and its write is an event of the watch
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -78,18 +78,18 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 }
 
 // material returns what is in the Secret, renewed there first where it is due.
-func (k *Keeper) material(ctx context.Context, hosts []string, now time.Time) (Material, time.Time, error) {
+func (k *Keeper) material(ctx context.Context, hosts []string, now time.Time) (material, time.Time, error) {
 	secret := &corev1.Secret{}
 	err := k.Reader.Get(ctx, k.Secret, secret)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return Material{}, time.Time{}, fmt.Errorf("reading the certificate's Secret: %w", err)
+		return material{}, time.Time{}, fmt.Errorf("reading the certificate's Secret: %w", err)
 	}
-	old := Material{
+	old := material{
 		Bundle: secret.Data[bundleKey], AuthorityKey: secret.Data[authorityKeyKey],
 		Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey],
 	}
-	m, next, err := Renew(old, hosts, now, k.Terms)
+	m, next, err := renew(old, hosts, now, k.Terms)
 	if err != nil || m.equal(old) {
 		return m, next, err
 	}
@@ -105,13 +105,13 @@ func (k *Keeper) material(ctx context.Context, hosts []string, now time.Time) (M
 	return m, next, nil
 }
 
-func (m Material) equal(other Material) bool {
+func (m material) equal(other material) bool {
 	return bytes.Equal(m.Bundle, other.Bundle) && bytes.Equal(m.AuthorityKey, other.AuthorityKey) &&
 		bytes.Equal(m.Cert, other.Cert) && bytes.Equal(m.Key, other.Key)
 }
 
 // filled returns the Secret with the material in it, at the resource version that was read.
-func (k *Keeper) filled(secret *corev1.Secret, m Material) *corev1.Secret {
+func (k *Keeper) filled(secret *corev1.Secret, m material) *corev1.Secret {
 	secret = secret.DeepCopy()
 	if secret.Name == "" {
 		secret.ObjectMeta = metav1.ObjectMeta{Namespace: k.Secret.Namespace, Name: k.Secret.Name}
@@ -125,7 +125,7 @@ func (k *Keeper) filled(secret *corev1.Secret, m Material) *corev1.Secret {
 }
 
 // publish makes the apiserver trust the authorities, and then serves.
-func (k *Keeper) publish(ctx context.Context, all configurations, m Material) error {
+func (k *Keeper) publish(ctx context.Context, all configurations, m material) error {
 	for _, c := range all {
 		patch, err := c.trust(m.Bundle)
 		if err != nil {

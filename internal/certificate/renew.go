@@ -9,8 +9,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// Material is what the Secret holds, in PEM.
-type Material struct {
+// material is what the Secret holds, in PEM.
+type material struct {
 	Bundle       []byte // ca.crt: the authorities to trust, newest first
 	AuthorityKey []byte // ca.key: the newest one's
 	Cert, Key    []byte // tls.crt, tls.key: what is served
@@ -31,8 +31,8 @@ var Default = Terms{Authority: 2 * 365 * 24 * time.Hour, Serving: 90 * 24 * time
 // mostAuthorities bounds the bundle against Secrets that are damaged again and again.
 const mostAuthorities = 4
 
-// Renew returns the material that serves hosts from now on, unchanged where it is good, and when to look again.
-func Renew(m Material, hosts []string, now time.Time, terms Terms) (Material, time.Time, error) {
+// renew returns the material that serves hosts from now on, unchanged where it is good, and when to look again.
+func renew(m material, hosts []string, now time.Time, terms Terms) (material, time.Time, error) {
 	trusted := authorities(m.Bundle, now)
 	signer, err := m.signer(&trusted, now, terms)
 	if err != nil {
@@ -55,7 +55,7 @@ func Renew(m Material, hosts []string, now time.Time, terms Terms) (Material, ti
 }
 
 // signer returns the newest authority, which is made and put first into trusted where there is none that will do.
-func (m *Material) signer(trusted *[]*x509.Certificate, now time.Time, terms Terms) (pair, error) {
+func (m *material) signer(trusted *[]*x509.Certificate, now time.Time, terms Terms) (pair, error) {
 	if len(*trusted) > 0 {
 		if newest, ok := readPair((*trusted)[0], m.AuthorityKey); ok && !due(newest.cert, now) {
 			return newest, nil
@@ -81,7 +81,7 @@ func authorities(bundle []byte, now time.Time) []*x509.Certificate {
 }
 
 // served returns the certificate that is served; not good where it must be replaced at once.
-func (m *Material) served(trusted []*x509.Certificate, hosts []string, now time.Time) (*x509.Certificate, bool) {
+func (m *material) served(trusted []*x509.Certificate, hosts []string, now time.Time) (*x509.Certificate, bool) {
 	all, err := certutil.ParseCertsPEM(m.Cert)
 	if err != nil {
 		return nil, false

@@ -15,9 +15,9 @@ var begin = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
 var hosts = []string{"usher-webhook.usher-system.svc", "127.0.0.1"}
 
-func renewed(t rapid.TB, m Material, at time.Time) (Material, time.Time) {
+func renewed(t rapid.TB, m material, at time.Time) (material, time.Time) {
 	t.Helper()
-	m, next, err := Renew(m, hosts, at, Default)
+	m, next, err := renew(m, hosts, at, Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func renewed(t rapid.TB, m Material, at time.Time) (Material, time.Time) {
 }
 
 // accepts reports whether a client that trusts the bundle accepts what is served, under every name.
-func accepts(t rapid.TB, bundle []byte, m Material, at time.Time) bool {
+func accepts(t rapid.TB, bundle []byte, m material, at time.Time) bool {
 	t.Helper()
 	served, err := tls.X509KeyPair(m.Cert, m.Key)
 	if err != nil {
@@ -55,7 +55,7 @@ func count(t rapid.TB, bundle []byte) int {
 }
 
 func TestRenewFromNothing(t *testing.T) {
-	m, next := renewed(t, Material{}, begin)
+	m, next := renewed(t, material{}, begin)
 	if !accepts(t, m.Bundle, m, begin) {
 		t.Error("what is served is not accepted")
 	}
@@ -68,7 +68,7 @@ func TestRenewFromNothing(t *testing.T) {
 }
 
 func TestRenewServing(t *testing.T) {
-	m, next := renewed(t, Material{}, begin)
+	m, next := renewed(t, material{}, begin)
 	later, _ := renewed(t, m, next)
 	if bytes.Equal(later.Cert, m.Cert) {
 		t.Error("not renewed with a third left")
@@ -80,7 +80,7 @@ func TestRenewServing(t *testing.T) {
 
 // TestRenewAuthority: the old certificate is served until the new authority had time to arrive.
 func TestRenewAuthority(t *testing.T) {
-	m, _ := renewed(t, Material{}, begin)
+	m, _ := renewed(t, material{}, begin)
 	at := begin.Add(Default.Authority * 2 / 3)
 	m.Cert, m.Key = servedAt(t, m, at.Add(-Default.Serving/2))
 	rotated, next := renewed(t, m, at)
@@ -102,7 +102,7 @@ func TestRenewAuthority(t *testing.T) {
 }
 
 // servedAt renews the serving certificate alone.
-func servedAt(t *testing.T, m Material, at time.Time) (cert, key []byte) {
+func servedAt(t *testing.T, m material, at time.Time) (cert, key []byte) {
 	t.Helper()
 	all, err := certutil.ParseCertsPEM(m.Bundle)
 	if err != nil {
@@ -124,17 +124,17 @@ func servedAt(t *testing.T, m Material, at time.Time) (cert, key []byte) {
 }
 
 func TestRenewWhatIsDamaged(t *testing.T) {
-	good, _ := renewed(t, Material{}, begin)
-	other, _ := renewed(t, Material{}, begin)
-	cases := map[string]func(*Material){
-		"no bundle":                func(m *Material) { m.Bundle = nil },
-		"a bundle that is no PEM":  func(m *Material) { m.Bundle = []byte("x") },
-		"no authority key":         func(m *Material) { m.AuthorityKey = nil },
-		"another authority's key":  func(m *Material) { m.AuthorityKey = other.AuthorityKey },
-		"no certificate":           func(m *Material) { m.Cert = nil },
-		"another key":              func(m *Material) { m.Key = other.Key },
-		"another's certificate":    func(m *Material) { m.Cert, m.Key = other.Cert, other.Key },
-		"an authority as the leaf": func(m *Material) { m.Cert, m.Key = m.Bundle, m.AuthorityKey },
+	good, _ := renewed(t, material{}, begin)
+	other, _ := renewed(t, material{}, begin)
+	cases := map[string]func(*material){
+		"no bundle":                func(m *material) { m.Bundle = nil },
+		"a bundle that is no PEM":  func(m *material) { m.Bundle = []byte("x") },
+		"no authority key":         func(m *material) { m.AuthorityKey = nil },
+		"another authority's key":  func(m *material) { m.AuthorityKey = other.AuthorityKey },
+		"no certificate":           func(m *material) { m.Cert = nil },
+		"another key":              func(m *material) { m.Key = other.Key },
+		"another's certificate":    func(m *material) { m.Cert, m.Key = other.Cert, other.Key },
+		"an authority as the leaf": func(m *material) { m.Cert, m.Key = m.Bundle, m.AuthorityKey },
 	}
 	for name, damage := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +149,8 @@ func TestRenewWhatIsDamaged(t *testing.T) {
 }
 
 func TestRenewForAnotherHost(t *testing.T) {
-	m, _ := renewed(t, Material{}, begin)
-	more, _, err := Renew(m, append(hosts, "usher.example.com"), begin, Default)
+	m, _ := renewed(t, material{}, begin)
+	more, _, err := renew(m, append(hosts, "usher.example.com"), begin, Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestRenewForAnotherHost(t *testing.T) {
 func TestRenewForYears(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := begin
-		m, next := renewed(t, Material{}, now)
+		m, next := renewed(t, material{}, now)
 		for range 12 {
 			before, bundle := now, m.Bundle
 			now = next.Add(time.Duration(rapid.Int64Range(0, int64(20*24*time.Hour)).Draw(t, "late")))

@@ -32,8 +32,8 @@ it logs to stderr, as JSON. It needs to be root.`
 // podUID is the variable from which the agent learns which pod it runs in, where its cgroup does not show it.
 const podUID = "POD_UID"
 
-// AgentOptions is what `usher agent` was asked for.
-type AgentOptions struct {
+// agentOptions is what `usher agent` was asked for.
+type agentOptions struct {
 	genericiooptions.IOStreams
 
 	flags  *genericclioptions.ConfigFlags
@@ -42,7 +42,7 @@ type AgentOptions struct {
 }
 
 func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &AgentOptions{IOStreams: streams, flags: flags}
+	o := &agentOptions{IOStreams: streams, flags: flags}
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Look after the node that it runs on when that runs short",
@@ -65,7 +65,7 @@ func newAgentCommand(flags *genericclioptions.ConfigFlags, streams genericioopti
 }
 
 // Complete reads the configuration and makes clients.
-func (o *AgentOptions) Complete() error {
+func (o *agentOptions) Complete() error {
 	var err error
 	if o.agent.Config, err = agent.LoadConfig(o.config); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (o *AgentOptions) Complete() error {
 		return err
 	}
 	o.agent.Cluster = &act.Pressure{
-		Writer: &act.Writer{Client: o.agent.Client, Evictions: client.New(config), OwnWishes: true},
+		Writer: &act.Writer{Client: o.agent.Client, Evictions: client.New(config), OwnRequests: true},
 		Node:   o.agent.Node,
 	}
 	o.agent.Self = types.UID(os.Getenv(podUID))
@@ -94,7 +94,7 @@ func (o *AgentOptions) Complete() error {
 }
 
 // Run runs until it is asked to end.
-func (o *AgentOptions) Run(ctx context.Context) error {
+func (o *agentOptions) Run(ctx context.Context) error {
 	ctx, stop := interruptible(ctx, func() { o.agent.Log.Info("received a signal, shutting down") }, func() {})
 	defer stop()
 	return agent.Run(ctx, o.agent)

@@ -25,7 +25,7 @@ func document(t *testing.T, name string) string {
 
 func TestUsageNamesEveryCommandAndFlag(t *testing.T) {
 	usage := document(t, "usage.md")
-	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+	root := newCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
 	for _, cmd := range root.Commands() {
 		if !strings.Contains(usage, "usher "+cmd.Name()) {
 			t.Errorf("usage.md does not name usher %s", cmd.Name())
@@ -46,7 +46,7 @@ func checkFlags(t *testing.T, usage string, cmd *cobra.Command) {
 
 func TestOutputNamesEveryReasonStateAndEvent(t *testing.T) {
 	output := document(t, "output.md")
-	for _, file := range []string{"blocker.go", "decision.go", "event.go"} {
+	for _, file := range []string{"blocker.go", "decision.go", "events.go"} {
 		for _, word := range constants(t, "../drain/"+file) {
 			if word != "" && !strings.Contains(output, "`"+word+"`") {
 				t.Errorf("output.md does not name `%s` (%s)", word, file)

@@ -19,8 +19,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// DrainOptions is what `usher drain` was asked for.
-type DrainOptions struct {
+// drainOptions is what `usher drain` was asked for.
+type drainOptions struct {
 	genericiooptions.IOStreams
 	requestFlags
 
@@ -37,7 +37,7 @@ type DrainOptions struct {
 }
 
 func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &DrainOptions{IOStreams: streams, config: config}
+	o := &drainOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:     "drain NODE… | -l SELECTOR",
 		Short:   "Move all pods off nodes, and say what keeps those that cannot go",
@@ -66,7 +66,7 @@ func newDrainCommand(name string, config *genericclioptions.ConfigFlags, streams
 }
 
 // Complete reads the arguments.
-func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) error {
+func (o *drainOptions) Complete(name string, cmd *cobra.Command, args []string) error {
 	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd)}
 	var err error
 	if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
@@ -81,18 +81,18 @@ func (o *DrainOptions) Complete(name string, cmd *cobra.Command, args []string) 
 
 // checkRevert says what is wrong with what stands beside --revert. A dry run of it is refused: each of its steps goes by
 // what the one before has changed.
-func (o *DrainOptions) checkRevert(args []string) error {
+func (o *drainOptions) checkRevert(args []string) error {
 	switch {
 	case len(args) > 0 || o.selector != "":
 		return errors.New("--revert undoes what all killed drains left, so it takes no nodes")
 	case o.dryRun != dryRunNone:
-		return errors.New(o.typed.others.In("--revert has no dry run; usher plan NODE says what killed drains left, and writes nothing"))
+		return errors.New(o.typed.others.In("--revert has no dry run; usher plan NODE shows what killed drains left, and writes nothing"))
 	}
 	return nil
 }
 
 // Validate says what is wrong with the flags.
-func (o *DrainOptions) Validate() error {
+func (o *drainOptions) Validate() error {
 	errs := []error{o.validate(), oneOf("--output", o.output, "text", "json")}
 	if o.timeout < 0 {
 		errs = append(errs, errors.New("--timeout is negative: give 0 for as long as it takes"))
@@ -102,7 +102,7 @@ func (o *DrainOptions) Validate() error {
 }
 
 // Run drains.
-func (o *DrainOptions) Run(ctx context.Context) error {
+func (o *drainOptions) Run(ctx context.Context) error {
 	v := newVoice(o.IOStreams, o.output, o.typed.others)
 	limit := limitOf(o.timeout)
 	began := time.Now()
@@ -150,7 +150,7 @@ func (o *DrainOptions) Run(ctx context.Context) error {
 }
 
 // dryRunOfClient prints how the drain would go, by one look at the whole cluster.
-func (o *DrainOptions) dryRunOfClient(ctx context.Context, limit limit, v *printer) error {
+func (o *drainOptions) dryRunOfClient(ctx context.Context, limit limit, v *printer) error {
 	began := time.Now()
 	cluster, err := readAll(ctx, o.config, o.ErrOut)
 	switch {
@@ -186,7 +186,7 @@ func undoTime(deadline, now time.Time) time.Duration {
 }
 
 // undoFirst undoes what killed drains left. What takes too long is left to the next command that undoes; with an error no drain begins.
-func (o *DrainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *printer) error {
+func (o *drainOptions) undoFirst(ctx context.Context, s *session, req drain.Request, v *printer) error {
 	most := undoTime(req.Deadline, s.clock.Now())
 	var left undone
 	late := within(ctx, most, func(ctx context.Context) { left = s.revert(ctx, v.reporter()) })
@@ -222,7 +222,7 @@ func stoppingWords(changing bool) string {
 }
 
 // leave ends the process at once.
-func (o *DrainOptions) leave(v *printer, changing bool) {
+func (o *drainOptions) leave(v *printer, changing bool) {
 	if changing {
 		fmt.Fprintln(v.err, o.leftWords())
 	}
@@ -230,7 +230,7 @@ func (o *DrainOptions) leave(v *printer, changing bool) {
 }
 
 // leftWords say what undoes what a drain has left that could not tidy up.
-func (o *DrainOptions) leftWords() string {
+func (o *drainOptions) leftWords() string {
 	undo := "usher drain --revert"
 	switch {
 	case o.revert:
@@ -243,14 +243,14 @@ func (o *DrainOptions) leftWords() string {
 }
 
 // late says that the time was over before the drain began, and what was not undone until then.
-func (o *DrainOptions) late(v *printer, why string, left ...string) error {
+func (o *drainOptions) late(v *printer, why string, left ...string) error {
 	v.urgent(fmt.Sprintf("timed out after %s (--timeout), and no node was drained: %s", o.timeout, why))
 	v.idle(time.Now(), o.timeout, drain.TimedOut, left...)
 	return exitWith(exitLate)
 }
 
 // prepare turns flags and cluster into a request; nothing is changed.
-func (o *DrainOptions) prepare(ctx context.Context, s *session) (drain.Request, error) {
+func (o *drainOptions) prepare(ctx context.Context, s *session) (drain.Request, error) {
 	now := s.clock.Now()
 	req, err := o.request(now)
 	if err != nil {
@@ -268,7 +268,7 @@ func (o *DrainOptions) prepare(ctx context.Context, s *session) (drain.Request, 
 
 // objections prints everything that the filters object to. It reports whether there
 // is any.
-func (o *DrainOptions) objections(s *session, req drain.Request, v *printer) bool {
+func (o *drainOptions) objections(s *session, req drain.Request, v *printer) bool {
 	var found []drain.Blocker
 	var now time.Time
 	s.source.Read(func(view snapshot.View) {
@@ -284,7 +284,7 @@ func (o *DrainOptions) objections(s *session, req drain.Request, v *printer) boo
 	return true
 }
 
-func (o *DrainOptions) drain(ctx context.Context, s *session, req drain.Request, v *printer, limit limit) error {
+func (o *drainOptions) drain(ctx context.Context, s *session, req drain.Request, v *printer, limit limit) error {
 	var phases []drain.DeadlinePhase
 	s.source.Read(func(view snapshot.View) { phases = drain.DeadlinePhases(view, req) })
 	v.deadlinePhases(phases, req.Started)

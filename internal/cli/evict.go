@@ -30,8 +30,8 @@ Exit codes: 0 the pod is gone, or the request was made (--wait=false) or withdra
 1 wrong usage or no access, 2 it will not be evicted, 3 the timeout passed,
 130 interrupted: the request stands.`
 
-// EvictOptions is what `usher evict` was asked for.
-type EvictOptions struct {
+// evictOptions is what `usher evict` was asked for.
+type evictOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
@@ -44,7 +44,7 @@ type EvictOptions struct {
 }
 
 func newEvictCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &EvictOptions{IOStreams: streams, config: config}
+	o := &evictOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "evict POD",
 		Short: "Ask for one pod's eviction and follow it",
@@ -68,14 +68,14 @@ func newEvictCommand(config *genericclioptions.ConfigFlags, streams genericioopt
 }
 
 // Complete reads the arguments.
-func (o *EvictOptions) Complete(args []string) error {
+func (o *evictOptions) Complete(args []string) error {
 	var err error
 	o.pod, err = podArg(o.config, "evict", args)
 	return err
 }
 
 // Validate says what is wrong with the flags.
-func (o *EvictOptions) Validate() error {
+func (o *evictOptions) Validate() error {
 	if o.timeout < 0 {
 		return errors.New("--timeout is negative: give 0 for as long as it takes")
 	}
@@ -83,7 +83,7 @@ func (o *EvictOptions) Validate() error {
 }
 
 // Run asks, or withdraws.
-func (o *EvictOptions) Run(ctx context.Context) error {
+func (o *evictOptions) Run(ctx context.Context) error {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
@@ -98,7 +98,7 @@ func (o *EvictOptions) Run(ctx context.Context) error {
 	return err
 }
 
-func (o *EvictOptions) run(ctx context.Context) error {
+func (o *evictOptions) run(ctx context.Context) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err
@@ -108,22 +108,22 @@ func (o *EvictOptions) run(ctx context.Context) error {
 		return o.noPod(ctx, conn, err)
 	}
 	self := thisHost().self(conn.clock.Now())
-	wish := act.Demand{Pod: observe.PodFacts(pod), Requester: evictionrequest.Requester(self.By)}
+	demand := act.Demand{Pod: observe.PodFacts(pod), Requester: evictionrequest.Requester(self.By)}
 	if o.withdraw {
-		return o.takeBack(ctx, conn, wish)
+		return o.takeBack(ctx, conn, demand)
 	}
-	if err := conn.writer().Ask(ctx, wish); err != nil {
+	if err := conn.writer().Ask(ctx, demand); err != nil {
 		return notServed(err)
 	}
-	fmt.Fprintf(o.Out, "pod %s: its eviction was asked for, as %s\n", o.pod, wish.Requester)
+	fmt.Fprintf(o.Out, "pod %s: its eviction was requested, as %s\n", o.pod, demand.Requester)
 	if !o.wait {
 		return nil
 	}
-	return o.follow(ctx, conn, wish)
+	return o.follow(ctx, conn, demand)
 }
 
 // noPod names pods that may be meant.
-func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) error {
+func (o *evictOptions) noPod(ctx context.Context, conn *connection, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return observe.Explained("reading pod "+o.pod.String(), err)
 	}
@@ -134,15 +134,15 @@ func (o *EvictOptions) noPod(ctx context.Context, conn *connection, err error) e
 	return unknownPod(look.View().Cluster, o.pod, "evict", o.commands)
 }
 
-func (o *EvictOptions) takeBack(ctx context.Context, conn *connection, wish act.Demand) error {
-	found, err := conn.writer().Withdraw(ctx, wish)
+func (o *evictOptions) takeBack(ctx context.Context, conn *connection, demand act.Demand) error {
+	found, err := conn.writer().Withdraw(ctx, demand)
 	if err != nil {
 		return notServed(err)
 	}
 	if !found {
-		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; %s lists what is asked for", wish.Requester, o.pod, o.commands.In("usher evictions"))
+		return fmt.Errorf("no request of %s for pod %s is there to be withdrawn; %s lists what is requested", demand.Requester, o.pod, o.commands.In("usher evictions"))
 	}
-	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what a manager has prepared for it alone, that manager undoes\n", o.pod, wish.Requester)
+	fmt.Fprintf(o.Out, "pod %s: the request of %s was withdrawn; what a manager has prepared for it alone, that manager undoes\n", o.pod, demand.Requester)
 	return nil
 }
 
@@ -158,12 +158,12 @@ func notServed(err error) error {
 const clearedWithin = 5 * time.Second
 
 // follow prints what becomes of the request until it has ended.
-func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.Demand) error {
+func (o *evictOptions) follow(ctx context.Context, conn *connection, demand act.Demand) error {
 	ctx, stop := interruptible(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	shown := requestProgress{out: o.Out, now: conn.clock.Now, commands: o.commands}
 	unanswered := time.AfterFunc(drain.TakenUpWithin, shown.nothing)
-	end, err := observe.Follow(ctx, conn.client, conn.evictions, wish.Pod, wish.Requester, shown.eviction)
+	end, err := observe.Follow(ctx, conn.client, conn.evictions, demand.Pod, demand.Requester, shown.eviction)
 	unanswered.Stop()
 	if !end.Gone && end.Failed == "" {
 		shown.nothing()
@@ -173,12 +173,12 @@ func (o *EvictOptions) follow(ctx context.Context, conn *connection, wish act.De
 		// It has served its purpose; what is left of it would only be in the way of users who list the requests.
 		clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearedWithin)
 		defer cancel()
-		_, _ = conn.writer().Withdraw(clearing, wish)
+		_, _ = conn.writer().Withdraw(clearing, demand)
 	}
 	return o.end(ctx, end, err)
 }
 
-func (o *EvictOptions) end(ctx context.Context, end observe.End, err error) error {
+func (o *evictOptions) end(ctx context.Context, end observe.End, err error) error {
 	again := o.commands.In(fmt.Sprintf("the request stands: usher evict %s -n %s goes on, with --withdraw it is taken back", o.pod.Name, o.pod.Namespace))
 	switch {
 	case end.Gone:

@@ -21,8 +21,8 @@ import (
 const evictionsLong = `List the pods whose eviction is asked for: by which requesters, which responder makes
 them safe to leave, and what that waits for.`
 
-// EvictionsOptions is what `usher evictions` was asked for.
-type EvictionsOptions struct {
+// evictionsOptions is what `usher evictions` was asked for.
+type evictionsOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
@@ -34,7 +34,7 @@ type EvictionsOptions struct {
 }
 
 func newEvictionsCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &EvictionsOptions{IOStreams: streams, config: config}
+	o := &evictionsOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "evictions",
 		Short: "List the evictions that are under way, and what each waits for",
@@ -53,7 +53,7 @@ func newEvictionsCommand(config *genericclioptions.ConfigFlags, streams generici
 }
 
 // Complete reads the arguments.
-func (o *EvictionsOptions) Complete(args []string) error {
+func (o *evictionsOptions) Complete(args []string) error {
 	if len(args) > 0 {
 		return errors.New("usher evictions takes no names; usher why POD looks at one pod")
 	}
@@ -68,7 +68,7 @@ func (o *EvictionsOptions) Complete(args []string) error {
 }
 
 // Run lists.
-func (o *EvictionsOptions) Run(ctx context.Context) error {
+func (o *evictionsOptions) Run(ctx context.Context) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err

@@ -39,8 +39,8 @@ changes nothing.`
 // registry.
 var releaseImage string
 
-// InstallOptions is what `usher install` was asked for.
-type InstallOptions struct {
+// installOptions is what `usher install` was asked for.
+type installOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
@@ -53,7 +53,7 @@ type InstallOptions struct {
 }
 
 func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &InstallOptions{IOStreams: streams, config: config}
+	o := &installOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install the manager into the cluster, or upgrade it",
@@ -80,7 +80,7 @@ func newInstallCommand(config *genericclioptions.ConfigFlags, streams genericioo
 }
 
 // Validate checks the flags.
-func (o *InstallOptions) Validate() error {
+func (o *installOptions) Validate() error {
 	if o.image != "" && !o.runsPods() {
 		return fmt.Errorf("--image has no meaning with --webhook-url: nothing is run in the cluster then")
 	}
@@ -117,13 +117,13 @@ func checkURL(address string) error {
 }
 
 // runsPods reports whether anything that is installed runs in the cluster.
-func (o *InstallOptions) runsPods() bool { return o.url == "" || o.agent }
+func (o *installOptions) runsPods() bool { return o.url == "" || o.agent }
 
 // podImage is the image of manager and agents; "" if none is known.
-func (o *InstallOptions) podImage() string { return cmp.Or(o.image, releaseImage) }
+func (o *installOptions) podImage() string { return cmp.Or(o.image, releaseImage) }
 
 // Run installs.
-func (o *InstallOptions) Run(ctx context.Context) error {
+func (o *installOptions) Run(ctx context.Context) error {
 	options := install.Options{Namespace: systemNamespace(o.config), Image: o.podImage(), URL: o.url, Agent: o.agent}
 	if o.dryRun == dryRunClient {
 		return o.print(options)
@@ -163,7 +163,7 @@ func (o *InstallOptions) Run(ctx context.Context) error {
 }
 
 // removal is what to type to remove what was installed.
-func (o *InstallOptions) removal() string {
+func (o *installOptions) removal() string {
 	words := o.commands.In("usher uninstall")
 	if *o.config.Namespace != "" {
 		words += " -n " + quoted(*o.config.Namespace)
@@ -171,7 +171,7 @@ func (o *InstallOptions) removal() string {
 	return words
 }
 
-func (o *InstallOptions) print(options install.Options) error {
+func (o *installOptions) print(options install.Options) error {
 	objects, err := install.Objects(options)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (o *InstallOptions) print(options install.Options) error {
 	return nil
 }
 
-func (o *InstallOptions) printOne(object *unstructured.Unstructured) error {
+func (o *installOptions) printOne(object *unstructured.Unstructured) error {
 	text, err := yaml.Marshal(object.Object)
 	if err != nil {
 		return fmt.Errorf("printing %s: %w", install.Ref(object), err)

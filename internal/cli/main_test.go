@@ -56,7 +56,7 @@ func TestBadUsage(t *testing.T) {
 		{"names and labels of pods", []string{"why", "a", "-l", "a=b"}, "-l selects pods by their labels"},
 		{"no name", []string{"why", "deployment/"}, `"deployment/" has no name`},
 		{"not a selector", []string{"why", "-l", "a=!b="}, `-l "a=!b=" is not a label selector`},
-		{"a node", []string{"why", "node/a"}, `"node/a" is a node: usher plan a says`},
+		{"a node", []string{"why", "node/a"}, `"node/a" is a node: usher plan a shows`},
 		{"two pods to evict", []string{"evict", "a", "b"}, "name one pod"},
 		{"not a pod to evict", []string{"evict", "node/a"}, `"node/a" is not a pod`},
 		{"dry run of what to remove", []string{"uninstall", "--dry-run=maybe"}, "--dry-run=maybe is not known: it can be none, client, server"},

@@ -23,8 +23,8 @@ It logs to stderr, as JSON. It ends without an error on SIGTERM (it stops taking
 finishes its answers and gives the lease back), and when the cluster begins to serve
 eviction requests in another way; then it is to be started again.`
 
-// ManagerOptions is what `usher manager` was asked for.
-type ManagerOptions struct {
+// managerOptions is what `usher manager` was asked for.
+type managerOptions struct {
 	genericiooptions.IOStreams
 
 	config  *genericclioptions.ConfigFlags
@@ -33,7 +33,7 @@ type ManagerOptions struct {
 }
 
 func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &ManagerOptions{IOStreams: streams, config: config}
+	o := &managerOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the manager that usher install installs",
@@ -58,7 +58,7 @@ func newManagerCommand(config *genericclioptions.ConfigFlags, streams genericioo
 }
 
 // Complete connects to the cluster's configuration.
-func (o *ManagerOptions) Complete() error {
+func (o *managerOptions) Complete() error {
 	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (o *ManagerOptions) Complete() error {
 }
 
 // Run runs until it is asked to end.
-func (o *ManagerOptions) Run(ctx context.Context) error {
+func (o *managerOptions) Run(ctx context.Context) error {
 	ctx, stop := interruptible(ctx, func() { o.manager.Log.Info("received a signal, shutting down") }, func() {})
 	defer stop()
 	return manager.Run(ctx, o.manager)

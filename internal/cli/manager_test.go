@@ -20,7 +20,7 @@ func TestManagerInAPodKeepsPoliciesOffItself(t *testing.T) {
 			t.Setenv("KUBERNETES_SERVICE_HOST", test.host)
 			config := genericclioptions.NewConfigFlags(false)
 			*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
-			o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
+			o := &managerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
 			o.manager.Certificates, o.manager.EvictionController, o.memory = "secret", "auto", "160Mi"
 			if err := o.Complete(); err != nil {
 				t.Fatal(err)
@@ -36,7 +36,7 @@ func TestManagerKnowsWhenToRunTheEvictionController(t *testing.T) {
 	for value, ok := range map[string]bool{"auto": true, "always": true, "": false, "true": false} {
 		config := genericclioptions.NewConfigFlags(false)
 		*config.APIServer, *config.Namespace = "https://127.0.0.1:6443", "usher-system"
-		o := &ManagerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
+		o := &managerOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: config}
 		o.manager.Certificates, o.manager.EvictionController, o.memory = "secret", value, "160Mi"
 		if err := o.Complete(); (err == nil) != ok {
 			t.Errorf("%q: %v", value, err)

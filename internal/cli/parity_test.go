@@ -31,7 +31,7 @@ var kubectlDrain = map[string]flagShape{
 }
 
 func TestDrainTakesEveryFlagOfKubectl(t *testing.T) {
-	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+	root := newCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
 	drain, _, err := root.Find([]string{"drain"})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestDryRunMeansWhatItMeansToKubectl(t *testing.T) {
 
 // A user who knows the flag of one command knows that of all.
 func TestDryRunIsTheSameInEveryCommand(t *testing.T) {
-	root, found := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard()), 0
+	root, found := newCommand("usher", genericiooptions.NewTestIOStreamsDiscard()), 0
 	for _, cmd := range root.Commands() {
 		f := cmd.Flags().Lookup("dry-run")
 		if f == nil {
@@ -96,7 +96,7 @@ func TestRevertHasNoDryRun(t *testing.T) {
 			t.Errorf("--dry-run%s: exit %d, stdout %q, stderr %q; want 1 and %q", value, got.code, got.out, got.err, want)
 		}
 	}
-	const plan = "usher --context=lab plan NODE says what killed drains left"
+	const plan = "usher --context=lab plan NODE shows what killed drains left"
 	if got := usher(t, "", "drain", "--revert", "--dry-run=client", "--context=lab"); !strings.Contains(got.err, plan) {
 		t.Errorf("no %q in %q", plan, got.err)
 	}
@@ -124,7 +124,7 @@ func TestCommandLineCanBeTypedAgain(t *testing.T) {
 		{"by label, and all were deleted", []string{"-l", "pool=spot"}, []usherdrain.NodeStatus{missing("a"), missing("b")}, ""},
 	}
 	for _, tt := range tests {
-		root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+		root := newCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
 		drain, _, err := root.Find([]string{"drain"})
 		if err != nil {
 			t.Fatal(err)

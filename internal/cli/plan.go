@@ -31,8 +31,8 @@ With -f the cluster is read from a file, without any connection:
 Exit codes: 0 it would drain, 1 wrong usage or no access, 2 it would be blocked,
 3 the deadline would pass.`
 
-// PlanOptions is what `usher plan` was asked for.
-type PlanOptions struct {
+// planOptions is what `usher plan` was asked for.
+type planOptions struct {
 	genericiooptions.IOStreams
 	requestFlags
 
@@ -45,7 +45,7 @@ type PlanOptions struct {
 }
 
 func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &PlanOptions{IOStreams: streams, config: config}
+	o := &planOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "plan NODE… | -l SELECTOR",
 		Short: "Say how a drain would go",
@@ -69,7 +69,7 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 }
 
 // Complete reads the arguments.
-func (o *PlanOptions) Complete(name string, cmd *cobra.Command, args []string) error {
+func (o *planOptions) Complete(name string, cmd *cobra.Command, args []string) error {
 	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd), foreign: []string{"filename", "output"}}
 	var err error
 	o.nodes, err = nodeArgs(args, o.selector)
@@ -77,13 +77,13 @@ func (o *PlanOptions) Complete(name string, cmd *cobra.Command, args []string) e
 }
 
 // Validate says what is wrong with the flags.
-func (o *PlanOptions) Validate() error {
+func (o *planOptions) Validate() error {
 	_, err := o.request(time.Now())
 	return errors.Join(o.validate(), oneOf("--output", o.output, "text", "json"), err)
 }
 
 // Run prints the plan.
-func (o *PlanOptions) Run(ctx context.Context) error {
+func (o *planOptions) Run(ctx context.Context) error {
 	cluster, err := readCluster(ctx, o.config, o.IOStreams, o.typed.others, o.dump)
 	if err != nil {
 		return err

@@ -37,8 +37,8 @@ usher agent keeps:
 
 Exit codes: 0 it was said, 1 wrong usage, no access, or a kubelet that does not answer.`
 
-// PressureOptions is what `usher pressure` was asked for.
-type PressureOptions struct {
+// pressureOptions is what `usher pressure` was asked for.
+type pressureOptions struct {
 	genericiooptions.IOStreams
 
 	config *genericclioptions.ConfigFlags
@@ -54,7 +54,7 @@ type PressureOptions struct {
 }
 
 func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &PressureOptions{IOStreams: streams, config: config}
+	o := &pressureOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "pressure NODE",
 		Short: "Say which pod goes first when a node runs short",
@@ -80,7 +80,7 @@ func newPressureCommand(config *genericclioptions.ConfigFlags, streams genericio
 }
 
 // Complete reads the arguments.
-func (o *PressureOptions) Complete(args []string) error {
+func (o *pressureOptions) Complete(args []string) error {
 	switch {
 	case len(args) > 1:
 		return errors.New("name one node: usher pressure NODE")
@@ -99,7 +99,7 @@ func (o *PressureOptions) Complete(args []string) error {
 }
 
 // Validate says what is wrong with the flags.
-func (o *PressureOptions) Validate() error {
+func (o *pressureOptions) Validate() error {
 	if o.watch && o.file != "" {
 		return errors.New("-w looks again and again, and a file stays as it is: use one of -w and -f")
 	}
@@ -111,7 +111,7 @@ func (o *PressureOptions) Validate() error {
 }
 
 // Run answers.
-func (o *PressureOptions) Run(ctx context.Context) error {
+func (o *pressureOptions) Run(ctx context.Context) error {
 	if o.watch {
 		return o.follow(ctx)
 	}
@@ -127,7 +127,7 @@ func (o *PressureOptions) Run(ctx context.Context) error {
 }
 
 // print writes the page. There is nothing else that goes on without it, so an error says that it did not arrive.
-func (o *PressureOptions) print(page show.Pressure) error {
+func (o *pressureOptions) print(page show.Pressure) error {
 	v := newVoice(o.IOStreams, o.output, show.Commands{})
 	text := []byte(strings.Join(page.Lines(v.term.textWidth(), v.paint()), "\n"))
 	if v.json != nil {
@@ -143,7 +143,7 @@ func (o *PressureOptions) print(page show.Pressure) error {
 }
 
 // look reads the node, live or from the file.
-func (o *PressureOptions) look(ctx context.Context) (record.Record, error) {
+func (o *pressureOptions) look(ctx context.Context) (record.Record, error) {
 	if o.file != "" {
 		return o.readFile()
 	}
@@ -158,7 +158,7 @@ func (o *PressureOptions) look(ctx context.Context) (record.Record, error) {
 }
 
 // page works out what follows from a look.
-func (o *PressureOptions) page(seen record.Record) (show.Pressure, error) {
+func (o *pressureOptions) page(seen record.Record) (show.Pressure, error) {
 	node, err := suppose(seen.Node, seen.At, o.supposed)
 	if err != nil {
 		return show.Pressure{}, err

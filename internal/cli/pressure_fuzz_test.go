@@ -25,7 +25,7 @@ func FuzzPressure(f *testing.F) {
 		if err != nil {
 			return
 		}
-		page, err := (&PressureOptions{}).page(seen)
+		page, err := (&pressureOptions{}).page(seen)
 		if err != nil {
 			return
 		}

@@ -90,7 +90,7 @@ func noSuchNode(ctx context.Context, client kubernetes.Interface, name string, e
 }
 
 // readFile reads what -f names.
-func (o *PressureOptions) readFile() (record.Record, error) {
+func (o *pressureOptions) readFile() (record.Record, error) {
 	name, in := o.file, o.In
 	if name == "-" {
 		name = "standard input"

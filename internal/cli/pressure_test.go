@@ -236,7 +236,7 @@ func TestPressureWatchEndsCleanly(t *testing.T) {
 		t.Setenv("KUBECONFIG", t.TempDir()+"/none")
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &stopping{stop: cancel}
-		root := NewCommand("usher", genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &bytes.Buffer{}})
+		root := newCommand("usher", genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &bytes.Buffer{}})
 		root.SetArgs([]string{"pressure", "worker-1", "-w", "-o", output, node(t, asUsual)})
 		err := root.ExecuteContext(ctx)
 		if text := out.String(); err != nil || !strings.Contains(text, want) || strings.Count(text, "\n") != 1 {
@@ -254,7 +254,7 @@ func TestPressureWatchEndsCleanlyInTheMiddleOfALook(t *testing.T) {
 		}
 		return 0, ""
 	})
-	root := NewCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
+	root := newCommand("usher", genericiooptions.NewTestIOStreamsDiscard())
 	root.SetArgs([]string{"pressure", "worker-1", "-w", server})
 	if err := root.ExecuteContext(ctx); err != nil {
 		t.Errorf("%v, want no error", err)
@@ -263,7 +263,7 @@ func TestPressureWatchEndsCleanlyInTheMiddleOfALook(t *testing.T) {
 
 func TestPressureWatchSaysThatItKnowsAgain(t *testing.T) {
 	var out, errOut bytes.Buffer
-	o := &PressureOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}}
+	o := &pressureOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}}
 	seen, err := understand([]byte(smallRecord))
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestPressureThatCannotBeWrittenFails(t *testing.T) {
 	for _, output := range []string{"table", "json"} {
-		root := NewCommand("usher", genericiooptions.IOStreams{In: strings.NewReader(smallRecord), Out: full{}, ErrOut: &bytes.Buffer{}})
+		root := newCommand("usher", genericiooptions.IOStreams{In: strings.NewReader(smallRecord), Out: full{}, ErrOut: &bytes.Buffer{}})
 		root.SetArgs([]string{"pressure", "-f", "-", "-o", output})
 		if err := root.ExecuteContext(t.Context()); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v, want that there is no space", output, err)

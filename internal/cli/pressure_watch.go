@@ -15,7 +15,7 @@ import (
 const pressurePause = 5 * time.Second
 
 // follow looks again and again until it is interrupted, which is how it is meant to end.
-func (o *PressureOptions) follow(parent context.Context) error {
+func (o *pressureOptions) follow(parent context.Context) error {
 	ctx, stop := interruptible(parent, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	conn, err := connect(o.config)
@@ -55,14 +55,14 @@ func (o *PressureOptions) follow(parent context.Context) error {
 
 // pressureView shows one look after the other: redrawn on a terminal, a line for each look elsewhere.
 type pressureView struct {
-	options *PressureOptions
+	options *pressureOptions
 	printer *printer
 	screen  *show.Screen
 	last    *show.Pressure
 	said    string
 }
 
-func newPressureView(o *PressureOptions) *pressureView {
+func newPressureView(o *pressureOptions) *pressureView {
 	v := newVoice(o.IOStreams, o.output, show.Commands{})
 	return &pressureView{options: o, printer: v, screen: show.NewScreen(o.Out)}
 }

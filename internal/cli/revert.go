@@ -33,7 +33,7 @@ func (u *undone) breakOff(reporter runner.Reporter, now time.Time) {
 	u.failed = append(u.failed, rest...)
 }
 
-func (o *DrainOptions) runRevert(ctx context.Context, s *session, v *printer) error {
+func (o *drainOptions) runRevert(ctx context.Context, s *session, v *printer) error {
 	began := s.clock.Now()
 	left := s.revert(ctx, v.reporter())
 	end := func(outcome drain.Outcome) { v.idle(s.clock.Now(), s.clock.Now().Sub(began), outcome, left.all()...) }

@@ -168,7 +168,7 @@ func revertOn(t *testing.T, client *fake.Clientset, output string) (code int, pr
 // revertIn does the same in a session.
 func revertIn(ctx context.Context, s *session, output string) (code int, printed string) {
 	var out bytes.Buffer
-	o := &DrainOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}}
+	o := &drainOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}}
 	err := o.runRevert(ctx, s, newVoice(o.IOStreams, output, show.Commands{Flags: []string{"--context=lab"}}))
 	return settle(err, &out), out.String()
 }

@@ -20,8 +20,8 @@ asked of its system first, and what may take its place.
 With -o yaml the role is printed as an EvictionPolicy takes it in spec.roles: what is
 written there takes the place of the built-in role of the same name.`
 
-// RolesOptions is what `usher roles` was asked for.
-type RolesOptions struct {
+// rolesOptions is what `usher roles` was asked for.
+type rolesOptions struct {
 	genericiooptions.IOStreams
 
 	output string
@@ -29,7 +29,7 @@ type RolesOptions struct {
 }
 
 func newRolesCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &RolesOptions{IOStreams: streams}
+	o := &rolesOptions{IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "roles [NAME]",
 		Short: "Say when members of a system may leave",
@@ -46,7 +46,7 @@ func newRolesCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 // Complete reads the arguments.
-func (o *RolesOptions) Complete(args []string) error {
+func (o *rolesOptions) Complete(args []string) error {
 	switch len(args) {
 	case 0:
 	case 1:
@@ -58,7 +58,7 @@ func (o *RolesOptions) Complete(args []string) error {
 }
 
 // Run prints.
-func (o *RolesOptions) Run() error {
+func (o *rolesOptions) Run() error {
 	roles, err := all.Roles()
 	if err != nil {
 		return fmt.Errorf("reading the built-in roles: %w", err)
@@ -82,7 +82,7 @@ func (o *RolesOptions) Run() error {
 	return fmt.Errorf("there is no built-in role %q; usher roles lists them", o.name)
 }
 
-func (o *RolesOptions) print(roles []v1alpha1.Role, lines func(int, show.Paint) []string) error {
+func (o *rolesOptions) print(roles []v1alpha1.Role, lines func(int, show.Paint) []string) error {
 	if o.output == "text" {
 		return newVoice(o.IOStreams, o.output, show.Commands{}).page(nil, lines)
 	}

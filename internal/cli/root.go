@@ -26,13 +26,13 @@ Exit codes of all commands:
 // anything else runs: it sets the logger that all of the process's client libraries share.
 func Main(args []string, streams genericiooptions.IOStreams) int {
 	// Client libraries log to stderr on their own: in the middle of a live table, and
-	// in other words than ours. What matters of it arrives as errors and blockers.
+	// in other words than Usher's. What matters of it arrives as errors and blockers.
 	klog.SetLogger(logr.Discard())
 	return run(args, streams)
 }
 
 func run(args []string, streams genericiooptions.IOStreams) int {
-	root := NewCommand(programName(args), streams)
+	root := newCommand(programName(args), streams)
 	root.SetArgs(args[1:])
 	return settle(root.Execute(), streams.ErrOut)
 }
@@ -46,8 +46,8 @@ func programName(args []string) string {
 	return "usher"
 }
 
-// NewCommand returns the command tree. The name is shown in usage texts.
-func NewCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
+// newCommand returns the command tree. The name is shown in usage texts.
+func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "usher",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},

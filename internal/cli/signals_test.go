@@ -51,12 +51,12 @@ func TestLeavingAtOnceSaysWhatUndoes(t *testing.T) {
 	const revert = "left at once; undo with: kubectl usher --context=lab drain --revert"
 	tests := []struct {
 		name string
-		o    DrainOptions
+		o    drainOptions
 		want string
 	}{
-		{"named nodes", DrainOptions{nodes: []string{"a", "b"}}, revert + ", kubectl usher --context=lab uncordon a b"},
-		{"nodes by labels", DrainOptions{requestFlags: requestFlags{selector: "rack in (7, 8)"}}, revert + ", kubectl usher --context=lab uncordon -l 'rack in (7, 8)'"},
-		{"undoing", DrainOptions{revert: true}, revert},
+		{"named nodes", drainOptions{nodes: []string{"a", "b"}}, revert + ", kubectl usher --context=lab uncordon a b"},
+		{"nodes by labels", drainOptions{requestFlags: requestFlags{selector: "rack in (7, 8)"}}, revert + ", kubectl usher --context=lab uncordon -l 'rack in (7, 8)'"},
+		{"undoing", drainOptions{revert: true}, revert},
 	}
 	for _, tt := range tests {
 		tt.o.typed = as

@@ -99,7 +99,7 @@ func subjectOf(kind, arg string) (subject, error) {
 	case s.name == "" || s.kind == "":
 		return s, fmt.Errorf("%q has no name: give NAME or TYPE/NAME, and the namespace with -n", arg)
 	case s.kind == "node" || s.kind == "no":
-		return s, fmt.Errorf("%q is a node: usher plan %s says what would keep its pods", arg, s.name)
+		return s, fmt.Errorf("%q is a node: usher plan %s shows what would keep its pods", arg, s.name)
 	}
 	return s, nil
 }

@@ -23,8 +23,8 @@ another client had set before stays, and so does that of a drain that is still r
 Exit codes: 0 the nodes are as they were before usher, 1 wrong usage or no access,
 2 at least one cordon was not usher's to remove.`
 
-// UncordonOptions is what `usher uncordon` was asked for.
-type UncordonOptions struct {
+// uncordonOptions is what `usher uncordon` was asked for.
+type uncordonOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
@@ -35,7 +35,7 @@ type UncordonOptions struct {
 }
 
 func newUncordonCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &UncordonOptions{IOStreams: streams, config: config}
+	o := &uncordonOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "uncordon NODE… | -l SELECTOR",
 		Short: "Remove the cordons that usher set",
@@ -53,14 +53,14 @@ func newUncordonCommand(config *genericclioptions.ConfigFlags, streams genericio
 }
 
 // Complete reads the arguments.
-func (o *UncordonOptions) Complete(args []string) error {
+func (o *uncordonOptions) Complete(args []string) error {
 	var err error
 	o.nodes, err = nodeArgs(args, o.selector)
 	return err
 }
 
 // Run uncordons.
-func (o *UncordonOptions) Run(ctx context.Context) error {
+func (o *uncordonOptions) Run(ctx context.Context) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (o *UncordonOptions) Run(ctx context.Context) error {
 }
 
 // undo undoes what killed drains left, if there is something.
-func (o *UncordonOptions) undo(ctx context.Context, s *session) error {
+func (o *uncordonOptions) undo(ctx context.Context, s *session) error {
 	some, unread, err := observe.NewLook(s.client, s.clock).Traces(ctx, s.evictions)
 	if err != nil {
 		return err
@@ -127,14 +127,14 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	done := "" // what was accepted and is not seen yet
 	became := exitDone
 	for {
-		action, obstacle, free := nextRelease(s, name)
+		action, blocker, free := nextRelease(s, name)
 		switch {
-		case done != "" && obstacle != "":
+		case done != "" && blocker != "":
 			return became, done
 		case free:
-			return exitDone, obstacle
-		case obstacle != "":
-			return exitBlocked, obstacle
+			return exitDone, blocker
+		case blocker != "":
+			return exitBlocked, blocker
 		case done == "":
 			answer = writer.Do(ctx, action)
 		}
@@ -155,21 +155,21 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 
 // nextRelease returns what is to be done next, or why nothing is; free: the node carries
 // neither a cordon nor a record.
-func nextRelease(s *session, name string) (action drain.Action, obstacle string, free bool) {
+func nextRelease(s *session, name string) (action drain.Action, blocker string, free bool) {
 	dead := s.dead()
 	s.source.Read(func(v snapshot.View) {
 		n := v.Cluster.Node(name)
 		if n == nil {
-			obstacle, free = "the node was deleted", true
+			blocker, free = "the node was deleted", true
 			return
 		}
-		action, obstacle = drain.Release(v, n, dead)
-		if obstacle != "" && n.Drain != nil {
-			obstacle += "; " + signOfLife(n.Drain.Beat, v.Now)
+		action, blocker = drain.Release(v, n, dead)
+		if blocker != "" && n.Drain != nil {
+			blocker += "; " + signOfLife(n.Drain.Beat, v.Now)
 		}
 		free = n.Drain == nil && n.DrainError == "" && !n.Unschedulable
 	})
-	return action, obstacle, free
+	return action, blocker, free
 }
 
 // released says what was done, and whether the node is back: a cordon that others have set stays.

@@ -87,7 +87,7 @@ func TestUndoingBeforeADrainThatDoesNotBegin(t *testing.T) {
 				s := sessionThrough(t, fake.NewClientset(raised(t)...), &rest.Config{Transport: unanswered{}})
 				defer s.close()
 				var out bytes.Buffer
-				o := &DrainOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}, timeout: c.timeout}
+				o := &drainOptions{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}, timeout: c.timeout}
 				v := newVoice(o.IOStreams, "json", show.Commands{Flags: []string{"--context=lab"}})
 				ctx, stop := context.WithTimeout(t.Context(), c.timeout)
 				defer stop()

@@ -27,8 +27,8 @@ const undoPatience = 2 * time.Minute
 // removalPatience is some ten times what the apiserver usually takes for the objects of a kind.
 const removalPatience = 10 * time.Second
 
-// UninstallOptions is what `usher uninstall` was asked for.
-type UninstallOptions struct {
+// uninstallOptions is what `usher uninstall` was asked for.
+type uninstallOptions struct {
 	genericiooptions.IOStreams
 
 	config  *genericclioptions.ConfigFlags
@@ -37,7 +37,7 @@ type UninstallOptions struct {
 }
 
 func newUninstallCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &UninstallOptions{IOStreams: streams, config: config}
+	o := &uninstallOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the manager, all policies and all traces from the cluster",
@@ -57,7 +57,7 @@ func newUninstallCommand(config *genericclioptions.ConfigFlags, streams generici
 }
 
 // Run uninstalls.
-func (o *UninstallOptions) Run(ctx context.Context) error {
+func (o *uninstallOptions) Run(ctx context.Context) error {
 	cluster, asked, err := connectInstall(o.config, o.IOStreams, o.timeout)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 )
 
 // askSystem adds what the pod's system says, where a policy governs the pod and there is a cluster to be asked.
-func (o *WhyOptions) askSystem(ctx context.Context, page *show.Why) error {
+func (o *whyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	about := eviction.AskEvict
 	if o.replace {
 		about = eviction.AskReplace
@@ -66,7 +66,7 @@ func answered(page *show.Why, verdict *eviction.Verdict, err error) {
 }
 
 // whyGone asks about the replacement of a member whose pod is gone, of which the manager remembers what it was.
-func (o *WhyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapshot.Key) error {
+func (o *whyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapshot.Key) error {
 	conn, err := connect(o.config)
 	if err != nil {
 		return err

@@ -46,8 +46,8 @@ be asked. That takes three seconds at most, and --client leaves it out.`
 // managerPatience bounds how long the cluster is asked for its manager.
 const managerPatience = 3 * time.Second
 
-// VersionOptions is what `usher version` was asked for.
-type VersionOptions struct {
+// versionOptions is what `usher version` was asked for.
+type versionOptions struct {
 	genericiooptions.IOStreams
 
 	config *genericclioptions.ConfigFlags
@@ -56,7 +56,7 @@ type VersionOptions struct {
 }
 
 func newVersionCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &VersionOptions{IOStreams: streams, config: config}
+	o := &versionOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
@@ -75,7 +75,7 @@ func newVersionCommand(config *genericclioptions.ConfigFlags, streams genericioo
 }
 
 // Run prints the versions. A cluster that does not answer is no failure.
-func (o *VersionOptions) Run(ctx context.Context) error {
+func (o *versionOptions) Run(ctx context.Context) error {
 	page := show.Version{Version: Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		page.Commit, page.Modified = setting(info, "vcs.revision"), setting(info, "vcs.modified") == "true"
@@ -90,7 +90,7 @@ func (o *VersionOptions) Run(ctx context.Context) error {
 }
 
 // manager reads the manager's Deployment. Its error is a sentence for people.
-func (o *VersionOptions) manager(ctx context.Context) (*show.Manager, error) {
+func (o *versionOptions) manager(ctx context.Context) (*show.Manager, error) {
 	conn, err := connect(o.config)
 	if err != nil {
 		return nil, fmt.Errorf("not asked for: %w", err)

@@ -31,8 +31,8 @@ const whyExample = `  usher why web-5d9c-x2x7l -n shop
   usher why deployment/web statefulset/db -n shop
   usher why -l app=web -n shop`
 
-// WhyOptions is what `usher why` was asked for.
-type WhyOptions struct {
+// whyOptions is what `usher why` was asked for.
+type whyOptions struct {
 	genericiooptions.IOStreams
 
 	config   *genericclioptions.ConfigFlags
@@ -48,7 +48,7 @@ type WhyOptions struct {
 }
 
 func newWhyCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &WhyOptions{IOStreams: streams, config: config}
+	o := &whyOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
 		Use:     "why POD… | TYPE/NAME… | -l SELECTOR",
 		Short:   "Say what keeps pods on their nodes",
@@ -73,7 +73,7 @@ func newWhyCommand(name string, config *genericclioptions.ConfigFlags, streams g
 }
 
 // Complete reads the arguments.
-func (o *WhyOptions) Complete(args []string) error {
+func (o *whyOptions) Complete(args []string) error {
 	var err error
 	if o.subjects, err = subjects(args, o.selector); err != nil {
 		return err
@@ -104,7 +104,7 @@ func podArg(config *genericclioptions.ConfigFlags, verb string, args []string) (
 }
 
 // Validate says what is wrong with the flags.
-func (o *WhyOptions) Validate() error {
+func (o *whyOptions) Validate() error {
 	if o.replace && o.dump != "" {
 		return errors.New("--replace asks the pod's system, and -f reads a dump: use one of them")
 	}
@@ -112,7 +112,7 @@ func (o *WhyOptions) Validate() error {
 }
 
 // Run answers.
-func (o *WhyOptions) Run(ctx context.Context) error {
+func (o *whyOptions) Run(ctx context.Context) error {
 	page := show.WhyPods{One: len(o.subjects) == 1 && o.subjects[0].kind == podKind}
 	read := o.readDump
 	if o.dump == "" {
@@ -139,7 +139,7 @@ func (o *WhyOptions) Run(ctx context.Context) error {
 }
 
 // printPods prints the answers.
-func (o *WhyOptions) printPods(page show.WhyPods) error {
+func (o *whyOptions) printPods(page show.WhyPods) error {
 	for i := range page.Pods {
 		at := &page.Pods[i]
 		at.Blockers, at.Commands = o.commands.Blockers(at.Blockers), o.commands

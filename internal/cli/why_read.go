@@ -24,7 +24,7 @@ func unknown(format string, args ...any) error { return unknownError(fmt.Sprintf
 func isUnknown(err error) bool { return errors.As(err, new(unknownError)) }
 
 // readDump returns what a dump holds, and the pods that are meant.
-func (o *WhyOptions) readDump(context.Context) (snapshot.View, []*snapshot.Pod, error) {
+func (o *whyOptions) readDump(context.Context) (snapshot.View, []*snapshot.Pod, error) {
 	view, assumed, err := lookAtDump(o.In, o.dump)
 	if err != nil {
 		return view, nil, err
@@ -37,7 +37,7 @@ func (o *WhyOptions) readDump(context.Context) (snapshot.View, []*snapshot.Pod, 
 }
 
 // readLive returns what decides about the pods that are meant, and these. It says what killed drains left on what it has read.
-func (o *WhyOptions) readLive(ctx context.Context) (snapshot.View, []*snapshot.Pod, error) {
+func (o *whyOptions) readLive(ctx context.Context) (snapshot.View, []*snapshot.Pod, error) {
 	conn, err := connect(o.config)
 	if err != nil {
 		return snapshot.View{}, nil, err
@@ -55,7 +55,7 @@ func (o *WhyOptions) readLive(ctx context.Context) (snapshot.View, []*snapshot.P
 }
 
 // lookAt reads the pods that are meant and what decides about them.
-func (o *WhyOptions) lookAt(ctx context.Context, look *observe.Look) ([]*snapshot.Pod, error) {
+func (o *whyOptions) lookAt(ctx context.Context, look *observe.Look) ([]*snapshot.Pod, error) {
 	if err := o.find(ctx, look); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (o *WhyOptions) lookAt(ctx context.Context, look *observe.Look) ([]*snapsho
 }
 
 // find reads the pods that are meant.
-func (o *WhyOptions) find(ctx context.Context, look *observe.Look) error {
+func (o *whyOptions) find(ctx context.Context, look *observe.Look) error {
 	if o.labels != nil {
 		return look.Pods(ctx, o.namespace, o.labels)
 	}
@@ -98,7 +98,7 @@ func (o *WhyOptions) find(ctx context.Context, look *observe.Look) error {
 }
 
 // findNear reads what may be meant by what is not there.
-func (o *WhyOptions) findNear(ctx context.Context, look *observe.Look) error {
+func (o *whyOptions) findNear(ctx context.Context, look *observe.Look) error {
 	for _, s := range o.subjects {
 		var err error
 		if s.kind == podKind {
@@ -114,7 +114,7 @@ func (o *WhyOptions) findNear(ctx context.Context, look *observe.Look) error {
 }
 
 // lookForPlaces reads nodes where it depends on them whether a surge helps: budgets never allow an eviction.
-func (o *WhyOptions) lookForPlaces(ctx context.Context, look *observe.Look, pods []*snapshot.Pod) error {
+func (o *whyOptions) lookForPlaces(ctx context.Context, look *observe.Look, pods []*snapshot.Pod) error {
 	var held []*snapshot.Pod
 	for _, p := range pods {
 		for _, b := range drain.Why(look.View(), p) {

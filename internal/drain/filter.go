@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -139,4 +140,41 @@ func Objections(view snapshot.View, req Request) []Blocker {
 		}
 	}
 	return all
+}
+
+// acceptedBy names the flag by which an operator accepts what a filter objects to. Where
+// there are two, it is the one that removes less.
+var acceptedBy = map[Reason]string{
+	DaemonSetPod:    "--ignore-daemonsets",
+	OrphanedDaemon:  "--force",
+	UnreplicatedPod: "--force",
+	LocalStorage:    "--delete-emptydir-data",
+}
+
+// Accept returns the flags with which the drain would not object any more, sorted. Every objection has one: what a pod's
+// users can write keeps no node from being drained.
+func Accept(objections []Blocker) []string {
+	var flags []string
+	for i := range objections {
+		if flag, known := acceptedBy[objections[i].Reason]; known {
+			flags = append(flags, flag)
+		}
+	}
+	slices.Sort(flags)
+	return slices.Compact(flags)
+}
+
+// Excluded returns the pods on the drain's nodes that the filters leave where they are,
+// terminating ones included: their end is not the drain's doing.
+func Excluded(view snapshot.View, req Request) map[types.UID]bool {
+	d := newDecider(view, req, NewLedger(), true)
+	excluded := map[types.UID]bool{}
+	for _, name := range req.Nodes {
+		for _, p := range view.Cluster.PodsOn(name) {
+			if d.fateOf(p).stays != "" {
+				excluded[p.UID] = true
+			}
+		}
+	}
+	return excluded
 }

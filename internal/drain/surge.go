@@ -233,7 +233,7 @@ func (d *decider) scaling(s *surge) bool {
 }
 
 // removing reports whether the last scaling down of this drain is not seen in the pods
-// yet: more run than the Deployment wants. Which of them go is not decided by us. What is
+// yet: more run than the Deployment wants. Which of them go is not decided by the drain. What is
 // still so after settleFor has another cause: a rollout, say.
 func (d *decider) removing(s *surge) bool {
 	t := d.led.tries[tryKey{Scale, s.deployment.UID}]

@@ -67,7 +67,7 @@ func (d *decider) markComes(t *try) bool {
 	return t != nil && (t.done.IsZero() || d.unseen(t))
 }
 
-// perhapsDone reports whether something of ours may have been written. A conflict is
+// perhapsDone reports whether something of the drain may have been written. A conflict is
 // what a second try meets whose first was carried out and got no answer.
 func perhapsDone(code answers.Code) bool {
 	return code == answers.Accepted || code == answers.Unavailable || code == answers.Conflict

@@ -28,7 +28,7 @@ type Action struct {
 	UID types.UID
 	// Grace is the grace period that Evict asks for, 0 for the pod's own.
 	Grace time.Duration
-	// Requester is who asks, for Request and Withdraw.
+	// Requester is the client that asks, for Request and Withdraw.
 	Requester string
 	// Report is what a responder says.
 	Report Report

@@ -32,8 +32,8 @@ type AdmissionInput struct {
 	ByName bool
 	// Requester is the name under which EvictionRequests are made for User.
 	Requester string
-	// OwnWish is set by SkipEvictionRequestAnnotation on the Eviction.
-	OwnWish bool
+	// OwnRequest is set by SkipEvictionRequestAnnotation on the Eviction.
+	OwnRequest bool
 	// Grace is the grace period in seconds that the caller asked for, nil for the pod's own.
 	Grace *int64
 	// NamespaceEnding says that the namespace is being deleted.
@@ -138,7 +138,7 @@ func judgeFor(in *AdmissionInput) *judgement {
 	return judgeEviction(in.Input)
 }
 
-// by is who is written into a permit.
+// by is the requester that is written into a permit.
 func (in *AdmissionInput) by() string {
 	if slices.Contains(in.Self, in.User) {
 		return usher
@@ -191,7 +191,7 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 		result.Message += "; where the rollout is to go on whatever the system says, set ownerDeletes: Allow in spec.members of policy " + j.policy.Key.String()
 	}
 	result.Note = Note{Kind: Refused, Message: result.Message}
-	if !in.DryRun && !in.OwnWish && j.worthRequesting() && !slices.Contains(in.Self, in.User) {
+	if !in.DryRun && !in.OwnRequest && j.worthRequesting() && !slices.Contains(in.Self, in.User) {
 		result.Actions = []Action{{
 			Kind: Request, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Requester: in.User,
 			Why: in.User + " was refused and may ask again",

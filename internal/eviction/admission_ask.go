@@ -14,9 +14,9 @@ const (
 	AskReplace = "replace"
 )
 
-// VerdictCause is the type of the first cause in the answer to a question: its message is the verdict's Answer, its field
+// verdictCause is the type of the first cause in the answer to a question: its message is the verdict's Answer, its field
 // "role/member".
-const VerdictCause = "UsherVerdict"
+const verdictCause = "UsherVerdict"
 
 // RetryCause is the type of the cause in a refusal that says when it is worth asking again, as a duration.
 //
@@ -58,10 +58,10 @@ func answerAsk(in *AdmissionInput) AdmissionResult {
 	return result
 }
 
-// answerCauses is what an answer tells beside the blockers.
+// answerCauses is what an answer says beside the blockers.
 func (j *judgement) answerCauses() []metav1.StatusCause {
 	v := &j.verdict
-	causes := []metav1.StatusCause{{Type: VerdictCause, Message: string(v.Answer), Field: v.Role + "/" + v.Member}}
+	causes := []metav1.StatusCause{{Type: verdictCause, Message: string(v.Answer), Field: v.Role + "/" + v.Member}}
 	if !v.Evidence.IsZero() {
 		causes = append(causes, metav1.StatusCause{Type: evidenceCause, Message: v.Evidence.UTC().Format(time.RFC3339Nano)})
 	}
@@ -76,7 +76,7 @@ func (j *judgement) answerCauses() []metav1.StatusCause {
 
 // ReadAnswer reads a verdict back from the causes of a refusal. ok is false where Usher did not write them for a question.
 func ReadAnswer(causes []metav1.StatusCause) (verdict Verdict, ok bool) {
-	if len(causes) == 0 || causes[0].Type != VerdictCause {
+	if len(causes) == 0 || causes[0].Type != verdictCause {
 		return Verdict{}, false
 	}
 	verdict.Answer = Answer(causes[0].Message)

@@ -107,7 +107,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	}
 	id := c.expression(path+".id", cmp.Or(declared.ID, defaultID), expression.String, expression.IDLimit)
 	if id != nil && !id.NamesOnly("pod") {
-		c.report(path+".id", "it may speak of pod only")
+		c.report(path+".id", "it may use pod only")
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&declared.Selector)
 	if err == nil && selector.Empty() {

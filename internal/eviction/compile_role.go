@@ -15,7 +15,7 @@ import (
 func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	before := len(c.problems)
 	if declared.Replace.Successor == "" {
-		c.report(path+".replace.successor", "it must say who takes the member's place")
+		c.report(path+".replace.successor", "it must name what takes the member's place")
 	}
 	compiled := &role{
 		declared: declared,
@@ -34,7 +34,7 @@ func (c *compiler) role(path string, declared *v1alpha1.Role) *role {
 	c.together(path+".replace", compiled.replace, nil)
 	if kind := c.declared.Kind; declared.System != kind && kind != "" {
 		c.problems = c.problems[:before] // every fact that another system does not tell
-		c.report(path+".system", "the role speaks of %s, the policy's system is %s", declared.System, kind)
+		c.report(path+".system", "the role is for %s, the policy's system is %s", declared.System, kind)
 	}
 	return compiled
 }
@@ -51,10 +51,10 @@ func atOnce(role *v1alpha1.Role) int {
 }
 
 const (
-	// DefaultSettle is how long a persistent member counts after it was seen gone where its role does not say: as long as the
+	// defaultSettle is how long a persistent member counts after it was seen gone where its role does not say: as long as the
 	// slowest of the usual failure detectors takes by default, which is Kafka's (replica.lag.time.max.ms). Those of MongoDB
 	// (electionTimeoutMillis 10 s), Redis Cluster (cluster-node-timeout 15 s) and ArangoDB (5 s) are faster.
-	DefaultSettle = 30 * time.Second
+	defaultSettle = 30 * time.Second
 	maxSettle     = 10 * time.Minute
 )
 
@@ -64,7 +64,7 @@ func settle(role *v1alpha1.Role) time.Duration {
 	case role.Evict.Settle != nil:
 		return role.Evict.Settle.Duration
 	case role.State == v1alpha1.StatePersistent:
-		return DefaultSettle
+		return defaultSettle
 	}
 	return 0
 }

@@ -61,7 +61,7 @@ func TestCompileProblems(t *testing.T) {
 		},
 		"a role of another system": {
 			given: own(func(r *v1alpha1.Role) { r.System, r.Evict.Rules[0].Expression = "arangodb", "member.followers" }),
-			want:  []Problem{{"spec.roles[0].system", "the role speaks of arangodb, the policy's system is etcd"}},
+			want:  []Problem{{"spec.roles[0].system", "the role is for arangodb, the policy's system is etcd"}},
 		},
 		"an age that nothing is young enough for": {
 			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.Evidence.MaxAge.Duration = time.Millisecond },
@@ -90,7 +90,7 @@ func TestCompileProblems(t *testing.T) {
 		},
 		"an id of more than the pod": {
 			given: func(spec *v1alpha1.EvictionPolicySpec) { spec.Members[0].ID = "node.name" },
-			want:  []Problem{{"spec.members[0].id", "it may speak of pod only"}},
+			want:  []Problem{{"spec.members[0].id", "it may use pod only"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestTextsOfTheSystemAreChecked(t *testing.T) {
 	}
 	_, got := Compile(toySpec(), toyRoles(), declared)
 	want := []Problem{
-		{"b", "it may speak of system only"},
-		{"d", "{{system.leader}} speaks of something that is not known yet when the request is made: it may speak of member and pod"},
+		{"b", "it may use system only"},
+		{"d", "{{system.leader}} uses something that is not known yet when the request is made: it may use member and pod"},
 		{"e", "there is no fact 'lender' (at character 7)"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -32,7 +32,7 @@ func (c *compiler) texts(texts []Text) {
 		if t.Template {
 			c.templateOver(t)
 		} else if e := c.expression(t.Path, t.Text, expression.Dynamic, expression.CostLimit); e != nil && !e.NamesOnly(t.Over...) {
-			c.report(t.Path, "it may speak of %s only", expression.Listed(t.Over))
+			c.report(t.Path, "it may use %s only", expression.Listed(t.Over))
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (c *compiler) templateOver(t Text) {
 	}
 	for _, e := range template.Expressions() {
 		if !e.NamesOnly(t.Over...) {
-			c.report(t.Path, "{{%s}} speaks of something that is not known yet when the request is made: it may speak of %s", e.Text, expression.Listed(t.Over))
+			c.report(t.Path, "{{%s}} uses something that is not known yet when the request is made: it may use %s", e.Text, expression.Listed(t.Over))
 		}
 	}
 }

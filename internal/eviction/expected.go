@@ -20,7 +20,7 @@ func (j *judgement) countRemaining(step *preparation) int64 {
 	return max(left, 0)
 }
 
-// expected is when the last step that is needed will probably be done; zero where nothing tells.
+// expected is when the last step that is needed will probably be done; zero where that is not known.
 func (j *judgement) expected() time.Time {
 	if len(j.verdict.Needed) != 1 {
 		return time.Time{}

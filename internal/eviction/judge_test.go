@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 			given:  func(in *Input) { in.Evidence.Observed = noon.Add(-11 * time.Second) },
 			answer: Blocked, want: []string{EvidenceStale},
 		},
-		"old evidence still tells what is wrong, but begins nothing": {
+		"old evidence still shows what is wrong, but begins nothing": {
 			given: func(in *Input) {
 				in.Evidence.Observed = noon.Add(-time.Minute)
 				in.Evidence.Members["m-s0"]["drained"] = false
@@ -286,7 +286,7 @@ func TestMessages(t *testing.T) {
 		{
 			Reason:  AnotherIsLeaving,
 			Message: "s2 (m-s2) is on the way out, and of role store one may leave at a time; it waits until that was seen gone",
-			Remedy:  "wait; usher why pod/s2 -n shop says what holds that one while it is there", Retry: 5 * time.Second,
+			Remedy:  "wait; usher why pod/s2 -n shop shows what holds that one while it is there", Retry: 5 * time.Second,
 		},
 		{Rule: "drained", Reason: "NotDrained", Message: "m-s1 still holds shards a, b", Remedy: "move 2 shards", Retry: lookAgain},
 		{Rule: "no-leader", Reason: "IsLeader", Message: "m-s1 leads", Retry: lookAgain},

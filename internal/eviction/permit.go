@@ -16,7 +16,7 @@ import (
 const permitLife = 2 * time.Minute
 
 const (
-	// usher is who is let through where Usher evicts by itself.
+	// usher is the requester in a permit where Usher evicts by itself.
 	usher = "Usher"
 	// several callers were let through for one pod, and each of their requests may still be under way.
 	several = "several"
@@ -50,7 +50,7 @@ func (j *judgement) permit(by string, linger time.Duration) []Action {
 	return []Action{j.policy.write(Permit, status, by+" may take "+j.in.Pod.Name+" away")}
 }
 
-// counted reports whether it matters who of the role is on the way. Steps count as well: a permit that is written on the
+// counted reports whether it matters which members of the role are on the way. Steps count as well: a permit that is written on the
 // status also proves that no step is being taken back meanwhile. So do rules: several evictions at once must not pass on
 // the same facts, and those that speak of `leaving` must see each other.
 func (r *role) counted() bool {

@@ -34,7 +34,7 @@ func (p *Policy) declares(name string) bool {
 func (p *Policy) settle(name string) time.Duration {
 	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
 	if at < 0 {
-		return DefaultSettle
+		return defaultSettle
 	}
 	return p.entries[at].role.settle
 }
@@ -125,9 +125,6 @@ func (p *Policy) Selectors() []labels.Selector {
 	}
 	return all
 }
-
-// Suspended reports whether its owner has suspended it.
-func (p *Policy) Suspended() bool { return p.suspended }
 
 // Declared is a policy as it stands in the cluster.
 type Declared struct {

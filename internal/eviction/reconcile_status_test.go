@@ -239,7 +239,7 @@ func TestTidyRequestsOfFormerOwners(t *testing.T) {
 	}
 }
 
-// A policy that goes takes the wishes with it that admission noted for its pods, however young, and no others.
+// A policy that goes takes the requests with it that admission made for its pods, however young, and no others.
 func TestTidyOfADeletedPolicy(t *testing.T) {
 	in := untidy(t)
 	in.Deleted = true

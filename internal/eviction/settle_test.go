@@ -40,22 +40,22 @@ func TestTidySettles(t *testing.T) {
 		marked bool
 		next   time.Duration
 	}{
-		"seen gone just now":                      {marked: true, next: DefaultSettle + time.Second},
+		"seen gone just now":                      {marked: true, next: defaultSettle + time.Second},
 		"seen gone a moment ago, not written":     {seen: time.Second, next: unhurried - time.Second},
-		"seen gone a while ago, not written":      {seen: unhurried, marked: true, next: DefaultSettle + time.Second - unhurried},
-		"its time is over, not written":           {seen: DefaultSettle + time.Second, out: true},
+		"seen gone a while ago, not written":      {seen: unhurried, marked: true, next: defaultSettle + time.Second - unhurried},
+		"its time is over, not written":           {seen: defaultSettle + time.Second, out: true},
 		"seen gone a moment ago":                  {gone: at(29 * time.Second), next: 2 * time.Second},
-		"its time is over":                        {gone: at(DefaultSettle + time.Second), out: true},
+		"its time is over":                        {gone: at(defaultSettle + time.Second), out: true},
 		"a Ready pod has its id":                  {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenReady, out: true},
 		"a Ready pod has its id at once":          {pods: []*snapshot.Pod{readyAgain}, sight: SeenReady, out: true},
-		"one that was Ready is gone":              {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenGone, next: DefaultSettle},
-		"one that was Ready is so no more":        {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenStaying, next: DefaultSettle},
-		"one that was Ready is terminating":       {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenTerminating, next: DefaultSettle},
-		"a pod has its id and is not Ready":       {gone: at(time.Second), pods: []*snapshot.Pod{unreadyAgain}, next: DefaultSettle},
-		"the role says how long":                  {settle: &metav1.Duration{Duration: time.Minute}, gone: at(DefaultSettle + time.Second), next: DefaultSettle},
+		"one that was Ready is gone":              {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenGone, next: defaultSettle},
+		"one that was Ready is so no more":        {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenStaying, next: defaultSettle},
+		"one that was Ready is terminating":       {gone: at(time.Second), pods: []*snapshot.Pod{readyAgain}, sight: SeenTerminating, next: defaultSettle},
+		"a pod has its id and is not Ready":       {gone: at(time.Second), pods: []*snapshot.Pod{unreadyAgain}, next: defaultSettle},
+		"the role says how long":                  {settle: &metav1.Duration{Duration: time.Minute}, gone: at(defaultSettle + time.Second), next: defaultSettle},
 		"the role says that it need not":          {settle: &metav1.Duration{}, out: true},
-		"seen gone in the future, by some clock":  {gone: at(-time.Hour), marked: true, next: DefaultSettle + time.Second},
-		"the pod of another has a name like that": {gone: at(time.Second), pods: []*snapshot.Pod{toyPod("s2", "store")}, next: DefaultSettle},
+		"seen gone in the future, by some clock":  {gone: at(-time.Hour), marked: true, next: defaultSettle + time.Second},
+		"the pod of another has a name like that": {gone: at(time.Second), pods: []*snapshot.Pod{toyPod("s2", "store")}, next: defaultSettle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := untidy(t)
@@ -97,8 +97,8 @@ func TestSettleBeginsAfterLinger(t *testing.T) {
 		out    bool
 	}{
 		{180, 180 * time.Second, false},
-		{180, 180*time.Second + DefaultSettle, false},
-		{180, 181*time.Second + DefaultSettle, true},
+		{180, 180*time.Second + defaultSettle, false},
+		{180, 181*time.Second + defaultSettle, true},
 		{20, 33 * time.Second, false},
 		{0, 33 * time.Second, true},
 	} {
@@ -131,7 +131,7 @@ func TestReadyPodsAreConfirmed(t *testing.T) {
 	}
 }
 
-// A member that is gone and not missed by its system yet keeps the next one, and what is said tells until when.
+// A member that is gone and not missed by its system yet keeps the next one, and the message says until when.
 func TestSettlingMemberHoldsTheNext(t *testing.T) {
 	in := world(t)
 	in.Policies[0].Policy = settling(t, nil)

@@ -17,12 +17,12 @@ func TestSettlingMembers(t *testing.T) {
 		entry  func(*v1alpha1.Leaving)
 		want   []Settling
 	}{
-		"it was seen gone":          {entry: gone, want: []Settling{{Pod: "s1", Within: DefaultSettle, Until: noon.Add(DefaultSettle + time.Second)}}},
-		"it was let go":             {want: []Settling{{Pod: "s1", Within: DefaultSettle}}},
+		"it was seen gone":          {entry: gone, want: []Settling{{Pod: "s1", Within: defaultSettle, Until: noon.Add(defaultSettle + time.Second)}}},
+		"it was let go":             {want: []Settling{{Pod: "s1", Within: defaultSettle}}},
 		"its role needs no time":    {settle: &metav1.Duration{}},
 		"it was removed by force":   {settle: &metav1.Duration{}, entry: func(l *v1alpha1.Leaving) { l.LingerSeconds = 90 }, want: []Settling{{Pod: "s1", Within: 90 * time.Second}}},
 		"by force, for centuries":   {settle: &metav1.Duration{}, entry: func(l *v1alpha1.Leaving) { l.LingerSeconds = 9_223_372_037 }, want: []Settling{{Pod: "s1", Within: 100 * 365 * 24 * time.Hour}}},
-		"of a role that is no more": {entry: func(l *v1alpha1.Leaving) { l.Role = "former" }, want: []Settling{{Pod: "s1", Within: DefaultSettle}}},
+		"of a role that is no more": {entry: func(l *v1alpha1.Leaving) { l.Role = "former" }, want: []Settling{{Pod: "s1", Within: defaultSettle}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entry := leaves("s1", "store", noon)

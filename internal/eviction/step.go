@@ -16,7 +16,7 @@ type ResponderInput struct {
 	// Requests are those of them that admission made; OnlyAdmission says that there are no others.
 	Requests      []AdmissionRequest
 	OnlyAdmission bool
-	// Active: it is Usher's turn in the Eviction. If it is not, Usher prepares, but neither evicts nor tells.
+	// Active: it is Usher's turn in the Eviction. If it is not, Usher prepares, but neither evicts nor reports.
 	Active bool
 	// Accepted is when the eviction API accepted the eviction of this pod by this process, zero if it did not.
 	Accepted time.Time
@@ -189,7 +189,7 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 	switch {
 	case len(begin) == 0 || j.policy.Held:
 	case in.HoldRefused == "":
-		return []Action{{Kind: Hold, Policy: j.policy.Key, Version: j.policy.Version, Why: "only the policy remembers what is to be taken back"}}, in.Now
+		return []Action{{Kind: Hold, Policy: j.policy.Key, Version: j.policy.Version, Why: "what is to be undone stands in the policy only"}}, in.Now
 	default:
 		report.Message += "; nothing is prepared, because policy " + j.policy.Key.Name + " cannot be held while it is (finalizer " +
 			v1alpha1.UndoFinalizer + "): " + in.HoldRefused

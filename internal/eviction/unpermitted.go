@@ -12,7 +12,7 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// RunningMembers are those that a policy has among pods, of roles of which it matters who is away, by their pods.
+// RunningMembers are those that a policy has among pods, of roles of which it matters which members are away, by their pods.
 func RunningMembers(policy Declared, pods []*snapshot.Pod) map[types.UID]v1alpha1.MemberRef {
 	members := map[types.UID]v1alpha1.MemberRef{}
 	for _, pod := range pods {

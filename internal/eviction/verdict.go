@@ -22,7 +22,7 @@ type Verdict struct {
 	Blockers []Blocker // all of them; empty only if allowed
 	// Needed are the steps that the role asks for now, in order; of these only the first is begun.
 	Needed []Preparation
-	// Member and Role are who was judged, "" where that is not known.
+	// Member and Role are what was judged, "" where that is not known.
 	Member string
 	Role   string
 	// Evidence is the time of the evidence, zero where there is none.
@@ -84,7 +84,7 @@ type Preparation struct {
 	// ExpectedDuration is how long it takes as a rule, Remaining how much is still to be done; 0: not known.
 	ExpectedDuration time.Duration
 	Remaining        int64
-	// Asked is when the system is asked, as the policy's status has it: it tells one call for the step from the next.
+	// Asked is when the system is asked, as the policy's status has it: it distinguishes one call for the step from the next.
 	Asked time.Time
 	// Job is the system's job for the step as it was reported before.
 	Job Job
@@ -94,7 +94,7 @@ type Preparation struct {
 type Job struct {
 	ID string
 	// Found: it was under way when the step was asked for, and no answer had its ID. Another client has begun it, or an
-	// earlier call did whose answer was lost: a system tells no more of it.
+	// earlier call did whose answer was lost: a system says no more of it.
 	Found bool
 }
 

@@ -96,7 +96,7 @@ func forcedRemoval(in *AdmissionInput) Blocker {
 	switch {
 	case in.Pod.Terminating():
 		b.Message = "it is terminating, and a grace period of 0 would take the pod away while its process still runs; it waits until its kubelet has seen it end"
-		b.Remedy = "wait, or break the glass; who ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy"
+		b.Remedy = "wait, or break the glass; a user that ends pods of its node and is no kubelet must be named in spec.members[].controllers of the policy"
 	case in.Grace == nil:
 		b.Message = "its spec has terminationGracePeriodSeconds 0: " + b.Message
 		b.Remedy = "give it time, as with --grace-period=30, or let Usher evict it: usher evict"
@@ -144,7 +144,7 @@ func sharedID(member string, pods []string) Blocker {
 	return Blocker{
 		Reason:  MemberShared,
 		Message: fmt.Sprintf("pods %s all give the id %q: whose facts the system reports cannot be known; it waits until only one gives it", expression.Print(pods), member),
-		Remedy:  "see whether spec.members[].id in the policy tells the pods apart",
+		Remedy:  "see whether spec.members[].id in the policy distinguishes the pods",
 		Retry:   lookAgain,
 	}
 }
@@ -233,7 +233,7 @@ func anotherIsLeaving(others []*v1alpha1.Leaving, r *role, namespace string) Blo
 		if other.GoneTime != nil {
 			until = fmt.Sprintf("%s was seen gone at %s, and %s", other.PodName, other.GoneTime.UTC().Format(time.RFC3339), awaitedOfGone(r))
 		} else {
-			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s says what holds that one while it is there", other.PodName, namespace)
+			remedy = fmt.Sprintf("wait; usher why pod/%s -n %s shows what holds that one while it is there", other.PodName, namespace)
 		}
 		name := other.PodName
 		if other.ID != "" && other.ID != other.PodName {

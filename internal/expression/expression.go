@@ -112,7 +112,7 @@ func issueText(issues *cel.Issues) string {
 	return strings.Join(said, "; ")
 }
 
-// plain turns the compiler's most frequent words into ours.
+// plain turns the compiler's most frequent words into Usher's.
 func plain(message string) string {
 	if _, rest, ok := strings.Cut(message, "undefined field "); ok {
 		return "there is no fact " + rest

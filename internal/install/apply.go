@@ -115,7 +115,7 @@ func (c Cluster) now(ctx context.Context, object *unstructured.Unstructured) (*u
 	return found, err
 }
 
-// nameLabel is on everything that we install but the definitions of resources.
+// nameLabel is on everything that is installed but the definitions of resources.
 const nameLabel = "app.kubernetes.io/name"
 
 func ours(object *unstructured.Unstructured) bool { return object.GetLabels()[nameLabel] == "usher" }

@@ -29,7 +29,7 @@ type Options struct {
 // DefaultNamespace is the namespace in the manifests.
 const DefaultNamespace = "usher-system"
 
-// lifecycleGroup is the group of our own copies of the eviction request API.
+// lifecycleGroup is the group of Usher's own copies of the eviction request API.
 const lifecycleGroup = "lifecycle.usher.sh"
 
 // Objects returns what is to be applied, in that order.

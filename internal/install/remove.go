@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/certificate"
@@ -236,4 +237,21 @@ func (r remover) list(ctx context.Context, kind schema.GroupVersionKind, options
 		all[i] = &list.Items[i]
 	}
 	return all, nil
+}
+
+// ReadOnly returns the cluster for a dry run on the client: what would be removed is read, so
+// that what is not there is passed over, and nothing else is sent.
+func (c Cluster) ReadOnly() Cluster {
+	c.Client = interceptor.NewClient(c.Client, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, _ ...client.DeleteOption) error {
+			return c.Get(ctx, client.ObjectKeyFromObject(object), object)
+		},
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return nil
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return nil
+		},
+	})
+	return c
 }

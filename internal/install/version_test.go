@@ -36,7 +36,7 @@ func TestCheckVersion(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", runs, err, want)
 		}
-		if tooOld := strings.Contains(want, "too old"); errors.Is(err, ErrTooOld) != tooOld {
+		if tooOld := strings.Contains(want, "too old"); errors.Is(err, errTooOld) != tooOld {
 			t.Errorf("%q: too old is %t, want %t", runs, !tooOld, tooOld)
 		}
 	}

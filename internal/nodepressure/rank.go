@@ -65,8 +65,8 @@ func rank(o Order, s Signal, node Node, pods []Pod, passed, barred map[types.UID
 	return describe(s, keys, entries)
 }
 
-// RankAt is Rank for a threshold that is met. In order qos it passes over those that usher agent would not take for it.
-func RankAt(o Order, t Threshold, node Node, pods []Pod) []Ranked {
+// rankAt is Rank for a threshold that is met. In order qos it passes over those that usher agent would not take for it.
+func rankAt(o Order, t Threshold, node Node, pods []Pod) []Ranked {
 	passed := map[types.UID]string{}
 	if o != OrderKubelet {
 		for i := range pods {

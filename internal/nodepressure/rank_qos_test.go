@@ -132,7 +132,7 @@ func TestWhy(t *testing.T) {
 		{OrderKubelet, MemoryAvailable, memoryPod("a", u, gi, mi), memoryPod("b", u, 2*gi, gi+mi-1), "it uses 1Mi of memory, 1023Mi below its request; default/b uses 1Gi, 1023Mi below its request (1 less)"},
 		{OrderKubelet, MemoryAvailable, unknown(memoryPod("a", u, 0, 0)), memoryPod("b", u, 0, 0), "nothing is known of what it uses, unlike default/b"},
 		{OrderQoS, MemoryAvailable, memoryPod("a", u, 0, 0), unknown(memoryPod("b", u, 0, 0)), "nothing is known of what default/b uses"},
-		{OrderQoS, MemoryAvailable, memoryPod("a", u, 0, 0), memoryPod("b", u, 0, 0), "nothing tells it from default/b but its name"},
+		{OrderQoS, MemoryAvailable, memoryPod("a", u, 0, 0), memoryPod("b", u, 0, 0), "nothing distinguishes it from default/b but its name"},
 	} {
 		got := Rank(test.order, test.s, Node{}, []Pod{test.b, test.a})
 		if got[0].Pod.Name != "a" || got[0].Why != test.want {

@@ -74,7 +74,7 @@ func (l *look) blocked(t Threshold, p *Pod) string {
 	}
 	switch {
 	case p.Governed && !l.in.Reachable:
-		return "its policy's verdict cannot be asked: the apiserver does not answer"
+		return "its policy's verdict cannot be read: the apiserver does not answer"
 	case p.Governed && !t.Hard() && l.behind(p) != "":
 		return l.behind(p)
 	case comesBack(t, l.in.Node.Layout, p):

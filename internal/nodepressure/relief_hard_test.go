@@ -297,7 +297,7 @@ func TestReliefAlone(t *testing.T) {
 		s.look(3 * time.Second)
 	}
 	s.want(3*time.Second, "Wait NoCandidate")
-	s.says("default/db (its policy's verdict cannot be asked: the apiserver does not answer)")
+	s.says("default/db (its policy's verdict cannot be read: the apiserver does not answer)")
 }
 
 // TestReliefAloneAfterNoAnswer: the apiserver went away while a pod was asked to go, and may have carried it out or not.

@@ -156,7 +156,7 @@ func (in Input) choose(out *Output) {
 	t := out.Due[0]
 	order := cmp.Or(in.Order, OrderKubelet)
 	out.Reclaim = reclaimFirst(t.Signal, in.Node.Layout)
-	out.Ranking = RankAt(order, t, in.Node, in.Pods)
+	out.Ranking = rankAt(order, t, in.Node, in.Pods)
 	for i := range out.Ranking {
 		if r := &out.Ranking[i]; r.Exempt == "" {
 			out.Victim = &Victim{
@@ -183,11 +183,16 @@ func (c Config) graceAt(t Threshold, own time.Duration) time.Duration {
 	}
 }
 
-// Cleared reports whether a node is above all thresholds and their minimum reclaim, so that no pod has to go. What could
-// not be read counts as above.
-func Cleared(node Node, thresholds []Threshold) bool {
-	return !slices.ContainsFunc(ForLayout(thresholds, node.Layout), func(t Threshold) bool {
-		r, found := node.Readings[t.Signal]
-		return found && t.MetWithReclaim(r)
-	})
+// taintsOf returns the taints that the control plane puts on a node for its conditions.
+func taintsOf(conditions []corev1.NodeConditionType) []corev1.Taint {
+	keys := map[corev1.NodeConditionType]string{
+		corev1.NodeMemoryPressure: corev1.TaintNodeMemoryPressure,
+		corev1.NodeDiskPressure:   corev1.TaintNodeDiskPressure,
+		corev1.NodePIDPressure:    corev1.TaintNodePIDPressure,
+	}
+	var out []corev1.Taint
+	for _, c := range conditions {
+		out = append(out, corev1.Taint{Key: keys[c], Effect: corev1.TaintEffectNoSchedule})
+	}
+	return out
 }

@@ -226,18 +226,6 @@ func TestStepReclaims(t *testing.T) {
 	}
 }
 
-// 109, 110: whether clearing away was enough.
-func TestCleared(t *testing.T) {
-	th := hard(NodeFsAvailable, "1Gi")
-	th.MinReclaim = Value{Quantity: resource.MustParse("500Mi")}
-	for available, want := range map[int64]bool{16 * gi: true, bytes("1.1Gi"): false, gi + 500*mi: true} {
-		node := Node{Readings: map[Signal]Reading{NodeFsAvailable: {Available: available}}}
-		if got := Cleared(node, []Threshold{th, hard(PIDAvailable, "1")}); got != want {
-			t.Errorf("%d: %v", available, got)
-		}
-	}
-}
-
 func TestStepTaints(t *testing.T) {
 	node := Node{Readings: map[Signal]Reading{MemoryAvailable: {}, NodeFsInodesFree: {}, PIDAvailable: {}}}
 	_, out := State{}.Step(Input{Now: noon, Node: node, Thresholds: []Threshold{hard(MemoryAvailable, "1"), hard(NodeFsInodesFree, "1"), hard(PIDAvailable, "1")}})

@@ -67,7 +67,7 @@ func (t Threshold) MetWithReclaim(r Reading) bool {
 	return limit.CmpInt64(r.Available) > 0
 }
 
-// key tells the thresholds of one configuration apart.
+// key distinguishes the thresholds of one configuration.
 func (t Threshold) key() string { return string(t.Signal) + " " + t.Kind() + " " + t.Below.String() }
 
 // Kind returns "hard" or "soft".

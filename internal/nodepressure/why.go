@@ -24,7 +24,7 @@ func why(s Signal, r Rule, a, b entry) string {
 		return fmt.Sprintf("%s belongs to a DaemonSet, which serves the node and would start it again here", next)
 	case RuleName, RuleLast:
 	}
-	return fmt.Sprintf("nothing tells it from %s but its name", next)
+	return fmt.Sprintf("nothing distinguishes it from %s but its name", next)
 }
 
 func uses(s Signal, e entry) string { return s.Amount(e.usage) + " " + s.noun() }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock tells the time as the apiserver does. What is true in a cluster is dated by
+// Clock is the time as the apiserver has it. What is true in a cluster is dated by
 // several machines: deletions and readiness by the apiserver, signs of life by the process that
 // drains. They can be compared only if all go by one clock, and the apiserver's is the
 // only one that all of them see. The zero value goes by this machine's.

@@ -1,5 +1,5 @@
-// Package observe answers: what is true right now? It holds all reads of the
-// cluster and turns API objects into the facts of package snapshot.
+// Package observe answers: what is true right now? It holds the reads of drains and of
+// commands, and turns API objects into the facts of package snapshot.
 //
 // # What it costs
 //

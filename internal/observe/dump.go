@@ -2,11 +2,13 @@ package observe
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -15,6 +17,7 @@ import (
 const (
 	maxDump = 4 << 30  // bytes of all
 	maxItem = 16 << 20 // bytes of one object; etcd takes a tenth of it
+	maxHead = 1 << 20  // bytes that may be blank before the first object
 )
 
 // Dump is a cluster as it was when it was written down.
@@ -37,37 +40,23 @@ const DumpCommand = "kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc
 // sentence that names the line or the item where what it reads is no such dump.
 func FromDump(r io.Reader) (*Dump, error) {
 	meter := &meter{r: r}
-	in := bufio.NewReaderSize(meter, 1<<20)
-	split, err := splitter(in, meter)
-	if err != nil {
-		return nil, err
+	in := bufio.NewReaderSize(meter, maxHead)
+	head, err := in.Peek(maxHead)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("reading the dump: %w", err)
+	case err != nil && len(bytes.TrimSpace(head)) == 0:
+		return nil, errors.New("reading the dump: it is empty")
+	}
+	next := newYAMLReader(in, meter).next
+	if yaml.IsJSONBuffer(head) {
+		next = newJSONReader(in, meter).next
 	}
 	c := newCollector()
-	if err := c.collect(split); err != nil {
+	if err := c.collect(next); err != nil {
 		return nil, err
 	}
 	return c.dump()
-}
-
-// splitter distinguishes JSON from YAML by the first character.
-func splitter(in *bufio.Reader, meter *meter) (func(emit func(item) bool) error, error) {
-	for {
-		head, err := in.Peek(1)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil, errors.New("reading the dump: it is empty")
-		case err != nil:
-			return nil, fmt.Errorf("reading the dump: %w", err)
-		case head[0] == '{':
-			return func(emit func(item) bool) error { return splitJSON(in, meter, emit) }, nil
-		case slices.Contains([]byte(" \t\r\n"), head[0]):
-			if _, err := in.Discard(1); err != nil {
-				return nil, fmt.Errorf("reading the dump: %w", err)
-			}
-		default:
-			return func(emit func(item) bool) error { return splitYAML(in, meter, emit) }, nil
-		}
-	}
 }
 
 // meter reads on only while the item at hand and the whole stay within their limits.

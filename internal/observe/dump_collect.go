@@ -3,8 +3,12 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -32,8 +36,52 @@ func newCollector() *collector {
 	return c
 }
 
-func (c *collector) collect(split func(emit func(item) bool) error) error {
-	return decodeAll(split, c.take)
+// batchSize is how many items are in memory at a time.
+const batchSize = 2048
+
+// collect decodes items on all processors and takes them in their order, until next fails:
+// with io.EOF at the end.
+func (c *collector) collect(next func() (item, error)) error {
+	for {
+		batch, end := readBatch(next)
+		decoded, errs := make([][]found, len(batch)), make([]error, len(batch))
+		var group errgroup.Group
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for i := range batch {
+			group.Go(func() error {
+				decoded[i], errs[i] = batch[i].decode()
+				return nil
+			})
+		}
+		_ = group.Wait()
+		for i := range batch {
+			if errs[i] != nil {
+				return fmt.Errorf("reading the dump: %s: %w", batch[i].where, errs[i])
+			}
+			for _, f := range decoded[i] {
+				c.take(f)
+			}
+		}
+		switch {
+		case errors.Is(end, io.EOF):
+			return nil
+		case end != nil:
+			return fmt.Errorf("reading the dump: %w", end)
+		}
+	}
+}
+
+// readBatch returns items, and what ended the reading where they are the last.
+func readBatch(next func() (item, error)) ([]item, error) {
+	var batch []item
+	for len(batch) < batchSize {
+		i, err := next()
+		if err != nil {
+			return batch, err
+		}
+		batch = append(batch, i)
+	}
+	return batch, nil
 }
 
 func (c *collector) take(f found) {

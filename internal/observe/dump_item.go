@@ -20,20 +20,7 @@ type item struct {
 	text  []byte
 	yaml  bool
 	list  metav1.TypeMeta // of the list that it is in; zero where that is not known yet
-	where position
-}
-
-// position says where in the dump something is.
-type position struct {
-	line int // in YAML, from 1
-	item int // in JSON, from 1
-}
-
-func (p position) String() string {
-	if p.line > 0 {
-		return fmt.Sprintf("the object at line %d", p.line)
-	}
-	return fmt.Sprintf("object %d", p.item)
+	where string          // in the dump, for messages
 }
 
 // found is what became of an item.

@@ -38,17 +38,17 @@ type reader struct {
 var readers = map[metav1.TypeMeta]reader{
 	{APIVersion: "v1", Kind: "Pod"}:                                 {pods, readPod},
 	{APIVersion: "v1", Kind: "Node"}:                                {nodes, reads(NodeFacts, (*snapshot.Cluster).SetNode, nodeTime)},
-	{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:          {budgets, reads(BudgetFacts, (*snapshot.Cluster).SetBudget, budgetTime)},
-	{APIVersion: "apps/v1", Kind: "ReplicaSet"}:                     {replicaSets, readsWorkload[appsv1.ReplicaSet](ReplicaSetFacts)},
+	{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:          {budgets, reads(budgetFacts, (*snapshot.Cluster).SetBudget, budgetTime)},
+	{APIVersion: "apps/v1", Kind: "ReplicaSet"}:                     {replicaSets, readsWorkload[appsv1.ReplicaSet](replicaSetFacts)},
 	{APIVersion: "apps/v1", Kind: "Deployment"}:                     {deployments, readsWorkload[appsv1.Deployment](DeploymentFacts)},
-	{APIVersion: "apps/v1", Kind: "StatefulSet"}:                    {statefulSets, readsWorkload[appsv1.StatefulSet](StatefulSetFacts)},
-	{APIVersion: "apps/v1", Kind: "DaemonSet"}:                      {daemonSets, readsWorkload[appsv1.DaemonSet](DaemonSetFacts)},
-	{APIVersion: "v1", Kind: "ReplicationController"}:               {controllers, readsWorkload[corev1.ReplicationController](ReplicationControllerFacts)},
-	{APIVersion: "batch/v1", Kind: "Job"}:                           {jobs, readsWorkload[batchv1.Job](JobFacts)},
+	{APIVersion: "apps/v1", Kind: "StatefulSet"}:                    {statefulSets, readsWorkload[appsv1.StatefulSet](statefulSetFacts)},
+	{APIVersion: "apps/v1", Kind: "DaemonSet"}:                      {daemonSets, readsWorkload[appsv1.DaemonSet](daemonSetFacts)},
+	{APIVersion: "v1", Kind: "ReplicationController"}:               {controllers, readsWorkload[corev1.ReplicationController](replicationControllerFacts)},
+	{APIVersion: "batch/v1", Kind: "Job"}:                           {jobs, readsWorkload[batchv1.Job](jobFacts)},
 	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}: {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
 	{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"}: {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
-	{APIVersion: "v1", Kind: "PersistentVolumeClaim"}:               {volumeClaims, reads(ClaimFacts, (*snapshot.Cluster).SetClaim, created[*corev1.PersistentVolumeClaim])},
-	{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}:     {attachments, reads(AttachmentFacts, (*snapshot.Cluster).SetAttachment, created[*storagev1.VolumeAttachment])},
+	{APIVersion: "v1", Kind: "PersistentVolumeClaim"}:               {volumeClaims, reads(claimFacts, (*snapshot.Cluster).SetClaim, created[*corev1.PersistentVolumeClaim])},
+	{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}:     {attachments, reads(attachmentFacts, (*snapshot.Cluster).SetAttachment, created[*storagev1.VolumeAttachment])},
 }
 
 // object is a pointer to an API type.

@@ -86,14 +86,15 @@ func TestFromDumpReadsWhatKubectlWrites(t *testing.T) {
 	other := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s"}}
 	list := asList(t, dumpedNode("a"), dumpedPod("web-1", "a"), dumpedPod("web-2", "a"), dumpedBudget(), other, other)
 	documents := "# by hand\n---\n" + mustYAML(t, dumpedNode("a")) + "---\n" + mustYAML(t, dumpedPod("web-1", "a")) + "...\n---\n" + asList(t, dumpedPod("web-2", "a"), dumpedBudget()) + "---\n" + asList(t, other, other)
-	indented := strings.ReplaceAll(list, "\n", "\r\n")
+	indented := strings.NewReplacer("\n- ", "\n  - ", "\n  ", "\n    ").Replace(strings.Replace(list, "items:\n", "items:\n\n# by hand\n", 1))
 	podList := `{"kind":"PodList","apiVersion":"v1","items":[` + untyped(t, dumpedPod("web-1", "a")) + `,` + untyped(t, dumpedPod("web-2", "a")) + `]}`
 	rest := asJSON(t, asList(t, dumpedNode("a"), dumpedBudget(), other, other))
 	for name, text := range map[string]string{
 		"a list":                     list,
 		"a list as JSON":             asJSON(t, list),
 		"documents":                  documents,
-		"lines end as on Windows":    indented,
+		"indented items":             indented,
+		"lines end as on Windows":    strings.ReplaceAll(list, "\n", "\r\n"),
 		"lists of kinds, after each": podList + "\n" + rest,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,6 +213,8 @@ func TestFromDumpRefuses(t *testing.T) {
 		"JSON cut off":           {asJSON(t, list)[:300], []string{"object 1", "cut off"}},
 		"JSON with a comma less": {`{"items":[{"kind":"A"} {"kind":"B"}]}`, []string{"object 2", "not JSON"}},
 		"JSON of another kind":   {`{"items":{}}`, []string{"items is {"}},
+		"YAML of another kind":   {"apiVersion: v1\nitems:\n  a: b\n" + listEnd, []string{"line 3", "not a list"}},
+		"a kind of numbers":      {`{"kind":5,"items":[]}`, []string{"object 1", "kind"}},
 		"a wrong type":           {asList(t, dumpedNode("a")) + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: x, uid: u}\nspec:\n  containers: five\n", []string{"line ", "Pod", "containers"}},
 		"a wrong indentation":    {"apiVersion: v1\nitems:\n- kind: Pod\n   apiVersion: v1\n" + listEnd, []string{"line 3", "not YAML"}},
 		"no uid":                 {asList(t, noUID), []string{"line 3", "web-1", "metadata.uid"}},

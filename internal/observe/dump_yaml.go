@@ -3,7 +3,6 @@ package observe
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
@@ -11,50 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// splitYAML cuts documents, and the items of lists, out of the text by their
-// indentation alone. That is sound for block style, which is what kubectl writes: what
-// belongs to an item is indented deeper than its dash. It lets items be parsed apart
-// from each other, and none of them be in memory longer than that takes.
-func splitYAML(in *bufio.Reader, meter *meter, emit func(item) bool) error {
-	s := &yamlSplitter{meter: meter, emit: emit}
-	for {
-		line, err := readLine(in)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("reading the dump: line %d: %w", s.line+1, err)
-		}
-		if len(line) > 0 {
-			s.line++
-			if !s.take(line) {
-				return s.err
-			}
-		}
-		if err != nil {
-			s.endDocument()
-			return s.err
-		}
-	}
-}
-
-// readLine returns a line with its end. The bytes are good until the next call.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	line, err := in.ReadSlice('\n')
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return line, err
-	}
-	long := bytes.Clone(line)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		line, err = in.ReadSlice('\n')
-		long = append(long, line...)
-	}
-	return long, err
-}
-
-type yamlSplitter struct {
+// yamlReader reads documents, and of lists each item apart, by their indentation alone. That
+// is sound for block style, which is what kubectl writes: what belongs to an item is indented
+// deeper than its dash. A YAML parser has a document in memory as a whole, and a dump is one.
+type yamlReader struct {
+	lines *bufio.Scanner
 	meter *meter
-	emit  func(item) bool
-	err   error
-
-	stopped bool // the items are not taken any more
+	ready []item
 
 	line    int    // of the text, from 1
 	rest    []byte // of the document, without its items
@@ -62,98 +24,107 @@ type yamlSplitter struct {
 	item    []byte
 	itemAt  int
 	inItems bool
-	list    bool // the document has items
+	isList  bool // the document has items
 	indent  int  // of the dashes of the items; -1 until the first
+	ended   bool
 }
 
-// take adds a line; it reports whether to go on.
-func (s *yamlSplitter) take(line []byte) bool {
-	if isSeparator(line) {
-		return s.endDocument()
-	}
-	if s.inItems && s.takeItemLine(line) {
-		return !s.stopped
-	}
-	s.inItems = false
-	if string(bytes.TrimRight(line, " \r\n")) == "items:" {
-		s.inItems, s.list, s.indent = true, true, -1
-		return true
-	}
-	if len(s.rest) == 0 {
-		s.restAt = s.line
-	}
-	s.rest = append(s.rest, line...)
-	return true
+func newYAMLReader(in io.Reader, meter *meter) *yamlReader {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 2*maxItem) // the meter ends a longer line
+	return &yamlReader{lines: lines, meter: meter}
 }
 
-// takeItemLine adds a line to the items; it reports whether it belongs to them.
-func (s *yamlSplitter) takeItemLine(line []byte) bool {
+// next returns the next item. Its error is io.EOF after the last.
+func (r *yamlReader) next() (item, error) {
+	for len(r.ready) == 0 {
+		if err := r.step(); err != nil {
+			return item{}, err
+		}
+	}
+	first := r.ready[0]
+	r.ready = r.ready[1:]
+	r.meter.next()
+	return first, nil
+}
+
+// step reads a line, or the end.
+func (r *yamlReader) step() error {
+	switch {
+	case r.ended:
+		return io.EOF
+	case r.lines.Scan():
+		r.line++
+		return r.take(r.lines.Bytes())
+	case r.lines.Err() != nil:
+		return fmt.Errorf("line %d: %w", r.line, r.lines.Err())
+	}
+	r.ended = true
+	return r.endDocument()
+}
+
+func (r *yamlReader) take(line []byte) error {
 	text := bytes.TrimLeft(line, " ")
 	indent := len(line) - len(text)
 	blank := len(bytes.TrimSpace(text)) == 0 || text[0] == '#'
-	if !blank && indent == 0 && text[0] != '-' {
-		return false
-	}
-	dash := !blank && text[0] == '-' && (len(text) == 1 || bytes.IndexByte([]byte(" \r\n"), text[1]) >= 0)
-	if dash && (s.indent < 0 || s.indent == indent) {
-		s.indent = indent
-		if !s.endItem() {
-			return true
+	dash := string(text) == "-" || bytes.HasPrefix(text, []byte("- ")) || bytes.HasPrefix(text, []byte("-\r"))
+	switch {
+	case isSeparator(line):
+		return r.endDocument()
+	case r.inItems && dash && (r.indent < 0 || r.indent == indent):
+		r.endItem()
+		r.indent, r.itemAt = indent, r.line
+		r.item = append(append(r.item, line...), '\n')
+		r.item[indent] = ' '
+	case r.inItems && r.indent >= 0 && (blank || indent > 0 || text[0] == '-'):
+		r.item = append(append(r.item, line...), '\n')
+	case r.inItems && !blank && indent > 0:
+		return fmt.Errorf("line %d: items is not a list", r.line)
+	case string(bytes.TrimRight(line, " ")) == "items:":
+		r.inItems, r.isList, r.indent = true, true, -1
+	default:
+		r.inItems = r.inItems && blank
+		if len(r.rest) == 0 {
+			r.restAt = r.line
 		}
-		s.itemAt = s.line
-		s.item = append(s.item, line...)
-		s.item[indent] = ' '
-		return true
+		r.rest = append(append(r.rest, line...), '\n')
 	}
-	if s.indent >= 0 {
-		s.item = append(s.item, line...)
-	}
-	return true
+	return nil
 }
 
 func isSeparator(line []byte) bool {
-	line = bytes.TrimRight(line, " \r\n")
+	line = bytes.TrimRight(line, " ")
 	return string(line) == "---" || string(line) == "..." || bytes.HasPrefix(line, []byte("--- "))
 }
 
-func (s *yamlSplitter) endItem() bool {
-	if len(s.item) == 0 {
-		return true
-	}
-	text := bytes.Clone(s.item)
-	s.item = s.item[:0]
-	return s.send(item{text: text, yaml: true, where: position{line: s.itemAt}})
-}
-
-func (s *yamlSplitter) endDocument() bool {
-	text, list := bytes.Clone(s.rest), s.list
-	s.rest, s.list, s.inItems = s.rest[:0], false, false
-	if list {
-		return s.endList(text)
-	}
-	if len(text) == 0 {
-		return true
-	}
-	return s.send(item{text: text, yaml: true, where: position{line: s.restAt}})
-}
-
-// endList reads what a list says about itself. kubectl writes it after the items, so a
+// endDocument reads what a list says about itself. kubectl writes it after the items, so a
 // list that does not say it was cut off, and its last item with it.
-func (s *yamlSplitter) endList(text []byte) bool {
+func (r *yamlReader) endDocument() error {
+	text, isList := r.rest, r.isList
+	r.rest, r.isList, r.inItems = nil, false, false
+	if !isList {
+		r.add(text, r.restAt)
+		return nil
+	}
 	var list metav1.TypeMeta
 	if err := yaml.Unmarshal(text, &list); err != nil {
-		s.err = fmt.Errorf("reading the dump: the list that ends at line %d: %w", s.line, err)
-		return false
+		return fmt.Errorf("the list that ends at line %d: %w", r.line, err)
 	}
 	if list.Kind == "" {
-		s.err = fmt.Errorf("reading the dump: the list that ends at line %d has no kind after its items: was it cut off?", s.line)
-		return false
+		return fmt.Errorf("the list that ends at line %d has no kind after its items: was it cut off?", r.line)
 	}
-	return s.endItem() && s.send(item{list: list})
+	r.endItem()
+	r.ready = append(r.ready, item{list: list})
+	return nil
 }
 
-func (s *yamlSplitter) send(i item) bool {
-	s.meter.next()
-	s.stopped = !s.emit(i)
-	return !s.stopped
+func (r *yamlReader) endItem() {
+	r.add(bytes.Clone(r.item), r.itemAt)
+	r.item = r.item[:0]
+}
+
+func (r *yamlReader) add(text []byte, line int) {
+	if len(text) > 0 {
+		r.ready = append(r.ready, item{text: text, yaml: true, where: fmt.Sprintf("the object at line %d", line)})
+	}
 }

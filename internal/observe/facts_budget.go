@@ -11,9 +11,9 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// BudgetFacts returns what decisions know of a PodDisruptionBudget. The facts share
+// budgetFacts returns what decisions know of a PodDisruptionBudget. The facts share
 // pointers with the object, which must not be changed afterwards.
-func BudgetFacts(budget *policyv1.PodDisruptionBudget) *snapshot.Budget {
+func budgetFacts(budget *policyv1.PodDisruptionBudget) *snapshot.Budget {
 	policy := budget.Spec.UnhealthyPodEvictionPolicy
 	return &snapshot.Budget{
 		Namespace:       budget.Namespace,

@@ -29,8 +29,8 @@ func AutoscalerFacts(h *autoscalingv2.HorizontalPodAutoscaler) *snapshot.Autosca
 	return facts
 }
 
-// ClaimFacts returns what decisions know of a PersistentVolumeClaim.
-func ClaimFacts(c *corev1.PersistentVolumeClaim) *snapshot.Claim {
+// claimFacts returns what decisions know of a PersistentVolumeClaim.
+func claimFacts(c *corev1.PersistentVolumeClaim) *snapshot.Claim {
 	return &snapshot.Claim{
 		Namespace:       c.Namespace,
 		Name:            c.Name,
@@ -43,9 +43,9 @@ func ClaimFacts(c *corev1.PersistentVolumeClaim) *snapshot.Claim {
 	}
 }
 
-// AttachmentFacts returns what decisions know of a VolumeAttachment. An inline
+// attachmentFacts returns what decisions know of a VolumeAttachment. An inline
 // volume has no PersistentVolume, so Volume is "".
-func AttachmentFacts(a *storagev1.VolumeAttachment) *snapshot.Attachment {
+func attachmentFacts(a *storagev1.VolumeAttachment) *snapshot.Attachment {
 	facts := &snapshot.Attachment{Name: a.Name, Node: a.Spec.NodeName}
 	if a.Spec.Source.PersistentVolumeName != nil {
 		facts.Volume = *a.Spec.Source.PersistentVolumeName

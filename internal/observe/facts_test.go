@@ -127,13 +127,13 @@ func TestBudgetFacts(t *testing.T) {
 		Allowed: 1, Current: 3, Desired: 2, Expected: 4,
 		Disrupted: map[string]time.Time{"web-1": at("2026-11-20T09:00:00Z")}, BlockedSince: at("2026-11-20T08:00:00Z"),
 	}
-	got := BudgetFacts(budget)
+	got := budgetFacts(budget)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(snapshot.Budget{}, "Selector")); diff != "" {
 		t.Error(diff)
 	}
 	budget.Generation, budget.Spec.UnhealthyPodEvictionPolicy = 3, ptr.To(policyv1.IfHealthyBudget)
 	budget.Status.Conditions[0].Status = metav1.ConditionTrue
-	if got := BudgetFacts(budget); got.Observed || got.AlwaysAllow || !got.BlockedSince.IsZero() {
+	if got := budgetFacts(budget); got.Observed || got.AlwaysAllow || !got.BlockedSince.IsZero() {
 		t.Errorf("observed %t, always allow %t, blocked since %s", got.Observed, got.AlwaysAllow, got.BlockedSince)
 	}
 }
@@ -151,7 +151,7 @@ func TestBudgetSelector(t *testing.T) {
 		"one that cannot be read":  {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			budget := BudgetFacts(&policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{Selector: c.selector}})
+			budget := budgetFacts(&policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{Selector: c.selector}})
 			if got := budget.Matches(&snapshot.Pod{Labels: web}); got != c.want {
 				t.Errorf("got %t, want %t", got, c.want)
 			}
@@ -199,13 +199,13 @@ func TestWhetherWorkloadsAreSettled(t *testing.T) {
 		})
 	}
 	statefulSet := func(strategy appsv1.StatefulSetUpdateStrategy, updated int32) *snapshot.Workload {
-		return StatefulSetFacts(&appsv1.StatefulSet{
+		return statefulSetFacts(&appsv1.StatefulSet{
 			ObjectMeta: seen, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), UpdateStrategy: strategy},
 			Status: appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: updated, CurrentRevision: "1", UpdateRevision: "2"},
 		})
 	}
 	daemonSet := func(strategy appsv1.DaemonSetUpdateStrategyType) *snapshot.Workload {
-		return DaemonSetFacts(&appsv1.DaemonSet{
+		return daemonSetFacts(&appsv1.DaemonSet{
 			ObjectMeta: seen, Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: strategy}},
 			Status: appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, UpdatedNumberScheduled: 2},
 		})
@@ -228,10 +228,10 @@ func TestWhetherWorkloadsAreSettled(t *testing.T) {
 		"OnDelete never rolls":                   {statefulSet(appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}, 0), true},
 		"a DaemonSet in a rollout":               {daemonSet(appsv1.RollingUpdateDaemonSetStrategyType), false},
 		"a DaemonSet that others renew":          {daemonSet(appsv1.OnDeleteDaemonSetStrategyType), true},
-		"a ReplicaSet that is scaled":            {ReplicaSetFacts(&appsv1.ReplicaSet{Status: appsv1.ReplicaSetStatus{Replicas: 0}}), false},
-		"a ReplicationController has its pod":    {ReplicationControllerFacts(&corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 1}}), true},
-		"a ReplicationController has not got it": {ReplicationControllerFacts(&corev1.ReplicationController{}), false},
-		"a Job":                                  {JobFacts(&batchv1.Job{}), true},
+		"a ReplicaSet that is scaled":            {replicaSetFacts(&appsv1.ReplicaSet{Status: appsv1.ReplicaSetStatus{Replicas: 0}}), false},
+		"a ReplicationController has its pod":    {replicationControllerFacts(&corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 1}}), true},
+		"a ReplicationController has not got it": {replicationControllerFacts(&corev1.ReplicationController{}), false},
+		"a Job":                                  {jobFacts(&batchv1.Job{}), true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -259,11 +259,11 @@ func TestWorkloadFacts(t *testing.T) {
 	noMinReady.MinReady = 0
 	for _, c := range []struct{ got, want *snapshot.Workload }{
 		{DeploymentFacts(&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template, MinReadySeconds: 5}}), want("Deployment", 1)},
-		{ReplicaSetFacts(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](0), Template: template, MinReadySeconds: 5}}), want("ReplicaSet", 0)},
-		{StatefulSetFacts(&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), Template: template, MinReadySeconds: 5}}), want("StatefulSet", 3)},
-		{DaemonSetFacts(&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Template: template, MinReadySeconds: 5}}), want("DaemonSet", -1)},
-		{ReplicationControllerFacts(&corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Template: &template, MinReadySeconds: 5}}), want("ReplicationController", 1)},
-		{JobFacts(&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template, Parallelism: ptr.To[int32](4)}}), noMinReady},
+		{replicaSetFacts(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](0), Template: template, MinReadySeconds: 5}}), want("ReplicaSet", 0)},
+		{statefulSetFacts(&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), Template: template, MinReadySeconds: 5}}), want("StatefulSet", 3)},
+		{daemonSetFacts(&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Template: template, MinReadySeconds: 5}}), want("DaemonSet", -1)},
+		{replicationControllerFacts(&corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Template: &template, MinReadySeconds: 5}}), want("ReplicationController", 1)},
+		{jobFacts(&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template, Parallelism: ptr.To[int32](4)}}), noMinReady},
 	} {
 		if diff := cmp.Diff(c.want, c.got, cmpopts.IgnoreFields(snapshot.Workload{}, "Settled")); diff != "" {
 			t.Errorf("%s: %s", c.want.Kind, diff)
@@ -291,16 +291,16 @@ func TestOtherFacts(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"},
 			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv", AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
 		}
-		if diff := cmp.Diff(&snapshot.Claim{Namespace: "shop", Name: "data", Volume: "pv", Shared: shared}, ClaimFacts(claim)); diff != "" {
+		if diff := cmp.Diff(&snapshot.Claim{Namespace: "shop", Name: "data", Volume: "pv", Shared: shared}, claimFacts(claim)); diff != "" {
 			t.Errorf("%s: %s", mode, diff)
 		}
 	}
 	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "a"}}
-	if diff := cmp.Diff(&snapshot.Attachment{Name: "x", Node: "a"}, AttachmentFacts(attachment)); diff != "" {
+	if diff := cmp.Diff(&snapshot.Attachment{Name: "x", Node: "a"}, attachmentFacts(attachment)); diff != "" {
 		t.Error(diff)
 	}
 	attachment.Spec.Source.PersistentVolumeName = new("pv")
-	if got := AttachmentFacts(attachment).Volume; got != "pv" {
+	if got := attachmentFacts(attachment).Volume; got != "pv" {
 		t.Errorf("volume %q, want pv", got)
 	}
 }

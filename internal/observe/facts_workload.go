@@ -62,17 +62,17 @@ func noOverlap(strategy *appsv1.DeploymentStrategy, replicas int) bool {
 	return err == nil && surge == 0
 }
 
-// ReplicaSetFacts returns what decisions know of a ReplicaSet.
-func ReplicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
+// replicaSetFacts returns what decisions know of a ReplicaSet.
+func replicaSetFacts(r *appsv1.ReplicaSet) *snapshot.Workload {
 	facts := workload("ReplicaSet", r, r.Spec.Selector, &r.Spec.Template, r.Spec.Replicas, r.Spec.MinReadySeconds)
 	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
 	return facts
 }
 
-// StatefulSetFacts returns what decisions know of a StatefulSet. Pods below the
+// statefulSetFacts returns what decisions know of a StatefulSet. Pods below the
 // partition keep their former revision for good, and OnDelete leaves it to others
 // to renew pods: neither is a rollout.
-func StatefulSetFacts(s *appsv1.StatefulSet) *snapshot.Workload {
+func statefulSetFacts(s *appsv1.StatefulSet) *snapshot.Workload {
 	facts := workload("StatefulSet", s, s.Spec.Selector, &s.Spec.Template, s.Spec.Replicas, s.Spec.MinReadySeconds)
 	facts.Settled = s.Status.ObservedGeneration >= s.Generation &&
 		s.Status.Replicas == facts.Replicas && !statefulSetRolls(s, facts.Replicas)
@@ -90,9 +90,9 @@ func statefulSetRolls(s *appsv1.StatefulSet, wanted int32) bool {
 	return s.Status.UpdatedReplicas < wanted-partition
 }
 
-// DaemonSetFacts returns what decisions know of a DaemonSet. It has as many pods as
+// daemonSetFacts returns what decisions know of a DaemonSet. It has as many pods as
 // nodes fit, so it wants no number.
-func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
+func daemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
 	facts := workload("DaemonSet", d, d.Spec.Selector, &d.Spec.Template, nil, d.Spec.MinReadySeconds)
 	facts.Replicas = uncounted
 	renewed := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType ||
@@ -101,16 +101,16 @@ func DaemonSetFacts(d *appsv1.DaemonSet) *snapshot.Workload {
 	return facts
 }
 
-// ReplicationControllerFacts returns what decisions know of a ReplicationController.
-func ReplicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workload {
+// replicationControllerFacts returns what decisions know of a ReplicationController.
+func replicationControllerFacts(r *corev1.ReplicationController) *snapshot.Workload {
 	facts := workload("ReplicationController", r, &metav1.LabelSelector{MatchLabels: r.Spec.Selector}, cmp.Or(r.Spec.Template, &corev1.PodTemplateSpec{}), r.Spec.Replicas, r.Spec.MinReadySeconds)
 	facts.Settled = r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == facts.Replicas
 	return facts
 }
 
-// JobFacts returns what decisions know of a Job. Its parallelism is an upper limit
+// jobFacts returns what decisions know of a Job. Its parallelism is an upper limit
 // and not a number that it keeps up, so it wants none, and it rolls nothing out.
-func JobFacts(j *batchv1.Job) *snapshot.Workload {
+func jobFacts(j *batchv1.Job) *snapshot.Workload {
 	facts := workload("Job", j, j.Spec.Selector, &j.Spec.Template, nil, 0)
 	facts.Replicas = uncounted
 	facts.Settled = true

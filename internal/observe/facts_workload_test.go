@@ -40,15 +40,15 @@ func TestNodeThatATemplateNames(t *testing.T) {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "a"}}
 	for kind, facts := range map[string]*snapshot.Workload{
 		"Deployment":            DeploymentFacts(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}}),
-		"ReplicaSet":            ReplicaSetFacts(&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: template}}),
-		"StatefulSet":           StatefulSetFacts(&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template}}),
-		"ReplicationController": ReplicationControllerFacts(&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &template}}),
+		"ReplicaSet":            replicaSetFacts(&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: template}}),
+		"StatefulSet":           statefulSetFacts(&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template}}),
+		"ReplicationController": replicationControllerFacts(&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &template}}),
 	} {
 		if facts.NodeName != "a" {
 			t.Errorf("%s: node %q, want a", kind, facts.NodeName)
 		}
 	}
-	if facts := ReplicationControllerFacts(&corev1.ReplicationController{}); facts.NodeName != "" {
+	if facts := replicationControllerFacts(&corev1.ReplicationController{}); facts.NodeName != "" {
 		t.Errorf("no template: node %q", facts.NodeName)
 	}
 }

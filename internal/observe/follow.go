@@ -21,7 +21,7 @@ type End struct {
 	Failed string // why its request comes to nothing
 }
 
-// Follow calls said with what becomes of a requester's wish that a pod goes, until the pod is gone or the request has
+// Follow calls said with what becomes of a requester's demand that a pod goes, until the pod is gone or the request has
 // failed. An error is the context's, or says what cannot be read.
 func Follow(ctx context.Context, kube kubernetes.Interface, evictions *client.Client, pod *snapshot.Pod, requester string, said func(*snapshot.Eviction)) (End, error) {
 	f := follower{kube: kube, evictions: evictions, pod: pod, requester: requester, said: said}

@@ -3,10 +3,14 @@ package observe
 import (
 	"reflect"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	api "k8s.io/api/lifecycle/v1alpha1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -45,7 +49,7 @@ func (o *Observer) watchNodes(q question) {
 func (o *Observer) watchBudgets(q question) {
 	watchKind(o, q, &policyv1.PodDisruptionBudget{}, o.client.PolicyV1().PodDisruptionBudgets(q.namespace),
 		kind[*policyv1.PodDisruptionBudget, snapshot.Budget]{
-			facts:   BudgetFacts,
+			facts:   budgetFacts,
 			id:      func(b *snapshot.Budget) string { return string(b.UID) },
 			set:     (*snapshot.Cluster).SetBudget,
 			drop:    o.dropBudget,
@@ -71,7 +75,7 @@ func (o *Observer) watchAutoscalers(q question) {
 func (o *Observer) watchClaims(q question) {
 	watchKind(o, q, &corev1.PersistentVolumeClaim{}, o.client.CoreV1().PersistentVolumeClaims(q.namespace),
 		kind[*corev1.PersistentVolumeClaim, snapshot.Claim]{
-			facts:   ClaimFacts,
+			facts:   claimFacts,
 			id:      func(v *snapshot.Claim) string { return string(v.UID) },
 			set:     (*snapshot.Cluster).SetClaim,
 			drop:    func(c *snapshot.Cluster, v *snapshot.Claim) { c.DeleteClaim(v.Key()) },
@@ -83,7 +87,7 @@ func (o *Observer) watchClaims(q question) {
 func (o *Observer) watchAttachments(q question) {
 	watchKind(o, q, &storagev1.VolumeAttachment{}, o.client.StorageV1().VolumeAttachments(),
 		kind[*storagev1.VolumeAttachment, snapshot.Attachment]{
-			facts: AttachmentFacts,
+			facts: attachmentFacts,
 			id:    func(a *snapshot.Attachment) string { return a.Name },
 			set:   (*snapshot.Cluster).SetAttachment,
 			drop:  func(c *snapshot.Cluster, a *snapshot.Attachment) { c.DeleteAttachment(a.Name) },
@@ -107,4 +111,64 @@ func (o *Observer) sameNode(old, fresh *snapshot.Node) bool {
 	same := *fresh
 	same.ResourceVersion = old.ResourceVersion
 	return reflect.DeepEqual(&same, old)
+}
+
+// watchWorkloads starts the watch of what a question about workloads is about. The caller holds the lock.
+func (o *Observer) watchWorkloads(q question) {
+	apps := o.client.AppsV1()
+	switch q.resource {
+	case replicaSets:
+		watchWorkload(o, q, &appsv1.ReplicaSet{}, apps.ReplicaSets(q.namespace), replicaSetFacts)
+	case deployments:
+		watchWorkload(o, q, &appsv1.Deployment{}, apps.Deployments(q.namespace), DeploymentFacts)
+	case statefulSets:
+		watchWorkload(o, q, &appsv1.StatefulSet{}, apps.StatefulSets(q.namespace), statefulSetFacts)
+	case daemonSets:
+		watchWorkload(o, q, &appsv1.DaemonSet{}, apps.DaemonSets(q.namespace), daemonSetFacts)
+	case controllers:
+		watchWorkload(o, q, &corev1.ReplicationController{}, o.client.CoreV1().ReplicationControllers(q.namespace), replicationControllerFacts)
+	case jobs:
+		watchWorkload(o, q, &batchv1.Job{}, o.client.BatchV1().Jobs(q.namespace), jobFacts)
+	}
+}
+
+func watchWorkload[O runtime.Object, L runtime.Object](o *Observer, q question, sample O, api resourceAPI[L], facts func(O) *snapshot.Workload) {
+	watchKind(o, q, sample, api, kind[O, snapshot.Workload]{
+		facts:   facts,
+		id:      func(w *snapshot.Workload) string { return string(w.UID) },
+		set:     (*snapshot.Cluster).SetWorkload,
+		drop:    func(c *snapshot.Cluster, w *snapshot.Workload) { c.DeleteWorkload(w.UID) },
+		seen:    o.seeWorkload,
+		present: func(c *snapshot.Cluster, w *snapshot.Workload) *snapshot.Workload { return c.Workload(w.UID) },
+		version: func(w *snapshot.Workload) string { return w.ResourceVersion },
+	})
+}
+
+func (o *Observer) watchRequests(q question) {
+	if o.evictions == nil {
+		o.cluster.SetGap(snapshot.Gap{Resource: evictionRequests.name, Reason: "they are not read", Final: true})
+		return
+	}
+	watchKind(o, q, &api.EvictionRequest{}, o.evictions.Requests(q.namespace), kind[*api.EvictionRequest, snapshot.Request]{
+		facts:   RequestFacts,
+		id:      func(r *snapshot.Request) string { return string(r.UID) },
+		set:     (*snapshot.Cluster).SetRequest,
+		drop:    func(c *snapshot.Cluster, r *snapshot.Request) { c.DeleteRequest(r.Key()) },
+		present: func(c *snapshot.Cluster, r *snapshot.Request) *snapshot.Request { return c.Request(r.Key()) },
+		version: func(r *snapshot.Request) string { return r.ResourceVersion },
+	})
+}
+
+func (o *Observer) watchEvictions(q question) {
+	if o.evictions == nil {
+		return
+	}
+	watchKind(o, q, &api.Eviction{}, o.evictions.Evictions(q.namespace), kind[*api.Eviction, snapshot.Eviction]{
+		facts:   EvictionFacts,
+		id:      func(e *snapshot.Eviction) string { return string(e.UID) },
+		set:     (*snapshot.Cluster).SetEviction,
+		drop:    func(c *snapshot.Cluster, e *snapshot.Eviction) { c.DeleteEviction(e.Key()) },
+		present: func(c *snapshot.Cluster, e *snapshot.Eviction) *snapshot.Eviction { return c.Eviction(e.Key()) },
+		version: func(e *snapshot.Eviction) string { return e.ResourceVersion },
+	})
 }

@@ -53,7 +53,7 @@ func (l *Look) wholeReads(of *client.Client, setPod func(*corev1.Pod)) map[resou
 		volumeClaims: list(l, core.PersistentVolumeClaims(everywhere).List, everything, l.setClaim),
 		autoscalers:  list(l, l.client.AutoscalingV2().HorizontalPodAutoscalers(everywhere).List, everything, l.setAutoscaler),
 		attachments: list(l, l.client.StorageV1().VolumeAttachments().List, everything,
-			func(a *storagev1.VolumeAttachment) { l.cluster.SetAttachment(AttachmentFacts(a)) }),
+			func(a *storagev1.VolumeAttachment) { l.cluster.SetAttachment(attachmentFacts(a)) }),
 	}
 	for _, kind := range workloadKinds {
 		reads[kind.resource] = kind.list(l, everywhere)

@@ -23,7 +23,7 @@ type workloadKind struct {
 
 // workloadKinds are those whose pods decisions tell apart, by kind in small letters. Of a CronJob only its Jobs are of use.
 var workloadKinds = map[string]workloadKind{
-	"replicaset": workloads(replicaSets, ReplicaSetFacts,
+	"replicaset": workloads(replicaSets, replicaSetFacts,
 		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.ReplicaSetList] {
 			return c.AppsV1().ReplicaSets(namespace)
 		},
@@ -33,22 +33,22 @@ var workloadKinds = map[string]workloadKind{
 			return c.AppsV1().Deployments(namespace)
 		},
 		func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }),
-	"statefulset": workloads(statefulSets, StatefulSetFacts,
+	"statefulset": workloads(statefulSets, statefulSetFacts,
 		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.StatefulSetList] {
 			return c.AppsV1().StatefulSets(namespace)
 		},
 		func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector }),
-	"daemonset": workloads(daemonSets, DaemonSetFacts,
+	"daemonset": workloads(daemonSets, daemonSetFacts,
 		func(c kubernetes.Interface, namespace string) workloadAPI[*appsv1.DaemonSetList] {
 			return c.AppsV1().DaemonSets(namespace)
 		},
 		func(d *appsv1.DaemonSet) *metav1.LabelSelector { return d.Spec.Selector }),
-	"job": workloads(jobs, JobFacts,
+	"job": workloads(jobs, jobFacts,
 		func(c kubernetes.Interface, namespace string) workloadAPI[*batchv1.JobList] {
 			return c.BatchV1().Jobs(namespace)
 		},
 		func(j *batchv1.Job) *metav1.LabelSelector { return j.Spec.Selector }),
-	"replicationcontroller": workloads(controllers, ReplicationControllerFacts,
+	"replicationcontroller": workloads(controllers, replicationControllerFacts,
 		func(c kubernetes.Interface, namespace string) workloadAPI[*corev1.ReplicationControllerList] {
 			return c.CoreV1().ReplicationControllers(namespace)
 		},

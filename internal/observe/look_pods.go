@@ -45,8 +45,8 @@ func (l *Look) Pods(ctx context.Context, namespace string, selector labels.Selec
 
 func (l *Look) setPod(p *corev1.Pod)                      { l.cluster.SetPod(l.family.share(PodFacts(p))) }
 func (l *Look) setNode(n *corev1.Node)                    { l.cluster.SetNode(NodeFacts(n)) }
-func (l *Look) setBudget(b *policyv1.PodDisruptionBudget) { l.cluster.SetBudget(BudgetFacts(b)) }
-func (l *Look) setClaim(c *corev1.PersistentVolumeClaim)  { l.cluster.SetClaim(ClaimFacts(c)) }
+func (l *Look) setBudget(b *policyv1.PodDisruptionBudget) { l.cluster.SetBudget(budgetFacts(b)) }
+func (l *Look) setClaim(c *corev1.PersistentVolumeClaim)  { l.cluster.SetClaim(claimFacts(c)) }
 func (l *Look) setAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	l.cluster.SetAutoscaler(AutoscalerFacts(a))
 }

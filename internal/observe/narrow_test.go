@@ -29,7 +29,7 @@ func TestPropertyDrainReadsWhatDecides(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		diff := ""
 		inBubble(t, func() { diff = compareDrains(drawWorld(rt)) })
-		if diff != "" { // said here, since what shrinks tells failures apart by where they are said
+		if diff != "" { // said here, since what shrinks distinguishes failures by where they are reported
 			rt.Fatalf("decided by everything -, by what is read +:\n%s", diff)
 		}
 	})

@@ -96,7 +96,7 @@ func oldest(here map[string]departure) string {
 	return found
 }
 
-// arrived forgets who had the name before.
+// arrived forgets the pod that had the name before.
 func (d *Departed) arrived(object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

@@ -108,7 +108,7 @@ func (e *entry) touch(now time.Time) (news bool) {
 	return news
 }
 
-// version is what an observer knew of a source before it began: the spec by which it asked, and who had been let go.
+// version is what an observer knew of a source before it began: the spec by which it asked, and the members that had been let go.
 type version struct{ generation, epoch int64 }
 
 func (v version) covers(wanted version) bool {

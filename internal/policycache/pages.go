@@ -27,8 +27,8 @@ const (
 	pageSpare = 10
 )
 
-// readOnce reads the pods of a namespace past the cache, once for all who ask meanwhile, and reports whether some of them had asked
-// before. The read goes on when the one who began it has gone.
+// readOnce reads the pods of a namespace past the cache, once for all calls that come meanwhile, and reports whether some of them had come
+// before. The read goes on when the call that began it has ended.
 func (w *Whole) readOnce(ctx context.Context, namespace string) (joined bool, err error) {
 	result := w.flights.DoChan(namespace, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
@@ -129,7 +129,7 @@ type room struct {
 
 func newRoom() *room { return &room{share.New(1), semaphore.NewWeighted(pagesAtOnce)} }
 
-// roomOf is the room for those who read past a cache: what Whole reads by itself has its place in the same.
+// roomOf is the room for what reads past a cache: what Whole reads by itself has its place in the same.
 func roomOf(cache client.Reader) *room {
 	if whole, ok := cache.(*Whole); ok {
 		return whole.room

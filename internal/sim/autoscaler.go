@@ -39,12 +39,12 @@ func (s *Sim) relax(key snapshot.Key) {
 }
 
 func (s *Sim) desiredByAutoscaler(a *snapshot.Autoscaler, w *snapshot.Workload) int32 {
-	wish, known := s.wishes[a.Key()]
+	desired, known := s.desired[a.Key()]
 	if !known {
-		wish = w.Replicas
-		s.wishes[a.Key()] = wish
+		desired = w.Replicas
+		s.desired[a.Key()] = desired
 	}
-	return wish
+	return desired
 }
 
 func (s *Sim) scalerAndTarget(key snapshot.Key) (*snapshot.Autoscaler, *snapshot.Workload) {

@@ -106,7 +106,7 @@ func refusalOf(b *snapshot.Budget) string {
 }
 
 // useBudget writes the eviction into the budget's status. Where the disruption
-// controller reacts at once, the entry of the pod would be gone before anyone saw it.
+// controller reacts at once, the entry of the pod would be gone before any watch showed it.
 func (s *Sim) useBudget(g *budgetTracker, p *snapshot.Pod) {
 	b := g.budget
 	next := *b

@@ -31,7 +31,7 @@ func (s *Sim) removePod(p *snapshot.Pod) {
 	}
 }
 
-// counted tells budgets and scheduler that one state of a pod has become another.
+// counted lets budgets and scheduler account for a pod that has changed its state.
 func (s *Sim) counted(former, p *snapshot.Pod) {
 	if former != nil {
 		s.scheduler.release(former)

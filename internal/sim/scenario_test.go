@@ -374,7 +374,7 @@ func (s *scenario) meanwhile(d *driver, words []string) {
 	}
 }
 
-// story tells what happened and how things stand. Signs of life are left out.
+// story is what happened and how things stand. Signs of life are left out.
 func (s *scenario) story(d *driver) string {
 	var out strings.Builder
 	for _, line := range d.log {

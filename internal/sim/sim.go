@@ -27,7 +27,7 @@ type Sim struct {
 	guards      budgetTrackers
 	scheduler   scheduler
 	busy        map[types.UID]bool     // Deployments that are unsettled by what the simulation did
-	wishes      map[snapshot.Key]int32 // replicas that an autoscaler's metrics ask for
+	desired     map[snapshot.Key]int32 // replicas that an autoscaler's metrics ask for
 	oracle      *oracle
 }
 
@@ -42,7 +42,7 @@ func New(view snapshot.View, cfg Config) *Sim {
 		events:      newEventQueue(),
 		controllers: map[snapshot.OwnerKey]*replicaController{},
 		busy:        map[types.UID]bool{},
-		wishes:      map[snapshot.Key]int32{},
+		desired:     map[snapshot.Key]int32{},
 	}
 	s.seen = s.truth
 	s.watch = newWatch(cfg.Lag, s.dice)

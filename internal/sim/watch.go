@@ -24,7 +24,7 @@ type change struct {
 	show func(*snapshot.Cluster)
 }
 
-// watch brings what is true to the one who looks, late.
+// watch brings what is true to the drain, late.
 type watch struct {
 	most    [channels]time.Duration
 	waiting [channels][]change

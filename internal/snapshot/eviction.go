@@ -108,13 +108,6 @@ func (c *Cluster) Eviction(key Key) *Eviction { return c.evictions[key] }
 // DeleteEviction forgets an eviction.
 func (c *Cluster) DeleteEviction(key Key) { delete(c.evictions, key) }
 
-// Evictions returns all evictions, sorted by namespace and name.
-func (c *Cluster) Evictions() []*Eviction {
-	return sortedBy(c.evictions, func(a, b *Eviction) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-}
-
 // EvictionOf returns the eviction of a pod that is under way, or nil.
 func (c *Cluster) EvictionOf(pod *Pod) *Eviction {
 	var oldest *Eviction

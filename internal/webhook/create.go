@@ -121,7 +121,7 @@ func tolerate(pod *corev1.Pod, role *v1alpha1.Role) []jsonpatch.Operation {
 // mostResponders is what the API allows in a pod.
 const mostResponders = 10
 
-// register makes us a responder of the pod's evictions. A pod of a scheduling group may not have any.
+// register makes Usher a responder of the pod's evictions. A pod of a scheduling group may not have any.
 func register(pod *corev1.Pod, name string) []jsonpatch.Operation {
 	known := pod.Spec.EvictionResponders
 	listed := slices.ContainsFunc(known, func(r corev1.EvictionResponder) bool { return r.Name == name })

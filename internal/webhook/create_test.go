@@ -20,7 +20,7 @@ const (
 	ourEntry             = `{"name":"responder.usher.sh/governor","priority":10000}`
 )
 
-// plugin is what DefaultTolerationSeconds adds before we are asked.
+// plugin is what DefaultTolerationSeconds adds before Usher is asked.
 const plugin = `{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},` +
 	`{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}`
 

@@ -205,12 +205,12 @@ func (h *disruptionHandler) subject(ctx context.Context, w *removal) (policycach
 	return subject, err
 }
 
-// unscheduled pods may go, but a cache is not believed that they still are: it would be a matter of chance who is let go.
+// unscheduled pods may go, but a cache is not believed that they still are: it would be a matter of chance which pod is let go.
 func unscheduled(pod *corev1.Pod) bool { return pod != nil && pod.Spec.NodeName == "" }
 
 // consider decides about the pod that has the name. A cache that is behind shows a pod that is gone under a name that
 // another has by now, and an eviction without a UID means that other; one whose policies are behind as well would call a
-// governed pod ungoverned, and only the pod's label tells. The labels by which a pod has its role, and the annotation that
+// governed pod ungoverned, and only the pod's label shows it. The labels by which a pod has its role, and the annotation that
 // breaks the glass, may be others by now under the same UID, and members that the cache shows Ready may have crashed. So whatever
 // is let through is looked at afresh, but for a dry run, which lets nothing go.
 func (h *disruptionHandler) consider(ctx context.Context, w *removal, subject *policycache.Subject) (eviction.AdmissionResult, error) {
@@ -333,7 +333,7 @@ func (h *disruptionHandler) admissionInput(ctx context.Context, w *removal, inpu
 		Input: input,
 		Verb:  w.verb, User: w.request.UserInfo.Username, Groups: w.request.UserInfo.Groups,
 		ByName: w.uid == "", Requester: evictionrequest.Requester(w.request.UserInfo.Username),
-		DryRun: w.dryRun, Ask: w.ask, OwnWish: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
+		DryRun: w.dryRun, Ask: w.ask, OwnRequest: w.own, Grace: w.grace, NamespaceEnding: ending, Self: h.Self,
 	}, err
 }
 

@@ -324,19 +324,19 @@ func TestLeave(t *testing.T) {
 		events   int
 		answered string
 	}{
-		"a member may go":             {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
-		"a wish that cannot be noted": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.unwritable = true }, says: "not green", did: []string{"request refused"}, events: 1, answered: "Refused"},
-		"a member may not go":         {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
-		"a wish of its own":           {body: evictionOf("db-0", "", `,"annotations":{"usher.sh/skip-eviction-request":"true"}}`), says: "the database is not green", events: 1, answered: "Refused"},
-		"a dry run may not":           {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
-		"a dry run may":               {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
-		"a dry run in the object":     {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
-		"usher itself may":            {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
-		"usher itself is refused":     {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
-		"a question":                  {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
-		"a pod of no policy":          {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
-		"no pod":                      {body: evictionOf("none", "", noMore), says: `pods "none" not found`, answered: "NoSuchPod"},
-		"no pod, a question":          {body: evictionOf("none", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), says: "not found", answered: "NoSuchPod"},
+		"a member may go":               {body: evictionOf("db-0", "", noMore), prepare: green, allowed: true, did: []string{"permit"}, events: 1, answered: "LetThrough"},
+		"a request that cannot be made": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) { w.unwritable = true }, says: "not green", did: []string{"request refused"}, events: 1, answered: "Refused"},
+		"a member may not go":           {body: evictionOf("db-0", "", noMore), says: "the database is not green", did: []string{"request"}, events: 1, answered: "Refused"},
+		"a request of its own":          {body: evictionOf("db-0", "", `,"annotations":{"usher.sh/skip-eviction-request":"true"}}`), says: "the database is not green", events: 1, answered: "Refused"},
+		"a dry run may not":             {body: evictionOf("db-0", `"dryRun":true,`, noMore), says: "not green", answered: "Refused"},
+		"a dry run may":                 {body: evictionOf("db-0", `"dryRun":true,`, noMore), prepare: green, allowed: true, answered: "LetThrough"},
+		"a dry run in the object":       {body: evictionOf("db-0", "", `},"deleteOptions":{"dryRun":["All"]}`), prepare: green, allowed: true, answered: "LetThrough"},
+		"usher itself may":              {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), prepare: green, allowed: true, did: []string{"permit"}, answered: "LetThrough"},
+		"usher itself is refused":       {body: strings.Replace(evictionOf("db-0", "", noMore), "jane", "usher", 1), says: "not green", events: 1, answered: "Refused"},
+		"a question":                    {body: evictionOf("db-0", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), prepare: green, says: "may go: this only answers", answered: "Asked"},
+		"a pod of no policy":            {body: evictionOf("web", "", noMore), allowed: true, answered: "NotGoverned"},
+		"no pod":                        {body: evictionOf("none", "", noMore), says: `pods "none" not found`, answered: "NoSuchPod"},
+		"no pod, a question":            {body: evictionOf("none", `"dryRun":true,`, `,"annotations":{"usher.sh/verdict":"evict"}}`), says: "not found", answered: "NoSuchPod"},
 		"no pod any more": {body: evictionOf("db-0", "", noMore), prepare: func(w *world) {
 			w.green, w.fresh = true, map[string]*corev1.Pod{"db-0": nil}
 		}, says: `pods "db-0" not found`, answered: "NoSuchPod"},

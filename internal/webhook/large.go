@@ -60,7 +60,7 @@ func (l *large) shared(next http.Handler, busy func(error) *admissionv1.Admissio
 	})
 }
 
-// take waits for room. The namespace's share comes first, so that who waits for it takes none of the others' room.
+// take waits for room. The namespace's share comes first, so that what waits for it takes none of the others' room.
 func (l *large) take(ctx context.Context, namespace string, size int64) (release func(), err error) {
 	back, err := l.each.Take(ctx, namespace)
 	if err != nil {

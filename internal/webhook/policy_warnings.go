@@ -59,7 +59,7 @@ func (h *policyHandler) lostSteps(policy *v1alpha1.EvictionPolicy) []string {
 // claimsTwice names entries that claim the same pods for certain. Those that overlap otherwise show only in the pods, and
 // then in the policies' status.
 func claimsTwice(policy *v1alpha1.EvictionPolicy, others []v1alpha1.EvictionPolicy) []string {
-	claimed := map[string]string{} // selector -> who has it
+	claimed := map[string]string{} // selector -> the entry that has it
 	for i := range others {
 		maps.Insert(claimed, selectors(&others[i]))
 	}

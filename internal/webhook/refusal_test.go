@@ -43,7 +43,7 @@ func TestBreakGlassIsAudited(t *testing.T) {
 	}
 	want := []string{
 		"db-0 Warning BrokenGlass: Usher would have refused this: the database is not green",
-		"n1 Warning GovernedPodLeaves: pod shop/db-0 leaves, as jane asks: Usher would have refused this",
+		"n1 Warning GovernedPodLeaves: pod shop/db-0 leaves, requested by jane: Usher would have refused this",
 	}
 	if len(w.events) != len(want) || !strings.HasPrefix(w.events[0], want[0]) || !strings.HasPrefix(w.events[1], want[1]) {
 		t.Errorf("events %q, want %q", w.events, want)

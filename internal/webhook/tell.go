@@ -72,13 +72,13 @@ func (h *disruptionHandler) record(ctx context.Context, w *removal, pod *corev1.
 	}
 }
 
-// recordNodeEvent says on the node that a pod leaves it. Of what Usher does itself the responder tells.
+// recordNodeEvent says on the node that a pod leaves it. What Usher does itself, the responder records.
 func (h *disruptionHandler) recordNodeEvent(w *removal, pod *corev1.Pod, kind, why string) {
 	node := act.EventNode(pod)
 	if node == nil || slices.Contains(h.Self, w.request.UserInfo.Username) {
 		return
 	}
-	note := act.EventNote(fmt.Sprintf("pod %s leaves, as %s asks: %s", w.pod, w.request.UserInfo.Username, why))
+	note := act.EventNote(fmt.Sprintf("pod %s leaves, requested by %s: %s", w.pod, w.request.UserInfo.Username, why))
 	h.Events.Eventf(node, pod, kind, act.PodLeaves, actionOf(w), "%s", note)
 }
 

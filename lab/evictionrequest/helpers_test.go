@@ -46,7 +46,7 @@ func refTo(p *corev1.Pod) evictionrequest.Ref {
 func (r *rig) ask(t *testing.T, pod *corev1.Pod, user string) *api.EvictionRequest {
 	t.Helper()
 	request := evictionrequest.NewRequest(refTo(pod), evictionrequest.Requester(user))
-	request.OwnerReferences = nil // as of another client: it outlives its pod, and tells how it ended
+	request.OwnerReferences = nil // as of another client: it outlives its pod, and shows how it ended
 	check(t, r.client.Create(t.Context(), request))
 	return request
 }

@@ -169,7 +169,7 @@ func (s *thieves) agent(t *testing.T) {
 // agentsWork is what an agent does, by its own code.
 func (s *thieves) agentsWork(t *testing.T, c kubernetes.Interface, config *rest.Config) {
 	t.Helper()
-	agent := &act.Pressure{Writer: &act.Writer{Client: c, Evictions: requests.New(config), OwnWishes: true}, Node: s.here}
+	agent := &act.Pressure{Writer: &act.Writer{Client: c, Evictions: requests.New(config), OwnRequests: true}, Node: s.here}
 	pod := &snapshot.Pod{Namespace: s.ns, Name: "on-" + s.here, UID: s.ref(t, s.here).UID}
 	accepted := func(what string, answer answers.Answer) {
 		t.Helper()

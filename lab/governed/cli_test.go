@@ -144,7 +144,7 @@ func TestFirstPolicy(t *testing.T) {
 
 	wantSaid(t, h.whyUntil(t, 0, "db-0"), "may be evicted now", "governed by policy db as replica db-0")
 	wantSaid(t, h.whyUntil(t, 0, "db-0", "--replace"), "may be replaced now")
-	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
+	h.usher(t, "evictions").ends(t, 0, "no eviction is requested")
 	h.usher(t, "why", "db-0", "--replace", "-f", "x.yaml").ends(t, 1, "use one of them")
 
 	db.write("db-0", "db-1")
@@ -166,10 +166,10 @@ func (h *house) drainAsks(t *testing.T, db *database) {
 	node := h.nodeOf(t, "db-0")
 	drain := h.usher(t, "drain", node, "--timeout", "4m")
 	h.waitAnswer(t, "db-0", "two are needed")
-	h.usher(t, "evictions", "-A").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/", "two are needed")
+	h.usher(t, "evictions", "-A").ends(t, 0, "default/db-0", "requested by drain.usher.sh/", "two are needed")
 	db.write("db-0", "db-1", "db-2")
 	drain.ends(t, 0, "SystemDecides", "two are needed", "drained after")
-	h.usher(t, "evictions", "-A").ends(t, 0, "no eviction is asked for")
+	h.usher(t, "evictions", "-A").ends(t, 0, "no eviction is requested")
 	h.usher(t, "uncordon", node).ends(t, 0)
 	h.lab.WaitReady(t, metav1.NamespaceDefault, testlab.Labels("db"), 3)
 }
@@ -217,9 +217,9 @@ func (h *house) killedDrain(t *testing.T, db *database) {
 	h.waitAnswer(t, "db-0", "two are needed")
 	must(t, drain.cmd.Process.Kill())
 	<-drain.ended //nolint:errcheck // it was killed
-	h.usher(t, "evictions").ends(t, 0, "default/db-0", "asked for by drain.usher.sh/")
+	h.usher(t, "evictions").ends(t, 0, "default/db-0", "requested by drain.usher.sh/")
 	h.usher(t, "uncordon", node).ends(t, 0, "uncordoned")
-	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
+	h.usher(t, "evictions").ends(t, 0, "no eviction is requested")
 	db.write("db-0", "db-1", "db-2")
 	h.whyUntil(t, 0, "db-0")
 	if after := h.uid(t, metav1.NamespaceDefault, "db-0"); after != before {
@@ -236,7 +236,7 @@ func (h *house) requestStands(t *testing.T, db *database) {
 	h.usher(t, "evictions").ends(t, 0, "default/db-1")
 	h.usher(t, "evict", "db-1", "--withdraw").ends(t, 0, "was withdrawn")
 	h.usher(t, "evict", "db-1", "--withdraw").ends(t, 1, "no request of")
-	h.usher(t, "evictions").ends(t, 0, "no eviction is asked for")
+	h.usher(t, "evictions").ends(t, 0, "no eviction is requested")
 	h.usher(t, "evict", "missing").ends(t, 1, `has no pod "missing"`)
 	db.write("db-0", "db-1", "db-2")
 	h.whyUntil(t, 0, "db-1")

@@ -72,8 +72,8 @@ func (h *house) isUpgradedDuringADrain(t *testing.T) {
 	}
 }
 
-// askAll asks for evictions of pods, again and again, until the returned function is called, which tells how they were
-// refused. They are dry runs: they are decided as others are, and leave no wish behind.
+// askAll asks for evictions of pods, again and again, until the returned function is called, which returns how they were
+// refused. They are dry runs: they are decided as others are, and leave no request behind.
 func (h *house) askAll(t *testing.T, namespace string, pods ...string) (stop func() (refused, unanswered int)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

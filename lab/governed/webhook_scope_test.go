@@ -179,7 +179,7 @@ func audited(t *testing.T, r *recorder, other string) {
 	want(t, r, ns, func() { must(t, pods.Delete(t.Context(), "both", now)) }, "/audit DELETE pods both", "/leave DELETE pods both")
 }
 
-// narrower tries what would let evictions of other pods in a governed namespace pass without us: neither a selector nor a
+// narrower tries what would let evictions of other pods in a governed namespace pass without Usher: neither a selector nor a
 // condition sees the pod.
 func narrower(t *testing.T, r *recorder, ns string) {
 	t.Helper()

@@ -120,7 +120,7 @@ func create(ctx context.Context, client kubernetes.Interface, list []*corev1.Nod
 	return errors.Join(errs...)
 }
 
-// Usable tells whether a node is Ready and its taints for being new are gone.
+// Usable reports whether a node is Ready and its taints for being new are gone.
 func Usable(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable {

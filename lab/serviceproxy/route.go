@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protocol marks our routes among all of the machine. The number means nothing to the kernel and belongs to no other program.
+// protocol marks this proxy's routes among all of the machine. The number means nothing to the kernel and belongs to no other program.
 const protocol = 117
 
 // claim is a range that this process serves: a route that makes its addresses the machine's own, and a name in the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"usher.sh/usher/lab/image"
 	"usher.sh/usher/lab/realnode"
 	"usher.sh/usher/lab/realnode/join"
+	"usher.sh/usher/lab/serviceproxy"
 )
 
 // nodesTimeout ends only what hangs. The workload may have to be compiled first, with nothing in the compiler's cache, and
@@ -90,4 +92,31 @@ func (l *Lab) stopRealNodes(tb testing.TB, list []*realnode.Node) {
 			tb.Logf("deleting node: %v", err)
 		}
 	}
+}
+
+// ServeServices makes the addresses of Services lead to ready pods of real nodes until the test ends, for the apiserver
+// and for those pods, as kube-proxy would. Only one test at a time may use it. To be called after RealNodes, which finds
+// out whether the machine can do that.
+func (l *Lab) ServeServices(tb testing.TB) {
+	tb.Helper()
+	config := serviceproxy.Config{Services: l.cluster.Services(), APIServer: l.cluster.Address()}
+	proxy, err := serviceproxy.Start(tb.Context(), l.client, config, func(err error) { tb.Error(err) })
+	check(tb, "serving Services", err)
+	tb.Cleanup(func() {
+		if err := proxy.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+}
+
+// UsherImage makes an image of usher called image.UsherName for join.Options, as `make image` makes one, and returns its
+// archive and the program in it, which runs on the host as well.
+func (l *Lab) UsherImage(tb testing.TB) (archive, program string) {
+	tb.Helper()
+	dir := tb.TempDir()
+	archive, program = filepath.Join(dir, "usher.tar"), filepath.Join(dir, "usher")
+	usher := image.Usher{Name: image.UsherName}
+	check(tb, "building usher", usher.Compile(tb.Context(), program))
+	check(tb, "making an image of usher", usher.Pack(program, archive))
+	return archive, program
 }

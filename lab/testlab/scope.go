@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,3 +100,8 @@ func (l *Lab) deleteNodes(tb testing.TB, names []string) {
 		}
 	}
 }
+
+var counter atomic.Int64
+
+// unique returns a short text that no other call in this binary returns.
+func unique() string { return strconv.FormatInt(counter.Add(1), 36) }

@@ -22,7 +22,7 @@ func (c *Cluster) together() []*process {
 	return slices.DeleteFunc(c.of(agent), func(p *process) bool { return !p.up || p.isolated })
 }
 
-// maxPing is after how many ticks without contact an agent knows no leader any more.
+// maxPing is after how many ticks without contact an agent reports no leader any more.
 const maxPing = 5
 
 // live lets a process end that was asked to, and starts it again when its time has come.

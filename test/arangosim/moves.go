@@ -1,6 +1,8 @@
 package arangosim
 
-import "slices"
+import (
+	"slices"
+)
 
 func movePlace(job map[string]any) place {
 	return place{text(job, "database"), text(job, "collection"), text(job, "shard")}
@@ -134,4 +136,19 @@ func (c *Cluster) release(id string, all []place) {
 			c.tree.set("Supervision/Shards/"+at.shard, nil)
 		}
 	}
+}
+
+// FailMoves lets every move of a shard fail that is under way, as when a receiver's disk is full, and reports whether there
+// was one. A clean-out fails with its moves, unless they are forgotten (SetForgetful).
+func (c *Cluster) FailMoves() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failed := false
+	for _, id := range c.tree.keys("Target/Pending") {
+		if text(c.job("Pending", id), "type") == "moveShard" {
+			c.abort(id, "Pending")
+			failed = true
+		}
+	}
+	return failed
 }

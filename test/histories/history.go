@@ -149,7 +149,7 @@ func (w *world) close(cancel context.CancelFunc) {
 // mostPatience is the longest that a policy may wait for its system, and a moment more.
 const mostPatience = v1alpha1.MaxTimeout + time.Second
 
-// conclude lets everything calm down and asks what has become of all wishes.
+// conclude lets everything calm down and checks what has become of all requests.
 func (w *world) conclude() {
 	w.note("---- nothing goes wrong any more ----")
 	w.calm, w.tight = true, false
@@ -304,7 +304,7 @@ func (w *world) checkTraces() {
 	}
 }
 
-// traces is what is left of wishes: permits, preparations, and what these have made of the system.
+// traces is what is left of requests: permits, preparations, and what these have made of the system.
 func (w *world) traces() []string {
 	var left []string
 	if policy := w.policy(firstPolicy); policy != nil {

@@ -161,7 +161,7 @@ func (s *safety) anotherOf(role, pod string) bool {
 	return false
 }
 
-// notedOthers reports whether a policy tells of every other member of the role that Usher has let go and that is not back:
+// notedOthers reports whether a policy lists every other member of the role that Usher has let go and that is not back:
 // then it was not forgotten, and what was not known is what happened to the rest.
 func (s *safety) notedOthers(w *world, role, pod string) bool {
 	noted := map[string]bool{}

@@ -45,7 +45,7 @@ func (w *world) checkWoken() {
 }
 
 // reconcileUnwoken reconciles every key that controllers may have by what the replica sees. Policies come first, by the evidence that is
-// kept. Then their systems are observed anew, since no event tells what changes there, and policies whose systems say something else
+// kept. Then their systems are observed anew, since no event shows what changes there, and policies whose systems say something else
 // come again.
 func (w *world) reconcileUnwoken(r *replica) {
 	byKept := func(controller string, _ reconcile.Request) bool { return controller == policyController }

@@ -331,7 +331,7 @@ func TestDifferentMessage(t *testing.T) {
 	}
 }
 
-// Pods that nothing tells apart go by name; with the kubelet it is chance, or the order in which they came.
+// Pods that nothing distinguishes go by name; with the kubelet it is chance, or the order in which they came.
 func TestTiesGoByName(t *testing.T) {
 	t.Parallel()
 	pods := pair(func(_, _ *corev1.Pod) {})

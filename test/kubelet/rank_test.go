@@ -116,7 +116,7 @@ func shown(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// sameOrder wants the kubelet's order to be ours, but for pods that nothing but their names tells apart: the kubelet
+// sameOrder wants the kubelet's order to be ours, but for pods that nothing but their names distinguishes: the kubelet
 // leaves those as they come.
 func sameOrder(t *testing.T, theirs []*corev1.Pod, ours []nodepressure.Ranked) {
 	t.Helper()

@@ -308,7 +308,7 @@ func answers(t *testing.T, k *kubelet, in nodepressure.Input, out nodepressure.O
 			own[string(p.UID)] = *s
 		}
 	}
-	enough := nodepressure.Cleared(node(t, k, k.cleared), in.Thresholds)
+	isEnough := enough(node(t, k, k.cleared), in.Thresholds)
 	memory := slices.ContainsFunc(out.Due, func(due nodepressure.Threshold) bool { return due.Signal.Condition() == corev1.NodeMemoryPressure })
 	var all []answer
 	for _, due := range out.Due {
@@ -317,10 +317,19 @@ func answers(t *testing.T, k *kubelet, in nodepressure.Input, out nodepressure.O
 		}
 		a := answer{threshold: due, longest: int64(in.Config.EvictionMaxPodGracePeriod), own: own, clears: clears(due.Signal, k.layout)}
 		a.victims = firstOf(nodepressure.Rank(nodepressure.OrderKubelet, due.Signal, in.Node, in.Pods))
-		a.none = len(a.victims) == 0 || a.clears && enough
+		a.none = len(a.victims) == 0 || a.clears && isEnough
 		all = append(all, a)
 	}
 	return all
+}
+
+// enough reports whether a node is above all thresholds and their minimum reclaim, so that no pod has to go. What could
+// not be read counts as above.
+func enough(node nodepressure.Node, thresholds []nodepressure.Threshold) bool {
+	return !slices.ContainsFunc(nodepressure.ForLayout(thresholds, node.Layout), func(t nodepressure.Threshold) bool {
+		r, found := node.Readings[t.Signal]
+		return found && t.MetWithReclaim(r)
+	})
 }
 
 // clears reports whether the kubelet has something to clear away for a signal.

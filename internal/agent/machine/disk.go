@@ -26,14 +26,14 @@ type Disk struct {
 	Logs, Volumes, Layers Space
 }
 
-// MaxFiles is how many files of one pod are looked at. Looking at each takes some microseconds; what a pod with more has
+// maxFiles is how many files of one pod are looked at. Looking at each takes some microseconds; what a pod with more has
 // written counts no less than what was seen.
-const MaxFiles = 500_000
+const maxFiles = 500_000
 
 // Disk looks through what a pod has written: logs, emptyDir volumes and its containers' writable layers. It can take
 // seconds; ctx ends it.
 func (m *Machine) Disk(ctx context.Context, namespace, name string, uid types.UID) (Disk, error) {
-	w := &walk{ctx: ctx, left: MaxFiles, seen: map[inode]bool{}}
+	w := &walk{ctx: ctx, left: maxFiles, seen: map[inode]bool{}}
 	var found Disk
 	found.Logs = w.sum(m.hostPath(filepath.Join(logDir, namespace+"_"+name+"_"+string(uid))))
 	volumes := m.hostPath(filepath.Join(m.options.KubeletDir, "pods", string(uid), "volumes/kubernetes.io~empty-dir"))

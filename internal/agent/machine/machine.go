@@ -14,15 +14,15 @@ type Options struct {
 	CgroupRoot string
 	// HostRoot is where the host's files are seen. Default "/".
 	HostRoot string
-	// KubeletDir is the kubelet's root directory on the host. Default DefaultKubeletDir.
+	// KubeletDir is the kubelet's root directory on the host. Default defaultKubeletDir.
 	KubeletDir string
 
 	// Root is where the kernel's files are seen: /proc and what is mounted. Default "/"; tests read recorded ones.
 	Root string
 }
 
-// DefaultKubeletDir is where a kubelet keeps its files unless it is configured otherwise.
-const DefaultKubeletDir = "/var/lib/kubelet"
+// defaultKubeletDir is where a kubelet keeps its files unless it is configured otherwise.
+const defaultKubeletDir = "/var/lib/kubelet"
 
 // logDir is where the logs of pods are, each pod's in a folder of its own.
 const logDir = "/var/log/pods"
@@ -41,7 +41,7 @@ type Machine struct {
 // Open finds out where things are. It fails where there are no cgroups, or none for pods.
 func Open(o Options) (*Machine, error) {
 	o.HostRoot = cmp.Or(o.HostRoot, "/")
-	o.KubeletDir = cmp.Or(o.KubeletDir, DefaultKubeletDir)
+	o.KubeletDir = cmp.Or(o.KubeletDir, defaultKubeletDir)
 	m := &Machine{options: o}
 	var err error
 	if m.tree, err = findTree(o.Root); err != nil {

@@ -29,7 +29,7 @@ func TestThePodOfTheAgentSeesWhatIsRead(t *testing.T) {
 			hosts[v.Name] = v.HostPath.Path
 		}
 	}
-	for _, read := range append([]string{DefaultKubeletDir, logDir, "/sys/fs/cgroup"}, imageDirs...) {
+	for _, read := range append([]string{defaultKubeletDir, logDir, "/sys/fs/cgroup"}, imageDirs...) {
 		seen := slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
 			return hosts[m.Name] == m.MountPath && strings.HasPrefix(read+"/", m.MountPath+"/")
 		})

@@ -68,7 +68,7 @@ func merge(blockers []drain.Blocker) []*block {
 			seen[key] = at
 			order = append(order, at)
 		}
-		if name := Subject(b); !slices.Contains(at.who, name) {
+		if name := subject(b); !slices.Contains(at.who, name) {
 			at.who = append(at.who, name)
 		}
 		if !b.Since.IsZero() && (at.Since.IsZero() || b.Since.Before(at.Since)) {
@@ -86,8 +86,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Subject names what a blocker holds: a pod, or a node.
-func Subject(b drain.Blocker) string {
+// subject names what a blocker holds: a pod, or a node.
+func subject(b drain.Blocker) string {
 	if b.Pod.Name != "" {
 		return b.Pod.String()
 	}

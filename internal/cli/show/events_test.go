@@ -37,7 +37,7 @@ func TestEventLine(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, EventLine(tt.e)); diff != "" {
+			if diff := cmp.Diff(tt.want, eventLine(tt.e)); diff != "" {
 				t.Error(diff)
 			}
 		})

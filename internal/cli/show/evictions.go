@@ -28,7 +28,7 @@ type Evictions struct {
 // Lines is the list for people.
 func (e Evictions) Lines(width int, paint Paint) []string {
 	if len(e.Wanted) == 0 {
-		return []string{"no eviction is asked for"}
+		return []string{"no eviction is requested"}
 	}
 	var lines []string
 	for _, w := range e.Wanted {
@@ -36,7 +36,7 @@ func (e Evictions) Lines(width int, paint Paint) []string {
 		if w.Eviction != nil {
 			head += "  for " + Span(max(0, e.Now.Sub(w.Eviction.Created)))
 		}
-		lines = append(lines, head+"  asked for by "+strings.Join(w.By, ", "))
+		lines = append(lines, head+"  requested by "+strings.Join(w.By, ", "))
 		words := e.Commands.In("no responder has taken it up yet; if it stays so, see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
 		if w.Eviction != nil {
 			words = EvictionWords(w.Eviction)

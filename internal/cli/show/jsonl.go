@@ -48,7 +48,7 @@ func (j *JSON) Event(e drain.Event) {
 		Message: e.Message, Outcome: string(e.Outcome), Pod: j.podJSON(e.Pod),
 	}
 	if e.Blocker != nil {
-		b := NewBlockerJSON(*e.Blocker)
+		b := newBlockerJSON(*e.Blocker)
 		line.Blocker, line.Message = &b, ""
 		if line.Pod == nil {
 			line.Pod = j.podJSON(e.Blocker.Pod)
@@ -79,7 +79,7 @@ type eventJSON struct {
 	Pod     *podJSON     `json:"pod,omitempty"`
 	State   string       `json:"state,omitempty"`
 	Message string       `json:"message,omitempty"`
-	Blocker *BlockerJSON `json:"blocker,omitempty"`
+	Blocker *blockerJSON `json:"blocker,omitempty"`
 	Outcome string       `json:"outcome,omitempty"`
 }
 
@@ -96,8 +96,8 @@ type podJSON struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-// BlockerJSON is a blocker as programs see it.
-type BlockerJSON struct {
+// blockerJSON is a blocker as programs see it.
+type blockerJSON struct {
 	Reason    string     `json:"reason"`
 	Namespace string     `json:"namespace,omitempty"`
 	Pod       string     `json:"pod,omitempty"`
@@ -109,18 +109,18 @@ type BlockerJSON struct {
 	Dead      bool       `json:"dead"`
 }
 
-// NewBlockerJSON converts a blocker.
-func NewBlockerJSON(b drain.Blocker) BlockerJSON {
-	return BlockerJSON{
+// newBlockerJSON converts a blocker.
+func newBlockerJSON(b drain.Blocker) blockerJSON {
+	return blockerJSON{
 		Reason: string(b.Reason), Namespace: b.Pod.Namespace, Pod: b.Pod.Name, Node: b.Node,
 		Message: b.Message, Remedy: b.Remedy, Since: timeOrNil(b.Since), Retry: timeOrNil(b.Retry), Dead: b.Dead,
 	}
 }
 
-func blockersJSON(all []drain.Blocker) []BlockerJSON {
-	list := make([]BlockerJSON, 0, len(all))
+func blockersJSON(all []drain.Blocker) []blockerJSON {
+	list := make([]blockerJSON, 0, len(all))
 	for _, b := range all {
-		list = append(list, NewBlockerJSON(b))
+		list = append(list, newBlockerJSON(b))
 	}
 	return list
 }

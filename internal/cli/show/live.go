@@ -50,7 +50,7 @@ func (l *Live) Frame(_ time.Time, d drain.Decision) {
 func (l *Live) Event(e drain.Event) {
 	switch e.Kind {
 	case drain.EventSurge, drain.EventNote, drain.EventDeadline:
-		l.change(func() { l.above = append(l.above, EventLine(e)) })
+		l.change(func() { l.above = append(l.above, eventLine(e)) })
 	case drain.EventNode, drain.EventPod, drain.EventBlocked, drain.EventCleared, drain.EventAnswer, drain.EventEnd:
 	}
 }

@@ -38,13 +38,13 @@ func (p *Plain) Event(e drain.Event) {
 	case e.Kind == drain.EventEnd: // End prints it: what the drain has changed is undone before
 	case e.Kind == drain.EventPod && e.State == string(drain.Waiting):
 	default:
-		p.print(EventLine(e))
+		p.print(eventLine(e))
 	}
 }
 
 // End prints the last event of a drain.
 func (p *Plain) End(at time.Time, outcome drain.Outcome) {
-	p.print(EventLine(drain.Event{At: at, Kind: drain.EventEnd, Outcome: outcome}))
+	p.print(eventLine(drain.Event{At: at, Kind: drain.EventEnd, Outcome: outcome}))
 }
 
 // blocker remembers a new blocker. One whose numbers changed is not new: a budget of
@@ -85,7 +85,7 @@ func (p *Plain) Frame(time.Time, drain.Decision) {
 
 func blockedLine(e drain.Event, who []string, words string) string {
 	if len(who) == 1 {
-		return EventLine(e)
+		return eventLine(e)
 	}
 	return fmt.Sprintf("%s %s %s %s: %s", stamp(e.At), e.Kind, Count(len(who), "pod"), words, strings.Join(who, " "))
 }
@@ -94,8 +94,8 @@ func (p *Plain) print(line string) {
 	fmt.Fprintln(p.out, line)
 }
 
-// EventLine is an event on one line.
-func EventLine(e drain.Event) string {
+// eventLine is an event on one line.
+func eventLine(e drain.Event) string {
 	words := []string{stamp(e.At), string(e.Kind)}
 	if subject := eventSubject(e); subject != "" {
 		words = append(words, subject)

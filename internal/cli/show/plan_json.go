@@ -22,8 +22,8 @@ type planJSON struct {
 	Left       []stayJSON    `json:"left"`
 	Notes      []string      `json:"notes"`
 	Unknown    []string      `json:"unknown"`
-	Objections []BlockerJSON `json:"objections"`
-	Blockers   []BlockerJSON `json:"blockers"`
+	Objections []blockerJSON `json:"objections"`
+	Blockers   []blockerJSON `json:"blockers"`
 	GoOn       string        `json:"goOn,omitempty"`
 }
 

@@ -61,7 +61,7 @@ func legends(marks map[string]bool, width int) []string {
 		lines = append(lines, indented(passedOver+" It is passed over, for the reason that is given as its rule.", "  ", width)...)
 	}
 	if marks[isGoverned] {
-		lines = append(lines, indented(isGoverned+" A policy governs it: usher agent asks it first, the kubelet does not. usher why says what it says.", "  ", width)...)
+		lines = append(lines, indented(isGoverned+" A policy governs it: usher agent asks it first, the kubelet does not. usher why shows its verdict.", "  ", width)...)
 	}
 	return lines
 }

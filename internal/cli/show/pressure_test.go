@@ -104,7 +104,7 @@ Order kubelet when memory.available runs short
  5 * shop/db-0         Guaranteed          0     1Gi   900Mi  -124Mi Last
   - It is passed over, for the reason that is given as its rule.
   * A policy governs it: usher agent asks it first, the kubelet does not.
-  usher why says what it says.
+  usher why shows its verdict.
 
 When something else runs short
   nodefs.available: shop/new-0 would go first, because nothing is known of what

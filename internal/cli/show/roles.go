@@ -26,7 +26,7 @@ func (r Roles) Lines(width int, paint Paint) []string {
 			lines = append(lines, strings.Repeat(" ", longest+2)+more)
 		}
 	}
-	return append(lines, "", "usher roles NAME says when one may leave; -o yaml prints it to be changed and written into a policy")
+	return append(lines, "", "usher roles NAME shows when one may leave; -o yaml prints it to be changed and written into a policy")
 }
 
 // Role is one role in words.
@@ -43,7 +43,7 @@ func (r Role) Lines(width int, paint Paint) []string {
 	for i := range r.Evict.Prepare {
 		p := &r.Evict.Prepare[i]
 		if i == 0 {
-			lines = append(lines, "", paint.strong("What Usher asks the system for, so that it may"))
+			lines = append(lines, "", paint.strong("What Usher has the system do, so that it may"))
 		}
 		lines = append(lines, "  "+paint.strong(p.Name))
 		lines = append(lines, indented("when "+oneLine(p.When), "    ", width)...)

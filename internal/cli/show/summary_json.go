@@ -12,7 +12,7 @@ type summaryJSON struct {
 	Ended       []leftJSON    `json:"ended"`
 	LeftPods    []leftJSON    `json:"leftPods"`
 	Surged      []string      `json:"surged"`
-	Blockers    []BlockerJSON `json:"blockers"`
+	Blockers    []blockerJSON `json:"blockers"`
 	GoOn        string        `json:"goOn,omitempty"`
 	Stale       string        `json:"stale,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/text"
 )
 
@@ -113,3 +114,12 @@ func units(big int, bigUnit string, small int, smallUnit string) string {
 
 // stamp is how plain lines show the time: sortable, of one width, in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// LeftoverLines says what killed drains have left, and how it is undone.
+func LeftoverLines(found []drain.Leftover) []string {
+	lines := make([]string, 0, len(found))
+	for _, l := range found {
+		lines = append(lines, "a killed drain left: "+clean(l.What)+"; undo with: "+l.Remedy)
+	}
+	return lines
+}

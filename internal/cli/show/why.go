@@ -122,7 +122,7 @@ type whyJSON struct {
 	Pod      podJSON       `json:"pod"`
 	Node     string        `json:"node,omitempty"`
 	MayGo    bool          `json:"mayGo"`
-	Blockers []BlockerJSON `json:"blockers"`
+	Blockers []blockerJSON `json:"blockers"`
 	Policy   string        `json:"policy,omitempty"`
 	Verdict  *verdictJSON  `json:"verdict,omitempty"`
 }
@@ -134,7 +134,7 @@ type verdictJSON struct {
 	Member   string        `json:"member,omitempty"`
 	Evidence *time.Time    `json:"evidence,omitempty"`
 	Audit    string        `json:"audit,omitempty"`
-	Refusals []BlockerJSON `json:"refusals,omitempty"`
+	Refusals []blockerJSON `json:"refusals,omitempty"`
 }
 
 func (w Why) verdictJSON() *verdictJSON {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
@@ -72,7 +73,7 @@ func (s *reconciler) report(ctx context.Context, e *api.Eviction, step evictionr
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(FieldManager), client.ForceOwnership)
+	err = act.ApplyStatus(ctx, s.client, patch, FieldManager)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}

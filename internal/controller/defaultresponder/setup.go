@@ -1,8 +1,8 @@
-// Package defaultresponder answers: who evicts a pod when no other responder could? It is the responder
+// Package defaultresponder answers: what evicts a pod when no other responder could? It is the responder
 // imperative-eviction.k8s.io/evictor, which every eviction has as its last: it asks the eviction API under the pod's
 // budgets, again and again with a growing pause, and says in its entry what was answered.
 //
-// Where another process already reports as this responder, as upstream's may, ours leaves the eviction to it.
+// Where another process already reports as this responder, as upstream's may, this one leaves the eviction to it.
 package defaultresponder
 
 import (

@@ -37,7 +37,7 @@ type others struct {
 	mu    sync.Mutex
 	signs map[client.ObjectKey]evictionrequest.Other
 	down  bool
-	own   bool // our own hand was seen in an eviction
+	own   bool // a write of this controller was seen in an eviction
 }
 
 // headStart is what another controller gets for its first sign, where neither's was seen yet: nothing else shows that it

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
 )
@@ -117,14 +118,14 @@ func (s *reconciler) apply(ctx context.Context, patch *unstructured.Unstructured
 	if err != nil {
 		return err
 	}
-	return s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(evictionrequest.FieldManager), client.ForceOwnership)
+	return act.Apply(ctx, s.client, patch, evictionrequest.FieldManager)
 }
 
 func (s *reconciler) applyStatus(ctx context.Context, patch *unstructured.Unstructured, err error) error {
 	if err != nil {
 		return err
 	}
-	return s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(evictionrequest.FieldManager), client.ForceOwnership)
+	return act.ApplyStatus(ctx, s.client, patch, evictionrequest.FieldManager)
 }
 
 // lostRace is how long to wait for the watch to deliver what a write lost against.

@@ -1,10 +1,10 @@
-// Package evictionrequest answers: who turns eviction requests into evictions, and takes these from one responder to
+// Package evictionrequest answers: what turns eviction requests into evictions, and takes these from one responder to
 // the next? It reads caches, lets internal/lifecycle decide, and applies the result.
 //
 // Three queues, because their work has nothing to do with each other: requests (their status, and new evictions),
 // evictions (their status), and the evictions' labels and owners.
 //
-// Only one such controller may run in a cluster. Where another one is seen at work, ours stands down; how it is seen is
+// Only one such controller may run in a cluster. Where another one is seen at work, this one stands down; how it is seen is
 // said at evictionrequest.FindOther. The cache must therefore keep evictionrequest.StatusSigns of Evictions.
 package evictionrequest
 

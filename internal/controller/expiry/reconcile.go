@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/observe"
@@ -93,13 +93,8 @@ func read(ctx context.Context, reader client.Reader, names []string) ([]*snapsho
 	return nodes, nil
 }
 
-// withdraw insists on the version that was looked at: its maker may just have asked anew.
 func (s *reconciler) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {
-	body, err := evictionrequest.GivenUpPatch(request)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	err = s.client.Patch(ctx, request, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
+	err := act.GiveUp(ctx, s.client, request, fieldManager)
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: lostRace}, nil

@@ -16,8 +16,8 @@ import (
 	"usher.sh/usher/internal/nodepressure"
 )
 
-// Version is that of the format. Fields may be added without a new one.
-const Version = 1
+// version is that of the format. Fields may be added without a new one.
+const version = 1
 
 // Record is one look at a node.
 type Record struct {
@@ -55,7 +55,7 @@ type Condition struct {
 
 // New returns a record of a node at a moment, with the default thresholds.
 func New(at time.Time, node nodepressure.Node, pods []nodepressure.Pod) Record {
-	return Record{Version: Version, At: at, Node: node, Pods: pods, Config: nodepressure.Default(), ConfigFrom: FromDefaults}
+	return Record{Version: version, At: at, Node: node, Pods: pods, Config: nodepressure.Default(), ConfigFrom: FromDefaults}
 }
 
 // Is reports whether a text is meant to be a record, whole or not.
@@ -88,8 +88,8 @@ func Parse(text []byte) (Record, error) {
 		return Record{}, fmt.Errorf("reading the record: %w", err)
 	}
 	switch {
-	case r.Version != Version:
-		return Record{}, fmt.Errorf("the record is of version %d, and this usher reads version %d: read it with the usher that wrote it", r.Version, Version)
+	case r.Version != version:
+		return Record{}, fmt.Errorf("the record is of version %d, and this usher reads version %d: read it with the usher that wrote it", r.Version, version)
 	case r.Node.Name == "":
 		return Record{}, errors.New("the record names no node")
 	case r.Order != "" && !slices.Contains(nodepressure.Orders(), r.Order):

@@ -34,7 +34,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		node := s.Node(&corev1.Node{})
-		if node.Name == "" || node.Name != s.NodeName() {
+		if node.Name == "" || node.Name != s.stats.Node.NodeName {
 			t.Errorf("node %q", node.Name)
 		}
 		pods := s.Measured()

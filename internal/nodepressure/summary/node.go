@@ -99,7 +99,7 @@ func (s *Summary) daemons() nodepressure.Daemons {
 	return nodepressure.Daemons{Known: true, MemoryUsage: max(0, usage), MemoryReserved: node.Capacity - pods.Capacity}
 }
 
-// layout tells file systems apart by their measures: the summary has no names for them.
+// layout distinguishes file systems by their measures: the summary has no names for them.
 func (s *Summary) layout() nodepressure.Layout {
 	node, runtime := s.stats.Node.Fs, s.stats.Node.Runtime
 	switch {

@@ -30,9 +30,6 @@ func Parse(text []byte) (*Summary, error) {
 	return s, nil
 }
 
-// NodeName is the node that was measured; never empty.
-func (s *Summary) NodeName() string { return s.stats.Node.NodeName }
-
 func unreadable(text []byte, err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		if strings.Contains(syntax.Error(), "unexpected end") {

@@ -36,7 +36,7 @@ func TestParseSaysWhatATextIsInstead(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	s, err := Parse([]byte(small))
-	if err != nil || s.NodeName() != "worker-1" {
+	if err != nil || s.stats.Node.NodeName != "worker-1" {
 		t.Errorf("got %v, %v", s, err)
 	}
 }

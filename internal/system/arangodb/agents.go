@@ -93,7 +93,7 @@ func (d *deployment) config(ctx context.Context, address string) (agency.Config,
 	return agency.ParseConfig(data)
 }
 
-// read asks the leader for everything, once. Where it hands us on, the request is sent again with our token, but only to
+// read asks the leader for everything, once. Where it redirects, the request is sent again with the token, but only to
 // an address that the agents themselves have named for their leader.
 func (d *deployment) read(ctx context.Context, view agency.Agents, via map[string]string) (*agency.State, error) {
 	address := via[view.Leader] + "/_api/agency/read"

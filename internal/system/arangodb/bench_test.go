@@ -150,7 +150,7 @@ func (b *bench) forget() {
 	}
 }
 
-// pass lets seconds pass, for the deployment and for us.
+// pass lets seconds pass, for the deployment and for Usher.
 func (b *bench) pass(seconds int) {
 	b.now = b.now.Add(time.Duration(seconds) * time.Second)
 	b.ticks(seconds)

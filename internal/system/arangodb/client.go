@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"usher.sh/usher/internal/text"
-
 	"usher.sh/usher/internal/system"
+	"usher.sh/usher/internal/text"
 )
 
 // Limits of what is read. An agency of a hundred thousand shards says about fifty megabytes, and is asked once in an
@@ -28,7 +30,7 @@ const (
 	parallel    = 16
 )
 
-// client sends requests to servers. It is net/http and no driver: the driver has no agency, follows redirects without our
+// client sends requests to servers. It is net/http and no driver: the driver has no agency, follows redirects without the
 // token, and reads numberOfServers as zeros.
 type client struct {
 	http    *http.Client
@@ -145,9 +147,9 @@ func (r reply) sentence() string {
 	said := r.said()
 	switch r.status {
 	case http.StatusUnauthorized:
-		return "it refuses our token (401" + said + "): does spec.system.arangodb.jwt name the secret that the servers use?"
+		return "it refuses the token (401" + said + "): does spec.system.arangodb.jwt name the secret that the servers use?"
 	case http.StatusForbidden:
-		return "it does not let us do this (403" + said + ")"
+		return "it does not allow this (403" + said + ")"
 	case http.StatusServiceUnavailable:
 		return "it is not ready (503" + said + ")"
 	}
@@ -196,4 +198,21 @@ func decode[T any](data []byte) (T, error) {
 		return value, fmt.Errorf("understanding its answer: %w", err)
 	}
 	return value, nil
+}
+
+// secretSize is how much of a secret servers use.
+const secretSize = 64
+
+// token makes the token of a superuser: HS256 over two constants, which is too little to need a library. It does not expire.
+func token(secret []byte) (string, error) {
+	secret = bytes.TrimSpace(secret)
+	if len(secret) == 0 {
+		return "", errors.New("the secret with which tokens are signed is empty")
+	}
+	secret = secret[:min(len(secret), secretSize)]
+	encode := base64.RawURLEncoding.EncodeToString
+	signed := encode([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + encode([]byte(`{"iss":"arangodb","server_id":"usher"}`))
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(signed))
+	return signed + "." + encode(mac.Sum(nil)), nil
 }

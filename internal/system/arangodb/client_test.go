@@ -112,12 +112,12 @@ func TestWrongSecret(t *testing.T) {
 	b := newBench(t, plain(), func(own *v1alpha1.ArangoDB, access *system.Access) {
 		access.Secrets[*own.JWT] = []byte("another")
 	})
-	if got := said(b.evict("dbserver", prmrA)); !strings.Contains(got, "it refuses our token (401") {
+	if got := said(b.evict("dbserver", prmrA)); !strings.Contains(got, "it refuses the token (401") {
 		t.Errorf("got %s", got)
 	}
 }
 
-// A leader that hands us on to its other address gets our token there as well.
+// A leader that redirects to its other address gets the token there as well.
 func TestFollowsTheLeaderWithCredentials(t *testing.T) {
 	b := newBench(t, plain())
 	b.sim.Inject(arangosim.Fault{Server: agntA, Path: "/_api/agency/read", Times: 1, Status: 307, Location: b.sim.Address(agntA) + "/_api/agency/read"})

@@ -61,7 +61,7 @@ func Open(spec *v1alpha1.System, access system.Access) (system.System, error) {
 func httpClient(access system.Access) *http.Client {
 	return &http.Client{
 		Transport: access.HTTP(),
-		// The standard client would follow without our token.
+		// The standard client would follow without the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

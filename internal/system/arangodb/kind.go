@@ -66,7 +66,7 @@ var Schema = expression.Schema{
 		{Name: "dbservers", Type: expression.Int, Doc: "how many dbservers are planned"},
 		{Name: "cleanedOut", Type: expression.Strings, Doc: "ids of servers that count as cleaned out"},
 		{Name: "failoverLeader", Type: expression.String, Doc: "the id of the server that leads an active failover deployment, as the agency says; empty: none"},
-		{Name: "failoverProblem", Type: expression.String, Doc: "why it is not certain who leads; empty: the server that the agency names takes writes, and no other does"},
+		{Name: "failoverProblem", Type: expression.String, Doc: "why it is not certain which server leads; empty: the server that the agency names takes writes, and no other does"},
 	},
 	Member: []expression.Field{
 		{Name: "server", Type: expression.String, Doc: "its id in the deployment"},

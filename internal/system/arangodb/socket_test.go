@@ -13,7 +13,7 @@ import (
 	"usher.sh/usher/internal/system"
 )
 
-// Over a real socket: the server's certificate is checked, our token arrives, and one that is not trusted is named.
+// Over a real socket: the server's certificate is checked, the token arrives, and one that is not trusted is named.
 func TestOverTLS(t *testing.T) {
 	var authorization string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

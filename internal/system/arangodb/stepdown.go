@@ -37,7 +37,7 @@ func (d *deployment) toRestart(ctx context.Context, member string) (string, erro
 	}
 	server, known := seen.resolve(member)
 	if _, agent := seen.agents.Pool[server]; !known || !agent {
-		return "", errors.New("the deployment knows no such agent")
+		return "", errors.New("the deployment has no such agent")
 	}
 	if seen.agents.Leader != server {
 		return "", nil // another one leads: the evidence will say so

@@ -172,7 +172,7 @@ func (d *deployment) readmit(ctx context.Context, server string) error {
 }
 
 // errUnknownServer means that the agency could be read and knows no such server.
-var errUnknownServer = errors.New("the deployment knows no such dbserver")
+var errUnknownServer = errors.New("the deployment has no such dbserver")
 
 // find looks at the deployment and resolves the member.
 func (d *deployment) find(ctx context.Context, step eviction.Preparation) (*clusterView, string, error) {

@@ -128,8 +128,8 @@ func TestPrepareRefused(t *testing.T) {
 		says     string
 	}{
 		{"a step that there is not", eviction.Preparation{Name: "MoveLeader", Member: v1alpha1.MemberRef{ID: prmrA}}, nil, true, "no such step"},
-		{"a server that there is not", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "PRMR-z"}}, nil, false, "knows no such dbserver"},
-		{"a coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "CRDN-a"}}, nil, false, "knows no such dbserver"},
+		{"a server that there is not", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "PRMR-z"}}, nil, false, "has no such dbserver"},
+		{"a coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: "CRDN-a"}}, nil, false, "has no such dbserver"},
 		{"forbidden", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: cleanOutPath, Status: 403, Body: `{"errorNum":11,"errorMessage":"only with superuser rights"}`}, true, "only with superuser rights"},
 		{"no coordinator", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: cleanOutPath, Refuse: true}, false, "coordinator http://crdn-b"},
 		{"agency unknown", eviction.Preparation{Name: CleanOut, Member: v1alpha1.MemberRef{ID: prmrA}}, &arangosim.Fault{Path: "/_api/agency/read", Status: 503}, false, "not ready"},
@@ -227,7 +227,7 @@ func TestUndoIsCarefulWithTheRest(t *testing.T) {
 	}
 }
 
-// The job ends between our look and our call.
+// The job ends between the look and the call.
 func TestUndoOfAJobThatHasJustEnded(t *testing.T) {
 	for _, status := range []int{404, 412} {
 		b := newBench(t, plain())

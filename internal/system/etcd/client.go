@@ -243,7 +243,7 @@ func refusal(err error) error {
 	case errors.Is(err, rpctypes.ErrNotLeader):
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("%w: %w", ErrForbidden, err)
+		return fmt.Errorf("%w: %w", errForbidden, err)
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (c *cluster) list(all []response) (Membership, error) {
 		case s.listErr != nil:
 			causes = append(causes, fmt.Errorf("%s: %s", s.url, words(s.listErr)))
 		case len(s.list.Members) > maxMembers:
-			causes = append(causes, fmt.Errorf("%s: it names %d members, and %d are believed at most", s.url, len(s.list.Members), maxMembers))
+			causes = append(causes, fmt.Errorf("%s: it names %d members, and %d are accepted at most", s.url, len(s.list.Members), maxMembers))
 		default:
 			return s.list, nil
 		}

@@ -51,7 +51,7 @@ func TestAListOfMembersDoesNotLeadToAnyNumberOfConnections(t *testing.T) {
 	}
 	api.members = 1_000
 	s = Over(api, 0, []string{"http://one:2379"}, time.Minute)
-	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it names 1000 members, and 64 are believed at most") {
+	if _, err := s.Observe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it names 1000 members, and 64 are accepted at most") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -150,7 +150,7 @@ func (v *view) summary(a alarms) string {
 	case v.leader != nil:
 		fmt.Fprintf(&b, ", %s leads", v.leader.label())
 	case len(v.leaders) > 1:
-		fmt.Fprintf(&b, ", no agreement who leads: %s", strings.Join(v.leaders, ", "))
+		fmt.Fprintf(&b, ", no agreement on the leader: %s", strings.Join(v.leaders, ", "))
 	default:
 		b.WriteString(", no leader")
 	}

@@ -119,7 +119,7 @@ func (v *view) unhealthyReason(s *memberState, list Membership, own response) st
 	grave := slices.DeleteFunc(slices.Clone(s.status.Errors), harmless)
 	switch {
 	case s.status.Leader == 0:
-		return "knows no leader"
+		return "reports no leader"
 	case v.leader == nil:
 		return "no leader that a quorum agrees on"
 	case v.disagrees(s):
@@ -134,7 +134,7 @@ func (v *view) unhealthyReason(s *memberState, list Membership, own response) st
 	case own.listErr != nil:
 		return "does not reach the quorum: " + words(own.listErr)
 	case !sameMembers(own.list, list):
-		return "sees other members than " + v.nameOf(list.By)
+		return "lists other members than " + v.nameOf(list.By)
 	}
 	return ""
 }

@@ -51,11 +51,11 @@ func TestStandings(t *testing.T) {
 			}
 		}},
 		{name: "a leader that may not vote", why: []string{noLeader, noLeader, noLeader}, change: func(l *clusterRead) { l.list.Members[0].Learner = true }},
-		{name: "knows no leader", leader: "a", why: []string{"", "knows no leader", ""}, change: func(l *clusterRead) { l.said[1].status.Leader = 0 }},
+		{name: "reports no leader", leader: "a", why: []string{"", "reports no leader", ""}, change: func(l *clusterRead) { l.said[1].status.Leader = 0 }},
 		{name: "complains", leader: "a", why: []string{"", "says disk is broken", ""}, change: func(l *clusterRead) {
 			l.said[1].status.Errors = []string{"memberID:2  alarm:NOSPACE ", "disk is broken"}
 		}},
-		{name: "sees other members", leader: "a", why: []string{"", "sees other members than a", ""}, change: func(l *clusterRead) {
+		{name: "sees other members", leader: "a", why: []string{"", "lists other members than a", ""}, change: func(l *clusterRead) {
 			l.said[1].list.Members = l.list.Members[:2]
 		}},
 		{name: "thinks that it is a learner", leader: "a", why: []string{"", "does not know whether it has a vote", ""}, change: func(l *clusterRead) {

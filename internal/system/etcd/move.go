@@ -13,8 +13,8 @@ import (
 // ErrNotLeader says that a member cannot hand over leadership because it has none.
 var ErrNotLeader = errors.New("not the leader")
 
-// ErrForbidden says that the user may not do that.
-var ErrForbidden = errors.New("permission denied")
+// errForbidden says that the user may not do that.
+var errForbidden = errors.New("permission denied")
 
 func (c *cluster) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
 	if step.Name != MoveLeader {
@@ -61,7 +61,7 @@ func moved(target *memberState, err error) error {
 	switch {
 	case errors.Is(err, ErrNotLeader):
 		return nil // it went elsewhere in the meantime; the evidence will show where
-	case errors.Is(err, ErrForbidden):
+	case errors.Is(err, errForbidden):
 		return fmt.Errorf("to %s: %s (the user needs etcd's role root): %w", target.label(), words(err), system.ErrTerminal)
 	case err != nil:
 		return fmt.Errorf("to %s: %s", target.label(), words(err))

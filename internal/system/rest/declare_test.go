@@ -42,7 +42,7 @@ func TestPolicyDeclaresItsFacts(t *testing.T) {
 	want := []eviction.Problem{
 		{
 			Path:    "spec.system.http.steps[0].undo.url",
-			Message: "{{system.health}} speaks of something that is not known yet when the request is made: it may speak of member and pod",
+			Message: "{{system.health}} uses something that is not known yet when the request is made: it may use member and pod",
 		},
 		{Path: "spec.roles[0].evict.rules[1].expression", Message: "there is no fact 'stat' (at character 35)"},
 	}

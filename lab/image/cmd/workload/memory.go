@@ -8,7 +8,7 @@ import (
 
 const mib = 1 << 20
 
-// memory holds pages that the kernel counts as ours. They are mapped, not allocated: giving them back is immediate and
+// memory holds pages that the kernel counts as this process's. They are mapped, not allocated: giving them back is immediate and
 // does not wait for a garbage collector.
 type memory struct {
 	mu    sync.Mutex
