@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +33,7 @@ const (
 )
 
 func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	requests, err := targets.RequestsOf(ctx, s.client, key.NamespacedName)
+	requests, err := targets.WantedOf(ctx, s.client, key.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -42,9 +41,6 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	requests = slices.DeleteFunc(requests, func(r *api.EvictionRequest) bool {
-		return r.DeletionTimestamp != nil || r.Spec.Intent != api.EvictionRequestIntentEviction
-	})
 	if len(requests) == 0 && len(evictions) == 0 {
 		s.attempts.forget(key.NamespacedName)
 		s.podEvents.forget(key.NamespacedName)

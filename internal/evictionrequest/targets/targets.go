@@ -5,6 +5,7 @@ package targets
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,12 @@ func requests(ctx context.Context, from client.Reader, which ...client.ListOptio
 		return nil, fmt.Errorf("listing eviction requests: %w", err)
 	}
 	return pointers(list.Items), nil
+}
+
+// WantedOf returns those of them that stand.
+func WantedOf(ctx context.Context, from client.Reader, pod snapshot.Key) ([]*api.EvictionRequest, error) {
+	all, err := RequestsOf(ctx, from, pod)
+	return slices.DeleteFunc(all, func(r *api.EvictionRequest) bool { return !evictionrequest.Stands(r) }), err
 }
 
 // EvictionsOf returns the Evictions of all pods that have or had a name. They must not be changed.
