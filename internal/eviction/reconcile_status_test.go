@@ -201,44 +201,6 @@ func TestTidySteps(t *testing.T) {
 	}
 }
 
-func TestTidyRequests(t *testing.T) {
-	request := func(who string, ago time.Duration, held bool) AdmissionRequest {
-		return AdmissionRequest{Pod: snapshot.Key{Namespace: "shop", Name: "s0"}, UID: "uid-s0", Requester: who, Asked: noon.Add(-ago), Held: held}
-	}
-	in := untidy(t)
-	in.Requests = []AdmissionRequest{request("young", 9*time.Minute, false), request("old", 10*time.Minute, false), request("held", time.Hour, true), request("from the future", -time.Hour, false)}
-	got := ReconcileStatus(in)
-	if len(got.Actions) != 2 || got.Actions[0].Kind != Withdraw || got.Actions[0].Requester != "old" || got.Actions[1].Requester != "from the future" {
-		t.Errorf("%+v", got.Actions)
-	}
-	if !got.NextLook.Equal(noon.Add(time.Minute)) {
-		t.Errorf("next look at %s", got.NextLook)
-	}
-	in.WantedKnown = false
-	if got := ReconcileStatus(in); len(got.Actions) > 0 {
-		t.Errorf("requests cannot be listed, and yet %+v", got.Actions)
-	}
-}
-
-// An eviction for a rollout would lose the pod where its controller does not own it any more: a StatefulSet that was deleted without its
-// pods.
-func TestTidyRequestsOfFormerOwners(t *testing.T) {
-	in := untidy(t)
-	for _, pod := range in.Pods {
-		if pod.UID == "uid-s0" {
-			pod.Owner = snapshot.Owner{}
-		}
-	}
-	for _, r := range []AdmissionRequest{{UID: "uid-s0", Requester: "owner", ByOwner: true}, {UID: "uid-s0", Requester: "alice"}, {UID: "uid-s1", Requester: "owner", ByOwner: true}} {
-		r.Asked = noon
-		in.Requests = append(in.Requests, r)
-	}
-	got := ReconcileStatus(in).Actions
-	if len(got) != 1 || got[0].Kind != Withdraw || got[0].UID != "uid-s0" || got[0].Requester != "owner" {
-		t.Errorf("%+v", got)
-	}
-}
-
 // A policy that goes takes the wishes with it that admission noted for its pods, however young, and no others.
 func TestTidyOfADeletedPolicy(t *testing.T) {
 	in := untidy(t)
