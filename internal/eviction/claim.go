@@ -76,6 +76,16 @@ func (d *Declared) Governs(pod *snapshot.Pod) bool {
 	return claims || pod.Labels[v1alpha1.PolicyLabel] == LabelValue(d.Key.Name)
 }
 
+// Names reports whether the policy's status speaks of a pod of the name.
+func (d *Declared) Names(pod string) bool {
+	if d.Status == nil {
+		return false
+	}
+	leaving := func(l v1alpha1.Leaving) bool { return l.PodName == pod }
+	prepared := func(p v1alpha1.PreparationStatus) bool { return p.PodName == pod }
+	return slices.ContainsFunc(d.Status.Leaving, leaving) || slices.ContainsFunc(d.Status.Preparations, prepared)
+}
+
 // claimant is an entry that claims a pod, and its policy.
 type claimant struct {
 	policy *Declared

@@ -72,7 +72,7 @@ func (s *reconciler) wantsAnother(ctx context.Context, f *facts, wanted map[type
 		return nil
 	}
 	for _, pod := range f.pods {
-		if f.names(pod) || !f.own.Governs(pod) {
+		if f.own.Names(pod.Name) || !f.own.Governs(pod) {
 			continue
 		}
 		all, err := targets.WantedOf(ctx, s.client, pod.Key())

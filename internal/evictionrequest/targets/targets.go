@@ -25,19 +25,11 @@ func IndexPod(o client.Object) []string {
 	return nil
 }
 
-// Requests returns the EvictionRequests of a namespace. They must not be changed.
-func Requests(ctx context.Context, from client.Reader, namespace string) ([]*api.EvictionRequest, error) {
-	return requests(ctx, from, client.InNamespace(namespace))
-}
-
-// RequestsOf returns those of all pods that have or had a name. They must not be changed.
+// RequestsOf returns the EvictionRequests of all pods that have or had a name. They must not be changed.
 func RequestsOf(ctx context.Context, from client.Reader, pod snapshot.Key) ([]*api.EvictionRequest, error) {
-	return requests(ctx, from, client.InNamespace(pod.Namespace), client.MatchingFields{Field: pod.Name})
-}
-
-func requests(ctx context.Context, from client.Reader, which ...client.ListOption) ([]*api.EvictionRequest, error) {
 	var list api.EvictionRequestList
-	if err := from.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+	err := from.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{Field: pod.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("listing eviction requests: %w", err)
 	}
 	return pointers(list.Items), nil
