@@ -23,7 +23,7 @@ type StatusInput struct {
 	// Ran are the policy's members whose pods ran when this process last wrote what it had found, by their pods: RunningMembers of then.
 	Ran map[types.UID]v1alpha1.MemberRef
 	// Wanted are pods, by UID, with a live EvictionRequest: of those that the status names all, and of the policy's others one, where any is
-	// wanted and steps stand. WantedKnown is false while requests cannot be listed: then nothing is undone.
+	// and AsksForOthers. WantedKnown is false while requests cannot be listed: then nothing is undone.
 	Wanted      map[types.UID]bool
 	WantedKnown bool
 	// Requests are those that admission made for the pods that the status names, and of a policy that is being deleted for all of its pods.
@@ -56,6 +56,16 @@ func (in *StatusInput) awaited() bool {
 		}
 	}
 	return false
+}
+
+// AsksForOthers reports whether it makes a difference to the steps that stand, as far as Wanted says of their own pods, whether another pod
+// is wanted gone: not while each is kept for its pod.
+func (in *StatusInput) AsksForOthers() bool {
+	status := statusOf(&in.Policy)
+	return !in.ends() && slices.ContainsFunc(status.Preparations, func(p v1alpha1.PreparationStatus) bool {
+		there := slices.ContainsFunc(in.Pods, func(pod *snapshot.Pod) bool { return pod.UID == p.PodUID }) && in.Presences[p.PodUID] != SeenGone
+		return p.State != v1alpha1.PreparationBegun || !in.Wanted[p.PodUID] || !there || permitOf(status.Leaving, p.PodUID) >= 0
+	})
 }
 
 // Unconfirmed is a pod of which the cache is not believed.

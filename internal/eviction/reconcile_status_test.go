@@ -201,6 +201,36 @@ func TestTidySteps(t *testing.T) {
 	}
 }
 
+func TestAsksForOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		given func(*StatusInput)
+		want  bool
+	}{
+		"the step is kept for its pod":     {given: func(*StatusInput) {}},
+		"its pod is not wanted":            {given: func(in *StatusInput) { delete(in.Wanted, "uid-s0") }, want: true},
+		"it is taken back":                 {given: func(in *StatusInput) { in.Policy.Status.Preparations[0].State = v1alpha1.PreparationUndoing }, want: true},
+		"its pod is not seen":              {given: func(in *StatusInput) { in.Pods = nil }, want: true},
+		"its pod was seen gone":            {given: func(in *StatusInput) { in.Presences = map[types.UID]PodPresence{"uid-s0": SeenGone} }, want: true},
+		"its pod was let go":               {given: func(in *StatusInput) { in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon)} }, want: true},
+		"another was let go":               {given: func(in *StatusInput) { in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)} }},
+		"all is taken back, for all go":    {given: func(in *StatusInput) { in.Deleted = true; in.Wanted = nil }},
+		"all is taken back, in mode Audit": {given: func(in *StatusInput) { in.Audited = true; in.Wanted = nil }},
+		"no step stands":                   {given: func(in *StatusInput) { in.Policy.Status.Preparations = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			in.Pods = append(in.Pods, toyPod("s0", "store"))
+			in.Policy.Status.Leaving = nil
+			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
+			in.Wanted["uid-s0"] = true
+			c.given(&in)
+			if got := in.AsksForOthers(); got != c.want {
+				t.Errorf("asks: %t", got)
+			}
+		})
+	}
+}
+
 // A policy that goes takes the wishes with it that admission noted for its pods, however young, and no others.
 func TestTidyOfADeletedPolicy(t *testing.T) {
 	in := untidy(t)

@@ -39,7 +39,7 @@ func (s *reconciler) wanted(ctx context.Context, f *facts, in *eviction.StatusIn
 			}
 		}
 	}
-	if err := s.wantsAnother(ctx, f, in.Wanted); err != nil {
+	if err := s.another(ctx, f, in); err != nil {
 		return err
 	}
 	f.wanted = len(in.Wanted) > 0 && !in.Audited // nothing is begun for what is only audited
@@ -64,11 +64,10 @@ func (f *facts) podsToAskFor() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// wantsAnother adds one more of the policy's pods that is wanted gone, if any is. It looks only where that makes a difference: where steps
-// stand, whose undoing is written at once while another is wanted, and where the policy is held, for as long as one is.
-func (s *reconciler) wantsAnother(ctx context.Context, f *facts, wanted map[types.UID]bool) error {
-	held := slices.Contains(f.policy.Finalizers, v1alpha1.UndoFinalizer)
-	if !held && len(f.policy.Status.Preparations) == 0 || f.policy.DeletionTimestamp != nil || f.policy.Spec.Audited() {
+// another adds one more of the policy's pods that is wanted gone, if any is. It is looked for only where that makes a difference: to steps that
+// are taken back, and to a policy that is held for nothing else.
+func (s *reconciler) another(ctx context.Context, f *facts, in *eviction.StatusInput) error {
+	if !in.AsksForOthers() && !f.heldForWanted() {
 		return nil
 	}
 	for _, pod := range f.pods {
@@ -80,9 +79,16 @@ func (s *reconciler) wantsAnother(ctx context.Context, f *facts, wanted map[type
 			return err
 		}
 		if len(all) > 0 {
-			wanted[all[0].Spec.Target.Pod.UID] = true
+			in.Wanted[all[0].Spec.Target.Pod.UID] = true
 			return nil
 		}
 	}
 	return nil
+}
+
+// heldForWanted reports whether a policy is held only in case that a pod is wanted gone.
+func (f *facts) heldForWanted() bool {
+	status := &f.policy.Status
+	return slices.Contains(f.policy.Finalizers, v1alpha1.UndoFinalizer) && f.policy.DeletionTimestamp == nil && !f.policy.Spec.Audited() &&
+		len(status.Leaving)+len(status.Preparations) == 0
 }

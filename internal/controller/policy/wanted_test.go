@@ -30,7 +30,9 @@ func TestWanted(t *testing.T) {
 	}{
 		"the status names it":              {policy: "a member is prepared", requests: []client.Object{requestOf("db-0", 1), requestOf("db-0", 2)}, wanted: []types.UID{"db-0"}},
 		"it was let go":                    {policy: "a member leaves", requests: []client.Object{refusedCaller("db-0")}, wanted: []types.UID{"db-0"}, admitted: []types.UID{"db-0"}},
-		"another, while steps stand":       {policy: "a member is prepared", requests: []client.Object{requestOf("db-0", 1), requestOf("db-1", 1)}, wanted: []types.UID{"db-0", "db-1"}},
+		"another, while a step is kept":    {policy: "a member is prepared", requests: []client.Object{requestOf("db-0", 1), requestOf("db-1", 1)}, wanted: []types.UID{"db-0"}},
+		"another, while one is taken back": {policy: "a member is prepared", requests: []client.Object{requestOf("db-1", 1)}, wanted: []types.UID{"db-1"}},
+		"another, while one goes":          {policy: "a member leaves", requests: []client.Object{requestOf("db-0", 1), requestOf("db-1", 1)}, wanted: []types.UID{"db-0", "db-1"}},
 		"another, while it is held":        {policy: "it is held", requests: []client.Object{requestOf("db-1", 1)}, wanted: []types.UID{"db-1"}},
 		"another by its label alone":       {policy: "it is held", requests: []client.Object{requestOf("old-0", 1)}, wanted: []types.UID{"old-0"}},
 		"another that is wanted no more":   {policy: "it is held", requests: []client.Object{withdrawn}},
@@ -48,7 +50,7 @@ func TestWanted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var in eviction.StatusInput
+			in := eviction.StatusInput{Policy: f.own, Pods: f.pods}
 			if err := r.reconciler.wanted(t.Context(), f, &in); err != nil {
 				t.Fatal(err)
 			}
