@@ -136,21 +136,6 @@ func byMachinery(in *AdmissionInput) NoteKind {
 	return ""
 }
 
-// A request that admission made stands so long after its caller has asked last. A time that lies as far in the future is not believed: it
-// is an annotation, which the namespace's users may write. Controllers of pods ask again after 1000 s at the latest, which is the longest
-// back-off of their queues.
-const (
-	callerRequestLife = 10 * time.Minute
-	ownerRequestLife  = 20 * time.Minute
-)
-
-func requestLife(byOwner bool) time.Duration {
-	if byOwner {
-		return ownerRequestLife
-	}
-	return callerRequestLife
-}
-
 // OwnerAccounts are the users that Kubernetes' own controllers of pods are, sorted, with and without credentials for each.
 func OwnerAccounts() []string { return append(slices.Sorted(maps.Values(owners)), controllerManager) }
 

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -67,6 +68,22 @@ func (p *Policy) Claim(pod *snapshot.Pod) (Claim, bool) {
 		}
 	}
 	return Claim{}, false
+}
+
+// Governs reports whether the pod is the policy's, by its label too: a policy that cannot be read claims none.
+func (d *Declared) Governs(pod *snapshot.Pod) bool {
+	claims := slices.ContainsFunc(d.Policy.entries, func(e entry) bool { return e.selects(pod) })
+	return claims || pod.Labels[v1alpha1.PolicyLabel] == LabelValue(d.Key.Name)
+}
+
+// Names reports whether the policy's status speaks of a pod of the name.
+func (d *Declared) Names(pod string) bool {
+	if d.Status == nil {
+		return false
+	}
+	leaving := func(l v1alpha1.Leaving) bool { return l.PodName == pod }
+	prepared := func(p v1alpha1.PreparationStatus) bool { return p.PodName == pod }
+	return slices.ContainsFunc(d.Status.Leaving, leaving) || slices.ContainsFunc(d.Status.Preparations, prepared)
 }
 
 // claimant is an entry that claims a pod, and its policy.

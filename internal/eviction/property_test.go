@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -284,6 +285,32 @@ func TestPropertyTidyOnce(t *testing.T) {
 	})
 	if unmarked == 0 || ended == 0 {
 		t.Errorf("%d steps were undone without a mark, and %d have ended: the test says nothing", unmarked, ended)
+	}
+}
+
+// TestPropertyOthersThatAreNotAskedFor: where it is not asked whether another pod is wanted gone, nothing rests on it.
+func TestPropertyOthersThatAreNotAskedFor(t *testing.T) {
+	policy := compiled(t, toySpec())
+	kept := 0
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawStatusInput(t, policy)
+		steps := in.Policy.Status.Preparations
+		maps.DeleteFunc(in.Wanted, func(uid types.UID, _ bool) bool {
+			return !slices.ContainsFunc(steps, func(p v1alpha1.PreparationStatus) bool { return p.PodUID == uid })
+		})
+		if in.AsksForOthers() {
+			return
+		}
+		kept += len(steps)
+		another := in
+		another.Wanted = maps.Clone(in.Wanted)
+		another.Wanted["uid-another"] = true
+		if diff := cmp.Diff(ReconcileStatus(in), ReconcileStatus(another)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+	if kept == 0 {
+		t.Error("no step was kept: the test says nothing")
 	}
 }
 

@@ -22,11 +22,11 @@ type StatusInput struct {
 	Gone map[types.UID]time.Time
 	// Ran are the policy's members whose pods ran when this process last wrote what it had found, by their pods: RunningMembers of then.
 	Ran map[types.UID]v1alpha1.MemberRef
-	// Wanted are the pods, by UID, with a live EvictionRequest. WantedKnown is false while requests cannot be listed:
-	// then nothing is undone and nothing withdrawn.
+	// Wanted are pods, by UID, with a live EvictionRequest: of those that the status names all, and of the policy's others one, where any is
+	// and AsksForOthers. WantedKnown is false while requests cannot be listed: then nothing is undone.
 	Wanted      map[types.UID]bool
 	WantedKnown bool
-	// Requests are those that admission made in the namespace.
+	// Requests are those that admission made for the pods that the status names, and of a policy that is being deleted for all of its pods.
 	Requests []AdmissionRequest
 	// Requesters are the names under which admission makes requests for the users in the policy's permits.
 	Requesters map[string]string
@@ -58,6 +58,16 @@ func (in *StatusInput) awaited() bool {
 	return false
 }
 
+// AsksForOthers reports whether it makes a difference to the steps that stand, as far as Wanted says of their own pods, whether another pod
+// is wanted gone: not while each is kept for its pod.
+func (in *StatusInput) AsksForOthers() bool {
+	status := statusOf(&in.Policy)
+	return !in.ends() && slices.ContainsFunc(status.Preparations, func(p v1alpha1.PreparationStatus) bool {
+		there := slices.ContainsFunc(in.Pods, func(pod *snapshot.Pod) bool { return pod.UID == p.PodUID }) && in.Presences[p.PodUID] != SeenGone
+		return p.State != v1alpha1.PreparationBegun || !in.Wanted[p.PodUID] || !there || permitOf(status.Leaving, p.PodUID) >= 0
+	})
+}
+
 // Unconfirmed is a pod of which the cache is not believed.
 type Unconfirmed struct {
 	Pod snapshot.Key
@@ -76,17 +86,6 @@ const (
 )
 
 func (s PodPresence) stays() bool { return s == SeenStaying || s == SeenReady }
-
-// AdmissionRequest is an EvictionRequest that admission made in a caller's name.
-type AdmissionRequest struct {
-	Pod       snapshot.Key
-	UID       types.UID
-	Requester string
-	Asked     time.Time // when the caller asked last
-	ByOwner   bool      // the caller is the controller of pods of some kind
-	// Held: what made the caller ask stands still, and it will not ask again: a NoExecute taint on the pod's node.
-	Held bool
-}
 
 // StatusResult is what to do now.
 type StatusResult struct {
@@ -108,8 +107,8 @@ const (
 // LiveReads are the pods to GET before ReconcileStatus is asked: what is decided of them by a cache alone leaves everything as it is.
 func LiveReads(in StatusInput) []Unconfirmed { return reconcileStatus(&in).confirm }
 
-// ReconcileStatus puts a policy's status in order: permits that were used or not, steps that are not needed any more, requests whose
-// callers have gone. A result holds at most one write of the status. It may be carried out to any prefix, and more than
+// ReconcileStatus puts a policy's status in order: permits that were used or not, steps that are not needed any more, and the requests of
+// callers that were refused by a policy which goes. A result holds at most one write of the status. It may be carried out to any prefix, and more than
 // once.
 func ReconcileStatus(in StatusInput) StatusResult {
 	t := reconcileStatus(&in)
@@ -301,42 +300,17 @@ func (t *statusReconciler) wants(uid types.UID) bool {
 	return !t.in.ends() && (t.in.Wanted[uid] || !t.in.WantedKnown)
 }
 
-// withdraw ends the requests whose callers have given up, or do not own their pods any more.
+// withdraw takes back, where the policy is being deleted, what admission asked for in the names of callers that it refused by it.
 func (t *statusReconciler) withdraw() []Action {
+	if !t.in.Deleted || t.in.Audited {
+		return nil
+	}
 	var actions []Action
 	for i := range t.in.Requests {
 		request := &t.in.Requests[i]
-		if t.in.Deleted && !t.in.Audited && t.governs(request.UID) {
+		if pod := t.pods[request.UID]; pod != nil && t.in.Policy.Governs(pod) {
 			actions = append(actions, request.withdrawal(t.in.Policy.Key, "the policy by which "+request.Requester+" was refused is being deleted"))
-			continue
 		}
-		if request.Held || !t.in.WantedKnown {
-			continue
-		}
-		if pod := t.pods[request.UID]; request.ByOwner && pod != nil && pod.Owner.Kind == "" {
-			actions = append(actions, request.withdrawal(t.in.Policy.Key, "no controller owns the pod any more, so that none would replace it"))
-			continue
-		}
-		life := requestLife(request.ByOwner)
-		if end := request.Asked.Add(life); t.in.Now.Before(end) && request.Asked.Sub(t.in.Now) < life {
-			t.look(end)
-			continue
-		}
-		actions = append(actions, request.withdrawal(t.in.Policy.Key, request.Requester+" has not asked again"))
 	}
 	return actions
-}
-
-// governs reports whether the pod is the policy's, by its label too: a policy that cannot be read claims none.
-func (t *statusReconciler) governs(uid types.UID) bool {
-	pod := t.pods[uid]
-	if pod == nil {
-		return false
-	}
-	_, claimed := t.in.Policy.Policy.Claim(pod)
-	return claimed || pod.Labels[v1alpha1.PolicyLabel] == LabelValue(t.in.Policy.Key.Name)
-}
-
-func (r *AdmissionRequest) withdrawal(policy snapshot.Key, why string) Action {
-	return Action{Kind: Withdraw, Policy: policy, Pod: r.Pod, UID: r.UID, Requester: r.Requester, Why: why}
 }

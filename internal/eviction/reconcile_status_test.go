@@ -201,41 +201,33 @@ func TestTidySteps(t *testing.T) {
 	}
 }
 
-func TestTidyRequests(t *testing.T) {
-	request := func(who string, ago time.Duration, held bool) AdmissionRequest {
-		return AdmissionRequest{Pod: snapshot.Key{Namespace: "shop", Name: "s0"}, UID: "uid-s0", Requester: who, Asked: noon.Add(-ago), Held: held}
-	}
-	in := untidy(t)
-	in.Requests = []AdmissionRequest{request("young", 9*time.Minute, false), request("old", 10*time.Minute, false), request("held", time.Hour, true), request("from the future", -time.Hour, false)}
-	got := ReconcileStatus(in)
-	if len(got.Actions) != 2 || got.Actions[0].Kind != Withdraw || got.Actions[0].Requester != "old" || got.Actions[1].Requester != "from the future" {
-		t.Errorf("%+v", got.Actions)
-	}
-	if !got.NextLook.Equal(noon.Add(time.Minute)) {
-		t.Errorf("next look at %s", got.NextLook)
-	}
-	in.WantedKnown = false
-	if got := ReconcileStatus(in); len(got.Actions) > 0 {
-		t.Errorf("requests cannot be listed, and yet %+v", got.Actions)
-	}
-}
-
-// An eviction for a rollout would lose the pod where its controller does not own it any more: a StatefulSet that was deleted without its
-// pods.
-func TestTidyRequestsOfFormerOwners(t *testing.T) {
-	in := untidy(t)
-	for _, pod := range in.Pods {
-		if pod.UID == "uid-s0" {
-			pod.Owner = snapshot.Owner{}
-		}
-	}
-	for _, r := range []AdmissionRequest{{UID: "uid-s0", Requester: "owner", ByOwner: true}, {UID: "uid-s0", Requester: "alice"}, {UID: "uid-s1", Requester: "owner", ByOwner: true}} {
-		r.Asked = noon
-		in.Requests = append(in.Requests, r)
-	}
-	got := ReconcileStatus(in).Actions
-	if len(got) != 1 || got[0].Kind != Withdraw || got[0].UID != "uid-s0" || got[0].Requester != "owner" {
-		t.Errorf("%+v", got)
+func TestAsksForOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		given func(*StatusInput)
+		want  bool
+	}{
+		"the step is kept for its pod":     {given: func(*StatusInput) {}},
+		"its pod is not wanted":            {given: func(in *StatusInput) { delete(in.Wanted, "uid-s0") }, want: true},
+		"it is taken back":                 {given: func(in *StatusInput) { in.Policy.Status.Preparations[0].State = v1alpha1.PreparationUndoing }, want: true},
+		"its pod is not seen":              {given: func(in *StatusInput) { in.Pods = nil }, want: true},
+		"its pod was seen gone":            {given: func(in *StatusInput) { in.Presences = map[types.UID]PodPresence{"uid-s0": SeenGone} }, want: true},
+		"its pod was let go":               {given: func(in *StatusInput) { in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s0", "store", noon)} }, want: true},
+		"another was let go":               {given: func(in *StatusInput) { in.Policy.Status.Leaving = []v1alpha1.Leaving{leaves("s1", "store", noon)} }},
+		"all is taken back, for all go":    {given: func(in *StatusInput) { in.Deleted = true; in.Wanted = nil }},
+		"all is taken back, in mode Audit": {given: func(in *StatusInput) { in.Audited = true; in.Wanted = nil }},
+		"no step stands":                   {given: func(in *StatusInput) { in.Policy.Status.Preparations = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			in.Pods = append(in.Pods, toyPod("s0", "store"))
+			in.Policy.Status.Leaving = nil
+			in.Policy.Status.Preparations = []v1alpha1.PreparationStatus{begun("Drain", "s0", v1alpha1.PreparationBegun, noon)}
+			in.Wanted["uid-s0"] = true
+			c.given(&in)
+			if got := in.AsksForOthers(); got != c.want {
+				t.Errorf("asks: %t", got)
+			}
+		})
 	}
 }
 

@@ -40,6 +40,6 @@ func GivenUpPatch(r *api.EvictionRequest) ([]byte, error) {
 func (t Target) refused() bool {
 	return slices.ContainsFunc(t.mine(), func(r *api.EvictionRequest) bool {
 		_, made := LastRequestTime(r)
-		return made && wants(r)
+		return made && Stands(r)
 	})
 }

@@ -41,7 +41,7 @@ func (t Target) owners(all []metav1.OwnerReference) []metav1.OwnerReference {
 		listed[all[i].UID] = true
 	}
 	for _, r := range t.requests() {
-		if len(all) < maxRequesters && wants(r) && !listed[r.UID] {
+		if len(all) < maxRequesters && Stands(r) && !listed[r.UID] {
 			all = append(all, t.owner(r))
 		}
 	}

@@ -36,7 +36,7 @@ func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
 	} else {
 		plan.write(r, verdictOf(relevant), t.Now)
 	}
-	if wants(r) && (relevant == nil || Failed(relevant.Status.Conditions)) {
+	if Stands(r) && (relevant == nil || Failed(relevant.Status.Conditions)) {
 		if plan.Again = t.pause(); plan.Again <= 0 {
 			plan.Again, plan.Create = 0, t.newEviction(r)
 		}

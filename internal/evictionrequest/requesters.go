@@ -27,7 +27,7 @@ func (t Target) requesters(known []api.Requester) []api.Requester {
 func (t Target) intents() map[string]bool {
 	stands := map[string]bool{}
 	for _, r := range t.mine() {
-		stands[r.Spec.Requester] = stands[r.Spec.Requester] || wants(r)
+		stands[r.Spec.Requester] = stands[r.Spec.Requester] || Stands(r)
 	}
 	return stands
 }

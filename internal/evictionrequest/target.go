@@ -135,13 +135,13 @@ func (t Target) relevant() *api.Eviction {
 	return cmp.Or(succeeded, active, failed)
 }
 
-// wants reports whether a request stands. One that is being deleted does not, even if a finalizer holds it.
-func wants(r *api.EvictionRequest) bool {
+// Stands reports whether a request stands. One that is being deleted does not, even if a finalizer holds it.
+func Stands(r *api.EvictionRequest) bool {
 	return r.DeletionTimestamp == nil && r.Spec.Intent == api.EvictionRequestIntentEviction
 }
 
 func (t Target) wanted() bool {
-	return slices.ContainsFunc(t.mine(), wants)
+	return slices.ContainsFunc(t.mine(), Stands)
 }
 
 func (t Target) terminal() bool {

@@ -119,7 +119,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 				Version: requests.version, Governed: evictionrequest.Governed, Now: o.Clock.Now, Alone: o.EvictionController == EvictionControllerAlways,
 			}),
 			defaultresponder.Controllers(mgr, defaultresponder.Options{Version: requests.version, Writer: p.act.Writer}),
-			expiry.Controllers(mgr, expiry.Options{Now: p.gatherer.Now}),
+			expiry.Controllers(mgr, expiry.Options{Now: p.gatherer.Now, Act: p.act}),
 		)
 	}
 	return wiring.Add(ctx, mgr, p.news, all...)

@@ -109,7 +109,7 @@ func (w *world) recreate(p planned) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: p.pod, Labels: map[string]string{"role": p.role, "pod": p.pod},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "sts", Controller: new(true)}},
+			OwnerReferences: owners(),
 		},
 		Spec:   corev1.PodSpec{NodeName: "n-" + p.pod, TerminationGracePeriodSeconds: &grace},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
@@ -125,6 +125,27 @@ func (w *world) recreate(p planned) {
 	}
 	w.note("statefulset: pod %s is created (%s)", p.pod, pod.UID)
 	w.podLives[p.pod] = created
+}
+
+// owners are those of a pod: its StatefulSet.
+func owners() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "sts", Controller: new(true)}}
+}
+
+// disown is a StatefulSet that is deleted without its pods, of which one is seen, or that takes it over anew.
+func (w *world) disown() {
+	pod := w.store.pod(w.somePod().pod)
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return
+	}
+	pod = duplicate(pod)
+	if len(pod.OwnerReferences) > 0 {
+		pod.OwnerReferences = nil
+	} else {
+		pod.OwnerReferences = owners()
+	}
+	w.note("statefulset: owns %s: %t", pod.Name, len(pod.OwnerReferences) > 0)
+	w.store.put(pod)
 }
 
 func (w *world) run(p planned) {

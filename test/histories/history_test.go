@@ -45,10 +45,12 @@ func TestHistories(t *testing.T) {
 // mostUntilSeen bounds the histories in which a missing watch may stay unseen.
 const mostUntilSeen = 3000
 
-// madeUpFor are watches whose events another watch brings as well, by what another controller writes because of them.
+// madeUpFor are watches whose events another watch brings as well, by what another controller writes because of them, or since the system
+// is asked anew when the epoch of its policy has changed.
 var madeUpFor = map[string]string{
 	"eviction watches evictionrequests":          "eviction-metadata watches evictionrequests",
 	"eviction-metadata watches evictionrequests": "eviction watches evictionrequests",
+	"responder watches evictionpolicies":         "responder watches systems",
 }
 
 // TestEachWatchIsNeeded takes away one watch of one controller after the other: histories must show that it is missing.

@@ -127,7 +127,7 @@ func (r *replica) declare(mgr *process) []wiring.Controller {
 		responder.Controllers(mgr, responder.Options{Gatherer: r.gatherer, Act: r.act}),
 		requestcontroller.Controllers(mgr, requestcontroller.Options{Version: lifecycleapi.Usher, Governed: evictionrequest.Governed, Now: time.Now}),
 		defaultresponder.Controllers(mgr, defaultresponder.Options{Version: lifecycleapi.Usher, Writer: r.act.Writer}),
-		expiry.Controllers(mgr, expiry.Options{Now: r.now}),
+		expiry.Controllers(mgr, expiry.Options{Now: r.now, Act: r.act}),
 	)
 }
 

@@ -36,6 +36,7 @@ func (w *world) trouble() []option {
 	add(w.odds.deletion, func() { w.note("owner: creates %s", firstPolicy); w.createPolicy(firstPolicy) })
 	add(2*w.odds.excused, w.breakGlass)
 	add(2*w.odds.owners, w.forgeLabel)
+	add(2*w.odds.excused, w.disown)
 	add(2*w.odds.bare, w.stripNamespace)
 	add(4*w.odds.budgets, w.tighten)
 	add(3*w.odds.hangs, func() { w.hang([]kind{pods, policies, policies, requests, evictions}[w.dice.IntN(5)]) })

@@ -17,6 +17,7 @@ import (
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -56,7 +57,7 @@ func store(t *testing.T, faults interceptor.Funcs, objects ...client.Object) cli
 	}
 	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
-		WithIndex(&corev1.Node{}, drainIndex, drainOf).Build()
+		WithIndex(&corev1.Node{}, drainIndex, drainOf).WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).Build()
 }
 
 func look(t *testing.T, s *reconciler, request *api.EvictionRequest) (intent api.EvictionRequestIntent, again time.Duration) {

@@ -32,10 +32,22 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	}
 	facts := observe.RequestFacts(request)
 	who, drains := facts.Drainer()
-	if !drains || facts.Withdrawn || facts.Ended {
+	if facts.Withdrawn || drains && facts.Ended {
 		return reconcile.Result{}, nil
 	}
-	names, err := s.places(ctx, request, who)
+	pod, err := s.pod(ctx, request)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case drains:
+		return s.ofDrain(ctx, request, pod, who)
+	}
+	return s.ofCaller(ctx, request, pod)
+}
+
+// ofDrain withdraws the request of a drain that shows no sign of life.
+func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, pod *corev1.Pod, who snapshot.Drainer) (reconcile.Result, error) {
+	names, err := s.places(ctx, pod, who)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -52,8 +64,25 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	return s.withdraw(ctx, request, who)
 }
 
+// pod returns the pod of a request by the cache, nil where that has it not.
+func (s *reconciler) pod(ctx context.Context, request *api.EvictionRequest) (*corev1.Pod, error) {
+	ref, ok := evictionrequest.RequestRef(request)
+	if !ok {
+		return nil, nil
+	}
+	pod := &corev1.Pod{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, pod)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && pod.UID != ref.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading pod %s of request %s: %w", ref.Name, request.Name, err)
+	}
+	return pod, nil
+}
+
 // places names the nodes that may carry the drain's record: that of the pod, and those on which the cache shows it.
-func (s *reconciler) places(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) ([]string, error) {
+func (s *reconciler) places(ctx context.Context, pod *corev1.Pod, who snapshot.Drainer) ([]string, error) {
 	var list corev1.NodeList
 	if err := s.client.List(ctx, &list, client.MatchingFields{drainIndex: who.ID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the nodes of drain %s: %w", who.ID, err)
@@ -62,16 +91,7 @@ func (s *reconciler) places(ctx context.Context, request *api.EvictionRequest, w
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
-	ref, ok := evictionrequest.RequestRef(request)
-	if !ok {
-		return names, nil
-	}
-	var pod corev1.Pod
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &pod)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading pod %s of request %s: %w", ref.Name, request.Name, err)
-	}
-	if err == nil && pod.UID == ref.UID && pod.Spec.NodeName != "" {
+	if pod != nil && pod.Spec.NodeName != "" {
 		names = append(names, pod.Spec.NodeName)
 	}
 	return names, nil

@@ -1,15 +1,23 @@
 package expiry
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/observe"
 )
 
@@ -20,6 +28,7 @@ import (
 type Options struct {
 	// Now is the apiserver's clock, by which drains date their signs of life.
 	Now func() time.Time
+	Act *act.Governed
 }
 
 type reconciler struct {
@@ -40,8 +49,11 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	return []wiring.Controller{{
 		Name: "expiry", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile,
-		Indexes: []wiring.Index{{Object: &corev1.Node{}, Field: drainIndex, Values: drainOf}},
-		Watches: []wiring.Watch{{Object: &api.EvictionRequest{}, Keys: wiring.Itself, When: ofDrains()}},
+		Indexes: append(wiring.TargetPodIndexes(), wiring.Index{Object: &corev1.Node{}, Field: drainIndex, Values: drainOf}),
+		Watches: []wiring.Watch{
+			{Object: &api.EvictionRequest{}, Keys: wiring.Itself, When: expire()},
+			{Object: &corev1.Pod{}, Keys: s.requestsOf, When: losesOwner()},
+		},
 	}}
 }
 
@@ -56,13 +68,40 @@ func drainOf(o client.Object) []string {
 	return nil
 }
 
-func ofDrains() predicate.Predicate {
+// expire passes requests that may end without their maker.
+func expire() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		request, ok := o.(*api.EvictionRequest)
 		if !ok {
 			return false
 		}
+		_, admitted := evictionrequest.LastRequestTime(request)
 		_, drains := observe.RequestFacts(request).Drainer()
-		return drains
+		return admitted || drains
 	})
+}
+
+// losesOwner passes pods that their controller does not own any more.
+func losesOwner() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false }, // its requests are looked at when they are first seen
+		UpdateFunc:  func(e event.UpdateEvent) bool { return owned(e.ObjectOld) && !owned(e.ObjectNew) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func owned(pod client.Object) bool { return metav1.GetControllerOfNoCopy(pod) != nil }
+
+// requestsOf enqueues the requests of a pod.
+func (s *reconciler) requestsOf(ctx context.Context, pod client.Object) []reconcile.Request {
+	all, err := targets.WantedOf(ctx, s.client, client.ObjectKeyFromObject(pod))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "an event is lost")
+	}
+	keys := make([]reconcile.Request, len(all))
+	for i, request := range all {
+		keys[i].NamespacedName = client.ObjectKeyFromObject(request)
+	}
+	return keys
 }

@@ -148,7 +148,7 @@ func (s *reconciler) gather(ctx context.Context, key snapshot.Key) (*facts, erro
 		return nil, err
 	}
 	for _, pod := range pods {
-		if pod.Terminating() || f.names(pod) {
+		if pod.Terminating() || f.own.Names(pod.Name) {
 			f.peers = append(f.peers, pod)
 		}
 		if _, known := f.nodes[pod.Node]; !known {
@@ -158,13 +158,6 @@ func (s *reconciler) gather(ctx context.Context, key snapshot.Key) (*facts, erro
 		}
 	}
 	return f, nil
-}
-
-// names reports whether the status speaks of the pod.
-func (f *facts) names(pod *snapshot.Pod) bool {
-	leaving := func(l v1alpha1.Leaving) bool { return l.PodName == pod.Name }
-	prepared := func(p v1alpha1.PreparationStatus) bool { return p.PodName == pod.Name }
-	return slices.ContainsFunc(f.policy.Status.Leaving, leaving) || slices.ContainsFunc(f.policy.Status.Preparations, prepared)
 }
 
 func (f *facts) renewal() time.Duration {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	api "k8s.io/api/lifecycle/v1alpha1"
-
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
@@ -134,7 +132,7 @@ func (s *reconciler) admitted(ctx context.Context, pod *snapshot.Pod) ([]string,
 	if !s.Requests {
 		return nil, nil
 	}
-	all, err := targets.RequestsOf(ctx, s.client, pod.Key())
+	all, err := targets.WantedOf(ctx, s.client, pod.Key())
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +140,7 @@ func (s *reconciler) admitted(ctx context.Context, pod *snapshot.Pod) ([]string,
 	for _, request := range all {
 		ref, ok := evictionrequest.RequestRef(request)
 		_, made := evictionrequest.LastRequestTime(request)
-		if ok && made && ref.UID == pod.UID && request.DeletionTimestamp == nil && request.Spec.Intent == api.EvictionRequestIntentEviction {
+		if ok && made && ref.UID == pod.UID {
 			requesters = append(requesters, request.Spec.Requester)
 		}
 	}

@@ -67,7 +67,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		Name: "policy", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: wiring.Itself,
 		Watches: []wiring.Watch{
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: wiring.Itself},
-			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.policiesOf, When: respecified()}, // they may claim the same pods
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.policiesOf, When: wiring.Respecified()}, // they may claim the same pods
 			{Object: &corev1.Pod{}, Keys: s.policiesOf, When: matters()},
 		},
 	}
@@ -79,7 +79,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 		Name: "labels", Workers: workers, Reconcile: s.reconcileLabels, // a namespace is one key, so one that is big keeps one
 		Watches: []wiring.Watch{
 			{Object: &corev1.Namespace{}, Keys: wiring.Itself},
-			{Object: &v1alpha1.EvictionPolicy{}, Keys: namespaceOf, When: respecified()},
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: namespaceOf, When: wiring.Respecified()},
 			{Object: &corev1.Pod{}, Keys: s.namespaceOfPod, When: matters()},
 		},
 	}
@@ -111,14 +111,6 @@ func (s *reconciler) namespaceOfPod(ctx context.Context, pod client.Object) []re
 		return namespaceOf(ctx, pod)
 	}
 	return nil
-}
-
-// respecified drops updates that leave a policy's spec as it is. A watch that was broken shows a policy that is gone as one that has become
-// another of its name.
-func respecified() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
-	}}
 }
 
 // matters drops updates of pods that change nothing a status or a label rests on.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +33,7 @@ const (
 )
 
 func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	requests, err := targets.RequestsOf(ctx, s.client, key.NamespacedName)
+	requests, err := targets.WantedOf(ctx, s.client, key.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -42,15 +41,14 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	requests = slices.DeleteFunc(requests, func(r *api.EvictionRequest) bool {
-		return r.DeletionTimestamp != nil || r.Spec.Intent != api.EvictionRequestIntentEviction
-	})
 	if len(requests) == 0 && len(evictions) == 0 {
+		s.waiting.forget(key.NamespacedName)
 		s.attempts.forget(key.NamespacedName)
 		s.podEvents.forget(key.NamespacedName)
 		s.nodeEvents.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
+	s.waiting.set(key.NamespacedName, undecided)
 	pod, fresh, err := s.Gatherer.Pod(ctx, key.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -61,6 +59,7 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	}
 	unsaid := s.completeForGonePods(ctx, key.NamespacedName, uid, evictions)
 	if pod == nil {
+		s.waiting.set(key.NamespacedName, noPolicy)
 		return reconcile.Result{}, unsaid
 	}
 	after, err := s.serve(ctx, pod, fresh, demandFor(requests, evictions, uid))
@@ -90,6 +89,7 @@ func (s *reconciler) completeForGonePods(ctx context.Context, pod snapshot.Key, 
 // serve does the next step for a pod, and returns when to look again.
 func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w demand) (time.Duration, error) {
 	if !w.wanted {
+		s.waiting.set(client.ObjectKeyFromObject(pod), noPolicy)
 		return 0, nil // what was prepared is undone by the policy's controller
 	}
 	asking, cancel := context.WithTimeout(ctx, patience)
@@ -98,7 +98,9 @@ func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w d
 	if err != nil {
 		return 0, err
 	}
-	policy, err := s.policy(ctx, input)
+	claims := eviction.Claims(input.Policies, input.Pod)
+	s.waiting.set(input.Pod.Key(), judge(claims))
+	policy, err := s.policy(ctx, claims)
 	if err != nil {
 		return 0, err
 	}
@@ -122,9 +124,8 @@ func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w d
 	return s.carryOut(ctx, input, step)
 }
 
-// policy returns the policy that governs the pod of an input, nil if none does or several claim it.
-func (s *reconciler) policy(ctx context.Context, input eviction.Input) (*v1alpha1.EvictionPolicy, error) {
-	claims := eviction.Claims(input.Policies, input.Pod)
+// policy returns the policy that governs a pod on which there are these claims, nil if none does or several claim it.
+func (s *reconciler) policy(ctx context.Context, claims []eviction.Claim) (*v1alpha1.EvictionPolicy, error) {
 	if len(claims) != 1 {
 		return nil, nil
 	}

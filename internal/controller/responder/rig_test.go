@@ -93,7 +93,7 @@ func newRig(t *testing.T, faults interceptor.Funcs, objects ...client.Object) *r
 			Gatherer: &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: store, Now: time.Now},
 			Act:      &act.Governed{Client: store, Policies: policyCache, Observer: observer, Lifecycle: lifecycleapi.Usher, Now: time.Now},
 		},
-		client: store, events: events.NewFakeRecorder(100), attempts: newAttempts(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),
+		client: store, events: events.NewFakeRecorder(100), attempts: newAttempts(), waiting: newWaiting(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),
 	}
 	return r
 }

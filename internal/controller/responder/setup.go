@@ -16,7 +16,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
-	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/policycache"
 )
 
@@ -37,6 +36,7 @@ type reconciler struct {
 	client   client.Client
 	events   events.EventRecorder
 	attempts *attempts
+	waiting  *waiting
 	// What was said on pods, and on their nodes.
 	podEvents, nodeEvents *eventDeduper
 }
@@ -48,16 +48,17 @@ const workers, workersEach = 16, 2
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &reconciler{
 		Options: o, client: mgr.GetClient(), events: mgr.GetEventRecorder("usher-responder"),
-		attempts: newAttempts(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),
+		attempts: newAttempts(), waiting: newWaiting(), podEvents: newEventDeduper(), nodeEvents: newEventDeduper(),
 	}
 	return []wiring.Controller{{
-		Name: "responder", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: s.wantedOf,
+		Name: "responder", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile, Observed: s.judgedBy,
 		Indexes: wiring.TargetPodIndexes(),
 		Watches: []wiring.Watch{
 			{Object: &api.EvictionRequest{}, Keys: wiring.PodOf},
 			{Object: &api.Eviction{}, Keys: wiring.PodOf},
-			{Object: &corev1.Pod{}, Keys: s.itselfAndWanted, When: matters()},
-			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.wantedOf},
+			{Object: &corev1.Pod{}, Keys: s.itselfAndPeers, When: matters()},
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.judgedBy},
+			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.beside, When: wiring.Respecified()},
 		},
 	}}
 }
@@ -67,29 +68,42 @@ func matters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !policycache.SamePod(e.ObjectOld, e.ObjectNew) }}
 }
 
-// itselfAndWanted: an eviction waits for the end of its pod, and for the members beside it, also those that may always go and have no
-// label. In a namespace without a policy none waits for another, and a drain wants many.
-func (s *reconciler) itselfAndWanted(ctx context.Context, pod client.Object) []reconcile.Request {
-	if _, labelled := pod.GetLabels()[v1alpha1.PolicyLabel]; labelled {
-		return append(s.wantedOf(ctx, pod), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-	}
-	policies, err := s.Gatherer.Policies.All(ctx, pod.GetNamespace())
-	if err == nil && len(policies) == 0 {
-		return nil
-	}
-	return s.wantedOf(ctx, pod)
+// judgedBy enqueues the pods that a policy judges: what is new of the policy or its system may let one of them go.
+func (s *reconciler) judgedBy(_ context.Context, policy client.Object) []reconcile.Request {
+	return s.waiting.of(policy.GetNamespace(), policy.GetName())
 }
 
-// wantedOf enqueues the pods of an object's namespace that are wanted gone: what is new of a policy, its system or a
-// member, one member's leave above all, may let another go.
-func (s *reconciler) wantedOf(ctx context.Context, o client.Object) []reconcile.Request {
-	requests, err := targets.Requests(ctx, s.client, o.GetNamespace())
+// beside enqueues all pods of a policy's namespace: another policy may judge them.
+func (s *reconciler) beside(_ context.Context, policy client.Object) []reconcile.Request {
+	return s.waiting.in(policy.GetNamespace())
+}
+
+// itselfAndPeers: an eviction waits for the end of its pod, and for the members beside it, also those that may always go and have no
+// label: one member's leave above all may let another go. In a namespace without a policy none waits for another, and a drain wants many.
+func (s *reconciler) itselfAndPeers(ctx context.Context, o client.Object) []reconcile.Request {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	policies, err := s.Gatherer.Policies.Policies(ctx, pod.Namespace)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "an event is lost")
+		log.FromContext(ctx).Error(err, "an event reaches more pods than it concerns", "pod", pod.Name)
+		return append(s.waiting.in(pod.Namespace), wiring.Itself(ctx, pod)...)
 	}
+	_, labelled := pod.Labels[v1alpha1.PolicyLabel]
 	var keys []reconcile.Request
-	for _, request := range requests {
-		keys = append(keys, wiring.PodOf(ctx, request)...)
+	if labelled || len(policies) > 0 && s.waiting.knows(client.ObjectKeyFromObject(pod)) {
+		keys = wiring.Itself(ctx, pod)
 	}
-	return keys
+	if len(policies) == 0 {
+		return keys
+	}
+	var concerned []string
+	facts := policycache.Facts(pod)
+	for _, policy := range policies {
+		if declared := s.Gatherer.Policies.Declared(policy); declared.Governs(facts) || declared.Names(pod.Name) {
+			concerned = append(concerned, policy.Name)
+		}
+	}
+	return append(keys, s.waiting.of(pod.Namespace, concerned...)...)
 }

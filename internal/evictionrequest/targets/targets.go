@@ -5,6 +5,7 @@ package targets
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,22 +25,20 @@ func IndexPod(o client.Object) []string {
 	return nil
 }
 
-// Requests returns the EvictionRequests of a namespace. They must not be changed.
-func Requests(ctx context.Context, from client.Reader, namespace string) ([]*api.EvictionRequest, error) {
-	return requests(ctx, from, client.InNamespace(namespace))
-}
-
-// RequestsOf returns those of all pods that have or had a name. They must not be changed.
+// RequestsOf returns the EvictionRequests of all pods that have or had a name. They must not be changed.
 func RequestsOf(ctx context.Context, from client.Reader, pod snapshot.Key) ([]*api.EvictionRequest, error) {
-	return requests(ctx, from, client.InNamespace(pod.Namespace), client.MatchingFields{Field: pod.Name})
-}
-
-func requests(ctx context.Context, from client.Reader, which ...client.ListOption) ([]*api.EvictionRequest, error) {
 	var list api.EvictionRequestList
-	if err := from.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+	err := from.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{Field: pod.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("listing eviction requests: %w", err)
 	}
 	return pointers(list.Items), nil
+}
+
+// WantedOf returns those of them that stand.
+func WantedOf(ctx context.Context, from client.Reader, pod snapshot.Key) ([]*api.EvictionRequest, error) {
+	all, err := RequestsOf(ctx, from, pod)
+	return slices.DeleteFunc(all, func(r *api.EvictionRequest) bool { return !evictionrequest.Stands(r) }), err
 }
 
 // EvictionsOf returns the Evictions of all pods that have or had a name. They must not be changed.
