@@ -296,13 +296,24 @@ func (l *Ledger) observeTargets(c *snapshot.Cluster) {
 				l.residents[p.UID] = true
 			}
 		}
-		if t := l.tries[tryKey{Cordon, uid}]; t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID {
+		if n.Drain != nil && n.Drain.ID == l.ownID(name) {
 			l.records[name] = n.Drain
 		}
 		if l.records[name] != nil && l.back[name] == nil {
 			l.observeBack(n)
 		}
 	}
+}
+
+// ownID returns the id under which this drain has claimed, or tries to claim, a target.
+func (l *Ledger) ownID(name string) string {
+	if record := l.records[name]; record != nil {
+		return record.ID
+	}
+	if t := l.tries[tryKey{Cordon, l.nodes[name]}]; t != nil {
+		return t.action.Record.ID
+	}
+	return ""
 }
 
 // observeRequests notes which requests were seen, however short they stand.

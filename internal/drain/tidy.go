@@ -267,7 +267,7 @@ func leftIn(ending Outcome) NodeState {
 	switch ending {
 	case Interrupted, TimedOut, DeadlinePassed:
 		return NodeState(ending)
-	case Running, Drained, Blocked, NoAccess:
+	case Running, Drained, Blocked, NoAccess, Left:
 	}
 	return NodeBlocked
 }

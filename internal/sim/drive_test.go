@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
@@ -28,6 +30,7 @@ type driver struct {
 	verdict  drain.Decision // with which the drain came to its outcome
 	log      []string
 	writes   map[drain.Kind]int
+	accepted map[types.UID]int // evictions of each pod
 	refused  int
 	turns    int
 	answered bool // an answer came in the last turn
@@ -36,7 +39,7 @@ type driver struct {
 
 func newDriver(s *sim.Sim, req drain.Request, seed uint64) *driver {
 	return &driver{
-		sim: s, req: req, trace: newTrace(s.Truth().Cluster), led: drain.NewLedger(), dice: rand.New(rand.NewPCG(seed, 9)), writes: map[drain.Kind]int{},
+		sim: s, req: req, trace: newTrace(s.Truth().Cluster), led: drain.NewLedger(), dice: rand.New(rand.NewPCG(seed, 9)), writes: map[drain.Kind]int{}, accepted: map[types.UID]int{},
 	}
 }
 
@@ -68,6 +71,7 @@ func (d *driver) deliver() {
 		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
 		d.answered = true
+		d.count(a, answer)
 		if answer.Code == answers.RefusedByBudget {
 			d.refused++
 		}

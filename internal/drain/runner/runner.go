@@ -20,7 +20,14 @@ type Runner struct {
 	Request  drain.Request
 	Until    time.Time // when its time is over; zero: never
 
+	// Leave, once closed, ends the run with the drain left as it is: whoever runs it next, under the same id, goes on from the
+	// records. Nil: never.
+	Leave <-chan struct{}
+	// Ending is how an earlier process had ended the drain that it left before all was undone: that is gone on with. Running: it had not.
+	Ending drain.Outcome
+
 	led      *drain.Ledger
+	resumed  bool // the ledger knows what this drain has on record
 	last     drain.Decision
 	now      time.Time
 	answers  chan answered
@@ -64,7 +71,9 @@ const parallelWrites = 64
 func (d *Runner) Run(ctx context.Context) drain.Decision {
 	d.prepare()
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
-	if ending := d.overBefore(ctx); ending != drain.Running {
+	if ending := d.overBefore(ctx); ending == drain.Left {
+		return d.leave(func() {})
+	} else if ending != drain.Running && d.Ending == drain.Running {
 		d.led.End(ending)
 		decision, whole := d.look(decide)
 		if !whole {
@@ -79,10 +88,14 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 	removing, cutOff := context.WithCancelCause(writing)
 	defer cutOff(nil)
 
+	d.led.End(d.Ending)
 	interrupted := ctx.Done()
 	timeout := d.timeout()
 	var tidy, answers <-chan time.Time
 	for {
+		if d.isLeft() {
+			return d.leave(stop)
+		}
 		decision := d.turn(writing, removing, decide)
 		if decision.Settled {
 			return decision
@@ -109,6 +122,7 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 			cutOff(errNotAnswered)
 		case <-tidy:
 			return decision
+		case <-d.Leave:
 		}
 	}
 }
@@ -116,6 +130,8 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 // overBefore returns how a drain ends that is over before its first turn, Running if it is not.
 func (d *Runner) overBefore(ctx context.Context) drain.Outcome {
 	switch {
+	case d.isLeft():
+		return drain.Left
 	case ctx.Err() != nil:
 		return drain.Interrupted
 	case !d.Until.IsZero() && !time.Now().Before(d.Until):
@@ -173,6 +189,10 @@ func (d *Runner) look(decide func(snapshot.View) drain.Decision) (decision drain
 			decision.Actions, decision.Settled, decision.Next = nil, false, view.Reading.Add(snapshot.ReadingFor)
 			return
 		}
+		if !d.resumed {
+			d.led.Resume(view, d.Request)
+			d.resumed = true
+		}
 		for _, a := range d.answered {
 			d.led.Answer(a.action, a.answer, view.Now)
 		}
@@ -216,7 +236,7 @@ func (d *Runner) do(ctx, removing context.Context, a drain.Action) answers.Answe
 	defer func() { <-slots }()
 	removes := a.Kind == drain.Evict || a.Kind == drain.Delete
 	switch {
-	case removes && d.hasEnded():
+	case removes && d.hasEnded(), d.isLeft():
 		return answers.Answer{Code: answers.Unavailable, Message: errNotSent.Error()}
 	case !d.inTime(a):
 		return answers.Answer{Code: answers.Conflict, Message: errTooLate.Error()}
