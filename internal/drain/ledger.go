@@ -18,8 +18,10 @@ type Ledger struct {
 	ending            Outcome
 	inFlight          int
 	tries             map[tryKey]*try
-	uncounted         map[types.UID]*try      // evictions that the budget's status may not show yet, by pod
+	uncounted         map[types.UID]*try      // evictions, of this process, that the budget's status may not show yet, by pod
 	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
+	scales            map[types.UID]*try      // the last scaling of each Deployment
+	charges           *Charges                // with other drains of this process; nil: it is alone
 	departures        map[types.UID]*departure
 	leaving           map[types.UID]*departure         // departures that were not seen gone yet
 	costLowered       map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
@@ -91,6 +93,7 @@ func NewLedger() *Ledger {
 		tries:         map[tryKey]*try{},
 		uncounted:     map[types.UID]*try{},
 		scaled:        map[types.UID]time.Time{},
+		scales:        map[types.UID]*try{},
 		departures:    map[types.UID]*departure{},
 		leaving:       map[types.UID]*departure{},
 		costLowered:   map[types.UID]*snapshot.Pod{},
@@ -130,9 +133,9 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	l.tries[key] = t
 	l.inFlight++
 	if a.Kind == Evict && a.budget.uid != "" {
-		l.uncounted[a.Target()] = t
+		l.charge(t)
 	}
-	l.scaling(a, now)
+	l.scaling(t, now)
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
@@ -153,7 +156,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	}
 	l.inFlight--
 	t.done, t.answer = now, answer
-	l.scaling(a, now)
+	l.scaling(t, now)
 	if answer.Code == answers.Accepted {
 		t.count = 0
 		l.accepted(a, now)
@@ -162,7 +165,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	t.count++
 	t.retryAt = now.Add(backoff(answer, t.count))
 	if a.Kind == Evict && answer.Code != answers.Unavailable {
-		delete(l.uncounted, a.Target())
+		l.release(t)
 	}
 	if final(answer.Code) || a.Kind == LowerCost && answer.Code == answers.Conflict && t.count >= mostConflicts {
 		l.refusedForGood(a, answer)
@@ -339,11 +342,14 @@ func counted(view snapshot.View, t *try) bool {
 	if _, named := b.Disrupted[t.action.Pod.Name]; named {
 		return true
 	}
-	if t.done.IsZero() || b.ResourceVersion == t.budget.version {
+	if t.done.IsZero() {
 		return false
 	}
 	if view.Now.After(t.done.Add(disruptedFor)) {
-		return true
+		return true // it was not carried out, where it had no answer: the process that sent it may have ended
+	}
+	if b.ResourceVersion == t.budget.version {
+		return false
 	}
 	p := view.Cluster.Pod(t.action.Pod.UID)
 	return p == nil || p.Terminating()

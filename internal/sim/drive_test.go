@@ -133,13 +133,16 @@ func (d *driver) next() (time.Time, bool) {
 	return next, some
 }
 
+// answerTime passes while answers are awaited.
+const answerTime = 10 * time.Millisecond
+
 // wait lets time pass until something can have changed, but not beyond a limit if
 // that is not zero. It reports whether anything can change: a drain that goes on
 // without anything to wait for hangs.
 func (d *driver) wait(limit time.Time) bool {
 	now := d.sim.View().Now
 	if len(d.inFlight) > 0 {
-		d.sim.Advance(now.Add(10 * time.Millisecond))
+		d.sim.Advance(now.Add(answerTime))
 		d.still = 0
 		return true
 	}

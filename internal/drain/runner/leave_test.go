@@ -123,7 +123,9 @@ func TestGoOnWithUndoing(t *testing.T) {
 		run := f.drainer()
 		run.Leave = leaveAfter(7 * time.Second)
 		run.Run(t.Context())
-		f.change(func(c *snapshot.Cluster, _ string) { c.SetNode(&snapshot.Node{Name: "b", UID: "node-b", ResourceVersion: "0"}) })
+		f.change(func(c *snapshot.Cluster, _ string) {
+			c.SetNode(&snapshot.Node{Name: "b", UID: "node-b", ResourceVersion: "0"})
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		next := f.drainer()

@@ -19,6 +19,7 @@ type Runner struct {
 	Reporter Reporter
 	Request  drain.Request
 	Until    time.Time // when its time is over; zero: never
+	Shared   *Shared   // with other drains of this process; nil: it is alone
 
 	// Leave, once closed, ends the run with the drain left as it is: whoever runs it next, under the same id, goes on from the
 	// records. Nil: never.
@@ -31,7 +32,8 @@ type Runner struct {
 	last     drain.Decision
 	now      time.Time
 	answers  chan answered
-	answered []answered // answers that the ledger has not got yet
+	freed    chan struct{} // receives when another drain of this process has used less of a budget than was counted; nil: it is alone
+	answered []answered    // answers that the ledger has not got yet
 	writes   sync.WaitGroup
 
 	slots     chan struct{} // writes that are under way, but for those to nodes
@@ -41,6 +43,9 @@ type Runner struct {
 
 	ending chan struct{} // closed when the drain has an outcome: nothing more is removed
 }
+
+// decider is a decision about what is seen.
+type decider func(snapshot.View) drain.Decision
 
 type answered struct {
 	action drain.Action
@@ -70,12 +75,15 @@ const parallelWrites = 64
 // nothing, not even what undoes what others have left.
 func (d *Runner) Run(ctx context.Context) drain.Decision {
 	d.prepare()
+	defer d.Shared.join(d)()
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
 	if ending := d.overBefore(ctx); ending == drain.Left {
 		return d.leave(func() {})
 	} else if ending != drain.Running && d.Ending == drain.Running {
 		d.led.End(ending)
+		release := d.Shared.hold()
 		decision, whole := d.look(decide)
+		release()
 		if !whole {
 			decision.Outcome = ending
 		}
@@ -110,6 +118,7 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 		}
 		select {
 		case <-d.Source.Changed():
+		case <-d.freed:
 		case a := <-d.answers:
 			d.answered = append(d.answered, a)
 		case <-alarm(decision.Next, d.now):
@@ -165,14 +174,13 @@ func (d *Runner) prepare() {
 
 // turn is one turn of the loop: look, decide, start the actions. Removing is the context of
 // evictions and deletions. While the view is not whole the last decision stands, and there is nothing new to do.
-func (d *Runner) turn(ctx, removing context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
+func (d *Runner) turn(ctx, removing context.Context, by decider) drain.Decision {
 	d.listen()
-	decision, whole := d.look(decide)
+	decision, whole := d.decide(by)
 	if !whole {
 		return decision
 	}
 	for _, a := range decision.Actions {
-		d.led.Begin(a, d.now)
 		d.start(ctx, removing, a)
 	}
 	d.report(decision)
@@ -181,7 +189,7 @@ func (d *Runner) turn(ctx, removing context.Context, decide func(snapshot.View) 
 
 // look decides on what is seen now, with the answers that came in since the last look. Where the view is not whole it returns the last
 // decision, without its actions.
-func (d *Runner) look(decide func(snapshot.View) drain.Decision) (decision drain.Decision, whole bool) {
+func (d *Runner) look(by decider) (decision drain.Decision, whole bool) {
 	d.Source.Read(func(view snapshot.View) {
 		d.now = view.Now
 		if whole = view.Whole(); !whole {
@@ -199,7 +207,7 @@ func (d *Runner) look(decide func(snapshot.View) drain.Decision) (decision drain
 		d.led.Observe(view)
 		back := d.led.GivenBack()
 		d.back.Store(&back)
-		decision = decide(view)
+		decision = by(view)
 		d.led.Note(&decision, view.Now)
 	})
 	return decision, whole
