@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -19,14 +20,10 @@ type Charges struct {
 // Join adds a ledger.
 func (c *Charges) Join(l *Ledger) {
 	for _, other := range c.ledgers {
-		for uid, t := range other.uncounted {
-			l.uncounted[uid] = t
-		}
+		maps.Copy(l.uncounted, other.uncounted)
+		maps.Copy(l.scales, other.scales)
 		for budget, at := range other.scaled {
 			l.scaled[budget] = later(l.scaled[budget], at)
-		}
-		for w, t := range other.scales {
-			l.scales[w] = t
 		}
 	}
 	c.ledgers, l.charges = append(c.ledgers, l), c

@@ -77,18 +77,8 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 	d.prepare()
 	defer d.Shared.join(d)()
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
-	if ending := d.overBefore(ctx); ending == drain.Left {
-		return d.leave(func() {})
-	} else if ending != drain.Running && d.Ending == drain.Running {
-		d.led.End(ending)
-		release := d.Shared.hold()
-		decision, whole := d.look(decide)
-		release()
-		if !whole {
-			decision.Outcome = ending
-		}
-		d.report(decision)
-		return decision
+	if ending := d.overBefore(ctx); ending != drain.Running {
+		return d.endAtOnce(ending, decide)
 	}
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer d.writes.Wait()
@@ -136,11 +126,29 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 	}
 }
 
+// endAtOnce ends a drain that is over before its first turn.
+func (d *Runner) endAtOnce(ending drain.Outcome, by decider) drain.Decision {
+	if ending == drain.Left {
+		return d.leave(func() {})
+	}
+	d.led.End(ending)
+	release := d.Shared.hold()
+	decision, whole := d.look(by)
+	release()
+	if !whole {
+		decision.Outcome = ending
+	}
+	d.report(decision)
+	return decision
+}
+
 // overBefore returns how a drain ends that is over before its first turn, Running if it is not.
 func (d *Runner) overBefore(ctx context.Context) drain.Outcome {
 	switch {
 	case d.isLeft():
 		return drain.Left
+	case d.Ending != drain.Running:
+		return drain.Running
 	case ctx.Err() != nil:
 		return drain.Interrupted
 	case !d.Until.IsZero() && !time.Now().Before(d.Until):
