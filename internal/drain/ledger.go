@@ -21,6 +21,7 @@ type Ledger struct {
 	uncounted         map[types.UID]*try      // evictions, of this process, that the budget's status may not show yet, by pod
 	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
 	scales            map[types.UID]*try      // the last scaling of each Deployment
+	heldLease         bool                    // this process has held the drain's Lease
 	charges           *Charges                // with other drains of this process; nil: it is alone
 	departures        map[types.UID]*departure
 	leaving           map[types.UID]*departure         // departures that were not seen gone yet
@@ -141,7 +142,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 		l.nodes[a.Node.Name] = a.Node.UID
 	case Evict, Delete, LowerCost, Ask:
 		l.begun[a.Pod.Node] = true
-	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
+	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw, RenewLease, DeleteLease:
 	}
 	if a.GiveUp != "" {
 		l.unsurgeable[a.surgeTarget()] = a.GiveUp
@@ -180,16 +181,18 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 	switch a.Kind {
 	case Evict, Delete, LowerCost, Ask:
 		l.move(a.Pod, a.Kind, now)
-	case Cordon, Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw, RenewLease, DeleteLease:
 	}
 	switch a.Kind {
+	case RenewLease:
+		l.heldLease = true
 	case Evict, Delete:
 		l.depart(a.Pod, now)
 	case LowerCost:
 		l.costLowered[a.Pod.UID] = a.Pod
 	case RestoreCost:
 		delete(l.costLowered, a.Pod.UID)
-	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw, DeleteLease:
 	}
 }
 
@@ -220,7 +223,7 @@ func (l *Ledger) refusedForGood(a Action, answer answers.Answer) {
 		l.unsurgeable[a.surgeTarget()] = answer.Message
 	case LowerCost:
 		l.costImmutable[a.Target()] = true
-	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw, RenewLease, DeleteLease:
 	}
 }
 

@@ -39,7 +39,7 @@ func (d *decider) firstToGo(w *snapshot.Workload) []string {
 // has reports whether the node is this drain's, by its sign of life and its cordon.
 func (d *decider) has(node string) bool {
 	n := d.Cluster.Node(node)
-	return d.led.back[node] == nil && claimStands(n, d.req.Self.ID, d.Now) && cordonStands(n)
+	return d.led.back[node] == nil && claimStands(d.View, n, d.req.Self) && cordonStands(n)
 }
 
 // budgetsOver returns the budgets of a Deployment's pods.

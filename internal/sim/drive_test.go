@@ -81,7 +81,7 @@ func (d *driver) deliver() {
 
 // send looks again just before the act.
 func (d *driver) send(a drain.Action) answers.Answer {
-	if !drain.InTime(d.sim.View(), d.req.Self.ID, d.led.GivenBack(), a) {
+	if !drain.InTime(d.sim.View(), d.req.Self, d.led.GivenBack(), a) {
 		return answers.Answer{Code: answers.Conflict, Message: "too late"}
 	}
 	d.writes[a.Kind]++
@@ -113,6 +113,8 @@ func nameOf(a drain.Action) string {
 		return a.Pod.Name
 	case drain.Withdraw:
 		return a.Request.Name
+	case drain.RenewLease, drain.DeleteLease:
+		return a.Lease.ID
 	case drain.Scale:
 		return fmt.Sprintf("%s to %d", a.Workload.Name, a.Replicas)
 	case drain.ScaleMin:

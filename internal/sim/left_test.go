@@ -22,10 +22,13 @@ func (d *driver) leave() {
 	d.note("-- left")
 }
 
-// goOn is another process that runs the same drain.
-func (d *driver) goOn(seed uint64) *driver {
+// goOn is another process that runs the same drain, after a while.
+func (d *driver) goOn(t *rapid.T, seed uint64) *driver {
+	pause := rapid.SampledFrom([]time.Duration{0, 0, 5 * time.Second, 5 * time.Minute}).Draw(t, "goes on after")
+	d.sim.Advance(d.sim.View().Now.Add(pause))
 	d.sim.Relist()
 	next := newDriver(d.sim, d.req, seed)
+	next.req.Self.PID++
 	next.log, next.late, next.behind, next.accepted = d.log, d.late, d.behind, d.accepted
 	next.led.Resume(next.sim.View(), next.req)
 	return next
@@ -52,7 +55,7 @@ func TestLeftAndGoneOn(t *testing.T) {
 				break
 			}
 			d.leave()
-			d = d.goOn(uint64(i)) //nolint:gosec // few
+			d = d.goOn(t, uint64(i)) //nolint:gosec // few
 		}
 		drive(t, d)
 		safe(t, d)
@@ -70,6 +73,7 @@ func TestLeftWhileCancelled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := start(t, false)
 		before := stateOf(d.sim.Truth().Cluster)
+		before.forgetKilled(d.sim.Truth().Cluster)
 		wrong := d.run(d.req.Started.Add(rapid.SampledFrom(leaveAfter).Draw(t, "cancelled after")))
 		must(t, d, wrong == "", "%s", wrong)
 		drained := d.last.Outcome == drain.Drained
@@ -78,7 +82,7 @@ func TestLeftWhileCancelled(t *testing.T) {
 		wrong = d.run(d.sim.View().Now.Add(rapid.SampledFrom(leaveAfter).Draw(t, "left after")))
 		must(t, d, wrong == "", "%s", wrong)
 		d.leave()
-		next := d.goOn(1)
+		next := d.goOn(t, 1)
 		next.led.End(drain.Interrupted)
 		drive(t, next)
 		safe(t, next)

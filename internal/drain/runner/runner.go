@@ -95,10 +95,12 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 			return d.leave(stop)
 		}
 		decision := d.turn(writing, removing, decide)
-		if decision.Settled {
+		switch {
+		case decision.Settled:
 			return decision
-		}
-		if d.led.Ending() == drain.Running && decision.Outcome != drain.Running {
+		case decision.Outcome == drain.Left:
+			return d.leave(stop)
+		case d.led.Ending() == drain.Running && decision.Outcome != drain.Running:
 			d.led.End(decision.Outcome)
 			continue
 		}
@@ -268,7 +270,7 @@ func (d *Runner) do(ctx, removing context.Context, a drain.Action) answers.Answe
 
 func (d *Runner) slotsFor(kind drain.Kind) chan struct{} {
 	switch kind {
-	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark:
+	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark, drain.RenewLease, drain.DeleteLease:
 		return d.nodeSlots
 	case drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw:
 	}
@@ -287,7 +289,7 @@ func (d *Runner) hasEnded() bool {
 // inTime looks again just before the act: it may have waited for its slot, and the process may have been suspended.
 func (d *Runner) inTime(a drain.Action) bool {
 	in := false
-	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self.ID, *d.back.Load(), a) })
+	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self, *d.back.Load(), a) })
 	return in
 }
 
