@@ -64,3 +64,18 @@ func TestJoiningLater(t *testing.T) {
 	first.expect("evict web-a1")
 	first.together(charges, "d2", "b").expect()
 }
+
+// A Deployment is not surged while another drain of the process evicts a pod of it: what is running is not known.
+func TestSurgeWaitsForEvictionsOfOthers(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, never("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 1),
+		budget("web", 3, 2, 3, maxUnavailable("1")))
+	charges.Join(first.led)
+	first.expect("evict web-a1")
+	second := first.together(charges, "d2", "b")
+	second.req.Surge = drain.SurgeAlways
+	second.expect()
+	first.answer(answers.Denied)
+	second.then(time.Second)
+	second.expect("scale web to 4, was 3")
+}

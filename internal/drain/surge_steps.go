@@ -75,7 +75,7 @@ func (d *decider) countPods(s *surge) {
 		if p.Terminating() || p.Finished() {
 			continue
 		}
-		if d.asked(p) != nil {
+		if d.asked(p) != nil || d.led.uncounted[p.UID] != nil { // by this drain, or by another one of this process
 			s.asked++
 			continue
 		}

@@ -96,7 +96,7 @@ func (all *together) sum(of func(*driver) int) int {
 }
 
 // TestTogether: drains of one process use what a budget allows as one drain does: however late the answers are, no eviction is sent for
-// which the budget has no room, where the cluster shows at once what was done.
+// which the budget has no room, where the cluster shows at once what was done, and no Deployment is scaled meanwhile.
 func TestTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, nodes := drawWorld(t)
@@ -114,7 +114,8 @@ func TestTogether(t *testing.T) {
 		d.log = append(d.log, append([]string{"-- the other drain:"}, all.drains[1].log...)...)
 		must(t, d, wrong == "", "%s", wrong)
 		refused := all.sum(func(d *driver) int { return d.refused })
-		must(t, d, refused == 0, "%d evictions refused by budgets", refused)
+		scaled := all.sum(func(d *driver) int { return d.writes[drain.Scale] }) // of more pods a budget may want more, while an eviction is under way
+		must(t, d, refused <= scaled, "%d evictions refused by budgets, beside %d scalings", refused, scaled)
 		for _, d := range all.drains {
 			settledClean(t, d)
 		}
