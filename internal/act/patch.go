@@ -29,6 +29,11 @@ type patchSpec struct {
 	Unschedulable *bool  `json:"unschedulable,omitempty"`
 	Replicas      *int32 `json:"replicas,omitempty"`
 	MinReplicas   *int32 `json:"minReplicas,omitempty"`
+
+	HolderIdentity       *string           `json:"holderIdentity,omitempty"`
+	LeaseDurationSeconds *int32            `json:"leaseDurationSeconds,omitempty"`
+	AcquireTime          *metav1.MicroTime `json:"acquireTime,omitempty"`
+	RenewTime            *metav1.MicroTime `json:"renewTime,omitempty"`
 }
 
 // target is where a patch goes.

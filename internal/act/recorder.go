@@ -122,7 +122,8 @@ func nodeEventOf(a drain.Action) (nodeEvent, bool) {
 			n.note += "; " + a.Note
 		}
 		return n, true
-	case drain.Unmark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw:
+	case drain.Unmark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw,
+		drain.RenewLease, drain.DeleteLease:
 	}
 	return nodeEvent{}, false
 }

@@ -87,6 +87,10 @@ func (w *Writer) request(ctx context.Context, a drain.Action) (*rest.Request, er
 		return w.ask(ctx, a)
 	case drain.Withdraw:
 		return w.withdraw(ctx, a)
+	case drain.RenewLease:
+		return w.renewLease(a)
+	case drain.DeleteLease:
+		return w.deleteLease(a), nil
 	}
 	return nil, fmt.Errorf("acting: unknown action %q", a.Kind)
 }
@@ -111,7 +115,7 @@ func patienceFor(kind drain.Kind) time.Duration {
 // checkPreconditions refuses an action whose precondition would be empty: to the
 // apiserver an empty UID or resource version is none at all.
 func checkPreconditions(a drain.Action) error {
-	if a.Target() == "" {
+	if a.Target() == "" || a.Kind == drain.DeleteLease && a.Lease.UID == "" {
 		return fmt.Errorf("acting: %s without the UID of its target", a.Kind)
 	}
 	if version, needed := versionOf(a); needed && version == "" {
@@ -137,6 +141,10 @@ func versionOf(a drain.Action) (version string, needed bool) {
 		return a.Autoscaler.ResourceVersion, true
 	case drain.LowerCost, drain.RestoreCost:
 		return a.Pod.ResourceVersion, true
+	case drain.RenewLease:
+		return a.Lease.ResourceVersion, a.Lease.UID != ""
+	case drain.DeleteLease:
+		return a.Lease.ResourceVersion, true
 	case drain.Evict, drain.Delete, drain.Ask, drain.Withdraw:
 	}
 	return "", false

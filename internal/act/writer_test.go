@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -91,7 +92,13 @@ const (
 	mergePatch = "application/merge-patch+json"
 	podPath    = "/api/v1/namespaces/shop/pods/web-1"
 	nodePath   = "/api/v1/nodes/a?fieldManager=usher"
+	leasePath  = "/apis/coordination.k8s.io/v1/namespaces/kube-public/leases/usher-drain-d1"
+	leaseText  = `"holderIdentity":"me@here/7","leaseDurationSeconds":60,"acquireTime":"2026-11-21T11:00:00.000000Z","renewTime":"2026-11-21T12:00:00.000000Z"`
 )
+
+func lease(uid types.UID, version string) *snapshot.Lease {
+	return &snapshot.Lease{ID: "d1", UID: uid, ResourceVersion: version, Holder: "me@here/7", Acquired: noon.Add(-time.Hour), Renewed: noon}
+}
 
 func withCost(cost, mark string) *snapshot.Pod {
 	marked := *pod
@@ -129,6 +136,9 @@ func TestWhatIsSent(t *testing.T) {
 		"… that was taken since":    {drain.Action{Kind: drain.RestoreCost, Pod: withCost("", "d1=-7")}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":null,"usher.sh/surge-cost":null`, `null`)}},
 		"lower one set since":       {drain.Action{Kind: drain.LowerCost, Pod: withCost("100", "d0=-7"), Drain: "d1"}, false, request{"PATCH", podPath + "?fieldManager=usher", mergePatch, cost(`"controller.kubernetes.io/pod-deletion-cost":"-2147483648","usher.sh/surge-cost":"d1=100"`, `"d1"`)}},
 		"cordon":                    {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"},"labels":{"usher.sh/drain":"` + record.ID + `"}},"spec":{"unschedulable":true}}`}},
+		"create a lease":            {drain.Action{Kind: drain.RenewLease, Lease: lease("", "")}, false, request{"POST", "/apis/coordination.k8s.io/v1/namespaces/kube-public/leases?fieldManager=usher", "application/json", `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"usher-drain-d1","namespace":"kube-public","labels":{"usher.sh/drain":"d1"}},"spec":{` + leaseText + `}}`}},
+		"renew a lease":             {drain.Action{Kind: drain.RenewLease, Lease: lease("lease-uid", "9")}, false, request{"PATCH", leasePath + "?fieldManager=usher", mergePatch, `{"metadata":{"uid":"lease-uid","resourceVersion":"9"},"spec":{` + leaseText + `}}`}},
+		"delete a lease":            {drain.Action{Kind: drain.DeleteLease, Lease: lease("lease-uid", "9")}, false, request{"DELETE", leasePath, "application/json", `{"kind":"DeleteOptions","apiVersion":"coordination.k8s.io/v1","preconditions":{"uid":"lease-uid","resourceVersion":"9"}}`}},
 		"cordon, dry run":           {drain.Action{Kind: drain.Cordon, Node: node, Record: record}, true, request{"PATCH", "/api/v1/nodes/a?dryRun=All&fieldManager=usher", mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"},"labels":{"usher.sh/drain":"` + record.ID + `"}},"spec":{"unschedulable":true}}`}},
 		"mark":                      {drain.Action{Kind: drain.Mark, Node: node, Record: record}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","annotations":{"usher.sh/drain":"` + recordText + `"},"labels":{"usher.sh/drain":"` + record.ID + `"}}}`}},
 		"mark, long after the last": {drain.Action{Kind: drain.Mark, Node: node, Record: record, Lapsed: true}, false, request{"PATCH", nodePath, mergePatch, `{"metadata":{"uid":"node-uid","resourceVersion":"6","annotations":{"usher.sh/drain":"` + recordText + `"},"labels":{"usher.sh/drain":"` + record.ID + `"}}}`}},
@@ -201,6 +211,9 @@ func TestWithoutAPreconditionNothingIsSent(t *testing.T) {
 		{Kind: drain.Cordon, Node: &noVersion, Record: record},
 		{Kind: drain.Cordon, Node: node},
 		{Kind: drain.Mark, Node: &noVersion, Record: record, Lapsed: true},
+		{Kind: drain.RenewLease, Lease: lease("lease-uid", "")},
+		{Kind: drain.DeleteLease, Lease: lease("lease-uid", "")},
+		{Kind: drain.DeleteLease, Lease: lease("", "9")},
 		{Kind: drain.Uncordon, Node: &noVersion},
 		{Kind: drain.Scale, Workload: &noWebVersion},
 		{Kind: drain.Scale, Workload: &replicaSet},

@@ -42,7 +42,7 @@ func outcomeCode(o drain.Outcome) int {
 		return exitInterrupted
 	case drain.NoAccess:
 		return exitUsage
-	case drain.Blocked, drain.Running:
+	case drain.Blocked, drain.Running, drain.Left:
 	}
 	return exitBlocked
 }

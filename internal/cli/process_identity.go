@@ -86,8 +86,14 @@ func (h host) ended(d snapshot.Drainer) bool {
 }
 
 // abandoned reports whether a killed drain left the node as it is.
-func (h host) abandoned(n *snapshot.Node, now time.Time) bool {
-	return n.Drain != nil && n.Drain.State == "draining" && (h.ended(n.Drain.Drainer) || !n.Drain.LiveAt(now))
+func (h host) abandoned(n *snapshot.Node, v snapshot.View) bool {
+	return n.Drain != nil && n.Drain.State == "draining" && !mayRun(v, h.dead(v.Cluster), n.Drain.Drainer)
+}
+
+// killed reports whether a drain has ended with its process: no other one has gone on with it, as its Lease would say.
+func (h host) killed(c *snapshot.Cluster, who snapshot.Drainer) bool {
+	lease, _ := c.LeaseOf(who.ID)
+	return h.ended(who) && (lease == nil || lease.Holder == who.Holder())
 }
 
 // dead returns the ids of all recorded drains that certainly run no more. A record on a workload or an autoscaler, which its
@@ -99,7 +105,7 @@ func (h host) dead(c *snapshot.Cluster) map[string]bool {
 			continue
 		}
 		onNodes[n.Drain.ID] = true
-		if h.ended(n.Drain.Drainer) {
+		if h.killed(c, n.Drain.Drainer) {
 			found[n.Drain.ID] = true
 		}
 	}

@@ -73,10 +73,28 @@ func TestAbandoned(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := h.abandoned(&snapshot.Node{Drain: tt.drain}, noon); got != tt.want {
+			node, c := &snapshot.Node{Name: "a", Drain: tt.drain}, snapshot.NewCluster()
+			c.SetNode(node)
+			if got := h.abandoned(node, snapshot.View{Now: noon, Cluster: c}); got != tt.want {
 				t.Errorf("abandoned = %t, want %t", got, tt.want)
 			}
 		})
+	}
+}
+
+// A drain that another process goes on with has not ended with the process of its record.
+func TestDeadAfterAnotherProcessWentOn(t *testing.T) {
+	h := host{boot: "k", start: func(int) string { return "" }}
+	who := snapshot.Drainer{ID: "x", By: "root@vm", PID: 5, Boot: "k/1", Lease: true}
+	for holder, want := range map[string]bool{"root@vm/5": true, "root@other/5": false, "": true} {
+		c := snapshot.NewCluster()
+		c.SetNode(&snapshot.Node{Name: "a", Drain: &snapshot.DrainRecord{Drainer: who, State: "draining"}})
+		if holder != "" {
+			c.SetLease(&snapshot.Lease{ID: "x", Holder: holder})
+		}
+		if got := h.dead(c)["x"]; got != want {
+			t.Errorf("held by %q: dead %v, want %v", holder, got, want)
+		}
 	}
 }
 

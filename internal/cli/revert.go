@@ -53,7 +53,7 @@ func (o *drainOptions) runRevert(ctx context.Context, s *session, v *printer) er
 	}
 	s.source.Read(func(view snapshot.View) {
 		for _, n := range view.Cluster.Nodes() {
-			if s.host.abandoned(n, view.Now) && n.Unschedulable {
+			if s.host.abandoned(n, view) && n.Unschedulable {
 				v.say(v.commands.In(n.Name + " stays cordoned: usher uncordon " + n.Name))
 			}
 		}
@@ -133,21 +133,24 @@ func leftToRunning(v snapshot.View, dead map[string]bool) []string {
 		if who.By != "" {
 			by = "the drain of " + who.By
 		}
-		last := drain.LiveUntil(who, v.Cluster.Nodes(), v.Now).Add(-snapshot.LiveFor)
-		sentences = append(sentences, fmt.Sprintf("left alone: %s, of %s that may still be running; %s", strings.Join(things[who.ID], ", "), by, signOfLife(last, v.Now)))
+		sentences = append(sentences, fmt.Sprintf("left alone: %s, of %s that may still be running; %s", strings.Join(things[who.ID], ", "), by, signOfLife(v, who)))
 	}
 	return sentences
 }
 
 // mayRun reports whether a drain has to be taken for one that is running.
 func mayRun(v snapshot.View, dead map[string]bool, who snapshot.Drainer) bool {
-	return !dead[who.ID] && drain.LiveUntil(who, v.Cluster.Nodes(), v.Now).After(v.Now)
+	return !dead[who.ID] && drain.LiveUntil(v, who).After(v.Now)
 }
 
 // signOfLife says when a drain gave its last one, and when it counts as dead.
-func signOfLife(last, now time.Time) string {
-	return fmt.Sprintf("its last sign of life was %s ago, and it counts as dead at %s if it gives none until then",
-		show.Span(now.Sub(last)), last.Add(snapshot.LiveFor).In(now.Location()).Format(time.TimeOnly))
+func signOfLife(v snapshot.View, who snapshot.Drainer) string {
+	last, until, unread := drain.SignOfLife(v, who)
+	at := until.In(v.Now.Location()).Format(time.TimeOnly)
+	if unread != "" {
+		return fmt.Sprintf("%s, so it counts as dead at %s", unread, at)
+	}
+	return fmt.Sprintf("its last sign of life was %s ago, and it counts as dead at %s if it gives none until then", show.Span(v.Now.Sub(last)), at)
 }
 
 // scaledSince returns the Deployments that were surged by drains that have ended, and scaled by others since.

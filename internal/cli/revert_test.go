@@ -16,6 +16,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,6 +127,8 @@ func sessionOn(t *testing.T, client *fake.Clientset) *session {
 		body, err := io.ReadAll(r.Body)
 		body = bytes.ReplaceAll(body, []byte(`"resourceVersion":"1"`), []byte(`"resourceVersion":"2"`))
 		switch {
+		case r.Method == http.MethodDelete:
+			err = client.CoordinationV1().Leases(snapshot.LeaseNamespace).Delete(r.Context(), path.Base(r.URL.Path), metav1.DeleteOptions{})
 		case err != nil || r.Method != http.MethodPatch:
 		case strings.HasPrefix(r.URL.Path, "/api/v1/nodes/"):
 			_, err = client.CoreV1().Nodes().Patch(r.Context(), path.Base(r.URL.Path), types.MergePatchType, body, metav1.PatchOptions{})
@@ -267,6 +270,58 @@ func TestUncordonSaysWhenADrainCountsAsDead(t *testing.T) {
 			t.Errorf("exit %d, no %q in %q", code, want, words)
 		}
 	}
+}
+
+// leaseOf is the Lease of a drain, of which another process than that of its records may be the holder.
+func leaseOf(id string, renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(id), UID: "lease", ResourceVersion: "1", Labels: map[string]string{snapshot.DrainLabel: id}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("root@vm/7"), RenewTime: &metav1.MicroTime{Time: renewed}},
+	}
+}
+
+// A drain with a Lease counts as dead by that, and its Lease goes with the cordon.
+func TestUncordonGoesByTheLease(t *testing.T) {
+	now := time.Now()
+	node := func() *corev1.Node {
+		return drainedNode(t, snapshot.DrainRecord{
+			Drainer: snapshot.Drainer{ID: "x", By: "root@vm", PID: 7, Beat: now.Add(-time.Hour), Lease: true}, State: "draining", Cordoned: true, Since: now.Add(-time.Hour),
+		})
+	}
+	t.Run("in force", func(t *testing.T) {
+		s := sessionOn(t, fake.NewClientset(node(), leaseOf("x", now.Add(-20*time.Second))))
+		defer s.close()
+		code, words := release(t.Context(), s, "a")
+		if want := "it counts as dead at " + now.Add(40*time.Second).Format(time.TimeOnly); code != exitBlocked || !strings.Contains(words, want) {
+			t.Errorf("exit %d, no %q in %q", code, want, words)
+		}
+	})
+	t.Run("expired", func(t *testing.T) {
+		client := fake.NewClientset(node(), leaseOf("x", now.Add(-time.Minute)))
+		s := sessionOn(t, client)
+		defer s.close()
+		if code, words := release(t.Context(), s, "a"); code != exitDone {
+			t.Errorf("exit %d, %q", code, words)
+		}
+		left, err := client.CoordinationV1().Leases(snapshot.LeaseNamespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(left.Items) > 0 {
+			t.Errorf("%d Leases are left: %v", len(left.Items), err)
+		}
+	})
+	t.Run("that may not be read", func(t *testing.T) {
+		young := node()
+		young.Annotations[snapshot.DrainAnnotation] = strings.ReplaceAll(young.Annotations[snapshot.DrainAnnotation], now.Add(-time.Hour).Format(time.RFC3339Nano), now.Add(-5*time.Minute).Format(time.RFC3339Nano))
+		client := fake.NewClientset(young, leaseOf("x", now))
+		client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "", errMayNot)
+		})
+		s := sessionOn(t, client)
+		defer s.close()
+		code, words := release(t.Context(), s, "a")
+		if code != exitBlocked || !strings.Contains(words, "its Lease cannot be read") || !strings.Contains(words, "so it counts as dead at "+now.Add(10*time.Minute).Format(time.TimeOnly)) {
+			t.Errorf("exit %d, %q", code, words)
+		}
+	})
 }
 
 // A node on which a cordon stays is not back.

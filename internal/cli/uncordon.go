@@ -13,6 +13,7 @@ import (
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -141,6 +142,7 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 		switch answer.Code {
 		case answers.Accepted:
 			became, done = released(action)
+			dropLease(ctx, s, action.Node, writer)
 		case answers.Conflict, answers.Unavailable:
 		default:
 			return exitUsage, fmt.Sprintf("not changed: %s", answer.Message)
@@ -150,6 +152,17 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 		case <-ctx.Done():
 			return exitUsage, "not seen to change within " + releasePatience.String() + ": " + answer.Message
 		}
+	}
+}
+
+// dropLease deletes the Lease of the drain that had a node, once that drain has ended. One that stays changes nothing: it is not renewed.
+func dropLease(ctx context.Context, s *session, n *snapshot.Node, writer runner.Writer) {
+	dead := s.dead()
+	var action drain.Action
+	found := false
+	s.source.Read(func(v snapshot.View) { action, found = drain.ReleaseLease(v, n.Drain.Drainer, dead) })
+	if found {
+		writer.Do(ctx, action)
 	}
 }
 
@@ -165,7 +178,7 @@ func nextRelease(s *session, name string) (action drain.Action, blocker string, 
 		}
 		action, blocker = drain.Release(v, n, dead)
 		if blocker != "" && n.Drain != nil {
-			blocker += "; " + signOfLife(n.Drain.Beat, v.Now)
+			blocker += "; " + signOfLife(v, n.Drain.Drainer)
 		}
 		free = n.Drain == nil && n.DrainError == "" && !n.Unschedulable
 	})

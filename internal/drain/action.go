@@ -26,6 +26,8 @@ const (
 	ScaleMin    Kind = "scale-min"    // Autoscaler, Replicas, Surge: minReplicas and record (Workload is what it rules); fails on another resource version
 	Ask         Kind = "ask"          // Pod, Drain: an EvictionRequest of this drain for the pod of this UID
 	Withdraw    Kind = "withdraw"     // Request: delete it; fails on another UID
+	RenewLease  Kind = "renew-lease"  // Lease: write it, or create it where it has no UID; fails on another resource version, or where there is one
+	DeleteLease Kind = "delete-lease" // Lease: delete it; fails on another resource version
 )
 
 // Action is one write to the cluster.
@@ -41,10 +43,11 @@ type Action struct {
 	Replicas   int32
 	Surge      *snapshot.SurgeRecord
 	Request    *snapshot.Request
-	Drain      string // id of the drain that lowers a cost or asks
-	GiveUp     string // why what the scaling serves is not to be surged again in this drain
-	Why        string // for people
-	Note       string // marks that end something: what is left on the node, and what holds it
+	Lease      *snapshot.Lease // renewals: as it is to be
+	Drain      string          // id of the drain that lowers a cost or asks
+	GiveUp     string          // why what the scaling serves is not to be surged again in this drain
+	Why        string          // for people
+	Note       string          // marks that end something: what is left on the node, and what holds it
 
 	budget budgetRef   // evictions: the budget that they use
 	past   bool        // a delete past what held the pod
@@ -65,9 +68,14 @@ func (a Action) Target() types.UID {
 		return a.Autoscaler.UID
 	case Withdraw:
 		return a.Request.UID
+	case RenewLease, DeleteLease:
+		return leaseTarget(a.Lease.ID)
 	}
 	return ""
 }
+
+// leaseTarget stands for the UID of a drain's Lease, which has none before it is created.
+func leaseTarget(id string) types.UID { return types.UID(snapshot.LeaseName(id)) }
 
 // restsOn returns the names of the nodes on which this drain's record and cordon have to stand when the action is sent; a mark
 // needs the record only.
@@ -81,7 +89,7 @@ func (a Action) restsOn() []string {
 		}
 	case Scale, ScaleMin:
 		return a.from
-	case Cordon, Uncordon, Unmark, RestoreCost, Withdraw:
+	case Cordon, Uncordon, Unmark, RestoreCost, Withdraw, RenewLease, DeleteLease:
 	}
 	return nil
 }
@@ -102,6 +110,8 @@ func (a Action) version() string {
 		return a.Workload.ResourceVersion
 	case ScaleMin:
 		return a.Autoscaler.ResourceVersion
+	case RenewLease, DeleteLease:
+		return a.Lease.ResourceVersion
 	case Ask, Withdraw: // they rest on a UID alone
 	}
 	return ""

@@ -17,7 +17,7 @@ import (
 )
 
 // budgetsAllow says whether the eviction API would let the pod go now, counting
-// what this drain has used of its budget and the budget's status does not show yet.
+// what drains of this process have used of its budget and the budget's status does not show yet.
 // It follows the server's own order of checks (spec drain, section 2.4).
 func (d *decider) budgetsAllow(p *snapshot.Pod) (budgetRef, []Blocker) {
 	if d.req.DisableEviction || budgetless(p) {
@@ -140,7 +140,7 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget).words)
 		switch used := d.used[budget.UID]; {
 		case budget.Allowed > 0 && used > 0:
-			b.Message = fmt.Sprintf("budget %s is used up by %s of this drain", budget.Name, text.Count(used, "eviction"))
+			b.Message = fmt.Sprintf("budget %s is used up by %s of %s", budget.Name, text.Count(used, "eviction"), d.usersOf(budget))
 		case budget.Allowed > 0:
 			b.Message = fmt.Sprintf("budget %s still counts %s that this drain has scaled away", budget.Name, text.Count(d.scaledAway(budget), "pod"))
 		}
@@ -150,6 +150,14 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		d.stillCounted(&b, budget)
 	}
 	return b
+}
+
+// usersOf says which drains use a budget.
+func (d *decider) usersOf(b *snapshot.Budget) string {
+	if d.led.byOthers(b.UID) {
+		return "drains of this process"
+	}
+	return "this drain"
 }
 
 // letUnready is the way past a budget of a pod that is not ready: nothing else helps where it never gets ready.

@@ -74,10 +74,23 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 }
 
 func (d *decider) decide() Decision {
-	if d.led.ending != Running {
-		return d.tidyUp()
+	if d.led.ending == Running {
+		d.goOn()
+	} else {
+		d.tidyUp()
 	}
+	if d.takenOver() {
+		d.out.Actions, d.out.Outcome, d.out.Settled = nil, Left, false
+	}
+	return d.out
+}
+
+func (d *decider) goOn() {
 	nodes := d.admitNodes()
+	if d.works(nodes) {
+		d.keepLease()
+		d.noteLease()
+	}
 	d.letStay(nodes)
 	if !d.renewing {
 		d.surgeWhereNeeded(nodes)
@@ -89,7 +102,6 @@ func (d *decider) decide() Decision {
 	d.noteOutOfService(nodes)
 	d.recover()
 	d.conclude(nodes)
-	return d.out
 }
 
 // conclude says whether the drain goes on, and if not, how it ended.

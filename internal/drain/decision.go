@@ -72,6 +72,7 @@ const (
 	TimedOut       Outcome = "timeout"
 	Interrupted    Outcome = "interrupted"
 	NoAccess       Outcome = "no-access" // the caller may not evict at all
+	Left           Outcome = "left"      // by its process, which undoes nothing: another one goes on
 )
 
 // Decision is what to do now and how things stand.

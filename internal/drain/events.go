@@ -157,7 +157,9 @@ func AnswerEvent(a Action, answer answers.Answer) (Event, bool) {
 		return e, answer.Code != answers.Accepted && answer.Code != answers.Conflict
 	case Evict, Delete, LowerCost, RestoreCost, Ask:
 		e.Pod, e.Node = a.Pod.Key(), a.Pod.Node
-	case Withdraw:
+	case RenewLease:
+		return e, answer.Code == answers.Denied || answer.Code == answers.Unavailable // a note says what is refused for good
+	case Withdraw, DeleteLease:
 	}
 	return e, answer.Code == answers.Denied || answer.Code == answers.Forbidden || answer.Code == answers.Unavailable
 }

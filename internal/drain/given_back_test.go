@@ -354,7 +354,7 @@ func TestMarkThatMayNotBeTakenBack(t *testing.T) {
 	s.expect("restore-cost web-a1")
 	s.answer(answers.Forbidden)
 	s.expect("scale web to 1, no record")
-	same(t, "in time", true, drain.InTime(s.view(), me, s.led.GivenBack(), s.last.Actions[0]))
+	same(t, "in time", true, drain.InTime(s.view(), snapshot.Drainer{ID: me}, s.led.GivenBack(), s.last.Actions[0]))
 	s.answer(answers.Accepted)
 	s.then(time.Second, deployment("web", 1, at("3")))
 	s.led.End(drain.Interrupted)

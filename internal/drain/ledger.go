@@ -18,8 +18,11 @@ type Ledger struct {
 	ending            Outcome
 	inFlight          int
 	tries             map[tryKey]*try
-	uncounted         map[types.UID]*try      // evictions that the budget's status may not show yet, by pod
+	uncounted         map[types.UID]*try      // evictions, of this process, that the budget's status may not show yet, by pod
 	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
+	scales            map[types.UID]*try      // the last scaling of each Deployment
+	heldLease         bool                    // this process has held the drain's Lease
+	charges           *Charges                // with other drains of this process; nil: it is alone
 	departures        map[types.UID]*departure
 	leaving           map[types.UID]*departure         // departures that were not seen gone yet
 	costLowered       map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
@@ -91,6 +94,7 @@ func NewLedger() *Ledger {
 		tries:         map[tryKey]*try{},
 		uncounted:     map[types.UID]*try{},
 		scaled:        map[types.UID]time.Time{},
+		scales:        map[types.UID]*try{},
 		departures:    map[types.UID]*departure{},
 		leaving:       map[types.UID]*departure{},
 		costLowered:   map[types.UID]*snapshot.Pod{},
@@ -130,15 +134,15 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	l.tries[key] = t
 	l.inFlight++
 	if a.Kind == Evict && a.budget.uid != "" {
-		l.uncounted[a.Target()] = t
+		l.charge(t)
 	}
-	l.scaling(a, now)
+	l.scaling(t, now)
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
 	case Evict, Delete, LowerCost, Ask:
 		l.begun[a.Pod.Node] = true
-	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
+	case Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw, RenewLease, DeleteLease:
 	}
 	if a.GiveUp != "" {
 		l.unsurgeable[a.surgeTarget()] = a.GiveUp
@@ -153,7 +157,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	}
 	l.inFlight--
 	t.done, t.answer = now, answer
-	l.scaling(a, now)
+	l.scaling(t, now)
 	if answer.Code == answers.Accepted {
 		t.count = 0
 		l.accepted(a, now)
@@ -162,7 +166,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	t.count++
 	t.retryAt = now.Add(backoff(answer, t.count))
 	if a.Kind == Evict && answer.Code != answers.Unavailable {
-		delete(l.uncounted, a.Target())
+		l.release(t)
 	}
 	if final(answer.Code) || a.Kind == LowerCost && answer.Code == answers.Conflict && t.count >= mostConflicts {
 		l.refusedForGood(a, answer)
@@ -177,16 +181,18 @@ func (l *Ledger) accepted(a Action, now time.Time) {
 	switch a.Kind {
 	case Evict, Delete, LowerCost, Ask:
 		l.move(a.Pod, a.Kind, now)
-	case Cordon, Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, RestoreCost, Scale, ScaleMin, Withdraw, RenewLease, DeleteLease:
 	}
 	switch a.Kind {
+	case RenewLease:
+		l.heldLease = true
 	case Evict, Delete:
 		l.depart(a.Pod, now)
 	case LowerCost:
 		l.costLowered[a.Pod.UID] = a.Pod
 	case RestoreCost:
 		delete(l.costLowered, a.Pod.UID)
-	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, Scale, ScaleMin, Ask, Withdraw, DeleteLease:
 	}
 }
 
@@ -217,7 +223,7 @@ func (l *Ledger) refusedForGood(a Action, answer answers.Answer) {
 		l.unsurgeable[a.surgeTarget()] = answer.Message
 	case LowerCost:
 		l.costImmutable[a.Target()] = true
-	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw, RenewLease, DeleteLease:
 	}
 }
 
@@ -296,13 +302,24 @@ func (l *Ledger) observeTargets(c *snapshot.Cluster) {
 				l.residents[p.UID] = true
 			}
 		}
-		if t := l.tries[tryKey{Cordon, uid}]; t != nil && n.Drain != nil && n.Drain.ID == t.action.Record.ID {
+		if n.Drain != nil && n.Drain.ID == l.ownID(name) {
 			l.records[name] = n.Drain
 		}
 		if l.records[name] != nil && l.back[name] == nil {
 			l.observeBack(n)
 		}
 	}
+}
+
+// ownID returns the id under which this drain has claimed, or tries to claim, a target.
+func (l *Ledger) ownID(name string) string {
+	if record := l.records[name]; record != nil {
+		return record.ID
+	}
+	if t := l.tries[tryKey{Cordon, l.nodes[name]}]; t != nil {
+		return t.action.Record.ID
+	}
+	return ""
 }
 
 // observeRequests notes which requests were seen, however short they stand.
@@ -328,11 +345,14 @@ func counted(view snapshot.View, t *try) bool {
 	if _, named := b.Disrupted[t.action.Pod.Name]; named {
 		return true
 	}
-	if t.done.IsZero() || b.ResourceVersion == t.budget.version {
+	if t.done.IsZero() {
 		return false
 	}
 	if view.Now.After(t.done.Add(disruptedFor)) {
-		return true
+		return true // it was not carried out, where it had no answer: the process that sent it may have ended
+	}
+	if b.ResourceVersion == t.budget.version {
+		return false
 	}
 	p := view.Cluster.Pod(t.action.Pod.UID)
 	return p == nil || p.Terminating()

@@ -3,7 +3,6 @@ package drain
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
@@ -191,12 +190,7 @@ func (d *decider) claim(t *target) bool {
 		})
 		return false
 	case d.drainedByAnother(n):
-		d.blockNode(t, Blocker{
-			Reason: AnotherDrain, Since: n.Drain.Since, Retry: n.Drain.Beat.Add(snapshot.LiveFor),
-			Message: fmt.Sprintf("%s is draining this node (last sign of life %s ago); this drain goes on when that one ends, or in %s without another sign", n.Drain.By,
-				short(max(0, d.Now.Sub(n.Drain.Beat))), short(max(0, n.Drain.Beat.Add(snapshot.LiveFor).Sub(d.Now)))),
-			Remedy: "wait, or stop the other drain",
-		})
+		d.blockNode(t, d.anotherDrains(n))
 		return false
 	case d.own(n) && n.Unschedulable && working(n.Drain) && d.lapsed(n):
 		d.renew(t)
@@ -242,7 +236,7 @@ func (d *decider) cordon(t *target) {
 func (d *decider) renew(t *target) {
 	n := t.node
 	record := *n.Drain
-	record.Beat = d.Now
+	record.Drainer = d.self()
 	if d.take(t, Action{Kind: Mark, Node: n, Record: &record, Lapsed: true, Why: "sign of life, after a long time without"}) {
 		d.blockNode(t, Blocker{
 			Reason: EvidenceUnavailable, Since: snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.LiveFor),
@@ -254,25 +248,23 @@ func (d *decider) renew(t *target) {
 // lapsed reports whether another drain may take a node of this drain: this one does not work on it, or its last sign of life
 // counts no more.
 func (d *decider) lapsed(n *snapshot.Node) bool {
-	return !d.req.Forecast && (!working(n.Drain) || !n.Drain.LiveAt(d.Now))
+	return !d.req.Forecast && (!working(n.Drain) || !claimCounts(d.View, n.Drain, d.req.Self))
 }
 
 // InTime reports whether an action of this drain may still be sent, by what is seen now and by which nodes were given back. What is
 // done to the pods of a node, and what is written on it without comparing it with what was seen, rests on the drain's sign of life
 // there: once that counts no more, another drain may have the node. Pods of a node that was opened stay, whatever has cordoned it since.
-func InTime(view snapshot.View, self string, back map[string]bool, a Action) bool {
+func InTime(view snapshot.View, self snapshot.Drainer, back map[string]bool, a Action) bool {
+	if a.Kind == RenewLease && !renewsInTime(view, a.Lease) {
+		return false
+	}
 	for _, name := range a.restsOn() {
 		n := view.Cluster.Node(name)
-		if !claimStands(n, self, view.Now) || a.Kind != Mark && (back[name] || !cordonStands(n)) {
+		if !claimStands(view, n, self) || a.Kind != Mark && (back[name] || !cordonStands(n)) {
 			return false
 		}
 	}
 	return true
-}
-
-// claimStands reports whether the drain of this id has the node, by its sign of life there.
-func claimStands(n *snapshot.Node, self string, now time.Time) bool {
-	return n != nil && n.Drain != nil && n.Drain.ID == self && n.Drain.LiveAt(now)
 }
 
 // cordonStands reports whether the node is cordoned, and was not opened since as far as it can be seen.
@@ -304,50 +296,35 @@ func (d *decider) own(n *snapshot.Node) bool {
 // drainedByAnother reports whether another drain works on the node and may still be
 // alive.
 func (d *decider) drainedByAnother(n *snapshot.Node) bool {
-	return n.Drain != nil && !d.own(n) && working(n.Drain) && alive(n.Drain.Drainer, d.Now, d.req.Dead)
+	return n.Drain != nil && !d.own(n) && working(n.Drain) && d.mayRun(n.Drain.Drainer)
 }
 
 func working(r *snapshot.DrainRecord) bool { return r.State == "draining" }
 
-func alive(who snapshot.Drainer, now time.Time, dead map[string]bool) bool {
-	return !dead[who.ID] && who.LiveAt(now)
-}
-
-// LiveUntil returns until when a drain has to be taken for one that may still be running:
-// by its own sign of life, and by those on the nodes on which it works. The drain has
-// ended where that is not after now.
-func LiveUntil(who snapshot.Drainer, nodes []*snapshot.Node, now time.Time) time.Time {
-	last := snapshot.Believed(who.Beat, now)
-	for _, n := range nodes {
-		if n.Drain == nil || n.Drain.ID != who.ID || !working(n.Drain) {
-			continue
-		}
-		if beat := snapshot.Believed(n.Drain.Beat, now); beat.After(last) {
-			last = beat
-		}
-	}
-	return last.Add(snapshot.LiveFor)
-}
-
-// beat renews the sign of life on a node that is worked on.
+// beat renews the sign of life on a node that is worked on, unless the drain's Lease gives it. What another process of this drain has
+// written there is written anew: by its process a drain is known to have ended.
 func (d *decider) beat(n *snapshot.Node) {
 	if d.req.Forecast || !working(n.Drain) {
 		return
 	}
+	same := n.Drain.Boot == "" || n.Drain.SameProcess(d.req.Self)
 	due := snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.BeatEvery)
+	if lease, _ := d.Cluster.LeaseOf(n.Drain.ID); leased(d.View, n.Drain, d.req.Self) {
+		due = later(due, lease.Renewed.Add(2*snapshot.BeatEvery)) // it is not renewed: the node says it before others take that for an end
+	}
 	d.wake(due)
-	if d.Now.Before(due) {
+	if same && d.Now.Before(due) {
 		return
 	}
 	record := *n.Drain
-	record.Beat = d.Now
+	record.Drainer = d.self()
 	d.try(Action{Kind: Mark, Node: n, Record: &record, Why: "sign of life"})
 }
 
 // self returns this drain's identity with a fresh sign of life.
 func (d *decider) self() snapshot.Drainer {
 	who := d.req.Self
-	who.Beat = d.Now
+	who.Beat, who.Lease = d.Now, d.hasLease()
 	return who
 }
 

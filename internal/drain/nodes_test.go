@@ -379,7 +379,7 @@ func TestInTime(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, a := range c.actions {
-				same(t, string(a.Kind), c.want, drain.InTime(snapshot.View{Now: start, Cluster: cluster(c.node)}, me, map[string]bool{c.back: true}, a))
+				same(t, string(a.Kind), c.want, drain.InTime(snapshot.View{Now: start, Cluster: cluster(c.node)}, snapshot.Drainer{ID: me}, map[string]bool{c.back: true}, a))
 			}
 		})
 	}

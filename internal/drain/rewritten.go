@@ -21,11 +21,11 @@ const (
 // undoes reports whether the action takes back what a drain has changed on a workload, an autoscaler or a pod.
 func (a Action) undoes() bool {
 	switch a.Kind {
-	case RestoreCost:
+	case RestoreCost, DeleteLease:
 		return true
 	case Scale, ScaleMin:
 		return a.Surge == nil || a.ofMinimum()
-	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, LowerCost, Ask, Withdraw:
+	case Cordon, Mark, Uncordon, Unmark, Evict, Delete, LowerCost, Ask, Withdraw, RenewLease:
 	}
 	return false
 }
@@ -98,6 +98,9 @@ func (l *Ledger) observeFound(c *snapshot.Cluster) {
 	}
 	for _, p := range c.MarkedPods() {
 		l.found[p.UID] = true
+	}
+	for _, lease := range c.Leases() {
+		l.found[leaseTarget(lease.ID)] = true
 	}
 	for _, r := range c.Requests() {
 		l.found[r.UID] = true

@@ -2,19 +2,11 @@ package drain
 
 import (
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/snapshot"
 )
-
-// scaling enters that a Deployment is scaled down. It asks no budget, but what it removes is missing under the budget.
-func (l *Ledger) scaling(a Action, now time.Time) {
-	for _, budget := range a.under {
-		l.scaled[budget] = now
-	}
-}
 
 // scaledDown returns the Deployment whose pods an action may remove, nil if it removes none.
 func (d *decider) scaledDown(a Action) *snapshot.Workload {
@@ -47,7 +39,7 @@ func (d *decider) firstToGo(w *snapshot.Workload) []string {
 // has reports whether the node is this drain's, by its sign of life and its cordon.
 func (d *decider) has(node string) bool {
 	n := d.Cluster.Node(node)
-	return d.led.back[node] == nil && claimStands(n, d.req.Self.ID, d.Now) && cordonStands(n)
+	return d.led.back[node] == nil && claimStands(d.View, n, d.req.Self) && cordonStands(n)
 }
 
 // budgetsOver returns the budgets of a Deployment's pods.
@@ -63,7 +55,7 @@ func (d *decider) budgetsOver(w *snapshot.Workload) []types.UID {
 	return over
 }
 
-// scaledAway returns how many pods a budget's status counts that this drain has scaled away: the ready ones that their
+// scaledAway returns how many pods a budget's status counts that drains of this process have scaled away: the ready ones that their
 // controller has still to remove, and those that are seen gone. The server would let evictions go on top of them. Unready
 // pods are removed first and use nothing. What is removed later than disruptedFor is not waited for.
 func (d *decider) scaledAway(b *snapshot.Budget) int32 {
@@ -81,7 +73,7 @@ func (d *decider) scaledAway(b *snapshot.Budget) int32 {
 			continue
 		}
 		healthy++
-		if w := d.workloadOf(p); w != nil && d.led.tries[tryKey{Scale, w.UID}] != nil {
+		if w := d.workloadOf(p); w != nil && d.led.scales[w.UID] != nil {
 			ready[w]++
 		}
 	}
@@ -93,9 +85,9 @@ func (d *decider) scaledAway(b *snapshot.Budget) int32 {
 	return removed
 }
 
-// scaledTo returns how many replicas a Deployment has, or will have once the drain's own scaling down is seen.
+// scaledTo returns how many replicas a Deployment has, or will have once the process's own scaling down is seen.
 func (d *decider) scaledTo(w *snapshot.Workload) int32 {
-	t := d.led.tries[tryKey{Scale, w.UID}]
+	t := d.led.scales[w.UID]
 	if t.version == w.ResourceVersion && (t.done.IsZero() || perhapsDone(t.answer.Code)) {
 		return min(w.Replicas, t.action.Replicas)
 	}

@@ -172,6 +172,8 @@ func deedOf(a drain.Action) string {
 		if a.Grace != nil {
 			return fmt.Sprintf("%s %s in %s", a.Kind, a.Pod.Name, *a.Grace)
 		}
+	case drain.RenewLease, drain.DeleteLease:
+		return fmt.Sprintf("%s of %s", a.Kind, a.Lease.ID)
 	case drain.Withdraw:
 		return fmt.Sprintf("%s %s", a.Kind, a.Request.Name)
 	case drain.LowerCost, drain.RestoreCost, drain.Ask:

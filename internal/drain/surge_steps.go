@@ -75,7 +75,7 @@ func (d *decider) countPods(s *surge) {
 		if p.Terminating() || p.Finished() {
 			continue
 		}
-		if d.asked(p) != nil {
+		if d.asked(p) != nil || d.led.uncounted[p.UID] != nil { // by this drain, or by another one of this process
 			s.asked++
 			continue
 		}
@@ -181,7 +181,7 @@ func (d *decider) foreignSurge(s *surge) {
 	record := s.deployment.Surge
 	if d.foreignAlive(s.deployment) {
 		s.waiting = Blocker{
-			Reason: AnotherDrain, Since: record.Since, Retry: record.Beat.Add(snapshot.LiveFor),
+			Reason: AnotherDrain, Since: record.Since, Retry: LiveUntil(d.View, record.Drainer),
 			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), Remedy: "wait, or stop the other drain",
 		}
 		d.wake(s.waiting.Retry)
@@ -199,7 +199,7 @@ func (d *decider) foreignSurge(s *surge) {
 // surgeAlive reports whether the drain that wrote the record may still be running:
 // its sign of life is on the nodes it drains.
 func (d *decider) surgeAlive(r *snapshot.SurgeRecord) bool {
-	return !d.req.Dead[r.ID] && LiveUntil(r.Drainer, d.Cluster.Nodes(), d.Now).After(d.Now)
+	return !d.req.Dead[r.ID] && LiveUntil(d.View, r.Drainer).After(d.Now)
 }
 
 // dropSurge gives way to a client that scaled the Deployment in between: the number

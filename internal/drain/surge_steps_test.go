@@ -427,7 +427,7 @@ func TestScalingDownOnceANodeWasOpened(t *testing.T) {
 		for name, c := range cases {
 			t.Run(surge+", "+name, func(t *testing.T) {
 				view := snapshot.View{Now: start, Cluster: cluster(node("a", ours), node("b", ours), c.seen)}
-				same(t, "in time", c.want, drain.InTime(view, me, nil, s.last.Actions[0]))
+				same(t, "in time", c.want, drain.InTime(view, snapshot.Drainer{ID: me}, nil, s.last.Actions[0]))
 			})
 		}
 	}
@@ -440,7 +440,7 @@ func TestScalingDownWhileACostIsBeingLowered(t *testing.T) {
 	s.expect("lower-cost web-a1", "lower-cost web-b1")
 	s.then(time.Second, gone("web-c2"), pod("web-back", on("b"), of("web"), createdAt(start)))
 	s.expect("scale web to 2, no record")
-	same(t, "in time", true, drain.InTime(s.view(), me, nil, s.last.Actions[0]))
+	same(t, "in time", true, drain.InTime(s.view(), snapshot.Drainer{ID: me}, nil, s.last.Actions[0]))
 	s.then(0, node("a", ours, schedulable))
-	same(t, "in time, the node is open", false, drain.InTime(s.view(), me, nil, s.last.Actions[0]))
+	same(t, "in time, the node is open", false, drain.InTime(s.view(), snapshot.Drainer{ID: me}, nil, s.last.Actions[0]))
 }

@@ -11,14 +11,17 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// tidyUp returns what is left to undo once the drain has an outcome: deletion costs,
+// tidyUp says what is left to undo once the drain has an outcome: deletion costs,
 // surges, and the cordon where that was asked for. Pods that are on their way out
 // are not called back: the API knows no such thing.
-func (d *decider) tidyUp() Decision {
+func (d *decider) tidyUp() {
 	d.out.Outcome = d.led.ending
 	d.awaitUnseen()
 	failed := d.undo(func(who snapshot.Drainer) bool { return who.ID == d.req.Self.ID || d.req.Dead[who.ID] })
-	undone := len(d.out.Actions) == 0 && !d.pending // the nodes come last
+	undone := len(d.out.Actions) == 0 && !d.pending // the nodes come last, but for the lease
+	if !undone {
+		d.keepLease()
+	}
 	targets := make([]target, 0, len(d.req.Nodes))
 	for _, name := range d.req.Nodes {
 		t := d.targetNamed(name)
@@ -29,11 +32,11 @@ func (d *decider) tidyUp() Decision {
 		d.out.Nodes = append(d.out.Nodes, t.status)
 		targets = append(targets, t)
 	}
+	failed = d.endLease(failed)
 	d.noteOutOfService(targets)
 	d.recover()
 	d.out.Notes = append(d.out.Notes, failed...)
 	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !d.led.InFlight()
-	return d.out
 }
 
 // awaitUnseen waits for the effect of writes that were, or may have been, carried out
@@ -47,7 +50,7 @@ func (d *decider) awaitUnseen() {
 			d.pending = d.unseen(t) || d.pending
 		case Ask:
 			d.awaitRequest(t)
-		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Withdraw:
+		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Withdraw, RenewLease, DeleteLease:
 		}
 	}
 }
@@ -93,6 +96,10 @@ func (d *decider) versionOf(a Action) string {
 		if p := d.Cluster.Pod(a.Pod.UID); p != nil {
 			return p.ResourceVersion
 		}
+	case RenewLease, DeleteLease:
+		if lease, _ := d.Cluster.LeaseOf(a.Lease.ID); lease != nil {
+			return lease.ResourceVersion
+		}
 	case Withdraw:
 	}
 	return ""
@@ -105,6 +112,7 @@ func (d *decider) undo(owns func(snapshot.Drainer) bool) []string {
 	failed = d.withdraw(owns, failed)
 	failed = d.undoScales(owns, failed)
 	failed = d.undoMinimums(owns, failed)
+	failed = d.dropLeases(owns, failed)
 	if d.later {
 		failed = append(failed, leftLater)
 	}
@@ -267,7 +275,7 @@ func leftIn(ending Outcome) NodeState {
 	switch ending {
 	case Interrupted, TimedOut, DeadlinePassed:
 		return NodeState(ending)
-	case Running, Drained, Blocked, NoAccess:
+	case Running, Drained, Blocked, NoAccess, Left:
 	}
 	return NodeBlocked
 }

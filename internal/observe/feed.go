@@ -98,6 +98,7 @@ func (o *Observer) sync(f *feed) {
 		o.cluster.SetNodesRead(q.labels)
 		o.cluster.SetPartial(nodes.name, o.cluster.Partial(nodes.name) && q.labels != "")
 	}
+	o.noteLeases(f)
 	o.noteGap(f.question.resource)
 }
 
@@ -144,6 +145,7 @@ func (o *Observer) recordEnd(ctx context.Context, f *feed, verb string, err erro
 	if (err == nil) != (f.err == nil) {
 		o.signal()
 	}
+	defer o.noteLeases(f)
 	if err == nil {
 		f.err = nil
 		return

@@ -39,7 +39,7 @@ func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods in
 			return err
 		}
 	}
-	return nil
+	return l.leasesNeeded(ctx)
 }
 
 // wholeReads are the requests for all objects of each resource.

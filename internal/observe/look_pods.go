@@ -88,6 +88,9 @@ func (l *Look) Around(ctx context.Context, namespace string, subjects []*snapsho
 	if err := l.nodesOf(ctx, subjects); err != nil {
 		return err
 	}
+	if err := l.leasesNeeded(ctx); err != nil {
+		return err
+	}
 	var counted []*snapshot.Pod
 	looked := map[*snapshot.Budget]bool{}
 	for _, p := range subjects {

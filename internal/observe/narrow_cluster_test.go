@@ -29,6 +29,7 @@ type world struct {
 	surged   bool // drains have left surges
 	governed bool // some pods are governed
 	volumes  bool // some pods have volume claims
+	leased   bool // other drains have Leases
 }
 
 // odds are lists of booleans of which the last is true.
@@ -65,9 +66,10 @@ func drawWorld(t *rapid.T) *world {
 	w.streams = rapid.Bool().Draw(t, "streams")
 	w.lags = rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 0, 100 * time.Millisecond, 300 * time.Millisecond}), 1, 4).Draw(t, "lags")
 	if w.once(6, "refused") {
-		w.refused = draw(w, "what", slices.Concat(owners, []string{"horizontalpodautoscalers", "persistentvolumeclaims", "volumeattachments", "evictionrequests"})...)
+		w.refused = draw(w, "what", slices.Concat(owners, []string{"horizontalpodautoscalers", "persistentvolumeclaims", "volumeattachments", "evictionrequests", "leases"})...)
 	}
 	w.surged, w.governed, w.volumes = rapid.Bool().Draw(t, "surged"), w.once(5, "governed"), w.once(3, "volumes")
+	w.drawLeases()
 	for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
 		w.nodes = append(w.nodes, fmt.Sprintf("n%d", i))
 		w.put("nodes", w.drawNode(w.nodes[i], i))
@@ -118,7 +120,7 @@ func (w *world) drainer(id string) snapshot.Drainer {
 	if id == "dead" {
 		beat = beat.Add(-time.Hour)
 	}
-	return snapshot.Drainer{ID: id, By: id + "@host", Beat: beat}
+	return snapshot.Drainer{ID: id, By: id + "@host", Beat: beat, Lease: w.leased && !w.once(4, "an old record")}
 }
 
 // claim writes the record of another drain on a node.

@@ -28,7 +28,7 @@ func (w *world) happen() {
 		"autoscaler appears": w.addAutoscaler, "autoscaler goes": w.dropAutoscaler, "autoscaler changes": w.changeAutoscaler,
 		"deployment scaled": w.scaleDeployment, "deployment rolls out": w.rollOut, "deployment stuck": w.stickRollout, "owner recreated": w.recreateOwner, "owner deleted": w.deleteOwner,
 		"statefulset scaled": w.scaleStatefulSet, "node ready": w.turnNode, "node cordoned": w.cordonNode, "node claimed": w.claimNode, "node joins": w.addNode, "node goes": w.dropNode,
-		"beats": w.beat, "surge by another": w.surgeAnother, "claim changes": w.changeClaim, "attachment": w.changeAttachment, "watches break": w.breakWatches,
+		"beats": w.beat, "lease": w.changeLease, "surge by another": w.surgeAnother, "claim changes": w.changeClaim, "attachment": w.changeAttachment, "watches break": w.breakWatches,
 	}
 	names := slices.Sorted(maps.Keys(events))
 	for range rapid.IntRange(0, 5).Draw(w.t, "events") {

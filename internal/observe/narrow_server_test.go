@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	lifecyclev1 "k8s.io/api/lifecycle/v1alpha1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -56,6 +57,7 @@ var kinds = map[string]served{
 	"horizontalpodautoscalers": {autoscalingv2.SchemeGroupVersion, "HorizontalPodAutoscaler", func() object { return &autoscalingv2.HorizontalPodAutoscaler{} }},
 	"persistentvolumeclaims":   {corev1.SchemeGroupVersion, "PersistentVolumeClaim", func() object { return &corev1.PersistentVolumeClaim{} }},
 	"volumeattachments":        {storagev1.SchemeGroupVersion, "VolumeAttachment", func() object { return &storagev1.VolumeAttachment{} }},
+	"leases":                   {coordinationv1.SchemeGroupVersion, "Lease", func() object { return &coordinationv1.Lease{} }},
 	"evictionrequests":         {lifecycle.Kubernetes, "EvictionRequest", func() object { return &lifecyclev1.EvictionRequest{} }},
 	"evictions":                {lifecycle.Kubernetes, "Eviction", func() object { return &lifecyclev1.Eviction{} }},
 }

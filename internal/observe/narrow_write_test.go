@@ -123,6 +123,9 @@ func (s *apiserver) delete(at place, present object, options metav1.DeleteOption
 	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != present.GetUID() {
 		return nil, apierrors.NewConflict(at.group(), at.name, fmt.Errorf("UID in precondition: %s, UID in object meta: %s", *p.UID, present.GetUID()))
 	}
+	if p := options.Preconditions; p != nil && p.ResourceVersion != nil && *p.ResourceVersion != present.GetResourceVersion() {
+		return nil, apierrors.NewConflict(at.group(), at.name, fmt.Errorf("the ResourceVersion in the precondition does not match"))
+	}
 	if pod, ok := present.(*corev1.Pod); ok {
 		s.terminate(pod, options.GracePeriodSeconds)
 	} else {

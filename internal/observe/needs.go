@@ -35,6 +35,7 @@ var (
 	attachments      = resource{name: "volumeattachments", group: "storage.k8s.io"}
 	evictionRequests = resource{name: "evictionrequests", group: "lifecycle"}
 	evictions        = resource{name: "evictions", group: "lifecycle"}
+	leases           = resource{name: "leases", group: "coordination.k8s.io"}
 )
 
 // always is what every decision needs.

@@ -18,7 +18,7 @@ type Options struct {
 	// Nodes are those about whose pods is decided: what decides about them is read, and what drains have left anywhere.
 	// Nil: every node.
 	Nodes []string
-	// Only: the nodes of Nodes are watched, each by itself where they are few, and nothing else is read.
+	// Only: the nodes of Nodes are watched, each by itself where they are few, and of the rest only the Leases of drains that work on them.
 	Only bool
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -34,6 +34,7 @@ type Observer struct {
 	evictions *client.Client // nil: not read
 	now       func() time.Time
 	limits    limits
+	only      bool // of Options
 	changed   chan struct{}
 	steps     chan struct{} // something happened that Start waits for
 
@@ -79,6 +80,7 @@ func newObserver(options Options) *Observer {
 		evictions:  options.Evictions,
 		now:        options.Now,
 		limits:     options.limits.orUsual(),
+		only:       options.Only,
 		changed:    make(chan struct{}, 1),
 		steps:      make(chan struct{}, 1),
 		cluster:    snapshot.NewCluster(),
@@ -102,6 +104,13 @@ func (o *Observer) begin(options Options) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.flush()
+	switch {
+	case options.Only:
+	case options.Nodes == nil:
+		o.ask(leasesOfDrains().whole())
+	default:
+		o.ask(leasesOfDrains())
+	}
 	o.scope.wide = options.Nodes == nil || len(options.Nodes) > mostNodes
 	switch {
 	case options.Only && len(options.Nodes) > maxNamed:

@@ -158,6 +158,8 @@ func (o *Observer) watch(q question) {
 		o.watchAttachments(q)
 	case q.resource == evictionRequests:
 		o.watchRequests(q)
+	case q.resource == leases:
+		o.watchLeases(q)
 	case q.resource == evictions:
 		o.watchEvictions(q)
 	default:

@@ -23,7 +23,7 @@ import (
 func TestOnlyWhatPodsNeedIsRead(t *testing.T) {
 	basic := []string{
 		"nodes metadata.name=a", "nodes usher.sh/drain", "pods spec.nodeName=a", "pods usher.sh/surge",
-		"deployments.apps usher.sh/surge", "horizontalpodautoscalers.autoscaling usher.sh/surge",
+		"deployments.apps usher.sh/surge", "horizontalpodautoscalers.autoscaling usher.sh/surge", "leases.coordination.k8s.io kube-public/ usher.sh/drain",
 	}
 	beside := func(more ...string) []string {
 		return slices.Concat(basic, []string{"poddisruptionbudgets.policy shop/"}, more)

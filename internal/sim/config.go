@@ -42,7 +42,7 @@ type Config struct {
 // waits for a drawn time up to it. Kinds have watches of their own, so observations
 // of two kinds may change their order, those of one kind never do.
 type Lag struct {
-	Pods, Nodes, Budgets, Workloads, Requests time.Duration
+	Pods, Nodes, Budgets, Workloads, Requests, Leases time.Duration
 }
 
 // Faults is what goes wrong. Shares are between 0 and 1.
@@ -54,6 +54,7 @@ type Faults struct {
 	Deny       func(*snapshot.Pod) string // text with which a webhook denies to remove a pod; "" lets it through
 	NoScale    bool                       // the caller may not scale
 	NoCost     bool                       // the caller may not change pods
+	NoLease    bool                       // the caller may not write Leases
 	KeepsAll   bool                       // controllers that are scaled down remove no pods
 	NeverReady func(*snapshot.Pod) bool   // the pod never becomes ready
 	Stuck      func(*snapshot.Pod) bool   // the pod's finalizers are never removed

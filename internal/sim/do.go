@@ -40,6 +40,8 @@ func (s *Sim) carryOut(a drain.Action) answers.Answer {
 		return s.scale(a)
 	case drain.ScaleMin:
 		return s.scaleMin(a)
+	case drain.RenewLease, drain.DeleteLease:
+		return s.writeLease(a)
 	default:
 		return s.writeNode(a)
 	}

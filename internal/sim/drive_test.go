@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
@@ -28,6 +30,7 @@ type driver struct {
 	verdict  drain.Decision // with which the drain came to its outcome
 	log      []string
 	writes   map[drain.Kind]int
+	accepted map[types.UID]int // evictions of each pod
 	refused  int
 	turns    int
 	answered bool // an answer came in the last turn
@@ -36,7 +39,7 @@ type driver struct {
 
 func newDriver(s *sim.Sim, req drain.Request, seed uint64) *driver {
 	return &driver{
-		sim: s, req: req, trace: newTrace(s.Truth().Cluster), led: drain.NewLedger(), dice: rand.New(rand.NewPCG(seed, 9)), writes: map[drain.Kind]int{},
+		sim: s, req: req, trace: newTrace(s.Truth().Cluster), led: drain.NewLedger(), dice: rand.New(rand.NewPCG(seed, 9)), writes: map[drain.Kind]int{}, accepted: map[types.UID]int{},
 	}
 }
 
@@ -68,6 +71,7 @@ func (d *driver) deliver() {
 		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
 		d.answered = true
+		d.count(a, answer)
 		if answer.Code == answers.RefusedByBudget {
 			d.refused++
 		}
@@ -77,7 +81,7 @@ func (d *driver) deliver() {
 
 // send looks again just before the act.
 func (d *driver) send(a drain.Action) answers.Answer {
-	if !drain.InTime(d.sim.View(), d.req.Self.ID, d.led.GivenBack(), a) {
+	if !drain.InTime(d.sim.View(), d.req.Self, d.led.GivenBack(), a) {
 		return answers.Answer{Code: answers.Conflict, Message: "too late"}
 	}
 	d.writes[a.Kind]++
@@ -109,6 +113,8 @@ func nameOf(a drain.Action) string {
 		return a.Pod.Name
 	case drain.Withdraw:
 		return a.Request.Name
+	case drain.RenewLease, drain.DeleteLease:
+		return a.Lease.ID
 	case drain.Scale:
 		return fmt.Sprintf("%s to %d", a.Workload.Name, a.Replicas)
 	case drain.ScaleMin:
@@ -129,13 +135,16 @@ func (d *driver) next() (time.Time, bool) {
 	return next, some
 }
 
+// answerTime passes while answers are awaited.
+const answerTime = 10 * time.Millisecond
+
 // wait lets time pass until something can have changed, but not beyond a limit if
 // that is not zero. It reports whether anything can change: a drain that goes on
 // without anything to wait for hangs.
 func (d *driver) wait(limit time.Time) bool {
 	now := d.sim.View().Now
 	if len(d.inFlight) > 0 {
-		d.sim.Advance(now.Add(10 * time.Millisecond))
+		d.sim.Advance(now.Add(answerTime))
 		d.still = 0
 		return true
 	}

@@ -150,7 +150,7 @@ func opensTheWay(actions []drain.Action) bool {
 		switch actions[i].Kind {
 		case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark, drain.LowerCost, drain.RestoreCost, drain.ScaleMin:
 			return true
-		case drain.Evict, drain.Delete, drain.Scale, drain.Ask, drain.Withdraw:
+		case drain.Evict, drain.Delete, drain.Scale, drain.Ask, drain.Withdraw, drain.RenewLease, drain.DeleteLease:
 		}
 	}
 	return false

@@ -45,7 +45,7 @@ func (y *forecastLog) note(a drain.Action) {
 	case drain.Ask:
 		step.leave++
 		step.Pods = append(step.Pods, a.Pod)
-	case drain.Withdraw:
+	case drain.Withdraw, drain.RenewLease, drain.DeleteLease:
 	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark:
 		step.Nodes = append(step.Nodes, a.Node.Name)
 	}

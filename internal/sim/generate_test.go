@@ -39,7 +39,35 @@ func drawWorld(t *rapid.T) (*world, []string) {
 			p.Ready, p.ReadySince, p.NotReadyWhy = false, time.Time{}, "ContainersNotReady"
 		}
 	})
+	drawLeases(t, w, names)
 	return w, names
+}
+
+// drawLeases lets Leases be read, and leaves that of a killed drain, which worked on one of the nodes: it has expired, is dated into the
+// future, or expires in a while. There may be those of drains of which nothing else is left.
+func drawLeases(t *rapid.T, w *world, nodes []string) {
+	if rapid.IntRange(0, 3).Draw(t, "leases are read") == 0 {
+		return
+	}
+	w.cluster.SetLeasesRead("", true)
+	renewed := func(id string) time.Time {
+		ago := rapid.SampledFrom([]time.Duration{time.Hour, 30 * time.Second, 0, -time.Hour}).Draw(t, "lease of "+id)
+		return w.now.Add(-ago)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "killed before") == 0 {
+		name := rapid.SampledFrom(nodes).Draw(t, "killed on")
+		n := *w.cluster.Node(name)
+		who := snapshot.Drainer{ID: "killed", By: "killed", Beat: w.now.Add(-10 * time.Minute), Lease: true}
+		n.Drain = &snapshot.DrainRecord{Drainer: who, Since: who.Beat, Cordoned: !n.Unschedulable, State: "draining"}
+		n.Unschedulable = true
+		w.cluster.SetNode(&n)
+		if rapid.IntRange(0, 3).Draw(t, "its lease is gone") > 0 {
+			w.cluster.SetLease(&snapshot.Lease{ID: "killed", UID: "l1", ResourceVersion: "1", Holder: "killed/0", Acquired: who.Beat, Renewed: renewed("killed")})
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "orphan") == 0 {
+		w.cluster.SetLease(&snapshot.Lease{ID: "orphan", UID: "l2", ResourceVersion: "1", Holder: "orphan/0", Acquired: renewed("orphan"), Renewed: renewed("orphan")})
+	}
 }
 
 func drawWorkload(t *rapid.T, w *world, name string, nodes []string) {
@@ -174,7 +202,7 @@ func drawConfig(t *rapid.T) sim.Config {
 		Schedule: upTo(500 * time.Millisecond), Boot: upTo(3 * time.Second), Ready: upTo(20 * time.Second), Stop: upTo(10 * time.Second),
 		Controllers: lag("controllers"), Budgets: lag("budget status"),
 		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 2 * time.Second, PodGC: 40 * time.Second,
-		Lag:     sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag")},
+		Lag:     sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag"), Leases: lag("lease lag")},
 		Binds:   templateNode,
 		Respond: upTo(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "responders")),
 	}
@@ -192,6 +220,7 @@ func drawFaults(t *rapid.T) sim.Faults {
 		LostAnswers: share("lost answers"), Outages: share("outages"), Conflicts: share("conflicts"),
 		NoScale: rapid.IntRange(0, 4).Draw(t, "no scale") == 0,
 		NoCost:  rapid.IntRange(0, 4).Draw(t, "no cost") == 0,
+		NoLease: rapid.IntRange(0, 4).Draw(t, "no lease") == 0,
 
 		KeepsAll: rapid.IntRange(0, 7).Draw(t, "controllers keep all") == 0,
 		Deny: func(p *snapshot.Pod) string {

@@ -102,6 +102,9 @@ func (s *Sim) Leftovers(drainID string) []string {
 			left = append(left, "deletion cost of pod "+p.Key().String())
 		}
 	}
+	if lease, _ := s.truth.LeaseOf(drainID); lease != nil {
+		left = append(left, "the Lease of the drain")
+	}
 	return append(left, s.requestsLeft(drainID)...)
 }
 
@@ -166,7 +169,7 @@ func (j *oracle) asked(s *Sim, a drain.Action) {
 		}
 	case drain.Uncordon:
 		j.mayUncordon(s, a)
-	case drain.Cordon, drain.Mark, drain.Unmark, drain.Scale, drain.ScaleMin, drain.Withdraw:
+	case drain.Cordon, drain.Mark, drain.Unmark, drain.Scale, drain.ScaleMin, drain.Withdraw, drain.RenewLease, drain.DeleteLease:
 	}
 }
 

@@ -51,7 +51,7 @@ func (j *oracle) leavesAlone(s *Sim, a drain.Action) {
 		if a.Replicas < a.Workload.Replicas {
 			j.takesNoneThatStays(s, a.Workload.UID)
 		}
-	case drain.Mark, drain.Uncordon, drain.Unmark, drain.RestoreCost, drain.ScaleMin, drain.Withdraw:
+	case drain.Mark, drain.Uncordon, drain.Unmark, drain.RestoreCost, drain.ScaleMin, drain.Withdraw, drain.RenewLease, drain.DeleteLease:
 	}
 }
 

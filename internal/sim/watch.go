@@ -16,6 +16,7 @@ const (
 	budgetChannel
 	workloadChannel
 	requestChannel
+	leaseChannel
 	channels
 )
 
@@ -36,7 +37,7 @@ func newWatch(lag Lag, dice *rand.Rand) *watch {
 	w := &watch{dice: dice, direct: lag == Lag{}}
 	w.most[podChannel], w.most[nodeChannel] = lag.Pods, lag.Nodes
 	w.most[budgetChannel], w.most[workloadChannel] = lag.Budgets, lag.Workloads
-	w.most[requestChannel] = lag.Requests
+	w.most[requestChannel], w.most[leaseChannel] = lag.Requests, lag.Leases
 	return w
 }
 

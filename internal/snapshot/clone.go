@@ -26,6 +26,8 @@ func (c *Cluster) Clone() *Cluster {
 		attachedTo:  cloneInner(c.attachedTo),
 		requests:    maps.Clone(c.requests),
 		evictions:   maps.Clone(c.evictions),
+		leases:      maps.Clone(c.leases),
+		leasesRead:  maps.Clone(c.leasesRead),
 		gaps:        maps.Clone(c.gaps),
 		partial:     maps.Clone(c.partial),
 		nodesRead:   maps.Clone(c.nodesRead),

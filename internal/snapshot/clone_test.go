@@ -25,6 +25,8 @@ func TestCloneIsApart(t *testing.T) {
 	clone.SetNode(&Node{Name: "n", Unschedulable: true})
 	clone.SetBudget(&Budget{Namespace: "shop", Name: "web", Selector: labels.Everything()})
 	clone.DeleteWorkload("rs")
+	clone.SetLease(&Lease{ID: "x"})
+	clone.SetLeasesRead("", true)
 	c.DeletePod("b")
 
 	names := func(pods []*Pod) (all string) {
@@ -48,5 +50,8 @@ func TestCloneIsApart(t *testing.T) {
 	}
 	if c.Node("n").Unschedulable || c.Budget(Key{Namespace: "shop", Name: "web"}).Allowed != 1 || len(c.WorkloadsOf(OwnerKey{Namespace: "shop", UID: "deploy"})) != 1 {
 		t.Error("a change of the clone is seen in the original")
+	}
+	if lease, known := c.LeaseOf("x"); lease != nil || known {
+		t.Error("a Lease of the clone is seen in the original")
 	}
 }

@@ -50,6 +50,8 @@ type Cluster struct {
 	attachedTo    map[string]map[string]*Attachment // by node
 	requests      map[Key]*Request
 	evictions     map[Key]*Eviction
+	leases        map[string]*Lease // by the id of the drain
+	leasesRead    map[string]bool   // so; "" stands for all
 	gaps          map[string]Gap
 	partial       map[string]bool
 	nodesRead     map[string]bool // by label selector
@@ -86,6 +88,8 @@ func NewCluster() *Cluster {
 		attachedTo:    map[string]map[string]*Attachment{},
 		requests:      map[Key]*Request{},
 		evictions:     map[Key]*Eviction{},
+		leases:        map[string]*Lease{},
+		leasesRead:    map[string]bool{},
 		gaps:          map[string]Gap{},
 		partial:       map[string]bool{},
 		nodesRead:     map[string]bool{},

@@ -48,11 +48,12 @@ func (p *Pod) CostToRestore() string {
 
 // Drainer identifies a drain, so that two drains notice each other and a killed one is distinguished from a live one.
 type Drainer struct {
-	ID   string    `json:"id"`             // random, one per run
-	By   string    `json:"by"`             // user@host
-	PID  int       `json:"pid,omitempty"`  // on that host
-	Boot string    `json:"boot,omitempty"` // start of that process, as the host counts it
-	Beat time.Time `json:"beat"`           // last sign of life
+	ID    string    `json:"id"`              // random, one per run
+	By    string    `json:"by"`              // user@host
+	PID   int       `json:"pid,omitempty"`   // on that host
+	Boot  string    `json:"boot,omitempty"`  // start of that process, as the host counts it
+	Beat  time.Time `json:"beat"`            // last sign of life; of a drain with a Lease, when the record was written
+	Lease bool      `json:"lease,omitempty"` // later signs of life are in the drain's Lease
 }
 
 // BeatEvery is how often a running drain renews its sign of life, LiveFor how long
@@ -62,7 +63,7 @@ const (
 	LiveFor   = 60 * time.Second
 )
 
-// LiveAt reports whether the drain may still be running.
+// LiveAt reports whether the drain may still be running by what the record itself says.
 func (d Drainer) LiveAt(now time.Time) bool { return now.Before(Believed(d.Beat, now).Add(LiveFor)) }
 
 // Believed returns a time that was read from an annotation, or the zero time where it

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/internal/evictionrequest"
@@ -14,11 +17,11 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// drain is `usher drain` of one node, as far as others see it: a record with a sign of life on the node, and requests under
-// the drain's name. Most are killed at some moment, and withdraw nothing.
+// drain is `usher drain` of one node, as far as others see it: a record on the node with signs of life there or in a Lease, and requests
+// under the drain's name. Most are killed at some moment, and withdraw nothing.
 func (p *person) drain() {
 	pod := p.some()
-	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name}, State: "draining"}
+	record := &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: p.name, By: p.name, Lease: p.dice.IntN(2) == 0}, State: "draining"}
 	if !p.beat(pod, record) || !p.rest(0, 2) {
 		return
 	}
@@ -36,10 +39,21 @@ func (p *person) drain() {
 	p.withdraw()
 	record.State = "interrupted"
 	p.beat(pod, record)
+	if record.Lease {
+		p.world.store.drop(leases, leaseKey(record.ID))
+	}
 }
 
-// beat writes the drain's record on the node of a pod, unless another drain works on it.
+func leaseKey(id string) client.ObjectKey {
+	return client.ObjectKey{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(id)}
+}
+
+// beat gives a sign of life: in the Lease while that is in force, else by the drain's record on the node of a pod, unless another drain
+// works on it.
 func (p *person) beat(pod string, record *snapshot.DrainRecord) bool {
+	if record.Lease && record.State == "draining" && p.world.leased(record.ID, time.Now()) {
+		return p.renew(pod, record.ID)
+	}
 	record.Beat = time.Now()
 	text, err := record.Encode()
 	if err != nil {
@@ -66,7 +80,7 @@ func (w *world) mark(key client.ObjectKey, record *snapshot.DrainRecord, text st
 		return false
 	}
 	if before, now := observe.NodeFacts(node).Drain, time.Now(); before != nil && before.State == "draining" {
-		switch live := before.LiveAt(now); {
+		switch live := w.signs(before, now); {
 		case live && before.ID != record.ID:
 			return false
 		case !live && before.ID == record.ID:
@@ -76,7 +90,51 @@ func (w *world) mark(key client.ObjectKey, record *snapshot.DrainRecord, text st
 	marked := duplicate(node)
 	marked.Annotations = map[string]string{snapshot.DrainAnnotation: text}
 	w.store.put(marked)
+	if record.Lease {
+		w.putLease(record.ID)
+	}
 	return true
+}
+
+// renew renews the drain's Lease, as long as its record is on the node.
+func (p *person) renew(pod, id string) bool {
+	ours := false
+	for range 20 {
+		err := p.world.call(p.world.ctx, nil, p.name+" renews its Lease", plain, func() error {
+			node, ok := p.world.store.get(nodes, client.ObjectKey{Name: "n-" + pod}).(*corev1.Node)
+			if !ok {
+				return nil
+			}
+			record := observe.NodeFacts(node).Drain
+			if ours = record != nil && record.ID == id && p.world.leased(id, time.Now()); ours {
+				p.world.putLease(id)
+			}
+			return nil
+		})
+		if err == nil {
+			break
+		}
+	}
+	return ours
+}
+
+func (w *world) putLease(id string) {
+	key := leaseKey(id)
+	w.store.put(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID("lease-" + id)},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}},
+	})
+}
+
+// leased reports whether the Lease of a drain is in force.
+func (w *world) leased(id string, now time.Time) bool {
+	lease, ok := w.store.get(leases, leaseKey(id)).(*coordinationv1.Lease)
+	return ok && observe.LeaseFacts(lease).LiveAt(now)
+}
+
+// signs reports whether the drain of a record gives signs of life.
+func (w *world) signs(record *snapshot.DrainRecord, now time.Time) bool {
+	return record.LiveAt(now) || record.Lease && w.leased(record.ID, now)
 }
 
 // wants asks under the drain's name.
@@ -138,7 +196,7 @@ func wanted(r *api.EvictionRequest) bool {
 func (w *world) live(who snapshot.Drainer, now time.Time) bool {
 	for _, node := range list[*corev1.Node](w.store, nodes) {
 		record := observe.NodeFacts(node).Drain
-		if record != nil && record.ID == who.ID && record.State == "draining" && record.LiveAt(now) {
+		if record != nil && record.ID == who.ID && record.State == "draining" && w.signs(record, now) {
 			return true
 		}
 	}

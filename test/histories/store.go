@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,7 @@ const (
 	policies   kind = "evictionpolicies"
 	requests   kind = "evictionrequests"
 	evictions  kind = "evictions"
+	leases     kind = "leases" // no cache keeps them
 )
 
 var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions}
@@ -61,6 +63,7 @@ func newStore(now func() time.Time) *store {
 	for _, k := range kinds {
 		s.objects[k] = map[snapshot.Key]client.Object{}
 	}
+	s.objects[leases] = map[snapshot.Key]client.Object{}
 	return s
 }
 
@@ -78,6 +81,8 @@ func kindOf(object runtime.Object) kind {
 		return requests
 	case *api.Eviction, *api.EvictionList:
 		return evictions
+	case *coordinationv1.Lease:
+		return leases
 	}
 	return kind(reflect.TypeOf(object).String())
 }

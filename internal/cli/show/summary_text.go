@@ -64,6 +64,8 @@ func (s Summary) verdict(paint Paint) string {
 		return paint.wait("interrupted")
 	case drain.NoAccess:
 		return paint.bad("no access")
+	case drain.Left:
+		return paint.wait("left as it is")
 	case drain.Running:
 	}
 	return paint.bad("ended unfinished")

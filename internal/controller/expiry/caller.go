@@ -45,11 +45,11 @@ func (s *reconciler) facts(ctx context.Context, pod *corev1.Pod) (*snapshot.Pod,
 	if pod == nil {
 		return nil, nil, nil
 	}
-	nodes, err := read(ctx, s.client, []string{pod.Spec.NodeName})
-	if err != nil || len(nodes) == 0 {
-		return observe.PodFacts(pod), nil, err
+	seen, err := read(ctx, s.client, []string{pod.Spec.NodeName})
+	if err != nil {
+		return nil, nil, err
 	}
-	return observe.PodFacts(pod), nodes[0], nil
+	return observe.PodFacts(pod), seen.Node(pod.Spec.NodeName), nil
 }
 
 // giveUp withdraws a request. One that its caller has just renewed is looked at again.

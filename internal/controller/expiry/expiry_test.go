@@ -2,13 +2,18 @@ package expiry
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -52,8 +57,10 @@ func on(name string) *corev1.Pod {
 func store(t *testing.T, faults interceptor.Funcs, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
@@ -103,6 +110,57 @@ func TestRequestsOfEndedDrains(t *testing.T) {
 				objects = append(objects, c.other)
 			}
 			all := store(t, interceptor.Funcs{}, objects...)
+			s := &reconciler{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
+			if got, again := look(t, s, request); got != c.want || again != c.again {
+				t.Errorf("intent %s, looked at again in %s; want %s, %s", got, again, c.want, c.again)
+			}
+		})
+	}
+}
+
+// leased is the node of a drain that says that its signs of life are in its Lease.
+func leased(t *testing.T, drain string, beat time.Time) *corev1.Node {
+	t.Helper()
+	n := node(t, "a", drain, "draining", beat)
+	n.Annotations[snapshot.DrainAnnotation] = strings.Replace(n.Annotations[snapshot.DrainAnnotation], `"since"`, `"lease":true,"since"`, 1)
+	return n
+}
+
+func leaseOf(drain string, renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(drain), UID: "lease"},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}},
+	}
+}
+
+// A drain with a Lease lives by that. Where it may not be read, the drain counts as running for a quarter of an hour.
+func TestRequestsOfDrainsWithLeases(t *testing.T) {
+	const stands, withdrawn = api.EvictionRequestIntentEviction, api.EvictionRequestIntentWithdrawn
+	forbidden := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if _, lease := o.(*coordinationv1.Lease); lease {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, key.Name, errors.New("no right"))
+		}
+		return c.Get(ctx, key, o, options...)
+	}}
+	cases := map[string]struct {
+		written time.Duration // before now
+		lease   *coordinationv1.Lease
+		faults  interceptor.Funcs
+		want    api.EvictionRequestIntent
+		again   time.Duration
+	}{
+		"renewed":                    {time.Hour, leaseOf("d1", now.Add(-20*time.Second)), interceptor.Funcs{}, stands, 40 * time.Second},
+		"not renewed":                {time.Hour, leaseOf("d1", now.Add(-time.Minute)), interceptor.Funcs{}, withdrawn, 0},
+		"dated into the future":      {time.Hour, leaseOf("d1", now.Add(time.Hour)), interceptor.Funcs{}, withdrawn, 0},
+		"of another drain":           {time.Hour, leaseOf("d2", now), interceptor.Funcs{}, withdrawn, 0},
+		"not there yet":              {20 * time.Second, leaseOf("d2", now), interceptor.Funcs{}, stands, 40 * time.Second},
+		"that may not be read":       {10 * time.Minute, leaseOf("d1", now), forbidden, stands, 5 * time.Minute},
+		"… for a quarter of an hour": {15 * time.Minute, leaseOf("d1", now), forbidden, withdrawn, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			request := asked("drain.usher.sh/d1", time.Hour)
+			all := store(t, c.faults, request, on("a"), leased(t, "d1", now.Add(-c.written)), c.lease)
 			s := &reconciler{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
 			if got, again := look(t, s, request); got != c.want || again != c.again {
 				t.Errorf("intent %s, looked at again in %s; want %s, %s", got, again, c.want, c.again)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,12 +53,15 @@ func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, 
 		return reconcile.Result{}, err
 	}
 	for _, reader := range []client.Reader{s.client, s.live} { // a cache may lack the last sign of life
-		nodes, err := read(ctx, reader, names)
+		seen, err := read(ctx, reader, names)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
+		if err := s.readLease(ctx, seen, who); err != nil {
+			return reconcile.Result{}, err
+		}
 		now := s.Now()
-		if until := drain.LiveUntil(who, nodes, now); until.After(now) {
+		if until := drain.LiveUntil(snapshot.View{Now: now, Cluster: seen}, who); until.After(now) {
 			return reconcile.Result{RequeueAfter: until.Sub(now)}, nil
 		}
 	}
@@ -97,8 +101,8 @@ func (s *reconciler) places(ctx context.Context, pod *corev1.Pod, who snapshot.D
 	return names, nil
 }
 
-func read(ctx context.Context, reader client.Reader, names []string) ([]*snapshot.Node, error) {
-	var nodes []*snapshot.Node
+func read(ctx context.Context, reader client.Reader, names []string) (*snapshot.Cluster, error) {
+	seen := snapshot.NewCluster()
 	for _, name := range names {
 		var node corev1.Node
 		err := reader.Get(ctx, client.ObjectKey{Name: name}, &node)
@@ -108,9 +112,29 @@ func read(ctx context.Context, reader client.Reader, names []string) ([]*snapsho
 		if err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", name, err)
 		}
-		nodes = append(nodes, observe.NodeFacts(&node))
+		seen.SetNode(observe.NodeFacts(&node))
 	}
-	return nodes, nil
+	return seen, nil
+}
+
+// readLease reads the Lease of a drain from the apiserver, where a node says that it has one. No cache keeps Leases: those of nodes
+// change all the time.
+func (s *reconciler) readLease(ctx context.Context, seen *snapshot.Cluster, who snapshot.Drainer) error {
+	if !seen.AnyNode(func(n *snapshot.Node) bool { return n.Drain != nil && n.Drain.ID == who.ID && n.Drain.Lease }) {
+		return nil
+	}
+	var lease coordinationv1.Lease
+	err := s.live.Get(ctx, client.ObjectKey{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(who.ID)}, &lease)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil // the manager may be older than its role: UnreadFor bounds how long the drain counts as running
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading the lease of drain %s: %w", who.ID, err)
+	case err == nil:
+		seen.SetLease(observe.LeaseFacts(&lease))
+	}
+	seen.SetLeasesRead(who.ID, true)
+	return nil
 }
 
 func (s *reconciler) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {

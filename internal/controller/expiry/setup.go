@@ -23,6 +23,7 @@ import (
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=kube-public,resources=leases,verbs=get
 
 // Options says what the controller works with.
 type Options struct {

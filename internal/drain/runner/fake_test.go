@@ -142,6 +142,12 @@ func (f *fake) carryOut(c *snapshot.Cluster, a drain.Action, version string) {
 		w := *a.Workload
 		w.Replicas, w.Surge, w.ResourceVersion = a.Replicas, a.Surge, version
 		c.SetWorkload(&w)
+	case drain.RenewLease:
+		lease := *a.Lease
+		lease.UID, lease.ResourceVersion = "lease", version
+		c.SetLease(&lease)
+	case drain.DeleteLease:
+		c.DeleteLease(a.Lease.ID)
 	case drain.LowerCost, drain.RestoreCost, drain.ScaleMin, drain.Ask, drain.Withdraw:
 	}
 }

@@ -13,6 +13,7 @@ import (
 // is undone, when the rest may not be undone, or with the context.
 func (d *Runner) Revert(ctx context.Context) drain.Decision {
 	d.prepare()
+	defer d.Shared.join(d)()
 	writing, stop := context.WithCancel(ctx)
 	defer d.writes.Wait()
 	defer stop()
@@ -27,6 +28,7 @@ func (d *Runner) Revert(ctx context.Context) drain.Decision {
 		}
 		select {
 		case <-d.Source.Changed():
+		case <-d.freed:
 		case a := <-d.answers:
 			d.answered = append(d.answered, a)
 		case <-alarm(decision.Next, d.now):

@@ -19,12 +19,21 @@ type Runner struct {
 	Reporter Reporter
 	Request  drain.Request
 	Until    time.Time // when its time is over; zero: never
+	Shared   *Shared   // with other drains of this process; nil: it is alone
+
+	// Leave, once closed, ends the run with the drain left as it is: whoever runs it next, under the same id, goes on from the
+	// records. Nil: never.
+	Leave <-chan struct{}
+	// Ending is how an earlier process had ended the drain that it left before all was undone: that is gone on with. Running: it had not.
+	Ending drain.Outcome
 
 	led      *drain.Ledger
+	resumed  bool // the ledger knows what this drain has on record
 	last     drain.Decision
 	now      time.Time
 	answers  chan answered
-	answered []answered // answers that the ledger has not got yet
+	freed    chan struct{} // receives when another drain of this process has used less of a budget than was counted; nil: it is alone
+	answered []answered    // answers that the ledger has not got yet
 	writes   sync.WaitGroup
 
 	slots     chan struct{} // writes that are under way, but for those to nodes
@@ -34,6 +43,9 @@ type Runner struct {
 
 	ending chan struct{} // closed when the drain has an outcome: nothing more is removed
 }
+
+// decider is a decision about what is seen.
+type decider func(snapshot.View) drain.Decision
 
 type answered struct {
 	action drain.Action
@@ -63,15 +75,10 @@ const parallelWrites = 64
 // nothing, not even what undoes what others have left.
 func (d *Runner) Run(ctx context.Context) drain.Decision {
 	d.prepare()
+	defer d.Shared.join(d)()
 	decide := func(view snapshot.View) drain.Decision { return drain.Decide(view, d.Request, d.led) }
 	if ending := d.overBefore(ctx); ending != drain.Running {
-		d.led.End(ending)
-		decision, whole := d.look(decide)
-		if !whole {
-			decision.Outcome = ending
-		}
-		d.report(decision)
-		return decision
+		return d.endAtOnce(ending, decide)
 	}
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer d.writes.Wait()
@@ -79,15 +86,21 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 	removing, cutOff := context.WithCancelCause(writing)
 	defer cutOff(nil)
 
+	d.led.End(d.Ending)
 	interrupted := ctx.Done()
 	timeout := d.timeout()
 	var tidy, answers <-chan time.Time
 	for {
-		decision := d.turn(writing, removing, decide)
-		if decision.Settled {
-			return decision
+		if d.isLeft() {
+			return d.leave(stop)
 		}
-		if d.led.Ending() == drain.Running && decision.Outcome != drain.Running {
+		decision := d.turn(writing, removing, decide)
+		switch {
+		case decision.Settled:
+			return decision
+		case decision.Outcome == drain.Left:
+			return d.leave(stop)
+		case d.led.Ending() == drain.Running && decision.Outcome != drain.Running:
 			d.led.End(decision.Outcome)
 			continue
 		}
@@ -97,6 +110,7 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 		}
 		select {
 		case <-d.Source.Changed():
+		case <-d.freed:
 		case a := <-d.answers:
 			d.answered = append(d.answered, a)
 		case <-alarm(decision.Next, d.now):
@@ -109,13 +123,34 @@ func (d *Runner) Run(ctx context.Context) drain.Decision {
 			cutOff(errNotAnswered)
 		case <-tidy:
 			return decision
+		case <-d.Leave:
 		}
 	}
+}
+
+// endAtOnce ends a drain that is over before its first turn.
+func (d *Runner) endAtOnce(ending drain.Outcome, by decider) drain.Decision {
+	if ending == drain.Left {
+		return d.leave(func() {})
+	}
+	d.led.End(ending)
+	release := d.Shared.hold()
+	decision, whole := d.look(by)
+	release()
+	if !whole {
+		decision.Outcome = ending
+	}
+	d.report(decision)
+	return decision
 }
 
 // overBefore returns how a drain ends that is over before its first turn, Running if it is not.
 func (d *Runner) overBefore(ctx context.Context) drain.Outcome {
 	switch {
+	case d.isLeft():
+		return drain.Left
+	case d.Ending != drain.Running:
+		return drain.Running
 	case ctx.Err() != nil:
 		return drain.Interrupted
 	case !d.Until.IsZero() && !time.Now().Before(d.Until):
@@ -149,14 +184,13 @@ func (d *Runner) prepare() {
 
 // turn is one turn of the loop: look, decide, start the actions. Removing is the context of
 // evictions and deletions. While the view is not whole the last decision stands, and there is nothing new to do.
-func (d *Runner) turn(ctx, removing context.Context, decide func(snapshot.View) drain.Decision) drain.Decision {
+func (d *Runner) turn(ctx, removing context.Context, by decider) drain.Decision {
 	d.listen()
-	decision, whole := d.look(decide)
+	decision, whole := d.decide(by)
 	if !whole {
 		return decision
 	}
 	for _, a := range decision.Actions {
-		d.led.Begin(a, d.now)
 		d.start(ctx, removing, a)
 	}
 	d.report(decision)
@@ -165,7 +199,7 @@ func (d *Runner) turn(ctx, removing context.Context, decide func(snapshot.View) 
 
 // look decides on what is seen now, with the answers that came in since the last look. Where the view is not whole it returns the last
 // decision, without its actions.
-func (d *Runner) look(decide func(snapshot.View) drain.Decision) (decision drain.Decision, whole bool) {
+func (d *Runner) look(by decider) (decision drain.Decision, whole bool) {
 	d.Source.Read(func(view snapshot.View) {
 		d.now = view.Now
 		if whole = view.Whole(); !whole {
@@ -173,13 +207,17 @@ func (d *Runner) look(decide func(snapshot.View) drain.Decision) (decision drain
 			decision.Actions, decision.Settled, decision.Next = nil, false, view.Reading.Add(snapshot.ReadingFor)
 			return
 		}
+		if !d.resumed {
+			d.led.Resume(view, d.Request)
+			d.resumed = true
+		}
 		for _, a := range d.answered {
 			d.led.Answer(a.action, a.answer, view.Now)
 		}
 		d.led.Observe(view)
 		back := d.led.GivenBack()
 		d.back.Store(&back)
-		decision = decide(view)
+		decision = by(view)
 		d.led.Note(&decision, view.Now)
 	})
 	return decision, whole
@@ -216,7 +254,7 @@ func (d *Runner) do(ctx, removing context.Context, a drain.Action) answers.Answe
 	defer func() { <-slots }()
 	removes := a.Kind == drain.Evict || a.Kind == drain.Delete
 	switch {
-	case removes && d.hasEnded():
+	case removes && d.hasEnded(), d.isLeft():
 		return answers.Answer{Code: answers.Unavailable, Message: errNotSent.Error()}
 	case !d.inTime(a):
 		return answers.Answer{Code: answers.Conflict, Message: errTooLate.Error()}
@@ -232,7 +270,7 @@ func (d *Runner) do(ctx, removing context.Context, a drain.Action) answers.Answe
 
 func (d *Runner) slotsFor(kind drain.Kind) chan struct{} {
 	switch kind {
-	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark:
+	case drain.Cordon, drain.Mark, drain.Uncordon, drain.Unmark, drain.RenewLease, drain.DeleteLease:
 		return d.nodeSlots
 	case drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw:
 	}
@@ -251,7 +289,7 @@ func (d *Runner) hasEnded() bool {
 // inTime looks again just before the act: it may have waited for its slot, and the process may have been suspended.
 func (d *Runner) inTime(a drain.Action) bool {
 	in := false
-	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self.ID, *d.back.Load(), a) })
+	d.Source.Read(func(view snapshot.View) { in = drain.InTime(view, d.Request.Self, *d.back.Load(), a) })
 	return in
 }
 

@@ -1,0 +1,87 @@
+package drain
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/internal/answers"
+)
+
+// Charges joins the ledgers of drains that run in one process: what one of them has sent, and a budget's status does not show yet, counts
+// for all. Each ledger compares that with its own view, since one may see the budget's status before another does. It is not safe for
+// concurrent use: deciding and entering what was decided is one step, or two drains use the same room of a budget.
+type Charges struct {
+	ledgers []*Ledger
+}
+
+// Join adds a ledger.
+func (c *Charges) Join(l *Ledger) {
+	for _, other := range c.ledgers {
+		maps.Copy(l.uncounted, other.uncounted)
+		maps.Copy(l.scales, other.scales)
+		for budget, at := range other.scaled {
+			l.scaled[budget] = later(l.scaled[budget], at)
+		}
+	}
+	c.ledgers, l.charges = append(c.ledgers, l), c
+}
+
+// Part takes a ledger out, of a drain that has ended or was left. What it has sent counts on: what has no answer may be carried out yet.
+func (c *Charges) Part(l *Ledger, now time.Time) {
+	for _, t := range l.tries {
+		if t.done.IsZero() {
+			t.done, t.answer = now, answers.Answer{Code: answers.Unavailable}
+		}
+	}
+	c.ledgers, l.charges = slices.DeleteFunc(c.ledgers, func(other *Ledger) bool { return other == l }), nil
+}
+
+// sharing returns the ledgers of this process for which an action of this one counts.
+func (l *Ledger) sharing() []*Ledger {
+	if l.charges == nil {
+		return []*Ledger{l}
+	}
+	return l.charges.ledgers
+}
+
+// charge enters an eviction that uses a budget.
+func (l *Ledger) charge(t *try) {
+	for _, other := range l.sharing() {
+		other.uncounted[t.action.Target()] = t
+	}
+}
+
+// release takes an eviction back that has used nothing.
+func (l *Ledger) release(t *try) {
+	for _, other := range l.sharing() {
+		if uid := t.action.Target(); other.uncounted[uid] == t {
+			delete(other.uncounted, uid)
+		}
+	}
+}
+
+// scaling enters that a Deployment is scaled. Scaling down asks no budget, but what it removes is missing under the budget.
+func (l *Ledger) scaling(t *try, now time.Time) {
+	if t.action.Kind != Scale {
+		return
+	}
+	for _, other := range l.sharing() {
+		other.scales[t.action.Target()] = t
+		for _, budget := range t.action.under {
+			other.scaled[budget] = now
+		}
+	}
+}
+
+// byOthers reports whether another drain of this process uses the budget.
+func (l *Ledger) byOthers(budget types.UID) bool {
+	for uid, t := range l.uncounted {
+		if t.budget.uid == budget && l.tries[tryKey{Evict, uid}] != t {
+			return true
+		}
+	}
+	return false
+}

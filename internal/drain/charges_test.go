@@ -1,0 +1,81 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/drain"
+)
+
+// together is a second drain of the same process over the same cluster.
+func (s *story) together(charges *drain.Charges, id string, nodes ...string) *story {
+	other := *s
+	other.req, other.led, other.open = ask(nodes...), drain.NewLedger(), nil
+	other.req.Self.ID = id
+	charges.Join(other.led)
+	return &other
+}
+
+func TestDrainsOfOneProcessShareBudgets(t *testing.T) {
+	cases := map[string]struct {
+		answer answers.Code // "" for none yet
+		parts  bool         // the first drain ends before the second decides
+		after  time.Duration
+		want   []string
+	}{
+		"no answer yet":            {"", false, 0, nil},
+		"accepted":                 {answers.Accepted, false, 0, nil},
+		"refused":                  {answers.Denied, false, 0, []string{"evict web-b1"}},
+		"it was left before":       {"", true, 0, nil},
+		"… and that was long ago":  {"", true, 3 * time.Minute, []string{"evict web-b1"}},
+		"it has ended since":       {answers.Accepted, true, 0, nil},
+		"it was refused and ended": {answers.Denied, true, 0, []string{"evict web-b1"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			charges := &drain.Charges{}
+			first := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 1), pods("web", "b", 1),
+				budget("web", 4, 3, 4, maxUnavailable("1")))
+			charges.Join(first.led)
+			second := first.together(charges, "d2", "b")
+			first.expect("evict web-a1")
+			if c.answer != "" {
+				first.answer(c.answer)
+			}
+			if c.parts {
+				charges.Part(first.led, first.now)
+			}
+			second.then(c.after, node("b", drainedBy("d2", start.Add(c.after))))
+			second.expect(c.want...)
+			if c.want == nil {
+				same(t, "message", "budget web is used up by 1 eviction of drains of this process", second.status("web-b1").Blockers[0].Message)
+			}
+		})
+	}
+}
+
+// A ledger that joins later knows what is under way.
+func TestJoiningLater(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, ask("a"), node("a", ours), node("b", drainedBy("d2", start)), deployment("web", 4), pods("web", "a", 1), pods("web", "b", 1),
+		budget("web", 4, 3, 4, maxUnavailable("1")))
+	charges.Join(first.led)
+	first.expect("evict web-a1")
+	first.together(charges, "d2", "b").expect()
+}
+
+// A Deployment is not surged while another drain of the process evicts a pod of it: what is running is not known.
+func TestSurgeWaitsForEvictionsOfOthers(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, never("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 1),
+		budget("web", 3, 2, 3, maxUnavailable("1")))
+	charges.Join(first.led)
+	first.expect("evict web-a1")
+	second := first.together(charges, "d2", "b")
+	second.req.Surge = drain.SurgeAlways
+	second.expect()
+	first.answer(answers.Denied)
+	second.then(time.Second)
+	second.expect("scale web to 4, was 3")
+}

@@ -1,0 +1,116 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"usher.sh/usher/internal/snapshot"
+)
+
+// hasLease reports whether the drain's signs of life are in a Lease: Leases can be read, and making one was not refused. Elsewhere they
+// are kept on each node.
+func (d *decider) hasLease() bool {
+	if _, known := d.Cluster.LeaseOf(d.req.Self.ID); !known || d.req.Forecast {
+		return false
+	}
+	t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]
+	return t == nil || !final(t.answer.Code)
+}
+
+// works reports whether the drain has a node, drained or not, or takes one.
+func (d *decider) works(nodes []target) bool {
+	return d.cordoning || slices.ContainsFunc(nodes, func(t target) bool { return t.node != nil && d.own(t.node) })
+}
+
+// keepLease creates the drain's Lease, or renews it. One that another process of this drain held is taken over at once.
+func (d *decider) keepLease() {
+	if !d.hasLease() {
+		return
+	}
+	now := d.Now.Truncate(time.Microsecond) // as the API keeps it
+	next := &snapshot.Lease{ID: d.req.Self.ID, Holder: d.req.Self.Holder(), Acquired: now, Renewed: now}
+	if lease, _ := d.Cluster.LeaseOf(next.ID); lease != nil {
+		next.UID, next.ResourceVersion = lease.UID, lease.ResourceVersion
+		if lease.LiveAt(d.Now) {
+			next.Acquired = lease.Acquired
+		}
+		due := snapshot.Believed(lease.Renewed, d.Now).Add(snapshot.BeatEvery)
+		d.wake(due)
+		if lease.Holder == next.Holder && d.Now.Before(due) {
+			return
+		}
+	}
+	d.try(Action{Kind: RenewLease, Lease: next, Why: "sign of life"})
+}
+
+// noteLease says where the signs of life are kept if not in a Lease.
+func (d *decider) noteLease() {
+	why := ""
+	if gap, some := d.Cluster.Gap(leases); some && gap.Final {
+		why = gap.Reason
+	} else if t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]; t != nil && final(t.answer.Code) {
+		why = t.answer.Message
+	}
+	if why != "" && !d.req.Forecast {
+		d.out.Notes = append(d.out.Notes, "signs of life are kept on each node, not in a Lease: "+why)
+	}
+}
+
+// takenOver reports whether another process of this drain has taken the Lease that this one held: it runs the drain now.
+func (d *decider) takenOver() bool {
+	t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]
+	if t == nil || !d.led.heldLease {
+		return false
+	}
+	lease, _ := d.Cluster.LeaseOf(d.req.Self.ID)
+	return lease != nil && lease.Holder != d.req.Self.Holder() && lease.ResourceVersion != t.version
+}
+
+// endLease deletes the drain's own Lease once nothing else is to be done, also one that an earlier process of it has left.
+func (d *decider) endLease(failed []string) []string {
+	if len(d.out.Actions) > 0 || d.pending {
+		return failed
+	}
+	if t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]; t != nil && d.unseen(t) {
+		d.pending = true
+		return failed
+	}
+	lease, _ := d.Cluster.LeaseOf(d.req.Self.ID)
+	if lease == nil {
+		return failed
+	}
+	return d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: "the drain has ended"}, leaseLeft(lease), revert)
+}
+
+// dropLeases deletes the Leases of other drains that owns accepts, once nothing else of them is to be undone.
+func (d *decider) dropLeases(owns func(snapshot.Drainer) bool, failed []string) []string {
+	if len(d.out.Actions) > 0 || d.pending || d.req.Forecast {
+		return failed
+	}
+	for _, lease := range d.Cluster.Leases() {
+		if lease.ID == d.req.Self.ID || !owns(leaseHolder(lease)) || !d.undoable(DeleteLease, leaseTarget(lease.ID)) {
+			continue
+		}
+		failed = d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: "its drain has ended"}, leaseLeft(lease), revert)
+	}
+	return failed
+}
+
+// leaseHolder is the drain of a Lease.
+func leaseHolder(lease *snapshot.Lease) snapshot.Drainer {
+	return snapshot.Drainer{ID: lease.ID, Lease: true}
+}
+
+func leaseLeft(lease *snapshot.Lease) string {
+	return fmt.Sprintf("the Lease %s/%s is left", snapshot.LeaseNamespace, snapshot.LeaseName(lease.ID))
+}
+
+// ReleaseLease returns what deletes the Lease of a drain that has ended, false where there is none.
+func ReleaseLease(view snapshot.View, who snapshot.Drainer, dead map[string]bool) (Action, bool) {
+	lease, _ := view.Cluster.LeaseOf(who.ID)
+	if lease == nil || !dead[who.ID] && LiveUntil(view, leaseHolder(lease)).After(view.Now) {
+		return Action{}, false
+	}
+	return Action{Kind: DeleteLease, Lease: lease, Why: "its drain has ended"}, true
+}

@@ -1,0 +1,123 @@
+package sim_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/sim"
+)
+
+// together runs drains of one process over one cluster until all have settled, or nothing will happen.
+type together struct {
+	drains []*driver
+	still  int
+}
+
+func newTogether(s *sim.Sim, reqs []drain.Request, late float64) *together {
+	charges, all := &drain.Charges{}, &together{}
+	for i, req := range reqs {
+		d := newDriver(s, req, 0)
+		d.dice, d.late = rand.New(rand.NewPCG(uint64(i), 7)), late //nolint:gosec // few
+		charges.Join(d.led)
+		all.drains = append(all.drains, d)
+	}
+	return all
+}
+
+// run returns what went wrong in the driving, "" if nothing did.
+func (all *together) run() string {
+	s := all.drains[0].sim
+	end := all.drains[0].req.Started.Add(patience)
+	for s.View().Now.Before(end) {
+		for _, d := range all.drains {
+			if !d.last.Settled {
+				d.turn()
+				d.ended()
+			}
+		}
+		if all.settled() {
+			return ""
+		}
+		if !all.wait() {
+			return ""
+		}
+		if all.still > 100 {
+			return "hot loop: 100 turns at one moment"
+		}
+	}
+	return ""
+}
+
+func (all *together) settled() bool {
+	for _, d := range all.drains {
+		if !d.last.Settled {
+			return false
+		}
+	}
+	return true
+}
+
+// wait lets time pass until something can have changed for one of the drains, and reports whether anything can.
+func (all *together) wait() bool {
+	s := all.drains[0].sim
+	now := s.View().Now
+	until, some := s.Next()
+	again := false
+	for _, d := range all.drains {
+		again = again || len(d.inFlight) > 0 || d.answered
+		if at := d.last.Next; !d.last.Settled && !at.IsZero() && (!some || at.Before(until)) {
+			until, some = at, true
+		}
+	}
+	if soon := now.Add(answerTime); again && (!some || soon.Before(until)) {
+		until, some = soon, true
+	}
+	if !some {
+		return false
+	}
+	s.Advance(until)
+	all.still++
+	if until.After(now) {
+		all.still = 0
+	}
+	return true
+}
+
+// sum adds up something of each drain.
+func (all *together) sum(of func(*driver) int) int {
+	total := 0
+	for _, d := range all.drains {
+		total += of(d)
+	}
+	return total
+}
+
+// TestTogether: drains of one process use what a budget allows as one drain does: however late the answers are, no eviction is sent for
+// which the budget has no room, where the cluster shows at once what was done, and no Deployment is scaled meanwhile.
+func TestTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, nodes := drawWorld(t)
+		first, cfg := drawRequest(t, w, nodes), drawConfig(t)
+		cfg.Lag = sim.Lag{}
+		second := first
+		second.Self.ID, second.Nodes = "d2", nodes[len(first.Nodes):]
+		if len(second.Nodes) == 0 {
+			second.Nodes, first.Nodes = first.Nodes[1:], first.Nodes[:1]
+		}
+		late := rapid.SampledFrom([]float64{0.3, 0.8, 0.95}).Draw(t, "late answers")
+		all := newTogether(sim.New(w.view(), cfg), []drain.Request{first, second}, late)
+		wrong := all.run()
+		d := all.drains[0]
+		d.log = append(d.log, append([]string{"-- the other drain:"}, all.drains[1].log...)...)
+		must(t, d, wrong == "", "%s", wrong)
+		refused := all.sum(func(d *driver) int { return d.refused })
+		scaled := all.sum(func(d *driver) int { return d.writes[drain.Scale] }) // of more pods a budget may want more, while an eviction is under way
+		must(t, d, refused <= scaled, "%d evictions refused by budgets, beside %d scalings", refused, scaled)
+		for _, d := range all.drains {
+			settledClean(t, d)
+		}
+	})
+}
