@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,20 +68,17 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 		return err
 	}
 	s := &session{connection: conn, host: thisHost()}
-	names, err := conn.resolve(ctx, o.nodes, o.selector)
+	names, err := o.watch(ctx, s)
 	if err != nil {
-		return problem(ctx, err)
+		return err
 	}
+	defer s.close()
 	if err := o.undo(ctx, s); err != nil {
 		if ctx.Err() != nil {
 			return exitWith(exitInterrupted)
 		}
 		fmt.Fprintf(o.ErrOut, "what killed drains left elsewhere is not undone: %v\n", err)
 	}
-	if s.source, err = s.watch(ctx, observe.Options{Nodes: names, Only: true}); err != nil {
-		return err
-	}
-	defer s.close()
 	worst, out := exitDone, outlasting(o.Out)
 	for _, name := range names {
 		code, words := release(ctx, s, name)
@@ -91,6 +89,34 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 		return out.Err()
 	}
 	return exitWith(worst)
+}
+
+// watch begins to watch the nodes that are meant, and returns their names. Nodes that are named are read by the watch alone; where one does
+// not exist, what is read besides says which may be meant.
+func (o *uncordonOptions) watch(ctx context.Context, s *session) ([]string, error) {
+	names := o.nodes
+	if o.selector != "" {
+		var err error
+		if names, err = s.resolve(ctx, nil, o.selector); err != nil {
+			return nil, problem(ctx, err)
+		}
+	}
+	var err error
+	if s.source, err = s.watch(ctx, observe.Options{Nodes: names, Only: true}); err != nil {
+		return nil, err
+	}
+	all := true
+	s.source.Read(func(v snapshot.View) {
+		all = !slices.ContainsFunc(names, func(name string) bool { return v.Cluster.Node(name) == nil })
+	})
+	if all || o.selector != "" {
+		return names, nil
+	}
+	if names, err = s.resolve(ctx, names, ""); err != nil {
+		s.close()
+		return nil, problem(ctx, err)
+	}
+	return names, nil
 }
 
 // undo undoes what killed drains left, if there is something.
