@@ -71,6 +71,29 @@ func TestLeaseIsTheSignOfLife(t *testing.T) {
 	same(t, "settled", true, s.last.Settled)
 }
 
+// A drain with a Lease is never taken for one that has ended where that cannot be read, however long it lasts.
+func TestLeaseThatOthersCannotRead(t *testing.T) {
+	s := lastingFor(t, node("a", ours, inLease), leaseOf(me, start, heldBy(myLease)))
+	marks := 0
+	for s.now.Before(start.Add(time.Hour)) {
+		s.then(snapshot.BeatEvery)
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Mark {
+				marks++
+				s.then(0, node("a", ours, inLease, func(n *snapshot.Node) { n.Drain = a.Record }))
+			}
+		}
+		s.answer(answers.Accepted)
+		s.then(0, leaseOf(me, s.now, heldBy(myLease)))
+		others := snapshot.View{Now: s.now, Cluster: cluster(unreadable("leases"))}
+		others.Cluster.SetNode(s.cluster.Node("a"))
+		if _, obstacle := drain.Release(others, s.cluster.Node("a"), nil); obstacle == "" {
+			t.Fatalf("after %s it is taken for one that has ended", s.now.Sub(start))
+		}
+	}
+	same(t, "marks in an hour", 6, marks)
+}
+
 // Where no Lease can be had, signs of life are kept on each node, and that is said.
 func TestSignsOfLifeWithoutALease(t *testing.T) {
 	for name, c := range map[string]struct {
