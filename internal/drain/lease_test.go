@@ -262,6 +262,22 @@ func TestOtherDrainsByLease(t *testing.T) {
 	}
 }
 
+// Rights are asked for where these are missing, and not where the apiserver does not answer for the moment.
+func TestAdviceOnLeasesThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		facts  fact
+		remedy string
+	}{
+		"they may not be read": {unreadable("leases"), "wait, or ask for the right to list and watch Leases in namespace kube-public and run the drain again"},
+		"not at present":       {func(c *snapshot.Cluster) { c.SetGap(snapshot.Gap{Resource: "leases", Reason: "etcd is away"}) }, "wait; its Lease is read again, or stop the other drain"},
+		"the watch is broken":  {all(), "wait; its Lease is read again, or stop the other drain"},
+	} {
+		s := tell(t, ask("a"), node("a", drainedBy("other", start), inLease), pod("web", on("a")), c.facts)
+		s.now = start.Add(5 * time.Minute)
+		same(t, name, c.remedy, s.decide().Nodes[0].Blockers[0].Remedy)
+	}
+}
+
 // What a killed drain has left is undone by its Lease's end, and the Lease last of all.
 func TestLeasesOfKilledDrains(t *testing.T) {
 	late := start.Add(time.Hour)
