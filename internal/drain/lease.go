@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -14,8 +15,19 @@ func (d *decider) hasLease() bool {
 	if _, known := d.Cluster.LeaseOf(d.req.Self.ID); !known || d.req.Forecast {
 		return false
 	}
-	t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]
-	return t == nil || !final(t.answer.Code)
+	return !refusedLease(d.leaseTry())
+}
+
+// leaseTry is the last renewal of the drain's Lease that was sent, nil before the first.
+func (d *decider) leaseTry() *try { return d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}] }
+
+// refusedLease reports whether the drain can have no Lease: for want of a right, or because the namespace is missing or terminating.
+func refusedLease(t *try) bool {
+	if t == nil {
+		return false
+	}
+	code := t.answer.Code
+	return final(code) || t.action.Lease.UID == "" && (code == answers.Gone || code == answers.NamespaceTerminating)
 }
 
 // works reports whether the drain has a node, drained or not, or takes one.
@@ -49,7 +61,7 @@ func (d *decider) noteLease() {
 	why := ""
 	if gap, some := d.Cluster.Gap(leases); some && gap.Final {
 		why = gap.Reason
-	} else if t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]; t != nil && final(t.answer.Code) {
+	} else if t := d.leaseTry(); refusedLease(t) {
 		why = t.answer.Message
 	}
 	if why != "" && !d.req.Forecast {
@@ -59,7 +71,7 @@ func (d *decider) noteLease() {
 
 // takenOver reports whether another process of this drain has taken the Lease that this one held: it runs the drain now.
 func (d *decider) takenOver() bool {
-	t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]
+	t := d.leaseTry()
 	if t == nil || !d.led.heldLease {
 		return false
 	}
@@ -72,7 +84,7 @@ func (d *decider) endLease(failed []string) []string {
 	if len(d.out.Actions) > 0 || d.pending {
 		return failed
 	}
-	if t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]; t != nil && d.unseen(t) {
+	if t := d.leaseTry(); t != nil && d.unseen(t) {
 		d.pending = true
 		return failed
 	}

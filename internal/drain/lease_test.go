@@ -102,6 +102,8 @@ func TestSignsOfLifeWithoutALease(t *testing.T) {
 		note   string
 	}{
 		"it may not be created": {leasesRead, answers.Forbidden, "signs of life are kept on each node, not in a Lease: server says forbidden"},
+		"there is no namespace": {leasesRead, answers.Gone, "signs of life are kept on each node, not in a Lease: server says gone"},
+		"the namespace goes":    {leasesRead, answers.NamespaceTerminating, "signs of life are kept on each node, not in a Lease: server says "},
 		"it may not be read":    {unreadable("leases"), "", "signs of life are kept on each node, not in a Lease: "},
 		"it is not read yet":    {all(), "", ""},
 	} {
