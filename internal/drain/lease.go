@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -69,14 +70,17 @@ func (d *decider) noteLease() {
 	}
 }
 
-// takenOver reports whether another process of this drain has taken the Lease that this one held: it runs the drain now.
-func (d *decider) takenOver() bool {
+// takenOver reports whether another process of this drain has taken the Lease that this one held, and which: it runs the drain now.
+func (d *decider) takenOver() (holder string, taken bool) {
 	t := d.leaseTry()
 	if t == nil || !d.led.heldLease {
-		return false
+		return "", false
 	}
 	lease, _ := d.Cluster.LeaseOf(d.req.Self.ID)
-	return lease != nil && lease.Holder != d.req.Self.Holder() && lease.ResourceVersion != t.version
+	if lease == nil || lease.Holder == d.req.Self.Holder() || lease.ResourceVersion == t.version {
+		return "", false
+	}
+	return cmp.Or(lease.Holder, "another client"), true
 }
 
 // endLease deletes the drain's own Lease once nothing else is to be done, also one that an earlier process of it has left.
@@ -115,7 +119,12 @@ func leaseHolder(lease *snapshot.Lease) snapshot.Drainer {
 }
 
 func leaseLeft(lease *snapshot.Lease) string {
-	return fmt.Sprintf("the Lease %s/%s is left", snapshot.LeaseNamespace, snapshot.LeaseName(lease.ID))
+	return fmt.Sprintf("the Lease %s is left", leaseKey(lease.ID))
+}
+
+// leaseKey names the Lease of a drain.
+func leaseKey(id string) snapshot.Key {
+	return snapshot.Key{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(id)}
 }
 
 // ReleaseLease returns what deletes the Lease of a drain that has ended, false where there is none.

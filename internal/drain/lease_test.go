@@ -215,6 +215,7 @@ func TestLeaseTakenOver(t *testing.T) {
 	s.then(time.Second, leaseOf(me, start.Add(2*time.Second), heldBy("other/1")))
 	s.expect()
 	s.ends(drain.Left)
+	same(t, "notes", []string{"the drain is left as it is: the Lease kube-public/usher-drain-me is held by other/1 now"}, s.last.Notes)
 
 	next := lastingFor(t, node("a", ours, inLease), leaseOf(me, start.Add(-5*time.Second), heldBy("other/1"), acquired(start.Add(-time.Hour))))
 	next.expect("renew-lease of " + me)
