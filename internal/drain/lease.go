@@ -96,7 +96,16 @@ func (d *decider) endLease(failed []string) []string {
 	if lease == nil {
 		return failed
 	}
-	return d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: "the drain has ended"}, leaseLeft(lease), revert)
+	return d.deleteLease(failed, lease, "the drain has ended")
+}
+
+// deleteLease deletes a Lease. One of which the server says that it is gone is, though it may not be seen.
+func (d *decider) deleteLease(failed []string, lease *snapshot.Lease, why string) []string {
+	t := d.led.tries[tryKey{DeleteLease, leaseTarget(lease.ID)}]
+	if t != nil && t.answer.Code == answers.Gone && t.version == lease.ResourceVersion {
+		return failed
+	}
+	return d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: why}, leaseLeft(lease), revert)
 }
 
 // dropLeases deletes the Leases of other drains that owns accepts, once nothing else of them is to be undone.
@@ -108,7 +117,7 @@ func (d *decider) dropLeases(owns func(snapshot.Drainer) bool, failed []string) 
 		if lease.ID == d.req.Self.ID || !owns(leaseHolder(lease)) || !d.undoable(DeleteLease, leaseTarget(lease.ID)) {
 			continue
 		}
-		failed = d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: "its drain has ended"}, leaseLeft(lease), revert)
+		failed = d.deleteLease(failed, lease, "its drain has ended")
 	}
 	return failed
 }
