@@ -59,9 +59,9 @@ func startOf(proc string, pid int) string {
 	return fields[19]
 }
 
-// self identifies this process as a drainer.
+// self identifies this process as a drainer, by words that are read as they were written.
 func (h host) self(now time.Time) snapshot.Drainer {
-	who := snapshot.Drainer{ID: strings.ToLower(rand.Text()[:10]), By: userName() + "@" + h.name, PID: os.Getpid(), Beat: now}
+	who := snapshot.Drainer{ID: strings.ToLower(rand.Text()[:10]), By: text.Line(userName() + "@" + h.name), PID: os.Getpid(), Beat: now}
 	if start := h.start(who.PID); h.boot != "" && start != "" {
 		who.Boot = h.boot + "/" + start
 	}

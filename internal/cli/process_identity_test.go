@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -136,5 +138,23 @@ func TestThisProcessIsNotDead(t *testing.T) {
 	}
 	if other := h.self(noon); other.ID == me.ID {
 		t.Errorf("two runs share the id %s", me.ID)
+	}
+}
+
+// A process finds itself in what it has written, which is read without what a terminal obeys and with single spaces.
+func TestSelfIsReadAsItWasWritten(t *testing.T) {
+	who := host{name: "anna's  desk\u200b\t", boot: "kernel", start: func(int) string { return "500" }}.self(time.Now())
+	written, err := (&snapshot.DrainRecord{Drainer: who}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := snapshot.ParseDrainRecord(written)
+	if err != nil || !read.SameProcess(who) {
+		t.Errorf("%q is read as %q, %v", who.By, read.By, err)
+	}
+	holder := who.Holder()
+	lease := observe.LeaseFacts(&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}})
+	if lease.Holder != holder {
+		t.Errorf("the holder %q is read as %q", holder, lease.Holder)
 	}
 }

@@ -308,6 +308,22 @@ func TestUncordonGoesByTheLease(t *testing.T) {
 			t.Errorf("%d Leases are left: %v", len(left.Items), err)
 		}
 	})
+	t.Run("in force, of a process that was killed here", func(t *testing.T) {
+		killed := drainedNode(t, snapshot.DrainRecord{
+			Drainer: snapshot.Drainer{ID: "x", By: "root@vm", PID: 7, Boot: "kernel/500", Beat: now, Lease: true}, State: "draining", Cordoned: true, Since: now,
+		})
+		client := fake.NewClientset(killed, leaseOf("x", now))
+		s := sessionOn(t, client)
+		defer s.close()
+		s.host = host{boot: "kernel", start: func(int) string { return "" }}
+		if code, words := release(t.Context(), s, "a"); code != exitDone {
+			t.Errorf("exit %d, %q", code, words)
+		}
+		left, err := client.CoordinationV1().Leases(snapshot.LeaseNamespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(left.Items) > 0 {
+			t.Errorf("%d Leases are left: %v", len(left.Items), err)
+		}
+	})
 	t.Run("that may not be read", func(t *testing.T) {
 		young := node()
 		young.Annotations[snapshot.DrainAnnotation] = strings.ReplaceAll(young.Annotations[snapshot.DrainAnnotation], now.Add(-time.Hour).Format(time.RFC3339Nano), now.Add(-5*time.Minute).Format(time.RFC3339Nano))

@@ -151,24 +151,26 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	writer := s.recorder()
 	defer writer.Wait()
 	var answer answers.Answer
+	var lease drain.Action
 	done := "" // what was accepted and is not seen yet
 	became := exitDone
 	for {
 		action, blocker, free := nextRelease(s, name)
 		switch {
 		case done != "" && blocker != "":
+			drop(ctx, writer, lease)
 			return became, done
 		case free:
 			return exitDone, blocker
 		case blocker != "":
 			return exitBlocked, blocker
 		case done == "":
+			lease = leaseOn(s, action.Node) // the record shows whether its drain has ended
 			answer = writer.Do(ctx, action)
 		}
 		switch answer.Code {
 		case answers.Accepted:
 			became, done = released(action)
-			dropLease(ctx, s, action.Node, writer)
 		case answers.Conflict, answers.Unavailable:
 		default:
 			return exitUsage, fmt.Sprintf("not changed: %s", answer.Message)
@@ -181,14 +183,17 @@ func release(ctx context.Context, s *session, name string) (code int, words stri
 	}
 }
 
-// dropLease deletes the Lease of the drain that had a node, once that drain has ended. One that stays changes nothing: it is not renewed.
-func dropLease(ctx context.Context, s *session, n *snapshot.Node, writer runner.Writer) {
+// leaseOn returns what deletes the Lease of the drain that has a node, if that drain has ended; else it has no kind.
+func leaseOn(s *session, n *snapshot.Node) (action drain.Action) {
 	dead := s.dead()
-	var action drain.Action
-	found := false
-	s.source.Read(func(v snapshot.View) { action, found = drain.ReleaseLease(v, n.Drain.Drainer, dead) })
-	if found {
-		writer.Do(ctx, action)
+	s.source.Read(func(v snapshot.View) { action, _ = drain.ReleaseLease(v, n.Drain.Drainer, dead) })
+	return action
+}
+
+// drop deletes a Lease, if there is one. One that stays changes nothing: it is not renewed.
+func drop(ctx context.Context, writer runner.Writer, lease drain.Action) {
+	if lease.Kind != "" {
+		writer.Do(ctx, lease)
 	}
 }
 

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -79,8 +80,9 @@ func (d *decider) decide() Decision {
 	} else {
 		d.tidyUp()
 	}
-	if d.takenOver() {
+	if holder, taken := d.takenOver(); taken {
 		d.out.Actions, d.out.Outcome, d.out.Settled = nil, Left, false
+		d.out.Notes = append(d.out.Notes, fmt.Sprintf("the drain is left as it is: the Lease %s is held by %s now", leaseKey(d.req.Self.ID), holder))
 	}
 	return d.out
 }

@@ -1,10 +1,12 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -14,8 +16,19 @@ func (d *decider) hasLease() bool {
 	if _, known := d.Cluster.LeaseOf(d.req.Self.ID); !known || d.req.Forecast {
 		return false
 	}
-	t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]
-	return t == nil || !final(t.answer.Code)
+	return !refusedLease(d.leaseTry())
+}
+
+// leaseTry is the last renewal of the drain's Lease that was sent, nil before the first.
+func (d *decider) leaseTry() *try { return d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}] }
+
+// refusedLease reports whether the drain can have no Lease: for want of a right, or because the namespace is missing or terminating.
+func refusedLease(t *try) bool {
+	if t == nil {
+		return false
+	}
+	code := t.answer.Code
+	return final(code) || t.action.Lease.UID == "" && (code == answers.Gone || code == answers.NamespaceTerminating)
 }
 
 // works reports whether the drain has a node, drained or not, or takes one.
@@ -49,7 +62,7 @@ func (d *decider) noteLease() {
 	why := ""
 	if gap, some := d.Cluster.Gap(leases); some && gap.Final {
 		why = gap.Reason
-	} else if t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]; t != nil && final(t.answer.Code) {
+	} else if t := d.leaseTry(); refusedLease(t) {
 		why = t.answer.Message
 	}
 	if why != "" && !d.req.Forecast {
@@ -57,14 +70,17 @@ func (d *decider) noteLease() {
 	}
 }
 
-// takenOver reports whether another process of this drain has taken the Lease that this one held: it runs the drain now.
-func (d *decider) takenOver() bool {
-	t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]
+// takenOver reports whether another process of this drain has taken the Lease that this one held, and which: it runs the drain now.
+func (d *decider) takenOver() (holder string, taken bool) {
+	t := d.leaseTry()
 	if t == nil || !d.led.heldLease {
-		return false
+		return "", false
 	}
 	lease, _ := d.Cluster.LeaseOf(d.req.Self.ID)
-	return lease != nil && lease.Holder != d.req.Self.Holder() && lease.ResourceVersion != t.version
+	if lease == nil || lease.Holder == d.req.Self.Holder() || lease.ResourceVersion == t.version {
+		return "", false
+	}
+	return cmp.Or(lease.Holder, "another client"), true
 }
 
 // endLease deletes the drain's own Lease once nothing else is to be done, also one that an earlier process of it has left.
@@ -72,7 +88,7 @@ func (d *decider) endLease(failed []string) []string {
 	if len(d.out.Actions) > 0 || d.pending {
 		return failed
 	}
-	if t := d.led.tries[tryKey{RenewLease, leaseTarget(d.req.Self.ID)}]; t != nil && d.unseen(t) {
+	if t := d.leaseTry(); t != nil && d.unseen(t) {
 		d.pending = true
 		return failed
 	}
@@ -80,7 +96,16 @@ func (d *decider) endLease(failed []string) []string {
 	if lease == nil {
 		return failed
 	}
-	return d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: "the drain has ended"}, leaseLeft(lease), revert)
+	return d.deleteLease(failed, lease, "the drain has ended")
+}
+
+// deleteLease deletes a Lease. One of which the server says that it is gone is, though it may not be seen.
+func (d *decider) deleteLease(failed []string, lease *snapshot.Lease, why string) []string {
+	t := d.led.tries[tryKey{DeleteLease, leaseTarget(lease.ID)}]
+	if t != nil && t.answer.Code == answers.Gone && t.version == lease.ResourceVersion {
+		return failed
+	}
+	return d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: why}, leaseLeft(lease), revert)
 }
 
 // dropLeases deletes the Leases of other drains that owns accepts, once nothing else of them is to be undone.
@@ -92,7 +117,7 @@ func (d *decider) dropLeases(owns func(snapshot.Drainer) bool, failed []string) 
 		if lease.ID == d.req.Self.ID || !owns(leaseHolder(lease)) || !d.undoable(DeleteLease, leaseTarget(lease.ID)) {
 			continue
 		}
-		failed = d.undoOr(failed, Action{Kind: DeleteLease, Lease: lease, Why: "its drain has ended"}, leaseLeft(lease), revert)
+		failed = d.deleteLease(failed, lease, "its drain has ended")
 	}
 	return failed
 }
@@ -103,7 +128,12 @@ func leaseHolder(lease *snapshot.Lease) snapshot.Drainer {
 }
 
 func leaseLeft(lease *snapshot.Lease) string {
-	return fmt.Sprintf("the Lease %s/%s is left", snapshot.LeaseNamespace, snapshot.LeaseName(lease.ID))
+	return fmt.Sprintf("the Lease %s is left", leaseKey(lease.ID))
+}
+
+// leaseKey names the Lease of a drain.
+func leaseKey(id string) snapshot.Key {
+	return snapshot.Key{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(id)}
 }
 
 // ReleaseLease returns what deletes the Lease of a drain that has ended, false where there is none.

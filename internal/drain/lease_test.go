@@ -71,6 +71,29 @@ func TestLeaseIsTheSignOfLife(t *testing.T) {
 	same(t, "settled", true, s.last.Settled)
 }
 
+// A drain with a Lease is never taken for one that has ended where that cannot be read, however long it lasts.
+func TestLeaseThatOthersCannotRead(t *testing.T) {
+	s := lastingFor(t, node("a", ours, inLease), leaseOf(me, start, heldBy(myLease)))
+	marks := 0
+	for s.now.Before(start.Add(time.Hour)) {
+		s.then(snapshot.BeatEvery)
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Mark {
+				marks++
+				s.then(0, node("a", ours, inLease, func(n *snapshot.Node) { n.Drain = a.Record }))
+			}
+		}
+		s.answer(answers.Accepted)
+		s.then(0, leaseOf(me, s.now, heldBy(myLease)))
+		others := snapshot.View{Now: s.now, Cluster: cluster(unreadable("leases"))}
+		others.Cluster.SetNode(s.cluster.Node("a"))
+		if _, obstacle := drain.Release(others, s.cluster.Node("a"), nil); obstacle == "" {
+			t.Fatalf("after %s it is taken for one that has ended", s.now.Sub(start))
+		}
+	}
+	same(t, "marks in an hour", 6, marks)
+}
+
 // Where no Lease can be had, signs of life are kept on each node, and that is said.
 func TestSignsOfLifeWithoutALease(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -79,6 +102,8 @@ func TestSignsOfLifeWithoutALease(t *testing.T) {
 		note   string
 	}{
 		"it may not be created": {leasesRead, answers.Forbidden, "signs of life are kept on each node, not in a Lease: server says forbidden"},
+		"there is no namespace": {leasesRead, answers.Gone, "signs of life are kept on each node, not in a Lease: server says gone"},
+		"the namespace goes":    {leasesRead, answers.NamespaceTerminating, "signs of life are kept on each node, not in a Lease: server says "},
 		"it may not be read":    {unreadable("leases"), "", "signs of life are kept on each node, not in a Lease: "},
 		"it is not read yet":    {all(), "", ""},
 	} {
@@ -190,6 +215,7 @@ func TestLeaseTakenOver(t *testing.T) {
 	s.then(time.Second, leaseOf(me, start.Add(2*time.Second), heldBy("other/1")))
 	s.expect()
 	s.ends(drain.Left)
+	same(t, "notes", []string{"the drain is left as it is: the Lease kube-public/usher-drain-me is held by other/1 now"}, s.last.Notes)
 
 	next := lastingFor(t, node("a", ours, inLease), leaseOf(me, start.Add(-5*time.Second), heldBy("other/1"), acquired(start.Add(-time.Hour))))
 	next.expect("renew-lease of " + me)
@@ -236,6 +262,22 @@ func TestOtherDrainsByLease(t *testing.T) {
 				t.Error("it may be uncordoned")
 			}
 		})
+	}
+}
+
+// Rights are asked for where these are missing, and not where the apiserver does not answer for the moment.
+func TestAdviceOnLeasesThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		facts  fact
+		remedy string
+	}{
+		"they may not be read": {unreadable("leases"), "wait, or ask for the right to list and watch Leases in namespace kube-public and run the drain again"},
+		"not at present":       {func(c *snapshot.Cluster) { c.SetGap(snapshot.Gap{Resource: "leases", Reason: "etcd is away"}) }, "wait; its Lease is read again, or stop the other drain"},
+		"the watch is broken":  {all(), "wait; its Lease is read again, or stop the other drain"},
+	} {
+		s := tell(t, ask("a"), node("a", drainedBy("other", start), inLease), pod("web", on("a")), c.facts)
+		s.now = start.Add(5 * time.Minute)
+		same(t, name, c.remedy, s.decide().Nodes[0].Blockers[0].Remedy)
 	}
 }
 

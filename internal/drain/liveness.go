@@ -81,7 +81,10 @@ func (d *decider) anotherDrains(n *snapshot.Node) Blocker {
 	if unread != "" {
 		b.Message = fmt.Sprintf("%s was draining this node %s ago, and whether that drain still runs is not known: %s; this drain goes on when that one ends, or in %s",
 			n.Drain.By, short(max(0, d.Now.Sub(last))), unread, short(max(0, until.Sub(d.Now))))
-		b.Remedy = "wait, or ask for the right to get, list and watch Leases in namespace " + snapshot.LeaseNamespace
+		b.Remedy = "wait; its Lease is read again, or stop the other drain"
+		if gap, some := d.Cluster.Gap(leases); some && gap.Final {
+			b.Remedy = "wait, or ask for the right to list and watch Leases in namespace " + snapshot.LeaseNamespace + " and run the drain again"
+		}
 	}
 	return b
 }

@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
@@ -301,17 +302,14 @@ func (d *decider) drainedByAnother(n *snapshot.Node) bool {
 
 func working(r *snapshot.DrainRecord) bool { return r.State == "draining" }
 
-// beat renews the sign of life on a node that is worked on, unless the drain's Lease gives it. What another process of this drain has
-// written there is written anew: by its process a drain is known to have ended.
+// beat renews the sign of life on a node that is worked on, seldom where the drain's Lease gives it: who cannot read that goes by the
+// node. What another process of this drain has written there is written anew: by its process a drain is known to have ended.
 func (d *decider) beat(n *snapshot.Node) {
 	if d.req.Forecast || !working(n.Drain) {
 		return
 	}
 	same := n.Drain.Boot == "" || n.Drain.SameProcess(d.req.Self)
-	due := snapshot.Believed(n.Drain.Beat, d.Now).Add(snapshot.BeatEvery)
-	if lease, _ := d.Cluster.LeaseOf(n.Drain.ID); leased(d.View, n.Drain, d.req.Self) {
-		due = later(due, lease.Renewed.Add(2*snapshot.BeatEvery)) // it is not renewed: the node says it before others take that for an end
-	}
+	due := d.markDue(n.Drain)
 	d.wake(due)
 	if same && d.Now.Before(due) {
 		return
@@ -319,6 +317,17 @@ func (d *decider) beat(n *snapshot.Node) {
 	record := *n.Drain
 	record.Drainer = d.self()
 	d.try(Action{Kind: Mark, Node: n, Record: &record, Why: "sign of life"})
+}
+
+// markDue returns when the record on a node of this drain is to be written again.
+func (d *decider) markDue(r *snapshot.DrainRecord) time.Time {
+	beat := snapshot.Believed(r.Beat, d.Now)
+	if !leased(d.View, r, d.req.Self) {
+		return beat.Add(snapshot.BeatEvery)
+	}
+	lease, _ := d.Cluster.LeaseOf(r.ID)
+	unrenewed := lease.Renewed.Add(2 * snapshot.BeatEvery) // the node says it before others take that for an end
+	return earlier(later(beat.Add(snapshot.BeatEvery), unrenewed), beat.Add(snapshot.MarkEvery))
 }
 
 // self returns this drain's identity with a fresh sign of life.

@@ -190,12 +190,13 @@ func (d *decider) undoOr(failed []string, a Action, left, again string) []string
 }
 
 // tired reports whether undoing was tried mostUndoTries times in a row in vain, or mostConflicts times where the server answers that the
-// target has changed: a watch that is seconds behind a rolling Deployment uses up the few tries before it has caught up.
+// target has changed: a watch that is seconds behind a rolling Deployment uses up the few tries before it has caught up. A Lease is changed
+// by its drain alone.
 func (t *try) tired() bool {
 	if t == nil || t.done.IsZero() || t.answer.Code == answers.Accepted {
 		return false
 	}
-	if t.answer.Code == answers.Conflict {
+	if t.answer.Code == answers.Conflict && t.action.Kind != DeleteLease {
 		return t.count >= mostConflicts
 	}
 	return t.count >= mostUndoTries

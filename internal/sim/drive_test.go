@@ -32,6 +32,7 @@ type driver struct {
 	writes   map[drain.Kind]int
 	accepted map[types.UID]int // evictions of each pod
 	refused  int
+	unready  int // of these, those of pods that were not ready: they go by how many others are healthy, and not by room
 	turns    int
 	answered bool // an answer came in the last turn
 	still    int  // turns in a row in which no time passed
@@ -74,6 +75,9 @@ func (d *driver) deliver() {
 		d.count(a, answer)
 		if answer.Code == answers.RefusedByBudget {
 			d.refused++
+			if !a.Pod.Ready {
+				d.unready++
+			}
 		}
 		d.say(a, answer)
 	}

@@ -19,6 +19,10 @@ const leasePrefix = "usher-drain-"
 // UnreadFor is how long after its record was written a drain has to be taken for one that may still be running whose Lease cannot be read.
 const UnreadFor = 15 * time.Minute
 
+// MarkEvery is how often a drain with a Lease gives a sign of life on its nodes as well, for clients that cannot read the Lease: before
+// UnreadFor is over, with time for a few tries.
+const MarkEvery = 10 * time.Minute
+
 // LeaseName is the name of a drain's Lease.
 func LeaseName(id string) string { return leasePrefix + id }
 

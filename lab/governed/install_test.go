@@ -109,10 +109,15 @@ func installAndRemove(t *testing.T, l *testlab.Lab, served bool) {
 	})
 	t.Run("install", func(t *testing.T) {
 		out := ok(usher("install", "--image", "usher:this"))
-		for _, part := range []string{"deployment/usher-manager in usher-system created", "of 2 replicas are of this version", "installed"} {
+		for _, part := range []string{"deployment/usher-manager in usher-system created", "installed"} {
 			if !strings.Contains(out, part) {
 				t.Errorf("no %q in:\n%s", part, out)
 			}
+		}
+		d, err := l.Client().AppsV1().Deployments("usher-system").Get(t.Context(), "usher-manager", metav1.GetOptions{})
+		must(t, err)
+		if d.Status.AvailableReplicas != 2 {
+			t.Errorf("installed, and %d of 2 replicas are available", d.Status.AvailableReplicas)
 		}
 		if strings.Contains(out, "lifecycle.usher.sh") == served {
 			t.Errorf("our copy of the eviction request API, where the cluster serves it (%t):\n%s", served, out)

@@ -133,15 +133,19 @@ func leaseOf(drain string, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-// A drain with a Lease lives by that. Where it may not be read, the drain counts as running for a quarter of an hour.
+// A drain with a Lease lives by that. Where it cannot be read, the drain counts as running for a quarter of an hour.
 func TestRequestsOfDrainsWithLeases(t *testing.T) {
 	const stands, withdrawn = api.EvictionRequestIntentEviction, api.EvictionRequestIntentWithdrawn
-	forbidden := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-		if _, lease := o.(*coordinationv1.Lease); lease {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, key.Name, errors.New("no right"))
-		}
-		return c.Get(ctx, key, o, options...)
-	}}
+	unread := func(err error) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if _, lease := o.(*coordinationv1.Lease); lease {
+				return err
+			}
+			return c.Get(ctx, key, o, options...)
+		}}
+	}
+	forbidden := unread(apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "x", errors.New("no right")))
+	broken := unread(apierrors.NewInternalError(errors.New("etcd: it cannot be decoded")))
 	cases := map[string]struct {
 		written time.Duration // before now
 		lease   *coordinationv1.Lease
@@ -156,6 +160,9 @@ func TestRequestsOfDrainsWithLeases(t *testing.T) {
 		"not there yet":              {20 * time.Second, leaseOf("d2", now), interceptor.Funcs{}, stands, 40 * time.Second},
 		"that may not be read":       {10 * time.Minute, leaseOf("d1", now), forbidden, stands, 5 * time.Minute},
 		"… for a quarter of an hour": {15 * time.Minute, leaseOf("d1", now), forbidden, withdrawn, 0},
+		"that is not answered":       {10 * time.Minute, leaseOf("d1", now), broken, stands, time.Minute},
+		"… at the end of that":       {15*time.Minute - 20*time.Second, leaseOf("d1", now), broken, stands, 20 * time.Second},
+		"… and after it":             {15 * time.Minute, leaseOf("d1", now), broken, withdrawn, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -57,12 +57,10 @@ func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, 
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if err := s.readLease(ctx, seen, who); err != nil {
-			return reconcile.Result{}, err
-		}
+		again := s.readLease(ctx, seen, who)
 		now := s.Now()
 		if until := drain.LiveUntil(snapshot.View{Now: now, Cluster: seen}, who); until.After(now) {
-			return reconcile.Result{RequeueAfter: until.Sub(now)}, nil
+			return reconcile.Result{RequeueAfter: min(again, until.Sub(now))}, nil
 		}
 	}
 	return s.withdraw(ctx, request, who)
@@ -117,24 +115,26 @@ func read(ctx context.Context, reader client.Reader, names []string) (*snapshot.
 	return seen, nil
 }
 
-// readLease reads the Lease of a drain from the apiserver, where a node says that it has one. No cache keeps Leases: those of nodes
-// change all the time.
-func (s *reconciler) readLease(ctx context.Context, seen *snapshot.Cluster, who snapshot.Drainer) error {
+// readLease reads the Lease of a drain from the apiserver, where a node says that it has one, and returns when to read it again at the
+// latest. No cache keeps Leases: those of nodes change all the time. While it cannot be read, UnreadFor bounds how long the drain counts as
+// running.
+func (s *reconciler) readLease(ctx context.Context, seen *snapshot.Cluster, who snapshot.Drainer) (again time.Duration) {
 	if !seen.AnyNode(func(n *snapshot.Node) bool { return n.Drain != nil && n.Drain.ID == who.ID && n.Drain.Lease }) {
-		return nil
+		return snapshot.UnreadFor
 	}
 	var lease coordinationv1.Lease
 	err := s.live.Get(ctx, client.ObjectKey{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(who.ID)}, &lease)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil // the manager may be older than its role: UnreadFor bounds how long the drain counts as running
+		return snapshot.UnreadFor // the manager may be older than its role
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading the lease of drain %s: %w", who.ID, err)
+		log.FromContext(ctx).Error(err, "the lease of a drain cannot be read", "drain", who.ID)
+		return snapshot.LiveFor
 	case err == nil:
 		seen.SetLease(observe.LeaseFacts(&lease))
 	}
 	seen.SetLeasesRead(who.ID, true)
-	return nil
+	return snapshot.UnreadFor
 }
 
 func (s *reconciler) withdraw(ctx context.Context, request *api.EvictionRequest, who snapshot.Drainer) (reconcile.Result, error) {

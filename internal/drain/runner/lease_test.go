@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -89,4 +90,33 @@ func TestLeaseTakenByAnotherProcess(t *testing.T) {
 			t.Errorf("outcome %q", got)
 		}
 	})
+}
+
+// A drain that is over does not wait long for the end of its Lease, which counts no more within a minute, whatever is answered and though
+// the watch shows nothing.
+func TestLeaseThatIsNotDeleted(t *testing.T) {
+	for code, most := range map[answers.Code]time.Duration{
+		answers.Gone: 0, answers.Forbidden: 0, answers.Rejected: 0, answers.RefusedForNow: 10 * time.Second, answers.Conflict: 15 * time.Second, answers.Unavailable: 35 * time.Second,
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				f := leasing(newFake("one"))
+				f.refuse = func(a drain.Action) *answers.Answer {
+					if a.Kind != drain.DeleteLease {
+						return nil
+					}
+					return &answers.Answer{Code: code, Message: "no"}
+				}
+				began := time.Now()
+				d := f.drainer().Run(t.Context())
+				took := time.Since(began) - podEndsAfter
+				if d.Outcome != drain.Drained || !d.Settled || took > most {
+					t.Errorf("outcome %q, settled %v, %s after its last pod", d.Outcome, d.Settled, took)
+				}
+				if left := len(d.Notes) > 0; left == (code == answers.Gone) {
+					t.Errorf("notes %q", d.Notes)
+				}
+			})
+		})
+	}
 }
