@@ -37,7 +37,7 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 	w.admissions++
 	for _, peer := range cached[*corev1.Pod](replica, pods) {
 		if peer.DeletionTimestamp != nil {
-			r.seen = append(r.seen, peer.Name)
+			r.seen = append(r.seen, peer.UID)
 		}
 	}
 	if w.hidden(replica, r.pod) {

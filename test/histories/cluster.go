@@ -89,7 +89,7 @@ func (w *world) relieve(name string) {
 	failed := duplicate(pod)
 	failed.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 	w.store.put(failed)
-	w.safety.changedBy(w, accident, "a kubelet evicted "+name, name)
+	w.safety.changedBy(w, accident, "a kubelet evicted "+name, pod)
 }
 
 // exorcise ends a process that has outlived its pod.

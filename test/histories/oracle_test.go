@@ -156,13 +156,13 @@ func TestExcuses(t *testing.T) {
 		},
 		{
 			"a member that no policy claimed has left, and is not back", func(d *departure) {
-				d.isNeeded(late, needed{cause: accident, by: "a"})
-				d.removal.seen = []string{"a"}
+				d.isNeeded(late, needed{cause: accident, by: "a", uid: "u"})
+				d.removal.seen = []types.UID{"u"}
 				d.regime.stray["a"] = d.removal.horizon.Add(after)
 			},
 			"one that was claimed when the system was observed", func(d *departure) {
-				d.isNeeded(late, needed{cause: accident, by: "a"})
-				d.removal.seen = []string{"a"}
+				d.isNeeded(late, needed{cause: accident, by: "a", uid: "u"})
+				d.removal.seen = []types.UID{"u"}
 				d.regime.stray["a"] = d.removal.horizon.Add(before)
 			},
 		},
@@ -183,10 +183,20 @@ func TestExcuses(t *testing.T) {
 			"at once", func(d *departure) { d.isNeeded(early, needed{cause: accident}) },
 		},
 		{
-			"the removal of another that was excused", func(d *departure) { d.isNeeded(early, needed{cause: accident, by: "a"}) },
+			"the removal of another that was excused", func(d *departure) { d.isNeeded(early, needed{cause: accident, by: "a", uid: "u"}) },
 			"the replica saw that one terminate", func(d *departure) {
-				d.isNeeded(early, needed{cause: accident, by: "a"})
-				d.removal.seen = []string{"a"}
+				d.isNeeded(early, needed{cause: accident, by: "a", uid: "u"})
+				d.removal.seen = []types.UID{"u"}
+			},
+		},
+		{
+			"the removal of another that was excused, after one of its name was seen to terminate", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident, by: "a", uid: "u"})
+				d.removal.seen = []types.UID{"former"}
+			},
+			"it was that one", func(d *departure) {
+				d.isNeeded(late, needed{cause: accident, by: "a", uid: "u"})
+				d.removal.seen = []types.UID{"u"}
 			},
 		},
 		{
@@ -204,14 +214,14 @@ func TestExcuses(t *testing.T) {
 		},
 		{
 			"a crash after the observation, and a removal that the replica saw", func(d *departure) {
-				d.isNeeded(late, needed{cause: ours, by: "a", crash: d.removal.began.Add(-late)})
+				d.isNeeded(late, needed{cause: ours, by: "a", uid: "u", crash: d.removal.began.Add(-late)})
 				d.crash(late)
-				d.removal.seen = []string{"a"}
+				d.removal.seen = []types.UID{"u"}
 			},
 			"the crash was before", func(d *departure) {
-				d.isNeeded(late, needed{cause: ours, by: "a", crash: d.removal.began.Add(-early)})
+				d.isNeeded(late, needed{cause: ours, by: "a", uid: "u", crash: d.removal.began.Add(-early)})
 				d.crash(late)
-				d.removal.seen = []string{"a"}
+				d.removal.seen = []types.UID{"u"}
 			},
 		},
 	}

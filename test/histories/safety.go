@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/text"
@@ -46,15 +47,16 @@ type needed struct {
 	since time.Time
 	cause cause
 	what  string
-	by    string // the pod whose leave made it so, "" if it was something else
+	by    string    // the pod whose leave made it so, "" if it was something else
+	uid   types.UID // that pod's: another may have its name since
 	// crash is when a process of its role had last crashed by then.
 	crash time.Time
 }
 
 // changed looks at the truth again after something has happened.
-func (s *safety) changed(w *world, c cause, what string) { s.changedBy(w, c, what, "") }
+func (s *safety) changed(w *world, c cause, what string) { s.changedBy(w, c, what, &corev1.Pod{}) }
 
-func (s *safety) changedBy(w *world, c cause, what, pod string) {
+func (s *safety) changedBy(w *world, c cause, what string, pod *corev1.Pod) {
 	if c == accident {
 		s.accident = time.Now()
 	}
@@ -65,7 +67,7 @@ func (s *safety) changedBy(w *world, c cause, what, pod string) {
 		case why == "":
 			delete(s.needed, p.pod)
 		case !known:
-			s.needed[p.pod] = needed{time.Now(), c, what, pod, s.crashes[p.role]}
+			s.needed[p.pod] = needed{since: time.Now(), cause: c, what: what, by: pod.Name, uid: pod.UID, crash: s.crashes[p.role]}
 		}
 	}
 }
@@ -130,7 +132,7 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	switch {
 	case n.cause == ours && unlucky && !n.crash.Before(horizon):
 		return crashedUnseen
-	case slices.Contains(r.seen, n.by):
+	case slices.Contains(r.seen, n.uid):
 		return ""
 	case n.cause != ours && (n.by != "" || late) && !s.anotherOf(role, pod):
 		return "it happened too late to be seen: " + n.what

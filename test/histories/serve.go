@@ -29,9 +29,9 @@ type removal struct {
 
 	of     string // whose it is: several people may be one user
 	began  time.Time
-	judged types.UID // the pod that admission was asked about
-	excuse string    // why the truth does not matter; "": it does
-	seen   []string  // pods that the replica which was asked saw terminating
+	judged types.UID   // the pod that admission was asked about
+	excuse string      // why the truth does not matter; "": it does
+	seen   []types.UID // pods that the replica which was asked saw terminating
 
 	// horizon is from when on the replica need not have seen what happened.
 	horizon time.Time
@@ -165,7 +165,7 @@ func (w *world) takeAway(r *removal, pod *corev1.Pod) {
 	default:
 		w.haunt(pod)
 	}
-	w.safety.changedBy(w, c, r.String(), pod.Name)
+	w.safety.changedBy(w, c, r.String(), pod)
 }
 
 // overBudget is what the eviction API answers where a budget allows no disruption, after admission has let it through.
