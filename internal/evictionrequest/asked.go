@@ -5,6 +5,7 @@ import (
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // LastRequestTimeAnnotation is on requests that admission made in a caller's name: when the caller asked last, in RFC 3339.
@@ -34,6 +35,21 @@ func RepeatPatch(r *api.EvictionRequest, now time.Time) ([]byte, error) {
 // decided upon: the caller may just have asked again.
 func GivenUpPatch(r *api.EvictionRequest) ([]byte, error) {
 	return intentPatch(r, patchMetadata{UID: r.UID, ResourceVersion: r.ResourceVersion}, api.EvictionRequestIntentWithdrawn)
+}
+
+// OnlyRefused reports whether a pod is wanted gone, and only by callers whom admission has refused.
+func OnlyRefused(requests []*api.EvictionRequest, pod types.UID) bool {
+	some := false
+	for _, r := range requests {
+		if ref, ok := RequestRef(r); !ok || ref.UID != pod || !Stands(r) {
+			continue
+		}
+		if _, made := LastRequestTime(r); !made {
+			return false
+		}
+		some = true
+	}
+	return some
 }
 
 // refused reports whether a requester of the pod's eviction was refused by admission.

@@ -205,6 +205,7 @@ func TestPlanEvictor(t *testing.T) {
 		name     string
 		eviction *api.Eviction
 		pod      *corev1.Pod
+		refused  bool
 		attempts evictionrequest.Attempts
 		now      time.Duration
 		evict    bool
@@ -217,6 +218,8 @@ func TestPlanEvictor(t *testing.T) {
 		{name: "no generation observed", eviction: eviction(1, evictorActive, func(e *api.Eviction) { e.Status.ObservedGeneration = nil }), pod: newPod()},
 		{name: "its turn", eviction: eviction(1, evictorActive), pod: newPod(), evict: true},
 		{name: "governed pods too", eviction: eviction(1, evictorActive), pod: newPod(governed), evict: true},
+		{name: "its callers were refused", eviction: eviction(1, evictorActive), pod: newPod(), refused: true, says: "only callers that admission has refused", again: 10 * time.Second},
+		{name: "its callers were refused, and it shuts down", eviction: eviction(1, evictorActive), pod: newPod(terminating), refused: true, says: "it must be gone by", again: 3 * time.Minute},
 		{name: "pod gone", eviction: eviction(1, evictorActive), done: true, says: "the pod is gone"},
 		{name: "pod terminal", eviction: eviction(1, evictorActive), pod: newPod(phase(corev1.PodFailed)), done: true, says: "the pod has ended"},
 		{name: "DaemonSet", eviction: eviction(1, evictorActive), pod: newPod(daemon), done: true, says: "a pod of a DaemonSet is not evicted: agent would"},
@@ -232,7 +235,7 @@ func TestPlanEvictor(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			step := evictionrequest.PlanEvictor(c.eviction, c.pod, c.attempts, start.Add(c.now))
+			step := evictionrequest.PlanEvictor(c.eviction, c.pod, c.refused, c.attempts, start.Add(c.now))
 			same(t, "evict", c.evict, step.Evict)
 			same(t, "write", c.says != "", step.Write)
 			same(t, "again", c.again, step.Again)

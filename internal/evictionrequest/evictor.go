@@ -55,13 +55,21 @@ type EvictorStep struct {
 	Again time.Duration // 0: on the next change
 }
 
+// heldFor is when an eviction is looked at again that no client requests by itself.
+const heldFor = 10 * time.Second
+
 // PlanEvictor takes the imperative responder one step further. Pod is nil only when it was seen that no pod has the
-// name and UID of the eviction's target.
-func PlanEvictor(e *api.Eviction, pod *corev1.Pod, a Attempts, now time.Time) EvictorStep {
+// name and UID of the eviction's target. Refused says that only callers whom admission has refused request the eviction (OnlyRefused): they
+// may have given up, and without a policy there is no verdict on which to serve them.
+func PlanEvictor(e *api.Eviction, pod *corev1.Pod, refused bool, a Attempts, now time.Time) EvictorStep {
 	if !Active(e, Evictor) {
 		return EvictorStep{}
 	}
 	report, wait := evictorReport(pod, a, now)
+	if report == nil && refused {
+		report, wait = &Report{Message: "only callers that admission has refused request the eviction, and no policy governs the pod any more; " +
+			"it is evicted once a client requests it with an EvictionRequest, or evicts the pod again"}, heldFor
+	}
 	if left := a.accepted(now); report == nil && left > 0 {
 		return EvictorStep{Again: left}
 	}

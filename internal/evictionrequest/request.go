@@ -17,6 +17,10 @@ type RequestPlan struct {
 	Again   time.Duration // when to look again although nothing changed; 0 for never
 }
 
+// unseenFor is when a request is looked at again whose eviction is not seen after it was created. It may be gone without an event, if the
+// watch of evictions did not show it: owned by another request alone, whose creation was the last to be applied, it went with that.
+const unseenFor = 10 * time.Second
+
 // PlanRequest says what a request's status must be, and whether an eviction must be created for it. Other requests make no
 // difference to it: the target's need not be known.
 func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
@@ -38,7 +42,7 @@ func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
 	}
 	if Stands(r) && (relevant == nil || Failed(relevant.Status.Conditions)) {
 		if plan.Again = t.pause(); plan.Again <= 0 {
-			plan.Again, plan.Create = 0, t.newEviction(r)
+			plan.Again, plan.Create = unseenFor, t.newEviction(r)
 		}
 	}
 	return plan

@@ -13,6 +13,7 @@ import (
 
 func TestPlanRequest(t *testing.T) {
 	alice := asked("alice")
+	const unseen = 10 * time.Second // what was created may be gone before it is seen
 	noPod := asked("alice", func(r *api.EvictionRequest) { r.Spec.Target.Pod = nil })
 	noResponder := failed(api.EvictionConditionReasonNoFurtherResponder)
 	cases := []struct {
@@ -24,7 +25,7 @@ func TestPlanRequest(t *testing.T) {
 		again   time.Duration
 		quiet   bool // nothing to write
 	}{
-		{name: "first request", target: target(0, newPod(), requests(alice)), request: alice, want: waits, creates: "pod-1-db-0"},
+		{name: "first request", target: target(0, newPod(), requests(alice)), request: alice, want: waits, creates: "pod-1-db-0", again: unseen},
 		{name: "withdrawn before anything", target: target(0, newPod(), requests(asked("alice", withdrawn))), request: asked("alice", withdrawn), want: waits},
 		{name: "being deleted, held by a finalizer", target: target(0, newPod(), requests(asked("alice", deleting))), request: asked("alice", deleting), want: waits},
 		{name: "no pod named", target: target(0, nil, nil), request: noPod, want: isInvalid},
@@ -33,9 +34,9 @@ func TestPlanRequest(t *testing.T) {
 		{name: "PodGroup", target: target(0, newPod(grouped), requests(alice)), request: alice, want: isInvalid},
 		{name: "eviction goes on", target: target(0, newPod(), requests(alice), eviction(1)), request: alice, want: waits},
 		{name: "eviction succeeded", target: target(0, nil, requests(alice), eviction(1, succeeded)), request: alice, want: "Failed/AwaitingEviction !TargetEvicted/PodDeleted"},
-		{name: "already terminal", target: target(0, newPod(phase(corev1.PodFailed)), requests(alice)), request: alice, want: waits, creates: "pod-1-db-0"},
+		{name: "already terminal", target: target(0, newPod(phase(corev1.PodFailed)), requests(alice)), request: alice, want: waits, creates: "pod-1-db-0", again: unseen},
 		{
-			name: "canceled and wanted anew", request: alice, creates: "pod-2-db-0",
+			name: "canceled and wanted anew", request: alice, creates: "pod-2-db-0", again: unseen,
 			target: target(0, newPod(), requests(alice), eviction(1, failed(api.EvictionConditionReasonCanceledDueToNoRequesters))),
 			want:   "!Failed/CanceledDueToNoRequesters TargetEvicted/AwaitingEviction",
 		},
@@ -48,11 +49,11 @@ func TestPlanRequest(t *testing.T) {
 			target: target(3*time.Second, newPod(), requests(alice), eviction(1, noResponder), eviction(2, noResponder)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
 		},
 		{
-			name: "given up, pause over", request: alice, creates: "pod-2-db-0",
+			name: "given up, pause over", request: alice, creates: "pod-2-db-0", again: unseen,
 			target: target(5*time.Second, newPod(), requests(alice), eviction(1, noResponder)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
 		},
 		{name: "given up, withdrawn", target: target(time.Hour, newPod(), nil, eviction(1, noResponder)), request: asked("alice", withdrawn), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction"},
-		{name: "numbers of other pods of the name count", target: target(0, newPod(), requests(alice), eviction(3, of("u0"), succeeded)), request: alice, want: waits, creates: "pod-4-db-0"},
+		{name: "numbers of other pods of the name count", target: target(0, newPod(), requests(alice), eviction(3, of("u0"), succeeded)), request: alice, want: waits, creates: "pod-4-db-0", again: unseen},
 		{name: "evicted stays", target: target(0, newPod(), nil), request: asked("alice", requestCondition("TargetEvicted", "PodDeleted")), want: "!TargetEvicted/PodDeleted", quiet: true},
 		{name: "invalid stays", target: target(0, newPod(), nil), request: asked("alice", requestCondition("Failed", "EvictionInvalid")), want: "!Failed/EvictionInvalid", quiet: true},
 		{

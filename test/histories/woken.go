@@ -23,6 +23,8 @@ import (
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // mostWhile bounds what may happen until everything has been seen.
@@ -82,13 +84,27 @@ func (w *world) reconcileAll(r *replica, which func(controller string, key recon
 	return true
 }
 
-// looksSoon reports whether a controller pauses before it looks at a key again: after a failure, or because a write must take effect.
+// looksSoon reports whether a controller pauses before it looks at a key again: after a failure, or because a write must take effect. A
+// policy's status shows what has become of labels, and they are written again after a failure.
 func (r *replica) looksSoon(item work) bool {
 	at, queued := r.queue[item]
+	labels := work{"labels", client.ObjectKey{Name: item.key.Namespace}}
 	r.world.mu.Lock()
 	failed := time.Since(r.failed[item]) <= writePause
+	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed) || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+}
+
+// expires reports whether a key is the request of a drain, at which the manager looks again when the drain's last sign of life is over. That a
+// drain ends before is no event: no watch shows Leases.
+func (r *replica) expires(item work, at time.Time) bool {
+	request, ok := r.cache.objects[requests][item.key].(*api.EvictionRequest)
+	if !ok || item.controller != "expiry" {
+		return false
+	}
+	_, drains := observe.RequestFacts(request).Drainer()
+	return drains && time.Until(at) <= snapshot.LiveFor
 }
 
 const (

@@ -43,11 +43,24 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	step := evictionrequest.PlanEvictor(eviction, pod, s.attempts.of(key), time.Now())
+	refused, err := s.onlyRefused(ctx, pod)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	step := evictionrequest.PlanEvictor(eviction, pod, refused, s.attempts.of(key), time.Now())
 	if step.Evict {
 		return s.evict(ctx, key, eviction, pod)
 	}
 	return s.report(ctx, eviction, step)
+}
+
+// onlyRefused reports whether no client but those that admission has refused requests the eviction of a pod, which may be nil.
+func (s *reconciler) onlyRefused(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	if pod == nil {
+		return false, nil
+	}
+	requests, err := targets.RequestsOf(ctx, s.client, client.ObjectKeyFromObject(pod))
+	return evictionrequest.OnlyRefused(requests, pod.UID), err
 }
 
 // settle is how long the watch gets to deliver what an accepted eviction, or another's, has changed.
@@ -62,7 +75,7 @@ func (s *reconciler) evict(ctx context.Context, key reconcile.Request, e *api.Ev
 	}
 	refused := s.attempts.refused(key, answer, now)
 	log.FromContext(ctx).Info("the eviction was refused", "pod", pod.Name, "code", answer.Code, "attempt", refused.Count, "message", answer.Message)
-	return s.report(ctx, e, evictionrequest.PlanEvictor(e, pod, refused, now))
+	return s.report(ctx, e, evictionrequest.PlanEvictor(e, pod, false, refused, now))
 }
 
 func (s *reconciler) report(ctx context.Context, e *api.Eviction, step evictionrequest.EvictorStep) (reconcile.Result, error) {
