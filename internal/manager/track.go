@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ func addEvidence(mgr ctrl.Manager, p *parts) error {
 	for _, part := range []everywhere{
 		observer.Run,
 		func(ctx context.Context) error { return p.track(ctx, mgr) },
+		func(ctx context.Context) error { return p.trackPods(ctx, mgr) },
 	} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("adding the observer of evidence: %w", err)
@@ -53,6 +55,33 @@ func (p *parts) track(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	<-ctx.Done()
 	return informer.RemoveEventHandler(registration)
+}
+
+// trackPods shows the gatherer every pod that ends.
+func (p *parts) trackPods(ctx context.Context, mgr ctrl.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(was, is any) { p.ended(ctx, was, is) },
+		DeleteFunc: func(o any) { p.ended(ctx, o, nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	<-ctx.Done()
+	return informer.RemoveEventHandler(registration)
+}
+
+func (p *parts) ended(ctx context.Context, was, is any) {
+	if tombstone, ok := was.(cache.DeletedFinalStateUnknown); ok {
+		was = tombstone.Obj
+	}
+	after, _ := is.(*corev1.Pod)
+	if before, ok := was.(*corev1.Pod); ok {
+		p.gatherer.Ended(ctx, before, after)
+	}
 }
 
 // updated also forgets a policy that is gone, which a watch that was broken shows as one that has become another of its name. The namespace

@@ -35,6 +35,7 @@ type entry struct {
 	lasts    version            // what its observer knew of the policy
 	sent     time.Time          // when it began
 	ended    time.Time          // when it did
+	outdated time.Time          // when a member's pod was last seen to have ended: what was observed before decides nothing
 }
 
 // show replaces the source by a newer version. Two informers may see versions in any order; generation and epoch only grow.
@@ -52,6 +53,16 @@ func (e *entry) show(source *Source) {
 		e.need = 0 // it may ask its system for less
 	}
 	e.source, e.shown = source, time.Now()
+}
+
+// oldest returns when an observation that decides must have begun at the earliest, beside the limit of its age.
+func (e *entry) oldest(limit time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.outdated.After(limit) {
+		return e.outdated
+	}
+	return limit
 }
 
 // showLife is how long a version counts that is not shown any more while older ones are: it was lost when the cluster's etcd was

@@ -40,6 +40,29 @@ func (g *Gatherer) Forget(uid types.UID) {
 	g.Policies.forget(uid)
 }
 
+// Ended has no verdict rest on what a governed pod's system said while that ran: a member that went without a permit is counted as on its way
+// as long as its pod terminates, and its end changes no epoch where its role gives no time to settle. Before is the pod that was seen
+// last, after what it has become, nil if it is gone.
+func (g *Gatherer) Ended(ctx context.Context, before, after *corev1.Pod) {
+	if after != nil && after.UID == before.UID && (!finished(after) || finished(before)) {
+		return
+	}
+	for _, label := range []string{v1alpha1.PolicyLabel, v1alpha1.AuditLabel} {
+		name, labelled := before.Labels[label]
+		if !labelled {
+			continue
+		}
+		policy, err := g.Policies.Policy(ctx, client.ObjectKey{Namespace: before.Namespace, Name: name})
+		if err == nil {
+			g.Observer.Outdate(policy.UID)
+		}
+	}
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
 // Subject is the pod that is to be decided about.
 type Subject struct {
 	Pod *corev1.Pod

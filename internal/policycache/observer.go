@@ -68,11 +68,11 @@ func (k *Observer) Forget(uid types.UID) {
 }
 
 // Evidence returns what the system says about the source's members: observed for this epoch or a later one, and not
-// longer than maxAge ago. It is never nil; where the system could not be asked, or not before ctx ended, Error says why.
+// longer than maxAge ago, nor before Outdate. It is never nil; where the system could not be asked, or not before ctx ended, Error says why.
 func (k *Observer) Evidence(ctx context.Context, source *Source, epoch int64, maxAge time.Duration) *eviction.Evidence {
 	e := k.entry(source)
 	asked := time.Now()
-	oldest := asked.Add(-maxAge)
+	oldest := e.oldest(asked.Add(-maxAge))
 	if e.touch(asked) {
 		k.wake()
 	}
@@ -85,6 +85,19 @@ func (k *Observer) Evidence(ctx context.Context, source *Source, epoch int64, ma
 			return answer
 		}
 	}
+}
+
+// Outdate has no decision rest on what the source's system has said so far.
+func (k *Observer) Outdate(uid types.UID) {
+	k.mu.Lock()
+	e := k.entries[uid]
+	k.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.outdated = time.Now()
 }
 
 // Known returns the newest evidence of the source's spec, however old, without asking for it; nil if there never was any.

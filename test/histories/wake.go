@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	runtimeevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -71,6 +72,10 @@ func (r *replica) receive(e event) {
 	}
 	if after, ok := e.after.(*v1alpha1.EvictionPolicy); ok {
 		r.track(after, false)
+	}
+	if before, ok := e.before.(*corev1.Pod); ok {
+		after, _ := e.after.(*corev1.Pod)
+		r.gatherer.Ended(r.ctx, before, after)
 	}
 	if r.leads {
 		r.wake(e)
