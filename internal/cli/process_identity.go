@@ -87,7 +87,7 @@ func (h host) ended(d snapshot.Drainer) bool {
 
 // abandoned reports whether a killed drain left the node as it is.
 func (h host) abandoned(n *snapshot.Node, v snapshot.View) bool {
-	return n.Drain != nil && n.Drain.State == "draining" && !mayRun(v, h.dead(v.Cluster), n.Drain.Drainer)
+	return n.Drain != nil && n.Drain.Working() && !mayRun(v, h.dead(v.Cluster), n.Drain.Drainer)
 }
 
 // killed reports whether a drain has ended with its process: no other one has gone on with it, as its Lease would say.

@@ -300,13 +300,7 @@ func TestUncordonGoesByTheLease(t *testing.T) {
 		client := fake.NewClientset(node(), leaseOf("x", now.Add(-time.Minute)))
 		s := sessionOn(t, client)
 		defer s.close()
-		if code, words := release(t.Context(), s, "a"); code != exitDone {
-			t.Errorf("exit %d, %q", code, words)
-		}
-		left, err := client.CoordinationV1().Leases(snapshot.LeaseNamespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(left.Items) > 0 {
-			t.Errorf("%d Leases are left: %v", len(left.Items), err)
-		}
+		releasedWithLease(t, s)
 	})
 	t.Run("in force, of a process that was killed here", func(t *testing.T) {
 		killed := drainedNode(t, snapshot.DrainRecord{
@@ -316,13 +310,7 @@ func TestUncordonGoesByTheLease(t *testing.T) {
 		s := sessionOn(t, client)
 		defer s.close()
 		s.host = host{boot: "kernel", start: func(int) string { return "" }}
-		if code, words := release(t.Context(), s, "a"); code != exitDone {
-			t.Errorf("exit %d, %q", code, words)
-		}
-		left, err := client.CoordinationV1().Leases(snapshot.LeaseNamespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(left.Items) > 0 {
-			t.Errorf("%d Leases are left: %v", len(left.Items), err)
-		}
+		releasedWithLease(t, s)
 	})
 	t.Run("that may not be read", func(t *testing.T) {
 		young := node()
@@ -350,5 +338,17 @@ func TestUncordonOfACordonThatStays(t *testing.T) {
 		if code != exitBlocked || !strings.Contains(words, "kubectl uncordon a removes that") {
 			t.Errorf("%s: exit %d, %q", name, code, words)
 		}
+	}
+}
+
+// releasedWithLease checks that a node is given back, and its drain's Lease goes with that.
+func releasedWithLease(t *testing.T, s *session) {
+	t.Helper()
+	if code, words := release(t.Context(), s, "a"); code != exitDone {
+		t.Errorf("exit %d, %q", code, words)
+	}
+	left, err := s.client.CoordinationV1().Leases(snapshot.LeaseNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("%d Leases are left: %v", len(left.Items), err)
 	}
 }

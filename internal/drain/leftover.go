@@ -71,7 +71,7 @@ func (d *decider) requestsLeft() []Leftover {
 func (d *decider) cordonsLeft() []Leftover {
 	var all []Leftover
 	for _, n := range d.Cluster.Nodes() {
-		if n.Drain != nil && n.Unschedulable && working(n.Drain) && !d.mayRun(n.Drain.Drainer) {
+		if n.Drain != nil && n.Unschedulable && n.Drain.Working() && !d.mayRun(n.Drain.Drainer) {
 			all = append(all, Leftover{fmt.Sprintf("node %s is still cordoned for a drain of %s", n.Name, n.Drain.By), "usher uncordon " + n.Name})
 		}
 	}

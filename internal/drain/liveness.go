@@ -21,7 +21,7 @@ func LiveUntil(view snapshot.View, who snapshot.Drainer) time.Time {
 func everywhere(view snapshot.View, who snapshot.Drainer) snapshot.Drainer {
 	who.Beat = snapshot.Believed(who.Beat, view.Now)
 	for _, n := range view.Cluster.Nodes() {
-		if n.Drain == nil || n.Drain.ID != who.ID || !working(n.Drain) {
+		if n.Drain == nil || n.Drain.ID != who.ID || !n.Drain.Working() {
 			continue
 		}
 		who.Beat = later(who.Beat, snapshot.Believed(n.Drain.Beat, view.Now))
@@ -103,7 +103,7 @@ func claimCounts(view snapshot.View, r *snapshot.DrainRecord, self snapshot.Drai
 // since the record was written. After a gap, in which another drain may have taken the node, the record has to be written anew.
 func leased(view snapshot.View, r *snapshot.DrainRecord, self snapshot.Drainer) bool {
 	lease, _ := view.Cluster.LeaseOf(r.ID)
-	return r.Lease && working(r) && lease != nil && lease.Holder == self.Holder() && lease.LiveAt(view.Now) && !r.Beat.Before(lease.Acquired)
+	return r.Lease && r.Working() && lease != nil && lease.Holder == self.Holder() && lease.LiveAt(view.Now) && !r.Beat.Before(lease.Acquired)
 }
 
 // renewsInTime reports whether a lease may be renewed: one that has been in force without a gap still has to be.

@@ -193,7 +193,7 @@ func (d *decider) claim(t *target) bool {
 	case d.drainedByAnother(n):
 		d.blockNode(t, d.anotherDrains(n))
 		return false
-	case d.own(n) && n.Unschedulable && working(n.Drain) && d.lapsed(n):
+	case d.own(n) && n.Unschedulable && n.Drain.Working() && d.lapsed(n):
 		d.renew(t)
 		return false
 	case d.own(n) && n.Unschedulable:
@@ -219,7 +219,7 @@ const cordonsAwaited = 4
 func (d *decider) cordon(t *target) {
 	n := t.node
 	record := &snapshot.DrainRecord{
-		Drainer: d.self(), Why: d.req.Why, Since: d.Now, State: "draining",
+		Drainer: d.self(), Why: d.req.Why, Since: d.Now, State: snapshot.Draining,
 		Cordoned: !n.Unschedulable || n.UsherCordon(),
 	}
 	if n.Unschedulable && record.Cordoned {
@@ -249,7 +249,7 @@ func (d *decider) renew(t *target) {
 // lapsed reports whether another drain may take a node of this drain: this one does not work on it, or its last sign of life
 // counts no more.
 func (d *decider) lapsed(n *snapshot.Node) bool {
-	return !d.req.Forecast && (!working(n.Drain) || !claimCounts(d.View, n.Drain, d.req.Self))
+	return !d.req.Forecast && (!n.Drain.Working() || !claimCounts(d.View, n.Drain, d.req.Self))
 }
 
 // InTime reports whether an action of this drain may still be sent, by what is seen now and by which nodes were given back. What is
@@ -297,15 +297,13 @@ func (d *decider) own(n *snapshot.Node) bool {
 // drainedByAnother reports whether another drain works on the node and may still be
 // alive.
 func (d *decider) drainedByAnother(n *snapshot.Node) bool {
-	return n.Drain != nil && !d.own(n) && working(n.Drain) && d.mayRun(n.Drain.Drainer)
+	return n.Drain != nil && !d.own(n) && n.Drain.Working() && d.mayRun(n.Drain.Drainer)
 }
 
-func working(r *snapshot.DrainRecord) bool { return r.State == "draining" }
-
-// beat renews the sign of life on a node that is worked on, seldom where the drain's Lease gives it: who cannot read that goes by the
-// node. What another process of this drain has written there is written anew: by its process a drain is known to have ended.
+// beat renews the sign of life on a node that is worked on, seldom where the drain's Lease gives it: clients that cannot read that go
+// by the node. What another process of this drain has written there is written anew: by its process a drain is known to have ended.
 func (d *decider) beat(n *snapshot.Node) {
-	if d.req.Forecast || !working(n.Drain) {
+	if d.req.Forecast || !n.Drain.Working() {
 		return
 	}
 	same := n.Drain.Boot == "" || n.Drain.SameProcess(d.req.Self)

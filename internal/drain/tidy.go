@@ -219,7 +219,7 @@ func (d *decider) leaveNode(t *target, failed []string) []string {
 	a := Action{Kind: Mark, Node: n, Lapsed: d.lapsed(n), Why: "the drain has ended", Note: d.leftOn(t)}
 	switch {
 	case d.led.ending == Drained || !d.req.UncordonOnFailure:
-		if !working(n.Drain) {
+		if !n.Drain.Working() {
 			return failed
 		}
 		record := *n.Drain

@@ -86,7 +86,7 @@ func unreadableNote(kind, namespace, name, problem string) string {
 // those must carry its record.
 func (d *decider) ended(who snapshot.Drainer) bool {
 	if !d.Cluster.NodesRead(snapshot.DrainLabel) && !d.req.Dead[who.ID] &&
-		!d.Cluster.AnyNode(func(n *snapshot.Node) bool { return n.Drain != nil && n.Drain.ID == who.ID && working(n.Drain) }) {
+		!d.Cluster.AnyNode(func(n *snapshot.Node) bool { return n.Drain != nil && n.Drain.ID == who.ID && n.Drain.Working() }) {
 		return false
 	}
 	return !d.surgeAlive(&snapshot.SurgeRecord{Drainer: who})

@@ -64,7 +64,7 @@ func (o *Observer) seeNode(n *snapshot.Node) {
 
 // needsLease reports whether a record says that a Lease gives the signs of life of the drain that works on a node.
 func needsLease(n *snapshot.Node) bool {
-	return n.Drain != nil && n.Drain.Lease && n.Drain.State == "draining"
+	return n.Drain != nil && n.Drain.Lease && n.Drain.Working()
 }
 
 // noteLeases notes whether the Leases that a feed reads are known. What a broken watch has brought may be old. The caller holds the lock.

@@ -87,6 +87,12 @@ type DrainRecord struct {
 	State      string    `json:"state"`               // draining, drained, blocked, deadline, timeout, interrupted
 }
 
+// Draining is the state of a record whose drain works on the node.
+const Draining = "draining"
+
+// Working reports whether the drain works on the node, as far as the record says.
+func (r *DrainRecord) Working() bool { return r.State == Draining }
+
 // CordonedSince returns since when the node is cordoned by drains. A drain that finds the
 // cordon of another one keeps it, and so its time.
 func (r *DrainRecord) CordonedSince() time.Time {

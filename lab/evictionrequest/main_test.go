@@ -1,4 +1,4 @@
-// Package lifecycle asks whether the eviction controllers do on a real apiserver what internal/lifecycle decides: under
+// Package evictionrequest asks whether the eviction controllers do on a real apiserver what internal/evictionrequest decides: under
 // Kubernetes' own API, whose validation judges every write, and under Usher's custom resources.
 package evictionrequest
 

@@ -16,7 +16,7 @@ import (
 	"usher.sh/usher/internal/evictionrequest/targets"
 )
 
-// reconciler reads for the decisions of internal/lifecycle, and writes what they say.
+// reconciler reads for the decisions of internal/evictionrequest, and writes what they say.
 type reconciler struct {
 	client  client.Client
 	live    client.Reader

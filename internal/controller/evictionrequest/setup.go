@@ -1,5 +1,5 @@
 // Package evictionrequest answers: what turns eviction requests into evictions, and takes these from one responder to
-// the next? It reads caches, lets internal/lifecycle decide, and applies the result.
+// the next? It reads caches, lets internal/evictionrequest decide, and applies the result.
 //
 // Three queues, because their work has nothing to do with each other: requests (their status, and new evictions),
 // evictions (their status), and the evictions' labels and owners.

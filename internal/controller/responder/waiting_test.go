@@ -29,7 +29,7 @@ func newPod(name, app string) *corev1.Pod {
 	}
 }
 
-func wish(pod string) client.Object {
+func requestFor(pod string) client.Object {
 	return evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "db", Name: pod, UID: types.UID(pod)}, "test.example.com/jane")
 }
 
@@ -64,7 +64,7 @@ func TestWhatAnEventWakes(t *testing.T) {
 	other.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "former-0", PodName: "former-0", PodUID: "former-0"}, StartTime: metav1.Now()}}
 	unwanted := newPod("db-2", "db")
 	r := newRig(t, interceptor.Funcs{}, other, both, newPod("db-1", "db"), unwanted, newPod("cache-0", "cache"), newPod("web-0", "web"), twice, former,
-		wish("db-1"), wish("cache-0"), wish("web-0"), wish("twice-0"), wish("gone-0"))
+		requestFor("db-1"), requestFor("cache-0"), requestFor("web-0"), requestFor("twice-0"), requestFor("gone-0"))
 	r.looks(t, "db-0", "db-1", "cache-0", "web-0", "twice-0", "gone-0")
 	s := r.reconciler
 	all := []string{"cache-0", "db-0", "db-1", "gone-0", "twice-0", "web-0"}
@@ -118,9 +118,9 @@ func TestPodsUnderALookAreWokenByAll(t *testing.T) {
 
 // TestNotWantedAnyMore: nothing is kept of pods that are not wanted gone.
 func TestNotWantedAnyMore(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, newPod("db-1", "db"), wish("db-1"))
+	r := newRig(t, interceptor.Funcs{}, newPod("db-1", "db"), requestFor("db-1"))
 	r.looks(t, "db-1")
-	if err := r.store.Delete(t.Context(), wish("db-1")); err != nil {
+	if err := r.store.Delete(t.Context(), requestFor("db-1")); err != nil {
 		t.Fatal(err)
 	}
 	r.looks(t, "db-1")
@@ -148,7 +148,7 @@ func TestEventsCostDoesNotGrowWithRequests(t *testing.T) {
 		var pods []string
 		for i := range requests {
 			pods = append(pods, fmt.Sprint("web-", i))
-			all = append(all, newPod(pods[i], "web"), wish(pods[i]))
+			all = append(all, newPod(pods[i], "web"), requestFor(pods[i]))
 		}
 		r := newRig(t, counting, all...)
 		r.looks(t, append(pods, "db-0")...)

@@ -118,11 +118,7 @@ func TestLeaveAtTheEdges(t *testing.T) {
 // A drain that was cancelled, and left before all was undone, is undone by the next run, though that is cancelled from the beginning.
 func TestGoOnWithUndoing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newFake("one")
-		f.stick("one")
-		run := f.drainer()
-		run.Leave = leaveAfter(7 * time.Second)
-		run.Run(t.Context())
+		f := leftWithOneStuck(t)
 		f.change(func(c *snapshot.Cluster, _ string) {
 			c.SetNode(&snapshot.Node{Name: "b", UID: "node-b", ResourceVersion: "0"})
 		})
@@ -169,11 +165,7 @@ func TestNodesGivenBackToADrainThatWasLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				f := newFake("one")
-				f.stick("one")
-				run := f.drainer()
-				run.Leave = leaveAfter(7 * time.Second)
-				run.Run(t.Context())
+				f := leftWithOneStuck(t)
 				again(f)
 				next := f.drainer()
 				next.Until = time.Now().Add(10 * time.Second)
@@ -187,4 +179,15 @@ func TestNodesGivenBackToADrainThatWasLeft(t *testing.T) {
 			})
 		})
 	}
+}
+
+// leftWithOneStuck is a cluster in which a drain was left while its one pod was terminating.
+func leftWithOneStuck(t *testing.T) *fake {
+	t.Helper()
+	f := newFake("one")
+	f.stick("one")
+	run := f.drainer()
+	run.Leave = leaveAfter(7 * time.Second)
+	run.Run(t.Context())
+	return f
 }
