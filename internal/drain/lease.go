@@ -88,7 +88,7 @@ func (d *decider) endLease(failed []string) []string {
 	if len(d.out.Actions) > 0 || d.pending {
 		return failed
 	}
-	if t := d.leaseTry(); t != nil && d.unseen(t) {
+	if t := d.leaseTry(); t != nil && !d.deletedSince(t) && d.unseen(t) {
 		d.pending = true
 		return failed
 	}
@@ -97,6 +97,12 @@ func (d *decider) endLease(failed []string) []string {
 		return failed
 	}
 	return d.deleteLease(failed, lease, "the drain has ended")
+}
+
+// deletedSince reports whether the drain's Lease was deleted after it was written: no version shows that it had been there.
+func (d *decider) deletedSince(renewal *try) bool {
+	t := d.led.tries[tryKey{DeleteLease, leaseTarget(d.req.Self.ID)}]
+	return t != nil && t.answer.Code == answers.Accepted && !t.sent.Before(renewal.done)
 }
 
 // deleteLease deletes a Lease. One of which the server says that it is gone is, though it may not be seen.

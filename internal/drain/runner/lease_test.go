@@ -120,3 +120,22 @@ func TestLeaseThatIsNotDeleted(t *testing.T) {
 		})
 	}
 }
+
+// A drain that has nothing to do, or little, ends as soon as its Lease is gone, also when that was never renewed.
+func TestShortDrainEndsAtOnce(t *testing.T) {
+	for _, pods := range []int{0, 1} {
+		inBubble(t, func(t *testing.T) {
+			f, began := leasing(newFake(podNames(pods)...)), time.Now()
+			if d := f.drainer().Run(t.Context()); d.Outcome != drain.Drained || !d.Settled {
+				t.Errorf("outcome %q, settled %v", d.Outcome, d.Settled)
+			}
+			f.ending.Wait()
+			if took, needs := time.Since(began), time.Duration(pods)*podEndsAfter; took > needs {
+				t.Errorf("%d pods took %s, want %s", pods, took, needs)
+			}
+			if lease, _ := f.cluster.LeaseOf("me"); lease != nil {
+				t.Errorf("the Lease is left: %+v", lease)
+			}
+		})
+	}
+}
