@@ -4,13 +4,16 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent.
+// Default is the folder whose kustomization names all the others but Agent and Maintenance.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
 const Agent = "agent"
 
+// Maintenance is the folder of what the manager needs to drain nodes, for those who want that.
+const Maintenance = "maintenance"
+
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent
+//go:embed default crd manager rbac webhook agent maintenance
 var Files embed.FS

@@ -11,7 +11,10 @@ var GroupVersion = schema.GroupVersion{Group: "usher.sh", Version: "v1alpha1"}
 
 // AddToScheme makes the types known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &EvictionPolicy{}, &EvictionPolicyList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&EvictionPolicy{}, &EvictionPolicyList{},
+		&NodeMaintenance{}, &NodeMaintenanceList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

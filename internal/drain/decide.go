@@ -127,6 +127,8 @@ func (d *decider) outcome() Outcome {
 	switch {
 	case d.left == 0 && !d.anyBlocked():
 		return Drained
+	case d.req.Persistent:
+		return Running
 	case d.left > 0 && d.forbidden == d.left:
 		return NoAccess
 	}

@@ -59,6 +59,8 @@ type Request struct {
 	Deadline   time.Time // zero: none
 	AtDeadline DeadlineMode
 
+	// Persistent: where only what cannot clear by itself is left, the drain goes on and waits for somebody to clear it.
+	Persistent        bool
 	UncordonOnFailure bool
 	WaitReplaced      bool // not done before every evicted pod has a ready replacement
 	Forecast          bool // gives no signs of life: no other drain competes with it, and only it knows pods created after Started

@@ -20,6 +20,9 @@ var unlimited = map[string]string{
 	"evictions/status":                "the manager is the controller of the API",
 	"evictionpolicies":                "Usher's own; the manager keeps a finalizer on them",
 	"evictionpolicies/status":         "Usher's own",
+	"nodemaintenances":                "Usher's own; the manager keeps a finalizer on them",
+	"nodemaintenances/status":         "Usher's own",
+	"subjectaccessreviews":            "they change nothing",
 	"mutatingwebhookconfigurations":   "by name; admission policies cannot be about them",
 	"validatingwebhookconfigurations": "by name; admission policies cannot be about them",
 }
@@ -29,7 +32,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	limited := map[string][]string{} // resources by account
 	bound := map[string]bool{}
 	roles := map[string]rbacv1.ClusterRole{}
-	for _, object := range objects(t, Options{Agent: true, Namespace: "guards"}) {
+	for _, object := range objects(t, Options{Agent: true, Maintenance: true, Namespace: "guards"}) {
 		convert := func(into any) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 				t.Fatal(err)
@@ -62,7 +65,7 @@ func TestAccountsAreLimited(t *testing.T) {
 			t.Errorf("%s denies nothing", policy)
 		}
 	}
-	for role, account := range map[string]string{"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager"} {
+	for role, account := range map[string]string{"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-maintenance": "guards:usher-manager"} {
 		for _, rule := range roles[role].Rules {
 			if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
 				continue

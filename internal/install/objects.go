@@ -19,6 +19,8 @@ type Options struct {
 	Image string
 	// Agent: agents are installed as well, one on every node.
 	Agent bool
+	// Maintenance: the manager gets the rights that it needs to drain nodes.
+	Maintenance bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
 	// cluster, and nothing that runs is installed.
 	URL string
@@ -39,12 +41,19 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
+	var folders []string
 	if o.Agent {
-		agents, err := load(config.Files, config.Agent, o.Namespace)
+		folders = append(folders, config.Agent)
+	}
+	if o.Maintenance {
+		folders = append(folders, config.Maintenance)
+	}
+	for _, folder := range folders {
+		more, err := load(config.Files, folder, o.Namespace)
 		if err != nil {
-			return nil, fmt.Errorf("reading the agents' manifests: %w", err)
+			return nil, fmt.Errorf("reading the manifests of %s: %w", folder, err)
 		}
-		all = append(all, agents...)
+		all = append(all, more...)
 	}
 	all = slices.DeleteFunc(all, o.unwanted)
 	for _, object := range all {

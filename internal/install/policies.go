@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/maintenance"
 )
 
 // requesters are the domains of those who ask for evictions in Usher's name.
@@ -38,10 +39,46 @@ func byUsher(request *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(requesters, func(domain string) bool { return strings.HasPrefix(by, domain) })
 }
 
-// policies removes all policies and waits until the manager has undone what it had prepared for them. What it does not
-// undo in time is named: a person has to look after it.
+// held is a kind of objects that the manager holds until it has undone what it did for them.
+type held struct {
+	kind      string
+	finalizer string
+	waits     string                                    // for what
+	left      func(*unstructured.Unstructured) []string // what is left where it has not, each in a sentence
+}
+
+// policies removes all policies, as remove does.
 func (r remover) policies(ctx context.Context) error {
-	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind("EvictionPolicy"))
+	return r.removeHeld(ctx, held{"EvictionPolicy", v1alpha1.UndoFinalizer, "waiting until the manager has undone its preparations", func(policy *unstructured.Unstructured) []string {
+		var left []string
+		begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
+		for _, each := range begun {
+			if fields, ok := each.(map[string]any); ok {
+				left = append(left, fmt.Sprintf("not undone: %v of member %v; undo it in the system itself", fields["name"], fields["id"]))
+			}
+		}
+		return left
+	}})
+}
+
+// maintenances removes all maintenances, as remove does.
+func (r remover) maintenances(ctx context.Context) error {
+	return r.removeHeld(ctx, held{"NodeMaintenance", maintenance.Finalizer, "waiting until the manager has given its nodes back", func(m *unstructured.Unstructured) []string {
+		var left []string
+		nodes, _, _ := unstructured.NestedSlice(m.Object, "status", "nodes")
+		for _, each := range nodes {
+			if fields, ok := each.(map[string]any); ok {
+				left = append(left, fmt.Sprintf("node %v was not given back; usher uncordon %v does that", fields["name"], fields["name"]))
+			}
+		}
+		return left
+	}})
+}
+
+// removeHeld removes all objects of a kind and waits until the manager has undone what it did for them. What it does not undo in time is
+// named: a person has to look after it.
+func (r remover) removeHeld(ctx context.Context, h held) error {
+	all, err := r.list(ctx, v1alpha1.GroupVersion.WithKind(h.kind))
 	if err != nil {
 		return err
 	}
@@ -50,39 +87,34 @@ func (r remover) policies(ctx context.Context) error {
 	}
 	patient, cancel := context.WithTimeoutCause(ctx, r.UndoPatience, fmt.Errorf("not within %s", r.UndoPatience))
 	defer cancel()
-	for _, policy := range all {
-		err := r.wait(patient, policy, func(now *unstructured.Unstructured) (bool, string) {
-			return now == nil, "waiting until the manager has undone its preparations"
-		})
+	for _, object := range all {
+		err := r.wait(patient, object, func(now *unstructured.Unstructured) (bool, string) { return now == nil, h.waits })
 		if err == nil {
 			continue
 		}
 		if patient.Err() == nil || ctx.Err() != nil {
 			return err
 		}
-		if err := r.abandon(ctx, policy); err != nil {
+		if err := r.abandon(ctx, object, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// abandon lets a policy go whose preparations are not undone. What others hold it for is theirs, and is named.
-func (r remover) abandon(ctx context.Context, policy *unstructured.Unstructured) error {
-	begun, _, _ := unstructured.NestedSlice(policy.Object, "status", "preparations")
-	for _, each := range begun {
-		if fields, ok := each.(map[string]any); ok {
-			fmt.Fprintf(r.Out, "%s: not undone: %v of member %v; undo it in the system itself\n", Ref(policy), fields["name"], fields["id"])
-		}
+// abandon lets an object go of which not all is undone. What others hold it for is theirs, and is named.
+func (r remover) abandon(ctx context.Context, object *unstructured.Unstructured, h held) error {
+	for _, words := range h.left(object) {
+		fmt.Fprintf(r.Out, "%s: %s\n", Ref(object), words)
 	}
 	for {
-		now, err := r.now(ctx, policy)
+		now, err := r.now(ctx, object)
 		if err != nil || now == nil {
 			return err
 		}
-		foreign := slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == v1alpha1.UndoFinalizer })
+		foreign := slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == h.finalizer })
 		if len(foreign) > 0 {
-			fmt.Fprintf(r.Out, "%s: stays until %s is removed by its owner\n", Ref(policy), strings.Join(foreign, ", "))
+			fmt.Fprintf(r.Out, "%s: stays until %s is removed by its owner\n", Ref(object), strings.Join(foreign, ", "))
 		}
 		if err := r.setFinalizers(ctx, now, foreign); !apierrors.IsConflict(err) {
 			return client.IgnoreNotFound(err)

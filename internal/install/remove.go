@@ -22,12 +22,13 @@ import (
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
 // with dryRun. Webhooks go first, so that nothing is refused when no replica answers any more. Requests go before the policies,
 // because those that a policy has held back would be carried out without it. The manager goes after the policies, because
-// it undoes what it has prepared for them.
+// it undoes what it has prepared for them, and gives back the nodes of maintenances.
 func (c Cluster) Remove(ctx context.Context, objects []*unstructured.Unstructured, namespace string, dryRun bool) error {
 	r := remover{c, dryRun}
 	steps := []func() error{
 		func() error { return r.deleteAll(ctx, pick(objects, isWebhook)) },
 		func() error { return r.agents(ctx, objects) },
+		func() error { return r.maintenances(ctx) },
 		func() error { return r.requests(ctx) },
 		func() error { return r.policies(ctx) },
 		func() error { return r.manager(ctx, objects) },

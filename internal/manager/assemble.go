@@ -3,7 +3,9 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -17,12 +19,16 @@ import (
 	"usher.sh/usher/internal/controller/defaultresponder"
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
+	maintenancecontroller "usher.sh/usher/internal/controller/maintenance"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
 	"usher.sh/usher/internal/controller/taint"
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evictionrequest"
+	lifecycleclient "usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/policycache"
+	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/system"
 	"usher.sh/usher/internal/system/all"
 	"usher.sh/usher/internal/webhook"
 )
@@ -122,13 +128,34 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, 
 			expiry.Controllers(mgr, expiry.Options{Now: p.gatherer.Now, Act: p.act}),
 		)
 	}
-	return wiring.Add(ctx, mgr, p.news, all...)
+	maintenance, drains := maintenancecontroller.Controller(mgr, maintenanceOptions(mgr, p, o))
+	if err := mgr.Add(drains); err != nil {
+		return fmt.Errorf("adding the drains of maintenances: %w", err)
+	}
+	return wiring.Add(ctx, mgr, p.news, append(all, maintenance)...)
 }
+
+// maintenanceOptions has hooks called as systems are: not at the addresses of the manager itself, or of the machine's surroundings.
+func maintenanceOptions(mgr ctrl.Manager, p *parts, o Options) maintenancecontroller.Options {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "usher-manager"
+	}
+	hooks := system.Access{Timeout: hookConnect, Loopback: o.Loopback}
+	return maintenancecontroller.Options{
+		Act: &act.Maintenance{Client: mgr.GetClient(), Hooks: hooks.HTTP(), Now: o.Clock.Now}, Kube: p.act.Writer.Client,
+		Evictions: lifecycleclient.New(mgr.GetConfig()), Self: snapshot.Drainer{By: host, PID: os.Getpid()}, Now: o.Clock.Now, Log: o.Log,
+	}
+}
+
+// hookConnect is how long connecting to a hook may take.
+const hookConnect = 10 * time.Second
 
 func serveAdmission(mgr ctrl.Manager, p *parts, o Options, requests requests) {
 	options := webhook.Options{
 		Facts: p.gatherer, Writer: p.act, Reader: mgr.GetClient(), Events: mgr.GetEventRecorder("usher-webhook"), Log: o.Log,
 		Compile: p.gatherer.Policies.Check, Kind: all.Kind, Declare: p.gatherer.Policies.Declared, Self: []string{p.self}, Namespace: o.Namespace,
+		Reviewer: reviewer{p.act.Writer.Client}, Now: o.Clock.Now,
 	}
 	if requests.version == lifecycleapi.Kubernetes && requests.served {
 		options.Responder = evictionrequest.Responder

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/maintenance"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -105,18 +106,26 @@ func slimNode(object any) (any, error) {
 	}
 	slim := &corev1.Node{
 		ObjectMeta: slimMeta(&node.ObjectMeta),
-		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
+		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints, ProviderID: node.Spec.ProviderID},
 	}
+	slim.Status.NodeInfo.BootID, slim.Status.NodeInfo.KubeletVersion = node.Status.NodeInfo.BootID, node.Status.NodeInfo.KubeletVersion
 	slim.Annotations = policycache.NodeAnnotations(slim)
 	if record, ok := node.Annotations[snapshot.DrainAnnotation]; ok {
 		slim.Annotations[snapshot.DrainAnnotation] = record
 	}
 	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			slim.Status.Conditions = node.Status.Conditions[i : i+1 : i+1]
-		}
+		slim.Status.Conditions = append(slim.Status.Conditions, slimCondition(&node.Status.Conditions[i]))
 	}
 	return slim, nil
+}
+
+// slimCondition keeps the words of Ready, and of the conditions that maintenances set: by these they know their own.
+func slimCondition(c *corev1.NodeCondition) corev1.NodeCondition {
+	slim := corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
+	if maintenance.Sets(c.Type) || c.Type == corev1.NodeReady {
+		slim.Reason, slim.Message = c.Reason, c.Message
+	}
+	return slim
 }
 
 func slimNamespace(object any) (any, error) {

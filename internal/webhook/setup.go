@@ -64,6 +64,9 @@ type Options struct {
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
 	// Declare returns a policy as verdicts see it; policycache.Cache does.
 	Declare func(policy *v1alpha1.EvictionPolicy) eviction.Declared
+	// Reviewer says what the writer of a NodeMaintenance may do.
+	Reviewer Reviewer
+	Now      func() time.Time
 	// Self are the users that Usher's own processes are.
 	Self []string
 	// Namespace is Usher's own: nothing in it can be governed.
@@ -78,6 +81,8 @@ const (
 	PathAudit  = "/audit"  // the same, where policies are in mode Audit
 	PathCreate = "/create" // CREATE of pods
 	PathPolicy = "/policy" // CREATE and UPDATE of evictionpolicies
+
+	PathMaintenance = "/maintenance" // CREATE and UPDATE of nodemaintenances
 )
 
 // Setup serves the answers.
@@ -88,6 +93,7 @@ func Setup(server Registrar, o Options) {
 	server.Register(PathAudit, timed(room.shared(&admission.Webhook{Handler: &auditHandler{leave}}, unaudited)))
 	server.Register(PathCreate, timed(room.shared(&admission.Webhook{Handler: &creationHandler{o}}, unmarked)))
 	server.Register(PathPolicy, timed(room.shared(&admission.Webhook{Handler: &policyHandler{o}}, tooMany)))
+	server.Register(PathMaintenance, timed(room.shared(&admission.Webhook{Handler: &maintenanceHandler{o}}, tooMany)))
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/share"
@@ -26,7 +27,9 @@ type Controller struct {
 	Name    string
 	Watches []Watch
 	// Observed maps a policy whose system says something new to keys; nil: none.
-	Observed  handler.MapFunc
+	Observed handler.MapFunc
+	// Notified has events of what is no object of the API; each brings the object in it to Reconcile by its own key. Nil: none.
+	Notified  <-chan event.GenericEvent
 	Reconcile reconcile.Func
 	// Indexes are those of the cache that it reads by.
 	Indexes []Index
@@ -111,6 +114,9 @@ func add(mgr ctrl.Manager, news *policycache.PolicyEvents, c *Controller) error 
 	}
 	if c.Observed != nil {
 		b = b.WatchesRawSource(news.Source(c.Observed))
+	}
+	if c.Notified != nil {
+		b = b.WatchesRawSource(source.Channel(c.Notified, handler.EnqueueRequestsFromMapFunc(Itself)))
 	}
 	return b.Complete(do)
 }

@@ -1,0 +1,189 @@
+package maintenance
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drain/runner"
+	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// begin runs drains that begin at the same time, on what is observed for all of them. The caller holds the lock.
+func (d *Drains) begin(batch map[string]*run) {
+	if len(batch) == 0 {
+		return
+	}
+	maps.Copy(d.known, batch)
+	d.running.Go(func() { d.runAll(batch) })
+}
+
+// runAll runs a batch of drains to their ends.
+func (d *Drains) runAll(batch map[string]*run) {
+	names := slices.Sorted(maps.Keys(batch))
+	source, err := observe.Start(d.ctx, d.Kube, observe.Options{Nodes: names, Now: d.Now, Evictions: d.Evictions})
+	if err != nil {
+		d.failed(batch, err)
+		return
+	}
+	defer source.Stop()
+	share := newFan(source, len(batch))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { d.run(batch[name], share.parts[i]) })
+	}
+	stopped := make(chan struct{})
+	go share.run(stopped)
+	all.Wait()
+	close(stopped)
+}
+
+// failed notes that drains could not be run.
+func (d *Drains) failed(batch map[string]*run, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range batch {
+		r.over, r.state.Failure, r.retry = true, err.Error(), d.Now().Add(afterFailure)
+	}
+	d.notify()
+}
+
+// run runs one drain to its end.
+func (d *Drains) run(r *run, source runner.Source) {
+	defer d.notify()
+	if !r.ending {
+		if found := objections(source, r.request); len(found) > 0 {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			r.over, r.state.Blockers, r.retry = true, found, d.Now().Add(afterObjection)
+			return
+		}
+	}
+	ending := drain.Running
+	if r.ending {
+		ending = drain.Interrupted
+	}
+	loop := runner.Runner{
+		Source: source, Writer: d.recorder, Reporter: reporter{d, r}, Request: r.request, Shared: d.shared, Leave: r.leave, Ending: ending,
+	}
+	last := loop.Run(context.WithoutCancel(d.ctx))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.over = true
+	switch {
+	case r.left:
+		r.retry = time.Time{}
+	case last.Outcome == drain.Left, !last.Settled: // another process has it, or something is still to be undone
+		r.left, r.retry = true, d.Now().Add(afterFailure)
+	case !r.ending:
+		r.state.Outcome, r.retry = last.Outcome, time.Time{}
+	}
+}
+
+// objections are what has to be cleared up before a node is touched: pods that would be lost, or lose data. Where a drain of a maintenance
+// has begun it goes on.
+func objections(source runner.Source, request drain.Request) (found []drain.Blocker) {
+	source.Read(func(view snapshot.View) {
+		if n := view.Cluster.Node(request.Nodes[0]); n != nil && !maintenance.Owned(n) {
+			found = drain.Objections(view, request)
+		}
+	})
+	return found
+}
+
+// How often the number of pods on a node is shown anew, and the words of its blockers, in which times go by: each is a write of a status.
+const (
+	showEvery  = 2 * time.Second
+	wordsEvery = time.Minute
+)
+
+// reporter keeps what the controller goes by.
+type reporter struct {
+	drains *Drains
+	run    *run
+}
+
+// Frame implements runner.Reporter.
+func (p reporter) Frame(now time.Time, decision drain.Decision) {
+	d, r := p.drains, p.run
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	count, blockers := 0, decision.Blockers()
+	for i := range decision.Nodes {
+		count += decision.Nodes[i].Left
+	}
+	others := !slices.EqualFunc(blockers, r.state.Blockers, sameBlocker)
+	r.state.Begun = true
+	if !others && (count == r.state.PodCount || now.Before(r.shown.Add(showEvery))) && now.Before(r.shown.Add(wordsEvery)) {
+		return
+	}
+	r.state.PodCount, r.state.Blockers, r.shown = count, blockers, now
+	p.retryBlocked(now)
+	d.notify()
+}
+
+// retryBlocked has a drain begun anew that has been kept for long by nothing but what does not clear by itself.
+func (p reporter) retryBlocked(now time.Time) {
+	r := p.run
+	blockers := r.state.Blockers
+	dead := len(blockers) > 0 && !slices.ContainsFunc(blockers, func(b drain.Blocker) bool { return !b.Dead })
+	switch {
+	case !dead || r.ending:
+		r.retry = time.Time{}
+	case r.retry.IsZero():
+		r.retry = now.Add(afterBlocked)
+	}
+}
+
+func sameBlocker(a, b drain.Blocker) bool {
+	return a.Reason == b.Reason && a.Pod == b.Pod && a.Dead == b.Dead
+}
+
+// Event implements runner.Reporter. What happens is in the status and in the events of nodes.
+func (reporter) Event(drain.Event) {}
+
+// fan hands what one observer sees to several drains.
+type fan struct {
+	source *observe.Observer
+	parts  []part
+}
+
+// part is what one drain sees. It implements runner.Source.
+type part struct {
+	*observe.Observer
+
+	changed chan struct{}
+}
+
+// Changed implements runner.Source.
+func (p part) Changed() <-chan struct{} { return p.changed }
+
+func newFan(source *observe.Observer, parts int) *fan {
+	f := &fan{source: source}
+	for range parts {
+		f.parts = append(f.parts, part{source, make(chan struct{}, 1)})
+	}
+	return f
+}
+
+// run passes changes on until it is stopped.
+func (f *fan) run(stopped <-chan struct{}) {
+	for {
+		select {
+		case <-f.source.Changed():
+		case <-stopped:
+			return
+		}
+		for _, p := range f.parts {
+			select {
+			case p.changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package maintenance
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// Want is what is to become of a node.
+type Want string
+
+// What may be wanted of a node. Of one that is not in the orders nothing is: a drain that has ended is forgotten.
+const (
+	// DrainNode: a drain runs under the order's terms, unless one under these has come to its end.
+	DrainNode Want = "drain"
+	// StopDrain: a drain ends, with what it asked for withdrawn and its surges reverted; the cordon stays.
+	StopDrain Want = "stop"
+	// GiveBack: a drain ends so, and what Usher cordoned is uncordoned.
+	GiveBack Want = "give-back"
+)
+
+// Order is what is to be done about one node.
+type Order struct {
+	Node  string
+	Want  Want
+	Terms Terms
+}
+
+// Hook is a hook to be called.
+type Hook struct {
+	Call
+
+	URL     string
+	Timeout time.Duration
+	Body    HookBody
+}
+
+// HookBody is what a hook is sent, as JSON.
+type HookBody struct {
+	Maintenance string `json:"maintenance"`
+	Requester   string `json:"requester"`
+	Reason      string `json:"reason,omitempty"`
+	Node        string `json:"node"`
+	NodeUID     string `json:"nodeUID"`
+	ProviderID  string `json:"providerID,omitempty"`
+}
+
+// Deletion is a Node to be deleted.
+type Deletion struct {
+	Call
+
+	Node string
+}
+
+// NodeConditions are conditions to be set on a node, and types of such to be taken off it.
+type NodeConditions struct {
+	Node   string
+	Set    []corev1.NodeCondition
+	Remove []corev1.NodeConditionType
+}
+
+// Decision is what to do now, and how things stand.
+type Decision struct {
+	Orders     []Order
+	Hooks      []Hook
+	Deletions  []Deletion
+	Conditions []NodeConditions
+	// Statuses are those that are to change, by the name of the maintenance.
+	Statuses map[string]*v1alpha1.NodeMaintenanceStatus
+	// Adopt are the names of maintenances that get the finalizer, Release of those that lose it.
+	Adopt, Release []string
+	// Next is when to look again without an event; zero: only on one.
+	Next time.Time
+}

@@ -1,0 +1,266 @@
+package maintenance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+)
+
+// mostBlockers is how many blockers of a node its entry has.
+const mostBlockers = 5
+
+// failingFor is how long a hook may fail, or a Node not be deleted, before the node counts as blocked.
+const failingFor = 5 * time.Minute
+
+// advance brings the entries of a maintenance to where their nodes are.
+func (d *decider) advance(w *work) {
+	kept := w.status.Nodes[:0]
+	for i := range w.status.Nodes {
+		e := w.status.Nodes[i]
+		if d.keep(w, &e) {
+			kept = append(kept, e)
+		}
+	}
+	w.status.Nodes = kept
+}
+
+// keep advances an entry, and reports whether it stays.
+func (d *decider) keep(w *work, e *v1alpha1.MaintainedNode) bool {
+	n := d.nodes[e.Name]
+	switch {
+	case !w.live():
+		return d.holdsBack(w, e)
+	case !d.same(e): // its Node was deleted, by this maintenance or by another client
+		w.finish(e.Name)
+		return false
+	case !w.selects[e.Name] && w.unusable == nil:
+		return false
+	case w.m.Spec.Suspend:
+		return true
+	}
+	for {
+		step := e.Step
+		if !d.advanceEntry(w, e, n) {
+			w.finish(e.Name)
+			return false
+		}
+		if e.Step == step {
+			return true
+		}
+	}
+}
+
+// holdsBack reports whether a maintenance that is being deleted has to wait for a node to be given back: none else wants it, and it has
+// a record or a drain.
+func (d *decider) holdsBack(w *work, e *v1alpha1.MaintainedNode) bool {
+	e.Blocked, e.Blockers = false, nil
+	others := slices.ContainsFunc(d.works, func(o *work) bool { return o != w && o.wants(e.Name) })
+	n := d.nodes[e.Name]
+	return !others && n != nil && (Owned(n.Node) || d.Drains[e.Name] != nil)
+}
+
+func (w *work) finish(node string) {
+	if !w.done(node) {
+		w.status.DoneNodes = append(w.status.DoneNodes, node)
+	}
+}
+
+// advanceEntry takes an entry one step on, if its step is over, and reports whether the maintenance has still to do with its node.
+func (d *decider) advanceEntry(w *work, e *v1alpha1.MaintainedNode, n *Node) bool {
+	switch e.Step {
+	case v1alpha1.StepDraining:
+		return !d.drained(e) || d.follow(w, e, 0)
+	case v1alpha1.StepCallingHook:
+		return !d.called(w, e) || d.follow(w, e, 1)
+	case v1alpha1.StepWaiting:
+		return !d.waited(w, e, n) || d.follow(w, e, 2)
+	case v1alpha1.StepDeletingNode:
+		d.deleting(w, e)
+	case v1alpha1.StepDrained:
+		block(e)
+	}
+	return true
+}
+
+// follow sets the step that follows so many of those of spec.whenDrained, and reports whether there is one.
+func (d *decider) follow(w *work, e *v1alpha1.MaintainedNode, from int) bool {
+	when := &w.m.Spec.WhenDrained
+	steps := []struct {
+		wanted bool
+		step   v1alpha1.MaintenanceStep
+	}{
+		{when.Hook != nil, v1alpha1.StepCallingHook},
+		{when.Wait != nil, v1alpha1.StepWaiting},
+		{when.DeleteNode != nil, v1alpha1.StepDeletingNode},
+		{when.KeepCordoned != nil, v1alpha1.StepDrained},
+	}
+	for _, s := range steps[from:] {
+		if s.wanted {
+			e.Step, e.StepTime, e.PodCount = s.step, metav1.NewTime(d.Now), 0
+			block(e)
+			return true
+		}
+	}
+	return false
+}
+
+// drained reports whether the drain of a node has ended with nothing left, and enters what it says before that.
+func (d *decider) drained(e *v1alpha1.MaintainedNode) bool {
+	run := d.Drains[e.Name]
+	switch {
+	case run == nil, run.Stopped:
+		e.Blocked, e.Blockers = false, nil
+	case run.Failure != "":
+		e.Blocked, e.Blockers = true, []v1alpha1.MaintenanceBlocker{{
+			Reason: "DrainFailed", Message: run.Failure, Remedy: "see the log of usher-manager; it is tried again every 30 s",
+		}}
+	case run.Outcome == drain.Drained:
+		return true
+	default:
+		e.PodCount, e.Blockers = int32(run.PodCount), blockersOf(run.Blockers) //nolint:gosec // a node has no two billion pods
+		e.Blocked = run.over() || !run.Begun && len(run.Blockers) > 0 || len(run.Blockers) > 0 && allDead(run)
+		if run.over() {
+			e.Blockers = append([]v1alpha1.MaintenanceBlocker{endedWith(run.Outcome)}, e.Blockers...)
+			e.Blockers = e.Blockers[:min(len(e.Blockers), mostBlockers)]
+		}
+	}
+	return false
+}
+
+// allDead reports whether only what cannot clear by itself keeps the pods of a node.
+func allDead(run *Drain) bool {
+	return !slices.ContainsFunc(run.Blockers, func(b drain.Blocker) bool { return !b.Dead })
+}
+
+// endedWith says why a drain that has ended without success is not tried again.
+func endedWith(outcome drain.Outcome) v1alpha1.MaintenanceBlocker {
+	b := v1alpha1.MaintenanceBlocker{
+		Reason: "DrainEnded", Message: fmt.Sprintf("its drain has ended (%s)", outcome),
+		Remedy: "delete this object to give the node back, or drain it by hand: usher drain",
+	}
+	if outcome == drain.DeadlinePassed {
+		b.Reason, b.Message = "DeadlinePassed", "spec.deadlineTime has passed, and pods are left on the node"
+	}
+	return b
+}
+
+// blockersOf returns the first blockers, those first that cannot clear by themselves.
+func blockersOf(all []drain.Blocker) []v1alpha1.MaintenanceBlocker {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b drain.Blocker) int { return cmp.Compare(alive(a), alive(b)) })
+	var found []v1alpha1.MaintenanceBlocker
+	for i := range all[:min(len(all), mostBlockers)] {
+		b := v1alpha1.MaintenanceBlocker{Reason: string(all[i].Reason), Message: all[i].Message, Remedy: all[i].Remedy}
+		if all[i].Pod.Name != "" {
+			b.Pod = all[i].Pod.String()
+		}
+		found = append(found, b)
+	}
+	return found
+}
+
+func alive(b drain.Blocker) int {
+	if b.Dead {
+		return 0
+	}
+	return 1
+}
+
+// called reports whether the hook has taken the node, and has it called otherwise.
+func (d *decider) called(w *work, e *v1alpha1.MaintainedNode) bool {
+	hook, call := w.m.Spec.WhenDrained.Hook, Call{w.m.UID, e.UID}
+	if hook == nil {
+		return true
+	}
+	made := d.Calls[call]
+	if made != nil && made.Done {
+		return true
+	}
+	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
+		d.out.Hooks = append(d.out.Hooks, Hook{Call: call, URL: hook.URL, Timeout: cmp.Or(hook.Timeout.Duration, 10*time.Second), Body: HookBody{
+			Maintenance: w.m.Name, Requester: w.m.Spec.Requester, Reason: w.m.Spec.Reason,
+			Node: e.Name, NodeUID: string(e.UID), ProviderID: d.nodes[e.Name].ProviderID,
+		}})
+	}
+	d.failing(e, made, "HookFailed", "the hook of spec.whenDrained does not take the node: ", "see to what listens at its URL; it is called again until it answers with a 2xx status")
+	return false
+}
+
+// deleting has the Node of an entry deleted. That it is gone ends the entry.
+func (d *decider) deleting(w *work, e *v1alpha1.MaintainedNode) {
+	call := Call{w.m.UID, e.UID}
+	if stored := w.stored(e.Name); stored != nil && stored.Step == e.Step {
+		d.out.Deletions = append(d.out.Deletions, Deletion{call, e.Name})
+	}
+	d.failing(e, d.Calls[call], "NodeNotDeleted", "the Node cannot be deleted: ", "see the server's words; it is tried again")
+}
+
+// failing enters that something is tried without success, which blocks the node once it has gone on for long.
+func (d *decider) failing(e *v1alpha1.MaintainedNode, made *Attempt, reason, what, remedy string) {
+	if made == nil || made.Failure == "" {
+		block(e)
+		return
+	}
+	block(e, v1alpha1.MaintenanceBlocker{Reason: reason, Message: what + made.Failure, Remedy: remedy})
+	until := made.Since.Add(failingFor)
+	e.Blocked = !until.After(d.Now)
+	d.wake(until)
+}
+
+// waited reports whether what is waited for has happened.
+func (d *decider) waited(w *work, e *v1alpha1.MaintainedNode, n *Node) bool {
+	wait := w.m.Spec.WhenDrained.Wait
+	if wait == nil || happened(wait, e, n) {
+		return true
+	}
+	until := e.StepTime.Add(cmp.Or(wait.Timeout.Duration, time.Hour))
+	d.wake(until)
+	what := waitWords(wait, n)
+	if until.After(d.Now) {
+		block(e, v1alpha1.MaintenanceBlocker{Reason: "Waiting", Message: what, Remedy: "wait"})
+		return false
+	}
+	block(e, v1alpha1.MaintenanceBlocker{
+		Reason: "WaitTimedOut", Message: fmt.Sprintf("%s, since more than %s", what, cmp.Or(wait.Timeout.Duration, time.Hour)),
+		Remedy: "see to the node: it is waited for all the same; delete this object to give the node back as it is",
+	})
+	e.Blocked = true
+	return false
+}
+
+func happened(wait *v1alpha1.MaintenanceWait, e *v1alpha1.MaintainedNode, n *Node) bool {
+	switch wait.For {
+	case v1alpha1.WaitBootIDChanged:
+		return n.Ready && n.BootID != "" && n.BootID != e.BootID
+	case v1alpha1.WaitKubeletVersionChanged:
+		return n.Ready && n.KubeletVersion != "" && n.KubeletVersion != e.KubeletVersion
+	case v1alpha1.WaitCondition:
+		c := n.condition(corev1.NodeConditionType(wait.Condition.Type))
+		return c != nil && string(c.Status) == string(wait.Condition.Status)
+	}
+	return false
+}
+
+// waitWords says what is waited for.
+func waitWords(wait *v1alpha1.MaintenanceWait, n *Node) string {
+	ready := ""
+	if !n.Ready && wait.For != v1alpha1.WaitCondition {
+		ready = "; it is not Ready now"
+	}
+	switch wait.For {
+	case v1alpha1.WaitBootIDChanged:
+		return "it is waited for the node to be booted anew" + ready
+	case v1alpha1.WaitKubeletVersionChanged:
+		return fmt.Sprintf("it is waited for another kubelet than version %s%s", n.KubeletVersion, ready)
+	case v1alpha1.WaitCondition:
+		return fmt.Sprintf("it is waited for condition %s to be %s", wait.Condition.Type, wait.Condition.Status)
+	}
+	return "it is waited for"
+}

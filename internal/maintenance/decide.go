@@ -1,0 +1,129 @@
+package maintenance
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// decider holds one decision while it is being made.
+type decider struct {
+	Input
+
+	nodes map[string]*Node
+	works []*work
+	out   Decision
+}
+
+// work is one maintenance and its status as it is to be.
+type work struct {
+	m        *v1alpha1.NodeMaintenance
+	status   *v1alpha1.NodeMaintenanceStatus
+	names    []string // of the nodes it selects
+	selects  map[string]bool
+	unusable error // why it selects none that can be worked on
+}
+
+// live reports whether the maintenance still wants its nodes.
+func (w *work) live() bool { return w.m.DeletionTimestamp == nil }
+
+// active reports whether the maintenance goes on.
+func (w *work) active() bool { return w.live() && !w.m.Spec.Suspend }
+
+func (w *work) entry(node string) *v1alpha1.MaintainedNode { return entryOf(w.status.Nodes, node) }
+
+// stored returns the entry of a node that is in the API, nil where there is none.
+func (w *work) stored(node string) *v1alpha1.MaintainedNode { return entryOf(w.m.Status.Nodes, node) }
+
+func entryOf(entries []v1alpha1.MaintainedNode, node string) *v1alpha1.MaintainedNode {
+	for i := range entries {
+		if entries[i].Name == node {
+			return &entries[i]
+		}
+	}
+	return nil
+}
+
+// wants reports whether the maintenance has a node in work, or is to have it.
+func (w *work) wants(node string) bool {
+	return w.live() && (w.stored(node) != nil || w.entry(node) != nil || w.waitsFor(node))
+}
+
+// waitsFor reports whether a node that the maintenance selects is neither done nor in work.
+func (w *work) waitsFor(node string) bool {
+	return w.active() && w.selects[node] && !w.done(node) && w.entry(node) == nil
+}
+
+func (w *work) done(node string) bool { return slices.Contains(w.status.DoneNodes, node) }
+
+// Decide returns what to do now.
+func Decide(in Input) Decision {
+	d := &decider{Input: in, nodes: make(map[string]*Node, len(in.Nodes))}
+	d.Nodes = slices.Clone(in.Nodes)
+	slices.SortFunc(d.Nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
+	for _, n := range d.Nodes {
+		d.nodes[n.Name] = n
+	}
+	d.gather()
+	for _, w := range d.works {
+		d.advance(w)
+	}
+	d.begin()
+	for _, name := range d.concerned() {
+		d.order(name)
+	}
+	d.noteConditions()
+	d.conclude()
+	return d.out
+}
+
+// gather makes a work of each maintenance, oldest first.
+func (d *decider) gather() {
+	all := slices.Clone(d.Maintenances)
+	slices.SortFunc(all, func(a, b *v1alpha1.NodeMaintenance) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, m := range all {
+		w := &work{m: m, status: m.Status.DeepCopy(), selects: map[string]bool{}}
+		if w.live() {
+			w.names, w.unusable = w.selected(d.Nodes)
+		}
+		for _, name := range w.names {
+			w.selects[name] = true
+		}
+		d.works = append(d.works, w)
+	}
+}
+
+// concerned returns the names of all nodes to which something may be done, or is done.
+func (d *decider) concerned() []string {
+	found := map[string]bool{}
+	for name := range d.Drains {
+		found[name] = true
+	}
+	for _, n := range d.Nodes {
+		if Owned(n.Node) {
+			found[n.Name] = true
+		}
+	}
+	for _, w := range d.works {
+		for i := range w.m.Status.Nodes {
+			found[w.m.Status.Nodes[i].Name] = true
+		}
+	}
+	names := make([]string, 0, len(found))
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// wake asks for another look at t, if nothing happens before.
+func (d *decider) wake(t time.Time) {
+	if t.After(d.Now) && (d.out.Next.IsZero() || t.Before(d.out.Next)) {
+		d.out.Next = t
+	}
+}

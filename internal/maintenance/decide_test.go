@@ -1,0 +1,327 @@
+package maintenance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+)
+
+const (
+	draining = v1alpha1.StepDraining
+	drained  = v1alpha1.StepDrained
+)
+
+func TestDecide(t *testing.T) {
+	wait := v1alpha1.WhenDrained{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged, Timeout: metav1.Duration{Duration: time.Hour}}}
+	cases := map[string]struct {
+		maintenances []*v1alpha1.NodeMaintenance
+		nodes        []*Node
+		drains       map[string]*Drain
+		calls        map[Call]*Attempt
+		want         []string // what is to be done
+		steps        []string // where the nodes of the first maintenance are to be
+	}{
+		"nothing begins before the finalizer is there": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", func(m *v1alpha1.NodeMaintenance) { m.Finalizers = nil })},
+			nodes:        []*Node{node("n1")},
+			want:         []string{"adopt m"},
+		},
+		"an entry is written before its node is drained": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m")},
+			nodes:        []*Node{node("n1"), node("n2")},
+			steps:        []string{"n1 Draining"},
+		},
+		"what is entered is drained": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"as many nodes as there is room for, in one zone": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", atOnce(3, 1))},
+			nodes:        []*Node{node("n1", inZone("b")), node("n2"), node("n3"), node("n4", inZone("b"))},
+			steps:        []string{"n2 Draining", "n3 Draining"},
+		},
+		"a zone that is out of service already comes first": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", atOnce(2, 1), at("n4", draining, 0))},
+			nodes:        []*Node{node("n1", inZone("b")), node("n2"), node("n4", inZone("b"))},
+			want:         []string{"drain n4"},
+			steps:        []string{"n4 Draining", "n1 Draining"},
+		},
+		"the nodes of all maintenances count": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1")), maintenance("other", of("n2"), at("n2", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			want:         []string{"drain n2"},
+		},
+		"a node that is being given back counts": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"))},
+			nodes:        []*Node{node("n1"), node("n2", taken("drained"))},
+			want:         []string{"give-back n2"},
+		},
+		"a node that is kept does not count": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", drained, 0))},
+			nodes:        []*Node{node("n1", taken("drained")), node("n2")},
+			steps:        []string{"n1 Drained", "n2 Draining"},
+		},
+		"a node that was not touched does not count": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			drains:       map[string]*Drain{"n1": {Blockers: []drain.Blocker{{Reason: drain.LocalStorage, Dead: true}}}},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining blocked", "n2 Draining"},
+		},
+		"a node in work is another maintenance's at once": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1", "n2")), maintenance("other", of("n1"), at("n1", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"a drain that has ended is followed": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, time.Minute))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			drains:       map[string]*Drain{"n1": outcome(drain.Drained)},
+			want:         []string{"drain n1"}, // it has ended under these terms: nothing is begun anew
+			steps:        []string{"n1 Drained"},
+		},
+		"a record that says drained is not believed": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, time.Minute))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"a deadline that has passed blocks": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, time.Minute))},
+			nodes:        []*Node{node("n1", taken("deadline"))},
+			drains:       map[string]*Drain{"n1": outcome(drain.DeadlinePassed)},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining blocked"},
+		},
+		"what is waited for": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(wait), at("n1", v1alpha1.StepWaiting, time.Minute))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			steps:        []string{"n1 Waiting"},
+		},
+		"what is waited for too long": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(wait), at("n1", v1alpha1.StepWaiting, time.Hour))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			steps:        []string{"n1 Waiting blocked"},
+		},
+		"a new boot that is not Ready is waited for": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(wait), at("n1", v1alpha1.StepWaiting, time.Minute))},
+			nodes:        []*Node{node("n1", taken("drained"), func(n *Node) { n.BootID, n.Ready = "boot-2", false })},
+			steps:        []string{"n1 Waiting"},
+		},
+		"what has happened ends it, and the node is given back once that is written": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(wait), at("n1", v1alpha1.StepWaiting, time.Minute))},
+			nodes:        []*Node{node("n1", taken("drained"), func(n *Node) { n.BootID = "boot-2" })},
+			steps:        []string{"n1 done"},
+		},
+		"done": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(wait), func(m *v1alpha1.NodeMaintenance) { m.Status.DoneNodes = []string{"n1"} })},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			want:         []string{"give-back n1"},
+			steps:        []string{"n1 done"},
+		},
+		"done for one, and another waits": {
+			maintenances: []*v1alpha1.NodeMaintenance{
+				maintenance("m", then(wait), func(m *v1alpha1.NodeMaintenance) { m.Status.DoneNodes = []string{"n1"} }),
+				maintenance("other", at("n1", drained, time.Minute)),
+			},
+			nodes: []*Node{node("n1", taken("drained"))},
+			steps: []string{"n1 done"},
+		},
+		"done for one, and another is to have it": {
+			maintenances: []*v1alpha1.NodeMaintenance{
+				maintenance("m", then(wait), func(m *v1alpha1.NodeMaintenance) { m.Status.DoneNodes = []string{"n1"} }),
+				maintenance("other"),
+			},
+			nodes: []*Node{node("n1", taken("drained"))},
+			steps: []string{"n1 done"},
+		},
+		"a hook is called once the step is written": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, 0))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			want:         []string{"hook n1"},
+			steps:        []string{"n1 CallingHook"},
+		},
+		"a hook that fails for long blocks": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, time.Hour))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			calls:        map[Call]*Attempt{{"uid-m", "uid-n1"}: {Failure: "500", Since: noon.Add(-failingFor)}},
+			want:         []string{"hook n1"},
+			steps:        []string{"n1 CallingHook blocked"},
+		},
+		"a hook that has answered": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{Hook: &v1alpha1.MaintenanceHook{URL: "http://x"}}), at("n1", v1alpha1.StepCallingHook, 0))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			calls:        map[Call]*Attempt{{"uid-m", "uid-n1"}: {Done: true}},
+			steps:        []string{"n1 done"},
+		},
+		"a Node is deleted once the step is written": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", then(v1alpha1.WhenDrained{DeleteNode: &v1alpha1.DeleteNode{}}), at("n1", v1alpha1.StepDeletingNode, 0))},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			want:         []string{"delete n1"},
+			steps:        []string{"n1 DeletingNode"},
+		},
+		"a node that is gone is done": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1", "n2"), at("n1", draining, 0))},
+			nodes:        []*Node{node("n2")},
+			steps:        []string{"n2 Draining", "n1 done"},
+		},
+		"another node of the name is done": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"), at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", func(n *Node) { n.UID = "new" })},
+			steps:        []string{"n1 done"},
+		},
+		"suspended: what drains stops, and nothing begins": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, atOnce(2, 1), at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining")), node("n2")},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"suspended for one, and another goes on": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, at("n1", draining, 0)), maintenance("other", at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"suspended: what has happened is not followed": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, then(wait), at("n1", v1alpha1.StepWaiting, time.Minute))},
+			nodes:        []*Node{node("n1", taken("drained"), func(n *Node) { n.BootID = "boot-2" })},
+			steps:        []string{"n1 Waiting"},
+		},
+		"deleted: its node is given back, and the entry stays until then": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted, at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			want:         []string{"give-back n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"deleted, and the node is back": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted, at("n1", draining, 0))},
+			nodes:        []*Node{node("n1")},
+		},
+		"deleted, and a drain has not returned": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted, at("n1", draining, 0))},
+			nodes:        []*Node{node("n1")},
+			drains:       map[string]*Drain{"n1": {}},
+			want:         []string{"give-back n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"deleted, and another has the node": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted, at("n1", draining, 0)), maintenance("other", at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			want:         []string{"drain n1"},
+		},
+		"deleted, with nothing left": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted)},
+			nodes:        []*Node{node("n1")},
+			want:         []string{"release m"},
+		},
+		"the record of a maintenance that is gone": {
+			nodes: []*Node{node("n1", taken("draining")), node("n2")},
+			want:  []string{"give-back n1"},
+		},
+		"a node that a dynamic selector does not select any more": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), func(m *v1alpha1.NodeMaintenance) { m.Spec.Nodes.Selection = v1alpha1.SelectionDynamic })},
+			nodes:        []*Node{node("n1", taken("draining"), func(n *Node) { n.Labels = nil })},
+			want:         []string{"drain n1"}, // until it is written that it is not wanted
+		},
+		"a node that a fixed selector would not select any more": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), func(m *v1alpha1.NodeMaintenance) { m.Status.SelectedNodes = []string{"n1"} })},
+			nodes:        []*Node{node("n1", taken("draining"), func(n *Node) { n.Labels = nil }), node("n2")},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Now: noon, Maintenances: c.maintenances, Nodes: c.nodes, Drains: c.drains, Calls: c.calls}
+			got := Decide(in)
+			if diff := cmp.Diff(c.want, brief(got)); diff != "" {
+				t.Errorf("to be done (-want +got):\n%s", diff)
+			}
+			if len(c.maintenances) == 0 {
+				return
+			}
+			if diff := cmp.Diff(c.steps, steps(got, c.maintenances[0].Name)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A status that was written is not written again: a write would bring another look, and that another write.
+func TestDecideComesToRest(t *testing.T) {
+	m := maintenance("m", then(v1alpha1.WhenDrained{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged}}))
+	in := Input{Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{m}, Nodes: []*Node{node("n1"), node("n2")}}
+	for i := range 4 {
+		in.Now = in.Now.Add(time.Second)
+		status := Decide(in).Statuses["m"]
+		if status == nil {
+			if i == 0 {
+				t.Error("nothing is written at first")
+			}
+			return
+		}
+		m.Status = *status
+	}
+	t.Error("it is written again and again")
+}
+
+func TestTerms(t *testing.T) {
+	deadline := func(minutes int, action v1alpha1.DeadlineAction) change {
+		return func(m *v1alpha1.NodeMaintenance) {
+			m.Spec.DeadlineTime, m.Spec.AtDeadline = new(metav1.NewTime(noon.Add(time.Duration(minutes)*time.Minute))), action
+		}
+	}
+	forceful := func(m *v1alpha1.NodeMaintenance) {
+		m.Spec.Drain = v1alpha1.MaintenanceDrain{
+			UnmanagedPods: v1alpha1.PodsEvict, EmptyDirPods: v1alpha1.PodsEvict, DaemonSetPods: v1alpha1.DaemonSetsEvict, Surge: v1alpha1.SurgeAlways,
+		}
+		m.Spec.Reason = "kernel"
+	}
+	cautious := Terms{
+		By: "NodeMaintenance a", UnmanagedPods: v1alpha1.PodsBlock, EmptyDirPods: v1alpha1.PodsBlock, DaemonSetPods: v1alpha1.DaemonSetsIgnore,
+		Surge: v1alpha1.SurgeAuto, AtDeadline: v1alpha1.DeadlineStop,
+	}
+	with := func(change func(*Terms)) Terms {
+		terms := cautious
+		change(&terms)
+		return terms
+	}
+	cases := map[string]struct {
+		all  []*v1alpha1.NodeMaintenance
+		want Terms
+	}{
+		"defaults": {[]*v1alpha1.NodeMaintenance{maintenance("a")}, cautious},
+		"of one": {[]*v1alpha1.NodeMaintenance{maintenance("a", forceful, deadline(5, v1alpha1.DeadlineDeletePods))}, Terms{
+			By: "NodeMaintenance a", Why: "kernel", UnmanagedPods: v1alpha1.PodsEvict, EmptyDirPods: v1alpha1.PodsEvict, DaemonSetPods: v1alpha1.DaemonSetsEvict,
+			Surge: v1alpha1.SurgeAlways, Deadline: noon.Add(5 * time.Minute).Unix(), AtDeadline: v1alpha1.DeadlineDeletePods,
+		}},
+		"the least force": {[]*v1alpha1.NodeMaintenance{maintenance("a", forceful), maintenance("b")}, with(func(t *Terms) {
+			t.By, t.Why = "NodeMaintenance a, b", "kernel"
+		})},
+		"the tightest deadline, in either order": {
+			[]*v1alpha1.NodeMaintenance{maintenance("a", deadline(9, v1alpha1.DeadlineDeletePods)), maintenance("b", deadline(5, v1alpha1.DeadlineDeletePods))},
+			with(func(t *Terms) {
+				t.By, t.Deadline, t.AtDeadline = "NodeMaintenance a, b", noon.Add(5*time.Minute).Unix(), v1alpha1.DeadlineDeletePods
+			}),
+		},
+		"a deadline of one that deletes, and one that does not": {
+			[]*v1alpha1.NodeMaintenance{maintenance("a", deadline(9, v1alpha1.DeadlineDeletePods)), maintenance("b")},
+			with(func(t *Terms) { t.By, t.Deadline = "NodeMaintenance a, b", noon.Add(9*time.Minute).Unix() }),
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, termsOf(c.all)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

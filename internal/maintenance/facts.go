@@ -1,0 +1,80 @@
+package maintenance
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// IDPrefix begins the id of every drain that maintenances run. A node whose record has such an id is the maintenances' to give back.
+const IDPrefix = "maintenance-"
+
+// Finalizer is on a NodeMaintenance until its nodes are given back.
+const Finalizer = "usher.sh/maintenance"
+
+// Input is what a decision goes by.
+type Input struct {
+	Now          time.Time
+	Maintenances []*v1alpha1.NodeMaintenance // as read; they are not changed
+	Nodes        []*Node
+	Drains       map[string]*Drain // of this process, by node
+	Calls        map[Call]*Attempt // of hooks and deletions, by what was to be done
+}
+
+// Node is a node as maintenances see it.
+type Node struct {
+	*snapshot.Node
+
+	ProviderID     string
+	BootID         string
+	KubeletVersion string
+	Conditions     []corev1.NodeCondition
+}
+
+// condition returns a condition of the node, nil where it has none of the type.
+func (n *Node) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Conditions {
+		if n.Conditions[i].Type == kind {
+			return &n.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Owned reports whether a maintenance has the node, by the record on it.
+func Owned(n *snapshot.Node) bool {
+	return n != nil && n.Drain != nil && strings.HasPrefix(n.Drain.ID, IDPrefix)
+}
+
+// Drain is what the drain of a node does, or how it ended.
+type Drain struct {
+	Terms    Terms
+	Begun    bool          // the node was taken: it may be cordoned
+	Outcome  drain.Outcome // Running while it goes on
+	Stopped  bool          // it was ended by an order, with what it had asked for withdrawn
+	PodCount int           // that have to leave yet
+	Blockers []drain.Blocker
+	Failure  string // why it could not be run; it is tried again
+}
+
+// over reports whether the drain has come to its end by itself.
+func (d *Drain) over() bool { return d != nil && d.Outcome != drain.Running && !d.Stopped }
+
+// Call is a hook that is to be called, or a Node that is to be deleted, for a maintenance.
+type Call struct {
+	Maintenance types.UID
+	Node        types.UID
+}
+
+// Attempt is how a call went.
+type Attempt struct {
+	Done    bool
+	Failure string    // of the last try, "" before that
+	Since   time.Time // of the first try that failed
+}

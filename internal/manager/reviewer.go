@@ -1,0 +1,25 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// reviewer asks the apiserver what users may do.
+type reviewer struct{ client kubernetes.Interface }
+
+// Review implements webhook.Reviewer.
+func (r reviewer) Review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: spec}
+	answer, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, "", fmt.Errorf("reviewing access: %w", err)
+	}
+	return answer.Status.Allowed, answer.Status.Reason, nil
+}
