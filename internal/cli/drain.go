@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -135,6 +137,9 @@ func (o *drainOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.leaveMaintained(beginning, s); err != nil {
+		return err
+	}
 	if o.dryRun == dryRunNone {
 		if err := o.undoFirst(beginning, s, req, v); err != nil {
 			return err
@@ -172,6 +177,25 @@ func (o *drainOptions) dryRunOfClient(ctx context.Context, limit limit, v *print
 	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
 	req.Why, req.UncordonOnFailure = o.reason, o.uncordonOnFailure
 	return printPlan(v, cluster.view, req, o.typed, show.Plan{OneLine: true})
+}
+
+// leaveMaintained refuses nodes that a NodeMaintenance has: two would wait for each other, or give the node back to each other.
+func (o *drainOptions) leaveMaintained(ctx context.Context, s *session) error {
+	var nodes []*snapshot.Node
+	s.source.Read(func(v snapshot.View) {
+		for _, name := range s.nodes {
+			nodes = append(nodes, v.Cluster.Node(name))
+		}
+	})
+	kept, err := maintained(ctx, o.config, nodes)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		fmt.Fprintln(o.ErrOut, o.typed.others.In(maintainedWords(name, kept[name])))
+	}
+	fmt.Fprintln(o.ErrOut, "nothing was changed")
+	return exitWith(exitBlocked)
 }
 
 // undoAtMost bounds how long what killed drains left is undone before a drain begins.

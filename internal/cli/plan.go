@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
@@ -23,7 +25,9 @@ would be left. Nothing is evicted.
 The plan runs the code of usher drain over a simulated future of the cluster. How long
 replacements take to become ready is learned from the pods that are there.
 
-With -f the cluster is read from a file, without any connection:
+With -f and a NodeMaintenance in the file, it says how the drain of that would go, of
+the nodes that it selects now. With -f and a dump the cluster is read from the file,
+without any connection:
 
   kubectl get nodes,pods,pdb,deploy,rs,sts,ds,rc,jobs,hpa,pvc,volumeattachments -A -o yaml > dump.yaml
   usher plan worker-1 -f dump.yaml --ignore-daemonsets
@@ -39,6 +43,7 @@ type planOptions struct {
 	config *genericclioptions.ConfigFlags
 	dump   string
 	output string
+	wanted *v1alpha1.NodeMaintenance // what the file has, nil where it is a dump
 
 	nodes []string
 	typed typed // as a drain
@@ -63,7 +68,7 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	o.add(fs)
-	fs.StringVarP(&o.dump, "filename", "f", "", "A dump of the cluster's objects, YAML or JSON; - is standard input.")
+	fs.StringVarP(&o.dump, "filename", "f", "", "A NodeMaintenance, or a dump of the cluster's objects, YAML or JSON; - is standard input.")
 	fs.StringVarP(&o.output, "output", "o", "text", "text or json.")
 	return cmd
 }
@@ -72,8 +77,18 @@ func newPlanCommand(name string, config *genericclioptions.ConfigFlags, streams 
 func (o *planOptions) Complete(name string, cmd *cobra.Command, args []string) error {
 	o.typed = typed{command: name + " drain", args: args, flags: cmd.Flags(), others: commandsOf(cmd), foreign: []string{"filename", "output"}}
 	var err error
-	o.nodes, err = nodeArgs(args, o.selector)
-	return err
+	if o.wanted, err = maintenanceIn(o.dump); err != nil {
+		return err
+	}
+	if o.wanted == nil {
+		o.nodes, err = nodeArgs(args, o.selector)
+		return err
+	}
+	if len(args) > 0 || o.selector != "" {
+		return fmt.Errorf("%s has a NodeMaintenance, which says which nodes: give none", o.dump)
+	}
+	o.dump = ""
+	return nil
 }
 
 // Validate says what is wrong with the flags.
@@ -88,15 +103,25 @@ func (o *planOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req, err := o.request(cluster.view.Now)
+	req, err := o.planned(cluster.view)
 	if err != nil {
-		return err
-	}
-	if req.Nodes, err = resolveNodes(cluster.view.Cluster, o.nodes, o.selector); err != nil {
 		return err
 	}
 	req.Self, req.Dead = cluster.host.self(cluster.view.Now), cluster.host.dead(cluster.view.Cluster)
 	return printPlan(newVoice(o.IOStreams, o.output, o.typed.others), cluster.view, req, o.typed, show.Plan{Assumed: cluster.assumed})
+}
+
+// planned is the drain that is asked for, by flags or by a maintenance.
+func (o *planOptions) planned(view snapshot.View) (drain.Request, error) {
+	if o.wanted != nil {
+		return planOfMaintenance(o.wanted, view)
+	}
+	req, err := o.request(view.Now)
+	if err != nil {
+		return req, err
+	}
+	req.Nodes, err = resolveNodes(view.Cluster, o.nodes, o.selector)
+	return req, err
 }
 
 // printPlan prints how the drain that was typed so would go, on a page that says what was

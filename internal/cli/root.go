@@ -72,6 +72,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newDrainCommand(name, config, streams),
 		newPlanCommand(name, config, streams),
 		newWhyCommand(name, config, streams),
+		newMaintainCommand(config, streams),
 		newEvictCommand(config, streams),
 		newEvictionsCommand(config, streams),
 		newPressureCommand(config, streams),

@@ -52,9 +52,28 @@ func (d *decider) keep(w *work, e *v1alpha1.MaintainedNode) bool {
 			return false
 		}
 		if e.Step == step {
+			d.noteOpened(e, n)
 			return true
 		}
 	}
+}
+
+// noteOpened blocks a node that was drained and that somebody has made schedulable since.
+func (d *decider) noteOpened(e *v1alpha1.MaintainedNode, n *Node) {
+	if e.Step == v1alpha1.StepDraining || n.Unschedulable {
+		return
+	}
+	block(e, v1alpha1.MaintenanceBlocker{
+		Reason: "NodeNotCordoned", Message: "the node was made schedulable by another client since it was drained",
+		Remedy: "kubectl cordon it, or delete this object",
+	})
+	e.Blocked = true
+}
+
+// same reports whether an entry's node is there, and is the one that it was.
+func (d *decider) same(e *v1alpha1.MaintainedNode) bool {
+	n := d.nodes[e.Name]
+	return n != nil && n.UID == e.UID
 }
 
 // holdsBack reports whether a maintenance that is being deleted has to wait for a node to be given back: none else wants it, and it has

@@ -69,12 +69,13 @@ func (d *decider) waiting(node string) []*work {
 	return found
 }
 
-// outOfService returns what counts as out of service, and the names of all nodes in work. Not counted are nodes that are drained and kept,
+// outOfService returns what counts as out of service, and the names of all nodes in work, or not yet given back. Not counted are nodes that are drained and kept,
 // and those that were not touched because of what would be lost.
 func (d *decider) outOfService() (outOfService, map[string]bool) {
 	out, held := outOfService{map[string]bool{}, map[string]bool{}}, map[string]bool{}
 	for _, n := range d.Nodes {
 		if d.goingBack(n) {
+			held[n.Name] = true
 			out.add(n)
 		}
 	}

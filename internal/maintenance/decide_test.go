@@ -85,7 +85,6 @@ func TestDecide(t *testing.T) {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, time.Minute))},
 			nodes:        []*Node{node("n1", taken("drained"))},
 			drains:       map[string]*Drain{"n1": outcome(drain.Drained)},
-			want:         []string{"drain n1"}, // it has ended under these terms: nothing is begun anew
 			steps:        []string{"n1 Drained"},
 		},
 		"a record that says drained is not believed": {
@@ -229,7 +228,6 @@ func TestDecide(t *testing.T) {
 		"a node that a dynamic selector does not select any more": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), func(m *v1alpha1.NodeMaintenance) { m.Spec.Nodes.Selection = v1alpha1.SelectionDynamic })},
 			nodes:        []*Node{node("n1", taken("draining"), func(n *Node) { n.Labels = nil })},
-			want:         []string{"drain n1"}, // until it is written that it is not wanted
 		},
 		"a node that a fixed selector would not select any more": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), func(m *v1alpha1.NodeMaintenance) { m.Status.SelectedNodes = []string{"n1"} })},

@@ -9,8 +9,8 @@ func (d *decider) order(node string) {
 	for _, w := range d.works {
 		wanted = wanted || w.wants(node)
 		e := w.stored(node)
-		if e == nil || !w.live() || !d.same(e) {
-			continue
+		if next := w.entry(node); e == nil || next == nil || next.Step != e.Step || !w.live() {
+			continue // it is to be in another step, or in none: once that is written
 		}
 		draining = draining || e.Step == v1alpha1.StepDraining
 		if w.active() {
@@ -27,10 +27,4 @@ func (d *decider) order(node string) {
 	case !wanted && (n != nil && Owned(n.Node) || d.Drains[node] != nil && !d.Drains[node].Stopped):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: GiveBack})
 	}
-}
-
-// same reports whether an entry's node is there, and is the one that it was.
-func (d *decider) same(e *v1alpha1.MaintainedNode) bool {
-	n := d.nodes[e.Name]
-	return n != nil && n.UID == e.UID
 }

@@ -100,3 +100,11 @@ func (t Terms) Request(node string, self snapshot.Drainer, now time.Time) drain.
 	}
 	return request
 }
+
+// Plan is the drain of nodes that a maintenance alone makes, for a forecast: what would hold it for ever ends it.
+func Plan(m *v1alpha1.NodeMaintenance, nodes []string, now time.Time) drain.Request {
+	request := termsOf([]*v1alpha1.NodeMaintenance{m}).Request("", snapshot.Drainer{}, now)
+	request.Nodes, request.Persistent = nodes, false
+	request.MaxParallel, request.MaxZones = atLeastOne(m.Spec.Concurrency.Nodes), atLeastOne(m.Spec.Concurrency.Zones)
+	return request
+}

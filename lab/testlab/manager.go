@@ -109,6 +109,9 @@ func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 	return m
 }
 
+// URL is where the replicas' webhooks are reached, for usher install.
+func (m *Managers) URL() string { return m.door.url() }
+
 // keepPort keeps a port until the test ends, so that no other program listens at the address of a replica that is down.
 func keepPort(tb testing.TB) int {
 	tb.Helper()

@@ -26,7 +26,7 @@ var command = regexp.MustCompile("( -n)?" + program + "( " + verbs + ")" + wordE
 // What begins a command, as command and typed take it.
 const (
 	program = "(^|[\\s`(;])(kubectl usher|usher|kubectl)"
-	verbs   = `(?:drain|evict|evictions|install|plan|uncordon|uninstall|why|annotate|cordon|delete|describe|edit|get|label|patch|rollout|scale|taint)`
+	verbs   = `(?:drain|evict|evictions|install|maintain|plan|uncordon|uninstall|why|annotate|cordon|delete|describe|edit|get|label|patch|rollout|scale|taint)`
 	wordEnd = `([^\w-]|$)`
 )
 

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
+)
+
+const maintainLong = `Take nodes out of service by a NodeMaintenance, which the manager carries out: it
+drains them, does what --until, --hook and --delete-nodes say, and gives them back.
+This command creates it and follows it; Ctrl-C ends the following only. It is the same
+object that any automation can create (docs/maintenance.md).
+
+Nodes that are drained stay cordoned until the maintenance is ended with --delete, or
+with --until until what is waited for has happened: a new boot of the node, say.
+
+The caller must be allowed to create nodemaintenances.usher.sh and to delete pods in
+all namespaces; usher install --maintenance gives the manager its rights.
+
+Exit codes: 0 the nodes are drained, or done with; the maintenance was made
+(--wait=false) or ended (--delete), 1 wrong usage or no access, 2 blocked; what blocks
+is the last thing printed, 3 the timeout passed, 130 interrupted. With 2, 3 and 130 the
+maintenance stands.`
+
+const maintainExample = `  # Drain a node and keep it cordoned, then give it back
+  usher maintain worker-1 --reason "kernel 6.12"
+  usher maintain --delete worker-1
+
+  # Reboot a pool, two nodes at a time, each given back once it has booted
+  usher maintain -l pool=web --max-parallel 2 --until boot --hook https://reboot.example/nodes`
+
+// maintainOptions is what `usher maintain` was asked for.
+type maintainOptions struct {
+	genericiooptions.IOStreams
+	maintainFlags
+
+	config   *genericclioptions.ConfigFlags
+	commands show.Commands
+	wait     bool
+	timeout  time.Duration
+	dryRun   string
+	delete   bool
+
+	args []string // nodes, or with --delete maintenances
+}
+
+func newMaintainCommand(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &maintainOptions{IOStreams: streams, config: config}
+	cmd := &cobra.Command{
+		Use:     "maintain NODE… | -l SELECTOR | --delete NAME…",
+		Short:   "Take nodes out of service, and give them back",
+		Long:    maintainLong,
+		Example: maintainExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.commands = commandsOf(cmd)
+			if err := o.Complete(args); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return o.Run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	o.add(fs)
+	fs.BoolVar(&o.delete, "delete", false, "End maintenances of these names: what was begun is undone, and their nodes are given back.")
+	fs.BoolVar(&o.wait, "wait", true, "Follow it until it is done.")
+	fs.DurationVar(&o.timeout, "timeout", 0, "How long to follow it. 0: as long as it takes.")
+	addDryRun(fs, &o.dryRun, `"client": print the NodeMaintenance. "server": let the server check it. "none": create it.`)
+	return cmd
+}
+
+// Complete reads the arguments.
+func (o *maintainOptions) Complete(args []string) error {
+	var err error
+	if o.dryRun, err = dryRunOf(o.ErrOut, o.dryRun); err != nil {
+		return err
+	}
+	if !o.delete {
+		o.args, err = nodeArgs(args, o.selector)
+		return err
+	}
+	switch {
+	case len(args) == 0:
+		return errors.New("--delete takes the names of maintenances: kubectl get nodemaintenances lists them")
+	case o.selector != "":
+		return errors.New("--delete takes the names of maintenances, not nodes with -l")
+	case o.dryRun != dryRunNone:
+		return errors.New("--delete has no dry run")
+	}
+	o.args = args
+	return nil
+}
+
+// Validate says what is wrong with the flags.
+func (o *maintainOptions) Validate() error {
+	if o.delete {
+		return nil
+	}
+	errs := []error{o.validate()}
+	if o.timeout < 0 {
+		errs = append(errs, errors.New("--timeout is negative: give 0 for as long as it takes"))
+	}
+	_, err := o.maintenance(o.args, "x", time.Now())
+	return errors.Join(append(errs, err)...)
+}
+
+// Run creates a maintenance and follows it, or ends some.
+func (o *maintainOptions) Run(ctx context.Context) error {
+	conn, err := connect(o.config)
+	if err != nil {
+		return err
+	}
+	now := conn.clock.Now()
+	m, err := o.maintenance(o.args, userName(), now)
+	if err != nil && !o.delete {
+		return err
+	}
+	if o.dryRun == dryRunClient {
+		return o.print(m)
+	}
+	objects, err := o.objects()
+	if err != nil {
+		return err
+	}
+	if o.delete {
+		return o.end(ctx, objects)
+	}
+	warned := &warnings{out: o.ErrOut}
+	if objects, err = o.objectsWarning(warned); err != nil {
+		return err
+	}
+	if o.selector == "" {
+		if _, err := conn.resolve(ctx, o.args, ""); err != nil {
+			return problem(ctx, err)
+		}
+	}
+	created, err := o.create(ctx, objects, m)
+	switch {
+	case err != nil:
+		return err
+	case o.dryRun == dryRunServer:
+		fmt.Fprintf(o.Out, "NodeMaintenance %s would be created (server dry run)\n", m.Name)
+		return nil
+	case !o.wait:
+		return nil
+	}
+	return o.follow(ctx, objects, created)
+}
+
+// print prints the object, for those who keep it elsewhere.
+func (o *maintainOptions) print(m *v1alpha1.NodeMaintenance) error {
+	text, err := yaml.Marshal(manifestOf(m))
+	if err != nil {
+		return fmt.Errorf("writing the NodeMaintenance: %w", err)
+	}
+	_, err = o.Out.Write(text)
+	return err
+}
+
+// objects is the client of maintenances.
+func (o *maintainOptions) objects() (dynamic.Interface, error) { return o.objectsWarning(rest.NoWarnings{}) }
+
+func (o *maintainOptions) objectsWarning(handler rest.WarningHandlerWithContext) (dynamic.Interface, error) {
+	config, err := restConfig(o.config)
+	if err != nil {
+		return nil, err
+	}
+	config.WarningHandlerWithContext = handler
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	return objects, nil
+}
+
+// create creates the maintenance. One that is there, for the same nodes and the same requester, is followed.
+func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface, m *v1alpha1.NodeMaintenance) (*v1alpha1.NodeMaintenance, error) {
+	created, err := act.CreateMaintenance(ctx, objects, m, o.dryRun == dryRunServer)
+	switch {
+	case err == nil:
+		if o.dryRun == dryRunNone {
+			fmt.Fprintf(o.Out, "NodeMaintenance %s was created for %s\n", created.Name, created.Spec.Requester)
+		}
+		return created, nil
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("the cluster has no NodeMaintenances: %s brings them (%w)", o.commands.In("usher install --maintenance"), err)
+	case !apierrors.IsAlreadyExists(err):
+		return nil, observe.Explained("creating NodeMaintenance "+m.Name, err)
+	}
+	there, err := observe.Maintenances{Client: objects}.Get(ctx, m.Name)
+	if err != nil {
+		return nil, observe.Explained("reading NodeMaintenance "+m.Name, err)
+	}
+	switch {
+	case there.DeletionTimestamp != nil:
+		return nil, fmt.Errorf("NodeMaintenance %s is being deleted; wait until its nodes are given back, or give another --name", m.Name)
+	case !sameMaintenance(there, m):
+		return nil, fmt.Errorf("there is a NodeMaintenance %s with another content, of %s; give another --name, or end it: %s",
+			m.Name, there.Spec.Requester, o.commands.In("usher maintain --delete "+m.Name))
+	}
+	fmt.Fprintf(o.Out, "NodeMaintenance %s is there already, and is followed\n", m.Name)
+	return there, nil
+}
+
+// end deletes maintenances and waits until their nodes are given back.
+func (o *maintainOptions) end(ctx context.Context, objects dynamic.Interface) error {
+	var all []*v1alpha1.NodeMaintenance
+	for _, name := range o.args {
+		m, err := observe.Maintenances{Client: objects}.Get(ctx, name)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("there is no NodeMaintenance %s: kubectl get nodemaintenances lists them; nothing was deleted", name)
+		}
+		if err != nil {
+			return observe.Explained("reading NodeMaintenance "+name, err)
+		}
+		all = append(all, m)
+	}
+	for _, m := range all {
+		if err := act.DeleteMaintenance(ctx, objects, m); err != nil && !apierrors.IsNotFound(err) {
+			return observe.Explained("deleting NodeMaintenance "+m.Name, err)
+		}
+		fmt.Fprintf(o.Out, "NodeMaintenance %s is being ended\n", m.Name)
+	}
+	if !o.wait {
+		return nil
+	}
+	for _, m := range all {
+		if err := o.followEnd(ctx, objects, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveMaintenance ends the process at once.
+func leaveMaintenance() { os.Exit(exitInterrupted) }

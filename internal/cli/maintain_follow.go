@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/dynamic"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/cli/show"
+	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/text"
+)
+
+// How long a maintenance is followed in which nothing happens: one that the manager has not looked at, and one that is blocked.
+const (
+	unseenFor  = 15 * time.Second
+	stalledFor = 30 * time.Second
+)
+
+// warnings prints what the server warns of, each once.
+type warnings struct{ out io.Writer }
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, message string) {
+	if code == 299 {
+		fmt.Fprintf(w.out, "warning: %s\n", text.Line(message))
+	}
+}
+
+// follow shows a maintenance until it is done, or has been blocked for a while.
+func (o *maintainOptions) follow(ctx context.Context, objects dynamic.Interface, m *v1alpha1.NodeMaintenance) error {
+	f := o.follower(m)
+	ctx, stop := f.bounded(ctx)
+	defer stop()
+	code := exitDone
+	err := observe.Maintenances{Client: objects}.Follow(ctx, m.Name, m.UID, func(now *v1alpha1.NodeMaintenance) bool {
+		if now == nil {
+			f.say("NodeMaintenance " + m.Name + " was deleted, and its nodes were given back")
+			code = exitBlocked
+			return true
+		}
+		f.show(now)
+		if complete(now) {
+			return true
+		}
+		f.watchFor(now)
+		return false
+	})
+	f.end()
+	if err == nil {
+		return exitWith(code)
+	}
+	return f.ended(ctx, err, o.commands.In(fmt.Sprintf("NodeMaintenance %s goes on; usher maintain --delete %s ends it and gives its nodes back", m.Name, m.Name)))
+}
+
+// followEnd waits until a maintenance that was deleted has given its nodes back.
+func (o *maintainOptions) followEnd(ctx context.Context, objects dynamic.Interface, m *v1alpha1.NodeMaintenance) error {
+	f := o.follower(m)
+	ctx, stop := f.bounded(ctx)
+	defer stop()
+	err := observe.Maintenances{Client: objects}.Follow(ctx, m.Name, m.UID, func(now *v1alpha1.NodeMaintenance) bool {
+		if now == nil {
+			f.say("NodeMaintenance " + m.Name + " is gone, and its nodes are given back")
+			return true
+		}
+		f.show(now)
+		f.watchFor(now)
+		return false
+	})
+	f.end()
+	if err == nil {
+		return nil
+	}
+	return f.ended(ctx, err, fmt.Sprintf("NodeMaintenance %s is being ended all the same; kubectl get nodemaintenance %s says how far it is", m.Name, m.Name))
+}
+
+func complete(m *v1alpha1.NodeMaintenance) bool {
+	return m.Status.ObservedGeneration == m.Generation && meta.IsStatusConditionTrue(m.Status.Conditions, "Ready")
+}
+
+// maintenanceFollower shows one maintenance: redrawn on a terminal, a line for each change elsewhere.
+type maintenanceFollower struct {
+	options *maintainOptions
+	printer *printer
+	screen  *show.Screen
+	last    *v1alpha1.NodeMaintenance
+	said    map[string]string // by node
+	stuck   *time.Timer       // fires when nothing has happened for long
+	stop    context.CancelCauseFunc
+}
+
+func (o *maintainOptions) follower(m *v1alpha1.NodeMaintenance) *maintenanceFollower {
+	return &maintenanceFollower{
+		options: o, printer: newVoice(o.IOStreams, "text", o.commands), screen: show.NewScreen(o.Out), said: map[string]string{}, last: m,
+	}
+}
+
+// Why following ends.
+var (
+	errStalled = errors.New("it is blocked")
+	errUnseen  = errors.New("the manager does not look at it")
+	errLate    = errors.New("--timeout")
+	errStopped = errors.New("interrupted")
+)
+
+// bounded ends with the timeout, when the maintenance has been stuck for long, and on a signal.
+func (f *maintenanceFollower) bounded(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	f.stop = cancel
+	ctx, stop := interruptible(ctx, func() { cancel(errStopped) }, leaveMaintenance)
+	timer := time.AfterFunc(1<<62, func() {})
+	if f.options.timeout > 0 {
+		timer = time.AfterFunc(f.options.timeout, func() { cancel(errLate) })
+	}
+	return ctx, func() {
+		timer.Stop()
+		stop()
+		cancel(nil)
+	}
+}
+
+// watchFor bounds how long nothing may happen.
+func (f *maintenanceFollower) watchFor(m *v1alpha1.NodeMaintenance) {
+	if f.stuck != nil {
+		f.stuck.Stop()
+	}
+	switch {
+	case m.Status.ObservedGeneration == 0:
+		f.stuck = time.AfterFunc(unseenFor, func() { f.stop(errUnseen) })
+	case meta.IsStatusConditionTrue(m.Status.Conditions, "Stalled") && m.Status.Counts.Draining+m.Status.Counts.Drained == 0:
+		f.stuck = time.AfterFunc(stalledFor, func() { f.stop(errStalled) })
+	}
+}
+
+// show draws the table anew, or prints what has changed.
+func (f *maintenanceFollower) show(m *v1alpha1.NodeMaintenance) {
+	f.last = m
+	if f.printer.term.live {
+		width, height := f.printer.term.size()
+		f.screen.Draw(show.MaintenanceScreen(m, width, height, f.printer.paint()), width)
+		return
+	}
+	now := map[string]string{}
+	for i := range m.Status.Nodes {
+		e := &m.Status.Nodes[i]
+		words := show.MaintainedNode(e)
+		if now[e.Name] = words; f.said[e.Name] != words {
+			f.say(e.Name + "  " + words)
+		}
+	}
+	for _, name := range m.Status.DoneNodes {
+		if now[name] = "done"; f.said[name] != "done" {
+			f.say(name + "  done")
+		}
+	}
+	if c := meta.FindStatusCondition(m.Status.Conditions, "Ready"); c != nil && c.Reason != "InProgress" {
+		if now[""] = c.Message; f.said[""] != c.Message {
+			f.say(c.Message)
+		}
+	}
+	f.said = now
+}
+
+func (f *maintenanceFollower) say(words string) {
+	fmt.Fprintf(f.options.Out, "%s  %s\n", time.Now().Format(time.TimeOnly), f.options.commands.In(text.Line(words)))
+}
+
+func (f *maintenanceFollower) end() {
+	if f.stuck != nil {
+		f.stuck.Stop()
+	}
+}
+
+// ended says why following has ended before the maintenance, and that it stands.
+func (f *maintenanceFollower) ended(ctx context.Context, err error, stands string) error {
+	code := exitUsage
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStalled):
+		code = exitBlocked
+		for _, line := range show.MaintenanceBlockers(f.last, f.printer.term.textWidth()) {
+			fmt.Fprintln(f.options.Out, f.options.commands.In(line))
+		}
+	case errors.Is(cause, errUnseen):
+		code = exitBlocked
+		fmt.Fprintln(f.options.Out, "no manager has looked at it within "+unseenFor.String()+"; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
+	case errors.Is(cause, errLate):
+		code = exitLate
+		fmt.Fprintf(f.options.Out, "timed out after %s (--timeout)\n", f.options.timeout)
+	case ctx.Err() != nil:
+		code = exitInterrupted
+	default:
+		return err
+	}
+	fmt.Fprintln(f.options.Out, stands)
+	return exitWith(code)
+}
