@@ -22,6 +22,7 @@ type threeMembers struct {
 	needs map[string]string // by pod: what would be lost
 	lags  time.Duration
 	free  bool // its role has no rules
+	quick bool // its role settles at once
 }
 
 func (s *threeMembers) members() []planned {
@@ -33,6 +34,9 @@ func (s *threeMembers) spec(bool) v1alpha1.EvictionPolicySpec {
 	role := v1alpha1.Role{Name: "m", State: v1alpha1.StatePersistent, Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "quorum"}}}}
 	if s.free {
 		role.Evict.Rules = nil
+	}
+	if s.quick {
+		role.Evict.Settle = &metav1.Duration{}
 	}
 	return v1alpha1.EvictionPolicySpec{Roles: []v1alpha1.Role{role}}
 }
@@ -78,6 +82,17 @@ func (d *departure) permit(name string, uid types.UID) {
 	leaving.PodName, leaving.PodUID = name, uid
 	policy.Status.Leaving = append(policy.Status.Leaving, leaving)
 	d.store.put(policy)
+}
+
+// forget has the policy go with a permit that was written so long ago.
+func (d *departure) forget(name string, uid types.UID, ago time.Duration) {
+	d.system.quick = true
+	policy := duplicate(d.policy(firstPolicy))
+	leaving := v1alpha1.Leaving{StartTime: metav1.NewTime(d.removal.began.Add(-ago).Truncate(time.Second))}
+	leaving.PodName, leaving.PodUID = name, uid
+	policy.Status.Leaving = append(policy.Status.Leaving, leaving)
+	d.store.put(policy)
+	d.deletePolicy(firstPolicy)
 }
 
 // isNeeded has b be needed since then.
@@ -255,6 +270,16 @@ func TestPermitExcuses(t *testing.T) {
 		{"clocks jump", func(d *departure) { d.odds.jumps = 1 }, false},
 		{"clocks go well, all else does not", func(d *departure) { d.odds = odds{kills: 1, hangs: 1, lost: 1} }, true},
 		{"a role without rules", func(d *departure) { d.system.free = true }, false},
+		{"its policy has gone with its permit", func(d *departure) { d.forget("b", d.pod.UID, 0) }, false},
+		{"and has come again", func(d *departure) { d.forget("b", d.pod.UID, 0); d.createPolicy(firstPolicy) }, false},
+		{"its role settles in some time", func(d *departure) { d.forget("b", d.pod.UID, 0); d.system.quick = false }, true},
+		{"the permit was for an earlier removal", func(d *departure) { d.forget("b", d.pod.UID, 2*time.Second) }, true},
+		{"the permit was that of the pod before", func(d *departure) { d.forget("b", "another", 0) }, true},
+		{"the permit was that of another", func(d *departure) { d.forget("a", d.store.pod("a").UID, 0) }, true},
+		{"the policy had gone before", func(d *departure) {
+			d.forget("b", d.pod.UID, -time.Minute)
+			d.removal.began = time.Now().Add(time.Second)
+		}, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
