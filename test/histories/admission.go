@@ -175,7 +175,7 @@ func (toApiserver) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal([]byte(body), &eviction); err != nil {
 		return nil, err
 	}
-	r := &removal{user: self, pod: name, of: taskOf(request.Context())}
+	r := &removal{user: self, pod: name, of: taskOf(request.Context()), looked: lookedSince(request.Context())}
 	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil && o.Preconditions.UID != nil {
 		r.uid, r.grace = *o.Preconditions.UID, o.GracePeriodSeconds
 	}

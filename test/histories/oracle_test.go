@@ -71,7 +71,7 @@ func wrongDeparture(t *testing.T) *departure {
 	w.safety.needed["b"] = needed{since: now.Add(-time.Hour), what: "a has ended"}
 	pod := w.store.pod("b")
 	return &departure{world: w, system: system, pod: pod, removal: &removal{
-		user: "alice", pod: "b", began: now, judged: pod.UID, horizon: now.Add(-maxAge),
+		user: "alice", pod: "b", looked: now, began: now, judged: pod.UID, horizon: now.Add(-maxAge),
 	}}
 }
 
@@ -300,6 +300,8 @@ func TestRefusedCallersExcuses(t *testing.T) {
 	}{
 		{"the policy was gone before", func(*departure) {}, true},
 		{"it went later", func(d *departure) { d.regime.gone = d.removal.began.Add(time.Millisecond) }, false},
+		{"it went while Usher looked", func(d *departure) { d.removal.looked = d.regime.gone.Add(-time.Millisecond) }, false},
+		{"Usher began to look when it was gone", func(d *departure) { d.removal.looked = d.regime.gone.Add(time.Millisecond) }, true},
 		{"it is there", func(d *departure) { d.createPolicy(secondPolicy) }, false},
 		{"another evicts it", func(d *departure) { d.removal.user = "alice" }, false},
 		{"a drain requests it too", func(d *departure) { d.request("drain", d.pod.UID, false) }, false},

@@ -20,10 +20,10 @@ import (
 )
 
 // checkFires: what was requested only in the name of callers that admission refused must not be done when nothing judges
-// it any more.
+// it any more. A policy that goes while Usher looks has let go what Usher evicts then.
 func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 	w.relax()
-	if gone := w.regime.gone; r.user != self || gone.IsZero() || gone.After(r.began) {
+	if gone := w.regime.gone; r.user != self || gone.IsZero() || gone.After(r.looked) {
 		return
 	}
 	refused := 0

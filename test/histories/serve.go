@@ -27,7 +27,8 @@ type removal struct {
 	ask    string
 	grace  *int64
 
-	of     string // whose it is: several people may be one user
+	of     string    // whose it is: several people may be one user
+	looked time.Time // of Usher's own: when the controller began to look that sends it
 	began  time.Time
 	judged types.UID   // the pod that admission was asked about
 	excuse string      // why the truth does not matter; "": it does
