@@ -120,6 +120,12 @@ func (d *departure) strays(since time.Duration) {
 	d.regime.stray["a"] = d.removal.horizon.Add(since)
 }
 
+// isAway has a be away, which a policy claims since then.
+func (d *departure) isAway(since time.Duration) {
+	d.podLives["a"] = missing
+	d.regime.stray["a"] = d.removal.horizon.Add(since)
+}
+
 // check reports whether exactly this property has failed, or none.
 func (d *departure) check(t *testing.T, fails bool, property, what string) {
 	t.Helper()
@@ -162,12 +168,24 @@ func TestExcuses(t *testing.T) {
 			"until the removal was sent", func(d *departure) { d.regime.lax["b"] = d.removal.began.Add(before) },
 		},
 		{
+			"the replica has observed no policy that has it judged by its system", func(d *departure) { d.removal.newcomers = true },
+			"it has", func(*departure) {},
+		},
+		{
 			"a member is on its way that no policy claimed", func(d *departure) { d.strays(after) },
 			"which was claimed when the system was observed", func(d *departure) { d.strays(before) },
 		},
 		{
 			"a member that no policy claims is on its way", func(d *departure) { d.strays(after) },
 			"it is not on its way", func(d *departure) { d.regime.stray["a"] = d.removal.began },
+		},
+		{
+			"a member that no policy claims is away", func(d *departure) { d.isAway(after) },
+			"which was claimed when the system was observed", func(d *departure) { d.isAway(before) },
+		},
+		{
+			"a member that no policy claims has not begun", func(d *departure) { d.isAway(after); d.podLives["a"] = created },
+			"it runs", func(d *departure) { d.isAway(after); d.podLives["a"] = runs },
 		},
 		{
 			"a member that no policy claimed has left, and is not back", func(d *departure) {
@@ -250,6 +268,34 @@ func TestExcuses(t *testing.T) {
 			c.fault(d)
 			d.safety.letGo(d.world, d.removal, d.pod)
 			d.check(t, true, "SAFETY", c.beside)
+		})
+	}
+}
+
+// TestNewcomers checks when a replica cannot know that a pod is judged by its own system.
+func TestNewcomers(t *testing.T) {
+	stages := func(d *departure) { d.regime.staging = true }
+	joins := func(d *departure) { d.createPolicy(secondPolicy) }
+	cases := []struct {
+		name          string
+		before, after func(*departure) // the replica has observed policies
+		want          bool
+	}{
+		{"another policy has come, and one speaks of another system", stages, joins, true},
+		{"it had come before", func(d *departure) { stages(d); joins(d) }, func(*departure) {}, false},
+		{"the one speaks of the same system", func(*departure) {}, joins, false},
+		{"the one spoke of the same system", func(*departure) {}, func(d *departure) { stages(d); joins(d) }, true},
+		{"the one speaks of the same system again", stages, func(d *departure) { d.regime.staging = false }, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := wrongDeparture(t)
+			c.before(d)
+			r := &replica{cache: newCache(d.store)}
+			c.after(d)
+			if got := d.newcomers(r, "b"); got != c.want {
+				t.Errorf("newcomers: %v, want %v", got, c.want)
+			}
 		})
 	}
 }
