@@ -84,12 +84,15 @@ func Step(in ResponderInput) StepResult {
 	}
 	j := judgeEviction(in.Input)
 	result := StepResult{Verdict: j.verdict, NextLook: in.Now.Add(heartbeat)}
+	ungoverned := j.entry == nil && j.verdict.Answer == Allowed
 	switch {
+	case in.Pod.Terminating() && ungoverned: // in a namespace without policies no event of its end comes; the next responder sees it
+		result.Actions = in.tell(Report{Message: noPolicy, Completed: true})
 	case in.Pod.Terminating() && in.terminatingFor() < shortEnd:
 		result.NextLook = in.Now.Add(shortEnd - in.terminatingFor())
 	case in.Pod.Terminating():
 		result.Actions = in.tell(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
-	case j.entry == nil && j.verdict.Answer == Allowed:
+	case ungoverned:
 		result.Actions = in.release()
 	case in.OnlyAdmission && j.policy != nil && j.policy.Deleted:
 		result.Actions = in.giveUp("its policy is being deleted")
@@ -108,15 +111,17 @@ func Step(in ResponderInput) StepResult {
 	return result
 }
 
+// noPolicy is why Usher's responder leaves a pod to the next one.
+const noPolicy = "no policy governs the pod any more"
+
 // release lets go of a pod that no policy governs any more. What admission asked for was to make it safe first: the callers
 // were refused, and may have given up since, so it is withdrawn. A request made by a client itself is served without a verdict.
 func (in *ResponderInput) release() []Action {
-	const why = "no policy governs the pod any more"
-	actions := in.giveUp(why)
+	actions := in.giveUp(noPolicy)
 	if in.OnlyAdmission {
 		return actions
 	}
-	return append(actions, in.tell(Report{Message: why, Completed: true})...)
+	return append(actions, in.tell(Report{Message: noPolicy, Completed: true})...)
 }
 
 // giveUp withdraws what admission asked for.

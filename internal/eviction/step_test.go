@@ -63,6 +63,7 @@ func TestStep(t *testing.T) {
 		want  []ActionKind
 		next  time.Duration // 0: only when something happens
 		tells string
+		ends  bool // what is told ends Usher's part
 	}{
 		"it may go":                          {given: func(*ResponderInput) {}, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"it was evicted just now":            {given: func(in *ResponderInput) { in.Accepted = noon.Add(-9 * time.Second) }, next: time.Second},
@@ -99,15 +100,19 @@ func TestStep(t *testing.T) {
 		"terminating":                          {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Minute }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
 		"terminating since a moment ago":       {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = 31 * time.Second }, next: time.Second},
 		"terminating, since when is not known": {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Second }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
-		"gone":                                 {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone"},
-		"not governed":                         {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy"},
+		"terminating, not governed":            {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy", ends: true},
+		"terminating, not governed, admission asked": {given: also(ungoverned, func(in *ResponderInput) {
+			in.Pod, in.OnlyAdmission = terminating(in.Pod), true
+		}), want: []ActionKind{Tell}, next: heartbeat, tells: "no policy", ends: true},
+		"gone":         {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone", ends: true},
+		"not governed": {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy", ends: true},
 		"its policy goes, admission asked": {given: func(in *ResponderInput) {
 			in.Policies[0].Deleted, in.OnlyAdmission = true, true
 			in.Requests = []AdmissionRequest{{}}
 		}, want: []ActionKind{Withdraw}, next: heartbeat},
 		"its policy goes, others asked":  {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"not governed, admission asked":  {given: also(ungoverned, func(in *ResponderInput) { in.OnlyAdmission = true }), want: []ActionKind{Withdraw}, next: heartbeat},
-		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Tell}, next: heartbeat, tells: "no policy"},
+		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Tell}, next: heartbeat, tells: "no policy", ends: true},
 		"two policies":                   {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},
 		"withdrawn, nothing begun":       {given: unwanted},
 		"withdrawn":                      {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Minute))},
@@ -130,6 +135,9 @@ func TestStep(t *testing.T) {
 			for _, action := range got.Actions {
 				if action.Kind == Tell && (action.Report.Message == "" || !strings.Contains(action.Report.Message, c.tells)) {
 					t.Errorf("tells %q, want %q", action.Report.Message, c.tells)
+				}
+				if action.Kind == Tell && action.Report.Completed != c.ends {
+					t.Errorf("ends Usher's part: %v, want %v", action.Report.Completed, c.ends)
 				}
 			}
 		})

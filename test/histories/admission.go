@@ -40,6 +40,7 @@ func (w *world) admit(ctx context.Context, r *removal, pod *corev1.Pod) error { 
 			r.seen = append(r.seen, peer.UID)
 		}
 	}
+	r.newcomers = w.newcomers(replica, r.pod)
 	if w.hidden(replica, r.pod) {
 		r.excuse = replica.name + " has observed no policy that claims it"
 	}
@@ -73,6 +74,15 @@ func (w *world) hidden(r *replica, name string) bool {
 		}
 	}
 	return true
+}
+
+// newcomers reports whether a replica has observed none of the policies that have a pod judged by its own system. Until it has, the pod is
+// judged as others say.
+func (w *world) newcomers(r *replica, pod string) bool {
+	observed := cached[*v1alpha1.EvictionPolicy](r, policies)
+	return !slices.ContainsFunc(w.standing(), func(policy string) bool {
+		return w.judges(policy, pod) && slices.ContainsFunc(observed, func(p *v1alpha1.EvictionPolicy) bool { return p.Name == policy })
+	})
 }
 
 func (w *world) anyReplica() *replica {
@@ -175,7 +185,7 @@ func (toApiserver) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal([]byte(body), &eviction); err != nil {
 		return nil, err
 	}
-	r := &removal{user: self, pod: name, of: taskOf(request.Context())}
+	r := &removal{user: self, pod: name, of: taskOf(request.Context()), looked: lookedSince(request.Context())}
 	if o := eviction.DeleteOptions; o != nil && o.Preconditions != nil && o.Preconditions.UID != nil {
 		r.uid, r.grace = *o.Preconditions.UID, o.GracePeriodSeconds
 	}

@@ -24,6 +24,15 @@ func (w *world) foreignTurn() *api.Eviction {
 	return all[at]
 }
 
+// answerNext has foreignResponder do its work in an eviction in which it is its turn, and reports whether there was one.
+func (w *world) answerNext() bool {
+	e := w.foreignTurn()
+	if e != nil {
+		w.answer(e)
+	}
+	return e != nil
+}
+
 // answer has foreignResponder say that it is done.
 func (w *world) answer(e *api.Eviction) {
 	w.note("%s is done with %s", foreignResponder, e.Name)

@@ -182,6 +182,14 @@ func taskOf(ctx context.Context) string {
 	return name
 }
 
+// lookedSince is when the controller began to look that makes a call.
+func lookedSince(ctx context.Context) time.Time {
+	if began, looks := ctx.Value(beganKey).(time.Time); looks {
+		return began
+	}
+	return time.Now()
+}
+
 func dry(ctx context.Context) bool {
 	is, _ := ctx.Value(dryKey).(bool)
 	return is

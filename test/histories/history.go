@@ -45,7 +45,7 @@ func RunWithout(seed uint64, watches ...string) Result {
 	w.without = watches
 	w.drawTheme()
 	if len(watches) > 0 { // what rarely happens by itself mostly follows from another policy, or from another responder
-		w.odds.owners, w.odds.foreign = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2))
+		w.odds.owners, w.odds.foreign, w.odds.silent = max(w.odds.owners, 2), max(w.odds.foreign, 50*w.dice.IntN(2)), w.dice.IntN(2)
 	}
 	w.note("seed %d: %s: %+v", seed, w.theme.name, w.odds)
 	if err := w.setUp(); err != nil {
@@ -206,7 +206,7 @@ func (w *world) settle(d time.Duration) {
 	did := 0
 	for time.Now().Before(end) && !w.failed() {
 		synctest.Wait()
-		if w.settleOne() {
+		if w.settleOne() || w.answerNext() {
 			if did++; did > mostSteps {
 				w.fail("HOT", "%d things happened in %s of peace", did, d-time.Until(end))
 			}
@@ -223,7 +223,7 @@ func (w *world) settle(d time.Duration) {
 	}
 }
 
-// settleOne does one thing that can be done now; false: there is none.
+// settleOne does one thing that can be done now; false: there is none. What another responder does takes its time.
 func (w *world) settleOne() bool {
 	if waiters := w.waiters(); len(waiters) > 0 {
 		w.open(waiters[0], arrives)
@@ -250,10 +250,6 @@ func (w *world) settleOne() bool {
 			next()
 			return true
 		}
-	}
-	if e := w.foreignTurn(); e != nil {
-		w.answer(e)
-		return true
 	}
 	return w.store.collect() > 0
 }

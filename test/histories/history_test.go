@@ -53,7 +53,11 @@ var madeUpFor = map[string]string{
 	"responder watches evictionpolicies":         "responder watches systems",
 }
 
-// TestEachWatchIsNeeded takes away one watch of one controller after the other: histories must show that it is missing.
+// noWatch names no watch: a history without it has the odds of one in which a watch is missing, and all watches.
+const noWatch = "none"
+
+// TestEachWatchIsNeeded takes away one watch of one controller after the other: histories must show that it is missing, and hold where none
+// is.
 func TestEachWatchIsNeeded(t *testing.T) {
 	if !*withoutWatches {
 		t.Skip("it takes minutes: make sim runs it, with -watches")
@@ -66,16 +70,26 @@ func TestEachWatchIsNeeded(t *testing.T) {
 				missing = append(missing, other)
 			}
 			for s := uint64(1); s <= mostUntilSeen; s++ {
-				var result Result
-				synctest.Test(t, func(*testing.T) { result = RunWithout(s, missing...) })
-				if slices.ContainsFunc(result.Failures, showsThatAWatchIsMissing) {
-					t.Logf("seed %d: %s", s, result.Failures[0])
-					return
+				result := playWithout(t, s, missing...)
+				if !slices.ContainsFunc(result.Failures, showsThatAWatchIsMissing) {
+					continue
 				}
+				if whole := playWithout(t, s, noWatch); len(whole.Failures) > 0 {
+					t.Errorf("seed %d: no watch is missing, and it does not hold: %s", s, strings.Join(whole.Failures, "\n"))
+					continue
+				}
+				t.Logf("seed %d: %s", s, result.Failures[0])
+				return
 			}
 			t.Errorf("%d histories do not show that it is missing", mostUntilSeen)
 		})
 	}
+}
+
+func playWithout(t *testing.T, seed uint64, watches ...string) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { result = RunWithout(seed, watches...) })
+	return result
 }
 
 func showsThatAWatchIsMissing(failure string) bool {

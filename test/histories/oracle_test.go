@@ -22,6 +22,7 @@ type threeMembers struct {
 	needs map[string]string // by pod: what would be lost
 	lags  time.Duration
 	free  bool // its role has no rules
+	quick bool // its role settles at once
 }
 
 func (s *threeMembers) members() []planned {
@@ -33,6 +34,9 @@ func (s *threeMembers) spec(bool) v1alpha1.EvictionPolicySpec {
 	role := v1alpha1.Role{Name: "m", State: v1alpha1.StatePersistent, Evict: v1alpha1.Evict{Rules: []v1alpha1.Rule{{Name: "quorum"}}}}
 	if s.free {
 		role.Evict.Rules = nil
+	}
+	if s.quick {
+		role.Evict.Settle = &metav1.Duration{}
 	}
 	return v1alpha1.EvictionPolicySpec{Roles: []v1alpha1.Role{role}}
 }
@@ -67,7 +71,7 @@ func wrongDeparture(t *testing.T) *departure {
 	w.safety.needed["b"] = needed{since: now.Add(-time.Hour), what: "a has ended"}
 	pod := w.store.pod("b")
 	return &departure{world: w, system: system, pod: pod, removal: &removal{
-		user: "alice", pod: "b", began: now, judged: pod.UID, horizon: now.Add(-maxAge),
+		user: "alice", pod: "b", looked: now, began: now, judged: pod.UID, horizon: now.Add(-maxAge),
 	}}
 }
 
@@ -78,6 +82,17 @@ func (d *departure) permit(name string, uid types.UID) {
 	leaving.PodName, leaving.PodUID = name, uid
 	policy.Status.Leaving = append(policy.Status.Leaving, leaving)
 	d.store.put(policy)
+}
+
+// forget has the policy go with a permit that was written so long ago.
+func (d *departure) forget(name string, uid types.UID, ago time.Duration) {
+	d.system.quick = true
+	policy := duplicate(d.policy(firstPolicy))
+	leaving := v1alpha1.Leaving{StartTime: metav1.NewTime(d.removal.began.Add(-ago).Truncate(time.Second))}
+	leaving.PodName, leaving.PodUID = name, uid
+	policy.Status.Leaving = append(policy.Status.Leaving, leaving)
+	d.store.put(policy)
+	d.deletePolicy(firstPolicy)
 }
 
 // isNeeded has b be needed since then.
@@ -102,6 +117,12 @@ func (d *departure) crash(ago time.Duration) { d.safety.accident = d.removal.beg
 // strays has a be on its way, which a policy claims since then.
 func (d *departure) strays(since time.Duration) {
 	d.begins(d.store.pod("a"))
+	d.regime.stray["a"] = d.removal.horizon.Add(since)
+}
+
+// isAway has a be away, which a policy claims since then.
+func (d *departure) isAway(since time.Duration) {
+	d.podLives["a"] = missing
 	d.regime.stray["a"] = d.removal.horizon.Add(since)
 }
 
@@ -147,12 +168,24 @@ func TestExcuses(t *testing.T) {
 			"until the removal was sent", func(d *departure) { d.regime.lax["b"] = d.removal.began.Add(before) },
 		},
 		{
+			"the replica has observed no policy that has it judged by its system", func(d *departure) { d.removal.newcomers = true },
+			"it has", func(*departure) {},
+		},
+		{
 			"a member is on its way that no policy claimed", func(d *departure) { d.strays(after) },
 			"which was claimed when the system was observed", func(d *departure) { d.strays(before) },
 		},
 		{
 			"a member that no policy claims is on its way", func(d *departure) { d.strays(after) },
 			"it is not on its way", func(d *departure) { d.regime.stray["a"] = d.removal.began },
+		},
+		{
+			"a member that no policy claims is away", func(d *departure) { d.isAway(after) },
+			"which was claimed when the system was observed", func(d *departure) { d.isAway(before) },
+		},
+		{
+			"a member that no policy claims has not begun", func(d *departure) { d.isAway(after); d.podLives["a"] = created },
+			"it runs", func(d *departure) { d.isAway(after); d.podLives["a"] = runs },
 		},
 		{
 			"a member that no policy claimed has left, and is not back", func(d *departure) {
@@ -239,6 +272,34 @@ func TestExcuses(t *testing.T) {
 	}
 }
 
+// TestNewcomers checks when a replica cannot know that a pod is judged by its own system.
+func TestNewcomers(t *testing.T) {
+	stages := func(d *departure) { d.regime.staging = true }
+	joins := func(d *departure) { d.createPolicy(secondPolicy) }
+	cases := []struct {
+		name          string
+		before, after func(*departure) // the replica has observed policies
+		want          bool
+	}{
+		{"another policy has come, and one speaks of another system", stages, joins, true},
+		{"it had come before", func(d *departure) { stages(d); joins(d) }, func(*departure) {}, false},
+		{"the one speaks of the same system", func(*departure) {}, joins, false},
+		{"the one spoke of the same system", func(*departure) {}, func(d *departure) { stages(d); joins(d) }, true},
+		{"the one speaks of the same system again", stages, func(d *departure) { d.regime.staging = false }, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := wrongDeparture(t)
+			c.before(d)
+			r := &replica{cache: newCache(d.store)}
+			c.after(d)
+			if got := d.newcomers(r, "b"); got != c.want {
+				t.Errorf("newcomers: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 // TestPermitExcuses checks what may leave without a permit.
 func TestPermitExcuses(t *testing.T) {
 	cases := []struct {
@@ -255,6 +316,16 @@ func TestPermitExcuses(t *testing.T) {
 		{"clocks jump", func(d *departure) { d.odds.jumps = 1 }, false},
 		{"clocks go well, all else does not", func(d *departure) { d.odds = odds{kills: 1, hangs: 1, lost: 1} }, true},
 		{"a role without rules", func(d *departure) { d.system.free = true }, false},
+		{"its policy has gone with its permit", func(d *departure) { d.forget("b", d.pod.UID, 0) }, false},
+		{"and has come again", func(d *departure) { d.forget("b", d.pod.UID, 0); d.createPolicy(firstPolicy) }, false},
+		{"its role settles in some time", func(d *departure) { d.forget("b", d.pod.UID, 0); d.system.quick = false }, true},
+		{"the permit was for an earlier removal", func(d *departure) { d.forget("b", d.pod.UID, 2*time.Second) }, true},
+		{"the permit was that of the pod before", func(d *departure) { d.forget("b", "another", 0) }, true},
+		{"the permit was that of another", func(d *departure) { d.forget("a", d.store.pod("a").UID, 0) }, true},
+		{"the policy had gone before", func(d *departure) {
+			d.forget("b", d.pod.UID, -time.Minute)
+			d.removal.began = time.Now().Add(time.Second)
+		}, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -275,6 +346,8 @@ func TestRefusedCallersExcuses(t *testing.T) {
 	}{
 		{"the policy was gone before", func(*departure) {}, true},
 		{"it went later", func(d *departure) { d.regime.gone = d.removal.began.Add(time.Millisecond) }, false},
+		{"it went while Usher looked", func(d *departure) { d.removal.looked = d.regime.gone.Add(-time.Millisecond) }, false},
+		{"Usher began to look when it was gone", func(d *departure) { d.removal.looked = d.regime.gone.Add(time.Millisecond) }, true},
 		{"it is there", func(d *departure) { d.createPolicy(secondPolicy) }, false},
 		{"another evicts it", func(d *departure) { d.removal.user = "alice" }, false},
 		{"a drain requests it too", func(d *departure) { d.request("drain", d.pod.UID, false) }, false},

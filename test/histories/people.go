@@ -198,6 +198,9 @@ func (p *person) request() {
 func (p *person) ask(name string) {
 	pod := p.world.pod(name)
 	wanted := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: namespace, Name: name, UID: pod.UID}, "drain.example/"+p.name)
+	if p.world.odds.foreign > 0 && p.dice.IntN(2) == 0 {
+		wanted.OwnerReferences = nil // not every client's request goes with its pod
+	}
 	err := p.world.call(p.world.ctx, nil, p.name+" requests the eviction of "+name, plain, func() error {
 		return p.world.store.create(duplicate(wanted))
 	})

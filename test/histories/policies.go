@@ -175,6 +175,9 @@ func (w *world) relax() {
 	}
 }
 
+// unjudged reports whether, since a removal was sent, no policy had the pod judged by its own system, or none that was observed.
+func (w *world) unjudged(r *removal) bool { return r.newcomers || w.ungoverned(r.pod, r.began) }
+
 // ungoverned reports whether, at some moment since then, no policy had the pod judged by its own system.
 func (w *world) ungoverned(pod string, since time.Time) bool {
 	w.relax()

@@ -20,10 +20,10 @@ import (
 )
 
 // checkFires: what was requested only in the name of callers that admission refused must not be done when nothing judges
-// it any more.
+// it any more. A policy that goes while Usher looks has let go what Usher evicts then.
 func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 	w.relax()
-	if gone := w.regime.gone; r.user != self || gone.IsZero() || gone.After(r.began) {
+	if gone := w.regime.gone; r.user != self || gone.IsZero() || gone.After(r.looked) {
 		return
 	}
 	refused := 0
@@ -45,7 +45,7 @@ func (w *world) checkFires(r *removal, pod *corev1.Pod) {
 // checkPermit: what a verdict lets through was written down before as one that leaves, or the next one would be let through
 // on the same evidence. Permits end by the apiserver's clock, by which all replicas go, but not where clocks jump here.
 func (w *world) checkPermit(r *removal, pod *corev1.Pod) {
-	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) {
+	if r.excuse != "" || pod.UID != r.judged || w.odds.jumps > 0 || !w.asksRules(w.roleOf(pod.Name)) || w.noted(pod.UID) || w.forgotten(r, pod) {
 		return
 	}
 	w.fail("PERMIT", "%s may take %s away, and no policy's status says that it leaves", r.user, pod.Name)
@@ -56,6 +56,27 @@ func (w *world) noted(uid types.UID) bool {
 	for _, policy := range list[*v1alpha1.EvictionPolicy](w.store, policies) {
 		for i := range policy.Status.Leaving {
 			if policy.Status.Leaving[i].PodUID == uid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// forgotten reports whether the permit for a removal, one that was written since the removal was sent, has gone with its policy, whose
+// deletion waits for no role that settles at once.
+func (w *world) forgotten(r *removal, pod *corev1.Pod) bool {
+	if !w.settlesAtOnce(w.roleOf(pod.Name)) {
+		return false
+	}
+	for _, e := range w.store.events[policies] {
+		policy, ok := e.before.(*v1alpha1.EvictionPolicy)
+		if !ok || e.gone.Before(r.began) {
+			continue
+		}
+		for i := range policy.Status.Leaving {
+			entry := &policy.Status.Leaving[i]
+			if entry.PodUID == pod.UID && !entry.StartTime.Time.Before(r.began.Truncate(time.Second)) { // the API keeps whole seconds
 				return true
 			}
 		}
@@ -99,6 +120,12 @@ func (w *world) asksNothing(name string) bool {
 	role := w.role(name)
 	return role != nil && len(role.Evict.Rules) == 0 && len(role.Evict.Prepare) == 0 && role.State == v1alpha1.StateNone &&
 		(role.Evict.AtOnce == nil || *role.Evict.AtOnce == 0) && role.Evict.MinReady == nil
+}
+
+// settlesAtOnce reports whether a role says that its members do not count any more when they were seen gone.
+func (w *world) settlesAtOnce(name string) bool {
+	role := w.role(name)
+	return role != nil && role.Evict.Settle != nil && role.Evict.Settle.Duration == 0
 }
 
 func (w *world) role(name string) *v1alpha1.Role {

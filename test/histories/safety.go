@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	glass    = "the glass is broken"
-	unjudged = "its owner did not have it judged"
+	glass     = "the glass is broken"
+	notJudged = "its owner did not have it judged"
 
 	crashedUnseen = "an accident happened too late to be seen, and all others that were let go are noted"
 )
@@ -99,8 +99,8 @@ func (s *safety) letGo(w *world, r *removal, pod *corev1.Pod) {
 	case excuse == "" && pod.UID != r.judged: // nothing is written down of this one, and nothing could be
 		r.excuse = "another pod has the name by now"
 		excuse = r.excuse
-	case excuse == "" && w.ungoverned(pod.Name, r.began):
-		r.excuse = unjudged
+	case excuse == "" && w.unjudged(r):
+		r.excuse = notJudged
 		excuse = r.excuse
 	case excuse == "" && w.strays(r, n.by) != "":
 		excuse = "no policy claims " + w.strays(r, n.by) + ", which is on its way or has left"
@@ -142,11 +142,11 @@ func (s *safety) unseen(w *world, r *removal, pod string) string {
 	return ""
 }
 
-// strays names another member that no policy claimed, since its owner says that it does not count, and that is on its way, or whose
-// leave has made the pod indispensable.
+// strays names another member that no policy claimed, since its owner says that it does not count, and that is on its way or away, or
+// whose leave has made the pod indispensable.
 func (w *world) strays(r *removal, by string) string {
 	for _, p := range w.site.members() {
-		if p.pod != r.pod && (w.lingers(p.pod) || p.pod == by) && w.unclaimed(p.pod, r.horizon) {
+		if p.pod != r.pod && (w.lingers(p.pod) || w.podLives[p.pod] != runs || p.pod == by) && w.unclaimed(p.pod, r.horizon) {
 			return p.pod
 		}
 	}

@@ -37,8 +37,11 @@ const (
 
 var kinds = []kind{namespaces, nodes, pods, policies, requests, evictions}
 
-// event is what a watch delivers; after is nil for a deletion.
-type event struct{ before, after client.Object }
+// event is what a watch delivers; after is nil for a deletion, which happened at a time.
+type event struct {
+	before, after client.Object
+	gone          time.Time
+}
 
 func (e event) object() client.Object {
 	if e.after == nil {
@@ -148,7 +151,7 @@ func (s *store) drop(k kind, key snapshot.Key) {
 	s.version++
 	delete(s.objects[k], key)
 	s.dropped[k] = s.now()
-	s.events[k] = append(s.events[k], event{before: before})
+	s.events[k] = append(s.events[k], event{before: before, gone: s.now()})
 }
 
 // remove is a DELETE: what has finalizers is only marked.

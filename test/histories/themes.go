@@ -29,6 +29,7 @@ type odds struct {
 	failing    int // how often moves of data fail
 	deletion   int // how often policies are deleted
 	foreign    int // of a hundred pods, those that name another responder, which goes before Usher's
+	silent     int // 1: that responder answers at the end only
 	bare       int // how often a namespace loses its label
 }
 

@@ -241,7 +241,7 @@ const retryPause = time.Second
 // reconcile runs a controller on one entry of its queue, as its own task.
 func (r *replica) reconcile(item work) {
 	delete(r.queue, item)
-	r.running[item] = true
+	r.running[item], r.looked[item] = true, time.Now()
 	r.judgedBy(item)
 	r.world.tasks++
 	ctx := context.WithValue(context.WithValue(r.ctx, beganKey, time.Now()), taskKey, fmt.Sprintf("#%d %s/%s: ", r.world.tasks, item.controller, item.key.Name))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +94,7 @@ func (r *replica) looksSoon(item work) bool {
 	failed := time.Since(r.failed[item]) <= writePause
 	relabels := item.controller == policyController && time.Since(r.failed[labels]) <= writePause
 	r.world.mu.Unlock()
-	return queued && (time.Until(at) <= pause || failed || r.expires(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
+	return queued && (time.Until(at) <= pause || failed || r.expires(item, at) || r.outlasts(item, at)) || relabels || time.Since(r.refused[item.key.Name]) <= evictPause
 }
 
 // expires reports whether a key is the request of a drain, at which the manager looks again when the drain's last sign of life is over. That a
@@ -107,6 +108,28 @@ func (r *replica) expires(item work, at time.Time) bool {
 	return drains && time.Until(at) <= snapshot.LiveFor
 }
 
+// outlasts reports whether a key is a pod at which the responder looks again since it is blocked, and that it has waited for a step of a pod that
+// is gone, which has ceased to count since it was looked at last. That is no event: the step stays in the status until its member is back.
+func (r *replica) outlasts(item work, at time.Time) bool {
+	if item.controller != "responder" || time.Until(at) > blockedPause {
+		return false
+	}
+	there := map[types.UID]bool{}
+	for _, pod := range cached[*corev1.Pod](r, pods) {
+		there[pod.UID] = true
+	}
+	for _, policy := range cached[*v1alpha1.EvictionPolicy](r, policies) {
+		for i := range policy.Status.Preparations {
+			step := &policy.Status.Preparations[i]
+			ends := step.LastRequestTime.Add(goneStepCounts)
+			if !there[step.PodUID] && r.looked[item].Before(ends) && !time.Now().Before(ends) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 const (
 	// pause is the longest between two writes that follow each other.
 	pause = time.Second
@@ -114,6 +137,10 @@ const (
 	writePause = 10 * time.Second
 	// evictPause is the longest after an eviction that was refused, from when on it is tried again.
 	evictPause = time.Minute
+	// blockedPause is the longest between two looks at a pod that is blocked.
+	blockedPause = 10 * time.Second
+	// goneStepCounts is for how long a step counts whose pod is gone, from when it was asked for last.
+	goneStepCounts = 2 * time.Minute
 )
 
 // onlyLeader is the replica that leads, nil where several do or none.

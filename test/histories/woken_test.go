@@ -4,8 +4,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // TestRenewed checks what of a policy's status may be written without an event: who may leave, by evidence of another time, and nothing else.
@@ -38,6 +44,49 @@ func TestRenewed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := renewed(policy, []byte(c.patch), c.before, c.after); got != c.want {
 				t.Errorf("renewed: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestOutlasts checks when the responder need not have been woken for a pod: it has waited for a step of a pod that is gone, and only for that.
+func TestOutlasts(t *testing.T) {
+	const ago, soon, late = 5 * time.Second, 5 * time.Second, 15 * time.Second
+	responder := work{"responder", snapshot.Key{Namespace: namespace, Name: "b"}}
+	cases := []struct {
+		name  string
+		item  work
+		again time.Duration
+		asked time.Duration // how long ago for the step
+		of    types.UID
+		want  bool
+	}{
+		{"it has ceased to count", responder, soon, goneStepCounts, "gone", true},
+		{"it counts", responder, soon, goneStepCounts - time.Second, "gone", false},
+		{"it had ceased before the last look", responder, soon, goneStepCounts + ago + time.Second, "gone", false},
+		{"its pod is there", responder, soon, goneStepCounts, "u1", false},
+		{"the next look is late", responder, late, goneStepCounts, "gone", false},
+		{"of another controller", work{"policy", responder.key}, soon, goneStepCounts, "gone", false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStore(time.Now)
+			step := v1alpha1.PreparationStatus{LastRequestTime: metav1.NewTime(time.Now().Add(-c.asked))}
+			step.PodUID = c.of
+			for _, object := range []client.Object{
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}},
+				&v1alpha1.EvictionPolicy{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: firstPolicy},
+					Status:     v1alpha1.EvictionPolicyStatus{Preparations: []v1alpha1.PreparationStatus{step}},
+				},
+			} {
+				if err := s.create(object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := &replica{cache: newCache(s), looked: map[work]time.Time{c.item: time.Now().Add(-ago)}}
+			if got := r.outlasts(c.item, time.Now().Add(c.again)); got != c.want {
+				t.Errorf("outlasts: %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -147,7 +147,7 @@ func (w *world) options() []option {
 	if len(w.belated) > 0 {
 		all = append(all, option{1, w.catchUp})
 	}
-	if e := w.foreignTurn(); e != nil {
+	if e := w.foreignTurn(); e != nil && w.odds.silent == 0 {
 		all = append(all, option{1, func() { w.answer(e) }})
 	}
 	all = append(all, w.cluster()...)
