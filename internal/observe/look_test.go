@@ -269,25 +269,6 @@ func TestLookForTraces(t *testing.T) {
 	}
 }
 
-func TestObserverOfNodesOnly(t *testing.T) {
-	client := serving(shop(3, nil)...)
-	o, err := Start(t.Context(), client, Options{Nodes: []string{"node-1"}, Only: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Stop()
-	o.Read(func(v snapshot.View) {
-		if !v.Cluster.Partial("nodes") || v.Cluster.Node("node-1") == nil || v.Cluster.PodCount() != 0 {
-			t.Errorf("read: %+v", summaryOf(v.Cluster))
-		}
-	})
-	for _, action := range client.Actions() {
-		if list, ok := action.(clienttesting.ListActionImpl); ok && list.ListRestrictions.Fields.String() != "metadata.name=node-1" {
-			t.Errorf("%s are read by %q", action.GetResource().Resource, list.ListRestrictions.Fields)
-		}
-	}
-}
-
 // A server that cannot answer at a moment is asked again.
 func TestLookAsksAgain(t *testing.T) {
 	client := serving(shop(1, nil)...)
