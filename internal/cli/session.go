@@ -49,7 +49,7 @@ func (c *connection) resolve(ctx context.Context, names []string, selector strin
 	return found, err
 }
 
-// nodesMeant reads the nodes that are meant, and returns their names.
+// nodesMeant reads the nodes that are meant, of those that are named what is known of their cordons, and returns their names.
 func (c *connection) nodesMeant(ctx context.Context, names []string, selector string) (*observe.Look, []string, error) {
 	look := observe.NewLook(c.client, c.clock)
 	parsed, err := labels.Parse(selector)
@@ -59,7 +59,7 @@ func (c *connection) nodesMeant(ctx context.Context, names []string, selector st
 	case selector != "":
 		err = look.Nodes(ctx, parsed)
 	default:
-		err = look.NodesNamed(ctx, names)
+		err = look.CordonsNamed(ctx, c.metadata, names)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -184,7 +184,7 @@ func (s *session) reread(ctx context.Context, name string, after time.Duration) 
 		return snapshot.View{}, ctx.Err()
 	}
 	look := observe.NewLook(s.client, s.clock)
-	err := look.NodesNamed(ctx, []string{name})
+	err := look.CordonsNamed(ctx, s.metadata, []string{name})
 	if err == nil {
 		err = look.LeasesOfNodes(ctx)
 	}

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +20,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/internal/observe"
@@ -46,18 +52,24 @@ type nodeServer struct {
 	barred   string                                         // what may not be listed
 	patching func(node *corev1.Node) (runtime.Object, bool) // called before each patch; where it returns true that is the answer, and nothing is patched
 	patched  func(node *corev1.Node) (runtime.Object, bool) // called after each patch; where it returns true that is the answer
-	asked    []string
+
+	mu    sync.Mutex // events are made beside
+	asked []string
 }
 
 func (s *nodeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked = append(s.asked, r.Method+" "+path.Base(r.URL.Path))
 	object, err := s.answer(r)
 	code := http.StatusOK
 	if said := apierrors.APIStatus(nil); err != nil {
-		said, _ = err.(apierrors.APIStatus)
+		if !errors.As(err, &said) {
+			return nil, err
+		}
 		status := said.Status()
 		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		object, code = &status, int(status.Code)
@@ -77,9 +89,7 @@ func (s *nodeServer) answer(r *http.Request) (runtime.Object, error) {
 	case r.Method == http.MethodGet && kind == s.barred:
 		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errMayNot)
 	case r.Method == http.MethodGet && kind == "nodes":
-		list, err := s.objects.CoreV1().Nodes().List(r.Context(), metav1.ListOptions{})
-		list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}
-		return list, err
+		return s.list(r)
 	case r.Method == http.MethodGet:
 		list, err := s.objects.CoordinationV1().Leases(snapshot.LeaseNamespace).List(r.Context(), metav1.ListOptions{})
 		list.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}
@@ -90,6 +100,29 @@ func (s *nodeServer) answer(r *http.Request) (runtime.Object, error) {
 		return s.patch(r)
 	}
 	return success(), nil
+}
+
+// list lists the metadata of the nodes that are cordoned, or of those that are not.
+func (s *nodeServer) list(r *http.Request) (runtime.Object, error) {
+	if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+		return nil, apierrors.NewBadRequest("more is asked for than metadata")
+	}
+	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.objects.CoreV1().Nodes().List(r.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+	for i := range all.Items {
+		node := &all.Items[i]
+		if selector.Matches(fields.Set{"metadata.name": node.Name, "spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}) {
+			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: node.ObjectMeta})
+		}
+	}
+	return list, nil
 }
 
 func success() *metav1.Status {
@@ -140,7 +173,11 @@ func (s *nodeServer) read(t *testing.T, here host) (*session, snapshot.View) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := &session{connection: &connection{client: client, clock: &observe.Clock{}}, host: here}
+	meta, err := metadata.NewForConfig(&rest.Config{Transport: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &session{connection: &connection{client: client, metadata: meta, clock: &observe.Clock{}}, host: here}
 	view, _, err := (&uncordonOptions{nodes: []string{"a"}}).read(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +295,7 @@ func TestUncordonOfACordonThatStays(t *testing.T) {
 // A node counts as given back once the apiserver has shown it so: in its answer to the patch, or to another reading.
 func TestUncordonIsDoneWhenItIsSeen(t *testing.T) {
 	const (
-		read, patch, event = "GET nodes", "PATCH a", "POST events"
+		read, patch, event = "GET nodes", "PATCH a", "POST events" // one reading of what is cordoned, and one more of what is not
 		back               = "uncordoned; it was cordoned by usher for root@vm"
 	)
 	times := func(n int, do func(*corev1.Node) (runtime.Object, bool)) func(*corev1.Node) (runtime.Object, bool) {
@@ -275,40 +312,40 @@ func TestUncordonIsDoneWhenItIsSeen(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		server nodeServer
+		server *nodeServer
 		code   int
 		words  string
 		asked  []string
 	}{
 		"the answer shows it": {words: back, asked: []string{read, patch, event}},
 		"the answer shows nothing": {
-			server: nodeServer{patched: func(*corev1.Node) (runtime.Object, bool) { return success(), true }},
-			words:  back, asked: []string{read, patch, event, read},
+			server: &nodeServer{patched: func(*corev1.Node) (runtime.Object, bool) { return success(), true }},
+			words:  back, asked: []string{read, patch, event, read, read},
 		},
 		"the node has changed since it was read": {
-			server: nodeServer{patching: times(2, func(node *corev1.Node) (runtime.Object, bool) { node.ResourceVersion += "2"; return nil, false })},
+			server: &nodeServer{patching: times(2, func(node *corev1.Node) (runtime.Object, bool) { node.ResourceVersion += "2"; return nil, false })},
 			words:  back, asked: []string{read, patch, read, patch, read, patch, event},
 		},
 		"the answer is lost, and the patch with it": {
-			server: nodeServer{patching: times(1, failure(http.StatusServiceUnavailable))},
+			server: &nodeServer{patching: times(1, failure(http.StatusServiceUnavailable))},
 			words:  back, asked: []string{read, patch, read, patch, event},
 		},
 		"the answer is lost": {
-			server: nodeServer{patched: failure(http.StatusServiceUnavailable)},
-			words:  "it is schedulable", asked: []string{read, patch, read},
+			server: &nodeServer{patched: failure(http.StatusServiceUnavailable)},
+			words:  "it is schedulable", asked: []string{read, patch, read, read},
 		},
 		"a failure in the body": {
-			server: nodeServer{patching: failure(0)},
+			server: &nodeServer{patching: failure(0)},
 			code:   exitUsage, words: "not changed: not that", asked: []string{read, patch},
 		},
 		"cordoned anew": {
-			server: nodeServer{patched: func(node *corev1.Node) (runtime.Object, bool) { node.Spec.Unschedulable = true; return nil, false }},
+			server: &nodeServer{patched: func(node *corev1.Node) (runtime.Object, bool) { node.Spec.Unschedulable = true; return nil, false }},
 			code:   exitBlocked,
 			words:  "usher's cordon was removed, and the node has one again: it was cordoned by another client, not by usher; kubectl uncordon a removes that",
 			asked:  []string{read, patch, event},
 		},
 		"drained anew by the time that it is read": {
-			server: nodeServer{patching: times(1, func(node *corev1.Node) (runtime.Object, bool) {
+			server: &nodeServer{patching: times(1, func(node *corev1.Node) (runtime.Object, bool) {
 				node.ResourceVersion += "2"
 				node.Annotations[snapshot.DrainAnnotation] = strings.Replace(node.Annotations[snapshot.DrainAnnotation], `"drained"`, `"draining"`, 1)
 				return nil, false
@@ -321,11 +358,16 @@ func TestUncordonIsDoneWhenItIsSeen(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				now := time.Now()
 				record := snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: "x", By: "root@vm", Beat: now}, State: "drained", Cordoned: true, Since: now}
+				if c.server == nil {
+					c.server = &nodeServer{}
+				}
 				c.server.objects = fake.NewClientset(drainedNode(t, record))
 				code, words := c.server.giveBack(t, thisHost())
 				if code != c.code || !strings.HasPrefix(words, c.words) {
 					t.Errorf("exit %d, %q; want %d, %q", code, words, c.code, c.words)
 				}
+				slices.Sort(c.asked) // events are made beside
+				slices.Sort(c.server.asked)
 				if diff := cmp.Diff(c.asked, c.server.asked); diff != "" {
 					t.Error(diff)
 				}

@@ -298,19 +298,3 @@ func TestLookWithoutAutoscalers(t *testing.T) {
 		t.Errorf("gap: %+v", gap)
 	}
 }
-
-// Many nodes are read at once, not one after the other.
-func TestManyNodesAreReadAtOnce(t *testing.T) {
-	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-0"}})
-	var names []string
-	for i := range maxNamed + 1 {
-		names = append(names, fmt.Sprintf("n-%d", i))
-	}
-	look := NewLook(client, &Clock{})
-	if err := look.NodesNamed(t.Context(), names); err != nil {
-		t.Fatal(err)
-	}
-	if c := look.View().Cluster; lists(client)["nodes"] != 1 || c.Node("n-0") == nil || c.Partial("nodes") {
-		t.Errorf("%d requests, node n-0 is %v", lists(client)["nodes"], c.Node("n-0"))
-	}
-}
