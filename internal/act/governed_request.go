@@ -8,7 +8,6 @@ import (
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,8 +97,12 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 	}
 	report := evictionrequest.Report{Message: action.Report.Message, Expected: action.Report.Expected, Done: action.Report.Completed}
 	for _, e := range evictions {
-		entry, write, _ := evictionrequest.Tell(e, evictionrequest.Responder, report, g.Now())
-		if !write || g.reports.written(e.UID, &entry, g.Now()) {
+		now, known := g.Now(), e
+		if last, ok := g.reports.written(e.UID, now); ok {
+			known = evictionrequest.WithEntry(e, last)
+		}
+		entry, write, _ := evictionrequest.Tell(known, evictionrequest.Responder, report, now)
+		if !write {
 			continue
 		}
 		patch, err := evictionrequest.ReportPatch(g.Lifecycle, e, entry)
@@ -110,12 +113,13 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		g.reports.wrote(e.UID, &entry, g.Now())
+		g.reports.wrote(e.UID, entry, g.Now())
 	}
 	return nil
 }
 
-// reports remembers for a moment what was written into Evictions, by UID: a cache that is behind shows what was there before.
+// reports remembers for a moment what was written into Evictions, by UID: a cache that is behind shows what was there before, and the same
+// word would be written again, with another time.
 type reports struct {
 	mu   sync.Mutex
 	last map[types.UID]written
@@ -129,23 +133,23 @@ type written struct {
 // behind is how far the cache of Evictions is expected to be behind at most.
 const behind = 10 * time.Second
 
-// written reports whether the entry was written a moment ago, as it is.
-func (r *reports) written(eviction types.UID, entry *api.ResponderStatus, now time.Time) bool {
+// written returns the entry that was written into an Eviction a moment ago, false where none was.
+func (r *reports) written(eviction types.UID, now time.Time) (api.ResponderStatus, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.last[eviction]
 	age := now.Sub(last.at)
-	return ok && age >= 0 && age < behind && equality.Semantic.DeepEqual(last.entry, *entry)
+	return last.entry, ok && age >= 0 && age < behind
 }
 
-func (r *reports) wrote(eviction types.UID, entry *api.ResponderStatus, now time.Time) {
+func (r *reports) wrote(eviction types.UID, entry api.ResponderStatus, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil {
 		r.last = map[types.UID]written{}
 	}
 	maps.DeleteFunc(r.last, func(_ types.UID, w written) bool { return now.Sub(w.at).Abs() >= behind })
-	r.last[eviction] = written{entry: *entry, at: now}
+	r.last[eviction] = written{entry: entry, at: now}
 }
 
 // evictions returns the Evictions of exactly this pod. They must not be changed.

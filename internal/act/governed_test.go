@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -127,33 +126,6 @@ func TestAPermitIsWrittenOnlyOnTheVersionThatWasDecidedUpon(t *testing.T) {
 	wantCode(t, g.Do(t.Context(), settle), answers.Accepted)
 	if last := g.stored(t).Status; last.MemberCount != 5 || last.Epoch != 3 {
 		t.Errorf("status %+v, want what is seen with it", last)
-	}
-}
-
-func TestReportIsWrittenOnce(t *testing.T) {
-	said := func(message string) *api.ResponderStatus {
-		return &api.ResponderStatus{Name: "responder.usher.sh/governor", Message: &message}
-	}
-	var r reports
-	r.wrote("e1", said("the pod is gone"), present)
-	for _, c := range []struct {
-		uid   types.UID
-		entry *api.ResponderStatus
-		after time.Duration
-		want  bool
-	}{
-		{"e1", said("the pod is gone"), time.Second, true},
-		{"e1", said("the pod is terminating"), time.Second, false},
-		{"e2", said("the pod is gone"), time.Second, false},
-		{"e1", said("the pod is gone"), behind, false},
-		{"e1", said("the pod is gone"), -time.Second, false}, // a clock was set back
-	} {
-		if got := r.written(c.uid, c.entry, present.Add(c.after)); got != c.want {
-			t.Errorf("%s of %s after %s: written %t", *c.entry.Message, c.uid, c.after, got)
-		}
-	}
-	if r.wrote("e2", said("x"), present.Add(behind)); len(r.last) != 1 {
-		t.Errorf("%d are remembered", len(r.last))
 	}
 }
 
@@ -291,38 +263,6 @@ func TestARequestByHandIsNotAdmissions(t *testing.T) {
 	wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Withdraw, Pod: podKey, UID: "pod", Requester: evictionrequest.Requester("jane")}), answers.Accepted)
 	if request := g.requests(t)[0]; request.Spec.Intent != api.EvictionRequestIntentEviction {
 		t.Error("the request by hand was withdrawn")
-	}
-}
-
-func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
-	one, started := int64(1), metav1.NewTime(present.Add(-time.Minute))
-	entry := func(name string, state api.ResponderStateType) *api.Eviction {
-		return &api.Eviction{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name, UID: types.UID(name)},
-			Spec:       api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: "pod"}}},
-			Status: api.EvictionStatus{
-				ObservedGeneration: &one,
-				TargetResponders:   []api.TargetResponder{{Name: evictionrequest.Responder, State: state}},
-				Responders:         []api.ResponderStatus{{Name: evictionrequest.Responder, StartTime: &started}},
-			},
-		}
-	}
-	g := governedWorld(t, entry("ours", api.ResponderStateActive), entry("over", api.ResponderStateCanceled))
-	wantCode(t, g.Do(t.Context(), eviction.Action{
-		Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: eviction.Report{Message: "db-0 still holds data"},
-	}), answers.Accepted)
-	for name, want := range map[string]string{"ours": "db-0 still holds data", "over": ""} {
-		found := &api.Eviction{}
-		if err := g.Client.Get(t.Context(), snapshot.Key{Namespace: "db", Name: name}, found); err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		if r := evictionrequest.Entry(found, evictionrequest.Responder); r != nil && r.Message != nil {
-			got = *r.Message
-		}
-		if got != want {
-			t.Errorf("eviction %s says %q, want %q", name, got, want)
-		}
 	}
 }
 

@@ -42,9 +42,22 @@ const eventPatience = time.Second
 // Do carries an action out and returns what the cluster said. It waits for no event.
 func (r *Recorder) Do(ctx context.Context, a drain.Action) answers.Answer {
 	answer := r.Writer.Do(ctx, a)
+	r.record(ctx, a, answer)
+	return answer
+}
+
+// DoNode is Do of a write to a node, with the node as Writer.DoNode returns it.
+func (r *Recorder) DoNode(ctx context.Context, a drain.Action) (answers.Answer, *corev1.Node) {
+	answer, node := r.Writer.DoNode(ctx, a)
+	r.record(ctx, a, answer)
+	return answer, node
+}
+
+// record begins to make the event of an action that was carried out, if it has one.
+func (r *Recorder) record(ctx context.Context, a drain.Action, answer answers.Answer) {
 	what, some := nodeEventOf(a)
 	if !some || answer.Code != answers.Accepted || r.DryRun || r.barred.Load() || !r.first(a.Target(), what.reason) {
-		return answer
+		return
 	}
 	event := r.event(a, what)
 	r.writes.Go(func() {
@@ -54,7 +67,6 @@ func (r *Recorder) Do(ctx context.Context, a drain.Action) answers.Answer {
 			r.barred.Store(true)
 		}
 	})
-	return answer
 }
 
 // first reports whether this is not what the node's last event says. A mark is written again

@@ -12,8 +12,10 @@ import (
 	"net/url"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -44,20 +46,34 @@ type Writer struct {
 
 // Do carries an action out and returns what the cluster said.
 func (w *Writer) Do(ctx context.Context, action drain.Action) answers.Answer {
+	answer, _ := w.do(ctx, action)
+	return answer
+}
+
+// DoNode is Do of a write to a node. It also returns the node as the write has left it, nil where the server has not shown that: an answer
+// that does is an observation, at the version which the write has made.
+func (w *Writer) DoNode(ctx context.Context, action drain.Action) (answers.Answer, *corev1.Node) {
+	answer, shown := w.do(ctx, action)
+	node, _ := shown.(*corev1.Node)
+	return answer, node
+}
+
+// do carries an action out and returns what the cluster said, and the object with which it has answered.
+func (w *Writer) do(ctx context.Context, action drain.Action) (answers.Answer, runtime.Object) {
 	if err := checkPreconditions(action); err != nil {
-		return answers.Answer{Code: answers.Rejected, Message: err.Error()}
+		return answers.Answer{Code: answers.Rejected, Message: err.Error()}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patienceFor(action.Kind))
 	defer cancel()
 	request, err := w.request(ctx, action)
 	if err != nil {
-		return unsent(err)
+		return unsent(err), nil
 	}
-	err = once(ctx, request)
+	shown, err := answered(ctx, request)
 	if askedBefore(action, err) {
 		err = nil
 	}
-	return answers.Of(err)
+	return answers.Of(err), shown
 }
 
 // request returns the one request that an action is.
@@ -160,6 +176,11 @@ func (w *Writer) dryRun() []string {
 // once sends a request and never again: client-go would repeat it up to ten times on
 // a 429 or 5xx with Retry-After, and the drain would not know what it waits for.
 func once(ctx context.Context, request *rest.Request) error {
-	_, err := request.MaxRetries(0).Do(ctx).Get()
+	_, err := answered(ctx, request)
 	return err
+}
+
+// answered sends a request as once does, and returns the object with which the server has answered.
+func answered(ctx context.Context, request *rest.Request) (runtime.Object, error) {
+	return request.MaxRetries(0).Do(ctx).Get()
 }

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,6 +47,27 @@ func server(t *testing.T, status metav1.Status) (kubernetes.Interface, *[]reques
 // serverOf answers a request by its path.
 func serverOf(t *testing.T, answer func(path string) metav1.Status) (kubernetes.Interface, *[]request) {
 	t.Helper()
+	return serverBy(t, func(w http.ResponseWriter, r *http.Request) runtime.Object {
+		status := answer(r.URL.Path)
+		if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", "1")
+		}
+		if status.Code != 0 {
+			w.WriteHeader(int(status.Code))
+		}
+		return &status
+	})
+}
+
+// serverWith answers every request with an object.
+func serverWith(t *testing.T, object runtime.Object) (kubernetes.Interface, *[]request) {
+	t.Helper()
+	return serverBy(t, func(http.ResponseWriter, *http.Request) runtime.Object { return object })
+}
+
+// serverBy answers a request as answer says, which may write the head, and notes what it received.
+func serverBy(t *testing.T, answer func(w http.ResponseWriter, r *http.Request) runtime.Object) (kubernetes.Interface, *[]request) {
+	t.Helper()
 	var received []request
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -51,15 +75,8 @@ func serverOf(t *testing.T, answer func(path string) metav1.Status) (kubernetes.
 			t.Error(err)
 		}
 		received = append(received, request{r.Method, r.URL.String(), r.Header.Get("Content-Type"), strings.TrimSpace(string(body))})
-		status := answer(r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
-		if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
-			w.Header().Set("Retry-After", "1")
-		}
-		if status.Code != 0 {
-			w.WriteHeader(int(status.Code))
-		}
-		if err := json.NewEncoder(w).Encode(status); err != nil {
+		if err := json.NewEncoder(w).Encode(answer(w, r)); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -196,6 +213,37 @@ func TestAFailureInTheBodyIsAFailure(t *testing.T) {
 	w := &Writer{Client: client}
 	if got := w.Do(t.Context(), drain.Action{Kind: drain.Evict, Pod: pod}); got.Code != answers.SeveralBudgets {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A node is what the server has answered with, and none where it has answered with something else, or refused.
+func TestTheNodeThatAnAnswerShows(t *testing.T) {
+	failure := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Message: "not that"}
+	now := corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "node-uid", ResourceVersion: "7"}}
+	for name, c := range map[string]struct {
+		answer runtime.Object
+		code   answers.Code
+		want   *corev1.Node
+	}{
+		"the node":              {&now, answers.Accepted, &now},
+		"that it is done":       {new(ok()), answers.Accepted, nil},
+		"a failure in the body": {&failure, answers.Rejected, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, received := serverWith(t, c.answer)
+			r := &Recorder{Writer: &Writer{Client: client}, Now: time.Now}
+			answer, got := r.DoNode(t.Context(), drain.Action{Kind: drain.Uncordon, Node: node})
+			r.Wait()
+			if answer.Code != c.code {
+				t.Errorf("got %+v", answer)
+			}
+			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+				t.Error(diff)
+			}
+			if events := len(eventsIn(t, *received)); events == 1 != (c.code == answers.Accepted) {
+				t.Errorf("%d events", events)
+			}
+		})
 	}
 }
 

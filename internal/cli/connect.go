@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/internal/act"
@@ -17,6 +18,7 @@ import (
 // connection is what a command talks to one cluster with.
 type connection struct {
 	client    kubernetes.Interface
+	metadata  metadata.Interface // reads objects without what they say of themselves
 	evictions *client.Client
 	clock     *observe.Clock // goes by the answers that the clients get
 }
@@ -40,6 +42,9 @@ func connect(flags *genericclioptions.ConfigFlags) (*connection, error) {
 	c := &connection{clock: &observe.Clock{}}
 	config.Wrap(c.clock.Wrap)
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
 	c.evictions = client.New(config)

@@ -16,7 +16,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,19 +119,13 @@ func TestRevertSaysWhatItDoesNotUndo(t *testing.T) {
 	}
 }
 
-// sessionOn reads a cluster of which the server takes patches of Deployments and nodes.
+// sessionOn reads a cluster of which the server takes patches of Deployments.
 func sessionOn(t *testing.T, client *fake.Clientset) *session {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		body = bytes.ReplaceAll(body, []byte(`"resourceVersion":"1"`), []byte(`"resourceVersion":"2"`))
-		switch {
-		case r.Method == http.MethodDelete:
-			err = client.CoordinationV1().Leases(snapshot.LeaseNamespace).Delete(r.Context(), path.Base(r.URL.Path), metav1.DeleteOptions{})
-		case err != nil || r.Method != http.MethodPatch:
-		case strings.HasPrefix(r.URL.Path, "/api/v1/nodes/"):
-			_, err = client.CoreV1().Nodes().Patch(r.Context(), path.Base(r.URL.Path), types.MergePatchType, body, metav1.PatchOptions{})
-		default:
+		if err == nil && r.Method == http.MethodPatch {
 			_, err = client.AppsV1().Deployments("shop").Patch(r.Context(), path.Base(r.URL.Path), types.MergePatchType, body, metav1.PatchOptions{})
 		}
 		if err != nil {
@@ -237,118 +230,5 @@ func TestRevertThatIsBrokenOff(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// drainedNode is a cordoned node with the record of a drain.
-func drainedNode(t *testing.T, record snapshot.DrainRecord) *corev1.Node {
-	t.Helper()
-	text, err := json.Marshal(record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", ResourceVersion: "1", Annotations: map[string]string{snapshot.DrainAnnotation: string(text)}}}
-	node.Spec.Unschedulable = true
-	return node
-}
-
-// giveBack runs usher uncordon on the node.
-func giveBack(t *testing.T, node *corev1.Node) (code int, words string) {
-	t.Helper()
-	s := sessionOn(t, fake.NewClientset(node))
-	defer s.close()
-	return release(t.Context(), s, "a")
-}
-
-func TestUncordonSaysWhenADrainCountsAsDead(t *testing.T) {
-	now := time.Now()
-	code, words := giveBack(t, drainedNode(t, snapshot.DrainRecord{
-		Drainer: snapshot.Drainer{ID: "x", By: "root@vm", Beat: now.Add(-20 * time.Second)}, State: "draining", Cordoned: true, Since: now.Add(-time.Minute),
-	}))
-	for _, want := range []string{"root@vm is draining it since ", "stop that drain first; its last sign of life was ", ", and it counts as dead at " + now.Add(40*time.Second).Format(time.TimeOnly) + " if it gives none until then"} {
-		if code != exitBlocked || !strings.Contains(words, want) {
-			t.Errorf("exit %d, no %q in %q", code, want, words)
-		}
-	}
-}
-
-// leaseOf is the Lease of a drain, of which another process than that of its records may be the holder.
-func leaseOf(id string, renewed time.Time) *coordinationv1.Lease {
-	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: snapshot.LeaseNamespace, Name: snapshot.LeaseName(id), UID: "lease", ResourceVersion: "1", Labels: map[string]string{snapshot.DrainLabel: id}},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("root@vm/7"), RenewTime: &metav1.MicroTime{Time: renewed}},
-	}
-}
-
-// A drain with a Lease counts as dead by that, and its Lease goes with the cordon.
-func TestUncordonGoesByTheLease(t *testing.T) {
-	now := time.Now()
-	node := func() *corev1.Node {
-		return drainedNode(t, snapshot.DrainRecord{
-			Drainer: snapshot.Drainer{ID: "x", By: "root@vm", PID: 7, Beat: now.Add(-time.Hour), Lease: true}, State: "draining", Cordoned: true, Since: now.Add(-time.Hour),
-		})
-	}
-	t.Run("in force", func(t *testing.T) {
-		s := sessionOn(t, fake.NewClientset(node(), leaseOf("x", now.Add(-20*time.Second))))
-		defer s.close()
-		code, words := release(t.Context(), s, "a")
-		if want := "it counts as dead at " + now.Add(40*time.Second).Format(time.TimeOnly); code != exitBlocked || !strings.Contains(words, want) {
-			t.Errorf("exit %d, no %q in %q", code, want, words)
-		}
-	})
-	t.Run("expired", func(t *testing.T) {
-		client := fake.NewClientset(node(), leaseOf("x", now.Add(-time.Minute)))
-		s := sessionOn(t, client)
-		defer s.close()
-		releasedWithLease(t, s)
-	})
-	t.Run("in force, of a process that was killed here", func(t *testing.T) {
-		killed := drainedNode(t, snapshot.DrainRecord{
-			Drainer: snapshot.Drainer{ID: "x", By: "root@vm", PID: 7, Boot: "kernel/500", Beat: now, Lease: true}, State: "draining", Cordoned: true, Since: now,
-		})
-		client := fake.NewClientset(killed, leaseOf("x", now))
-		s := sessionOn(t, client)
-		defer s.close()
-		s.host = host{boot: "kernel", start: func(int) string { return "" }}
-		releasedWithLease(t, s)
-	})
-	t.Run("that may not be read", func(t *testing.T) {
-		young := node()
-		young.Annotations[snapshot.DrainAnnotation] = strings.ReplaceAll(young.Annotations[snapshot.DrainAnnotation], now.Add(-time.Hour).Format(time.RFC3339Nano), now.Add(-5*time.Minute).Format(time.RFC3339Nano))
-		client := fake.NewClientset(young, leaseOf("x", now))
-		client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "", errMayNot)
-		})
-		s := sessionOn(t, client)
-		defer s.close()
-		code, words := release(t.Context(), s, "a")
-		if code != exitBlocked || !strings.Contains(words, "its Lease cannot be read") || !strings.Contains(words, "so it counts as dead at "+now.Add(10*time.Minute).Format(time.TimeOnly)) {
-			t.Errorf("exit %d, %q", code, words)
-		}
-	})
-}
-
-// A node on which a cordon stays is not back.
-func TestUncordonOfACordonThatStays(t *testing.T) {
-	record := snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: "x", By: "root@vm"}, State: "drained"}
-	again := drainedNode(t, record)
-	delete(again.Annotations, snapshot.DrainAnnotation)
-	for name, node := range map[string]*corev1.Node{"with a record": drainedNode(t, record), "without": again} {
-		code, words := giveBack(t, node)
-		if code != exitBlocked || !strings.Contains(words, "kubectl uncordon a removes that") {
-			t.Errorf("%s: exit %d, %q", name, code, words)
-		}
-	}
-}
-
-// releasedWithLease checks that a node is given back, and its drain's Lease goes with that.
-func releasedWithLease(t *testing.T, s *session) {
-	t.Helper()
-	if code, words := release(t.Context(), s, "a"); code != exitDone {
-		t.Errorf("exit %d, %q", code, words)
-	}
-	left, err := s.client.CoordinationV1().Leases(snapshot.LeaseNamespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(left.Items) > 0 {
-		t.Errorf("%d Leases are left: %v", len(left.Items), err)
 	}
 }

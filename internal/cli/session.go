@@ -45,27 +45,34 @@ func open(ctx context.Context, flags *genericclioptions.ConfigFlags, names []str
 
 // resolve reads the names of the nodes that are meant.
 func (c *connection) resolve(ctx context.Context, names []string, selector string) ([]string, error) {
+	_, found, err := c.nodesMeant(ctx, names, selector)
+	return found, err
+}
+
+// nodesMeant reads the nodes that are meant, of those that are named what is known of their cordons, and returns their names.
+func (c *connection) nodesMeant(ctx context.Context, names []string, selector string) (*observe.Look, []string, error) {
 	look := observe.NewLook(c.client, c.clock)
 	parsed, err := labels.Parse(selector)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("-l %q is not a label selector: %w", selector, err)
+		return nil, nil, fmt.Errorf("-l %q is not a label selector: %w", selector, err)
 	case selector != "":
 		err = look.Nodes(ctx, parsed)
 	default:
-		err = look.NodesNamed(ctx, names)
+		err = look.CordonsNamed(ctx, c.metadata, names)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found, err := resolveNodes(look.View().Cluster, names, selector)
 	if err == nil {
-		return found, nil
+		return look, found, nil
 	}
 	if err := look.Nodes(ctx, labels.Everything()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return resolveNodes(look.View().Cluster, names, selector) // which names what may be meant
+	found, err = resolveNodes(look.View().Cluster, names, selector) // which names what may be meant
+	return look, found, err
 }
 
 // watch starts an observer that outlives the context once everything was read.

@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -68,11 +69,10 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 		return err
 	}
 	s := &session{connection: conn, host: thisHost()}
-	names, err := o.watch(ctx, s)
+	view, names, err := o.read(ctx, s)
 	if err != nil {
-		return err
+		return problem(ctx, err)
 	}
-	defer s.close()
 	if err := o.undo(ctx, s); err != nil {
 		if ctx.Err() != nil {
 			return exitWith(exitInterrupted)
@@ -81,7 +81,7 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 	}
 	worst, out := exitDone, outlasting(o.Out)
 	for _, name := range names {
-		code, words := release(ctx, s, name)
+		code, words := release(ctx, s, view, name)
 		worst = max(worst, code)
 		fmt.Fprintf(out, "%s: %s\n", name, o.commands.In(words))
 	}
@@ -91,32 +91,16 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 	return exitWith(worst)
 }
 
-// watch begins to watch the nodes that are meant, and returns their names. Nodes that are named are read by the watch alone; where one does
-// not exist, what is read besides says which may be meant.
-func (o *uncordonOptions) watch(ctx context.Context, s *session) ([]string, error) {
-	names := o.nodes
-	if o.selector != "" {
-		var err error
-		if names, err = s.resolve(ctx, nil, o.selector); err != nil {
-			return nil, problem(ctx, err)
-		}
+// read reads the nodes that are meant, and the Leases of the drains that work on them.
+func (o *uncordonOptions) read(ctx context.Context, s *session) (snapshot.View, []string, error) {
+	look, names, err := s.nodesMeant(ctx, o.nodes, o.selector)
+	if err == nil {
+		err = look.LeasesOfNodes(ctx)
 	}
-	var err error
-	if s.source, err = s.watch(ctx, observe.Options{Nodes: names, Only: true}); err != nil {
-		return nil, err
+	if err != nil {
+		return snapshot.View{}, nil, err
 	}
-	all := true
-	s.source.Read(func(v snapshot.View) {
-		all = !slices.ContainsFunc(names, func(name string) bool { return v.Cluster.Node(name) == nil })
-	})
-	if all || o.selector != "" {
-		return names, nil
-	}
-	if names, err = s.resolve(ctx, names, ""); err != nil {
-		s.close()
-		return nil, problem(ctx, err)
-	}
-	return names, nil
+	return look.View(), names, nil
 }
 
 // undo undoes what killed drains left, if there is something.
@@ -144,49 +128,80 @@ func (o *uncordonOptions) undo(ctx context.Context, s *session) error {
 // whose change is not seen.
 const releasePatience = 15 * time.Second
 
-// release gives one node back and waits until that was seen.
-func release(ctx context.Context, s *session, name string) (code int, words string) {
+// rereadAfter is how soon a node is read again that others have changed, or of which an answer is missing.
+func rereadAfter() *wait.Backoff {
+	return &wait.Backoff{Duration: 100 * time.Millisecond, Cap: 2 * time.Second, Steps: 5, Factor: 2, Jitter: 0.5}
+}
+
+// release gives one node back and waits until that was seen: in the answer to the write, or by reading the node again. The view may be as
+// old as the command: it stays what it was at its own moment, each write insists on the node's version in it, and a drain that comes back
+// to life writes its nodes anew before it does anything else.
+func release(ctx context.Context, s *session, view snapshot.View, name string) (code int, words string) {
 	ctx, cancel := context.WithTimeout(ctx, releasePatience)
 	defer cancel()
 	writer := s.recorder()
 	defer writer.Wait()
-	var answer answers.Answer
 	var lease drain.Action
-	done := "" // what was accepted and is not seen yet
-	became := exitDone
+	var done *drain.Action // what was accepted
+	pause := rereadAfter()
 	for {
-		action, blocker, free := nextRelease(s, name)
+		action, blocker, free := nextRelease(view, s.host, name)
 		switch {
-		case done != "" && blocker != "":
+		case done != nil && blocker != "":
 			drop(ctx, writer, lease)
-			return became, done
+			return released(*done, view.Cluster.Node(name), blocker)
 		case free:
 			return exitDone, blocker
 		case blocker != "":
 			return exitBlocked, blocker
-		case done == "":
-			lease = leaseOn(s, action.Node) // the record shows whether its drain has ended
-			answer = writer.Do(ctx, action)
 		}
+		lease = leaseOn(view, s.host, action.Node) // the record shows whether its drain has ended
+		answer, node := writer.DoNode(ctx, action)
+		shown := node != nil && done == nil // what has to be written again is not repeated without a pause
 		switch answer.Code {
 		case answers.Accepted:
-			became, done = released(action)
+			done = &action
 		case answers.Conflict, answers.Unavailable:
 		default:
 			return exitUsage, fmt.Sprintf("not changed: %s", answer.Message)
 		}
-		select {
-		case <-s.source.Changed():
-		case <-ctx.Done():
-			return exitUsage, "not seen to change within " + releasePatience.String() + ": " + answer.Message
+		if shown {
+			view.Cluster.SetNode(observe.NodeFacts(node))
+			continue
+		}
+		var err error
+		if view, err = s.reread(ctx, name, pause.Step()); err != nil {
+			return exitUsage, notSeen(ctx, answer, err)
 		}
 	}
 }
 
+// reread reads a node again after a while, and the Lease of the drain that works on it.
+func (s *session) reread(ctx context.Context, name string, after time.Duration) (snapshot.View, error) {
+	select {
+	case <-time.After(after):
+	case <-ctx.Done():
+		return snapshot.View{}, ctx.Err()
+	}
+	look := observe.NewLook(s.client, s.clock)
+	err := look.CordonsNamed(ctx, s.metadata, []string{name})
+	if err == nil {
+		err = look.LeasesOfNodes(ctx)
+	}
+	return look.View(), err
+}
+
+// notSeen says that the effect of a write was not seen, by the answer to it and what keeps the node from being read.
+func notSeen(ctx context.Context, answer answers.Answer, err error) string {
+	if ctx.Err() != nil {
+		return "not seen to change within " + releasePatience.String() + ": " + cmp.Or(answer.Message, err.Error())
+	}
+	return "not seen to change: " + err.Error()
+}
+
 // leaseOn returns what deletes the Lease of the drain that has a node, if that drain has ended; else it has no kind.
-func leaseOn(s *session, n *snapshot.Node) (action drain.Action) {
-	dead := s.dead()
-	s.source.Read(func(v snapshot.View) { action, _ = drain.ReleaseLease(v, n.Drain.Drainer, dead) })
+func leaseOn(view snapshot.View, h host, n *snapshot.Node) drain.Action {
+	action, _ := drain.ReleaseLease(view, n.Drain.Drainer, h.dead(view.Cluster))
 	return action
 }
 
@@ -199,30 +214,28 @@ func drop(ctx context.Context, writer runner.Writer, lease drain.Action) {
 
 // nextRelease returns what is to be done next, or why nothing is; free: the node carries
 // neither a cordon nor a record.
-func nextRelease(s *session, name string) (action drain.Action, blocker string, free bool) {
-	dead := s.dead()
-	s.source.Read(func(v snapshot.View) {
-		n := v.Cluster.Node(name)
-		if n == nil {
-			blocker, free = "the node was deleted", true
-			return
-		}
-		action, blocker = drain.Release(v, n, dead)
-		if blocker != "" && n.Drain != nil {
-			blocker += "; " + signOfLife(v, n.Drain.Drainer)
-		}
-		free = n.Drain == nil && n.DrainError == "" && !n.Unschedulable
-	})
-	return action, blocker, free
+func nextRelease(view snapshot.View, h host, name string) (action drain.Action, blocker string, free bool) {
+	n := view.Cluster.Node(name)
+	if n == nil {
+		return drain.Action{}, "the node was deleted", true
+	}
+	action, blocker = drain.Release(view, n, h.dead(view.Cluster))
+	if blocker != "" && n.Drain != nil {
+		blocker += "; " + signOfLife(view, n.Drain.Drainer)
+	}
+	return action, blocker, n.Drain == nil && n.DrainError == "" && !n.Unschedulable
 }
 
-// released says what was done, and whether the node is back: a cordon that others have set stays.
-func released(a drain.Action) (code int, words string) {
+// released says what was done, and whether the node, as it was seen since, is back: a cordon that others have set stays. Why nothing more
+// is done is the blocker.
+func released(a drain.Action, now *snapshot.Node, blocker string) (code int, words string) {
 	switch {
-	case a.Kind != drain.Unmark:
-		return exitDone, "uncordoned; it was " + a.Why
-	case a.Node.Unschedulable:
+	case a.Kind == drain.Unmark && a.Node.Unschedulable:
 		return exitBlocked, fmt.Sprintf("usher's record is removed; %s; kubectl uncordon %s removes that", a.Why, a.Node.Name)
+	case a.Kind == drain.Unmark:
+		return exitDone, "usher's record is removed; " + a.Why
+	case now != nil && now.Unschedulable:
+		return exitBlocked, "usher's cordon was removed, and the node has one again: " + blocker
 	}
-	return exitDone, "usher's record is removed; " + a.Why
+	return exitDone, "uncordoned; it was " + a.Why
 }

@@ -97,6 +97,42 @@ func TestDone(t *testing.T) {
 	}
 }
 
+// What was written a moment ago counts, though the cache does not show it: nothing is said twice, in another second neither.
+func TestNothingIsSaidTwice(t *testing.T) {
+	behind := eviction(1, states(active))
+	waits, gone := evictionrequest.Report{Message: "it waits"}, evictionrequest.Report{Message: "the pod is gone", Done: true}
+	tell := func(e *api.Eviction, report evictionrequest.Report, after time.Duration) (api.ResponderStatus, bool) {
+		entry, write, _ := evictionrequest.Tell(e, a, report, start.Add(after))
+		return entry, write
+	}
+	first, _ := tell(behind, waits, 900*time.Millisecond)
+	last, _ := tell(evictionrequest.WithEntry(behind, first), gone, 2900*time.Millisecond)
+	for _, c := range []struct {
+		name   string
+		cached *api.Eviction
+		wrote  api.ResponderStatus
+		report evictionrequest.Report
+		after  time.Duration
+		want   bool
+	}{
+		{"the first word", behind, first, waits, 1100 * time.Millisecond, false},
+		{"another word", behind, first, evictionrequest.Report{Message: "it waits longer"}, 1100 * time.Millisecond, true},
+		{"the last word", behind, last, gone, 3100 * time.Millisecond, false},
+		{"after the last word", behind, last, waits, 3100 * time.Millisecond, false},
+		{"the cache is ahead", eviction(1, states(active), spoke("x", time.Minute)), first, evictionrequest.Report{Message: "x"}, time.Minute, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := c.cached.DeepCopy()
+			_, write := tell(evictionrequest.WithEntry(c.cached, c.wrote), c.report, c.after)
+			same(t, "written", c.want, write)
+			same(t, "the cached eviction", before, c.cached)
+		})
+	}
+	if e := eviction(1); evictionrequest.WithEntry(e, first) != e {
+		t.Error("an entry is added that the eviction does not have")
+	}
+}
+
 func TestMessagesAreCut(t *testing.T) {
 	cases := map[string]struct{ text, end string }{
 		"fits":          {strings.Repeat("ü", 4000), "üü"},

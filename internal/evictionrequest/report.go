@@ -60,6 +60,19 @@ func Tell(e *api.Eviction, responder string, report Report, now time.Time) (entr
 	return entry, write, Beat - heartbeatAge(&entry, now)
 }
 
+// WithEntry returns the eviction with the entry that its responder has written a moment ago, for an eviction that was read from a cache which
+// may be behind. One that shows a later entry stays as it is.
+func WithEntry(e *api.Eviction, entry api.ResponderStatus) *api.Eviction {
+	old := Entry(e, entry.Name)
+	if old == nil || old.CompletionTime != nil || entry.HeartbeatTime.Before(old.HeartbeatTime) {
+		return e
+	}
+	known := *e
+	known.Status.Responders = slices.Clone(e.Status.Responders)
+	*statusOf(&known.Status, entry.Name) = entry
+	return &known
+}
+
 // heartbeatAge is Beat for a responder that never spoke: its first word is due.
 func heartbeatAge(r *api.ResponderStatus, now time.Time) time.Duration {
 	if r.HeartbeatTime == nil {

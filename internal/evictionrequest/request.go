@@ -17,9 +17,10 @@ type RequestPlan struct {
 	Again   time.Duration // when to look again although nothing changed; 0 for never
 }
 
-// unseenFor is when a request is looked at again whose eviction is not seen after it was created. It may be gone without an event, if the
-// watch of evictions did not show it: owned by another request alone, whose creation was the last to be applied, it went with that.
-const unseenFor = 10 * time.Second
+// UnseenFor is for how long an eviction that was created and is not seen yet counts as one that will be: until then none is created in its
+// place, and then the request is looked at again. It may be gone without an event, if the watch of evictions did not show it: owned by
+// another request alone, whose creation was the last to be applied, it went with that.
+const UnseenFor = 10 * time.Second
 
 // PlanRequest says what a request's status must be, and whether an eviction must be created for it. Other requests make no
 // difference to it: the target's need not be known.
@@ -41,11 +42,22 @@ func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
 		plan.write(r, verdictOf(relevant), t.Now)
 	}
 	if Stands(r) && (relevant == nil || Failed(relevant.Status.Conditions)) {
-		if plan.Again = t.pause(); plan.Again <= 0 {
-			plan.Again, plan.Create = unseenFor, t.newEviction(r)
-		}
+		plan.create(t, r)
 	}
 	return plan
+}
+
+// create has the next eviction created, unless that has to wait, or has been done.
+func (p *RequestPlan) create(t Target, r *api.EvictionRequest) {
+	if p.Again = t.pause(); p.Again > 0 {
+		return
+	}
+	next := t.newEviction(r)
+	if age := t.Now.Sub(t.Made.Time); t.Made.Name == next.Name && age >= 0 && age < UnseenFor {
+		p.Again = UnseenFor - age
+		return
+	}
+	p.Again, p.Create = UnseenFor, next
 }
 
 func (p *RequestPlan) write(r *api.EvictionRequest, v verdict, now time.Time) {

@@ -85,6 +85,41 @@ func TestPlanRequest(t *testing.T) {
 	}
 }
 
+// What was created a moment ago is not created once more, though the cache does not show it.
+func TestAnEvictionIsCreatedOnce(t *testing.T) {
+	alice := asked("alice")
+	made := func(name string, after time.Duration) evictionrequest.Made {
+		return evictionrequest.Made{Name: name, Time: start.Add(after)}
+	}
+	gaveUp := eviction(1, failed(api.EvictionConditionReasonCanceledDueToNoRequesters))
+	for _, c := range []struct {
+		name      string
+		made      evictionrequest.Made
+		evictions []*api.Eviction
+		creates   string
+		again     time.Duration
+	}{
+		{"a moment ago", made("pod-1-db-0", 57*time.Second), nil, "", 7 * time.Second},
+		{"a while ago", made("pod-1-db-0", 50*time.Second), nil, "pod-1-db-0", evictionrequest.UnseenFor},
+		{"by a clock that was set back", made("pod-1-db-0", 61*time.Second), nil, "pod-1-db-0", evictionrequest.UnseenFor},
+		{"and it has failed", made("pod-1-db-0", time.Minute), []*api.Eviction{gaveUp}, "pod-2-db-0", evictionrequest.UnseenFor},
+		{"after one that failed", made("pod-2-db-0", time.Minute), []*api.Eviction{gaveUp}, "", evictionrequest.UnseenFor},
+		{"and it is there", made("pod-1-db-0", time.Minute), []*api.Eviction{eviction(1)}, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			facts := target(time.Minute, newPod(), requests(alice), c.evictions...)
+			facts.Made = c.made
+			plan := evictionrequest.PlanRequest(facts, alice)
+			created := ""
+			if plan.Create != nil {
+				created = plan.Create.Name
+			}
+			same(t, "created", c.creates, created)
+			same(t, "again", c.again, plan.Again)
+		})
+	}
+}
+
 func TestRefusalsSayWhatIsWrong(t *testing.T) {
 	plan := evictionrequest.PlanRequest(target(0, nil, nil), asked("alice"))
 	same(t, "message", "there is no pod db-0 with UID u1; request the eviction of the pod that has this name now, if it is meant",

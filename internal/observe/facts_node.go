@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
@@ -35,6 +36,13 @@ func NodeFacts(node *corev1.Node) *snapshot.Node {
 	if record != nil && facts.Unschedulable {
 		facts.CordonedBy, facts.CordonLost = cordonedBy(node)
 	}
+	return facts
+}
+
+// cordonFacts returns what is known of a node by its metadata, and by whether it is schedulable.
+func cordonFacts(node *metav1.PartialObjectMetadata, unschedulable bool) *snapshot.Node {
+	facts := NodeFacts(&corev1.Node{ObjectMeta: node.ObjectMeta, Spec: corev1.NodeSpec{Unschedulable: unschedulable}})
+	facts.ReadyWhy = "its status was not read"
 	return facts
 }
 

@@ -41,7 +41,6 @@ func (o *Observer) watchNodes(q question) {
 		set:     (*snapshot.Cluster).SetNode,
 		drop:    func(c *snapshot.Cluster, n *snapshot.Node) { c.DeleteNode(n.Name) },
 		quiet:   o.sameNode,
-		seen:    o.seeNode,
 		present: func(c *snapshot.Cluster, n *snapshot.Node) *snapshot.Node { return c.Node(n.Name) },
 		version: func(n *snapshot.Node) string { return n.ResourceVersion },
 	})

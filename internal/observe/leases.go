@@ -2,6 +2,8 @@ package observe
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,18 +52,6 @@ func leasesOfDrains() question {
 	return question{resource: leases, namespace: snapshot.LeaseNamespace, labels: snapshot.DrainLabel}
 }
 
-// leaseNamed reads the Lease of one drain.
-func leaseNamed(id string) question {
-	return ofName(leases, snapshot.LeaseNamespace, snapshot.LeaseName(id))
-}
-
-// seeNode asks, where only nodes are watched, for the Lease of the drain that works on one. The caller holds the lock.
-func (o *Observer) seeNode(n *snapshot.Node) {
-	if o.only && needsLease(n) {
-		o.ask(leaseNamed(n.Drain.ID))
-	}
-}
-
 // needsLease reports whether a record says that a Lease gives the signs of life of the drain that works on a node.
 func needsLease(n *snapshot.Node) bool {
 	return n.Drain != nil && n.Drain.Lease && n.Drain.Working()
@@ -86,11 +76,35 @@ func (l *Look) leasesNeeded(ctx context.Context) error {
 	if !l.cluster.AnyNode(func(n *snapshot.Node) bool { return needsLease(n) && !n.Drain.LiveAt(now) }) {
 		return nil
 	}
-	q := leasesOfDrains()
-	return l.want(ctx, q.resource, q.namespace, "", func(ctx context.Context) error {
-		err := list(l, l.client.CoordinationV1().Leases(q.namespace).List, metav1.ListOptions{LabelSelector: q.labels},
+	return l.leases(ctx, "", metav1.ListOptions{LabelSelector: leasesOfDrains().labels})
+}
+
+// LeasesOfNodes reads the Leases of the drains that work on the nodes that were read: each by its name, all drains' where they are many.
+func (l *Look) LeasesOfNodes(ctx context.Context) error {
+	ids := map[string]bool{}
+	for _, n := range l.cluster.Nodes() {
+		if needsLease(n) {
+			ids[n.Drain.ID] = true
+		}
+	}
+	if len(ids) > maxNamed {
+		return l.leases(ctx, "", metav1.ListOptions{LabelSelector: leasesOfDrains().labels})
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		name := fields.OneTermEqualSelector(metav1.ObjectNameField, snapshot.LeaseName(id))
+		if err := l.leases(ctx, id, metav1.ListOptions{FieldSelector: name.String()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leases reads the Lease of one drain, or those of all where id is "".
+func (l *Look) leases(ctx context.Context, id string, options metav1.ListOptions) error {
+	return l.want(ctx, leases, snapshot.LeaseNamespace, id, func(ctx context.Context) error {
+		err := list(l, l.client.CoordinationV1().Leases(snapshot.LeaseNamespace).List, options,
 			func(lease *coordinationv1.Lease) { setLease(l.cluster, LeaseFacts(lease)) })(ctx)
-		l.cluster.SetLeasesRead("", err == nil)
+		l.cluster.SetLeasesRead(id, err == nil)
 		return err
 	})
 }

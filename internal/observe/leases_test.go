@@ -2,15 +2,21 @@ package observe
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -47,34 +53,52 @@ func TestLeaseFacts(t *testing.T) {
 	}
 }
 
-// Where only nodes are watched, so is the Lease of the drain that works on one, by its name.
-func TestLeasesBesideNodesOnly(t *testing.T) {
+// Beside single nodes, the Lease of the drain that works on one is read by its name, and those of many drains with one request.
+func TestLeasesOfNodes(t *testing.T) {
+	many := make([]runtime.Object, maxNamed+1)
+	for i := range many {
+		node := drainedSince(t, 0, "draining", true)
+		node.Name, node.UID = fmt.Sprintf("n-%d", i), types.UID(strconv.Itoa(i))
+		node.Annotations[snapshot.DrainAnnotation] = strings.Replace(node.Annotations[snapshot.DrainAnnotation], `"x"`, fmt.Sprintf(`"x%d"`, i), 1)
+		many[i] = node
+	}
 	for name, c := range map[string]struct {
-		node *corev1.Node
-		read bool
+		nodes   []runtime.Object
+		refused bool
+		want    []string
+		known   bool
 	}{
-		"no drain":                {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}, false},
-		"a drain with a Lease":    {drainedSince(t, time.Hour, "draining", true), true},
-		"… that has ended":        {drainedSince(t, time.Hour, "drained", true), false},
-		"a drain without one":     {drainedSince(t, time.Hour, "draining", false), false},
-		"a drain of a moment ago": {drainedSince(t, 0, "draining", true), true},
+		"no drain":                {nodes: []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}}},
+		"a drain with a Lease":    {nodes: []runtime.Object{drainedSince(t, time.Hour, "draining", true)}, want: []string{"metadata.name=usher-drain-x"}, known: true},
+		"… that has ended":        {nodes: []runtime.Object{drainedSince(t, time.Hour, "drained", true)}},
+		"a drain without one":     {nodes: []runtime.Object{drainedSince(t, time.Hour, "draining", false)}},
+		"a drain of a moment ago": {nodes: []runtime.Object{drainedSince(t, 0, "draining", true)}, want: []string{"metadata.name=usher-drain-x"}, known: true},
+		"they may not be read":    {nodes: []runtime.Object{drainedSince(t, 0, "draining", true)}, refused: true, want: []string{"metadata.name=usher-drain-x"}},
+		"many drains":             {nodes: many, want: []string{snapshot.DrainLabel}, known: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := Start(t.Context(), serving(c.node, leaseNow("x")), Options{Nodes: []string{"a"}, Only: true})
-			if err != nil {
+			client := serving(append(slices.Clone(c.nodes), leaseNow("x"))...)
+			if c.refused {
+				refuse(client, "leases", forbidden("bob", "leases"))
+			}
+			look := NewLook(client, &Clock{})
+			if err := errors.Join(look.Nodes(t.Context(), labels.Everything()), look.LeasesOfNodes(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			defer o.Stop()
-			asked := slices.Contains(questions(o), "leases.coordination.k8s.io kube-public/ metadata.name=usher-drain-x")
-			o.Read(func(v snapshot.View) {
-				lease, known := v.Cluster.LeaseOf("x")
-				if asked != c.read || known != c.read || (lease != nil) != c.read {
-					t.Errorf("asked %v, known %v, lease %+v", asked, known, lease)
+			var asked []string
+			for _, action := range client.Actions() {
+				if list, ok := action.(clienttesting.ListActionImpl); ok && list.Resource.Resource == "leases" {
+					asked = append(asked, list.ListRestrictions.Fields.String()+list.ListRestrictions.Labels.String())
 				}
-				if _, known := v.Cluster.LeaseOf("y"); known {
-					t.Error("another drain's is known")
-				}
-			})
+			}
+			if diff := cmp.Diff(c.want, asked); diff != "" {
+				t.Error(diff)
+			}
+			lease, known := look.View().Cluster.LeaseOf("x")
+			_, gap := look.View().Cluster.Gap("leases")
+			if known != c.known || (lease != nil) != c.known || gap != c.refused {
+				t.Errorf("known %v, lease %+v, gap %v", known, lease, gap)
+			}
 		})
 	}
 }

@@ -2,25 +2,46 @@ package observe
 
 import (
 	"context"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/metadata"
 
 	"usher.sh/usher/internal/snapshot"
 )
 
-// NodesNamed reads the nodes of these names, all nodes where the names are many. That there is none of a name is no error.
-func (l *Look) NodesNamed(ctx context.Context, names []string) error {
+// CordonsNamed reads of the nodes of these names what is known of their cordons: their metadata, and whether they are schedulable. What they
+// report, which on real nodes is most of them, stays unknown. Where the names are many, all nodes are read as they are. That there is none of
+// a name is no error.
+func (l *Look) CordonsNamed(ctx context.Context, of metadata.Interface, names []string) error {
 	if len(names) > maxNamed {
 		return l.Nodes(ctx, labels.Everything())
 	}
 	for _, name := range names {
-		if err := l.need(ctx, nodes, "", name, named(l, l.client.CoreV1().Nodes().List, name, l.setNode)); err != nil {
+		if err := l.cordoned(ctx, of, name, true); err != nil {
+			return err
+		}
+		if l.cluster.Node(name) != nil {
+			continue
+		}
+		if err := l.cordoned(ctx, of, name, false); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cordoned reads the metadata of the node of a name, if that is cordoned, or if it is not.
+func (l *Look) cordoned(ctx context.Context, of metadata.Interface, name string, so bool) error {
+	selector := fields.AndSelectors(
+		fields.OneTermEqualSelector(metav1.ObjectNameField, name), fields.OneTermEqualSelector("spec.unschedulable", strconv.FormatBool(so)),
+	).String()
+	api := of.Resource(corev1.SchemeGroupVersion.WithResource(nodes.name))
+	return l.need(ctx, nodes, "", selector, list(l, api.List, metav1.ListOptions{FieldSelector: selector},
+		func(node *metav1.PartialObjectMetadata) { l.cluster.SetNode(cordonFacts(node, so)) }))
 }
 
 // Nodes reads the nodes that a selector selects.

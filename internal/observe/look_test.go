@@ -269,25 +269,6 @@ func TestLookForTraces(t *testing.T) {
 	}
 }
 
-func TestObserverOfNodesOnly(t *testing.T) {
-	client := serving(shop(3, nil)...)
-	o, err := Start(t.Context(), client, Options{Nodes: []string{"node-1"}, Only: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Stop()
-	o.Read(func(v snapshot.View) {
-		if !v.Cluster.Partial("nodes") || v.Cluster.Node("node-1") == nil || v.Cluster.PodCount() != 0 {
-			t.Errorf("read: %+v", summaryOf(v.Cluster))
-		}
-	})
-	for _, action := range client.Actions() {
-		if list, ok := action.(clienttesting.ListActionImpl); ok && list.ListRestrictions.Fields.String() != "metadata.name=node-1" {
-			t.Errorf("%s are read by %q", action.GetResource().Resource, list.ListRestrictions.Fields)
-		}
-	}
-}
-
 // A server that cannot answer at a moment is asked again.
 func TestLookAsksAgain(t *testing.T) {
 	client := serving(shop(1, nil)...)
@@ -315,21 +296,5 @@ func TestLookWithoutAutoscalers(t *testing.T) {
 	look, _ := lookAt(t, client)
 	if gap, ok := look.View().Cluster.Gap("horizontalpodautoscalers"); !ok || !gap.Final || !gap.Unserved {
 		t.Errorf("gap: %+v", gap)
-	}
-}
-
-// Many nodes are read at once, not one after the other.
-func TestManyNodesAreReadAtOnce(t *testing.T) {
-	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-0"}})
-	var names []string
-	for i := range maxNamed + 1 {
-		names = append(names, fmt.Sprintf("n-%d", i))
-	}
-	look := NewLook(client, &Clock{})
-	if err := look.NodesNamed(t.Context(), names); err != nil {
-		t.Fatal(err)
-	}
-	if c := look.View().Cluster; lists(client)["nodes"] != 1 || c.Node("n-0") == nil || c.Partial("nodes") {
-		t.Errorf("%d requests, node n-0 is %v", lists(client)["nodes"], c.Node("n-0"))
 	}
 }

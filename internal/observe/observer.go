@@ -18,8 +18,6 @@ type Options struct {
 	// Nodes are those about whose pods is decided: what decides about them is read, and what drains have left anywhere.
 	// Nil: every node.
 	Nodes []string
-	// Only: the nodes of Nodes are watched, each by itself where they are few, and of the rest only the Leases of drains that work on them.
-	Only bool
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Evictions reads what concerns governed pods; nil: that is not read.
@@ -34,7 +32,6 @@ type Observer struct {
 	evictions *client.Client // nil: not read
 	now       func() time.Time
 	limits    limits
-	only      bool // of Options
 	changed   chan struct{}
 	steps     chan struct{} // something happened that Start waits for
 
@@ -80,7 +77,6 @@ func newObserver(options Options) *Observer {
 		evictions:  options.Evictions,
 		now:        options.Now,
 		limits:     options.limits.orUsual(),
-		only:       options.Only,
 		changed:    make(chan struct{}, 1),
 		steps:      make(chan struct{}, 1),
 		cluster:    snapshot.NewCluster(),
@@ -104,43 +100,29 @@ func (o *Observer) begin(options Options) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.flush()
-	switch {
-	case options.Only:
-	case options.Nodes == nil:
+	if options.Nodes == nil {
 		o.ask(leasesOfDrains().whole())
-	default:
+	} else {
 		o.ask(leasesOfDrains())
 	}
 	o.scope.wide = options.Nodes == nil || len(options.Nodes) > mostNodes
-	switch {
-	case options.Only && len(options.Nodes) > maxNamed:
-		o.ask(question{resource: nodes})
-	case options.Only:
-		o.askNodes(options.Nodes)
-	case o.scope.wide:
+	if o.scope.wide {
 		o.ask(question{resource: nodes})
 		o.ask(question{resource: budgets})
 		o.ask(question{resource: pods})
 		if options.Nodes != nil {
 			o.askTraces()
 		}
-	default:
-		o.askNodes(options.Nodes)
-		for _, name := range options.Nodes {
-			o.ask(onNode(name))
-		}
-		o.ask(question{resource: nodes, labels: snapshot.DrainLabel})
-		o.ask(question{resource: pods, labels: snapshot.SurgeLabel})
-		o.askTraces()
+		return
 	}
-}
-
-// askNodes asks for nodes by their names.
-func (o *Observer) askNodes(names []string) {
 	o.cluster.SetPartial(nodes.name, true)
-	for _, name := range names {
+	for _, name := range options.Nodes {
 		o.ask(ofName(nodes, "", name))
+		o.ask(onNode(name))
 	}
+	o.ask(question{resource: nodes, labels: snapshot.DrainLabel})
+	o.ask(question{resource: pods, labels: snapshot.SurgeLabel})
+	o.askTraces()
 }
 
 // askTraces asks for what drains have left on objects that may be no affair of the pods on the nodes.

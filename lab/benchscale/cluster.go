@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,8 @@ import (
 
 const (
 	namespaces  = 40
-	deployments = 10 // of a stage, with two pods each on the node that is drained
+	crowdPrefix = "crowd-" // of their names
+	deployments = 10       // of a stage, with two pods each on the node that is drained
 	replicas    = 2
 	spare       = 4 // nodes to which they may go
 	appLabel    = "app"
@@ -29,9 +31,12 @@ const (
 func (b *bencher) grow(ctx context.Context, to size) error {
 	if b.made.nodes == 0 {
 		for i := range namespaces {
-			if err := b.addNamespace(ctx, fmt.Sprintf("crowd-%d", i)); err != nil {
+			if err := b.addNamespace(ctx, fmt.Sprintf("%s%d", crowdPrefix, i)); err != nil {
 				return err
 			}
+		}
+		if err := b.awaitAccounts(ctx); err != nil {
+			return err
 		}
 	}
 	name := fmt.Sprintf("crowd-%d", to.nodes)
@@ -46,6 +51,24 @@ func (b *bencher) grow(ctx context.Context, to size) error {
 	return err
 }
 
+// awaitAccounts waits for the service accounts of the crowd's namespaces, without which the apiserver takes no pod.
+func (b *bencher) awaitAccounts(ctx context.Context) error {
+	accounts := await.Source[*corev1.ServiceAccount]{Client: b.lab.Client.CoreV1().RESTClient(), Resource: "serviceaccounts"}
+	err := await.Until(ctx, accounts, func(all []*corev1.ServiceAccount) bool {
+		there := 0
+		for _, account := range all {
+			if strings.HasPrefix(account.Namespace, crowdPrefix) && account.Name == "default" {
+				there++
+			}
+		}
+		return there == namespaces
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for service accounts: %w", err)
+	}
+	return nil
+}
+
 func (b *bencher) addNamespace(ctx context.Context, name string) error {
 	_, err := b.lab.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	return err
@@ -56,7 +79,7 @@ func crowdPod(i int, node string) *corev1.Pod {
 	app := fmt.Sprintf("app-%d", i/20)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: fmt.Sprintf("crowd-%d", i%namespaces), Name: fmt.Sprintf("%s-6d5f7c9b8d-%05d", app, i),
+			Namespace: fmt.Sprintf("%s%d", crowdPrefix, i%namespaces), Name: fmt.Sprintf("%s-6d5f7c9b8d-%05d", app, i),
 			Labels:      map[string]string{appLabel: app, "app.kubernetes.io/part-of": "crowd", "pod-template-hash": "6d5f7c9b8d"},
 			Annotations: map[string]string{"prometheus.io/scrape": "true", "pod-create.stage.kwok.x-k8s.io/delay": "24h"},
 		},

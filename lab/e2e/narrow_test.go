@@ -96,7 +96,7 @@ func TestUncordonWithRightsOnNodes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	usher(t, "drain", s.node).wantCode(t, 0)
-	config, kubeconfig := s.As(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}}})
+	config, kubeconfig := s.As(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "patch"}}})
 	user := nameOf(t, config)
 	usherIn(t, kubeconfig, "uncordon", s.node+"x").wantCode(t, 1).says(t, "did you mean "+s.node)
 	before := s.RequestsOf(t, user)
@@ -119,7 +119,7 @@ func TestUncordonBesideATenantsLabel(t *testing.T) {
 	usher(t, "drain", s.node).wantCode(t, 0)
 	s.Pod(t, s.ns, "claims", func(p *corev1.Pod) { p.Labels[snapshot.SurgeLabel] = "mine" })
 	_, kubeconfig := s.As(t, []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "patch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 	})
 	usherIn(t, kubeconfig, "uncordon", s.node).wantCode(t, 0).says(t, "uncordoned").says(t, "is not looked for on deployments.apps")

@@ -23,6 +23,7 @@ type reconciler struct {
 	options Options
 	endings *endings
 	others  *others
+	made    *made
 }
 
 func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
@@ -42,6 +43,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	t.Made = s.made.of(request.UID, t.Evictions)
 	plan := evictionrequest.PlanRequest(t, request)
 	if plan.Changed {
 		patch, err := evictionrequest.RequestStatusPatch(s.options.Version, request, plan.Status)
@@ -57,6 +59,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 		if err := s.apply(ctx, patch, err); err != nil {
 			return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
 		}
+		s.made.note(request.UID, plan.Create.Name, t.Now)
 	}
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }

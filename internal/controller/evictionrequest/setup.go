@@ -54,6 +54,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o,
 		endings: newEndings(), others: newOthers(mgr.GetLogger(), mgr.GetEventRecorder(eventName), alone),
+		made: newMade(),
 	}
 	return []wiring.Controller{
 		{

@@ -249,7 +249,7 @@ func TestARequestReadsNoOthers(t *testing.T) {
 			request.Status.Conditions = c.conditions
 			var read []string
 			s := &reconciler{
-				client: noted{request: request, read: &read}, endings: newEndings(), others: newOthers(logr.Discard(), nil, true),
+				client: noted{request: request, read: &read}, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: newMade(),
 				options: Options{Now: time.Now},
 			}
 			_, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)})
@@ -261,4 +261,67 @@ func TestARequestReadsNoOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// behind has one request, which is written, and shows the evictions that it is told to show, whatever was created.
+type behind struct {
+	client.Client
+	request   *api.EvictionRequest
+	evictions []api.Eviction
+	created   int
+}
+
+func (b *behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if request, ok := into.(*api.EvictionRequest); ok {
+		b.request.DeepCopyInto(request)
+		return nil
+	}
+	into.SetUID(b.request.Spec.Target.Pod.UID)
+	return nil
+}
+
+func (b *behind) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*api.EvictionList).Items = b.evictions
+	return nil
+}
+
+func (b *behind) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	b.created++
+	return nil
+}
+
+func (b *behind) Status() client.SubResourceWriter { return writable{} }
+
+// writable takes every status.
+type writable struct{ client.SubResourceWriter }
+
+func (writable) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	return nil
+}
+
+// The status of a request, and its eviction, are shown by two watches: the first event wakes the request before the eviction is in the cache.
+func TestAnEvictionIsCreatedOnceThoughTheCacheIsBehind(t *testing.T) {
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
+	request.UID = "r"
+	store := &behind{request: request}
+	s := &reconciler{
+		client: store, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: newMade(), options: Options{Now: time.Now},
+	}
+	look := func(want int) {
+		t.Helper()
+		if _, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)}); err != nil {
+			t.Fatal(err)
+		}
+		if store.created != want {
+			t.Errorf("created %d times, want %d", store.created, want)
+		}
+	}
+	look(1)
+	look(1)
+	shown := api.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "pod-1-p"}}
+	shown.Spec.Target.Pod = &api.EvictionPodReference{Name: "p", UID: "a"}
+	store.evictions = []api.Eviction{shown}
+	look(1)
+	store.evictions = nil // it was seen, and is gone
+	look(2)
 }

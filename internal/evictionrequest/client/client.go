@@ -29,9 +29,7 @@ type Client struct {
 
 // New returns a client that has asked for nothing yet.
 func New(config *rest.Config) *Client {
-	own := rest.CopyConfig(config)
-	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // custom resources know no other
-	return &Client{config: own, turn: make(chan struct{}, 1)}
+	return &Client{config: rest.CopyConfig(config), turn: make(chan struct{}, 1)}
 }
 
 // REST returns a client of the group that the cluster serves. Where it serves none, the error is NotFound. One caller asks at a time, and the
@@ -65,6 +63,7 @@ func restClient(config *rest.Config, version schema.GroupVersion) (rest.Interfac
 	scheme := runtime.NewScheme()
 	lifecycle.AddToScheme(scheme, version)
 	own := rest.CopyConfig(config)
+	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // custom resources know no other
 	own.APIPath, own.GroupVersion = "/apis", &version
 	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(own)

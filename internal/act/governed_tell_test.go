@@ -1,0 +1,110 @@
+package act
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	api "k8s.io/api/lifecycle/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/eviction"
+	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/snapshot"
+)
+
+func TestReportsAreRememberedForAMoment(t *testing.T) {
+	said := func(message string) api.ResponderStatus {
+		return api.ResponderStatus{Name: "responder.usher.sh/governor", Message: &message}
+	}
+	var r reports
+	r.wrote("e1", said("the pod is gone"), present)
+	for _, c := range []struct {
+		uid   types.UID
+		after time.Duration
+		want  bool
+	}{
+		{"e1", time.Second, true},
+		{"e2", time.Second, false},
+		{"e1", behind, false},
+		{"e1", -time.Second, false}, // a clock was set back
+	} {
+		if last, got := r.written(c.uid, present.Add(c.after)); got != c.want || got && *last.Message != "the pod is gone" {
+			t.Errorf("of %s after %s: %t, %+v", c.uid, c.after, got, last)
+		}
+	}
+	if r.wrote("e2", said("x"), present.Add(behind)); len(r.last) != 1 {
+		t.Errorf("%d are remembered", len(r.last))
+	}
+}
+
+// served is an eviction of the pod in which Usher's responder has begun a minute ago, and is in a state now.
+func served(name string, state api.ResponderStateType) *api.Eviction {
+	started := metav1.NewTime(present.Add(-time.Minute))
+	return &api.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name, UID: types.UID(name)},
+		Spec:       api.EvictionSpec{Target: api.EvictionTarget{Pod: &api.EvictionPodReference{Name: "db-0", UID: "pod"}}},
+		Status: api.EvictionStatus{
+			ObservedGeneration: new(int64(1)),
+			TargetResponders:   []api.TargetResponder{{Name: evictionrequest.Responder, State: state}},
+			Responders:         []api.ResponderStatus{{Name: evictionrequest.Responder, StartTime: &started}},
+		},
+	}
+}
+
+// A cache that does not show the last word has it written no second time, in another second neither.
+func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
+	g := governedWorld(t, served("ours", api.ResponderStateActive))
+	writes, at := 0, present
+	g.Now = func() time.Time { return at }
+	g.Client = interceptor.NewClient(g.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.(*api.EvictionList).Items = []api.Eviction{*served("ours", api.ResponderStateActive)}
+			return nil
+		},
+		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			writes++
+			return nil
+		},
+	})
+	for _, step := range []struct {
+		report eviction.Report
+		writes int
+	}{
+		{eviction.Report{Message: "db-0 still holds data"}, 1},
+		{eviction.Report{Message: "db-0 still holds data"}, 1},
+		{eviction.Report{Message: "the pod is gone", Completed: true}, 2},
+		{eviction.Report{Message: "the pod is gone", Completed: true}, 2},
+	} {
+		wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: step.report}), answers.Accepted)
+		if writes != step.writes {
+			t.Errorf("after %q: %d writes, want %d", step.report.Message, writes, step.writes)
+		}
+		at = at.Add(time.Second)
+	}
+}
+
+func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
+	g := governedWorld(t, served("ours", api.ResponderStateActive), served("over", api.ResponderStateCanceled))
+	wantCode(t, g.Do(t.Context(), eviction.Action{
+		Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: eviction.Report{Message: "db-0 still holds data"},
+	}), answers.Accepted)
+	for name, want := range map[string]string{"ours": "db-0 still holds data", "over": ""} {
+		found := &api.Eviction{}
+		if err := g.Client.Get(t.Context(), snapshot.Key{Namespace: "db", Name: name}, found); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if r := evictionrequest.Entry(found, evictionrequest.Responder); r != nil && r.Message != nil {
+			got = *r.Message
+		}
+		if got != want {
+			t.Errorf("eviction %s says %q, want %q", name, got, want)
+		}
+	}
+}
