@@ -12,6 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: "usher.sh", Version: "v1alpha1"}
 // AddToScheme makes the types known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &EvictionPolicy{}, &EvictionPolicyList{})
+	scheme.AddKnownTypes(GroupVersion, &LostNodePolicy{}, &LostNodePolicyList{}, &NodeFence{}, &NodeFenceList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
