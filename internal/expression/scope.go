@@ -13,7 +13,7 @@ import (
 // Scope is what an expression may look at. A fact that is absent is not known, and an expression that needs it fails.
 type Scope struct {
 	Now time.Time // `now`; zero: not known
-	// Pod is `pod`; Deleted, that it was seen gone, is `pod.deleted`.
+	// Pod is `pod`; Deleted, that it was seen gone or that its node is proven off, is `pod.deleted`.
 	Pod     *snapshot.Pod
 	Deleted bool
 	// Node is `node`; nil: not known.

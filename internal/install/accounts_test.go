@@ -20,6 +20,9 @@ var unlimited = map[string]string{
 	"evictions/status":                "the manager is the controller of the API",
 	"evictionpolicies":                "Usher's own; the manager keeps a finalizer on them",
 	"evictionpolicies/status":         "Usher's own",
+	"lostnodepolicies/status":         "Usher's own",
+	"nodefences":                      "Usher's own; a person's word in them is limited for all users",
+	"nodefences/status":               "Usher's own",
 	"mutatingwebhookconfigurations":   "by name; admission policies cannot be about them",
 	"validatingwebhookconfigurations": "by name; admission policies cannot be about them",
 }
@@ -62,7 +65,9 @@ func TestAccountsAreLimited(t *testing.T) {
 			t.Errorf("%s denies nothing", policy)
 		}
 	}
-	for role, account := range map[string]string{"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager"} {
+	for role, account := range map[string]string{
+		"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-lost-nodes": "guards:usher-manager",
+	} {
 		for _, rule := range roles[role].Rules {
 			if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
 				continue

@@ -107,6 +107,7 @@ func slimNode(object any) (any, error) {
 		ObjectMeta: slimMeta(&node.ObjectMeta),
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
 	}
+	slim.Status.NodeInfo.BootID = policycache.Short(node.Status.NodeInfo.BootID)
 	slim.Annotations = policycache.NodeAnnotations(slim)
 	if record, ok := node.Annotations[snapshot.DrainAnnotation]; ok {
 		slim.Annotations[snapshot.DrainAnnotation] = record
