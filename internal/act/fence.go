@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,4 +96,35 @@ func (f *Fences) OutOfService(ctx context.Context, node *lostnode.Node, off bool
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	return answers.Of(f.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, data), client.FieldOwner(fieldManager)))
+}
+
+// confirmationPatch adds a person's word to a fence.
+type confirmationPatch struct {
+	Metadata patchMeta `json:"metadata"`
+	Spec     struct {
+		Confirmation *v1alpha1.FenceConfirmation `json:"confirmation"`
+	} `json:"spec"`
+}
+
+// Confirm records a person's word: in the fence that is there, at the version that was read, or in a new one.
+func (f *Fences) Confirm(ctx context.Context, fence *v1alpha1.NodeFence) answers.Answer {
+	if fence.ResourceVersion == "" {
+		return answers.Of(f.Client.Create(ctx, fence.DeepCopy(), client.FieldOwner(fieldManager)))
+	}
+	patch := confirmationPatch{Metadata: patchMeta{UID: fence.UID, ResourceVersion: fence.ResourceVersion}}
+	patch.Spec.Confirmation = fence.Spec.Confirmation
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return answers.Of(fmt.Errorf("writing a patch: %w", err))
+	}
+	return answers.Of(f.Client.Patch(ctx, fence.DeepCopy(), client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)))
+}
+
+// Username asks the apiserver as whom it knows the caller.
+func (f *Fences) Username(ctx context.Context) (string, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := f.Client.Create(ctx, review); err != nil {
+		return "", fmt.Errorf("asking the apiserver who the caller is: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
 }

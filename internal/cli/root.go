@@ -74,6 +74,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newWhyCommand(name, config, streams),
 		newEvictCommand(config, streams),
 		newEvictionsCommand(config, streams),
+		newFenceCommand(config, streams),
 		newPressureCommand(config, streams),
 		newRolesCommand(streams),
 		newUncordonCommand(config, streams),
