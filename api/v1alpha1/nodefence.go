@@ -42,7 +42,7 @@ type NodeFenceList struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.nodeName == oldSelf.nodeName && self.nodeUID == oldSelf.nodeUID && self.bootID == oldSelf.bootID && self.unreachableSince == oldSelf.unreachableSince && self.policy == oldSelf.policy",message="a fence is of one loss of one node: it does not change, and only confirmation may be added"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.confirmation) || has(self.confirmation) && self.confirmation == oldSelf.confirmation",message="a confirmation is a record: it does not change"
-// +kubebuilder:validation:XValidation:rule="self.policy != '' || has(self.confirmation)",message="a fence without a policy needs a person's confirmation"
+// +kubebuilder:validation:XValidation:rule="size(self.policy) > 0 || has(self.confirmation)",message="a fence without a policy needs a person's confirmation"
 type NodeFenceSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -127,8 +127,10 @@ func TestPolicyStatus(t *testing.T) {
 		"one is stuck":    {policy: policy, report: &Report{Stuck: []string{"a"}}, reason: "Stuck", ready: "False", reconciling: "False", stalled: "True"},
 		"a right missing": {policy: policy, report: &Report{}, refused: "forbidden", reason: "Refused", ready: "False", reconciling: "False", stalled: "True"},
 		"invalid":         {policy: &Policy{Object: policy.Object, Problem: "bad"}, report: &Report{}, reason: "Invalid", ready: "False", reconciling: "False", stalled: "True"},
-		"suspended": {policy: policyOf(v1alpha1.Fence{}, func(p *v1alpha1.LostNodePolicy) { p.Spec.Suspend = true }), report: &Report{}, reason: "Suspended",
-			ready: "False", reconciling: "False", stalled: "False"},
+		"suspended": {
+			policy: policyOf(v1alpha1.Fence{}, func(p *v1alpha1.LostNodePolicy) { p.Spec.Suspend = true }), report: &Report{}, reason: "Suspended",
+			ready: "False", reconciling: "False", stalled: "False",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := PolicyStatus(c.policy, c.report, c.refused, noon)

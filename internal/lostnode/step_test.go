@@ -126,8 +126,10 @@ func TestStep(t *testing.T) {
 		"tainted by another":        {in: caseOf(never, proven("", v1alpha1.FenceTainting, foreign)), step: v1alpha1.FenceTainting, do: DoDecide, says: "another client", proven: true},
 		"pods are left":             {in: caseOf(never, proven(usher, v1alpha1.FenceTainting, usherTaint), left([]string{"shop/db-0"}, nil)), step: v1alpha1.FenceWaitingForPods, says: "shop/db-0", proven: true},
 		"pods are not known":        {in: caseOf(never, proven(usher, v1alpha1.FenceTainting, usherTaint)), step: v1alpha1.FenceWaitingForPods, says: "not known", proven: true},
-		"pods stay": {in: caseOf(never, proven(usher, v1alpha1.FenceWaitingForPods, usherTaint), left([]string{"shop/db-0"}, nil), func(c *Case) { c.Now = noon.Add(time.Hour) }),
-			step: v1alpha1.FenceWaitingForPods, says: "usher why POD", stalled: true, proven: true},
+		"pods stay": {
+			in:   caseOf(never, proven(usher, v1alpha1.FenceWaitingForPods, usherTaint), left([]string{"shop/db-0"}, nil), func(c *Case) { c.Now = noon.Add(time.Hour) }),
+			step: v1alpha1.FenceWaitingForPods, says: "usher why POD", stalled: true, proven: true,
+		},
 		"volumes are left":          {in: caseOf(never, proven(usher, v1alpha1.FenceWaitingForPods, usherTaint), left(nil, []string{"pv-1"})), step: v1alpha1.FenceWaitingForVolumes, says: "pv-1", proven: true},
 		"nothing is left":           {in: caseOf(never, proven(usher, v1alpha1.FenceWaitingForVolumes, usherTaint), left(nil, nil)), step: v1alpha1.FenceWaitingForNewBoot, says: "free", proven: true},
 		"back with its boot":        {in: caseOf(never, proven(usher, v1alpha1.FenceWaitingForNewBoot, usherTaint), nodeIs(ready)), step: v1alpha1.FenceSameBoot, says: "reboot it", stalled: true, proven: true},
@@ -141,10 +143,14 @@ func TestStep(t *testing.T) {
 		"cleared, its Node deleted": {in: caseOf(never, proven(usher, v1alpha1.FenceWaitingForNewBoot), func(c *Case) { c.Node = nil }), step: v1alpha1.FenceEnded, do: DoDecide, says: "deleted", proven: true},
 		"overruled":                 {in: caseOf(never, proven(usher, v1alpha1.FenceSameBoot, usherTaint), nodeIs(ready), deleted), step: v1alpha1.FenceUntainting, do: DoUntaint, says: "was deleted", proven: true},
 		"over":                      {in: caseOf(never, status(func(s *v1alpha1.NodeFenceStatus) { s.Step, s.EndTime = v1alpha1.FenceEnded, at(noon) })), step: v1alpha1.FenceEnded, do: DoRelease},
-		"kept for a day": {in: caseOf(never, status(func(s *v1alpha1.NodeFenceStatus) { s.Step, s.EndTime = v1alpha1.FenceEnded, at(noon) }), func(c *Case) { c.Fence.Finalizers = nil }),
-			step: v1alpha1.FenceEnded},
-		"for no longer": {in: caseOf(never, status(func(s *v1alpha1.NodeFenceStatus) { s.Step, s.EndTime = v1alpha1.FenceEnded, at(noon.Add(-kept)) }), func(c *Case) { c.Fence.Finalizers = nil }),
-			step: v1alpha1.FenceEnded, do: DoForget},
+		"kept for a day": {
+			in:   caseOf(never, status(func(s *v1alpha1.NodeFenceStatus) { s.Step, s.EndTime = v1alpha1.FenceEnded, at(noon) }), func(c *Case) { c.Fence.Finalizers = nil }),
+			step: v1alpha1.FenceEnded,
+		},
+		"for no longer": {
+			in:   caseOf(never, status(func(s *v1alpha1.NodeFenceStatus) { s.Step, s.EndTime = v1alpha1.FenceEnded, at(noon.Add(-kept)) }), func(c *Case) { c.Fence.Finalizers = nil }),
+			step: v1alpha1.FenceEnded, do: DoForget,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := Step(c.in)

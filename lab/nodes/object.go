@@ -30,8 +30,18 @@ func Object(name, zone string) *corev1.Node {
 			Capacity:    amounts("8", "32Gi"),
 			Allocatable: amounts("7800m", "30Gi"),
 			Addresses:   []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
+			NodeInfo:    corev1.NodeSystemInfo{BootID: "boot-1"},
 		},
 	}
+}
+
+// Silence makes the simulator leave a node alone, as if the machine had lost its power, or look after it again. It is a merge patch.
+func Silence(silent bool) []byte {
+	value := `"fake"`
+	if silent {
+		value = "null"
+	}
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, simulated, value)
 }
 
 func amounts(cpu, memory string) corev1.ResourceList {

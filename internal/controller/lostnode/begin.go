@@ -75,11 +75,16 @@ func (r *reconciler) refusal(fence *v1alpha1.NodeFence, answer answers.Answer) s
 	if answer.Code != answers.Forbidden {
 		return text
 	}
+	return text + ". " + r.binding()
+}
+
+// binding is how an admin gives the manager the rights that it lacks.
+func (r *reconciler) binding() string {
 	subject := "--user=" + r.Self
 	if account, ok := strings.CutPrefix(r.Self, "system:serviceaccount:"); ok {
 		subject = "--serviceaccount=" + account
 	}
-	return fmt.Sprintf("%s. Allow it: kubectl create clusterrolebinding %s --clusterrole=%s %s", text, Role, Role, subject)
+	return fmt.Sprintf("Allow it: kubectl create clusterrolebinding %s --clusterrole=%s %s", Role, Role, subject)
 }
 
 // survey reads all nodes, policies and fences.

@@ -29,6 +29,8 @@ func (r *reconciler) lease(ctx context.Context, node string) lostnode.Lease {
 	switch {
 	case apierrors.IsNotFound(err):
 		return lostnode.Lease{Known: true}
+	case apierrors.IsForbidden(err):
+		return lostnode.Lease{Error: "the manager may not read it. " + r.binding()}
 	case err != nil:
 		return lostnode.Lease{Error: err.Error()}
 	case lease.Spec.RenewTime == nil:

@@ -57,6 +57,7 @@ func (r *reconciler) step(ctx context.Context, key reconcile.Request) (reconcile
 		case lostnode.DoCall:
 			said = r.call(ctx, &in, node)
 			continue
+		case lostnode.DoNothing, lostnode.DoHold, lostnode.DoTaint, lostnode.DoUntaint, lostnode.DoRelease, lostnode.DoForget:
 		}
 		return r.carryOut(ctx, &in, fence, &next)
 	}

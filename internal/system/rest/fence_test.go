@@ -88,9 +88,15 @@ func TestFenceState(t *testing.T) {
 		answer string
 		want   v1alpha1.PowerState
 	}{
-		{200, `{"PowerState":"Off"}`, v1alpha1.PowerOff}, {200, `{"PowerState":"On"}`, v1alpha1.PowerOn}, {200, `{"PowerState":null}`, v1alpha1.PowerOn},
-		{200, `{}`, v1alpha1.PowerUnknown}, {200, `Off`, v1alpha1.PowerUnknown}, {200, ``, v1alpha1.PowerUnknown}, {200, `null`, v1alpha1.PowerUnknown},
-		{404, `{"PowerState":"Off"}`, v1alpha1.PowerUnknown}, {500, `{"PowerState":"Off"}`, v1alpha1.PowerUnknown},
+		{200, `{"PowerState":"Off"}`, v1alpha1.PowerOff},
+		{200, `{"PowerState":"On"}`, v1alpha1.PowerOn},
+		{200, `{"PowerState":null}`, v1alpha1.PowerOn},
+		{200, `{}`, v1alpha1.PowerUnknown},
+		{200, `Off`, v1alpha1.PowerUnknown},
+		{200, ``, v1alpha1.PowerUnknown},
+		{200, `null`, v1alpha1.PowerUnknown},
+		{404, `{"PowerState":"Off"}`, v1alpha1.PowerUnknown},
+		{500, `{"PowerState":"Off"}`, v1alpha1.PowerUnknown},
 		{200, `"` + strings.Repeat("x", maxReply) + `"`, v1alpha1.PowerUnknown},
 	} {
 		answer, code = c.answer, c.code
