@@ -26,7 +26,6 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/install"
 	"usher.sh/usher/lab/await"
-	"usher.sh/usher/lab/nodes"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -129,18 +128,25 @@ func (r *rig) attached(t *testing.T, ns, node string) {
 	})
 }
 
-// silence takes a machine from the simulator, or gives it back with a boot id.
+// silence makes the simulator leave a node alone, as if its machine had lost its power: another holds its Lease, for a day. To Kubernetes'
+// controller of nodes a Lease that was changed and not renewed is one that it does not see yet, so it is renewed a last time.
 func (r *rig) silence(t *testing.T, node string) {
 	t.Helper()
-	_, err := r.Client().CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, nodes.Silence(true), metav1.PatchOptions{})
-	must(t, err)
+	now := metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)
+	r.lease(t, node, `{"spec":{"holderIdentity":"nobody","leaseDurationSeconds":86400,"renewTime":"`+now+`"}}`)
 }
 
+// revive has the simulator look after a node again, in that boot.
 func (r *rig) revive(t *testing.T, node, boot string) {
 	t.Helper()
 	_, err := r.Client().CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, []byte(`{"status":{"nodeInfo":{"bootID":"`+boot+`"}}}`), metav1.PatchOptions{}, "status")
 	must(t, err)
-	_, err = r.Client().CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, nodes.Silence(false), metav1.PatchOptions{})
+	r.lease(t, node, `{"spec":{"holderIdentity":null,"leaseDurationSeconds":40}}`)
+}
+
+func (r *rig) lease(t *testing.T, node, patch string) {
+	t.Helper()
+	_, err := r.Client().CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
 }
 

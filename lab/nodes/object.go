@@ -35,15 +35,6 @@ func Object(name, zone string) *corev1.Node {
 	}
 }
 
-// Silence makes the simulator leave a node alone, as if the machine had lost its power, or look after it again. It is a merge patch.
-func Silence(silent bool) []byte {
-	value := `"fake"`
-	if silent {
-		value = "null"
-	}
-	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, simulated, value)
-}
-
 func amounts(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse(cpu),
