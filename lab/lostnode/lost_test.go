@@ -3,6 +3,7 @@ package lostnode
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,18 +54,23 @@ func (r *rig) provenOff(t *testing.T) {
 	r.Nodes(t, 3, "zone-a", "zone-b", "zone-c")
 	ns, pod := r.database(t)
 	name := pod.Spec.NodeName
-	var killed atomic.Bool
-	r.power.received = func(string) {
-		if killed.CompareAndSwap(false, true) {
-			r.managers.Kill(t, 0)
-		}
-	}
-	t.Cleanup(func() { r.power.received = nil })
+	killed := make(chan struct{})
+	kill := sync.OnceFunc(func() {
+		r.managers.Kill(t, 0)
+		close(killed)
+	})
+	r.power.onRequest(func(string) { kill() })
+	t.Cleanup(func() { r.power.onRequest(nil) })
 	tainted := r.watchTaint(t, name)
 	r.policy(t, "proven")
 	began := time.Now()
 	r.silence(t, name)
-	r.step(t, name, v1alpha1.FenceCalling, func(*v1alpha1.NodeFence) bool { return killed.Load() && !r.managers.Runs(0) })
+	select {
+	case <-killed:
+	case <-time.After(5 * time.Minute):
+		t.Fatal("nothing asked for the power to be cut")
+	}
+	r.step(t, name, v1alpha1.FenceCalling)
 	r.managers.Start(t, 0)
 	fence := r.step(t, name, v1alpha1.FenceWaitingForNewBoot)
 	t.Logf("cleared %s after the silence began: proven by %s; requested %d times, result %s", time.Since(began).Round(time.Second), fence.Status.ProvenBy, fence.Status.Requests, fence.Status.RequestResult)

@@ -63,6 +63,13 @@ func (p *power) offSince(node string) time.Time {
 	return p.off[node]
 }
 
+// onRequest has a function called before a request to cut the power is answered.
+func (p *power) onRequest(do func(node string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.received = do
+}
+
 // keepOn makes requests for a machine have no effect.
 func (p *power) keepOn(node string) {
 	p.mu.Lock()
