@@ -53,5 +53,5 @@ func first(all []string) string {
 	if len(all) == 1 {
 		return all[0]
 	}
-	return fmt.Sprintf("%s (and %d more nodes)", strings.TrimSpace(all[0]), len(all)-1)
+	return fmt.Sprintf("%s (and %d more)", strings.TrimSpace(all[0]), len(all)-1)
 }
