@@ -13,6 +13,8 @@ var GroupVersion = schema.GroupVersion{Group: "usher.sh", Version: "v1alpha1"}
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&EvictionPolicy{}, &EvictionPolicyList{},
+		&LostNodePolicy{}, &LostNodePolicyList{},
+		&NodeFence{}, &NodeFenceList{},
 		&NodeMaintenance{}, &NodeMaintenanceList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

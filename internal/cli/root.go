@@ -75,6 +75,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		newMaintainCommand(config, streams),
 		newEvictCommand(config, streams),
 		newEvictionsCommand(config, streams),
+		newFenceCommand(config, streams),
 		newPressureCommand(config, streams),
 		newRolesCommand(streams),
 		newUncordonCommand(config, streams),

@@ -24,10 +24,13 @@ type subject struct {
 // podKind is the kind of a name without one.
 const podKind = "pod"
 
+// nodeKind is the kind of nodes, of which it is asked what their fence waits for.
+const nodeKind = "node"
+
 // kindNames are the kinds by which pods can be meant, with kubectl's short names.
 var kindNames = map[string]string{
 	"po": podKind, "deploy": "deployment", "rs": "replicaset", "sts": "statefulset",
-	"ds": "daemonset", "rc": "replicationcontroller", "cj": "cronjob",
+	"no": nodeKind, nodeKind: nodeKind, "ds": "daemonset", "rc": "replicationcontroller", "cj": "cronjob",
 	podKind: podKind, "deployment": "deployment", "replicaset": "replicaset", "statefulset": "statefulset",
 	"daemonset": "daemonset", "replicationcontroller": "replicationcontroller", "cronjob": "cronjob", "job": "job",
 }
@@ -95,11 +98,8 @@ func subjectOf(kind, arg string) (subject, error) {
 		s.kind, _ = kindOf(of)
 		s.name, s.foreign = name, foreignGroup(of)
 	}
-	switch {
-	case s.name == "" || s.kind == "":
+	if s.name == "" || s.kind == "" {
 		return s, fmt.Errorf("%q has no name: give NAME or TYPE/NAME, and the namespace with -n", arg)
-	case s.kind == "node" || s.kind == "no":
-		return s, fmt.Errorf("%q is a node: usher plan %s shows what would keep its pods", arg, s.name)
 	}
 	return s, nil
 }

@@ -25,6 +25,9 @@ Of a pod that an EvictionPolicy governs, its system is asked through Usher's man
 With --replace the question is whether another member may take its place. It can be
 asked for a day about a governed pod that is gone, by the name that it had.
 
+Of a node, and of a pod on a node that is lost, it says which step of its fence is
+waited for.
+
 Exit codes: 0 they may go, 1 wrong usage or no access, 2 at least one may not.`
 
 const whyExample = `  usher why web-5d9c-x2x7l -n shop
@@ -50,7 +53,7 @@ type whyOptions struct {
 func newWhyCommand(name string, config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &whyOptions{IOStreams: streams, config: config}
 	cmd := &cobra.Command{
-		Use:     "why POD… | TYPE/NAME… | -l SELECTOR",
+		Use:     "why POD… | TYPE/NAME… | node/NAME… | -l SELECTOR",
 		Short:   "Say what keeps pods on their nodes",
 		Long:    whyLong,
 		Example: strings.ReplaceAll(whyExample, "  usher ", "  "+name+" "),
@@ -113,6 +116,12 @@ func (o *whyOptions) Validate() error {
 
 // Run answers.
 func (o *whyOptions) Run(ctx context.Context) error {
+	if nodes, err := o.aboutNodes(); nodes || err != nil {
+		if err != nil {
+			return err
+		}
+		return o.whyNodes(ctx)
+	}
 	page := show.WhyPods{One: len(o.subjects) == 1 && o.subjects[0].kind == podKind}
 	read := o.readDump
 	if o.dump == "" {
@@ -133,6 +142,7 @@ func (o *whyOptions) Run(ctx context.Context) error {
 		if err := o.askSystem(ctx, &answer); err != nil {
 			return err
 		}
+		o.addFence(ctx, view, &answer)
 		page.Pods = append(page.Pods, answer)
 	}
 	return o.printPods(page)

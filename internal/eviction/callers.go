@@ -96,8 +96,11 @@ func (j *judgement) force(in *AdmissionInput) {
 }
 
 // forced reports whether the pod's object would go at once. Where the caller says nothing, the pod's own grace period
-// counts.
+// counts. On a node that is proven off no process is left behind.
 func (in *AdmissionInput) forced() bool {
+	if in.NodeOff {
+		return false
+	}
 	if in.Grace != nil {
 		return *in.Grace == 0
 	}

@@ -26,6 +26,9 @@ type Input struct {
 	// Deleted says that the pod was seen gone; Pod is what was known of it last.
 	Deleted bool
 	Node    *snapshot.Node // nil: not known
+	// NodeOff says that the pod's node is proven off in the boot in which the pod was on it: nothing runs in the pod any more, and it cannot
+	// be drained. It goes where the role's rules of replacement let another member take its place.
+	NodeOff bool
 	// Ungoverned says that, by a read past the cache, the pod's namespace has no policy in mode Enforce and no GovernedLabel: no pod in it
 	// is governed, whatever its labels claim. So it is with Policies in mode Audit, of which PolicyLabel says nothing.
 	Ungoverned bool
@@ -58,12 +61,16 @@ func JudgeReplace(in Input) Verdict {
 	if j.role == nil {
 		return j.conclude().verdict
 	}
+	return j.judgeReplacement().verdict
+}
+
+func (j *judgement) judgeReplacement() *judgement {
 	j.findOthers()
 	j.examine(j.role.replace)
 	if j.role.declared.Replace.Successor == v1alpha1.SuccessorNone && len(j.verdict.Blockers) == 0 {
 		j.block(noSuccessor(j.role.declared.Name))
 	}
-	return j.conclude().verdict
+	return j.conclude()
 }
 
 func judgeEviction(in Input) *judgement {
@@ -88,13 +95,26 @@ func claimedPod(in Input) *judgement {
 }
 
 func (j *judgement) judge() *judgement {
-	if j.role == nil || j.idle() {
+	switch {
+	case j.role == nil || j.idle():
 		return j.conclude()
+	case j.in.NodeOff:
+		return j.judgeLost()
 	}
 	j.lookAtOthers()
 	j.keepFloor()
 	j.examine(j.role.evict)
 	j.prepare()
+	return j.conclude()
+}
+
+// judgeLost is about a member whose node is proven off. One that could always be evicted may go now as well; nothing is prepared, since
+// nothing is there that could leave.
+func (j *judgement) judgeLost() *judgement {
+	if len(j.role.evict) > 0 {
+		return j.judgeReplacement()
+	}
+	j.findOthers()
 	return j.conclude()
 }
 

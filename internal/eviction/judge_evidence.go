@@ -82,7 +82,7 @@ func (j *judgement) status() *v1alpha1.EvictionPolicyStatus {
 
 func (j *judgement) newScope() *expression.Scope {
 	scope := &expression.Scope{
-		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.Deleted && !j.lingers(), Node: j.in.Node,
+		Now: j.in.Now, Pod: j.in.Pod, Deleted: j.in.NodeOff || j.in.Deleted && !j.lingers(), Node: j.in.Node,
 		Member: j.verdict.Member, Role: j.verdict.Role, Facts: j.facts, Leaving: j.leaving, Here: j.here(), Unready: j.unready(),
 		Preparing: j.preparing(),
 	}

@@ -27,4 +27,6 @@ type Schema struct {
 	Member []Field
 	// Open schemas let rules ask for facts that are not declared; such facts are dynamic.
 	Open bool
+	// Fence schemas are of what turns machines off: they have answer, and of a node its providerID and addresses.
+	Fence bool
 }

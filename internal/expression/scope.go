@@ -13,7 +13,7 @@ import (
 // Scope is what an expression may look at. A fact that is absent is not known, and an expression that needs it fails.
 type Scope struct {
 	Now time.Time // `now`; zero: not known
-	// Pod is `pod`; Deleted, that it was seen gone, is `pod.deleted`.
+	// Pod is `pod`; Deleted, that it was seen gone or that its node is proven off, is `pod.deleted`.
 	Pod     *snapshot.Pod
 	Deleted bool
 	// Node is `node`; nil: not known.
@@ -35,8 +35,17 @@ type Scope struct {
 	// Preparing is `preparing`: the ids of the role's other members for which a step was begun. A step may take its member
 	// away for a moment, and what the system said before does not tell.
 	Preparing []string
+	// Machine is what is known of the node's machine, and what was answered about it; nil: nothing.
+	Machine *Machine
 	// CostBudget is what evaluations are charged to; nil: each has its own limit alone.
 	CostBudget *CostBudget
+}
+
+// Machine is a node's machine.
+type Machine struct {
+	ProviderID string            // node.providerID, "" where it has none
+	Addresses  map[string]string // node.addresses, by their type
+	Answer     any               // answer: JSON; nil: there is none
 }
 
 // Here is a member on a node.
@@ -58,6 +67,9 @@ var nodeFields = map[string]*cel.Type{
 	"present": cel.BoolType, "name": cel.StringType, "zone": cel.StringType, "labels": stringMap, "annotations": stringMap,
 	"ready": cel.BoolType, "unschedulable": cel.BoolType, "taints": cel.ListType(cel.ObjectType(taintVariable)),
 }
+
+// machineFields are of a node in a schema of fences.
+var machineFields = map[string]*cel.Type{"providerID": cel.StringType, "addresses": stringMap}
 
 // Variables returns what expressions see, for many evaluations on one scope.
 func (s *Scope) Variables() map[string]any {
@@ -81,6 +93,9 @@ func (s *Scope) Variables() map[string]any {
 	}
 	if !s.Now.IsZero() {
 		variables["now"] = s.Now
+	}
+	if s.Machine != nil && s.Machine.Answer != nil {
+		variables[AnswerVariable] = s.Machine.Answer
 	}
 	return variables
 }
@@ -131,10 +146,15 @@ func (s *Scope) nodeFacts() map[string]any {
 	for i, t := range node.Taints {
 		taints[i] = map[string]any{"key": t.Key, "value": t.Value, "effect": string(t.Effect)}
 	}
-	return map[string]any{
+	facts := map[string]any{
 		"present": true, "name": node.Name, "taints": taints, "zone": node.Zone, "labels": present(node.Labels),
 		"annotations": present(node.Annotations), "ready": node.Ready, "unschedulable": node.Unschedulable,
 	}
+	if s.Machine != nil {
+		known(facts, "providerID", s.Machine.ProviderID)
+		facts["addresses"] = present(s.Machine.Addresses)
+	}
+	return facts
 }
 
 // known leaves a fact out that is not there yet: a pod without a node has no node named "".

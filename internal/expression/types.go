@@ -16,6 +16,7 @@ type factTypes struct {
 	structs map[string]map[string]*cel.Type
 	system  *cel.Type
 	member  *cel.Type
+	fence   bool
 }
 
 // The variables that have a type of their own.
@@ -25,6 +26,7 @@ const (
 	MemberVariable = "member"
 	SystemVariable = "system"
 	HereVariable   = "here"
+	AnswerVariable = "answer"
 	taintVariable  = "taint"
 )
 
@@ -50,6 +52,11 @@ func newFactTypes(schema Schema) (*factTypes, error) {
 	}
 	t.declare(SystemVariable, schema.System)
 	t.declare(MemberVariable, schema.Member)
+	if schema.Fence {
+		t.fence = true
+		t.structs[NodeVariable] = maps.Clone(nodeFields)
+		maps.Copy(t.structs[NodeVariable], machineFields)
+	}
 	if schema.Open {
 		t.system = cel.MapType(cel.StringType, cel.DynType)
 		t.member = t.system
@@ -64,7 +71,7 @@ func (t *factTypes) declare(name string, fields []Field) {
 }
 
 func (t *factTypes) options() []cel.EnvOption {
-	return []cel.EnvOption{
+	options := []cel.EnvOption{
 		cel.CustomTypeProvider(t),
 		cel.Variable("system", t.system),
 		cel.Variable("member", t.member),
@@ -76,6 +83,10 @@ func (t *factTypes) options() []cel.EnvOption {
 		cel.Variable("preparing", cel.ListType(cel.StringType)),
 		cel.Variable("now", cel.TimestampType),
 	}
+	if t.fence {
+		options = append(options, cel.Variable(AnswerVariable, cel.DynType))
+	}
+	return options
 }
 
 // FindStructType is part of the checker's port.

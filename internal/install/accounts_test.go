@@ -23,6 +23,9 @@ var unlimited = map[string]string{
 	"nodemaintenances":                "Usher's own; the manager keeps a finalizer on them",
 	"nodemaintenances/status":         "Usher's own",
 	"subjectaccessreviews":            "they change nothing",
+	"lostnodepolicies/status":         "Usher's own",
+	"nodefences":                      "Usher's own; a person's word in them is limited for all users",
+	"nodefences/status":               "Usher's own",
 	"mutatingwebhookconfigurations":   "by name; admission policies cannot be about them",
 	"validatingwebhookconfigurations": "by name; admission policies cannot be about them",
 }
@@ -65,7 +68,10 @@ func TestAccountsAreLimited(t *testing.T) {
 			t.Errorf("%s denies nothing", policy)
 		}
 	}
-	for role, account := range map[string]string{"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-maintenance": "guards:usher-manager"} {
+	for role, account := range map[string]string{
+		"usher-agent": "guards-agent:usher-agent", "usher-manager": "guards:usher-manager", "usher-lost-nodes": "guards:usher-manager",
+		"usher-maintenance": "guards:usher-manager",
+	} {
 		for _, rule := range roles[role].Rules {
 			if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
 				continue

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -34,6 +35,30 @@ func TestPoliciesAreWrittenByAdminsOnly(t *testing.T) {
 			if slices.Contains(may[person], verb) != writes {
 				t.Errorf("%s policies: %s may %v", verb, person, may[person])
 			}
+		}
+	}
+}
+
+// TestLostNodesAreForAdminsOfTheCluster: a policy of lost nodes powers machines off, and a fence releases their disks.
+func TestLostNodesAreForAdminsOfTheCluster(t *testing.T) {
+	for _, object := range objects(t, Options{}) {
+		if object.GetKind() != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range []string{"lostnodepolicies", "nodefences", "nodefences/status"} {
+			if verbs := verbsOn(&role, resource); len(verbs) > 0 && role.Name != "usher-manager" && role.Name != "usher-lost-nodes" {
+				t.Errorf("%s may %v %s", role.Name, verbs, resource)
+			}
+		}
+	}
+	for _, object := range objects(t, Options{}) {
+		ref, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
+		if ref == "usher-lost-nodes" {
+			t.Errorf("%s binds the role, which is an admin's to bind", Ref(object))
 		}
 	}
 }

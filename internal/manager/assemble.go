@@ -19,6 +19,7 @@ import (
 	"usher.sh/usher/internal/controller/defaultresponder"
 	requestcontroller "usher.sh/usher/internal/controller/evictionrequest"
 	"usher.sh/usher/internal/controller/expiry"
+	"usher.sh/usher/internal/controller/lostnode"
 	maintenancecontroller "usher.sh/usher/internal/controller/maintenance"
 	"usher.sh/usher/internal/controller/policy"
 	"usher.sh/usher/internal/controller/responder"
@@ -40,6 +41,7 @@ type parts struct {
 	news     *policycache.PolicyEvents
 	self     string
 	pods     *slimmer
+	lost     lostnode.Options
 }
 
 func assemble(ctx context.Context, mgr ctrl.Manager, o Options, requests requests, pods *slimmer) error {
@@ -103,7 +105,11 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		return nil, err
 	}
 	gatherer := &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
-	return &parts{gatherer, writer, news, self, pods}, nil
+	lost := lostnode.Options{
+		Act: &act.Fences{Client: mgr.GetClient(), Now: o.Clock.Now}, Secret: secrets{clientset, self}.read,
+		Namespace: o.Namespace, Loopback: o.Loopback, Now: o.Clock.Now, Self: self,
+	}
+	return &parts{gatherer, writer, news, self, pods, lost}, nil
 }
 
 // whoAmI asks under which name the apiserver knows this process: what it does itself needs no request in its name.
@@ -117,6 +123,7 @@ func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, p *parts, o Options, requests requests) error {
 	all := policy.Controllers(mgr, policy.Options{Gatherer: p.gatherer, Act: p.act, Requests: requests.served})
+	all = append(all, lostnode.Controllers(mgr, p.lost)...)
 	if requests.served {
 		all = slices.Concat(all,
 			responder.Controllers(mgr, responder.Options{Gatherer: p.gatherer, Act: p.act}),

@@ -108,7 +108,8 @@ func slimNode(object any) (any, error) {
 		ObjectMeta: slimMeta(&node.ObjectMeta),
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints, ProviderID: node.Spec.ProviderID},
 	}
-	slim.Status.NodeInfo.BootID, slim.Status.NodeInfo.KubeletVersion = node.Status.NodeInfo.BootID, node.Status.NodeInfo.KubeletVersion
+	slim.Status.NodeInfo.BootID = policycache.Short(node.Status.NodeInfo.BootID)
+	slim.Status.NodeInfo.KubeletVersion = policycache.Short(node.Status.NodeInfo.KubeletVersion)
 	slim.Annotations = policycache.NodeAnnotations(slim)
 	if record, ok := node.Annotations[snapshot.DrainAnnotation]; ok {
 		slim.Annotations[snapshot.DrainAnnotation] = record

@@ -111,7 +111,10 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 		}
 	}
 	if len(claims) == 1 {
-		in.Evidence = g.evidence(ctx, policies, claims[0], of.Replace)
+		if in.NodeOff, err = g.off(ctx, pod.Node); err != nil {
+			return in, err
+		}
+		in.Evidence = g.evidence(ctx, policies, claims[0], of.Replace || in.NodeOff)
 	}
 	in.Now = g.Now()
 	return in, nil

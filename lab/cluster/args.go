@@ -1,6 +1,10 @@
 package cluster
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
 
 // EtcdURL is the address of the etcd that the apiserver keeps everything in.
 func (c *Cluster) EtcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.ports.EtcdClient) }
@@ -70,7 +74,7 @@ func (c *Cluster) controllerManagerArgs() []string {
 		"--kube-api-qps=200",
 		"--kube-api-burst=400",
 		// No node is lost because an apiserver takes a minute to come back, and no lease is renewed meanwhile.
-		"--node-monitor-grace-period=5m",
+		"--node-monitor-grace-period=" + cmp.Or(c.NodeGrace, 5*time.Minute).String(),
 	}
 	if c.EvictionRequestAPI {
 		args = append(args, gate)

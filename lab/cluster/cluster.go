@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"usher.sh/usher/lab/binaries"
 	"usher.sh/usher/lab/port"
@@ -28,6 +29,8 @@ type Config struct {
 	EvictionRequestAPI bool
 	// Still starts neither controller-manager nor scheduler: objects stay as they are written.
 	Still bool
+	// NodeGrace is how long a node may be silent until it is unreachable; 0: 5m.
+	NodeGrace time.Duration
 	// EndWithParent makes the kernel kill every process when the starting program ends, however it ends.
 	EndWithParent bool
 }

@@ -30,6 +30,7 @@ func Object(name, zone string) *corev1.Node {
 			Capacity:    amounts("8", "32Gi"),
 			Allocatable: amounts("7800m", "30Gi"),
 			Addresses:   []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
+			NodeInfo:    corev1.NodeSystemInfo{BootID: "boot-1"},
 		},
 	}
 }

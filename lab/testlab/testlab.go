@@ -38,6 +38,7 @@ type Option func(*options)
 type options struct {
 	evictionRequestAPI bool
 	still              bool
+	nodeGrace          time.Duration
 	profile            nodes.Profile
 	seed               uint64
 	parallel           int
@@ -53,6 +54,9 @@ func WithoutEvictionRequestAPI() Option {
 func Still() Option {
 	return func(o *options) { o.still = true }
 }
+
+// WithNodeGrace sets how long a node may be silent until Kubernetes calls it unreachable.
+func WithNodeGrace(d time.Duration) Option { return func(o *options) { o.nodeGrace = d } }
 
 // WithProfile sets how long pods take to start and stop; nodes.Fast if not given.
 func WithProfile(p nodes.Profile) Option { return func(o *options) { o.profile = p } }
@@ -165,7 +169,7 @@ func start(ctx context.Context, opts []Option) (*Lab, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Config{
-		Name: "test", Dir: dir, Cache: cache, EvictionRequestAPI: o.evictionRequestAPI, Still: o.still, EndWithParent: true,
+		Name: "test", Dir: dir, Cache: cache, EvictionRequestAPI: o.evictionRequestAPI, Still: o.still, NodeGrace: o.nodeGrace, EndWithParent: true,
 	})
 	if err != nil {
 		return nil, err

@@ -20,7 +20,9 @@ type Why struct {
 	Verdict *Verdict
 	// Unfounded says that the pod carries the label of governed pods in a namespace that no policy governs.
 	Unfounded bool
-	Commands  Commands // how to type those that are named
+	// Fence says what the fence of the pod's node waits for, "" where none is under way.
+	Fence    string
+	Commands Commands // how to type those that are named
 }
 
 // Verdict is what is shown of an answer about a member.
@@ -44,8 +46,13 @@ func (w Why) deed() string {
 	return "be evicted now"
 }
 
-// policyLine says which policy governs the pod.
+// policyLine says what the fence of its node waits for, and which policy governs the pod.
 func (w Why) policyLine() []string {
+	if w.Fence != "" {
+		line := w.Commands.In("its node is lost: " + w.Fence)
+		w.Fence = ""
+		return append([]string{line}, w.policyLine()...)
+	}
 	if !w.Pod.Labelled() {
 		return w.auditLine()
 	}

@@ -59,6 +59,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			{Object: &corev1.Pod{}, Keys: s.itselfAndPeers, When: matters()},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.judgedBy},
 			{Object: &v1alpha1.EvictionPolicy{}, Keys: s.beside, When: wiring.Respecified()},
+			{Object: &v1alpha1.NodeFence{}, Keys: s.onFenced, When: provesAnew()},
 		},
 	}}
 }
@@ -66,6 +67,34 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 // matters drops updates of pods that change nothing a verdict rests on.
 func matters() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !policycache.SamePod(e.ObjectOld, e.ObjectNew) }}
+}
+
+// provesAnew passes fences from when they prove a node off, and when they do so no more.
+func provesAnew() predicate.Predicate {
+	proves := func(o client.Object) bool {
+		fence, ok := o.(*v1alpha1.NodeFence)
+		return ok && fence.Status.Taint != "" && !fence.Status.Over()
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return proves(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return proves(e.ObjectOld) != proves(e.ObjectNew) },
+	}
+}
+
+// onFenced enqueues the pods of a fence's node: what is proven off is judged by other rules.
+func (s *reconciler) onFenced(ctx context.Context, o client.Object) []reconcile.Request {
+	fence, ok := o.(*v1alpha1.NodeFence)
+	if !ok {
+		return nil
+	}
+	var keys []reconcile.Request
+	for _, key := range s.waiting.all() {
+		var pod corev1.Pod
+		if err := s.client.Get(ctx, key.NamespacedName, &pod); err == nil && pod.Spec.NodeName == fence.Spec.NodeName {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // judgedBy enqueues the pods that a policy judges: what is new of the policy or its system may let one of them go.

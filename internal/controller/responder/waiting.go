@@ -109,3 +109,14 @@ func (w *waiting) in(namespace string) []reconcile.Request {
 	}
 	return keys
 }
+
+// all returns the pods of all namespaces.
+func (w *waiting) all() []reconcile.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var keys []reconcile.Request
+	for pod := range w.policies {
+		keys = append(keys, reconcile.Request{NamespacedName: pod})
+	}
+	return keys
+}

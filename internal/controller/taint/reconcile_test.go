@@ -276,3 +276,28 @@ func TestOnlyTaintsWakeIt(t *testing.T) {
 		}
 	}
 }
+
+// What the taint of a node that is off asked for while no replica answered is made up for as well: it is tolerated by none of these.
+func TestMissedEvictionsFromANodeThatIsOff(t *testing.T) {
+	r := newReconciler(t, member("db-0", 300))
+	var node corev1.Node
+	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &node); err != nil {
+		t.Fatal(err)
+	}
+	added := metav1.NewTime(noon.Add(-time.Minute))
+	off := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: v1alpha1.OutOfServiceValue, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}
+	if requested, _ := r.look(t); len(requested) != 0 {
+		t.Errorf("requested %v while the toleration runs", requested)
+	}
+	before := node.DeepCopy()
+	node.Spec.Taints = append(node.Spec.Taints, off)
+	if !taintsChange().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: &node}) || !taintsChange().Create(event.CreateEvent{Object: &node}) {
+		t.Error("the taint wakes nothing")
+	}
+	if err := r.client.Update(t.Context(), &node); err != nil {
+		t.Fatal(err)
+	}
+	if requested, _ := r.look(t); len(requested) != 1 {
+		t.Errorf("requested %v", requested)
+	}
+}

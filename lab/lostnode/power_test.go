@@ -1,0 +1,91 @@
+package lostnode
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// power controls the machines of simulated nodes, as a BMC does: POST /off/NODE takes a machine's power, GET /NODE says whether it has any.
+type power struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	off   map[string]time.Time
+	stuck map[string]bool // machines that stay on
+	asked map[string]int
+	// received is called before a request is answered, outside of the lock.
+	received func(node string)
+}
+
+func newPower(t *testing.T) *power {
+	t.Helper()
+	p := &power{off: map[string]time.Time{}, stuck: map[string]bool{}, asked: map[string]int{}}
+	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *power) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		http.Error(w, "{}", http.StatusUnauthorized)
+		return
+	}
+	if r.Method == http.MethodGet {
+		state := "On"
+		if !p.offSince(strings.TrimPrefix(r.URL.Path, "/")).IsZero() {
+			state = "Off"
+		}
+		fmt.Fprintf(w, `{"PowerState":%q}`, state)
+		return
+	}
+	node := strings.TrimPrefix(r.URL.Path, "/off/")
+	p.mu.Lock()
+	p.asked[node]++
+	if !p.stuck[node] {
+		p.off[node] = time.Now()
+	}
+	received := p.received
+	p.mu.Unlock()
+	if received != nil {
+		received(node)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (p *power) offSince(node string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.off[node]
+}
+
+// onRequest has a function called before a request to cut the power is answered.
+func (p *power) onRequest(do func(node string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.received = do
+}
+
+// keepOn makes requests for a machine have no effect.
+func (p *power) keepOn(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stuck[node] = true
+}
+
+// on gives a machine its power back.
+func (p *power) on(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.off, node)
+}
+
+func (p *power) requests(node string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[node]
+}
