@@ -135,4 +135,6 @@ type Access struct {
 	Loopback bool
 	// Transport carries HTTP, nil for one that is made of the rest. Simulators and fault injection stand behind it.
 	Transport http.RoundTripper
+	// Workloads is the Kubernetes API, for a kind whose members are plain workloads; nil where Usher runs without.
+	Workloads Workloads
 }
