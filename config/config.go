@@ -4,13 +4,16 @@ package config
 
 import "embed"
 
-// Default is the folder whose kustomization names all the others but Agent.
+// Default is the folder whose kustomization names all the others but Agent and Workloads.
 const Default = "default"
 
 // Agent is the folder of what runs on every node, for those who want it.
 const Agent = "agent"
 
+// Workloads is the folder of the rights to read and scale plain workloads, for those who want it.
+const Workloads = "workloads"
+
 // Files are the manifests.
 //
-//go:embed default crd manager rbac webhook agent
+//go:embed default crd manager rbac webhook agent workloads
 var Files embed.FS

@@ -19,6 +19,8 @@ type Options struct {
 	Image string
 	// Agent: agents are installed as well, one on every node.
 	Agent bool
+	// Workloads: the manager may read and scale plain workloads, for policies of the system kubernetes.
+	Workloads bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
 	// cluster, and nothing that runs is installed.
 	URL string
@@ -45,6 +47,13 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("reading the agents' manifests: %w", err)
 		}
 		all = append(all, agents...)
+	}
+	if o.Workloads {
+		rights, err := load(config.Files, config.Workloads, o.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("reading the manifests of rights to workloads: %w", err)
+		}
+		all = append(all, rights...)
 	}
 	all = slices.DeleteFunc(all, o.unwanted)
 	for _, object := range all {

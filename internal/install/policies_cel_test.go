@@ -65,7 +65,7 @@ func verdict(t *testing.T, name string, variables map[string]any) string {
 
 func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	for _, object := range objects(t, Options{Agent: true}) {
+	for _, object := range objects(t, Options{Agent: true, Workloads: true}) {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == name {
 			policy := &admissionv1.ValidatingAdmissionPolicy{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {

@@ -77,13 +77,18 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	policyCache.Own = o.Namespace
 	news := &policycache.PolicyEvents{}
 	policyCache.Changed = news.Notify
+	plain, err := newWorkloads(mgr, o, clientset, self)
+	if err != nil {
+		return nil, err
+	}
 	observer := policycache.NewObserver(policycache.ObserverConfig{
-		Kind:     all.Kind,
-		Secret:   secrets{clientset, self}.read,
-		Now:      o.Clock.Now,
-		Loopback: o.Loopback,
-		Log:      o.Log,
-		Memory:   o.EvidenceMemory,
+		Kind:      all.Kind,
+		Secret:    secrets{clientset, self}.read,
+		Workloads: plain.of,
+		Now:       o.Clock.Now,
+		Loopback:  o.Loopback,
+		Log:       o.Log,
+		Memory:    o.EvidenceMemory,
 	})
 	writer := &act.Governed{
 		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Policies: policyCache, Observer: observer, Now: o.Clock.Now,

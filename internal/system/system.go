@@ -119,6 +119,8 @@ type References struct {
 	Endpoints []string
 	// Secrets are entries of Secrets in the policy's namespace, beside those of Access.
 	Secrets []v1alpha1.SecretKey
+	// Workloads says that the kind reads and scales workloads.
+	Workloads bool
 }
 
 // Access is what a policy's spec refers to, resolved.

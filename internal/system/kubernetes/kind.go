@@ -31,8 +31,9 @@ func Kind() system.Kind {
 			Surge: "Scales the member's workload up, so that a replacement runs before the pod leaves, never past its autoscaler's maximum. " +
 				"Undone by scaling back, unless another client has scaled it meanwhile.",
 		},
-		Roles: sub,
-		Open:  open,
+		Roles:      sub,
+		References: func(*v1alpha1.System) system.References { return system.References{Workloads: true} },
+		Open:       open,
 	}
 }
 
