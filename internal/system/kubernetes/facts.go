@@ -59,7 +59,7 @@ func alone(view snapshot.View, p *snapshot.Pod) expression.Facts {
 func (w *workload) facts(p *snapshot.Pod, name func(*snapshot.Pod) string) expression.Facts {
 	others, elsewhere := w.others(p, name)
 	is := w.prospect(p)
-	facts := expression.Facts{
+	said := expression.Facts{
 		"workload":           w.title(),
 		"replicas":           int64(max(w.wanted(), 0)),
 		"ready":              w.ready(p),
@@ -76,9 +76,9 @@ func (w *workload) facts(p *snapshot.Pod, name func(*snapshot.Pod) string) expre
 		"replacementPending": w.pending(p),
 	}
 	if a := w.scaler; a != nil {
-		facts["autoscaler"], facts["autoscalerMin"], facts["autoscalerMax"] = a.Name, int64(a.Min), int64(a.Max)
+		said["autoscaler"], said["autoscalerMin"], said["autoscalerMax"] = a.Name, int64(a.Min), int64(a.Max)
 	}
-	return facts
+	return said
 }
 
 // others are the other ready pods that are not terminating, and those of them on nodes that stay.

@@ -26,7 +26,7 @@ func Kind() system.Kind {
 	return system.Kind{
 		Name:     "kubernetes",
 		Declared: func(spec *v1alpha1.System) bool { return spec.Kubernetes != nil },
-		Schema:   schema,
+		Schema:   facts,
 		Steps: map[string]string{
 			Surge: "Scales the member's workload up, so that a replacement runs before the pod leaves, never past its autoscaler's maximum. " +
 				"Undone by scaling back, unless another client has scaled it meanwhile.",
@@ -53,7 +53,7 @@ const (
 	impossible = "Impossible"
 )
 
-var schema = expression.Schema{
+var facts = expression.Schema{
 	System: []expression.Field{
 		{Name: "workloads", Type: expression.Int, Doc: "workloads that have a member"},
 	},

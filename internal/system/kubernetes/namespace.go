@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/eviction"
@@ -39,8 +39,8 @@ func (n *namespace) Observe(ctx context.Context, members []system.Member) (*evic
 	if err != nil {
 		return nil, err
 	}
-	facts, workloads := n.rules.observed(view, members)
-	said := &eviction.Evidence{Members: facts, Summary: fmt.Sprintf("%d workloads", workloads)}
+	known, workloads := n.rules.observed(view, members)
+	said := &eviction.Evidence{Members: known, Summary: fmt.Sprintf("%d workloads", workloads)}
 	said.System = map[string]any{"workloads": int64(workloads)}
 	if surged := surgedOf(view.Cluster); surged > 0 {
 		said.Summary += fmt.Sprintf(", %d of them scaled up", surged)
@@ -59,44 +59,44 @@ var errBusy = errors.New("the workload is being changed by other clients; it is 
 
 // Prepare implements system.System.
 func (n *namespace) Prepare(ctx context.Context, step eviction.Preparation) (eviction.Job, error) {
-	of := func(p *snapshot.Pod) bool { return p.UID == step.Member.PodUID }
-	var job eviction.Job
 	for range writes {
-		view, err := n.api.Read(ctx, of)
-		if err != nil {
+		job, done, err := n.prepareOnce(ctx, step)
+		if done || err != nil && !apierrors.IsConflict(err) {
 			return job, err
-		}
-		w, p := n.subject(view, step)
-		if w == nil {
-			return job, fmt.Errorf("pod %s, or what controls it, is not there any more", step.Member.PodName)
-		}
-		job = eviction.Job{ID: jobOf(w.target())}
-		if job.ID == "" {
-			return job, fmt.Errorf("%s: its name is too long to be written down: %w", w.title(), system.ErrTerminal)
-		}
-		if w.kept() && step.Job.ID == "" {
-			return job, nil // nothing would lead back to it if this process ended now
-		}
-		next, obstacle := w.prepare(p)
-		switch {
-		case obstacle != "":
-			return job, errors.New(obstacle)
-		case next.none():
-			return job, n.api.Renew(ctx)
-		}
-		if next.scale != nil {
-			if err := n.api.Renew(ctx); err != nil {
-				return job, err
-			}
-		}
-		if err := n.carryOut(ctx, w, next); err != nil && !apierrors.IsConflict(err) {
-			return job, err
-		}
-		if next.lost != "" && next.scale != nil {
-			return job, fmt.Errorf("%s: %w", next.lost, system.ErrTerminal)
 		}
 	}
-	return job, errBusy
+	return eviction.Job{}, errBusy
+}
+
+// prepareOnce makes one write, or none where done.
+func (n *namespace) prepareOnce(ctx context.Context, step eviction.Preparation) (job eviction.Job, done bool, err error) {
+	view, err := n.api.Read(ctx, func(p *snapshot.Pod) bool { return p.UID == step.Member.PodUID })
+	if err != nil {
+		return job, true, err
+	}
+	w, p := n.subject(view, step)
+	if w == nil {
+		return job, true, fmt.Errorf("pod %s, or what controls it, is not there any more", step.Member.PodName)
+	}
+	job = eviction.Job{ID: jobOf(w.target())}
+	if job.ID == "" {
+		return job, true, fmt.Errorf("%s: its name is too long to be written down: %w", w.title(), system.ErrTerminal)
+	}
+	if w.kept() && step.Job.ID == "" {
+		return job, true, nil // nothing would lead back to it if this process ended now
+	}
+	next, obstacle := w.prepare(p)
+	if obstacle != "" {
+		return job, true, errors.New(obstacle)
+	}
+	if err := n.api.Renew(ctx); next.none() || err != nil {
+		return job, true, err
+	}
+	err = n.carryOut(ctx, w, next)
+	if err == nil && next.lost != "" && next.scale != nil {
+		return job, true, fmt.Errorf("%s: %w", next.lost, system.ErrTerminal)
+	}
+	return job, false, err
 }
 
 // Undo implements system.System.
@@ -169,7 +169,9 @@ func (n *namespace) surged(view snapshot.View, pod types.UID, also []system.Targ
 }
 
 // isFor reports whether a record is of a surge for the pod.
-func isFor(r *snapshot.SurgeRecord, pod types.UID) bool { return ours(r) && slices.Contains(r.For, pod) }
+func isFor(r *snapshot.SurgeRecord, pod types.UID) bool {
+	return ours(r) && slices.Contains(r.For, pod)
+}
 
 // kept reports whether the workload is of a kind that cannot be found by its record alone.
 func (w *workload) kept() bool { return w.top.APIGroup() != "apps" }
@@ -179,7 +181,7 @@ const mostJob = 253
 
 // jobOf is what the work on a step is known by: "Deployment.apps/web". It is "" where that is too long.
 func jobOf(t system.Target) string {
-	id := t.GroupKind.String() + "/" + t.Name
+	id := t.String() + "/" + t.Name
 	if len(id) > mostJob {
 		return ""
 	}
@@ -188,7 +190,7 @@ func jobOf(t system.Target) string {
 
 func targetOf(job string) (system.Target, bool) {
 	kind, name, found := strings.Cut(job, "/")
-	return system.Target{GroupKind: runtimeschema.ParseGroupKind(kind), Name: name}, found && name != ""
+	return system.Target{GroupKind: schema.ParseGroupKind(kind), Name: name}, found && name != ""
 }
 
 // ordinal is the number of a StatefulSet's pod; that of a pod without one is above all.
