@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "usher.sh", Version: "v1alpha1"}
 
 // AddToScheme makes the types known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &EvictionPolicy{}, &EvictionPolicyList{})
+	scheme.AddKnownTypes(GroupVersion, &EvictionPolicy{}, &EvictionPolicyList{}, &ClusterEvictionPolicy{}, &ClusterEvictionPolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -102,6 +102,9 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		return nil, err
 	}
 	gatherer := &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
+	if requests.served {
+		gatherer.Holds = holds{client: mgr.GetClient(), own: o.Namespace}.of
+	}
 	return &parts{gatherer, writer, news, self, pods}, nil
 }
 

@@ -27,6 +27,8 @@ type Gatherer struct {
 	Now func() time.Time
 	// Gone remembers the pods that were seen gone; nil: none.
 	Gone *Departed
+	// Holds returns the requests of maintenances for a pod, and how long its namespace may hold them; nil: none, and for ever.
+	Holds func(ctx context.Context, pod *snapshot.Pod) ([]eviction.Held, []eviction.HoldLimit, error)
 }
 
 // Track keeps what a policy's system says up to date, while the Observer runs. It is called again whenever the policy has changed.
@@ -107,6 +109,11 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 			return in, err
 		}
 		if in.Rosters, err = g.rosters(ctx, of.FreshMembers, in.Policies, claims); err != nil {
+			return in, err
+		}
+	}
+	if len(claims) > 0 && g.Holds != nil {
+		if in.Holds, in.HoldLimits, err = g.Holds(ctx, pod); err != nil {
 			return in, err
 		}
 	}
