@@ -168,16 +168,18 @@ func TestAStatefulSetWaitsForItsFirstPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wrote(t, "scale to 2, was 1 for 1")
+	again := step("web-0") // is undone for the pod that follows
+	again.Member.PodUID, again.Job.ID = "web-0-again", "StatefulSet.apps/web"
 	back, next := *s.pods[0], *s.pods[0]
 	back.UID, back.Ready = "web-0-again", false
 	next.Name, next.UID = "web-1", "web-1"
 	s.pods = []*snapshot.Pod{&back, &next}
-	if undone, err := n.Undo(t.Context(), step("web-0")); err != nil || undone.Done {
+	if undone, err := n.Undo(t.Context(), again); err != nil || undone.Done {
 		t.Fatalf("while web-0 is not ready: %v, %v", undone, err)
 	}
 	s.wrote(t)
 	back.Ready = true
-	if undone, err := n.Undo(t.Context(), step("web-0")); err != nil || !undone.Done {
+	if undone, err := n.Undo(t.Context(), again); err != nil || !undone.Done {
 		t.Fatal(undone, err)
 	}
 	s.wrote(t, "scale to 1, no record")

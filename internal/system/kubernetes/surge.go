@@ -131,15 +131,16 @@ func (w *workload) lowerMin() *scaling {
 	return &scaling{to: to}
 }
 
-// undo says what to write next so that nothing is left of the surge for a pod, and why it has to wait, "" if it has not.
+// undo says what to write next so that nothing is left of the surge for a pod, and why it has to wait, "" if it has not. Pods that are gone
+// need none: of a StatefulSet's the step is undone for the pod that follows.
 func (w *workload) undo(pod types.UID) (next write, wait string) {
 	r := w.top.Surge
 	if !ours(r) {
 		return write{scaleMin: w.lowerMin()}, ""
 	}
-	left := slices.DeleteFunc(slices.Clone(r.For), func(uid types.UID) bool { return uid == pod })
+	left := slices.DeleteFunc(slices.Clone(r.For), func(uid types.UID) bool { return uid == pod || w.view.Cluster.Pod(uid) == nil })
 	switch {
-	case len(left) == len(r.For) && len(left) > 0:
+	case len(left) > 0 && !slices.Contains(r.For, pod):
 		return write{}, "" // it is not for this pod
 	case len(left) > 0:
 		record := *r
