@@ -105,6 +105,7 @@ func (h *house) lone(t *testing.T, namespace string, nodes int) (node string) {
 }
 
 func (h *house) saysWhichRightsAreMissing(t *testing.T) {
+	t.Helper()
 	namespace := h.lab.Namespace(t)
 	h.lone(t, namespace, 1)
 	h.plain(t, namespace, 0)
@@ -115,6 +116,7 @@ func (h *house) saysWhichRightsAreMissing(t *testing.T) {
 
 // With the policy the drain ends, and the Deployment never has less than its replica; without it the same drain never ends.
 func (h *house) surgesASingleReplica(t *testing.T) {
+	t.Helper()
 	with, without := h.lab.Namespace(t), h.lab.Namespace(t)
 	node, other := h.lone(t, with, 2), h.lone(t, without, 2)
 	h.plain(t, with, 1)
@@ -141,6 +143,7 @@ func (h *house) surgesASingleReplica(t *testing.T) {
 
 // Who gives the drain up leaves nothing: the request expires, or is deleted, and the Deployment is scaled back.
 func (h *house) takesASurgeBack(t *testing.T) {
+	t.Helper()
 	namespace := h.lab.Namespace(t)
 	node := h.lone(t, namespace, 1)
 	h.plain(t, namespace, 1)
@@ -155,6 +158,7 @@ func (h *house) takesASurgeBack(t *testing.T) {
 
 // At its maximum an autoscaler's word stands, and the drain says so; with room it is raised for the surge and put back.
 func (h *house) staysWithinAnAutoscaler(t *testing.T) {
+	t.Helper()
 	namespace := h.lab.Namespace(t)
 	node := h.lone(t, namespace, 2)
 	least := int32(1)
@@ -185,6 +189,7 @@ func (h *house) staysWithinAnAutoscaler(t *testing.T) {
 
 // Where its owner allows it a StatefulSet is scaled up, and back when its first pod is ready again.
 func (h *house) surgesAStatefulSet(t *testing.T) {
+	t.Helper()
 	namespace := h.lab.Namespace(t)
 	affinity := onNodes(h.lab.Nodes(t, 2))
 	h.lab.StatefulSet(t, namespace, "web", 1, func(s *appsv1.StatefulSet) {
@@ -208,6 +213,7 @@ func (h *house) surgesAStatefulSet(t *testing.T) {
 
 // A replacement that no node takes is named in the scheduler's words.
 func (h *house) saysThatNoNodeTakesAReplacement(t *testing.T) {
+	t.Helper()
 	namespace := h.lab.Namespace(t)
 	node := h.lone(t, namespace, 1)
 	h.plain(t, namespace, 1)
@@ -266,4 +272,3 @@ func lowest(events <-chan watch.Event, ready map[string]bool) int {
 	}
 	return least
 }
-
