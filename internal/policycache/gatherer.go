@@ -112,16 +112,22 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 			return in, err
 		}
 	}
-	if len(claims) > 0 && g.Holds != nil {
-		if in.Holds, in.HoldLimits, err = g.Holds(ctx, pod); err != nil {
-			return in, err
-		}
+	if in.Holds, in.HoldLimits, err = g.holds(ctx, pod, claims); err != nil {
+		return in, err
 	}
 	if len(claims) == 1 {
 		in.Evidence = g.evidence(ctx, policies, claims[0], of.Replace)
 	}
 	in.Now = g.Now()
 	return in, nil
+}
+
+// holds returns nothing for a pod that no policy holds.
+func (g *Gatherer) holds(ctx context.Context, pod *snapshot.Pod, claims []eviction.Claim) ([]eviction.Held, []eviction.HoldLimit, error) {
+	if len(claims) == 0 || g.Holds == nil {
+		return nil, nil, nil
+	}
+	return g.Holds(ctx, pod)
 }
 
 // Guarded reports whether a verdict on a pod takes more than the pod: by the policies, since who may write the pod may take off the
