@@ -36,6 +36,8 @@ type EvictionPolicyList struct {
 }
 
 // EvictionPolicySpec is what the owner of a system declares.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountName) || has(self.system.kubernetes)",message="serviceAccountName is for system kubernetes: other systems are asked with the credentials in spec.system"
 type EvictionPolicySpec struct {
 	// Mode says what becomes of evictions and DELETEs that the policy does not allow: they are refused (Enforce), or let
 	// through, with a warning, an event and a metric that say that they would have been refused (Audit). A policy in mode Audit
@@ -65,6 +67,14 @@ type EvictionPolicySpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Roles []Role `json:"roles,omitempty"`
+
+	// ServiceAccountName is a ServiceAccount of the policy's namespace that Usher impersonates when it scales workloads for this
+	// policy. Without it Usher uses its own rights. For system kubernetes only.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// Suspend stops everything that Usher does for this policy: no preparation is started and no pod is evicted. Its
 	// pods stay governed: what asks for their eviction is refused.

@@ -13,6 +13,7 @@ var GroupVersion = schema.GroupVersion{Group: "usher.sh", Version: "v1alpha1"}
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&EvictionPolicy{}, &EvictionPolicyList{},
+		&ClusterEvictionPolicy{}, &ClusterEvictionPolicyList{},
 		&LostNodePolicy{}, &LostNodePolicyList{},
 		&NodeFence{}, &NodeFenceList{},
 		&NodeMaintenance{}, &NodeMaintenanceList{},

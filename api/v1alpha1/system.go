@@ -17,6 +17,8 @@ type System struct {
 	Etcd *Etcd `json:"etcd,omitempty"`
 	// +optional
 	HTTP *HTTP `json:"http,omitempty"`
+	// +optional
+	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
 }
 
 // EvidenceLimits say how what the system says is used.
@@ -209,3 +211,24 @@ type Call struct {
 	// +kubebuilder:validation:MaxLength=16384
 	Body string `json:"body,omitempty"`
 }
+
+// Kubernetes is what runs plain workloads: its members are pods of Deployments, StatefulSets, Argo Rollouts and other kinds
+// with the subresource scale.
+type Kubernetes struct {
+	// StatefulSets says whether a StatefulSet may be scaled up before one of its pods leaves: Keep (default), or Surge where any
+	// of its pods can do the work of another, and one more does no harm.
+	// +optional
+	// +kubebuilder:default=Keep
+	StatefulSets StatefulSetMode `json:"statefulSets,omitempty"`
+}
+
+// StatefulSetMode says whether StatefulSets are scaled up before their pods leave.
+//
+// +kubebuilder:validation:Enum=Keep;Surge
+type StatefulSetMode string
+
+// The modes.
+const (
+	StatefulSetsKeep  StatefulSetMode = "Keep"
+	StatefulSetsSurge StatefulSetMode = "Surge"
+)

@@ -176,7 +176,9 @@ func (o *maintainOptions) print(m *v1alpha1.NodeMaintenance) error {
 }
 
 // objects is the client of maintenances.
-func (o *maintainOptions) objects() (dynamic.Interface, error) { return o.objectsWarning(rest.NoWarnings{}) }
+func (o *maintainOptions) objects() (dynamic.Interface, error) {
+	return o.objectsWarning(rest.NoWarnings{})
+}
 
 func (o *maintainOptions) objectsWarning(handler rest.WarningHandlerWithContext) (dynamic.Interface, error) {
 	config, err := restConfig(o.config)

@@ -95,6 +95,7 @@ const (
 	ByNamespace    NoteKind = "ByNamespace"    // its namespace goes
 	ByKubelet      NoteKind = "ByKubelet"      // the kubelet of its node
 	DeleteIsFree   NoteKind = "DeleteIsFree"   // the policy says that a DELETE does not concern it
+	HoldExpired    NoteKind = "HoldExpired"    // let through against the verdict, since a maintenance was held for longer than maxHold
 	WouldRefuse    NoteKind = "WouldRefuse"    // let through by policies in mode Audit, which refuse it in mode Enforce
 	WouldAllow     NoteKind = "WouldAllow"     // these would let it through in mode Enforce, too
 	NotJudged      NoteKind = "NotJudged"      // let through because what these say could not be found out
@@ -126,6 +127,8 @@ func Admit(in AdmissionInput) AdmissionResult {
 		return j.letThrough(&in)
 	case j.verdict.BreakGlass != "":
 		return j.breakGlass(&in)
+	case j.expired() && in.Verb == VerbEvict && slices.Contains(in.Self, in.User):
+		return j.endHold(&in)
 	}
 	return j.refuse(&in)
 }
@@ -178,6 +181,18 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 		Allow: true, Regardless: true, Verdict: j.verdict,
 		Warnings: []string{warning},
 		Note:     Note{Kind: BrokenGlass, Message: warning},
+	}
+	if !in.DryRun {
+		result.Actions = j.permit(in.by(), in.linger())
+	}
+	return result
+}
+
+// endHold lets Usher's own eviction through as broken glass would, and says so.
+func (j *judgement) endHold(in *AdmissionInput) AdmissionResult {
+	warning := "Usher would have refused this: " + j.summary() + "; " + j.verdict.HoldExpired
+	result := AdmissionResult{
+		Allow: true, Regardless: true, Verdict: j.verdict, Warnings: []string{warning}, Note: Note{Kind: HoldExpired, Message: warning},
 	}
 	if !in.DryRun {
 		result.Actions = j.permit(in.by(), in.linger())

@@ -41,6 +41,9 @@ type Input struct {
 	Peers []*snapshot.Pod
 	// Rosters are those of the policies whose roles ask for all members (Claim.Roster), by policy. One that is missing is not known.
 	Rosters map[snapshot.Key]*Roster
+	// Holds are the requests of maintenances that stand for the pod, and HoldLimits how long blockers of its policies may hold them.
+	Holds      []Held
+	HoldLimits []HoldLimit
 	// CostBudget is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
 	CostBudget *expression.CostBudget
 }
@@ -155,6 +158,7 @@ func claimed(in Input) *judgement {
 		return j
 	}
 	j.verdict.BreakGlass = text.Line(in.Pod.Annotations[v1alpha1.BreakGlassAnnotation])
+	j.verdict.HoldExpired = in.holdExpired()
 	found := claimants(in.Policies, in.Pod)
 	switch {
 	case unguarded(found) && j.mislabelled():
@@ -329,7 +333,13 @@ func (j *judgement) conclude() *judgement {
 	return j
 }
 
-// lets reports whether the pod may go, by the verdict or by broken glass.
+// lets reports whether the pod may go, by the verdict, by broken glass, or since a maintenance has been held for as long as it may be.
 func (j *judgement) lets() bool {
-	return j.verdict.Answer == Allowed || j.verdict.BreakGlass != ""
+	return j.verdict.Answer == Allowed || j.verdict.BreakGlass != "" || j.expired()
+}
+
+// expired reports whether blockers hold the pod no longer. A pod that would be back on its node at once stays all the same.
+func (j *judgement) expired() bool {
+	return j.verdict.HoldExpired != "" && j.verdict.Answer != Allowed &&
+		!slices.ContainsFunc(j.verdict.Blockers, func(b Blocker) bool { return b.Reason == Unmovable })
 }

@@ -39,6 +39,12 @@ func (p *Policy) settle(name string) time.Duration {
 	return p.entries[at].role.settle
 }
 
+// nameless reports whether members of the role have no identity: none of them is the one that left.
+func (p *Policy) nameless(name string) bool {
+	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
+	return at >= 0 && p.entries[at].role.declared.Identity == v1alpha1.IdentityNone
+}
+
 // missed reports whether members of the role count for a while after they were seen gone, and permits are written for them.
 func (p *Policy) missed(name string) bool {
 	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })

@@ -151,7 +151,7 @@ func (in *ResponderInput) accepted() bool {
 // halted: glass that was broken lets callers through, but Usher does nothing for a policy whose owner has suspended it,
 // nor for one that it does not understand.
 func (j *judgement) halted() bool {
-	return j.role == nil || j.policy.Policy.suspended
+	return !j.expired() && (j.role == nil || j.policy.Policy.suspended)
 }
 
 func (in *ResponderInput) evict(j *judgement) []Action {
@@ -162,7 +162,10 @@ func (in *ResponderInput) evict(j *judgement) []Action {
 	if j.verdict.Answer != Allowed {
 		permit = bestEffort(permit)
 	}
-	evict := Action{Kind: Evict, Policy: j.policy.Key, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " leaves: " + j.verdict.WhyItGoes()}
+	evict := Action{Kind: Evict, Pod: in.Pod.Key(), UID: in.Pod.UID, Why: j.title() + " leaves: " + j.verdict.WhyItGoes()}
+	if j.policy != nil {
+		evict.Policy = j.policy.Key
+	}
 	if in.Pod.Grace == 0 {
 		evict.Grace = leastGrace
 	}
@@ -179,6 +182,9 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 		report.Message += "; job " + job + " was under way before Usher knew of one of its own, so it goes on when the eviction is withdrawn"
 	}
 	next := in.Now.Add(min(j.retryAfter(), heartbeat))
+	if expiry := in.nextExpiry(); expiry.After(in.Now) && expiry.Before(next) {
+		next = expiry
+	}
 	if j.verdict.Answer == Never {
 		report.Message = v1alpha1.NeverPrefix + report.Message
 		next = in.Now.Add(heartbeat)

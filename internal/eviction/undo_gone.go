@@ -77,14 +77,15 @@ func (t *statusReconciler) mayBeUndone(uid types.UID) bool {
 }
 
 // podGone: the pod has gone. If its member is back, the step is undone, since some stay in force: a server that was emptied gets no data
-// until then. It is so too if that pod is wanted gone again: a step is worth something only to the pod for which it was begun.
+// until then. It is so too if that pod is wanted gone again: a step is worth something only to the pod for which it was begun. A member without
+// an identity does not come back: its step is undone at once.
 func (t *statusReconciler) podGone(entry v1alpha1.PreparationStatus) {
 	back := t.replacementPod(&entry)
 	expiry := entry.LastRequestTime.Add(memory)
 	switch {
 	case back != nil && (t.in.WantedKnown || t.in.ends()):
 		t.undoForReplacement(entry, back)
-	case t.in.Deleted:
+	case t.in.Deleted, t.in.Policy.Policy.nameless(entry.Role) && (t.in.WantedKnown || t.in.ends()):
 		t.undo(entry)
 	case back == nil && !t.in.Now.Before(expiry):
 		t.forget(&entry)

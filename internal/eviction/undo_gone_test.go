@@ -228,3 +228,22 @@ func TestPreparingWhileAPermitStands(t *testing.T) {
 		t.Errorf("while its permit stands: %v", got)
 	}
 }
+
+// No pod is the member of a role without identity that left: its step is undone when its pod is seen gone, and not a day later.
+func TestUndoOfAMemberWithoutIdentity(t *testing.T) {
+	for name, c := range map[string]struct {
+		role string
+		want []ActionKind
+	}{
+		"without": {"router", []ActionKind{Settle, Undo}},
+		"with":    {"store", nil},
+	} {
+		in := departedStore(t)
+		in.Pods = []*snapshot.Pod{toyPod("s1", c.role)}
+		in.Policy.Status.Leaving = nil
+		in.Policy.Status.Preparations[0].Role = c.role
+		if diff := cmp.Diff(c.want, kinds(ReconcileStatus(in).Actions)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

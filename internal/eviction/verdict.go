@@ -29,6 +29,9 @@ type Verdict struct {
 	Evidence time.Time
 	// BreakGlass is the reason on the pod that lets it go in spite of its blockers.
 	BreakGlass string
+	// HoldExpired says why blockers hold the pod no longer where Usher itself evicts it: a maintenance has waited for longer than
+	// administrators allow.
+	HoldExpired string
 	// Audit names the policies that the verdict is of where they are in mode Audit: the pod is let through whatever it says. Only the
 	// answer to a question has it.
 	Audit string
@@ -38,6 +41,9 @@ type Verdict struct {
 func (v *Verdict) WhyItGoes() string {
 	if v.Answer == Allowed {
 		return "its system lets it go"
+	}
+	if v.BreakGlass == "" && v.HoldExpired != "" {
+		return v.HoldExpired + ", so it goes, whatever its system says"
 	}
 	return "annotation " + v1alpha1.BreakGlassAnnotation + " lets it go, whatever its system says"
 }

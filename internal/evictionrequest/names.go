@@ -1,6 +1,7 @@
 package evictionrequest
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,15 @@ const (
 	// EndGrace is how long a responder may still write after its pod has ended.
 	EndGrace = 5 * time.Second
 )
+
+// MaintenanceDomain ends the domains of the requesters that are maintenances: "kernel.maintenance.usher.sh/node-7", or the domain alone.
+const MaintenanceDomain = "maintenance.usher.sh"
+
+// ByMaintenance reports whether a requester is a maintenance. It is a claim: whoever may write requests in a namespace may make it there.
+func ByMaintenance(requester string) bool {
+	domain, _, _ := strings.Cut(requester, "/")
+	return domain == MaintenanceDomain || strings.HasSuffix(domain, "."+MaintenanceDomain)
+}
 
 // Governed reports whether a policy governs the pod.
 func Governed(pod *corev1.Pod) bool {

@@ -210,3 +210,14 @@ func TestCheckRequest(t *testing.T) {
 		}
 	}
 }
+
+func TestByMaintenance(t *testing.T) {
+	for requester, want := range map[string]bool{
+		"kernel.maintenance.usher.sh/node-7": true, "kernel.maintenance.usher.sh": true, "maintenance.usher.sh": true,
+		"maintenance.usher.sh.example.com": false, "evilmaintenance.usher.sh": false, "drain.usher.sh/maintenance.usher.sh": false, "": false,
+	} {
+		if evictionrequest.ByMaintenance(requester) != want {
+			t.Errorf("%q: %t", requester, !want)
+		}
+	}
+}

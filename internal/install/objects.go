@@ -21,6 +21,8 @@ type Options struct {
 	Agent bool
 	// Maintenance: the manager gets the rights that it needs to drain nodes.
 	Maintenance bool
+	// Workloads: the manager may read and scale plain workloads, for policies of the system kubernetes.
+	Workloads bool
 	// URL is where the webhook is reached; "": in the cluster. With one, the manager is taken to run outside of the
 	// cluster, and nothing that runs is installed.
 	URL string
@@ -47,6 +49,9 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	}
 	if o.Maintenance {
 		folders = append(folders, config.Maintenance)
+	}
+	if o.Workloads {
+		folders = append(folders, config.Workloads)
 	}
 	for _, folder := range folders {
 		more, err := load(config.Files, folder, o.Namespace)

@@ -164,3 +164,22 @@ func TestMemoryLimitsFitTogether(t *testing.T) {
 	}
 	t.Error("there is no Deployment")
 }
+
+// TestRightsToWorkloadsOnlyWhereTheyAreWanted: who runs databases alone need not let the manager scale anything.
+func TestRightsToWorkloadsOnlyWhereTheyAreWanted(t *testing.T) {
+	if has(objects(t, Options{}), "clusterrole/usher-workloads") {
+		t.Error("rights to workloads are there by default")
+	}
+	all := objects(t, Options{Workloads: true, Namespace: "guards"})
+	for _, ref := range []string{"clusterrole/usher-workloads-read", "clusterrolebinding/usher-workloads-scale", "validatingadmissionpolicy/usher-manager-workloads"} {
+		if !has(all, ref) {
+			t.Errorf("there is no %s", ref)
+		}
+	}
+	if has(all, "clusterrolebinding/usher-workloads-impersonate") {
+		t.Error("the manager may act as any ServiceAccount")
+	}
+	if strings.Contains(text(t, all), DefaultNamespace) {
+		t.Errorf("%s is named", DefaultNamespace)
+	}
+}

@@ -65,7 +65,7 @@ func verdict(t *testing.T, name string, variables map[string]any) string {
 
 func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	for _, object := range objects(t, Options{Agent: true}) {
+	for _, object := range objects(t, Options{Agent: true, Workloads: true}) {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == name {
 			policy := &admissionv1.ValidatingAdmissionPolicy{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
@@ -130,6 +130,12 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 	image := []any{tree{"name": "main", "image": "evil"}}
 	taints := []any{tree{"key": "a", "effect": "NoSchedule"}, tree{"key": "usher.sh/memory-pressure", "effect": "NoSchedule"}}
 	conditions := []any{tree{"type": "Ready", "status": "True"}, tree{"type": "usher.sh/MemoryPressure", "status": "True"}}
+	web := tree{
+		"metadata": tree{"name": "web", "labels": tree{"app": "web"}, "annotations": tree{"a": "b"}},
+		"spec":     tree{"replicas": 1, "template": tree{"spec": tree{"containers": image}}},
+	}
+	scaler := tree{"metadata": tree{"name": "web"}, "spec": tree{"minReplicas": 1, "maxReplicas": 3, "scaleTargetRef": tree{"name": "web"}}}
+	record := tree{"a": "b", "usher.sh/surge": "{}"}
 	for name, c := range map[string]struct {
 		policy, operation string
 		user              tree
@@ -182,6 +188,16 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"the manager, another's name":         {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), hook("name", "evil"), false},
 		"the manager, no webhooks":            {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), tree{"metadata": tree{"name": "usher"}}, false},
 		"the manager, a label":                {"usher-manager-webhooks", "UPDATE", user(manager, ""), hook("", nil), with(hook("", nil), "metadata", "labels", tree{"a": "b"}), false},
+		"the manager, its record":             {"usher-manager-workloads", "UPDATE", user(manager, ""), web, with(web, "metadata", "annotations", record), true},
+		"the same, taken off":                 {"usher-manager-workloads", "UPDATE", user(manager, ""), with(web, "metadata", "annotations", record), web, true},
+		"the manager, its record's label":     {"usher-manager-workloads", "UPDATE", user(manager, ""), web, with(web, "metadata", "labels", tree{"app": "web", "usher.sh/surge": "manager"}), true},
+		"the manager, a workload's template":  {"usher-manager-workloads", "UPDATE", user(manager, ""), web, with(web, "spec", "template", tree{}), false},
+		"the manager, a workload's label":     {"usher-manager-workloads", "UPDATE", user(manager, ""), web, with(web, "metadata", "labels", tree{"app": "db"}), false},
+		"the manager, one annotation less":    {"usher-manager-workloads", "UPDATE", user(manager, ""), web, with(web, "metadata", "annotations", nil), false},
+		"the manager, a minimum":              {"usher-manager-autoscalers", "UPDATE", user(manager, ""), scaler, with(scaler, "spec", "minReplicas", 2), true},
+		"the manager, a maximum":              {"usher-manager-autoscalers", "UPDATE", user(manager, ""), scaler, with(scaler, "spec", "maxReplicas", 9), false},
+		"the manager, what is scaled":         {"usher-manager-autoscalers", "UPDATE", user(manager, ""), scaler, with(scaler, "spec", "scaleTargetRef", tree{"name": "db"}), false},
+		"jane, a workload's template":         {"usher-manager-workloads", "UPDATE", user("jane", ""), web, with(web, "spec", "template", tree{}), true},
 		"an admin's namespace's label":        {"usher-manager-namespaces", "UPDATE", user("jane", ""), namespace, with(namespace, "metadata", "labels", tree{"a": "b"}), true},
 		"an agent, its request turned other":  {"usher-agent-requests", "UPDATE", user(agent, "n1"), request("pressure.usher.sh/agent"), request("jane.example/x"), false},
 	} {

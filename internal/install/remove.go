@@ -17,6 +17,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/certificate"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // Remove takes out of the cluster what Usher has brought and written there, and says each thing that it removed, or would
@@ -161,7 +162,7 @@ func (r remover) bindings(ctx context.Context) error {
 	return r.deleteAll(ctx, pick(all, func(o *unstructured.Unstructured) bool {
 		kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind")
 		name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
-		return kind == "ClusterRole" && name == "usher-secrets"
+		return kind == "ClusterRole" && (name == "usher-secrets" || name == "usher-workloads-impersonate")
 	}))
 }
 
@@ -187,14 +188,17 @@ func (r remover) rest(ctx context.Context, objects []*unstructured.Unstructured,
 
 // written are the objects that the manager makes itself.
 func written(namespace string) []*unstructured.Unstructured {
-	secret, lease := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	secret, lease, surges := &unstructured.Unstructured{}, &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	secret.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"})
 	secret.SetName(certificate.SecretName)
 	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
 	lease.SetName(ManagerName)
 	secret.SetNamespace(namespace)
 	lease.SetNamespace(namespace)
-	return []*unstructured.Unstructured{secret, lease}
+	surges.SetGroupVersionKind(lease.GroupVersionKind())
+	surges.SetNamespace(snapshot.LeaseNamespace)
+	surges.SetName(snapshot.LeaseName(snapshot.ManagerID))
+	return []*unstructured.Unstructured{secret, lease, surges}
 }
 
 // ManagerName is the name of the manager's Deployment, and of the Lease by which its

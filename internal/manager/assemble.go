@@ -85,13 +85,18 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	policyCache.Own = o.Namespace
 	news := &policycache.PolicyEvents{}
 	policyCache.Changed = news.Notify
+	plain, err := newWorkloads(mgr, o, clientset, self)
+	if err != nil {
+		return nil, err
+	}
 	observer := policycache.NewObserver(policycache.ObserverConfig{
-		Kind:     all.Kind,
-		Secret:   secrets{clientset, self}.read,
-		Now:      o.Clock.Now,
-		Loopback: o.Loopback,
-		Log:      o.Log,
-		Memory:   o.EvidenceMemory,
+		Kind:      all.Kind,
+		Secret:    secrets{clientset, self}.read,
+		Workloads: plain.of,
+		Now:       o.Clock.Now,
+		Loopback:  o.Loopback,
+		Log:       o.Log,
+		Memory:    o.EvidenceMemory,
 	})
 	writer := &act.Governed{
 		Client: mgr.GetClient(), Writer: &act.Writer{Client: clientset}, Policies: policyCache, Observer: observer, Now: o.Clock.Now,
@@ -105,6 +110,9 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 		return nil, err
 	}
 	gatherer := &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
+	if requests.served {
+		gatherer.Holds = holds{client: mgr.GetClient(), own: o.Namespace}.of
+	}
 	lost := lostnode.Options{
 		Act: &act.Fences{Client: mgr.GetClient(), Now: o.Clock.Now}, Secret: secrets{clientset, self}.read,
 		Namespace: o.Namespace, Loopback: o.Loopback, Now: o.Clock.Now, Self: self,

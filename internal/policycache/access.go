@@ -22,6 +22,9 @@ import (
 func (k *Observer) access(ctx context.Context, source *Source, refers system.References) (access system.Access, versions string, err error) {
 	access = system.Access{Timeout: source.timeout(), Loopback: k.config.Loopback}
 	access.Secrets, versions, err = k.secrets(ctx, source.Namespace, slices.Concat(secretsOf(refers.Access), refers.Secrets))
+	if err == nil && refers.Workloads && k.config.Workloads != nil {
+		access.Workloads, err = k.config.Workloads(source.Namespace, source.ServiceAccount)
+	}
 	if err != nil || refers.Access == nil {
 		return access, versions, err
 	}

@@ -170,7 +170,7 @@ func (b *Cache) Compiled(policy *v1alpha1.EvictionPolicy) *eviction.Policy {
 func (b *Cache) Source(policy *v1alpha1.EvictionPolicy) *Source {
 	source := &Source{
 		UID: policy.UID, Namespace: policy.Namespace, Name: policy.Name, Generation: policy.Generation, Epoch: policy.Status.Epoch,
-		System: &policy.Spec.System, Limits: policy.Spec.Evidence,
+		System: &policy.Spec.System, Limits: policy.Spec.Evidence, ServiceAccount: policy.Spec.ServiceAccountName,
 		Members: func(ctx context.Context) ([]system.Member, error) { return b.members(ctx, policy) },
 		Uses:    func() expression.Uses { return b.Compiled(policy).Uses() },
 	}

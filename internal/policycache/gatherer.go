@@ -27,6 +27,8 @@ type Gatherer struct {
 	Now func() time.Time
 	// Gone remembers the pods that were seen gone; nil: none.
 	Gone *Departed
+	// Holds returns the requests of maintenances for a pod, and how long its namespace may hold them; nil: none, and for ever.
+	Holds func(ctx context.Context, pod *snapshot.Pod) ([]eviction.Held, []eviction.HoldLimit, error)
 }
 
 // Track keeps what a policy's system says up to date, while the Observer runs. It is called again whenever the policy has changed.
@@ -110,6 +112,9 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 			return in, err
 		}
 	}
+	if in.Holds, in.HoldLimits, err = g.holds(ctx, pod, claims); err != nil {
+		return in, err
+	}
 	if len(claims) == 1 {
 		if in.NodeOff, err = g.off(ctx, pod.Node); err != nil {
 			return in, err
@@ -118,6 +123,14 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	}
 	in.Now = g.Now()
 	return in, nil
+}
+
+// holds returns nothing for a pod that no policy holds.
+func (g *Gatherer) holds(ctx context.Context, pod *snapshot.Pod, claims []eviction.Claim) ([]eviction.Held, []eviction.HoldLimit, error) {
+	if len(claims) == 0 || g.Holds == nil {
+		return nil, nil, nil
+	}
+	return g.Holds(ctx, pod)
 }
 
 // Guarded reports whether a verdict on a pod takes more than the pod: by the policies, since who may write the pod may take off the

@@ -21,6 +21,9 @@ type ObserverConfig struct {
 	Kind func(spec *v1alpha1.System) (system.Kind, bool)
 	// Secret reads a Secret, from the apiserver: Secrets are kept in no cache.
 	Secret func(ctx context.Context, key snapshot.Key) (*corev1.Secret, error)
+	// Workloads returns the Kubernetes API for a namespace, which writes as a ServiceAccount of it, or as Usher itself where that is "";
+	// nil: there is none.
+	Workloads func(namespace, serviceAccount string) (system.Workloads, error)
 	// Now is the time by which evidence is dated; it must be the one by which it is judged. It may jump: how old something
 	// is goes by the process's own clock, which does not.
 	Now func() time.Time

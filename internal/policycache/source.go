@@ -23,6 +23,8 @@ type Source struct {
 
 	System *v1alpha1.System
 	Limits v1alpha1.EvidenceLimits
+	// ServiceAccount is impersonated for writes; "": nobody is.
+	ServiceAccount string
 
 	// Members lists what the system is asked about, as it knows them.
 	Members func(ctx context.Context) ([]system.Member, error)

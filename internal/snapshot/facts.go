@@ -166,7 +166,8 @@ const RolloutPaused = "its rollout is paused"
 
 // Workload is a controller of pods.
 type Workload struct {
-	Kind            string // Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job
+	Kind            string // Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, or one of Group
+	Group           string // API group of a kind that is not Kubernetes' own; "" for those of the list above
 	Namespace       string
 	Name            string
 	UID             types.UID

@@ -26,7 +26,15 @@ func (w *Workload) OwnerKey() OwnerKey { return w.Owner.In(w.Namespace) }
 
 // AsOwner is how what the workload owns names it.
 func (w *Workload) AsOwner() OwnerKey {
-	return OwnerKey{Namespace: w.Namespace, Group: groupOf(w.Kind), Kind: w.Kind, Name: w.Name, UID: w.UID}
+	return OwnerKey{Namespace: w.Namespace, Group: w.APIGroup(), Kind: w.Kind, Name: w.Name, UID: w.UID}
+}
+
+// APIGroup is the API group of the workload's kind.
+func (w *Workload) APIGroup() string {
+	if w.Group != "" {
+		return w.Group
+	}
+	return groupOf(w.Kind)
 }
 
 func groupOf(workload string) string {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"usher.sh/usher/internal/text"
 )
 
@@ -16,7 +18,7 @@ const (
 	FieldManager = "usher"
 	// DrainAnnotation holds a DrainRecord on a node.
 	DrainAnnotation = "usher.sh/drain"
-	// SurgeAnnotation holds a SurgeRecord on a Deployment or HorizontalPodAutoscaler.
+	// SurgeAnnotation holds a SurgeRecord on a Deployment, another kind with the subresource scale, or a HorizontalPodAutoscaler.
 	SurgeAnnotation = "usher.sh/surge"
 	// SurgeLabel marks objects whose SurgeRecord is in force: copies of the annotation,
 	// in ReplicaSets and in what `kubectl rollout undo` restores from them, lack it. It marks pods
@@ -110,7 +112,12 @@ type SurgeRecord struct {
 	Base  int32     `json:"base,omitempty"` // on an autoscaler: the Deployment's replicas before
 	Since time.Time `json:"since"`
 	Step  time.Time `json:"step"` // when To was last changed
+	// For are the UIDs of the pods for which the manager surges: it is over when the last of them is. A drain has none.
+	For []types.UID `json:"for,omitempty"`
 }
+
+// ManagerID is the id of the records of surges by the manager. They are prepared and taken back for pods that policies govern.
+const ManagerID = "manager"
 
 // ParseDrainRecord reads a record; it returns nil, nil for "".
 func ParseDrainRecord(annotation string) (*DrainRecord, error) {

@@ -119,6 +119,8 @@ type References struct {
 	Endpoints []string
 	// Secrets are entries of Secrets in the policy's namespace, beside those of Access.
 	Secrets []v1alpha1.SecretKey
+	// Workloads says that the kind reads and scales workloads.
+	Workloads bool
 }
 
 // Access is what a policy's spec refers to, resolved.
@@ -135,4 +137,6 @@ type Access struct {
 	Loopback bool
 	// Transport carries HTTP, nil for one that is made of the rest. Simulators and fault injection stand behind it.
 	Transport http.RoundTripper
+	// Workloads is the Kubernetes API, for a kind whose members are plain workloads; nil where Usher runs without.
+	Workloads Workloads
 }

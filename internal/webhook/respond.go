@@ -63,6 +63,9 @@ func audit(result eviction.AdmissionResult) map[string]string {
 	if result.Note.Kind == eviction.BrokenGlass {
 		annotations["break-glass"] = result.Verdict.BreakGlass
 	}
+	if result.Note.Kind == eviction.HoldExpired {
+		annotations["hold-expired"] = result.Verdict.HoldExpired
+	}
 	return annotations
 }
 

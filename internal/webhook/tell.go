@@ -44,7 +44,7 @@ func (h *disruptionHandler) report(ctx context.Context, w *removal, pod *corev1.
 }
 
 // recorded are the answers about which there are events.
-var recorded = []eviction.NoteKind{eviction.BrokenGlass, eviction.Refused, eviction.LetThrough, eviction.WouldRefuse}
+var recorded = []eviction.NoteKind{eviction.BrokenGlass, eviction.HoldExpired, eviction.Refused, eviction.LetThrough, eviction.WouldRefuse}
 
 // record records events about a pod that is there by more than the request's word.
 func (h *disruptionHandler) record(ctx context.Context, w *removal, pod *corev1.Pod, result eviction.AdmissionResult) {
@@ -62,6 +62,8 @@ func (h *disruptionHandler) record(ctx context.Context, w *removal, pod *corev1.
 	case eviction.BrokenGlass:
 		h.Events.Eventf(about, nil, corev1.EventTypeWarning, "BrokenGlass", actionOf(w), "%s", note)
 		h.recordNodeEvent(w, about, corev1.EventTypeWarning, result.Note.Message)
+	case eviction.HoldExpired:
+		h.Events.Eventf(about, nil, corev1.EventTypeWarning, "HoldExpired", actionOf(w), "%s", note)
 	case eviction.Refused:
 		h.Events.Eventf(about, nil, corev1.EventTypeNormal, "Refused", act.EventAction(actionOf(w), act.EventWhy(result.Verdict.Blockers)), "%s", note)
 	case eviction.WouldRefuse:

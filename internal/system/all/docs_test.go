@@ -67,3 +67,13 @@ func TestPageNamesEveryFactOfEtcd(t *testing.T) {
 		}
 	}
 }
+
+func TestPageNamesEveryFactOfWorkloads(t *testing.T) {
+	kind, _ := all.Kind(&v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}})
+	_, section, _ := strings.Cut(page(t), "\n## Plain workloads\n")
+	for _, f := range kind.Schema.Member {
+		if !strings.Contains(section, "| `"+f.Name+"` |") {
+			t.Errorf("%s is not on the page", f.Name)
+		}
+	}
+}

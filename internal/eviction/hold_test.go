@@ -1,0 +1,85 @@
+package eviction
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// held is a store that may not leave, and that a maintenance has wanted gone for an hour, under limits.
+func held(limits ...time.Duration) func(*Input) {
+	return func(in *Input) {
+		in.Evidence.System["leader"] = "m-s0"
+		in.Holds = []Held{{Requester: "kernel.maintenance.usher.sh/n1", Since: noon.Add(-time.Hour)}, {Requester: "later.maintenance.usher.sh", Since: noon}}
+		for _, limit := range limits {
+			in.HoldLimits = append(in.HoldLimits, HoldLimit{Policy: "patience", MaxHold: limit})
+		}
+	}
+}
+
+func TestAHoldEnds(t *testing.T) {
+	suspended := func(in *Input) {
+		spec := toySpec()
+		spec.Suspend = true
+		in.Policies[0].Policy = compiled(t, spec)
+	}
+	twice := func(in *Input) {
+		again := in.Policies[0]
+		again.Key.Name = "again"
+		in.Policies = append(in.Policies, again)
+	}
+	daemon := func(in *Input) { in.Pod.Owner = daemonSet }
+	for name, c := range map[string]struct {
+		given []func(*Input)
+		goes  bool
+	}{
+		"no limit":                        {[]func(*Input){held()}, false},
+		"a longer limit":                  {[]func(*Input){held(2 * time.Hour)}, false},
+		"a moment before":                 {[]func(*Input){held(time.Hour + time.Second)}, false},
+		"at the limit":                    {[]func(*Input){held(time.Hour)}, true},
+		"the shortest of two":             {[]func(*Input){held(2*time.Hour, 30*time.Minute)}, true},
+		"its owner has suspended it":      {[]func(*Input){held(time.Hour), suspended}, true},
+		"two policies claim it":           {[]func(*Input){held(time.Hour), twice}, true},
+		"it would be back at once":        {[]func(*Input){held(time.Hour), daemon}, false},
+		"no maintenance wants it":         {[]func(*Input){held(time.Hour), func(in *Input) { in.Holds = nil }}, false},
+		"a request without a time":        {[]func(*Input){held(time.Hour), func(in *Input) { in.Holds = []Held{{}} }}, false},
+		"what the system says is unknown": {[]func(*Input){held(time.Hour), func(in *Input) { in.Evidence = nil }}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world(t)
+			for _, f := range c.given {
+				f(&in)
+			}
+			step := Step(ResponderInput{Input: in, Wanted: true, Active: true})
+			if step.Evicts() != c.goes {
+				t.Errorf("evicts %t, want %t: %v", step.Evicts(), c.goes, kinds(step.Actions))
+			}
+			own := Admit(AdmissionInput{Input: in, Verb: VerbEvict, User: "usher", Self: []string{"usher"}})
+			if own.Allow != c.goes || c.goes && (own.Note.Kind != HoldExpired || len(own.Warnings) != 1) {
+				t.Errorf("usher's eviction: %+v", own.Note)
+			}
+			if own := Admit(AdmissionInput{Input: in, Verb: VerbEvict, User: "alice", Self: []string{"usher"}}); own.Allow {
+				t.Error("another client's eviction is let through")
+			}
+		})
+	}
+}
+
+// What ends a hold is said in the Eviction, and is looked at when it is due.
+func TestWhatIsSaidOfAHold(t *testing.T) {
+	in := world(t)
+	held(time.Hour)(&in)
+	step := Step(ResponderInput{Input: in, Wanted: true, Active: true})
+	at := slices.IndexFunc(step.Actions, func(a Action) bool { return a.Kind == Evict })
+	if why := step.Actions[at].Why; !strings.Contains(why, "kernel.maintenance.usher.sh/n1 has waited since 2026-11-21T11:00:00Z, longer than maxHold 1h0m0s of ClusterEvictionPolicy patience") {
+		t.Error(why)
+	}
+	in = world(t)
+	held(time.Hour + time.Second)(&in)
+	if diff := cmp.Diff(noon.Add(time.Second), Step(ResponderInput{Input: in, Wanted: true, Active: true}).NextLook); diff != "" {
+		t.Error(diff)
+	}
+}
