@@ -178,7 +178,7 @@ func (f *maintenanceFollower) end() {
 
 // ended says why following has ended before the maintenance, and that it stands.
 func (f *maintenanceFollower) ended(ctx context.Context, err error, stands string) error {
-	code := exitUsage
+	var code int
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStalled):
 		code = exitBlocked

@@ -66,7 +66,7 @@ func planOfMaintenance(m *v1alpha1.NodeMaintenance, view snapshot.View) (drain.R
 		return drain.Request{}, fmt.Errorf("no node has the labels %s (the cluster has %d nodes)", metav1.FormatLabelSelector(m.Spec.Nodes.Selector), len(nodes))
 	}
 	if _, err := resolveNodes(view.Cluster, names, ""); err != nil {
-		return drain.Request{}, fmt.Errorf("spec.nodes: %s", strings.ReplaceAll(err.Error(), "; nothing was changed", "")) //nolint:errorlint // its words are cut
+		return drain.Request{}, fmt.Errorf("spec.nodes: %s", strings.ReplaceAll(err.Error(), "; nothing was changed", ""))
 	}
 	req := maintenance.Plan(m, names, view.Now)
 	if !req.Deadline.IsZero() && !req.Deadline.After(view.Now) {

@@ -99,7 +99,7 @@ func (m Maintenances) watch(ctx context.Context, found *v1alpha1.NodeMaintenance
 	case apierrors.IsForbidden(err):
 		return false, Explained("watching NodeMaintenance "+found.Name, err)
 	case err != nil:
-		return false, nil //nolint:nilerr // it is tried again
+		return false, nil // it is tried again
 	}
 	defer changes.Stop()
 	for change := range changes.ResultChan() {

@@ -102,13 +102,7 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	in.Policies = g.Policies.declaredAll(policies)
 	claims := eviction.Claims(in.Policies, pod)
 	if len(claims) > 0 {
-		if in.Node, err = g.node(ctx, pod.Node, of.FreshNode); err != nil {
-			return in, err
-		}
-		if in.Peers, err = g.peers(ctx, pod.Namespace, policies); err != nil {
-			return in, err
-		}
-		if in.Rosters, err = g.rosters(ctx, of.FreshMembers, in.Policies, claims); err != nil {
+		if err := g.surroundings(ctx, of, policies, claims, &in); err != nil {
 			return in, err
 		}
 	}
@@ -123,6 +117,18 @@ func (g *Gatherer) Input(ctx context.Context, of Subject) (eviction.Input, error
 	}
 	in.Now = g.Now()
 	return in, nil
+}
+
+// surroundings gathers the node of a pod that is claimed, its peers, and the members of its policies.
+func (g *Gatherer) surroundings(ctx context.Context, of Subject, policies []*v1alpha1.EvictionPolicy, claims []eviction.Claim, in *eviction.Input) (err error) {
+	if in.Node, err = g.node(ctx, in.Pod.Node, of.FreshNode); err != nil {
+		return err
+	}
+	if in.Peers, err = g.peers(ctx, in.Pod.Namespace, policies); err != nil {
+		return err
+	}
+	in.Rosters, err = g.rosters(ctx, of.FreshMembers, in.Policies, claims)
+	return err
 }
 
 // holds returns nothing for a pod that no policy holds.
