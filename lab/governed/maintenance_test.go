@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -58,7 +60,7 @@ func (h *house) maintain(t *testing.T, name string, nodes []string, change ...fu
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.NodeMaintenanceSpec{
 			Nodes: v1alpha1.NodeSelection{Names: nodes}, Requester: "test.usher.sh/" + name, Reason: "a test",
-			Concurrency: v1alpha1.MaintenanceConcurrency{Nodes: int32(len(nodes)), Zones: 9}, //nolint:gosec // a few
+			Concurrency: v1alpha1.MaintenanceConcurrency{Nodes: 9, Zones: 9},
 			WhenDrained: v1alpha1.WhenDrained{KeepCordoned: &v1alpha1.KeepCordoned{}},
 		},
 	}
@@ -139,7 +141,7 @@ func (h *house) saysWhichRightIsMissing(t *testing.T) {
 	nodes := h.lab.Nodes(t, 1)
 	h.maintain(t, "norights", nodes)
 	h.waitMaintenance(t, "norights", "the missing right to be named", func(m *v1alpha1.NodeMaintenance) bool {
-		return m != nil && len(m.Status.Nodes) == 1 && m.Status.Nodes[0].Blocked && strings.Contains(m.Status.Nodes[0].Blockers[0].Message, "poddisruptionbudgets")
+		return m != nil && len(m.Status.Nodes) == 1 && m.Status.Nodes[0].Blocked && strings.Contains(m.Status.Nodes[0].Blockers[0].Message, `cannot patch resource "nodes"`)
 	})
 	must(t, h.client.Delete(t.Context(), &v1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: "norights"}}))
 	h.waitMaintenance(t, "norights", "it to go", isGone)
@@ -151,14 +153,15 @@ func (h *house) maintenanceOutlivesItsLeaders(t *testing.T) {
 	nodes, spare := h.lab.Nodes(t, 6, "a", "b", "c"), h.lab.Nodes(t, 3, "a", "b", "c")
 	h.lab.Deployment(t, namespace, "web", 18, onlyOn(nodes))
 	h.lab.WaitReady(t, namespace, testlab.Labels("web"), 18)
-	web := &appsv1.Deployment{}
-	must(t, h.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, web))
-	onlyOn(slices.Concat(nodes, spare))(web)
-	web.Spec.Paused = true // pods that are made from now on may go to the spare nodes as well
 	h.lab.MaxUnavailable(t, namespace, "web", "2")
 	h.lab.WaitBudget(t, namespace, "web", 18)
-	moveTo(t, h, namespace, web)
+	h.moveTo(t, namespace, slices.Concat(nodes, spare))
 
+	t.Cleanup(func() {
+		if t.Failed() {
+			h.showMaintained(t, nodes)
+		}
+	})
 	// The first pod of each node hangs, so that all drains are in the middle when the leaders are killed.
 	var stuck []string
 	for _, node := range nodes {
@@ -198,15 +201,43 @@ func (h *house) maintenanceOutlivesItsLeaders(t *testing.T) {
 	}
 }
 
-// moveTo lets the pods of a Deployment that are made from now on go to other nodes, without a rollout of those that are there.
-func moveTo(t *testing.T, h *house, namespace string, web *appsv1.Deployment) {
+// showMaintained logs what is on nodes, and what the managers have said.
+func (h *house) showMaintained(t *testing.T, names []string) {
 	t.Helper()
-	must(t, h.client.Update(t.Context(), web))
+	for _, name := range names {
+		node, err := h.lab.Client().CoreV1().Nodes().Get(context.WithoutCancel(t.Context()), name, metav1.GetOptions{})
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		t.Logf("node %s: unschedulable %v, record %s, managed by %v", name, node.Spec.Unschedulable, node.Annotations["usher.sh/drain"], node.ManagedFields)
+	}
+	for i := range 2 {
+		log := h.managers.Log(t, i)
+		t.Logf("manager %d: …%s", i, log[max(0, len(log)-8000):])
+	}
+}
+
+// moveTo lets the pods of Deployment web that are made from now on go to other nodes, without a rollout of those that are there.
+func (h *house) moveTo(t *testing.T, namespace string, nodes []string) {
+	t.Helper()
+	change := func(object client.Object, mutate func()) {
+		t.Helper()
+		must(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := h.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
+			mutate()
+			return h.client.Update(t.Context(), object)
+		}))
+	}
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	change(web, func() { onlyOn(nodes)(web); web.Spec.Paused = true })
 	sets, err := h.lab.Client().AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	for i := range sets.Items {
-		sets.Items[i].Spec.Template.Spec.Affinity = web.Spec.Template.Spec.Affinity
-		must(t, h.client.Update(t.Context(), &sets.Items[i]))
+		set := &sets.Items[i]
+		change(set, func() { set.Spec.Template.Spec.Affinity = web.Spec.Template.Spec.Affinity })
 	}
 }
 
