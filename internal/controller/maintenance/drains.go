@@ -134,7 +134,7 @@ func (d *Drains) Apply(in maintenance.Input, orders []maintenance.Order) idle {
 	}
 	for node, r := range d.known {
 		if !wanted[node] && r.over {
-			delete(d.known, node)
+			d.forget(node)
 		}
 	}
 	d.begin(batch)
@@ -158,6 +158,14 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	return time.Time{}
 }
 
+// forget drops a drain that has returned. What was decided before rests on its being there, and no event of the API shows that it is not.
+func (d *Drains) forget(node string) {
+	if d.known[node] != nil {
+		delete(d.known, node)
+		d.notify()
+	}
+}
+
 func due(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
 // end sees to it that nothing of a drain is left but the cordon. It says when to look again, and whether there is no drain, so that the node
@@ -174,7 +182,7 @@ func (d *Drains) end(o maintenance.Order, n *maintenance.Node, now time.Time, ba
 	case r != nil && r.ending && r.retry.After(now):
 		return r.retry, false
 	case n == nil || !maintenance.Owned(n.Node):
-		delete(d.known, o.Node)
+		d.forget(o.Node)
 		return time.Time{}, false
 	case !n.Drain.Working() && back:
 		return time.Time{}, true

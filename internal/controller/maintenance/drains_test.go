@@ -1,0 +1,81 @@
+package maintenance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/snapshot"
+)
+
+var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+// leading is a process that leads, whose drain of n1 has ended.
+func leading(t *testing.T) *Drains {
+	t.Helper()
+	d := newDrains(Options{Now: func() time.Time { return noon }})
+	d.ctx = t.Context()
+	d.known["n1"] = &run{over: true, leave: make(chan struct{}), state: maintenance.Drain{Outcome: drain.Drained, Begun: true}}
+	return d
+}
+
+func nodes(state string) maintenance.Input {
+	n := &maintenance.Node{Node: &snapshot.Node{Name: "n1", UID: "n1"}}
+	if state != "" {
+		n.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: maintenance.IDPrefix + "1"}, Cordoned: true, State: state}
+	}
+	return maintenance.Input{Now: noon, Nodes: []*maintenance.Node{n}}
+}
+
+// A decision that holds a maintenance because of a drain that is forgotten then is followed by another one.
+func TestWhatIsForgottenIsLookedAtAgain(t *testing.T) {
+	for name, orders := range map[string][]maintenance.Order{
+		"a node that is back":           {{Node: "n1", Want: maintenance.GiveBack}},
+		"a drain that is not wanted":    nil,
+		"a node that has lost its mark": {{Node: "n1", Want: maintenance.StopDrain}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := leading(t)
+			d.Apply(nodes(""), orders)
+			if len(d.States()) > 0 {
+				t.Errorf("the drain is still known: %v", d.States())
+			}
+			select {
+			case <-d.changed:
+			default:
+				t.Error("it is not looked at again")
+			}
+			d.Apply(nodes(""), orders)
+			select {
+			case <-d.changed:
+				t.Error("it is looked at again and again")
+			default:
+			}
+		})
+	}
+}
+
+// A node whose drain has ended is given back by the caller, and one that was drained under the same terms is not drained again.
+func TestApply(t *testing.T) {
+	cases := map[string]struct {
+		orders []maintenance.Order
+		want   []string // nodes to be given back
+		known  int
+	}{
+		"drained, and to be given back": {[]maintenance.Order{{Node: "n1", Want: maintenance.GiveBack}}, []string{"n1"}, 1},
+		"drained, and wanted so":        {[]maintenance.Order{{Node: "n1", Want: maintenance.DrainNode}}, nil, 1},
+		"drained, and to stay":          {[]maintenance.Order{{Node: "n1", Want: maintenance.StopDrain}}, nil, 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := leading(t)
+			got := d.Apply(nodes("drained"), c.orders)
+			if diff := cmp.Diff(c.want, got.giveBack); diff != "" || len(d.States()) != c.known {
+				t.Errorf("known %d; given back (-want +got):\n%s", len(d.States()), diff)
+			}
+		})
+	}
+}
