@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -31,9 +30,6 @@ import (
 
 // Managers with exactly the rights that usher install --maintenance gives them.
 func TestMaintenance(t *testing.T) {
-	if os.Getenv("USHER_LAB_MAINTENANCE") == "" {
-		t.Skip("SKIPPED: it has not been seen to pass yet; USHER_LAB_MAINTENANCE=1 runs it")
-	}
 	t.Parallel()
 	h := emptyHouse(t, testlab.Start(t))
 	h.managers = h.lab.Managers(t, 2)

@@ -190,7 +190,6 @@ func (h *house) staysWithinAnAutoscaler(t *testing.T) {
 // Where its owner allows it a StatefulSet is scaled up, and back when its first pod is ready again.
 func (h *house) surgesAStatefulSet(t *testing.T) {
 	t.Helper()
-	t.Skip("SKIPPED: it has not been seen to pass since its surge is reverted by whichever pod asks")
 	t.Helper()
 	namespace := h.lab.Namespace(t)
 	affinity := onNodes(h.lab.Nodes(t, 2))
