@@ -60,10 +60,10 @@ func TestFenceOff(t *testing.T) {
 			t.Errorf("%d: %s: %s", c.code, got, message)
 		}
 	}
+	server.Close() // returns when the last handler has: a connection that is cut does not say when
 	if want := `POST /n%201/off secret {"id": "lab://7", "bmc": "b7"}`; asked != want {
 		t.Errorf("asked %s, want %s", asked, want)
 	}
-	server.Close()
 	if got, message := f.Off(t.Context(), machine); got != v1alpha1.RequestNotSent || strings.Contains(message, "secret") {
 		t.Errorf("to a closed port: %s: %s", got, message)
 	}
