@@ -75,23 +75,27 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 	case eviction.Withdraw:
 		return answers.Of(g.withdraw(ctx, action))
 	case eviction.Tell:
-		return answers.Of(g.tell(ctx, action))
+		return g.tell(ctx, action)
 	}
 	return rejected(fmt.Sprintf("acting: unknown action %q", action.Kind))
 }
 
 // DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
-// and returns it with its answer; Accepted if none was. A permit that meets a conflict, or no policy, stops it in any case: there is another
+// and returns it with its answer; Accepted if none was, with the shortest RetryAfter that one had. A permit that meets a conflict, or no policy, stops it in any case: there is another
 // policy than the one by which the rest was decided, or none.
 func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
+	all := answers.Answer{Code: answers.Accepted}
 	for _, action := range actions {
 		answer := g.Do(ctx, action)
 		outdated := action.Kind == eviction.Permit && (answer.Code == answers.Conflict || answer.Code == answers.Gone)
 		if outdated || answer.Code != answers.Accepted && !action.BestEffort {
 			return action, answer
 		}
+		if answer.Code == answers.Accepted {
+			all.RetryAfter = sooner(all.RetryAfter, answer.RetryAfter)
+		}
 	}
-	return eviction.Action{}, answers.Answer{Code: answers.Accepted}
+	return eviction.Action{}, all
 }
 
 // impossible says what an action lacks: to the apiserver an empty resource version or UID is none at all.

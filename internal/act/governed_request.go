@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
@@ -89,33 +90,49 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 	return g.Client.Patch(ctx, request, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
 }
 
-// tell writes Usher's entry in the evictions of a pod in which it is Usher's turn.
-func (g *Governed) tell(ctx context.Context, action eviction.Action) error {
+// tell writes Usher's entry in the evictions of a pod in which it is Usher's turn. Words are written ten seconds apart at least, but for the
+// last one: each costs a write, and wakes who watches. One that is held back is to be told again when RetryAfter of the answer is over, if it
+// still holds then.
+func (g *Governed) tell(ctx context.Context, action eviction.Action) answers.Answer {
 	evictions, err := g.evictions(ctx, action.Pod, action.UID)
 	if err != nil {
-		return err
+		return answers.Of(err)
 	}
 	report := evictionrequest.Report{Message: action.Report.Message, Expected: action.Report.Expected, Done: action.Report.Completed}
+	answer := answers.Answer{Code: answers.Accepted}
 	for _, e := range evictions {
 		now, known := g.Now(), e
-		if last, ok := g.reports.written(e.UID, now); ok {
+		last, age, said := g.reports.written(e.UID, now)
+		if said {
 			known = evictionrequest.WithEntry(e, last)
 		}
 		entry, write, _ := evictionrequest.Tell(known, evictionrequest.Responder, report, now)
 		if !write {
 			continue
 		}
+		if said && !report.Done {
+			answer.RetryAfter = sooner(answer.RetryAfter, betweenWords-age)
+			continue
+		}
 		patch, err := evictionrequest.ReportPatch(g.Lifecycle, e, entry)
 		if err != nil {
-			return err
+			return answers.Of(err)
 		}
 		err = ApplyStatus(ctx, g.Client, patch, responderManager)
 		if client.IgnoreNotFound(err) != nil {
-			return err
+			return answers.Of(err)
 		}
 		g.reports.wrote(e.UID, entry, g.Now())
 	}
-	return nil
+	return answer
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // reports remembers for a moment what was written into Evictions, by UID: a cache that is behind shows what was there before, and the same
@@ -130,16 +147,16 @@ type written struct {
 	at    time.Time
 }
 
-// behind is how far the cache of Evictions is expected to be behind at most.
-const behind = 10 * time.Second
+// betweenWords is the least time between two words in an Eviction, and how far the cache of Evictions is expected to be behind at most.
+const betweenWords = 10 * time.Second
 
-// written returns the entry that was written into an Eviction a moment ago, false where none was.
-func (r *reports) written(eviction types.UID, now time.Time) (api.ResponderStatus, bool) {
+// written returns the entry that was written into an Eviction a moment ago, and how long ago, false where none was.
+func (r *reports) written(eviction types.UID, now time.Time) (entry api.ResponderStatus, age time.Duration, said bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.last[eviction]
-	age := now.Sub(last.at)
-	return last.entry, ok && age >= 0 && age < behind
+	age = now.Sub(last.at)
+	return last.entry, age, ok && age >= 0 && age < betweenWords
 }
 
 func (r *reports) wrote(eviction types.UID, entry api.ResponderStatus, now time.Time) {
@@ -148,7 +165,7 @@ func (r *reports) wrote(eviction types.UID, entry api.ResponderStatus, now time.
 	if r.last == nil {
 		r.last = map[types.UID]written{}
 	}
-	maps.DeleteFunc(r.last, func(_ types.UID, w written) bool { return now.Sub(w.at).Abs() >= behind })
+	maps.DeleteFunc(r.last, func(_ types.UID, w written) bool { return now.Sub(w.at).Abs() >= betweenWords })
 	r.last[eviction] = written{entry: entry, at: now}
 }
 

@@ -31,14 +31,15 @@ func TestReportsAreRememberedForAMoment(t *testing.T) {
 	}{
 		{"e1", time.Second, true},
 		{"e2", time.Second, false},
-		{"e1", behind, false},
+		{"e1", betweenWords, false},
 		{"e1", -time.Second, false}, // a clock was set back
 	} {
-		if last, got := r.written(c.uid, present.Add(c.after)); got != c.want || got && *last.Message != "the pod is gone" {
-			t.Errorf("of %s after %s: %t, %+v", c.uid, c.after, got, last)
+		last, age, got := r.written(c.uid, present.Add(c.after))
+		if got != c.want || got && (*last.Message != "the pod is gone" || age != c.after) {
+			t.Errorf("of %s after %s: %t, %+v of %s ago", c.uid, c.after, got, last, age)
 		}
 	}
-	if r.wrote("e2", said("x"), present.Add(behind)); len(r.last) != 1 {
+	if r.wrote("e2", said("x"), present.Add(betweenWords)); len(r.last) != 1 {
 		t.Errorf("%d are remembered", len(r.last))
 	}
 }
@@ -57,7 +58,8 @@ func served(name string, state api.ResponderStateType) *api.Eviction {
 	}
 }
 
-// A cache that does not show the last word has it written no second time, in another second neither.
+// A cache that does not show the last word has it written no second time, in another second neither. Another word waits, and the last one
+// does not.
 func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
 	g := governedWorld(t, served("ours", api.ResponderStateActive))
 	writes, at := 0, present
@@ -72,20 +74,27 @@ func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
 			return nil
 		},
 	})
+	holds, prepares := eviction.Report{Message: "db-0 still holds data"}, eviction.Report{Message: "db-0 hands over"}
+	gone := eviction.Report{Message: "the pod is gone", Completed: true}
 	for _, step := range []struct {
+		after  time.Duration
 		report eviction.Report
 		writes int
+		held   time.Duration
 	}{
-		{eviction.Report{Message: "db-0 still holds data"}, 1},
-		{eviction.Report{Message: "db-0 still holds data"}, 1},
-		{eviction.Report{Message: "the pod is gone", Completed: true}, 2},
-		{eviction.Report{Message: "the pod is gone", Completed: true}, 2},
+		{0, holds, 1, 0},
+		{time.Second, holds, 1, 0},
+		{2 * time.Second, prepares, 1, 8 * time.Second},
+		{9 * time.Second, holds, 1, 0}, // it was another meanwhile, which is no news any more
+		{10 * time.Second, prepares, 2, 0},
+		{11 * time.Second, gone, 3, 0},
+		{12 * time.Second, gone, 3, 0},
 	} {
-		wantCode(t, g.Do(t.Context(), eviction.Action{Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: step.report}), answers.Accepted)
-		if writes != step.writes {
-			t.Errorf("after %q: %d writes, want %d", step.report.Message, writes, step.writes)
+		at = present.Add(step.after)
+		_, answer := g.DoAll(t.Context(), []eviction.Action{{Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: step.report}})
+		if wantCode(t, answer, answers.Accepted); writes != step.writes || answer.RetryAfter != step.held {
+			t.Errorf("%q after %s: %d writes, held back for %s", step.report.Message, step.after, writes, answer.RetryAfter)
 		}
-		at = at.Add(time.Second)
 	}
 }
 

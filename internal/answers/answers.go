@@ -25,6 +25,6 @@ const (
 type Answer struct {
 	Code       Code
 	Message    string        // the server's words
-	RetryAfter time.Duration // what the server asked for; 0 if nothing
+	RetryAfter time.Duration // what the server asked for, or when what was held back is due; 0 if nothing
 	Vanishing  bool          // permits: the policy in which it was to be written is being deleted, and would take it along
 }

@@ -15,13 +15,14 @@ import (
 )
 
 // mostWrites bounds what Usher writes for one governed eviction by kubectl drain, with one preparation that is undone when the member has
-// come back elsewhere: eleven writes, each with the rule that needs it. Leases and Events are not among them, nor what was refused because
-// another write was first.
+// come back elsewhere: twelve writes, each with the rule that needs it. Leases and Events are not among them, nor what was refused because
+// another write was first. Three of them are not made where the pod's requests and Eviction are collected with it, as they are on a quiet
+// machine, before their ends are written.
 var mostWrites = map[string]int{
 	// A refusal leaves what was asked for: the caller may give up.
 	"create evictionrequests": 1,
-	// A requester sees how its request stands (KEP-4563).
-	"patch evictionrequests/status": 1,
+	// A requester sees how its request stands, and how it has ended (KEP-4563).
+	"patch evictionrequests/status": 2,
 	// There is one Eviction of a pod, whoever asks for it (KEP-4563).
 	"patch evictions": 1,
 	// Each of its two parts has one writer: the controller says whose turn it is, and how it has ended; the responder says what it waits

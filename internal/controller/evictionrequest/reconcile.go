@@ -55,6 +55,9 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 		if wait := s.others.first(request, s.options.Now()); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
+		if stands, err := s.stands(ctx, request); err != nil || !stands {
+			return reconcile.Result{}, err
+		}
 		patch, err := evictionrequest.CreationPatch(s.options.Version, plan.Create)
 		if err := s.apply(ctx, patch, err); err != nil {
 			return afterWrite(fmt.Errorf("creating eviction %s: %w", plan.Create.Name, err))
@@ -62,6 +65,19 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 		s.made.note(request.UID, plan.Create.Name, t.Now)
 	}
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
+}
+
+// stands asks the server whether a request stands. With a pod its requests are collected, and with these its eviction: a cache that shows the
+// last before the others has a request, and a pod, that want another eviction.
+func (s *reconciler) stands(ctx context.Context, request *api.EvictionRequest) (bool, error) {
+	now := &api.EvictionRequest{}
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(request), now); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading request %s: %w", request.Name, err)
+	}
+	return now.UID == request.UID && evictionrequest.Stands(now), nil
 }
 
 func (s *reconciler) reconcileEviction(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {

@@ -305,7 +305,7 @@ func TestAnEvictionIsCreatedOnceThoughTheCacheIsBehind(t *testing.T) {
 	request.UID = "r"
 	store := &behind{request: request}
 	s := &reconciler{
-		client: store, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: newMade(), options: Options{Now: time.Now},
+		client: store, live: store, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: newMade(), options: Options{Now: time.Now},
 	}
 	look := func(want int) {
 		t.Helper()
@@ -324,4 +324,36 @@ func TestAnEvictionIsCreatedOnceThoughTheCacheIsBehind(t *testing.T) {
 	look(1)
 	store.evictions = nil // it was seen, and is gone
 	look(2)
+}
+
+// A pod, its requests and its eviction are shown by three watches: the eviction may be seen collected before the request and the pod are
+// seen gone.
+func TestNoEvictionIsCreatedForARequestThatIsGone(t *testing.T) {
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
+	request.UID = "r"
+	withdrawn, another := request.DeepCopy(), request.DeepCopy()
+	withdrawn.Spec.Intent, another.UID = api.EvictionRequestIntentWithdrawn, "r2"
+	for name, c := range map[string]struct {
+		live    client.Reader
+		created int
+		fail    bool
+	}{
+		"it is there":                    {live: &behind{request: request}, created: 1},
+		"it is gone":                     {live: reader{}},
+		"it is withdrawn":                {live: &behind{request: withdrawn}},
+		"another one has its name":       {live: &behind{request: another}},
+		"the server does not answer now": {live: reader{err: errors.New("no answer")}, fail: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &behind{request: request}
+			s := &reconciler{
+				client: store, live: c.live, endings: newEndings(), others: newOthers(logr.Discard(), nil, true), made: newMade(),
+				options: Options{Now: time.Now},
+			}
+			_, err := s.reconcileRequest(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)})
+			if store.created != c.created || (err != nil) != c.fail {
+				t.Errorf("created %d times, error %v", store.created, err)
+			}
+		})
+	}
 }

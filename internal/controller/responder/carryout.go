@@ -22,7 +22,7 @@ func (s *reconciler) carryOut(ctx context.Context, input eviction.Input, step ev
 		if step.Evicts() {
 			s.attempts.accept(key, input.Pod.UID, input.Now)
 		}
-		return s.next(step), nil
+		return s.next(step, answer.RetryAfter), nil
 	case answer.Code == answers.Conflict:
 		return soon, s.Gatherer.Refresh(ctx, refused.Policy)
 	case refused.Kind == eviction.Evict && answer.Code == answers.Gone:
@@ -32,7 +32,7 @@ func (s *reconciler) carryOut(ctx context.Context, input eviction.Input, step ev
 	}
 	log.FromContext(ctx).Info("not carried out", "action", refused.Kind, "pod", key, "code", answer.Code, "message", answer.Message)
 	if refused.Kind == eviction.Prepare {
-		return s.next(step), nil // the next step reads what the system replied
+		return s.next(step, 0), nil // the next step reads what the system replied
 	}
 	return s.stuck(ctx, input, refused, answer)
 }
@@ -51,12 +51,17 @@ func (s *reconciler) stuck(ctx context.Context, input eviction.Input, refused ev
 	return afterRefusal, nil
 }
 
-// next is when to look again if nothing happens: when the decision says so, and in time for the next heartbeat.
-func (s *reconciler) next(step eviction.StepResult) time.Duration {
-	if step.NextLook.IsZero() {
-		return evictionrequest.Beat
+// next is when to look again if nothing happens: when the decision says so, in time for the next heartbeat, and when a word is due that was
+// held back, 0 for none.
+func (s *reconciler) next(step eviction.StepResult, held time.Duration) time.Duration {
+	next := evictionrequest.Beat
+	if held > 0 {
+		next = min(next, held)
 	}
-	return min(evictionrequest.Beat, max(soon, step.NextLook.Sub(s.Gatherer.Now())))
+	if step.NextLook.IsZero() {
+		return next
+	}
+	return min(next, max(soon, step.NextLook.Sub(s.Gatherer.Now())))
 }
 
 // refused takes the permit back of a pod whose eviction the apiserver has refused, says why, and waits. An eviction that

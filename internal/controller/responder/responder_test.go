@@ -188,16 +188,18 @@ func TestThePauseAfterARefusalGrows(t *testing.T) {
 func TestTheNextLookIsInTimeForAHeartbeat(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := &reconciler{Options: Options{Gatherer: &policycache.Gatherer{Now: func() time.Time { return now }}}}
-	for _, test := range []struct{ at, want time.Duration }{
-		{10 * time.Second, 10 * time.Second},
-		{time.Hour, evictionrequest.Beat},
-		{-time.Second, soon},
+	for _, test := range []struct{ at, held, want time.Duration }{
+		{10 * time.Second, 0, 10 * time.Second},
+		{10 * time.Second, 4 * time.Second, 4 * time.Second},
+		{4 * time.Second, 10 * time.Second, 4 * time.Second},
+		{time.Hour, 0, evictionrequest.Beat},
+		{-time.Second, 0, soon},
 	} {
-		if got := s.next(eviction.StepResult{NextLook: now.Add(test.at)}); got != test.want {
-			t.Errorf("a look in %s: %s, want %s", test.at, got, test.want)
+		if got := s.next(eviction.StepResult{NextLook: now.Add(test.at)}, test.held); got != test.want {
+			t.Errorf("a look in %s, a word in %s: %s, want %s", test.at, test.held, got, test.want)
 		}
 	}
-	if got := s.next(eviction.StepResult{}); got != evictionrequest.Beat {
+	if got := s.next(eviction.StepResult{}, 0); got != evictionrequest.Beat {
 		t.Errorf("no look: %s, want %s", got, evictionrequest.Beat)
 	}
 }
