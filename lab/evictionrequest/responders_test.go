@@ -104,7 +104,7 @@ func anotherResponder(t *testing.T, r *rig) {
 	}
 }
 
-// anotherController plays upstream's: it creates the Eviction and writes its status by server-side apply under its own name.
+// anotherController plays upstream's and its evictor: it creates the Eviction and writes its status by server-side apply under its own name.
 func anotherController(t *testing.T, r *rig) {
 	t.Helper()
 	pod := r.runningPod(t, "web")
@@ -119,6 +119,9 @@ func anotherController(t *testing.T, r *rig) {
 	patch, err = evictionrequest.EvictionStatusPatch(r.version, theirs, evictionrequest.PlanEviction(target, theirs).Status)
 	check(t, err)
 	check(t, r.client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(patch), upstream))
+	// Its evictor reports too: where none does ours evicts, whoever runs the evictions.
+	theirs = r.waitEviction(t, 1, pod, "their evictor's turn", active(evictionrequest.Evictor))
+	r.report(t, theirs, evictionrequest.Evictor, evictionrequest.Report{Message: "mine"})
 
 	r.start(t)
 	other := r.ask(t, pod, "bob")

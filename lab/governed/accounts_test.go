@@ -1,6 +1,7 @@
 package governed
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -218,16 +220,42 @@ func (s *thieves) manager(t *testing.T) {
 			return err
 		}
 	}
-	denied(t, "another image", "usher.sh/policy of a pod only", s.patchPod(c, s.there, image))
-	denied(t, "another label", "usher.sh/policy of a pod only", s.patchPod(c, s.there, `{"metadata":{"labels":{"a":"b"}}}`))
-	denied(t, "an annotation", "usher.sh/policy of a pod only", s.patchPod(c, s.there, breakGlass))
+	denied(t, "another image", "usher.sh/surge of a pod, and its deletion cost only", s.patchPod(c, s.there, image))
+	denied(t, "another label", "usher.sh/surge of a pod, and its deletion cost only", s.patchPod(c, s.there, `{"metadata":{"labels":{"a":"b"}}}`))
+	denied(t, "an annotation", "usher.sh/surge of a pod, and its deletion cost only", s.patchPod(c, s.there, breakGlass))
 	denied(t, "a namespace's label", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`))
 	denied(t, "a namespace's annotation", "usher.sh/governed of a namespace only", namespace(`{"metadata":{"annotations":{"a":"b"}}}`))
 	s.managersWebhooks(t, c)
+	s.managersNodes(t, c)
 	for _, value := range []string{`"db"`, `null`} {
 		must(t, s.patchPod(c, s.there, `{"metadata":{"labels":{"usher.sh/audit":`+value+`,"usher.sh/policy":`+value+`}}}`)(t))
 		must(t, namespace(`{"metadata":{"labels":{"usher.sh/audited":`+value+`,"usher.sh/governed":`+value+`}}}`)(t))
 	}
+}
+
+// managersNodes: without the role for lost nodes none, with it the taint of nodes that are off, and what maintenances write.
+func (s *thieves) managersNodes(t *testing.T, c kubernetes.Interface) {
+	t.Helper()
+	off := `{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","value":"usher","effect":"NoExecute"}]}}`
+	denied(t, "a node without the role", `cannot patch resource "nodes"`, s.patchNode(c, s.there, off))
+	bindings := s.Client().RbacV1().ClusterRoleBindings()
+	bound, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "usher-lost-nodes-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "usher-lost-nodes"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: install.DefaultNamespace, Name: "usher-manager"}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, bindings.Delete(context.WithoutCancel(t.Context()), bound.Name, metav1.DeleteOptions{}))
+	})
+	eventually(t, "the role to be seen", func() bool { return s.patchNode(c, s.there, off)(t) == nil })
+	const taints, rest = "out-of-service=usher of a node only", "what is called usher.sh/drain only"
+	denied(t, "another taint", taints, s.patchNode(c, s.there, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`))
+	denied(t, "a person's word", taints, s.patchNode(c, s.there, strings.Replace(off, `"usher"`, `"anna"`, 1)))
+	denied(t, "a node's label", rest, s.patchNode(c, s.there, `{"metadata":{"labels":{"a":"b"}}}`))
+	denied(t, "a node's annotation", rest, s.patchNode(c, s.there, `{"metadata":{"annotations":{"a":"b"}}}`))
+	denied(t, "a node's finalizer", rest, s.patchNode(c, s.there, `{"metadata":{"finalizers":["example.com/a"]}}`))
+	denied(t, "a node's machine", rest, s.patchNode(c, s.there, `{"spec":{"providerID":"evil://1"}}`))
 }
 
 // managersWebhooks: its certificate's authorities, and nothing else that decides what the apiserver sends where.
