@@ -35,6 +35,7 @@ func TestPlainWorkloads(t *testing.T) {
 		"an autoscaler at its bounds":                 h.staysWithinAnAutoscaler,
 		"a StatefulSet":                               h.surgesAStatefulSet,
 		"no room for a replacement":                   h.saysThatNoNodeTakesAReplacement,
+		"a kind of its own, as a ServiceAccount":      h.surgesACustomKindAsAServiceAccount,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +190,6 @@ func (h *house) staysWithinAnAutoscaler(t *testing.T) {
 
 // Where its owner allows it a StatefulSet is scaled up, and back when its first pod is ready again.
 func (h *house) surgesAStatefulSet(t *testing.T) {
-	t.Helper()
 	t.Helper()
 	namespace := h.lab.Namespace(t)
 	affinity := onNodes(h.lab.Nodes(t, 2))
