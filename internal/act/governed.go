@@ -81,8 +81,8 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 }
 
 // DoAll carries actions out in their order. It stops at the first that is refused, unless that was made as BestEffort,
-// and returns it with its answer; Accepted if none was, with the shortest RetryAfter that one had. A permit that meets a conflict, or no policy, stops it in any case: there is another
-// policy than the one by which the rest was decided, or none.
+// and returns it with its answer; Accepted if none was, with the shortest RetryAfter that one had. A permit that meets a conflict, or no
+// policy, stops it in any case: there is another policy than the one by which the rest was decided, or none.
 func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (eviction.Action, answers.Answer) {
 	all := answers.Answer{Code: answers.Accepted}
 	for _, action := range actions {

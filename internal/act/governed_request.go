@@ -91,8 +91,8 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 }
 
 // tell writes Usher's entry in the evictions of a pod in which it is Usher's turn. Words are written ten seconds apart at least, but for the
-// last one: each costs a write, and wakes who watches. One that is held back is to be told again when RetryAfter of the answer is over, if it
-// still holds then.
+// last one: each costs a write, and wakes who watches. One that is held back is to be written when RetryAfter of the answer is over, if it still
+// holds then.
 func (g *Governed) tell(ctx context.Context, action eviction.Action) answers.Answer {
 	evictions, err := g.evictions(ctx, action.Pod, action.UID)
 	if err != nil {
