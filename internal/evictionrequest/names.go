@@ -8,6 +8,7 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // The responders that every eviction of a governed pod has, and their priorities: higher ones are asked first.
@@ -32,11 +33,15 @@ const (
 	EndGrace = 5 * time.Second
 )
 
-// MaintenanceDomain ends the domains of the requesters that are maintenances: "kernel.maintenance.usher.sh/node-7", or the domain alone.
+// MaintenanceDomain ends the domains of the requesters that are maintenances of other clients: "kernel.maintenance.usher.sh/node-7", or the
+// domain alone. Those that the manager carries out request as the drains that they are.
 const MaintenanceDomain = "maintenance.usher.sh"
 
 // ByMaintenance reports whether a requester is a maintenance. It is a claim: whoever may write requests in a namespace may make it there.
 func ByMaintenance(requester string) bool {
+	if drain, ok := (&snapshot.Request{Requester: requester}).Drainer(); ok {
+		return drain.OfMaintenance()
+	}
 	domain, _, _ := strings.Cut(requester, "/")
 	return domain == MaintenanceDomain || strings.HasSuffix(domain, "."+MaintenanceDomain)
 }

@@ -9,6 +9,7 @@ import (
 	api "k8s.io/api/lifecycle/v1alpha1"
 
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/snapshot"
 )
 
 func TestPlanRequest(t *testing.T) {
@@ -214,6 +215,8 @@ func TestCheckRequest(t *testing.T) {
 func TestByMaintenance(t *testing.T) {
 	for requester, want := range map[string]bool{
 		"kernel.maintenance.usher.sh/node-7": true, "kernel.maintenance.usher.sh": true, "maintenance.usher.sh": true,
+		snapshot.RequesterOf(snapshot.MaintenancePrefix + "A7B3"): true, snapshot.RequesterOf("A7B3"): false, "drain.usher.sh": false,
+		"drain.usher.sh.example.com/maintenance-A7B3": false, "requester.usher.sh/maintenance-A7B3": false, "drain.usher.sh/the-maintenance-A7B3": false,
 		"maintenance.usher.sh.example.com": false, "evilmaintenance.usher.sh": false, "drain.usher.sh/maintenance.usher.sh": false, "": false,
 	} {
 		if evictionrequest.ByMaintenance(requester) != want {

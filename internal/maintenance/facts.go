@@ -1,7 +1,6 @@
 package maintenance
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,9 +10,6 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
 )
-
-// IDPrefix begins the id of every drain that maintenances run. A node whose record has such an id is the maintenances' to give back.
-const IDPrefix = "maintenance-"
 
 // Finalizer is on a NodeMaintenance until its nodes are given back.
 const Finalizer = "usher.sh/maintenance"
@@ -47,9 +43,9 @@ func (n *Node) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
 	return nil
 }
 
-// Owned reports whether a maintenance has the node, by the record on it.
+// Owned reports whether a maintenance has the node, by the record on it: it is the maintenances' to give back.
 func Owned(n *snapshot.Node) bool {
-	return n != nil && n.Drain != nil && strings.HasPrefix(n.Drain.ID, IDPrefix)
+	return n != nil && n.Drain != nil && n.Drain.OfMaintenance()
 }
 
 // Drain is what the drain of a node does, or how it ended.

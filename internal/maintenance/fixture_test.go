@@ -35,7 +35,7 @@ func inZone(zone string) func(*Node) { return func(n *Node) { n.Zone = zone } }
 func taken(state string) func(*Node) {
 	return func(n *Node) {
 		n.Unschedulable = true
-		n.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: IDPrefix + n.Name}, Cordoned: true, State: state}
+		n.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: snapshot.MaintenancePrefix + n.Name}, Cordoned: true, State: state}
 	}
 }
 

@@ -185,7 +185,7 @@ func (w *world) set(name, state string, cordoned bool) {
 	facts := *n.Node
 	facts.Unschedulable, facts.Drain = cordoned, nil
 	if state != "" {
-		facts.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: IDPrefix + name}, Cordoned: true, State: state}
+		facts.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: snapshot.MaintenancePrefix + name}, Cordoned: true, State: state}
 	}
 	n.Node = &facts
 	w.nodes[name] = &n

@@ -58,6 +58,12 @@ type Drainer struct {
 	Lease bool      `json:"lease,omitempty"` // later signs of life are in the drain's Lease
 }
 
+// MaintenancePrefix begins the id of every drain that NodeMaintenances run. Those of other drains have no hyphen.
+const MaintenancePrefix = "maintenance-"
+
+// OfMaintenance reports whether NodeMaintenances run the drain.
+func (d Drainer) OfMaintenance() bool { return strings.HasPrefix(d.ID, MaintenancePrefix) }
+
 // BeatEvery is how often a running drain renews its sign of life, LiveFor how long
 // one sign counts. Three beats may be lost.
 const (

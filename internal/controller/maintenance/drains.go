@@ -209,7 +209,7 @@ func messageBy(n *maintenance.Node) string {
 // selfFor is this process as the drainer of a node. A drain that works on the node is gone on with under its id.
 func (d *Drains) selfFor(n *maintenance.Node) snapshot.Drainer {
 	self := d.Self
-	self.ID = maintenance.IDPrefix + newID()
+	self.ID = snapshot.MaintenancePrefix + newID()
 	if n != nil && maintenance.Owned(n.Node) && n.Drain.Working() {
 		self.ID = n.Drain.ID
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/maintenance"
 	"usher.sh/usher/internal/snapshot"
 )
@@ -25,7 +26,7 @@ func leading(t *testing.T) *Drains {
 func nodes(state string) maintenance.Input {
 	n := &maintenance.Node{Node: &snapshot.Node{Name: "n1", UID: "n1"}}
 	if state != "" {
-		n.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: maintenance.IDPrefix + "1"}, Cordoned: true, State: state}
+		n.Drain = &snapshot.DrainRecord{Drainer: snapshot.Drainer{ID: snapshot.MaintenancePrefix + "1"}, Cordoned: true, State: state}
 	}
 	return maintenance.Input{Now: noon, Nodes: []*maintenance.Node{n}}
 }
@@ -77,5 +78,13 @@ func TestApply(t *testing.T) {
 				t.Errorf("known %d; given back (-want +got):\n%s", len(d.States()), diff)
 			}
 		})
+	}
+}
+
+// What limits how long a maintenance is held knows the requests of its drains.
+func TestItsRequestsAreThoseOfAMaintenance(t *testing.T) {
+	self := newDrains(Options{Now: time.Now}).selfFor(nil)
+	if requester := snapshot.RequesterOf(self.ID); !evictionrequest.ByMaintenance(requester) {
+		t.Errorf("requester %s is taken for another client", requester)
 	}
 }
