@@ -65,7 +65,7 @@ func verdict(t *testing.T, name string, variables map[string]any) string {
 
 func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
-	for _, object := range objects(t, Options{Agent: true, Workloads: true}) {
+	for _, object := range objects(t, Options{Agent: true, Workloads: true, Maintenance: true}) {
 		if object.GetKind() == "ValidatingAdmissionPolicy" && object.GetName() == name {
 			policy := &admissionv1.ValidatingAdmissionPolicy{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
@@ -201,7 +201,7 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		"an admin's namespace's label":        {"usher-manager-namespaces", "UPDATE", user("jane", ""), namespace, with(namespace, "metadata", "labels", tree{"a": "b"}), true},
 		"an agent, its request turned other":  {"usher-agent-requests", "UPDATE", user(agent, "n1"), request("pressure.usher.sh/agent"), request("jane.example/x"), false},
 	} {
-		variables := tree{"request": tree{"operation": c.operation, "userInfo": c.user}, "object": nil, "oldObject": nil}
+		variables := tree{"request": tree{"operation": c.operation, "userInfo": c.user, "resource": tree{"resource": "deployments"}}, "object": nil, "oldObject": nil}
 		if c.object != nil {
 			variables["object"] = c.object
 		}
@@ -210,6 +210,43 @@ func TestAdmissionPoliciesLimitAccounts(t *testing.T) {
 		}
 		if got := verdict(t, c.policy, variables); (got == "") != c.allowed {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Where both are installed, what limits the manager to scaling plain workloads lets the surges of maintenances through, and the other way
+// round: they are writes of one account.
+func TestSurgesOfMaintenancesAndOfPolicies(t *testing.T) {
+	user := tree{"username": "system:serviceaccount:usher-system:usher-manager"}
+	web := tree{
+		"metadata": tree{"name": "web", "labels": tree{"app": "web"}},
+		"spec":     tree{"replicas": 1, "paused": false, "template": tree{"spec": tree{"nodeName": "n1"}}},
+	}
+	recorded := with(with(web, "metadata", "annotations", tree{"usher.sh/surge": "{}"}), "metadata", "labels", tree{"app": "web", "usher.sh/surge": "me"})
+	surged := with(recorded, "spec", "replicas", 2)
+	for name, c := range map[string]struct {
+		resource    string
+		old, object tree
+		allowed     bool
+	}{
+		"a surge":                             {"deployments", web, surged, true},
+		"its end":                             {"deployments", surged, web, true},
+		"a record alone":                      {"deployments", web, recorded, true},
+		"a surge with another template":       {"deployments", web, with(surged, "spec", "template", tree{}), false},
+		"a surge that pauses rollouts":        {"deployments", web, with(surged, "spec", "paused", true), false},
+		"a surge that has it owned":           {"deployments", web, with(surged, "metadata", "ownerReferences", []any{tree{"name": "x"}}), false},
+		"replicas of a StatefulSet":           {"statefulsets", web, surged, false},
+		"the record of a StatefulSet's surge": {"statefulsets", web, recorded, true},
+	} {
+		policies := []string{"usher-manager-workloads"}
+		if c.resource == "deployments" {
+			policies = append(policies, "usher-manager-scaled")
+		}
+		for _, policy := range policies {
+			request := tree{"operation": "UPDATE", "userInfo": user, "resource": tree{"resource": c.resource}}
+			if got := verdict(t, policy, tree{"request": request, "object": c.object, "oldObject": c.old}); (got == "") != c.allowed {
+				t.Errorf("%s, by %s: %q", name, policy, got)
+			}
 		}
 	}
 }

@@ -43,6 +43,7 @@ func TestMaintenance(t *testing.T) {
 	t.Run("deletes nodes", h.maintenanceDeletesNodes)
 	t.Run("is refused", h.maintenanceIsRefused)
 	t.Run("is followed by a command", h.maintenanceIsFollowed)
+	t.Run("surges beside plain workloads", h.maintenanceSurgesBesideWorkloads)
 }
 
 func (h *house) maintenances() await.Source[*v1alpha1.NodeMaintenance] {
@@ -91,6 +92,14 @@ func isComplete(m *v1alpha1.NodeMaintenance) bool {
 }
 
 func isGone(m *v1alpha1.NodeMaintenance) bool { return m == nil }
+
+// endMaintenance deletes a maintenance, and waits until its nodes are as they were.
+func (h *house) endMaintenance(t *testing.T, name string, nodes []string) {
+	t.Helper()
+	must(t, h.client.Delete(t.Context(), &v1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	h.waitMaintenance(t, name, "it to go", isGone)
+	h.waitNodes(t, nodes, "its nodes to be as they were", asBefore)
+}
 
 // waitNodes waits until nodes are in a state, each by itself.
 func (h *house) waitNodes(t *testing.T, names []string, what string, is func(*corev1.Node) bool) {
