@@ -134,6 +134,16 @@ type MemberSelector struct {
 	// +listType=set
 	Controllers []string `json:"controllers,omitempty"`
 
+	// LeavesAfter are roles of this policy whose members must have left the node before this entry's may leave the same one. It goes
+	// before waves, priorities and the annotation usher.sh/order, and nothing is prepared before. Roles must not wait for each other
+	// in a circle.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	LeavesAfter []string `json:"leavesAfter,omitempty"`
+
 	// OnNodePressure says what becomes of the pod when its node has run short of something past a hard threshold and no
 	// other pod can help: it stays unless its verdict is Allowed (WhenAllowed), or it goes although it is blocked, with
 	// the reason written on it (LastResort).

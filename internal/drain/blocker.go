@@ -47,6 +47,7 @@ const (
 
 	// Order.
 	EarlierWave Reason = "EarlierWave"
+	EarlierRole Reason = "EarlierRole" // by the policy that governs it
 	// StartedAfterCordon is of a pod that does not tolerate the cordon and is not evicted, lest that go on without end.
 	StartedAfterCordon Reason = "StartedAfterCordon"
 	NodeWaitsTurn      Reason = "NodeWaitsItsTurn"

@@ -193,6 +193,8 @@ func (d *decider) turn(q *queued, t *target) []Blocker {
 			Reason: NodeWaitsTurn, Pod: p.Key(), Node: p.Node,
 			Message: "its node waits until another one is drained (--max-parallel, --max-zones)", Remedy: "wait",
 		}}
+	case q.earlier.first != nil:
+		return []Blocker{d.earlierRole(q, t)}
 	case q.behind.first != nil:
 		return []Blocker{d.earlierWave(q, t)}
 	}

@@ -50,31 +50,39 @@ type queued struct {
 	filtered filterResult
 	wave     waveKey
 	rank     rank
-	number   int  // of its wave, from 0
-	behind   line // earlier pods that it waits for
+	member   snapshot.Membership // zero: no policy says more of it than that it governs it
+	depth    int                 // how many roles of its policy leave one after the other before its own
+	number   int                 // of its wave, from 0
+	behind   line                // earlier pods that it waits for
+	earlier  line                // those of roles that leave before its own
 }
 
 func (q *queued) compare(other *queued) int {
-	return cmp.Or(q.wave.compare(other.wave), q.rank.compare(other.rank))
+	return cmp.Or(q.wave.compare(other.wave), q.rank.compare(other.rank), cmp.Compare(q.depth, other.depth))
 }
 
 // inOrder sorts pods into their order of leaving. Pods of one wave stay sorted by
 // namespace and name, so that the same snapshot gives the same order.
 func (d *decider) inOrder(pods []*snapshot.Pod) (leaving []queued, staying []PodStatus) {
-	ordered := false
+	ordered, roles := false, false
 	for _, p := range pods {
 		f := d.fateOf(p)
 		if f.stays != "" {
 			staying = append(staying, PodStatus{Pod: p, State: Staying, Note: f.stays})
 			continue
 		}
+		member, some := d.Cluster.MembershipOf(p)
+		roles = roles || some
 		leaving = append(leaving, queued{
-			pod: p, filtered: f, rank: rank{p.Order, p.Priority},
+			pod: p, filtered: f, rank: rank{p.Order, p.Priority}, member: member,
 			wave: waveKey{daemon: p.Owner.DaemonSet(), critical: p.Priority >= criticalPriority, priority: p.Priority},
 		})
 		ordered = ordered || p.Order != 0
 	}
-	if ordered {
+	if roles {
+		keepRoles(leaving)
+	}
+	if ordered || roles {
 		keepOrders(leaving)
 	}
 	slices.SortStableFunc(leaving, func(a, b queued) int { return a.compare(&b) })
@@ -151,6 +159,9 @@ func (d *decider) lineUp(t *target) {
 		if from < len(t.queue) && (d.verbose || before.first == nil) {
 			before.add(d.inLine(wave, moving))
 		}
+	}
+	if patient {
+		d.lineUpRoles(t)
 	}
 }
 

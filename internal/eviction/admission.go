@@ -64,7 +64,7 @@ type AdmissionResult struct {
 	// Warnings go to the caller of what is allowed.
 	Warnings []string
 	Actions  []Action
-	// ByReadiness: it is allowed by which members of the policy are Ready.
+	// ByReadiness: it is allowed by which members of the policy are Ready, or on the pod's node.
 	ByReadiness bool
 	// Note is for events, metrics and the audit log.
 	Note    Note
@@ -117,7 +117,7 @@ func Admit(in AdmissionInput) AdmissionResult {
 		return goneMeanwhile(&in, gone)
 	}
 	j := judgeFor(&in)
-	if in.forced() && j.role != nil && j.role.counted() && !j.idle() {
+	if in.forced() && j.role != nil && j.entry.counted() && !j.idle() {
 		j.force(&in)
 	}
 	switch kind := exemption(&in, j); {
@@ -165,7 +165,7 @@ func (j *judgement) exempt(in *AdmissionInput, kind NoteKind) AdmissionResult {
 
 func (j *judgement) letThrough(in *AdmissionInput) AdmissionResult {
 	result := AdmissionResult{
-		Allow: true, Verdict: j.verdict, ByReadiness: j.role != nil && j.role.roster && !j.idle(),
+		Allow: true, Verdict: j.verdict, ByReadiness: j.role != nil && j.entry.roster() && !j.idle(),
 		Note: Note{Kind: LetThrough, Message: j.title() + " may leave"},
 	}
 	if !in.DryRun {

@@ -23,7 +23,7 @@ type Claim struct {
 	Role   *v1alpha1.Role // nil where no role has the entry's name
 	Member string         // id, "" if Error is set
 	Error  string         // why the id is not known
-	Roster bool           // the role cannot be judged without Input.Rosters
+	Roster bool           // the member cannot be judged without Input.Rosters
 }
 
 // Ref names the member, whose pod it is that was claimed. The claim must have a role.
@@ -56,8 +56,8 @@ func unguarded(found []claimant) bool {
 	if len(found) != 1 {
 		return len(found) == 0
 	}
-	policy, role := found[0].policy.Policy, found[0].entry.role
-	return len(policy.problems) == 0 && !policy.suspended && role != nil && !role.counted()
+	policy, entry := found[0].policy.Policy, found[0].entry
+	return len(policy.problems) == 0 && !policy.suspended && entry.role != nil && !entry.counted()
 }
 
 // Claim returns the policy's first claim on the pod. Policy is left empty in it.
@@ -119,7 +119,7 @@ func (e *entry) selects(pod *snapshot.Pod) bool { return e.selector.Matches(labe
 func (e *entry) claim(pod *snapshot.Pod) Claim {
 	claim := Claim{Entry: e.index}
 	if e.role != nil {
-		claim.Role, claim.Roster = e.role.declared, e.role.roster
+		claim.Role, claim.Roster = e.role.declared, e.roster()
 	}
 	claim.Member, claim.Error = e.member(pod)
 	return claim

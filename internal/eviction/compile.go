@@ -29,6 +29,7 @@ func Compile(spec *v1alpha1.EvictionPolicySpec, roles []v1alpha1.Role, declared 
 	for i := range spec.Members {
 		c.member(policy, spec, i, c.roleNamed(spec.Members[i].Role, own, roles))
 	}
+	c.orderOfRoles(spec.Members)
 	policy.settleReady()
 	policy.problems = c.problems
 	return policy, c.problems
@@ -121,6 +122,7 @@ func (c *compiler) member(policy *Policy, spec *v1alpha1.EvictionPolicySpec, ind
 	policy.entries = append(policy.entries, entry{
 		index: index, selector: selector, id: id, role: role,
 		deletes: declared.Deletes, ownerFree: declared.OwnerDeletes == v1alpha1.DeleteAllow, controllers: declared.Controllers,
+		leavesAfter: declared.LeavesAfter,
 	})
 }
 

@@ -55,6 +55,26 @@ func TestCompileProblems(t *testing.T) {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Prepare[1].Remaining = "member.shards" }),
 			want:  []Problem{{"spec.roles[0].evict.prepare[1].remaining", "the value is of type list(string) and must be of type int"}},
 		},
+		"a role after itself": {
+			given: after(0, "store"),
+			want:  []Problem{{"spec.members[0].leavesAfter[0]", `role "store" cannot leave after itself: name another role of the policy`}},
+		},
+		"a role after one that is not there": {
+			given: after(0, "router", "proxy"),
+			want:  []Problem{{"spec.members[0].leavesAfter[1]", `no entry of spec.members has role "proxy": name a role that is in this policy`}},
+		},
+		"roles in a line": {given: func(s *v1alpha1.EvictionPolicySpec) { after(0, "router")(s); after(1, "single")(s) }},
+		"roles in a circle": {
+			given: func(s *v1alpha1.EvictionPolicySpec) {
+				after(0, "router")(s)
+				after(1, "single")(s)
+				after(2, "router")(s)
+			},
+			want: []Problem{{
+				"spec.members[1].leavesAfter",
+				"roles wait for each other in a circle, so that none could ever leave: router after single after router; take one of them out",
+			}},
+		},
 		"two rules of one name": {
 			given: own(func(r *v1alpha1.Role) { r.Evict.Rules[1].Name = "drained" }),
 			want:  []Problem{{"spec.roles[0].evict.rules[1].name", `another rule has the name "drained"`}},

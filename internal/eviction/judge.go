@@ -108,6 +108,7 @@ func (j *judgement) judge() *judgement {
 	j.keepFloor()
 	j.examine(j.role.evict)
 	j.prepare()
+	j.awaitEarlier()
 	return j.conclude()
 }
 

@@ -27,7 +27,7 @@ const (
 // removed without waiting for its end; that is written down even of one that is terminating, which counts only as long as
 // its pod is there.
 func (j *judgement) permit(by string, linger time.Duration) []Action {
-	if j.entry == nil || j.entry.role == nil || !j.entry.role.counted() || j.idle() || j.in.Pod.Finished() || (j.in.Pod.Terminating() && linger == 0) {
+	if j.entry == nil || j.entry.role == nil || !j.entry.counted() || j.idle() || j.in.Pod.Finished() || (j.in.Pod.Terminating() && linger == 0) {
 		return nil
 	}
 	status := statusOf(j.policy)

@@ -48,7 +48,7 @@ func (p *Policy) nameless(name string) bool {
 // missed reports whether members of the role count for a while after they were seen gone, and permits are written for them.
 func (p *Policy) missed(name string) bool {
 	at := slices.IndexFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.declared.Name == name })
-	return at >= 0 && p.entries[at].role.counted() && p.entries[at].role.settle > 0
+	return at >= 0 && p.entries[at].counted() && p.entries[at].role.settle > 0
 }
 
 // Problem is a mistake in a policy.
@@ -66,7 +66,15 @@ type entry struct {
 	deletes     v1alpha1.DeleteMode
 	ownerFree   bool // DELETEs by the pod's own controller are let through
 	controllers []string
+	leavesAfter []string // roles
 }
+
+// counted reports whether it matters to the entry's pods which members are on the way, or there. One that waits for other roles on its node is
+// written down as it goes, and labelled, whatever its own role asks.
+func (e *entry) counted() bool { return e.role.counted() || len(e.leavesAfter) > 0 }
+
+// roster reports whether the entry's pods cannot be judged without all members of the policy.
+func (e *entry) roster() bool { return e.role.roster || len(e.leavesAfter) > 0 }
 
 // role is a compiled v1alpha1.Role.
 type role struct {
@@ -118,9 +126,9 @@ func (p *Policy) Blind() bool { return p.blind }
 // MaxAge is how old evidence may be when it decides.
 func (p *Policy) MaxAge() time.Duration { return p.maxAge }
 
-// AsksForRoster reports whether a role of the policy cannot be judged without Input.Rosters.
+// AsksForRoster reports whether a member of the policy cannot be judged without Input.Rosters.
 func (p *Policy) AsksForRoster() bool {
-	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.roster })
+	return slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.roster() })
 }
 
 // Selectors are those of the policy's entries: together they select all pods that it claims.

@@ -19,9 +19,11 @@ type Roster struct {
 }
 
 type rosterMember struct {
-	id, role string
+	id, role string // id "": not known
+	pod      string
 	node     string // "" where nothing of it runs any more
 	ready    bool   // and it stays
+	fixed    bool   // it cannot be evicted: its controller or its kubelet would have it back at once
 }
 
 // NewRoster lists the members that a policy has among the pods, which must be all of its namespace.
@@ -40,11 +42,12 @@ func (r *Roster) Add(policy Declared, pod *snapshot.Pod) {
 		return
 	}
 	claim, ok := policy.Policy.Claim(pod)
-	if !ok || claim.Role == nil || claim.Member == "" {
+	if !ok || claim.Role == nil {
 		return
 	}
 	listed := rosterMember{
-		id: strings.Clone(claim.Member), role: claim.Role.Name, ready: pod.Ready && !pod.Terminating() && !pod.Finished(),
+		id: strings.Clone(claim.Member), role: claim.Role.Name, pod: strings.Clone(pod.Name),
+		ready: pod.Ready && !pod.Terminating() && !pod.Finished(), fixed: pod.Mirror || pod.Owner.DaemonSet(),
 	}
 	if !pod.Finished() {
 		listed.node = strings.Clone(pod.Node)
@@ -58,7 +61,7 @@ const leastSettle = 10 * time.Second
 
 // settleReady sets leastSettle, for the members of all roles, since a rule may ask for all.
 func (p *Policy) settleReady() {
-	if !p.AsksForRoster() {
+	if !slices.ContainsFunc(p.entries, func(e entry) bool { return e.role != nil && e.role.roster }) {
 		return
 	}
 	for _, entry := range p.entries {
@@ -81,7 +84,7 @@ func (j *judgement) staying(role string) []string {
 	var ids []string
 	for uid, m := range j.roster().members {
 		leaves := uid == j.uid() || m.id == j.verdict.Member || slices.Contains(j.leaving, m.id)
-		if m.ready && !leaves && (role == "" || m.role == role) {
+		if m.id != "" && m.ready && !leaves && (role == "" || m.role == role) {
 			ids = append(ids, m.id)
 		}
 	}
@@ -96,7 +99,7 @@ func (j *judgement) unready() []string {
 	}
 	staying, ids := j.staying(""), slices.Clone(j.leaving)
 	for _, m := range j.roster().members {
-		if m.id != j.verdict.Member && !slices.Contains(staying, m.id) {
+		if m.id != "" && m.id != j.verdict.Member && !slices.Contains(staying, m.id) {
 			ids = append(ids, m.id)
 		}
 	}
@@ -111,7 +114,7 @@ func (j *judgement) here() []expression.Here {
 	}
 	all := []expression.Here{}
 	for uid, m := range j.roster().members {
-		if m.node == j.in.Pod.Node && uid != j.in.Pod.UID {
+		if m.id != "" && m.node == j.in.Pod.Node && uid != j.in.Pod.UID {
 			all = append(all, expression.Here{ID: m.id, Role: m.role})
 		}
 	}

@@ -75,6 +75,7 @@ const (
 	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
 	PreparationPending = "PreparationPending" // a step was begun and is not done
 	TooFewReady        = "TooFewReady"        // fewer other members of the role have a Ready pod than the role asks for
+	EarlierRole        = "EarlierRole"        // members of roles that leave before it are on its node
 	AnotherIsPrepared  = "AnotherIsPrepared"  // as many members of the role as may be on their way are being prepared
 	NoSuccessor        = "NoSuccessor"        // the role says that no other member takes its place
 	PodMissing         = "PodMissing"         // a rule asks for the member's pod, and it has none

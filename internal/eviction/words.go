@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -277,6 +278,43 @@ func tooFewReady(ready []string, r *role) Blocker {
 		Remedy:  "start more members, see why the others are not Ready (kubectl get pods), or lower evict.minReady in the role",
 		Retry:   lookAgain,
 	}
+}
+
+func earlierUnknown(roles []string) Blocker {
+	return Blocker{
+		Reason:  EarlierRole,
+		Message: fmt.Sprintf("whether members of %s, which leave before it (leavesAfter), are on its node is not known; it waits until the pods were listed", expression.Listed(roles)),
+		Remedy:  "ask again in a moment",
+		Retry:   2 * time.Second,
+	}
+}
+
+// earlierRoles names the members that are waited for. What can never leave by an eviction gets the remedy, since waiting is none.
+func earlierRoles(members []rosterMember, policy snapshot.Key) Blocker {
+	const shown = 3
+	var names []string
+	for _, m := range members[:min(shown, len(members))] {
+		name := m.pod
+		if m.id != "" && m.id != m.pod {
+			name += " (" + m.id + ")"
+		}
+		names = append(names, name+" of role "+m.role)
+	}
+	if rest := len(members) - len(names); rest > 0 {
+		names = append(names, fmt.Sprintf("%d more", rest))
+	}
+	b := Blocker{
+		Reason:  EarlierRole,
+		Message: fmt.Sprintf("members that leave before it (leavesAfter) are on its node: %s; it waits until they have left", expression.Listed(names)),
+		Remedy:  fmt.Sprintf("wait; usher why pod/%s -n %s shows what holds that one", members[0].pod, policy.Namespace),
+		Retry:   5 * time.Second,
+	}
+	if at := slices.IndexFunc(members, func(m rosterMember) bool { return m.fixed }); at >= 0 {
+		b.Remedy = fmt.Sprintf("take role %s out of leavesAfter (kubectl edit evictionpolicy -n %s %s): %s cannot be evicted, since it would be back on the node at once",
+			members[at].role, policy.Namespace, policy.Name, members[at].pod)
+		b.Retry = lookAgain
+	}
+	return b
 }
 
 func anotherIsPrepared(names []string, r *role) Blocker {

@@ -22,7 +22,7 @@
 //	ReplicationController, a Job   that one by name, and the pods that it selects
 //	a pod of a DaemonSet           that one by name
 //	a pod with a volume claim      that one by name, volumeattachments: all, no selector names their node
-//	a governed pod                 evictionrequests and evictions of the namespace
+//	a governed pod                 evictionrequests, evictions and evictionpolicies of the namespace
 //	a pod that may go elsewhere    one node that may run it: a list of 20 nodes with the labels that it asks
 //	                               for, and one of them by name; where none of them may, all with the labels
 //	a pod elsewhere that such a

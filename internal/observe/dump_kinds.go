@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsjson "sigs.k8s.io/json"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -36,19 +37,20 @@ type reader struct {
 // readers are the kinds that decisions use. An autoscaler of autoscaling/v1 differs in
 // its metrics only, which are not read.
 var readers = map[metav1.TypeMeta]reader{
-	{APIVersion: "v1", Kind: "Pod"}:                                 {pods, readPod},
-	{APIVersion: "v1", Kind: "Node"}:                                {nodes, reads(NodeFacts, (*snapshot.Cluster).SetNode, nodeTime)},
-	{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:          {budgets, reads(budgetFacts, (*snapshot.Cluster).SetBudget, budgetTime)},
-	{APIVersion: "apps/v1", Kind: "ReplicaSet"}:                     {replicaSets, readsWorkload[appsv1.ReplicaSet](replicaSetFacts)},
-	{APIVersion: "apps/v1", Kind: "Deployment"}:                     {deployments, readsWorkload[appsv1.Deployment](DeploymentFacts)},
-	{APIVersion: "apps/v1", Kind: "StatefulSet"}:                    {statefulSets, readsWorkload[appsv1.StatefulSet](statefulSetFacts)},
-	{APIVersion: "apps/v1", Kind: "DaemonSet"}:                      {daemonSets, readsWorkload[appsv1.DaemonSet](daemonSetFacts)},
-	{APIVersion: "v1", Kind: "ReplicationController"}:               {controllers, readsWorkload[corev1.ReplicationController](replicationControllerFacts)},
-	{APIVersion: "batch/v1", Kind: "Job"}:                           {jobs, readsWorkload[batchv1.Job](jobFacts)},
-	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}: {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
-	{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"}: {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
-	{APIVersion: "v1", Kind: "PersistentVolumeClaim"}:               {volumeClaims, reads(claimFacts, (*snapshot.Cluster).SetClaim, created[*corev1.PersistentVolumeClaim])},
-	{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}:     {attachments, reads(attachmentFacts, (*snapshot.Cluster).SetAttachment, created[*storagev1.VolumeAttachment])},
+	{APIVersion: "v1", Kind: "Pod"}:                                      {pods, readPod},
+	{APIVersion: "v1", Kind: "Node"}:                                     {nodes, reads(NodeFacts, (*snapshot.Cluster).SetNode, nodeTime)},
+	{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:               {budgets, reads(budgetFacts, (*snapshot.Cluster).SetBudget, budgetTime)},
+	{APIVersion: "apps/v1", Kind: "ReplicaSet"}:                          {replicaSets, readsWorkload[appsv1.ReplicaSet](replicaSetFacts)},
+	{APIVersion: "apps/v1", Kind: "Deployment"}:                          {deployments, readsWorkload[appsv1.Deployment](DeploymentFacts)},
+	{APIVersion: "apps/v1", Kind: "StatefulSet"}:                         {statefulSets, readsWorkload[appsv1.StatefulSet](statefulSetFacts)},
+	{APIVersion: "apps/v1", Kind: "DaemonSet"}:                           {daemonSets, readsWorkload[appsv1.DaemonSet](daemonSetFacts)},
+	{APIVersion: "v1", Kind: "ReplicationController"}:                    {controllers, readsWorkload[corev1.ReplicationController](replicationControllerFacts)},
+	{APIVersion: "batch/v1", Kind: "Job"}:                                {jobs, readsWorkload[batchv1.Job](jobFacts)},
+	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}:      {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
+	{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"}:      {autoscalers, reads(AutoscalerFacts, (*snapshot.Cluster).SetAutoscaler, created[*autoscalingv2.HorizontalPodAutoscaler])},
+	{APIVersion: "v1", Kind: "PersistentVolumeClaim"}:                    {volumeClaims, reads(claimFacts, (*snapshot.Cluster).SetClaim, created[*corev1.PersistentVolumeClaim])},
+	{APIVersion: v1alpha1.GroupVersion.String(), Kind: "EvictionPolicy"}: {policies, reads(PolicyFacts, (*snapshot.Cluster).SetPolicy, created[*v1alpha1.EvictionPolicy])},
+	{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}:          {attachments, reads(attachmentFacts, (*snapshot.Cluster).SetAttachment, created[*storagev1.VolumeAttachment])},
 }
 
 // object is a pointer to an API type.

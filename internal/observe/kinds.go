@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -171,4 +172,26 @@ func (o *Observer) watchEvictions(q question) {
 		present: func(c *snapshot.Cluster, e *snapshot.Eviction) *snapshot.Eviction { return c.Eviction(e.Key()) },
 		version: func(e *snapshot.Eviction) string { return e.ResourceVersion },
 	})
+}
+
+func (o *Observer) watchPolicies(q question) {
+	if o.evictions == nil {
+		return
+	}
+	watchKind(o, q, &v1alpha1.EvictionPolicy{}, o.evictions.Policies(q.namespace), kind[*v1alpha1.EvictionPolicy, snapshot.Policy]{
+		facts:   PolicyFacts,
+		id:      func(p *snapshot.Policy) string { return string(p.UID) },
+		set:     (*snapshot.Cluster).SetPolicy,
+		drop:    func(c *snapshot.Cluster, p *snapshot.Policy) { c.DeletePolicy(p.Key()) },
+		quiet:   samePolicy,
+		present: func(c *snapshot.Cluster, p *snapshot.Policy) *snapshot.Policy { return c.Policy(p.Key()) },
+		version: func(p *snapshot.Policy) string { return p.ResourceVersion },
+	})
+}
+
+// samePolicy reports whether two states of a policy differ in the resource version only, as where its status was written.
+func samePolicy(old, fresh *snapshot.Policy) bool {
+	same := *fresh
+	same.ResourceVersion = old.ResourceVersion
+	return reflect.DeepEqual(&same, old)
 }

@@ -8,13 +8,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest/client"
 	"usher.sh/usher/internal/snapshot"
 )
 
 // All reads everything that decisions about pods on any node need, in parts of 500 objects, which servers compress. It fails where
 // pods, nodes or budgets may not be read, where the apiserver does not answer within 5 s, and after two minutes. What else cannot be
-// read is a gap; of requests and evictions that is so without a client of theirs. Progress is called with the number of pods read so far.
+// read is a gap; of requests, evictions and policies that is so without a client of theirs. Progress is called with the number of pods read so far.
 func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods int)) error {
 	ctx, end := l.bounded(ctx)
 	defer end()
@@ -60,6 +61,7 @@ func (l *Look) wholeReads(of *client.Client, setPod func(*corev1.Pod)) map[resou
 	}
 	if of != nil {
 		reads[evictionRequests] = list(l, of.Requests(everywhere).List, everything, func(r *api.EvictionRequest) { l.cluster.SetRequest(RequestFacts(r)) })
+		reads[policies] = list(l, of.Policies(everywhere).List, everything, func(p *v1alpha1.EvictionPolicy) { l.cluster.SetPolicy(PolicyFacts(p)) })
 		reads[evictions] = list(l, of.Evictions(everywhere).List, everything, func(e *api.Eviction) { l.cluster.SetEviction(EvictionFacts(e)) })
 	}
 	return reads

@@ -35,6 +35,7 @@ var (
 	attachments      = resource{name: "volumeattachments", group: "storage.k8s.io"}
 	evictionRequests = resource{name: "evictionrequests", group: "lifecycle"}
 	evictions        = resource{name: "evictions", group: "lifecycle"}
+	policies         = resource{name: "evictionpolicies", group: "usher.sh"}
 	leases           = resource{name: "leases", group: "coordination.k8s.io"}
 )
 
@@ -67,5 +68,6 @@ func eachNeed(p *snapshot.Pod, f func(resource)) {
 	if p.Policy() != "" {
 		f(evictionRequests)
 		f(evictions)
+		f(policies)
 	}
 }

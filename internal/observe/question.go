@@ -162,6 +162,8 @@ func (o *Observer) watch(q question) {
 		o.watchLeases(q)
 	case q.resource == evictions:
 		o.watchEvictions(q)
+	case q.resource == policies:
+		o.watchPolicies(q)
 	default:
 		o.watchWorkloads(q)
 	}

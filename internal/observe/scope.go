@@ -98,7 +98,7 @@ func (o *Observer) needPod(p *snapshot.Pod) {
 			}
 		case attachments:
 			o.ask(question{resource: r}) // no selector names the node of one
-		case autoscalers, evictionRequests, evictions:
+		case autoscalers, evictionRequests, evictions, policies:
 			o.ask(question{resource: r, namespace: p.Namespace})
 		default: // owners
 		}

@@ -26,6 +26,7 @@ func (c *Cluster) Clone() *Cluster {
 		attachedTo:  cloneInner(c.attachedTo),
 		requests:    maps.Clone(c.requests),
 		evictions:   maps.Clone(c.evictions),
+		policies:    cloneInner(c.policies),
 		leases:      maps.Clone(c.leases),
 		leasesRead:  maps.Clone(c.leasesRead),
 		gaps:        maps.Clone(c.gaps),

@@ -50,8 +50,9 @@ type Cluster struct {
 	attachedTo    map[string]map[string]*Attachment // by node
 	requests      map[Key]*Request
 	evictions     map[Key]*Eviction
-	leases        map[string]*Lease // by the id of the drain
-	leasesRead    map[string]bool   // so; "" stands for all
+	policies      map[string]map[string]*Policy // by namespace and name
+	leases        map[string]*Lease             // by the id of the drain
+	leasesRead    map[string]bool               // so; "" stands for all
 	gaps          map[string]Gap
 	partial       map[string]bool
 	nodesRead     map[string]bool // by label selector
@@ -88,6 +89,7 @@ func NewCluster() *Cluster {
 		attachedTo:    map[string]map[string]*Attachment{},
 		requests:      map[Key]*Request{},
 		evictions:     map[Key]*Eviction{},
+		policies:      map[string]map[string]*Policy{},
 		leases:        map[string]*Lease{},
 		leasesRead:    map[string]bool{},
 		gaps:          map[string]Gap{},

@@ -1,5 +1,6 @@
 // Package client answers: how does a command read and write EvictionRequests and Evictions, in whichever group the cluster
-// serves them? It finds the group out when it is first used, so that a command that meets no governed pod asks for nothing.
+// serves them, and read the policies that govern pods? It finds the group out when it is first used, so that a command that meets no
+// governed pod asks for nothing.
 package client
 
 import (
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"usher.sh/usher/api/lifecycle"
+	"usher.sh/usher/api/v1alpha1"
 )
 
 // Client is a connection to one cluster. It may be used by several goroutines at once.
@@ -55,13 +57,13 @@ func (c *Client) REST(ctx context.Context) (rest.Interface, error) {
 	if !served {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: version.Group, Resource: "evictionrequests"}, "the cluster serves no eviction requests")
 	}
-	c.rest, err = restClient(c.config, version)
+	scheme := runtime.NewScheme()
+	lifecycle.AddToScheme(scheme, version)
+	c.rest, err = restClient(c.config, scheme, version)
 	return c.rest, err
 }
 
-func restClient(config *rest.Config, version schema.GroupVersion) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	lifecycle.AddToScheme(scheme, version)
+func restClient(config *rest.Config, scheme *runtime.Scheme, version schema.GroupVersion) (rest.Interface, error) {
 	own := rest.CopyConfig(config)
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // custom resources know no other
 	own.APIPath, own.GroupVersion = "/apis", &version
@@ -75,12 +77,26 @@ func restClient(config *rest.Config, version schema.GroupVersion) (rest.Interfac
 
 // Requests reads the EvictionRequests of a namespace, or of all.
 func (c *Client) Requests(namespace string) Reader[api.EvictionRequestList, *api.EvictionRequestList] {
-	return Reader[api.EvictionRequestList, *api.EvictionRequestList]{client: c, resource: "evictionrequests", namespace: namespace}
+	return Reader[api.EvictionRequestList, *api.EvictionRequestList]{rest: c.REST, resource: "evictionrequests", namespace: namespace}
 }
 
 // Evictions reads the Evictions of a namespace, or of all.
 func (c *Client) Evictions(namespace string) Reader[api.EvictionList, *api.EvictionList] {
-	return Reader[api.EvictionList, *api.EvictionList]{client: c, resource: "evictions", namespace: namespace}
+	return Reader[api.EvictionList, *api.EvictionList]{rest: c.REST, resource: "evictions", namespace: namespace}
+}
+
+// Policies reads the EvictionPolicies of a namespace, or of all.
+func (c *Client) Policies(namespace string) Reader[v1alpha1.EvictionPolicyList, *v1alpha1.EvictionPolicyList] {
+	return Reader[v1alpha1.EvictionPolicyList, *v1alpha1.EvictionPolicyList]{rest: c.usher, resource: "evictionpolicies", namespace: namespace}
+}
+
+// usher returns a client of Usher's own group.
+func (c *Client) usher(context.Context) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", v1alpha1.GroupVersion, err)
+	}
+	return restClient(c.config, scheme, v1alpha1.GroupVersion)
 }
 
 // Reader lists and watches one of the kinds.
@@ -88,7 +104,7 @@ type Reader[L any, P interface {
 	*L
 	runtime.Object
 }] struct {
-	client    *Client
+	rest      func(context.Context) (rest.Interface, error)
 	resource  string
 	namespace string
 }
@@ -114,7 +130,7 @@ func (r Reader[L, P]) Watch(ctx context.Context, options metav1.ListOptions) (wa
 }
 
 func (r Reader[L, P]) get(ctx context.Context, options metav1.ListOptions) (*rest.Request, error) {
-	client, err := r.client.REST(ctx)
+	client, err := r.rest(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,31 @@
+package observe
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/snapshot"
+)
+
+// PolicyFacts returns what drains know of an EvictionPolicy. One in mode Audit says nothing, and neither does an entry whose selector cannot
+// be read: its policy holds its pods. Where roles wait for each other in a circle none is waited for.
+func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
+	facts := &snapshot.Policy{Namespace: policy.Namespace, Name: policy.Name, UID: policy.UID, ResourceVersion: policy.ResourceVersion}
+	if policy.Spec.Audited() {
+		return facts
+	}
+	circle := snapshot.RoleCircle(policy.Spec.Members) != nil
+	for i := range policy.Spec.Members {
+		declared := &policy.Spec.Members[i]
+		selector, err := metav1.LabelSelectorAsSelector(&declared.Selector)
+		if err != nil || selector.Empty() {
+			continue
+		}
+		member := snapshot.PolicyMember{Role: declared.Role, Selector: selector}
+		if !circle {
+			member.LeavesAfter = declared.LeavesAfter
+		}
+		facts.Members = append(facts.Members, member)
+	}
+	return facts
+}
