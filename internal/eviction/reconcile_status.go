@@ -20,6 +20,8 @@ type StatusInput struct {
 	Presences map[types.UID]PodPresence
 	// Gone is since when this process has seen pods gone, by UID: those of Presences.
 	Gone map[types.UID]time.Time
+	// Known is for how long this process has known each permit. nil: only Now and the times of the status count.
+	Known map[types.UID]KnownFor
 	// Ran are the policy's members whose pods ran when this process last wrote what it had found, by their pods: RunningMembers of then.
 	Ran map[types.UID]v1alpha1.MemberRef
 	// Wanted are pods, by UID, with a live EvictionRequest: of those that the status names all, and of the policy's others one, where any is
@@ -43,6 +45,10 @@ type StatusInput struct {
 	// Ending says that the namespace is being deleted, and all of its pods go.
 	Ending bool
 }
+
+// KnownFor is for how long a process has known a permit, and that its pod is gone, by a clock that does not jump. Now may: where it is set
+// forward, a permit would end although its removal is under way, or its system has not found out yet.
+type KnownFor struct{ Permit, Gone time.Duration }
 
 // ends reports whether all steps are taken back, also of pods that are wanted gone.
 func (in *StatusInput) ends() bool { return in.Deleted || in.Audited }
@@ -150,7 +156,7 @@ type statusReconciler struct {
 // permit keeps an entry, or crosses it out. Only a live look is believed: a cache that is behind would cross out a member
 // that is on its way.
 func (t *statusReconciler) permit(entry v1alpha1.Leaving) {
-	age := t.in.Now.Sub(entry.StartTime.Time)
+	age := t.age(&entry)
 	linger := snapshot.Seconds(entry.LingerSeconds)
 	sight := t.in.Presences[entry.PodUID]
 	pod := t.pods[entry.PodUID]
@@ -176,17 +182,35 @@ func (t *statusReconciler) permit(entry v1alpha1.Leaving) {
 		t.write("the permit of "+entry.PodName+" is from the future", time.Time{})
 		t.look(t.in.Now.Add(permitLife))
 	case sight == SeenGone:
-		t.look(entry.StartTime.Add(linger))
+		t.look(t.in.Now.Add(linger - age))
 	case sight == "" && (pod == nil || (!pod.Terminating() && age >= permitLife)):
 		t.needsLiveRead(entry.PodUID, entry.PodName)
 		if t.in.Policy.Policy.settle(entry.Role) > 0 {
 			t.ready(&entry) // is asked when the pod was seen gone, and looks live as well
 		}
 	case age < permitLife:
-		t.look(entry.StartTime.Add(permitLife))
+		t.look(t.in.Now.Add(permitLife - age))
 	}
 	t.noteRefused(&entry)
 	t.status.Leaving = append(t.status.Leaving, entry)
+}
+
+// age is how old a permit is: no older than this process has known it for.
+func (t *statusReconciler) age(entry *v1alpha1.Leaving) time.Duration {
+	age := t.in.Now.Sub(entry.StartTime.Time)
+	if t.in.Known == nil {
+		return age
+	}
+	return min(age, t.in.Known[entry.PodUID].Permit)
+}
+
+// unsettled is how much of within is left by the process's own clock.
+func (t *statusReconciler) unsettled(entry *v1alpha1.Leaving, within time.Duration) time.Duration {
+	if t.in.Known == nil {
+		return 0
+	}
+	known := t.in.Known[entry.PodUID]
+	return within - min(known.Gone, known.Permit-snapshot.Seconds(entry.LingerSeconds))
 }
 
 // settle reports whether the system had time to find out that the member is away, or has it back; if not, when it will have had.
@@ -201,19 +225,26 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 	if entry.GoneTime != nil {
 		gone, seen = entry.GoneTime.Time, true
 	}
-	age := t.in.Now.Sub(gone)
+	age, left := t.in.Now.Sub(gone), t.unsettled(entry, within)
 	switch {
-	case seen && age >= within+time.Second: // the API keeps whole seconds
+	case seen && age >= within+time.Second && left <= 0: // the API keeps whole seconds
 		return true, time.Time{}
 	case !seen, age < -time.Second: // or by a clock that was set back since
 		gone, since = t.in.Now, time.Time{}
 	case entry.GoneTime != nil:
-		return false, gone.Add(within + time.Second)
+		return false, later(gone.Add(within+time.Second), t.in.Now.Add(left))
 	}
 	at := moment(gone)
 	entry.GoneTime = &at
 	t.write(entry.PodName+" is gone, and its system has "+within.String()+" to find that out", since)
-	return false, at.Add(within + time.Second)
+	return false, later(at.Add(within+time.Second), t.in.Now.Add(left))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // goneSince is since when this process has seen the entry's pod gone, and the end of the pod's process after that.

@@ -391,3 +391,44 @@ func TestJobIsWrittenDown(t *testing.T) {
 		})
 	}
 }
+
+// A permit is no older than the process has known it for: a clock that was set forward does not end it.
+func TestAClockSetForwardEndsNoPermit(t *testing.T) {
+	long := noon.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		entry v1alpha1.Leaving
+		sight PodPresence
+		gone  bool // its GoneTime is written
+		known KnownFor
+		out   bool
+		next  time.Duration
+	}{
+		"given a moment ago, and its pod stays":     {entry: leaves("s1", "store", long), sight: SeenStaying, known: KnownFor{Permit: time.Second}, next: permitLife - time.Second},
+		"given long ago, and its pod stays":         {entry: leaves("s1", "store", long), sight: SeenStaying, known: KnownFor{Permit: permitLife}, out: true},
+		"its pod is gone for a moment":              {entry: leaves("s1", "store", long), gone: true, known: KnownFor{time.Minute, time.Second}, next: defaultSettle - time.Second},
+		"its pod is gone for long":                  {entry: leaves("s1", "store", long), gone: true, known: KnownFor{time.Minute, defaultSettle}, out: true},
+		"removed by force, its process may go on":   {entry: lingers(long, 180), sight: SeenGone, known: KnownFor{179 * time.Second, time.Minute}, next: time.Second},
+		"removed by force, its process has ended":   {entry: lingers(long, 180), gone: true, known: KnownFor{181 * time.Second, 3 * time.Minute}, next: defaultSettle - time.Second},
+		"removed by force, and its system knows it": {entry: lingers(long, 180), gone: true, known: KnownFor{180*time.Second + defaultSettle, 3 * time.Minute}, out: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := untidy(t)
+			in.Policy.Policy, in.Pods = settling(t, nil), nil
+			if c.gone {
+				c.entry.GoneTime = new(metav1.NewTime(long))
+			}
+			in.Policy.Status.Leaving = []v1alpha1.Leaving{c.entry}
+			in.Known, in.Presences = map[types.UID]KnownFor{"uid-s1": c.known}, map[types.UID]PodPresence{}
+			if c.sight != "" {
+				in.Presences["uid-s1"] = c.sight
+			}
+			got := ReconcileStatus(in)
+			if out := len(got.Actions) > 0 && len(got.Actions[0].Status.Leaving) == 0; out != c.out {
+				t.Errorf("the permit has ended: %t, want %t", out, c.out)
+			}
+			if !c.out && !got.NextLook.Equal(noon.Add(c.next)) {
+				t.Errorf("next look in %s, want %s", got.NextLook.Sub(noon), c.next)
+			}
+		})
+	}
+}

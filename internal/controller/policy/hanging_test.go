@@ -72,6 +72,7 @@ func TestHangingUndosKeepNoOtherTenantWaiting(t *testing.T) {
 		var answered atomic.Int32
 		r.reconciler.Act.Answered = func(*v1alpha1.EvictionPolicy) { answered.Add(1) }
 		began := time.Now()
+		r.reconciler.permits.known(other, nil, long.Time)
 		for _, policy := range []*v1alpha1.EvictionPolicy{hanging, other} {
 			if _, err := r.reconciler.reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)}); err != nil {
 				t.Fatal(err)

@@ -52,6 +52,7 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 		s.throttle.forget(key)
 		s.unneeded.forget(is(key.NamespacedName))
 		s.ran.set(key.NamespacedName, nil)
+		s.permits.forget(key.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -175,6 +176,7 @@ func undoing(p v1alpha1.PreparationStatus) bool { return p.State == v1alpha1.Pre
 // plan is what can be settled.
 func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult, error) {
 	in := eviction.StatusInput{Now: f.now, Policy: f.own, Pods: f.pods, Ran: s.ran.of(f.own.Key), Ending: f.ending}
+	in.Known = s.permits.known(f.policy, nil, time.Now())
 	in.UnderWay = s.Act.UnderWay(f.policy)
 	in.Replies = s.Act.Replies(f.policy)
 	if err := s.wanted(ctx, f, &in); err != nil {
@@ -185,6 +187,7 @@ func (s *reconciler) plan(ctx context.Context, f *facts) (eviction.StatusResult,
 		if in.Presences, in.Gone, err = s.presences(ctx, f, unconfirmed); err != nil {
 			return eviction.StatusResult{}, err
 		}
+		in.Known = s.permits.known(f.policy, in.Gone, time.Now())
 	}
 	return eviction.ReconcileStatus(in), nil
 }

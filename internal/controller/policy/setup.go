@@ -37,11 +37,12 @@ type Options struct {
 
 type reconciler struct {
 	Options
-	client client.Client
-	live   client.Reader
-	events events.EventRecorder
-	gone   *gonePods
-	ran    *ranMembers
+	client  client.Client
+	live    client.Reader
+	events  events.EventRecorder
+	gone    *gonePods
+	permits *knownPermits
+	ran     *ranMembers
 	// What the two controllers remember.
 	missingPolicies *since[missingPolicy]    // policies that labels name and that are missing
 	unneeded        *since[client.ObjectKey] // policies whose finalizer is not needed
@@ -52,7 +53,7 @@ type reconciler struct {
 func newReconciler(o Options, cached client.Client, live client.Reader, recorder events.EventRecorder) *reconciler {
 	return &reconciler{
 		Options: o, client: cached, live: live, events: recorder,
-		gone: newGonePods(), ran: newRanMembers(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](),
+		gone: newGonePods(), permits: newKnownPermits(), ran: newRanMembers(), missingPolicies: newSince[missingPolicy](), unneeded: newSince[client.ObjectKey](),
 		labelErrors: newLabelErrors(), throttle: newThrottle(),
 	}
 }
