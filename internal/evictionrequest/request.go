@@ -30,6 +30,10 @@ func PlanRequest(t Target, r *api.EvictionRequest) RequestPlan {
 	}
 	plan := RequestPlan{Status: *r.Status.DeepCopy()}
 	relevant := t.relevant()
+	if unseen := t.unseen(); relevant == nil && t.Pod == nil && unseen > 0 {
+		plan.Again = unseen
+		return plan
+	}
 	if why := t.refusal(r, relevant); why != "" {
 		v := invalid.verdict()
 		v.message = why
@@ -53,11 +57,20 @@ func (p *RequestPlan) create(t Target, r *api.EvictionRequest) {
 		return
 	}
 	next := t.newEviction(r)
-	if age := t.Now.Sub(t.Made.Time); t.Made.Name == next.Name && age >= 0 && age < UnseenFor {
-		p.Again = UnseenFor - age
+	if unseen := t.unseen(); unseen > 0 && t.Made.Name == next.Name {
+		p.Again = unseen
 		return
 	}
 	p.Again, p.Create = UnseenFor, next
+}
+
+// unseen returns for how long what was created last for the request still counts as one that will be seen; 0 if nothing does.
+func (t Target) unseen() time.Duration {
+	age := t.Now.Sub(t.Made.Time)
+	if t.Made.Name == "" || age < 0 || age >= UnseenFor {
+		return 0
+	}
+	return UnseenFor - age
 }
 
 func (p *RequestPlan) write(r *api.EvictionRequest, v verdict, now time.Time) {

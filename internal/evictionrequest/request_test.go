@@ -86,6 +86,27 @@ func TestPlanRequest(t *testing.T) {
 	}
 }
 
+// A pod may be seen gone before the eviction is that was created for it: that has the last word.
+func TestARequestOutlastsItsPod(t *testing.T) {
+	alice := asked("alice")
+	for name, c := range map[string]struct {
+		age   time.Duration
+		want  string
+		again time.Duration
+	}{
+		"created a moment ago": {3 * time.Second, "", evictionrequest.UnseenFor - 3*time.Second},
+		"created a while ago":  {evictionrequest.UnseenFor, isInvalid, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := target(time.Minute, nil, requests(alice))
+			facts.Made = evictionrequest.Made{Name: "pod-1-db-0", Time: start.Add(time.Minute - c.age)}
+			plan := evictionrequest.PlanRequest(facts, alice)
+			same(t, "conditions", c.want, short(plan.Status.Conditions))
+			same(t, "again", c.again, plan.Again)
+		})
+	}
+}
+
 // What was created a moment ago is not created once more, though the cache does not show it.
 func TestAnEvictionIsCreatedOnce(t *testing.T) {
 	alice := asked("alice")

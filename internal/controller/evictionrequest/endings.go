@@ -52,7 +52,7 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// ends passes the events in which a pod goes or ends; nothing else about a pod matters to its evictions. A watch that was broken shows a
+// ends passes the events in which a pod goes or ends; nothing else about a pod matters to its requests and evictions. A watch that was broken shows a
 // pod that is gone as one that has become another of its name.
 func ends() predicate.Predicate {
 	return predicate.Funcs{
@@ -65,9 +65,19 @@ func ends() predicate.Predicate {
 	}
 }
 
-// evictionsOfEnded maps a pod that has ended to its evictions. Its end is dated here, from when it was first seen.
+// evictionsOfEnded maps a pod that has ended to its evictions.
 func (s *reconciler) evictionsOfEnded(ctx context.Context, o client.Object) []reconcile.Request {
-	keys := s.evictionKeys(ctx, o.GetNamespace(), o.GetName())
+	return s.ending(ctx, o, s.evictionKeys(ctx, o.GetNamespace(), o.GetName()))
+}
+
+// requestsOfEnded maps a pod that has ended to its requests: one without an eviction, because it is withdrawn or waits for the next, can then
+// never be served, and no other event follows.
+func (s *reconciler) requestsOfEnded(ctx context.Context, o client.Object) []reconcile.Request {
+	return s.ending(ctx, o, s.requestKeys(ctx, o.GetNamespace(), o.GetName()))
+}
+
+// ending dates a pod's end from when it was first seen, and returns the keys that it wakes.
+func (s *reconciler) ending(ctx context.Context, o client.Object, keys []reconcile.Request) []reconcile.Request {
 	if len(keys) == 0 {
 		return nil
 	}

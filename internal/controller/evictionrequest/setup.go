@@ -62,6 +62,7 @@ func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 			Watches: []wiring.Watch{
 				{Object: &api.EvictionRequest{}, Keys: wiring.Itself},
 				{Object: &api.Eviction{}, Keys: samePod(s.requestKeys)},
+				{Object: &corev1.Pod{}, Keys: s.requestsOfEnded, When: ends()},
 			},
 		},
 		{

@@ -357,3 +357,41 @@ func TestNoEvictionIsCreatedForARequestThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// ownerless has one request for a pod, which has no owner: nothing collects it with the pod.
+type ownerless struct {
+	client.Client
+	request *api.EvictionRequest
+	pod     types.UID // that has the name now; "": none
+}
+
+func (o ownerless) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if o.pod == "" {
+		return apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
+	}
+	into.SetUID(o.pod)
+	return nil
+}
+
+func (o ownerless) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*api.EvictionRequestList).Items = []api.EvictionRequest{*o.request}
+	return nil
+}
+
+// A request that no eviction serves ends with its pod, of which nothing but the pod's end brings an event.
+func TestTheEndOfAPodWakesItsRequests(t *testing.T) {
+	request := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: "n", Name: "p", UID: "a"}, "x.io/y")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "a"}}
+	for name, now := range map[string]types.UID{"it is gone": "", "another one has its name": "b"} {
+		t.Run(name, func(t *testing.T) {
+			s := &reconciler{client: ownerless{request: request, pod: now}, endings: newEndings()}
+			want := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(request)}}
+			if diff := cmp.Diff(want, s.requestsOfEnded(t.Context(), pod)); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			if !s.endings.known("a") {
+				t.Error("the end is not dated")
+			}
+		})
+	}
+}
