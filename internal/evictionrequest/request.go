@@ -81,11 +81,7 @@ func (p *RequestPlan) write(r *api.EvictionRequest, v verdict, now time.Time) {
 
 // Settled reports whether a request has its last answer. One that failed otherwise may be served by a later eviction.
 func Settled(r *api.EvictionRequest) bool {
-	if Evicted(r.Status.Conditions) {
-		return true
-	}
-	c := meta.FindStatusCondition(r.Status.Conditions, string(api.EvictionConditionFailed))
-	return Failed(r.Status.Conditions) && c.Reason == string(api.EvictionConditionReasonEvictionInvalid)
+	return Evicted(r.Status.Conditions) || isInvalid(r.Status.Conditions)
 }
 
 // refusal returns why a request can never be served; empty if it can.
@@ -108,13 +104,13 @@ const (
 	lastPause  = 10 * time.Minute
 )
 
-// pause returns how long the next attempt must still wait. Responders that give up at once would otherwise make a new
-// eviction as fast as the server can store one. An attempt that was canceled is no failure of theirs.
+// pause returns how long the next attempt must still wait. Responders that give up at once, or a client that makes evictions invalid, would
+// otherwise make a new one as fast as the server can store it. An attempt that was canceled is no failure of theirs.
 func (t Target) pause() time.Duration {
 	pause, until := firstPause, t.Now
 	for _, e := range t.evictions() {
 		c := meta.FindStatusCondition(e.Status.Conditions, string(api.EvictionConditionFailed))
-		if c == nil || c.Reason != string(api.EvictionConditionReasonNoFurtherResponder) {
+		if c == nil || c.Reason != string(api.EvictionConditionReasonNoFurtherResponder) && c.Reason != string(api.EvictionConditionReasonEvictionInvalid) {
 			pause, until = firstPause, t.Now
 			continue
 		}

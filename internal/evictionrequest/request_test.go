@@ -42,6 +42,20 @@ func TestPlanRequest(t *testing.T) {
 			want:   "!Failed/CanceledDueToNoRequesters TargetEvicted/AwaitingEviction",
 		},
 		{
+			name: "canceled, and another that was created meanwhile is invalid", request: alice,
+			want: "!Failed/CanceledDueToNoRequesters TargetEvicted/AwaitingEviction", creates: "pod-3-db-0", again: unseen,
+			target: target(5*time.Second, newPod(), requests(alice), eviction(1, failed(api.EvictionConditionReasonCanceledDueToNoRequesters)),
+				eviction(2, failed(api.EvictionConditionReasonEvictionInvalid))),
+		},
+		{
+			name: "the only eviction became invalid a moment ago", request: alice, want: waits, again: 4 * time.Second,
+			target: target(time.Second, newPod(), requests(alice), eviction(1, failed(api.EvictionConditionReasonEvictionInvalid))),
+		},
+		{
+			name: "the only eviction is invalid", request: alice, want: waits, creates: "pod-2-db-0", again: unseen,
+			target: target(5*time.Second, newPod(), requests(alice), eviction(1, failed(api.EvictionConditionReasonEvictionInvalid))),
+		},
+		{
 			name: "given up a moment ago", request: alice, again: 2 * time.Second,
 			target: target(3*time.Second, newPod(), requests(alice), eviction(1, noResponder)), want: "!Failed/NoFurtherResponder TargetEvicted/AwaitingEviction",
 		},

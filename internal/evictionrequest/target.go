@@ -85,6 +85,12 @@ func Evicted(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, string(api.EvictionConditionTargetEvicted))
 }
 
+// isInvalid reports whether an eviction or a request can never be carried out.
+func isInvalid(conditions []metav1.Condition) bool {
+	c := meta.FindStatusCondition(conditions, string(api.EvictionConditionFailed))
+	return Failed(conditions) && c.Reason == string(api.EvictionConditionReasonEvictionInvalid)
+}
+
 // Final reports whether an eviction has ended: nothing of its status changes any more.
 func Final(e *api.Eviction) bool {
 	return Failed(e.Status.Conditions) || Evicted(e.Status.Conditions)
@@ -127,13 +133,15 @@ func (t Target) evictions() []*api.Eviction {
 }
 
 // relevant returns the eviction that speaks for the pod: the newest that succeeded, else the oldest that goes on, else
-// the newest that failed; nil if there is none.
+// the newest that failed; nil if there is none. One that is invalid never does: another came first, as the cache of some process had it,
+// and what that says to requests is not to end them.
 func (t Target) relevant() *api.Eviction {
 	var succeeded, active, failed *api.Eviction
 	for _, e := range t.evictions() {
 		switch {
 		case Evicted(e.Status.Conditions):
 			succeeded = e
+		case isInvalid(e.Status.Conditions):
 		case Failed(e.Status.Conditions):
 			failed = e
 		case active == nil:
