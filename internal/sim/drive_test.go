@@ -33,6 +33,7 @@ type driver struct {
 	accepted map[types.UID]int // evictions of each pod
 	refused  int
 	unready  int // of these, those of pods that were not ready: they go by how many others are healthy, and not by room
+	ready    int // accepted evictions of pods that became ready on the way: they use room, of which the drain knows nothing
 	turns    int
 	answered bool // an answer came in the last turn
 	still    int  // turns in a row in which no time passed
@@ -69,6 +70,7 @@ func (d *driver) deliver() {
 		}
 		a := d.inFlight[0]
 		d.inFlight = d.inFlight[1:]
+		becameReady := d.becameReady(a)
 		answer := d.send(a)
 		d.led.Answer(a, answer, d.sim.View().Now)
 		d.answered = true
@@ -79,8 +81,20 @@ func (d *driver) deliver() {
 				d.unready++
 			}
 		}
+		if answer.Code == answers.Accepted && becameReady {
+			d.ready++
+		}
 		d.say(a, answer)
 	}
+}
+
+// becameReady reports whether an eviction's pod is ready, and was not when it was decided.
+func (d *driver) becameReady(a drain.Action) bool {
+	if a.Kind != drain.Evict || a.Pod.Ready {
+		return false
+	}
+	pod := d.sim.Truth().Cluster.PodNamed(a.Pod.Key())
+	return pod != nil && pod.UID == a.Pod.UID && pod.Ready
 }
 
 // send looks again just before the act.
