@@ -31,8 +31,9 @@ type ClusterEvictionPolicySpec struct {
 	// NamespaceSelector selects namespaces by their labels; an empty one selects all. kube-system and Usher's own are never meant.
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 	// MaxHold is how long blockers of a namespace's policies hold a pod that a maintenance wants gone, 1m to 168h, since its
-	// EvictionRequest was made. After that the pod is evicted in spite of them, under its PodDisruptionBudgets. Where several policies
-	// select a namespace the shortest counts.
+	// EvictionRequest was made. After that the pod is evicted in spite of them, under its PodDisruptionBudgets. These may hold a pod that a
+	// NodeMaintenance wants gone for as long: after that it is deleted past them. Where several policies select a namespace the shortest
+	// counts.
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="must be from 1m to 168h"
 	MaxHold metav1.Duration `json:"maxHold"`
 	// Suspend has this policy end no hold.

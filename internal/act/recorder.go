@@ -21,7 +21,8 @@ import (
 const drainController = "usher-drain"
 
 // Recorder carries actions out like its writer, and makes an Event on a node whenever the
-// node's place in a drain changes: two or three in a drain, whatever the number of pods.
+// node's place in a drain changes: two or three in a drain, whatever the number of pods. A pod has one only where it is deleted past budgets
+// that have held a maintenance for longer than administrators let them.
 // Events are best effort: one that cannot be made changes nothing.
 type Recorder struct {
 	*Writer
@@ -33,7 +34,7 @@ type Recorder struct {
 	writes sync.WaitGroup
 
 	mu   sync.Mutex
-	last map[types.UID]string // reason of each node's last event
+	last map[types.UID]string // reason of each object's last event
 }
 
 // eventPatience bounds how long one event may take, and with it how long Wait does.
@@ -69,18 +70,18 @@ func (r *Recorder) record(ctx context.Context, a drain.Action, answer answers.An
 	})
 }
 
-// first reports whether this is not what the node's last event says. A mark is written again
+// first reports whether this is not what the last event of a node, or a pod, says. A mark is written again
 // when something else changed the node before the first one was seen.
-func (r *Recorder) first(node types.UID, reason string) bool {
+func (r *Recorder) first(about types.UID, reason string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last[node] == reason {
+	if r.last[about] == reason {
 		return false
 	}
 	if r.last == nil {
 		r.last = map[types.UID]string{}
 	}
-	r.last[node] = reason
+	r.last[about] = reason
 	return true
 }
 
@@ -88,16 +89,24 @@ func (r *Recorder) first(node types.UID, reason string) bool {
 func (r *Recorder) Wait() { r.writes.Wait() }
 
 func (r *Recorder) event(a drain.Action, n nodeEvent) *eventsv1.Event {
-	at := r.Now()
+	at, about := r.Now(), regarding(a)
 	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: eventName(a.Node.Name)},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault), Name: eventName(about.Name)},
 		EventTime:           metav1.NewMicroTime(at),
 		ReportingController: drainController,
 		ReportingInstance:   clip(cmp.Or(r.By, drainController), mostInstance),
 		Type:                n.kind, Reason: n.reason, Action: n.action,
-		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node.Name, UID: a.Node.UID},
+		Regarding: about,
 		Note:      EventNote(n.note),
 	}
+}
+
+// regarding is what the event of an action is about: a pod that it removes, or else a node.
+func regarding(a drain.Action) corev1.ObjectReference {
+	if p := a.Pod; p != nil {
+		return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	}
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node.Name, UID: a.Node.UID}
 }
 
 // nodeEvent is what an event says.
@@ -134,7 +143,10 @@ func nodeEventOf(a drain.Action) (nodeEvent, bool) {
 			n.note += "; " + a.Note
 		}
 		return n, true
-	case drain.Unmark, drain.Evict, drain.Delete, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw,
+	case drain.Delete:
+		n := nodeEvent{corev1.EventTypeWarning, "HoldExpired", "Delete", "deleted past its PodDisruptionBudgets: " + a.HoldExpired}
+		return n, a.HoldExpired != ""
+	case drain.Unmark, drain.Evict, drain.LowerCost, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Ask, drain.Withdraw,
 		drain.RenewLease, drain.DeleteLease:
 	}
 	return nodeEvent{}, false

@@ -153,3 +153,29 @@ func TestEventsThatAreNotMade(t *testing.T) {
 		}
 	})
 }
+
+// A pod that is deleted past its budgets has an event of its own, which says whom they have held for how long; other deletions have none.
+func TestEventOfAHoldThatEnds(t *testing.T) {
+	client, received := server(t, ok())
+	r := &Recorder{Writer: &Writer{Client: client}, Now: func() time.Time { return noon }, By: "me@here"}
+	r.Do(t.Context(), drain.Action{Kind: drain.Delete, Pod: pod})
+	words := "NodeMaintenance kernel was held for longer than maxHold 1h0m0s of ClusterEvictionPolicy tenants"
+	r.Do(t.Context(), drain.Action{Kind: drain.Delete, Pod: pod, HoldExpired: words})
+	r.Wait()
+	var got []string
+	for _, sent := range *received {
+		if !strings.HasPrefix(sent.URL, "/apis/events.k8s.io/v1/namespaces/"+pod.Namespace+"/events") {
+			continue
+		}
+		event := &eventsv1.Event{}
+		if err := json.Unmarshal([]byte(sent.Body), event); err != nil {
+			t.Fatal(err)
+		}
+		about := event.Regarding
+		got = append(got, event.Type+" "+event.Reason+" of "+about.Kind+" "+about.Namespace+"/"+about.Name+" "+string(about.UID)+": "+event.Note)
+	}
+	want := []string{"Warning HoldExpired of Pod " + pod.Namespace + "/" + pod.Name + " " + string(pod.UID) + ": deleted past its PodDisruptionBudgets: " + words}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -32,27 +32,29 @@ const (
 
 // Action is one write to the cluster.
 type Action struct {
-	Kind       Kind
-	Node       *snapshot.Node
-	Record     *snapshot.DrainRecord
-	Lapsed     bool // marks: another drain may have taken the node since it was seen
-	Pod        *snapshot.Pod
-	Grace      *time.Duration // nil: the pod's own
-	Workload   *snapshot.Workload
-	Autoscaler *snapshot.Autoscaler // scale: whose raised minimum the Deployment has reached, where the record is written to undo that
-	Replicas   int32
-	Surge      *snapshot.SurgeRecord
-	Request    *snapshot.Request
-	Lease      *snapshot.Lease // renewals: as it is to be
-	Drain      string          // id of the drain that lowers a cost or asks
-	GiveUp     string          // why what the scaling serves is not to be surged again in this drain
-	Why        string          // for people
-	Note       string          // marks that end something: what is left on the node, and what holds it
+	Kind        Kind
+	Node        *snapshot.Node
+	Record      *snapshot.DrainRecord
+	Lapsed      bool // marks: another drain may have taken the node since it was seen
+	Pod         *snapshot.Pod
+	Grace       *time.Duration // nil: the pod's own
+	Workload    *snapshot.Workload
+	Autoscaler  *snapshot.Autoscaler // scale: whose raised minimum the Deployment has reached, where the record is written to undo that
+	Replicas    int32
+	Surge       *snapshot.SurgeRecord
+	Request     *snapshot.Request
+	Lease       *snapshot.Lease // renewals: as it is to be
+	Drain       string          // id of the drain that lowers a cost or asks
+	GiveUp      string          // why what the scaling serves is not to be surged again in this drain
+	Why         string          // for people
+	HoldExpired string          // deletions: whom budgets have held for longer than administrators let them, and by which limit
+	Note        string          // marks that end something: what is left on the node, and what holds it
 
-	budget budgetRef   // evictions: the budget that they use
-	past   bool        // a delete past what held the pod
-	under  []types.UID // scaling down: the budgets of the pods
-	from   []string    // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
+	budget budgetRef           // evictions, and deletions past a budget that has held too long: the budget that they use
+	past   bool                // a delete past what held the pod, near the deadline
+	passes map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
+	under  []types.UID         // scaling down: the budgets of the pods
+	from   []string            // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
 }
 
 // Target returns the UID of what the action changes.

@@ -22,6 +22,7 @@ func (c *Charges) Join(l *Ledger) {
 	for _, other := range c.ledgers {
 		maps.Copy(l.uncounted, other.uncounted)
 		maps.Copy(l.scales, other.scales)
+		l.joinHolds(other)
 		for budget, at := range other.scaled {
 			l.scaled[budget] = later(l.scaled[budget], at)
 		}
@@ -47,7 +48,7 @@ func (l *Ledger) sharing() []*Ledger {
 	return l.charges.ledgers
 }
 
-// charge enters an eviction that uses a budget.
+// charge enters an eviction, or a deletion past a budget, that uses it.
 func (l *Ledger) charge(t *try) {
 	for _, other := range l.sharing() {
 		other.uncounted[t.action.Target()] = t
@@ -79,7 +80,7 @@ func (l *Ledger) scaling(t *try, now time.Time) {
 // byOthers reports whether another drain of this process uses the budget.
 func (l *Ledger) byOthers(budget types.UID) bool {
 	for uid, t := range l.uncounted {
-		if t.budget.uid == budget && l.tries[tryKey{Evict, uid}] != t {
+		if t.budget.uid == budget && l.tries[tryKey{t.action.Kind, uid}] != t {
 			return true
 		}
 	}

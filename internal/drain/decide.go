@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,7 @@ type decider struct {
 	out       Decision
 	acting    map[tryKey]int
 	targets   map[string]bool
+	passages  map[types.UID]*passage // as in the ledger, and of this decision
 	used      map[types.UID]int32    // evictions under each budget that its status does not show yet
 	removed   map[types.UID]int32    // pods that scaling down removes under each budget that was looked at, and that its status counts
 	unready   map[types.UID]shortage // of each budget that was looked at
@@ -51,9 +53,10 @@ type decider struct {
 func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *decider {
 	d := &decider{
 		View: view, req: req, led: led, verbose: verbose,
-		used:    map[types.UID]int32{},
-		removed: map[types.UID]int32{},
-		unready: map[types.UID]shortage{}, places: map[types.UID]string{},
+		passages: maps.Clone(led.passages),
+		used:     map[types.UID]int32{},
+		removed:  map[types.UID]int32{},
+		unready:  map[types.UID]shortage{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
 		costs:   map[string]bool{},
@@ -68,9 +71,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 	}
 	d.schedule = d.scheduleOf()
 	d.out.Phase = d.phaseText()
-	for _, pod := range led.deletedPastBudget {
-		d.out.Notes = append(d.out.Notes, pod+" was deleted past what held it (--at-deadline=delete)")
-	}
+	d.out.Notes = append(d.out.Notes, led.deletedPastBudget...)
 	return d
 }
 

@@ -53,6 +53,11 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 		s.Blockers = append(s.Blockers, d.clearAway(p, own))
 	case own != nil:
 		s.Blockers = append(s.Blockers, d.responderSays(p))
+		if d.limited(p) { // its responder evicts it under its budgets
+			ref, found := d.budgetsAllow(p)
+			s.Blockers = append(s.Blockers, found...)
+			d.limitHold(&s, ref, own.Created)
+		}
 	}
 	return s
 }

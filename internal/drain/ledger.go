@@ -23,11 +23,14 @@ type Ledger struct {
 	scales            map[types.UID]*try      // the last scaling of each Deployment
 	heldLease         bool                    // this process has held the drain's Lease
 	charges           *Charges                // with other drains of this process; nil: it is alone
+	refused           map[types.UID]time.Time // since when budgets hold pods of a maintenance's drain, as this process has seen it
+	passages          map[types.UID]*passage  // by what pods share of which one passes its budgets at a time: the last one
+	evictedUnder      map[types.UID]time.Time // when each budget has let a pod go last
 	departures        map[types.UID]*departure
 	leaving           map[types.UID]*departure         // departures that were not seen gone yet
 	costLowered       map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
 	present           map[types.UID]*snapshot.Pod      // pods that were still to leave when last looked
-	deletedPastBudget []string                         // pods that were deleted past what held them
+	deletedPastBudget []string                         // pods that were deleted past what held them, and why
 	nodes             map[string]types.UID             // targets that were claimed
 	residents         map[types.UID]bool               // pods that were seen on a target before its cordon
 	records           map[string]*snapshot.DrainRecord // this drain's record on each target whose cordon was seen, as last seen
@@ -95,6 +98,9 @@ func NewLedger() *Ledger {
 		uncounted:     map[types.UID]*try{},
 		scaled:        map[types.UID]time.Time{},
 		scales:        map[types.UID]*try{},
+		refused:       map[types.UID]time.Time{},
+		passages:      map[types.UID]*passage{},
+		evictedUnder:  map[types.UID]time.Time{},
 		departures:    map[types.UID]*departure{},
 		leaving:       map[types.UID]*departure{},
 		costLowered:   map[types.UID]*snapshot.Pod{},
@@ -133,9 +139,10 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	t := &try{action: a, sent: now, count: count, version: a.version(), budget: a.budget}
 	l.tries[key] = t
 	l.inFlight++
-	if a.Kind == Evict && a.budget.uid != "" {
+	if a.budget.uid != "" {
 		l.charge(t)
 	}
+	l.pass(a, now)
 	l.scaling(t, now)
 	switch a.Kind {
 	case Cordon:
@@ -165,8 +172,9 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	}
 	t.count++
 	t.retryAt = now.Add(backoff(answer, t.count))
-	if a.Kind == Evict && answer.Code != answers.Unavailable {
+	if answer.Code != answers.Unavailable {
 		l.release(t)
+		l.notPassed(a)
 	}
 	if final(answer.Code) || a.Kind == LowerCost && answer.Code == answers.Conflict && t.count >= mostConflicts {
 		l.refusedForGood(a, answer)
@@ -175,7 +183,13 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 
 func (l *Ledger) accepted(a Action, now time.Time) {
 	if a.past {
-		l.deletedPastBudget = append(l.deletedPastBudget, a.Pod.Key().String())
+		l.deletedPastBudget = append(l.deletedPastBudget, a.Pod.Key().String()+" was deleted past what held it (--at-deadline=delete)")
+	}
+	if a.HoldExpired != "" {
+		l.deletedPastBudget = append(l.deletedPastBudget, a.Pod.Key().String()+" was deleted past its budgets: "+a.HoldExpired)
+	}
+	if a.Kind == Evict {
+		l.underBudget(a.budget.uid, now)
 	}
 	l.countUndone(a)
 	switch a.Kind {
@@ -268,6 +282,7 @@ func (l *Ledger) Observe(view snapshot.View) {
 	}
 	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return !view.Now.Before(at.Add(disruptedFor)) })
 	l.observeRequests(view)
+	l.observeHolds(view)
 	for uid, p := range l.costLowered {
 		if now := view.Cluster.Pod(uid); now == nil || now.Terminating() {
 			l.depart(p, view.Now)
@@ -394,6 +409,7 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 	}
 	for i := range d.Pods {
 		remember(d.Pods[i].Blockers)
+		l.noteRefused(&d.Pods[i], now)
 	}
 	for i := range d.Nodes {
 		remember(d.Nodes[i].Blockers)

@@ -164,7 +164,7 @@ func (d *decider) permanentlyBlocked(p *snapshot.Pod) bool {
 	}
 	budgets := d.Cluster.BudgetsFor(p)
 	switch {
-	case len(budgets) == 0:
+	case len(budgets) == 0, d.limited(p):
 		return false
 	case len(budgets) > 1:
 	case unreadyMayGo(p, budgets[0]) || !budgets[0].Observed || !d.neverAllows(p, budgets[0]):

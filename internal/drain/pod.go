@@ -107,6 +107,7 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	}
 	s.Blockers = append(s.Blockers, found...)
 	d.letGo(&s, ref)
+	d.limitHold(&s, ref, time.Time{})
 	return s
 }
 

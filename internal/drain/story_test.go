@@ -23,6 +23,7 @@ type story struct {
 	now     time.Time
 	last    drain.Decision
 	open    []drain.Action // sent and not answered
+	limits  map[string]snapshot.HoldLimit
 }
 
 // ask is what kubectl drain NODE… --force --delete-emptydir-data --ignore-daemonsets
@@ -39,7 +40,9 @@ func tell(t testing.TB, req drain.Request, facts ...fact) *story {
 	return &story{t: t, cluster: cluster(facts...), req: req, led: drain.NewLedger(), now: start}
 }
 
-func (s *story) view() snapshot.View { return snapshot.View{Now: s.now, Cluster: s.cluster} }
+func (s *story) view() snapshot.View {
+	return snapshot.View{Now: s.now, Cluster: s.cluster, HoldLimits: s.limits}
+}
 
 // decide looks once more and enters what is decided as sent.
 func (s *story) decide() drain.Decision {

@@ -323,6 +323,9 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	s.Blockers = append(s.Blockers, b)
 	if d.pastBudget(&s) {
 		d.letGo(&s, ref)
+	} else if b.Dead && d.limited(s.Pod) {
+		s.Blockers = append(s.Blockers, found...)
+		d.limitHold(&s, ref, time.Time{})
 	}
 	return s
 }

@@ -127,7 +127,7 @@ func Admit(in AdmissionInput) AdmissionResult {
 		return j.letThrough(&in)
 	case j.verdict.BreakGlass != "":
 		return j.breakGlass(&in)
-	case j.expired() && in.Verb == VerbEvict && slices.Contains(in.Self, in.User):
+	case j.endsHold(&in):
 		return j.endHold(&in)
 	}
 	return j.refuse(&in)
@@ -188,7 +188,14 @@ func (j *judgement) breakGlass(in *AdmissionInput) AdmissionResult {
 	return result
 }
 
-// endHold lets Usher's own eviction through as broken glass would, and says so.
+// endsHold reports whether Usher itself removes a pod that blockers hold no longer: by an eviction, or by a DELETE past budgets, which must
+// neither be by force nor bring the pod back at once.
+func (j *judgement) endsHold(in *AdmissionInput) bool {
+	movable := in.Verb == VerbEvict || !in.forced() && !in.Pod.Owner.DaemonSet()
+	return j.expired() && movable && slices.Contains(in.Self, in.User)
+}
+
+// endHold lets Usher's own eviction, or its DELETE past budgets, through as broken glass would, and says so.
 func (j *judgement) endHold(in *AdmissionInput) AdmissionResult {
 	warning := "Usher would have refused this: " + j.summary() + "; " + j.verdict.HoldExpired
 	result := AdmissionResult{

@@ -1,11 +1,11 @@
 package eviction
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
 )
 
@@ -16,20 +16,14 @@ type Held struct {
 	Since time.Time
 }
 
-// HoldLimit is how long blockers may hold a maintenance in the pod's namespace, by a ClusterEvictionPolicy.
-type HoldLimit struct {
-	Policy  string
-	MaxHold time.Duration
-}
-
 // hold is the oldest request of a maintenance and the shortest limit, false where there is not one of each.
-func (in *Input) hold() (first Held, least HoldLimit, limited bool) {
-	if len(in.Holds) == 0 || len(in.HoldLimits) == 0 {
+func (in *Input) hold() (first Held, least snapshot.HoldLimit, limited bool) {
+	least, limited = snapshot.ShortestHold(in.HoldLimits)
+	if len(in.Holds) == 0 || !limited {
 		return first, least, false
 	}
 	first = slices.MinFunc(in.Holds, func(a, b Held) int { return a.Since.Compare(b.Since) })
-	least = slices.MinFunc(in.HoldLimits, func(a, b HoldLimit) int { return cmp.Compare(a.MaxHold, b.MaxHold) })
-	return first, least, !first.Since.IsZero() && least.MaxHold > 0
+	return first, least, !first.Since.IsZero()
 }
 
 // holdExpired says by which limit blockers hold the pod no longer, "" where they do.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"usher.sh/usher/internal/snapshot"
 )
 
 // held is a store that may not leave, and that a maintenance has wanted gone for an hour, under limits.
@@ -15,7 +17,7 @@ func held(limits ...time.Duration) func(*Input) {
 		in.Evidence.System["leader"] = "m-s0"
 		in.Holds = []Held{{Requester: "kernel.maintenance.usher.sh/n1", Since: noon.Add(-time.Hour)}, {Requester: "later.maintenance.usher.sh", Since: noon}}
 		for _, limit := range limits {
-			in.HoldLimits = append(in.HoldLimits, HoldLimit{Policy: "patience", MaxHold: limit})
+			in.HoldLimits = append(in.HoldLimits, snapshot.HoldLimit{Policy: "patience", MaxHold: limit})
 		}
 	}
 }
@@ -60,6 +62,14 @@ func TestAHoldEnds(t *testing.T) {
 			own := Admit(AdmissionInput{Input: in, Verb: VerbEvict, User: "usher", Self: []string{"usher"}})
 			if own.Allow != c.goes || c.goes && (own.Note.Kind != HoldExpired || len(own.Warnings) != 1) {
 				t.Errorf("usher's eviction: %+v", own.Note)
+			}
+			own = Admit(AdmissionInput{Input: in, Verb: VerbDelete, User: "usher", Self: []string{"usher"}})
+			if own.Allow != c.goes || c.goes && own.Note.Kind != HoldExpired {
+				t.Errorf("usher's DELETE: %+v", own.Note)
+			}
+			own = Admit(AdmissionInput{Input: in, Verb: VerbDelete, Grace: new(int64(0)), User: "usher", Self: []string{"usher"}})
+			if own.Allow {
+				t.Errorf("usher's DELETE by force is let through: %+v", own.Note)
 			}
 			if own := Admit(AdmissionInput{Input: in, Verb: VerbEvict, User: "alice", Self: []string{"usher"}}); own.Allow {
 				t.Error("another client's eviction is let through")

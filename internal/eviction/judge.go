@@ -43,7 +43,7 @@ type Input struct {
 	Rosters map[snapshot.Key]*Roster
 	// Holds are the requests of maintenances that stand for the pod, and HoldLimits how long blockers of its policies may hold them.
 	Holds      []Held
-	HoldLimits []HoldLimit
+	HoldLimits []snapshot.HoldLimit
 	// CostBudget is shared by the verdicts of one look; nil: this one stands alone. Each has a limit of its own as well.
 	CostBudget *expression.CostBudget
 }

@@ -27,6 +27,7 @@ import (
 	"usher.sh/usher/internal/controller/wiring"
 	"usher.sh/usher/internal/evictionrequest"
 	lifecycleclient "usher.sh/usher/internal/evictionrequest/client"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/policycache"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/system"
@@ -111,7 +112,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options, requests request
 	}
 	gatherer := &policycache.Gatherer{Policies: policyCache, Observer: observer, Live: mgr.GetAPIReader(), Now: o.Clock.Now, Gone: gone}
 	if requests.served {
-		gatherer.Holds = holds{client: mgr.GetClient(), own: o.Namespace}.of
+		gatherer.Holds = holds{observe.Holds{Client: mgr.GetClient(), Own: o.Namespace}}.of
 	}
 	lost := lostnode.Options{
 		Act: &act.Fences{Client: mgr.GetClient(), Now: o.Clock.Now}, Secret: secrets{clientset, self}.read,
@@ -160,6 +161,7 @@ func maintenanceOptions(mgr ctrl.Manager, p *parts, o Options) maintenancecontro
 	return maintenancecontroller.Options{
 		Act: &act.Maintenance{Client: mgr.GetClient(), Hooks: hooks.HTTP(), Now: o.Clock.Now}, Kube: p.act.Writer.Client,
 		Evictions: lifecycleclient.New(mgr.GetConfig()), Self: snapshot.Drainer{By: host, PID: os.Getpid()}, Now: o.Clock.Now, Log: o.Log,
+		Holds: observe.Holds{Client: mgr.GetClient(), Own: o.Namespace},
 	}
 }
 

@@ -28,7 +28,7 @@ type Gatherer struct {
 	// Gone remembers the pods that were seen gone; nil: none.
 	Gone *Departed
 	// Holds returns the requests of maintenances for a pod, and how long its namespace may hold them; nil: none, and for ever.
-	Holds func(ctx context.Context, pod *snapshot.Pod) ([]eviction.Held, []eviction.HoldLimit, error)
+	Holds func(ctx context.Context, pod *snapshot.Pod) ([]eviction.Held, []snapshot.HoldLimit, error)
 }
 
 // Track keeps what a policy's system says up to date, while the Observer runs. It is called again whenever the policy has changed.
@@ -132,7 +132,7 @@ func (g *Gatherer) surroundings(ctx context.Context, of Subject, policies []*v1a
 }
 
 // holds returns nothing for a pod that no policy holds.
-func (g *Gatherer) holds(ctx context.Context, pod *snapshot.Pod, claims []eviction.Claim) ([]eviction.Held, []eviction.HoldLimit, error) {
+func (g *Gatherer) holds(ctx context.Context, pod *snapshot.Pod, claims []eviction.Claim) ([]eviction.Held, []snapshot.HoldLimit, error) {
 	if len(claims) == 0 || g.Holds == nil {
 		return nil, nil, nil
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Lag    Lag
 	Faults Faults
 
+	HoldLimits map[string]snapshot.HoldLimit // how long budgets may hold a maintenance, by namespace
+
 	Binds func(*snapshot.Pod) string // the node that the pod's template names; nil, "": the scheduler finds one
 
 	Judge *drain.Request // whose actions Violations judges; nil: none

@@ -30,6 +30,7 @@ type oracle struct {
 	restores  map[types.UID]int         // pods, and how often the drain has tried to restore their deletion costs
 	mayLose   map[snapshot.OwnerKey]int // how many of these each owner had
 	lost      map[snapshot.OwnerKey]int // pods of each owner that the drain has removed
+	held      map[types.UID]types.UID   // budgets, and the last pod that has passed each since it had held a maintenance for too long
 }
 
 func newOracle(req drain.Request, truth *snapshot.Cluster) *oracle {
@@ -37,6 +38,7 @@ func newOracle(req drain.Request, truth *snapshot.Cluster) *oracle {
 		req: req, targets: map[string]bool{}, givenUp: map[types.UID]bool{},
 		residents: map[types.UID]bool{}, closed: map[string]bool{}, back: map[string]time.Time{}, withdraws: map[types.UID]time.Time{}, restores: map[types.UID]int{},
 		mayLose: map[snapshot.OwnerKey]int{}, lost: map[snapshot.OwnerKey]int{},
+		held: map[types.UID]types.UID{},
 	}
 	for _, name := range req.Nodes {
 		j.targets[name] = true
@@ -175,7 +177,7 @@ func (j *oracle) asked(s *Sim, a drain.Action) {
 
 // mayEvict checks that a governed pod is only asked for: its system lets it go.
 func (j *oracle) mayEvict(s *Sim, a drain.Action) {
-	if a.Kind != drain.Ask && a.Pod.Policy() != "" && !j.req.DisableEviction && !a.Pod.Terminating() {
+	if a.Kind != drain.Ask && a.HoldExpired == "" && a.Pod.Policy() != "" && !j.req.DisableEviction && !a.Pod.Terminating() {
 		j.report(s, "%s of %s, which policy %s governs", a.Kind, a.Pod.Key(), a.Pod.Policy())
 	}
 }
@@ -192,7 +194,9 @@ func (j *oracle) mayTouch(s *Sim, a drain.Action) {
 		j.report(s, "%s of %s from %s, which is not cordoned", a.Kind, p.Key(), p.Node)
 	}
 	allowed := p.Terminating() || j.req.DisableEviction || j.req.AtDeadline == drain.AtDeadlineDelete && !j.req.Deadline.IsZero()
-	if a.Kind == drain.Delete && !allowed {
+	if a.HoldExpired != "" {
+		j.mayPass(s, p)
+	} else if a.Kind == drain.Delete && !allowed {
 		j.report(s, "deleted %s without permission to pass its budget", p.Key())
 	}
 }

@@ -59,7 +59,9 @@ func New(view snapshot.View, cfg Config) *Sim {
 }
 
 // View returns what an observer sees now.
-func (s *Sim) View() snapshot.View { return snapshot.View{Now: s.now, Cluster: s.seen} }
+func (s *Sim) View() snapshot.View {
+	return snapshot.View{Now: s.now, Cluster: s.seen, HoldLimits: s.cfg.HoldLimits}
+}
 
 // Truth returns the cluster as it is, without any lag. The caller must not change it.
 func (s *Sim) Truth() snapshot.View { return snapshot.View{Now: s.now, Cluster: s.truth} }

@@ -20,6 +20,8 @@ type View struct {
 	Cluster *Cluster
 	Blind   time.Time // since when pods, nodes or budgets cannot be watched; zero while they can
 	Reading time.Time // since when it is read what has turned out to be needed; zero while that has all been read
+
+	HoldLimits map[string]HoldLimit // how long budgets may hold a maintenance, by namespace; none: for ever
 }
 
 // ReadingFor is how long a drain waits for what is being read. What has not come by then is a gap.

@@ -35,7 +35,7 @@ func (d *Drains) runAll(batch map[string]*run) {
 	share := newFan(source, len(batch))
 	var all sync.WaitGroup
 	for i, name := range names {
-		all.Go(func() { d.run(batch[name], share.parts[i]) })
+		all.Go(func() { d.run(batch[name], limited{share.parts[i], d, name}) })
 	}
 	stopped := make(chan struct{})
 	go share.run(stopped)

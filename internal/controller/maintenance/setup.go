@@ -18,6 +18,7 @@ import (
 	"usher.sh/usher/internal/act"
 	"usher.sh/usher/internal/controller/wiring"
 	lifecycleclient "usher.sh/usher/internal/evictionrequest/client"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	Act       *act.Maintenance
 	Kube      kubernetes.Interface
 	Evictions *lifecycleclient.Client
+	// Holds knows how long budgets may hold a drain.
+	Holds observe.Holds
 	// Self is this process as a drainer.
 	Self snapshot.Drainer
 	Now  func() time.Time

@@ -60,7 +60,7 @@ func (s *Shared) free(d *Runner) {
 }
 
 func usedNothing(a answered) bool {
-	return a.action.Kind == drain.Evict && a.answer.Code != answers.Accepted && a.answer.Code != answers.Unavailable
+	return (a.action.Kind == drain.Evict || a.action.HoldExpired != "") && a.answer.Code != answers.Accepted && a.answer.Code != answers.Unavailable
 }
 
 // decide is one decision, entered in the ledger before another runner decides. While the view is not whole there is nothing to enter.
