@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,14 @@ import (
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
+	"usher.sh/usher/internal/maintenance"
 	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
 const uncordonLong = `Give nodes back: remove the cordons that usher set, and only those. A cordon that
 another client had set before stays, and so does that of a drain that is still running.
+A node that a NodeMaintenance has is given back by usher maintain --delete.
 
 Exit codes: 0 the nodes are as they were before usher, 1 wrong usage or no access,
 2 at least one cordon was not usher's to remove.`
@@ -79,9 +82,13 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 		}
 		fmt.Fprintf(o.ErrOut, "what killed drains left elsewhere is not undone: %v\n", err)
 	}
+	kept := o.maintained(ctx, view, names)
 	worst, out := exitDone, outlasting(o.Out)
 	for _, name := range names {
-		code, words := release(ctx, s, view, name)
+		code, words := exitBlocked, kept[name]
+		if words == "" {
+			code, words = release(ctx, s, view, name)
+		}
 		worst = max(worst, code)
 		fmt.Fprintf(out, "%s: %s\n", name, o.commands.In(words))
 	}
@@ -101,6 +108,28 @@ func (o *uncordonOptions) read(ctx context.Context, s *session) (snapshot.View, 
 		return snapshot.View{}, nil, err
 	}
 	return look.View(), names, nil
+}
+
+// maintained says which nodes are not given back since a NodeMaintenance has them, or may have them: it would count a node that is opened
+// under it as blocked.
+func (o *uncordonOptions) maintained(ctx context.Context, view snapshot.View, names []string) map[string]string {
+	var nodes []*snapshot.Node
+	for _, name := range names {
+		if n := view.Cluster.Node(name); maintenance.Owned(n) {
+			nodes = append(nodes, n)
+		}
+	}
+	words := map[string]string{}
+	kept, err := maintained(ctx, o.config, slices.Clone(nodes))
+	for _, n := range nodes {
+		switch {
+		case err != nil:
+			words[n.Name] = "not changed: " + err.Error()
+		case kept[n.Name] != "":
+			words[n.Name] = "not changed: " + maintainedWords(n.Name, kept[n.Name])
+		}
+	}
+	return words
 }
 
 // undo undoes what killed drains left, if there is something.
