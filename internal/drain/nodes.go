@@ -38,6 +38,7 @@ func (d *decider) admitNodes() []target {
 		}
 		targets = append(targets, t)
 	}
+	d.awaitBeside()
 	for _, begun := range []bool{true, false} {
 		for i := range targets {
 			t := &targets[i]
@@ -211,6 +212,24 @@ func (d *decider) leaveAlone(t *target) {
 		Message: t.back.how + " while it was being drained; its pods are left alone",
 		Remedy:  "run the drain again if the node is still to be drained",
 	})
+}
+
+// besideFor is how long the cordons of nodes are awaited whose drains began together with this one. One may fail, or be refused.
+const besideFor = 15 * time.Second
+
+// awaitBeside keeps everything where it is until the nodes are cordoned that are drained beside: what leaves earlier may move to one of them,
+// and has to move again.
+func (d *decider) awaitBeside() {
+	until := d.req.Started.Add(besideFor)
+	if !d.Now.Before(until) {
+		return
+	}
+	for _, name := range d.req.Beside {
+		if n := d.Cluster.Node(name); n != nil && !n.Unschedulable {
+			d.cordoning = true
+			d.wake(until)
+		}
+	}
 }
 
 // cordonsAwaited is how often a cordon may fail before the other nodes go on without it.

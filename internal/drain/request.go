@@ -55,6 +55,9 @@ type Request struct {
 	MaxParallel int // nodes at once; 0: no limit
 	MaxZones    int // zones that may have nodes draining at once; 0: no limit
 
+	// Beside are nodes whose drains, of their own, began together with this one: their cordons are awaited for a while before anything leaves.
+	Beside []string
+
 	Started    time.Time
 	Deadline   time.Time // zero: none
 	AtDeadline DeadlineMode

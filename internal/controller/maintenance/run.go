@@ -32,7 +32,8 @@ func (d *Drains) runAll(batch map[string]*run) {
 		return
 	}
 	defer source.Stop()
-	share := newFan(source, len(batch))
+	names = d.together(batch, source)
+	share := newFan(source, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() { d.run(batch[name], limited{share.parts[i], d, name}) })
@@ -41,6 +42,34 @@ func (d *Drains) runAll(batch map[string]*run) {
 	go share.run(stopped)
 	all.Wait()
 	close(stopped)
+}
+
+// together returns the nodes of a batch whose drains are to run, in order: those that nothing objects to, each of which knows the others, so that
+// all are cordoned before anything leaves one. It says of the others what objects.
+func (d *Drains) together(batch map[string]*run, source runner.Source) (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.Now()
+	var beside []string
+	for _, name := range slices.Sorted(maps.Keys(batch)) {
+		r := batch[name]
+		if r.ending {
+			names = append(names, name)
+			continue
+		}
+		if found := objections(source, r.request); len(found) > 0 {
+			r.over, r.state.Blockers, r.retry = true, found, now.Add(afterObjection)
+			continue
+		}
+		names, beside = append(names, name), append(beside, name)
+	}
+	for _, name := range beside {
+		batch[name].request.Beside, batch[name].request.Started = beside, now
+	}
+	if len(names) < len(batch) {
+		d.notify()
+	}
+	return names
 }
 
 // failed notes that drains could not be run.
@@ -56,14 +85,6 @@ func (d *Drains) failed(batch map[string]*run, err error) {
 // run runs one drain to its end.
 func (d *Drains) run(r *run, source runner.Source) {
 	defer d.notify()
-	if !r.ending {
-		if found := objections(source, r.request); len(found) > 0 {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			r.over, r.state.Blockers, r.retry = true, found, d.Now().Add(afterObjection)
-			return
-		}
-	}
 	ending := drain.Running
 	if r.ending {
 		ending = drain.Interrupted
