@@ -144,6 +144,14 @@ type MemberSelector struct {
 	// +listType=set
 	LeavesAfter []string `json:"leavesAfter,omitempty"`
 
+	// Leaves says what leaves the node: the pod (Pod), or what the pod carries, while it stays (Load), as a DaemonSet's pod that looks
+	// after virtual machines does. With Load the pod is never evicted. It is prepared as others are, and counts as emptied once its
+	// role's rules for eviction pass while an EvictionRequest stands for it; a drain is done with it then. Who withdraws the request,
+	// as giving its node back does, has what was prepared undone.
+	// +optional
+	// +kubebuilder:default=Pod
+	Leaves LeavesMode `json:"leaves,omitempty"`
+
 	// OnNodePressure says what becomes of the pod when its node has run short of something past a hard threshold and no
 	// other pod can help: it stays unless its verdict is Allowed (WhenAllowed), or it goes although it is blocked, with
 	// the reason written on it (LastResort).
@@ -161,6 +169,17 @@ type DeleteMode string
 const (
 	DeleteGuard DeleteMode = "Guard"
 	DeleteAllow DeleteMode = "Allow"
+)
+
+// LeavesMode says what of a member leaves a node.
+//
+// +kubebuilder:validation:Enum=Pod;Load
+type LeavesMode string
+
+// The modes.
+const (
+	LeavesPod  LeavesMode = "Pod"
+	LeavesLoad LeavesMode = "Load"
 )
 
 // PressureMode says whether a governed pod may be sacrificed when its node runs short.
@@ -213,6 +232,15 @@ type EvictionPolicyStatus struct {
 	// +listMapKey=podUID
 	// +kubebuilder:validation:MaxItems=1000
 	Leaving []Leaving `json:"leaving,omitempty"`
+	// Emptied are members whose pods stay (leaves: Load) and from whose nodes all that they carry has left, for as long as that is so
+	// and an EvictionRequest stands.
+	// +optional
+	// +listType=map
+	// +listMapKey=role
+	// +listMapKey=id
+	// +listMapKey=podUID
+	// +kubebuilder:validation:MaxItems=1000
+	Emptied []Emptied `json:"emptied,omitempty"`
 	// Departed are pods that are gone and for which callers were refused before, as long as these may ask again by name.
 	// +optional
 	// +listType=atomic
@@ -311,6 +339,14 @@ type Leaving struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Refused []string `json:"refused,omitempty"`
+}
+
+// Emptied is a member whose pod stays and carries nothing any more.
+type Emptied struct {
+	MemberRef `json:",inline"`
+
+	// StartTime is since when.
+	StartTime metav1.Time `json:"startTime"`
 }
 
 // Departed is a pod that is gone, and whose name another pod may have by now.

@@ -27,4 +27,6 @@ const (
 	UndoFinalizer = "usher.sh/undo"
 	// NeverPrefix begins what Usher says of an Eviction that no waiting and no preparation will let through.
 	NeverPrefix = "Never: "
+	// EmptiedPrefix begins what Usher says of an Eviction whose pod stays and carries nothing any more (leaves: Load).
+	EmptiedPrefix = "Emptied: "
 )

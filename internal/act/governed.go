@@ -60,7 +60,7 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 	switch action.Kind {
 	case eviction.Permit:
 		return permitAnswer(g.permit(ctx, action))
-	case eviction.Begin, eviction.Settle:
+	case eviction.Begin, eviction.Empty, eviction.Settle:
 		return answers.Of(g.writeStatus(ctx, action))
 	case eviction.Hold:
 		return g.hold(ctx, action)
@@ -101,7 +101,7 @@ func (g *Governed) DoAll(ctx context.Context, actions []eviction.Action) (evicti
 // impossible says what an action lacks: to the apiserver an empty resource version or UID is none at all.
 func (g *Governed) impossible(action eviction.Action) string {
 	switch action.Kind {
-	case eviction.Permit, eviction.Begin, eviction.Settle:
+	case eviction.Permit, eviction.Begin, eviction.Empty, eviction.Settle:
 		if action.Version == "" || action.Status == nil {
 			return fmt.Sprintf("acting: %s without a resource version or a status", action.Kind)
 		}

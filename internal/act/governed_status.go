@@ -29,6 +29,7 @@ type ledgerStatus struct {
 	Epoch        int64                        `json:"epoch"`
 	Leaving      []v1alpha1.Leaving           `json:"leaving"`
 	Departed     []v1alpha1.Departed          `json:"departed"`
+	Emptied      []v1alpha1.Emptied           `json:"emptied"`
 	Preparations []v1alpha1.PreparationStatus `json:"preparations"`
 }
 
@@ -46,7 +47,8 @@ func (g *Governed) permit(ctx context.Context, action eviction.Action) error {
 func (g *Governed) writeStatus(ctx context.Context, action eviction.Action) error {
 	patch := statusPatch{Metadata: patchMeta{ResourceVersion: action.Version}}
 	patch.Status.ledgerStatus = ledgerStatus{
-		Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Departed: action.Status.Departed, Preparations: action.Status.Preparations,
+		Epoch: action.Status.Epoch, Leaving: action.Status.Leaving, Departed: action.Status.Departed, Emptied: action.Status.Emptied,
+		Preparations: action.Status.Preparations,
 	}
 	if action.Seen != nil {
 		patch.Status.seenStatus = new(seenOf(action.Seen))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +49,12 @@ func dryRunOf(warnings io.Writer, value string) (string, error) {
 // askServer asks the server for every eviction of the drain without carrying it out.
 func askServer(ctx context.Context, s *session, req drain.Request, v *printer) error {
 	var pods []drain.PodStatus
-	s.source.Read(func(view snapshot.View) { pods = drain.Decide(view, req, drain.NewLedger()).Pods })
+	s.source.Read(func(view snapshot.View) {
+		pods = slices.DeleteFunc(drain.Decide(view, req, drain.NewLedger()).Pods, func(p drain.PodStatus) bool {
+			member, some := view.Cluster.MembershipOf(p.Pod)
+			return some && member.Entry.Load // it is never evicted
+		})
+	})
 	writer := s.writer()
 	writer.DryRun = true
 	worst, outcome := exitDone, drain.Drained

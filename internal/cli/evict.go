@@ -26,7 +26,9 @@ made in your name; Usher, or another responder of the pod, makes it safe to leav
 and evicts it. The request stands when this command ends: --withdraw takes it back,
 and what was prepared for it is undone.
 
-Exit codes: 0 the pod is gone, or the request was made (--wait=false) or withdrawn,
+A pod that stays by its policy (leaves: Load) is followed until it is emptied.
+
+Exit codes: 0 the pod is gone or emptied, or the request was made (--wait=false) or withdrawn,
 1 wrong usage or no access, 2 it will not be evicted, 3 the timeout passed,
 130 interrupted: the request stands.`
 
@@ -165,7 +167,7 @@ func (o *evictOptions) follow(ctx context.Context, conn *connection, demand act.
 	unanswered := time.AfterFunc(drain.TakenUpWithin, shown.nothing)
 	end, err := observe.Follow(ctx, conn.client, conn.evictions, demand.Pod, demand.Requester, shown.eviction)
 	unanswered.Stop()
-	if !end.Gone && end.Failed == "" {
+	if !end.Gone && !end.Emptied && end.Failed == "" {
 		shown.nothing()
 	}
 	shown.end()
@@ -183,6 +185,10 @@ func (o *evictOptions) end(ctx context.Context, end observe.End, err error) erro
 	switch {
 	case end.Gone:
 		fmt.Fprintf(o.Out, "pod %s is gone\n", o.pod)
+		return nil
+	case end.Emptied:
+		back := o.commands.In(fmt.Sprintf("usher evict %s -n %s --withdraw", o.pod.Name, o.pod.Namespace))
+		fmt.Fprintf(o.Out, "pod %s is emptied and stays (its policy says leaves: Load); the request stands and keeps it empty, and %s gives it back\n", o.pod, back)
 		return nil
 	case end.Failed != "":
 		fmt.Fprintf(o.Out, "pod %s is not evicted: %s\n", o.pod, end.Failed)

@@ -14,6 +14,7 @@ type PodState string
 // The states, in the order in which a pod passes through them.
 const (
 	Staying     PodState = "staying"     // not part of the drain: Reason says why
+	Emptied     PodState = "emptied"     // it stays by its policy, and all that it carries has left
 	Waiting     PodState = "waiting"     // held by Blockers
 	Surging     PodState = "surging"     // its replacement is being started first
 	Evicting    PodState = "evicting"    // asked, no answer yet

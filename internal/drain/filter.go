@@ -16,6 +16,8 @@ import (
 // operator has to decide first.
 type filterResult struct {
 	stays      string
+	emptied    bool // it stays, and is done with
+	load       bool // it is to be emptied, and never removed
 	objections []Blocker
 }
 
@@ -27,6 +29,10 @@ func (d *decider) fateOf(p *snapshot.Pod) filterResult {
 		return filterResult{stays: "terminating since before --skip-wait-for-delete-timeout"}
 	case d.req.PodSelector != nil && !d.req.PodSelector.Matches(labels.Set(p.Labels)):
 		return filterResult{stays: "not selected"}
+	case d.loads(p) && !p.Finished():
+		return d.fateOfLoad(p)
+	case d.unreadLoad(p):
+		return filterResult{load: true}
 	case p.Mirror:
 		return filterResult{stays: "static pod, run by the kubelet from a file"}
 	case p.Owner.DaemonSet() && d.req.DaemonSets == DaemonSetsIgnore && !p.Finished() && !d.orphanOfDaemonSet(p):

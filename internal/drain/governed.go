@@ -15,8 +15,11 @@ const requests = "evictionrequests"
 
 // mayAsk reports whether the pod is governed and leaves by an EvictionRequest. Where the
 // cluster has no such objects, where the drain may not make them, or where its request came
-// to nothing, the eviction API is left, and Usher's admission decides there.
+// to nothing, the eviction API is left, and Usher's admission decides there. A pod that stays is never evicted.
 func (d *decider) mayAsk(p *snapshot.Pod) bool {
+	if d.loads(p) {
+		return true
+	}
 	if p.Policy() == "" || d.req.DisableEviction {
 		return false
 	}
@@ -39,6 +42,8 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 	p := s.Pod
 	own := d.requestFor(p)
 	switch gap, unknown := d.Cluster.Gap(requests); {
+	case unknown && gap.Final:
+		s.Blockers = append(s.Blockers, cannotBeEmptied(p, gap.Reason))
 	case unknown:
 		s.Blockers = append(s.Blockers, Blocker{
 			Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node,
@@ -49,6 +54,8 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 		if len(s.Blockers) == 0 {
 			s.State = Evicting
 		}
+	case own != nil && own.Failed != "" && d.loads(p):
+		s.Blockers = append(s.Blockers, requestFailed(p, own))
 	case own != nil && own.Withdrawn:
 		s.Blockers = append(s.Blockers, d.clearAway(p, own))
 	case own != nil:
@@ -82,11 +89,12 @@ func (d *decider) clearAway(p *snapshot.Pod, own *snapshot.Request) Blocker {
 func (d *decider) ask(p *snapshot.Pod) []Blocker {
 	d.try(Action{Kind: Ask, Pod: p, Drain: d.req.Self.ID, Why: "policy " + p.Policy() + " governs it"})
 	at, t := d.standing(Ask, p.UID, "")
-	if at != held {
+	refused := t != nil && !t.done.IsZero() && final(t.answer.Code)
+	if at != held && !refused {
 		return nil
 	}
 	return []Blocker{{
-		Reason: refusalReason[t.answer.Code], Pod: p.Key(), Node: p.Node, Retry: t.retryAt,
+		Reason: refusalReason[t.answer.Code], Pod: p.Key(), Node: p.Node, Retry: t.retryAt, Dead: refused,
 		Message: "asking for its eviction: " + t.answer.Message, Remedy: refusalRemedy(t, p.Namespace),
 	}}
 }
@@ -124,7 +132,7 @@ func neverSays(e *snapshot.Eviction) bool { return strings.HasPrefix(e.Message, 
 // gone are only in the way.
 func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, r := range d.Cluster.Requests() {
-		if who, drains := r.Drainer(); !drains || !owns(who) || !d.undoable(Withdraw, r.UID) {
+		if who, drains := r.Drainer(); !drains || !owns(who) || d.outlives(r, who) || !d.undoable(Withdraw, r.UID) {
 			continue
 		}
 		if _, t := d.standing(Withdraw, r.UID, ""); t != nil && t.answer.Code == answers.Accepted && !d.Now.Before(t.done.Add(unseenFor)) {

@@ -448,7 +448,7 @@ func present(d *Decision) map[types.UID]*snapshot.Pod {
 		switch s.State {
 		case Waiting, Surging, Evicting, Terminating:
 			pods[s.Pod.UID] = s.Pod
-		case Staying, GoneState, Replaced, Ended:
+		case Staying, Emptied, GoneState, Replaced, Ended:
 		}
 	}
 	return pods

@@ -19,7 +19,7 @@ func (d *decider) leftOn(t *target) string {
 		switch s.State {
 		case Waiting, Surging, Evicting, Terminating:
 			names = append(names, s.Pod.Key().String()+heldWords(s))
-		case Staying, GoneState, Replaced, Ended:
+		case Staying, Emptied, GoneState, Replaced, Ended:
 		}
 	}
 	switch {

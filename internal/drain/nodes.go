@@ -154,6 +154,10 @@ func (d *decider) permanentlyBlocked(p *snapshot.Pod) bool {
 	if p.Terminating() {
 		return false
 	}
+	if d.loads(p) {
+		e := d.Cluster.EvictionOf(p)
+		return e != nil && neverSays(e)
+	}
 	if t := d.lastTry(p); t != nil && (t.answer.Code == answers.Forbidden || t.answer.Code == answers.Rejected) {
 		return true
 	}

@@ -49,7 +49,9 @@ func (d *decider) nodeState(t *target) {
 		d.awaitVolumes(t)
 	case t.alive == 0 && !t.deletes:
 		t.status.State = NodeBlocked
-		d.mark(t, string(NodeBlocked))
+		if !t.keepsEmpty() { // or else the record goes on giving signs of life, without which the requests are withdrawn
+			d.mark(t, string(NodeBlocked))
+		}
 	default:
 		t.status.State = NodeDraining
 		d.mark(t, string(NodeDraining)) // it may have been blocked before
@@ -94,7 +96,12 @@ func (d *decider) judge(q *queued, t *target) PodStatus {
 	}
 	s.Blockers = append(s.Blockers, d.blindness(p)...)
 	s.Blockers = append(s.Blockers, d.turn(q, t)...)
-	if d.mayAsk(p) {
+	switch {
+	case q.filtered.load && !d.loads(p):
+		gap, _ := d.Cluster.Gap(policies)
+		s.Blockers = append(s.Blockers, policiesUnread(p, gap))
+		return s
+	case d.mayAsk(p):
 		return d.judgeGoverned(s)
 	}
 	ref, found := d.budgetsAllow(p)

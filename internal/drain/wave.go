@@ -68,14 +68,14 @@ func (d *decider) inOrder(pods []*snapshot.Pod) (leaving []queued, staying []Pod
 	for _, p := range pods {
 		f := d.fateOf(p)
 		if f.stays != "" {
-			staying = append(staying, PodStatus{Pod: p, State: Staying, Note: f.stays})
+			staying = append(staying, PodStatus{Pod: p, State: f.state(), Note: f.stays})
 			continue
 		}
 		member, some := d.Cluster.MembershipOf(p)
 		roles = roles || some
 		leaving = append(leaving, queued{
 			pod: p, filtered: f, rank: rank{p.Order, p.Priority}, member: member,
-			wave: waveKey{daemon: p.Owner.DaemonSet(), critical: p.Priority >= criticalPriority, priority: p.Priority},
+			wave: waveKey{daemon: p.Owner.DaemonSet() && !f.load, critical: p.Priority >= criticalPriority, priority: p.Priority},
 		})
 		ordered = ordered || p.Order != 0
 	}

@@ -16,7 +16,7 @@ type Action struct {
 	Policy snapshot.Key
 	// Version is the policy's resource version that was decided upon: a write of its status or its finalizers fails on another.
 	Version string
-	// Status is what Permit, Begin and Settle write into the policy's status: Epoch, Leaving and Preparations of it
+	// Status is what Permit, Begin, Empty and Settle write into the policy's status: Epoch, Leaving, Emptied and Preparations of it
 	// only, whole.
 	Status *v1alpha1.EvictionPolicyStatus
 	// Seen is what Settle writes with it of what is seen: everything else of the status. nil: nothing.
@@ -59,6 +59,7 @@ const (
 	Prepare  ActionKind = "prepare"  // Step: ask the system
 	Undo     ActionKind = "undo"     // Step: ask the system to take it back
 	Settle   ActionKind = "settle"   // Status: cross out what was seen done
+	Empty    ActionKind = "empty"    // Status: write down that all that a pod carries has left, or is there again
 	Evict    ActionKind = "evict"    // Pod, UID: the eviction API, with UID precondition
 	Request  ActionKind = "request"  // Pod, UID, Requester: an EvictionRequest in the caller's name
 	Withdraw ActionKind = "withdraw" // Pod, UID, Requester: that request's intent becomes Withdrawn

@@ -120,6 +120,9 @@ func Admit(in AdmissionInput) AdmissionResult {
 	if in.forced() && j.role != nil && j.entry.counted() && !j.idle() {
 		j.force(&in)
 	}
+	if in.Verb == VerbEvict {
+		j.stay()
+	}
 	switch kind := exemption(&in, j); {
 	case kind != "":
 		return j.exempt(&in, kind)
@@ -225,9 +228,9 @@ func (j *judgement) refuse(in *AdmissionInput) AdmissionResult {
 }
 
 // worthRequesting: a request for what can never be granted, or that its owner has stopped, would only stand around, and one
-// that a policy takes back as it goes would be made and taken back at every try. No request takes a pod away that would be back at once.
+// that a policy takes back as it goes would be made and taken back at every try. No request takes a pod away that would be back at once, or that stays.
 func (j *judgement) worthRequesting() bool {
-	return j.role != nil && !j.in.Pod.Mirror && !j.in.Pod.Owner.DaemonSet() && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.policy.Deleted && !j.in.Pod.Terminating()
+	return j.role != nil && !j.loads() && !j.in.Pod.Mirror && !j.in.Pod.Owner.DaemonSet() && j.verdict.Answer != Never && !j.policy.Policy.suspended && !j.policy.Deleted && !j.in.Pod.Terminating()
 }
 
 func (j *judgement) refusal() AdmissionResult {

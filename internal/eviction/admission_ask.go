@@ -39,6 +39,7 @@ func answerAsk(in *AdmissionInput) AdmissionResult {
 	j := judgeEviction(in.Input)
 	switch in.Ask {
 	case AskEvict:
+		j.stay()
 	case AskReplace:
 		j.verdict = JudgeReplace(in.Input)
 	default:

@@ -23,6 +23,7 @@ type Claim struct {
 	Role   *v1alpha1.Role // nil where no role has the entry's name
 	Member string         // id, "" if Error is set
 	Error  string         // why the id is not known
+	Load   bool           // the pod stays, and what it carries leaves
 	Roster bool           // the member cannot be judged without Input.Rosters
 }
 
@@ -83,7 +84,8 @@ func (d *Declared) Names(pod string) bool {
 	}
 	leaving := func(l v1alpha1.Leaving) bool { return l.PodName == pod }
 	prepared := func(p v1alpha1.PreparationStatus) bool { return p.PodName == pod }
-	return slices.ContainsFunc(d.Status.Leaving, leaving) || slices.ContainsFunc(d.Status.Preparations, prepared)
+	emptied := func(e v1alpha1.Emptied) bool { return e.PodName == pod }
+	return slices.ContainsFunc(d.Status.Leaving, leaving) || slices.ContainsFunc(d.Status.Preparations, prepared) || slices.ContainsFunc(d.Status.Emptied, emptied)
 }
 
 // claimant is an entry that claims a pod, and its policy.
@@ -117,7 +119,7 @@ func claimants(policies []Declared, pod *snapshot.Pod) []claimant {
 func (e *entry) selects(pod *snapshot.Pod) bool { return e.selector.Matches(labels.Set(pod.Labels)) }
 
 func (e *entry) claim(pod *snapshot.Pod) Claim {
-	claim := Claim{Entry: e.index}
+	claim := Claim{Entry: e.index, Load: e.load}
 	if e.role != nil {
 		claim.Role, claim.Roster = e.role.declared, e.roster()
 	}

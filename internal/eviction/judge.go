@@ -272,6 +272,7 @@ func (j *judgement) own(ref *v1alpha1.MemberRef) bool {
 // the API would go.
 func (j *judgement) unmovable() {
 	switch owner := j.in.Pod.Owner; {
+	case j.entry.load: // nothing is to take it off
 	case j.in.Pod.Mirror:
 		j.block(staticPod())
 	case owner.DaemonSet():
@@ -342,5 +343,5 @@ func (j *judgement) lets() bool {
 // expired reports whether blockers hold the pod no longer. A pod that would be back on its node at once stays all the same.
 func (j *judgement) expired() bool {
 	return j.verdict.HoldExpired != "" && j.verdict.Answer != Allowed &&
-		!slices.ContainsFunc(j.verdict.Blockers, func(b Blocker) bool { return b.Reason == Unmovable })
+		!slices.ContainsFunc(j.verdict.Blockers, func(b Blocker) bool { return b.Reason == Unmovable || b.Reason == PodStays })
 }

@@ -38,8 +38,8 @@ func (j *judgement) earlier() []rosterMember {
 	return found
 }
 
-// hasLeft reports whether a pod that the roster lists was seen gone.
+// hasLeft reports whether a pod that the roster lists was seen gone, or stays and is emptied.
 func (j *judgement) hasLeft(uid types.UID) bool {
 	at := permitOf(j.status().Leaving, uid)
-	return at >= 0 && j.status().Leaving[at].GoneTime != nil
+	return at >= 0 && j.status().Leaving[at].GoneTime != nil || emptiedOf(j.status().Emptied, uid) >= 0
 }

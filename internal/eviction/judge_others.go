@@ -78,7 +78,7 @@ func permitOf(leaving []v1alpha1.Leaving, uid types.UID) int {
 	return slices.IndexFunc(leaving, func(l v1alpha1.Leaving) bool { return l.PodUID == uid })
 }
 
-// preparedOthers names the role's other members for which a step was begun, while their pods are there.
+// preparedOthers names the role's other members for which a step was begun, while their pods are there. One that is emptied has left.
 func (j *judgement) preparedOthers() []string {
 	var names []string
 	for i := range j.status().Preparations {
@@ -86,7 +86,7 @@ func (j *judgement) preparedOthers() []string {
 		if step.PodUID == j.in.Pod.UID || step.ID == j.verdict.Member || slices.Contains(names, step.ID) {
 			continue
 		}
-		if j.hasRole(step.PodUID) {
+		if j.hasRole(step.PodUID) && emptiedOf(j.status().Emptied, step.PodUID) < 0 {
 			names = append(names, step.ID)
 		}
 	}

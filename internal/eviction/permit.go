@@ -98,6 +98,7 @@ func statusOf(policy *Declared) *v1alpha1.EvictionPolicyStatus {
 		Epoch:        policy.Status.Epoch,
 		Leaving:      slices.Clone(policy.Status.Leaving),
 		Departed:     slices.Clone(policy.Status.Departed),
+		Emptied:      slices.Clone(policy.Status.Emptied),
 		Preparations: slices.Clone(policy.Status.Preparations),
 	}
 }

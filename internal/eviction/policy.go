@@ -67,11 +67,12 @@ type entry struct {
 	ownerFree   bool // DELETEs by the pod's own controller are let through
 	controllers []string
 	leavesAfter []string // roles
+	load        bool     // the pod stays, and what it carries leaves
 }
 
 // counted reports whether it matters to the entry's pods which members are on the way, or there. One that waits for other roles on its node is
-// written down as it goes, and labelled, whatever its own role asks.
-func (e *entry) counted() bool { return e.role.counted() || len(e.leavesAfter) > 0 }
+// written down as it goes, and labelled, whatever its own role asks, and so is one whose pod stays.
+func (e *entry) counted() bool { return e.role.counted() || len(e.leavesAfter) > 0 || e.load }
 
 // roster reports whether the entry's pods cannot be judged without all members of the policy.
 func (e *entry) roster() bool { return e.role.roster || len(e.leavesAfter) > 0 }

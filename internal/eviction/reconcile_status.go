@@ -140,6 +140,10 @@ func reconcileStatus(in *StatusInput) *statusReconciler {
 	for _, entry := range t.steps {
 		t.step(entry)
 	}
+	t.status.Emptied = nil
+	for _, entry := range before.Emptied {
+		t.emptied(entry)
+	}
 	t.forgetDeparted()
 	return t
 }

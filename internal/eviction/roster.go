@@ -47,7 +47,7 @@ func (r *Roster) Add(policy Declared, pod *snapshot.Pod) {
 	}
 	listed := rosterMember{
 		id: strings.Clone(claim.Member), role: claim.Role.Name, pod: strings.Clone(pod.Name),
-		ready: pod.Ready && !pod.Terminating() && !pod.Finished(), fixed: pod.Mirror || pod.Owner.DaemonSet(),
+		ready: pod.Ready && !pod.Terminating() && !pod.Finished(), fixed: !claim.Load && (pod.Mirror || pod.Owner.DaemonSet()),
 	}
 	if !pod.Finished() {
 		listed.node = strings.Clone(pod.Node)

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -53,6 +54,13 @@ func (r *StepResult) Holds() (Action, bool) {
 	return Action{}, false
 }
 
+// Empties reports whether the pod stays and is emptied now.
+func (r *StepResult) Empties() bool {
+	return slices.ContainsFunc(r.Actions, func(a Action) bool {
+		return a.Kind == Tell && strings.HasPrefix(a.Report.Message, v1alpha1.EmptiedPrefix)
+	})
+}
+
 // Evicts reports whether the pod is to be evicted now.
 func (r *StepResult) Evicts() bool {
 	return slices.ContainsFunc(r.Actions, func(a Action) bool { return a.Kind == Evict })
@@ -96,6 +104,8 @@ func Step(in ResponderInput) StepResult {
 		result.Actions = in.release()
 	case in.OnlyAdmission && j.policy != nil && j.policy.Deleted:
 		result.Actions = in.giveUp("its policy is being deleted")
+	case j.loads() && j.lets() && !j.halted():
+		result.Actions, result.NextLook = in.empty(j), in.Now.Add(emptiedAgain)
 	case j.lets() && !j.halted() && in.accepted():
 		result.NextLook = in.Accepted.Add(lookAgain)
 	case j.lets() && !j.halted():
@@ -105,6 +115,8 @@ func Step(in ResponderInput) StepResult {
 		}
 		result.Actions = in.evict(j)
 		result.NextLook = in.Now.Add(lookAgain)
+	case j.filledAgain():
+		result.Actions, result.NextLook = in.fill(j), in.Now
 	default:
 		result.Actions, result.NextLook = in.hold(j)
 	}

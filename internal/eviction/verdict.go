@@ -72,6 +72,7 @@ const (
 	MemberShared       = "MemberShared"       // several pods give the same member's id
 	ForcedRemoval      = "ForcedRemoval"      // the caller gives it no time to end
 	Unmovable          = "Unmovable"          // an eviction would not take it off its node
+	PodStays           = "PodStays"           // its policy says that its load leaves, and the pod does not
 	AnotherIsLeaving   = "AnotherIsLeaving"   // as many members of the role as may be on their way are
 	PreparationPending = "PreparationPending" // a step was begun and is not done
 	TooFewReady        = "TooFewReady"        // fewer other members of the role have a Ready pod than the role asks for

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"strings"
 	"time"
 
 	api "k8s.io/api/lifecycle/v1alpha1"
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/snapshot"
 	"usher.sh/usher/internal/text"
@@ -61,6 +63,7 @@ func EvictionFacts(e *api.Eviction) *snapshot.Eviction {
 			continue
 		}
 		facts.Responder, facts.Message = name, text.Line(ptr.Deref(entry.Message, ""))
+		facts.Emptied = name == evictionrequest.Responder && strings.HasPrefix(facts.Message, v1alpha1.EmptiedPrefix)
 		facts.Since, facts.Expected = timeOf(entry.StartTime), timeOf(entry.ExpectedCompletionTime)
 	}
 	return facts

@@ -21,7 +21,7 @@ func PolicyFacts(policy *v1alpha1.EvictionPolicy) *snapshot.Policy {
 		if err != nil || selector.Empty() {
 			continue
 		}
-		member := snapshot.PolicyMember{Role: declared.Role, Selector: selector}
+		member := snapshot.PolicyMember{Role: declared.Role, Selector: selector, Load: declared.Leaves == v1alpha1.LeavesLoad}
 		if !circle {
 			member.LeavesAfter = declared.LeavesAfter
 		}

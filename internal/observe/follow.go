@@ -19,9 +19,11 @@ import (
 type End struct {
 	Gone   bool   // the pod was seen gone, by UID
 	Failed string // why its request comes to nothing
+	// Emptied: the pod stays by its policy, and carries nothing any more. The request stands.
+	Emptied bool
 }
 
-// Follow calls said with what becomes of a requester's demand that a pod goes, until the pod is gone or the request has
+// Follow calls said with what becomes of a requester's demand that a pod goes, until the pod is gone or emptied, or the request has
 // failed. An error is the context's, or says what cannot be read.
 func Follow(ctx context.Context, kube kubernetes.Interface, evictions *client.Client, pod *snapshot.Pod, requester string, said func(*snapshot.Eviction)) (End, error) {
 	f := follower{kube: kube, evictions: evictions, pod: pod, requester: requester, said: said}
@@ -62,7 +64,7 @@ func (f *follower) look(ctx context.Context) (End, error) {
 	}
 	if e := seen.EvictionOf(f.pod); e != nil {
 		f.said(e)
-		return End{}, nil
+		return End{Emptied: e.Emptied}, nil
 	}
 	return f.failure(ctx, seen)
 }

@@ -262,6 +262,9 @@ func named(policies []*v1alpha1.EvictionPolicy) map[string]bool {
 		for i := range policy.Status.Leaving {
 			names[policy.Status.Leaving[i].PodName] = true
 		}
+		for i := range policy.Status.Emptied {
+			names[policy.Status.Emptied[i].PodName] = true
+		}
 		for i := range policy.Status.Preparations {
 			names[policy.Status.Preparations[i].PodName] = true
 		}

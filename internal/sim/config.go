@@ -29,6 +29,8 @@ type Config struct {
 	Detach      time.Duration // from a pod gone to its volumes detached
 	PodGC       time.Duration // from a node deleted to its pods deleted
 	Respond     Delay         // from an EvictionRequest to the first eviction of a governed pod
+	// Expire: the manager withdraws what a drain asked for that has ended, of pods that stay.
+	Expire bool
 
 	Lag    Lag
 	Faults Faults

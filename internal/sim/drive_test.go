@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -252,12 +253,23 @@ func (d *driver) silent() []string {
 	return names
 }
 
+// leftovers returns what is left of the drain once the manager has looked at its requests: those of pods that stay are withdrawn by it when
+// their node is given back after the drain.
+func (d *driver) leftovers() []string {
+	left := d.sim.Leftovers(d.req.Self.ID)
+	if d.last.Settled && slices.ContainsFunc(left, func(what string) bool { return strings.HasPrefix(what, "request ") }) {
+		d.sim.Advance(d.sim.View().Now.Add(2 * snapshot.LiveFor))
+		left = d.sim.Leftovers(d.req.Self.ID)
+	}
+	return left
+}
+
 // onTargets returns the pods that are still on the drained nodes and not shown as
-// staying.
+// staying, or as emptied although they are not.
 func (d *driver) onTargets() []string {
 	staying := map[snapshot.Key]bool{}
 	for i := range d.last.Pods {
-		if d.last.Pods[i].State == drain.Staying {
+		if s := &d.last.Pods[i]; s.State == drain.Staying || s.State == drain.Emptied && d.sim.Emptied(s.Pod) {
 			staying[d.last.Pods[i].Pod.Key()] = true
 		}
 	}

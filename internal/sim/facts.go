@@ -49,7 +49,9 @@ func (s *Sim) counted(former, p *snapshot.Pod) {
 
 func (s *Sim) setNode(n *snapshot.Node) {
 	n.ResourceVersion = s.version()
+	before := s.truth.Node(n.Name)
 	s.truth.SetNode(n)
+	s.givenBack(before, n)
 	s.scheduler.nodeChanged(n.Name)
 	if s.scheduler.roomGrew() {
 		s.wakeScheduler()

@@ -34,7 +34,7 @@ func (f *forecast) stillThere() []Left {
 	var left []Left
 	for i := range f.end.Pods {
 		s := &f.end.Pods[i]
-		if s.State == drain.Staying || s.State == drain.GoneState || s.State == drain.Replaced || s.State == drain.Ended {
+		if s.State == drain.Staying || s.State == drain.Emptied || s.State == drain.GoneState || s.State == drain.Replaced || s.State == drain.Ended {
 			continue
 		}
 		var why []string

@@ -34,6 +34,7 @@ func drawWorld(t *rapid.T) (*world, []string) {
 	for i := range rapid.IntRange(1, 5).Draw(t, "workloads") {
 		drawWorkload(t, w, fmt.Sprintf("w%d", i), names)
 	}
+	drawPolicy(t, w)
 	w.cluster.EachPod(func(p *snapshot.Pod) {
 		if n := w.cluster.Node(p.Node); n != nil && !n.Ready && p.Ready {
 			p.Ready, p.ReadySince, p.NotReadyWhy = false, time.Time{}, "ContainersNotReady"
@@ -41,6 +42,19 @@ func drawWorld(t *rapid.T) (*world, []string) {
 	})
 	drawLeases(t, w, names)
 	return w, names
+}
+
+// drawPolicy is what governs pods: it has some of them stay and be emptied, and others leave after those.
+func drawPolicy(t *rapid.T, w *world) {
+	entry := func(role string, after ...string) snapshot.PolicyMember {
+		return snapshot.PolicyMember{Role: role, Selector: labels.SelectorFromSet(labels.Set{"role": role}), LeavesAfter: after}
+	}
+	policy := &snapshot.Policy{Namespace: "shop", Name: "db", UID: "policy-db", Members: []snapshot.PolicyMember{entry("load"), entry("first"), entry("late")}}
+	policy.Members[0].Load = rapid.IntRange(0, 3).Draw(t, "loads leave") > 0
+	if rapid.Bool().Draw(t, "roles in order") {
+		policy.Members[2].LeavesAfter = []string{"load", "first"}
+	}
+	w.cluster.SetPolicy(policy)
 }
 
 // drawLeases lets Leases be read, and leaves that of a killed drain, which worked on one of the nodes: it has expired, is dated into the
@@ -111,10 +125,12 @@ func drawPod(t *rapid.T) podOption {
 	spread := rapid.IntRange(0, 4).Draw(t, "spread") == 0
 	cost := rapid.SampledFrom([]string{"", "", "7"}).Draw(t, "cost")
 	governed := rapid.IntRange(0, 4).Draw(t, "governed") == 0
+	role := rapid.SampledFrom([]string{"", "load", "load", "first", "late"}).Draw(t, "role")
 	return func(p *snapshot.Pod) {
 		if governed {
 			p.Labels = maps.Clone(p.Labels)
 			p.Labels[v1alpha1.PolicyLabel] = "db"
+			p.Labels["role"] = role
 		}
 		p.Priority, p.Order, p.Grace, p.SpreadHosts, p.DeletionCost = priority, order, grace, spread, cost
 	}
@@ -204,6 +220,7 @@ func drawConfig(t *rapid.T) sim.Config {
 		Scaler: 15 * time.Second, ScaleDown: time.Minute, Detach: 2 * time.Second, PodGC: 40 * time.Second,
 		Lag:     sim.Lag{Pods: lag("pod lag"), Nodes: lag("node lag"), Budgets: lag("budget lag"), Workloads: lag("workload lag"), Requests: lag("request lag"), Leases: lag("lease lag")},
 		Binds:   templateNode,
+		Expire:  true,
 		Respond: upTo(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "responders")),
 	}
 }

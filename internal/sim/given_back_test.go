@@ -28,7 +28,7 @@ func TestGivenBack(t *testing.T) {
 		drive(t, d)
 		safe(t, d)
 		must(t, d, len(d.silent()) == 0, "waits in silence: %s", d.silent())
-		must(t, d, !d.last.Settled || len(d.sim.Leftovers(d.req.Self.ID)) == 0, "left behind: %s", d.sim.Leftovers(d.req.Self.ID))
+		must(t, d, !d.last.Settled || len(d.leftovers()) == 0, "left behind: %s", d.leftovers())
 	})
 }
 

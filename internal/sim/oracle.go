@@ -114,11 +114,19 @@ func (s *Sim) Leftovers(drainID string) []string {
 func (s *Sim) requestsLeft(drainID string) []string {
 	var left []string
 	for _, r := range s.truth.Requests() {
-		if who, drains := r.Drainer(); drains && who.ID == drainID && s.truth.Pod(r.PodUID) != nil {
+		if who, drains := r.Drainer(); drains && who.ID == drainID && s.truth.Pod(r.PodUID) != nil && !s.keepsEmpty(r) {
 			left = append(left, "request "+r.Key().String())
 		}
 	}
 	return left
+}
+
+// keepsEmpty reports whether a request keeps a pod empty on a node that its drain has drained, and that was not given back.
+func (s *Sim) keepsEmpty(r *snapshot.Request) bool {
+	who, _ := r.Drainer()
+	p := s.truth.Pod(r.PodUID)
+	n := s.truth.Node(p.Node)
+	return s.loads(p) && n != nil && n.KeptDrained(who.ID)
 }
 
 func (j *oracle) report(s *Sim, format string, args ...any) {
@@ -187,7 +195,11 @@ func (j *oracle) mayTouch(s *Sim, a drain.Action) {
 	if !j.targets[p.Node] {
 		j.report(s, "%s of %s, which is on %q, not on a targeted node", a.Kind, p.Key(), p.Node)
 	}
-	if why := j.shielded(p); why != "" {
+	load := s.loads(p)
+	if load && a.Kind != drain.Ask {
+		j.report(s, "%s of %s, which stays by its policy", a.Kind, p.Key())
+	}
+	if why := j.shielded(p); why != "" && (!load || why == notSelected) {
 		j.report(s, "%s of %s, %s", a.Kind, p.Key(), why)
 	}
 	if n := s.truth.Node(p.Node); n != nil && !n.Unschedulable && !j.excused(s) {
@@ -201,11 +213,13 @@ func (j *oracle) mayTouch(s *Sim, a drain.Action) {
 	}
 }
 
+const notSelected = "which is not selected"
+
 // shielded says why a pod must stay whatever happens, "" if it need not.
 func (j *oracle) shielded(p *snapshot.Pod) string {
 	switch {
 	case j.req.PodSelector != nil && !j.req.PodSelector.Matches(labels.Set(p.Labels)):
-		return "which is not selected"
+		return notSelected
 	case p.Mirror:
 		return "a static pod"
 	case p.Finished():

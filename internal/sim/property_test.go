@@ -101,7 +101,7 @@ func nothingHeldByOrder(t *rapid.T, d *driver) {
 	for i := range d.last.Pods {
 		s := &d.last.Pods[i]
 		inOrder := func(b drain.Blocker) bool {
-			return b.Reason == drain.EarlierWave || b.Reason == drain.NodeWaitsTurn && !busy
+			return b.Reason == drain.EarlierWave || b.Reason == drain.EarlierRole || b.Reason == drain.NodeWaitsTurn && !busy
 		}
 		held := len(s.Blockers) > 0 && !slices.ContainsFunc(s.Blockers, func(b drain.Blocker) bool { return !inOrder(b) })
 		must(t, d, !held || s.Pod.Owner.Kind == "DaemonSet", "%s is held by nothing but its turn", s.Pod.Key())
@@ -114,7 +114,7 @@ func settledClean(t *rapid.T, d *driver) {
 	if !d.last.Settled {
 		return
 	}
-	must(t, d, len(d.sim.Leftovers(d.req.Self.ID)) == 0, "left behind: %s", d.sim.Leftovers(d.req.Self.ID))
+	must(t, d, len(d.leftovers()) == 0, "left behind: %s", d.leftovers())
 	if d.last.Outcome == drain.Drained {
 		must(t, d, len(d.onTargets()) == 0, "drained, but still there: %s", d.onTargets())
 	}
@@ -144,7 +144,7 @@ func TestFaultyDrains(t *testing.T) {
 // nothingHidden checks that what a settled drain could not take back is said.
 func nothingHidden(t *rapid.T, d *driver) {
 	t.Helper()
-	left := d.sim.Leftovers(d.req.Self.ID)
+	left := d.leftovers()
 	said := strings.Contains(strings.Join(d.last.Notes, " "), "--revert")
 	must(t, d, !d.last.Settled || len(left) == 0 || said, "left behind without a word: %s", left)
 }
@@ -259,7 +259,7 @@ func TestCancelRestores(t *testing.T) {
 
 func restored(t *rapid.T, d *driver, before state, drained bool) {
 	t.Helper()
-	must(t, d, len(d.sim.Leftovers(d.req.Self.ID)) == 0, "left behind: %s", d.sim.Leftovers(d.req.Self.ID))
+	must(t, d, len(d.leftovers()) == 0, "left behind: %s", d.leftovers())
 	after := stateOf(d.sim.Truth().Cluster)
 	for name, n := range before.replicas {
 		ruled := before.minimum[name] > 0 // the autoscaler may still be on its way down

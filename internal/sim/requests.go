@@ -33,6 +33,10 @@ func (s *Sim) ask(a drain.Action) answers.Answer {
 		Created: s.now, Since: s.now, Responder: "responder", Message: "making it safe to leave",
 	})
 	s.after(s.takes(s.cfg.Respond, p), func() { s.respond(p) })
+	if s.cfg.Expire && s.loads(p) {
+		key := snapshot.Key{Namespace: p.Namespace, Name: name}
+		s.after(snapshot.LiveFor, func() { s.expire(key) })
+	}
 	return answers.Answer{Code: answers.Accepted}
 }
 
@@ -42,6 +46,14 @@ func (s *Sim) respond(p *snapshot.Pod) {
 		return
 	}
 	s.oracle.responded(s, p)
+	if s.awaitsRole(p) {
+		s.after(responderRetry, func() { s.respond(p) })
+		return
+	}
+	if s.loads(p) {
+		s.empty(p)
+		return
+	}
 	if s.evict(drain.Action{Kind: drain.Evict, Pod: p}).Code != answers.Accepted {
 		s.after(responderRetry, func() { s.respond(p) })
 	}
@@ -74,6 +86,7 @@ func (s *Sim) setRequest(r *snapshot.Request) {
 func (s *Sim) deleteRequest(r *snapshot.Request) {
 	s.truth.DeleteRequest(r.Key())
 	s.tellRequests(func(c *snapshot.Cluster) { c.DeleteRequest(r.Key()) })
+	s.fill(r.PodUID)
 }
 
 func (s *Sim) setEviction(e *snapshot.Eviction) {

@@ -53,6 +53,7 @@ type Eviction struct {
 	Message         string    // that responder's words
 	Since           time.Time // when that responder began
 	Expected        time.Time // when it expects to be done; zero: not known
+	Emptied         bool      // by Usher's word the pod stays, and carries nothing any more
 }
 
 // Key returns namespace and name.

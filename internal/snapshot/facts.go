@@ -124,6 +124,11 @@ type Node struct {
 // UsherCordon reports whether a drain has cordoned the node, and nothing else did so since.
 func (n *Node) UsherCordon() bool { return n.Drain != nil && n.Drain.Cordoned && n.CordonedBy == "" }
 
+// KeptDrained reports whether the drain of this id has drained the node, which was not given back since.
+func (n *Node) KeptDrained(drain string) bool {
+	return n.Drain != nil && n.Drain.ID == drain && n.Drain.State == Drained && n.Unschedulable && !n.CordonedAnew()
+}
+
 // CordonedAnew reports whether the node was made schedulable after a drain had cordoned it, and cordoned by another client.
 func (n *Node) CordonedAnew() bool {
 	return n.Drain != nil && n.Drain.Cordoned && n.Unschedulable && n.CordonLost

@@ -10,7 +10,7 @@ import (
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// Policy is what drains know of an EvictionPolicy in mode Enforce: the order in which its members leave a node. Whether one may leave is not
+// Policy is what drains know of an EvictionPolicy in mode Enforce: the order in which its members leave a node, and whose pods stay. Whether one may leave is not
 // in it.
 type Policy struct {
 	Namespace       string
@@ -25,6 +25,7 @@ type PolicyMember struct {
 	Role        string
 	Selector    labels.Selector
 	LeavesAfter []string // roles; empty where those of the policy wait for each other in a circle
+	Load        bool     // the pod stays, and what it carries leaves
 }
 
 // Key returns namespace and name.
@@ -32,7 +33,7 @@ func (p *Policy) Key() Key { return Key{Namespace: p.Namespace, Name: p.Name} }
 
 // orders reports whether the policy says more of its members than that they are some.
 func (p *Policy) orders() bool {
-	return slices.ContainsFunc(p.Members, func(m PolicyMember) bool { return len(m.LeavesAfter) > 0 })
+	return slices.ContainsFunc(p.Members, func(m PolicyMember) bool { return len(m.LeavesAfter) > 0 || m.Load })
 }
 
 // Membership is what a policy says of a pod.

@@ -98,6 +98,9 @@ type DrainRecord struct {
 // Draining is the state of a record whose drain works on the node.
 const Draining = "draining"
 
+// Drained is the state of a record whose drain has drained the node.
+const Drained = "drained"
+
 // Working reports whether the drain works on the node, as far as the record says.
 func (r *DrainRecord) Working() bool { return r.State == Draining }
 

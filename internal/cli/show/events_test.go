@@ -97,7 +97,7 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 	want := []string{
 		`{"type":"blocked","time":"2026-01-02T12:00:00Z","node":"worker-1","pod":{"namespace":"shop","name":"web-1","uid":"uid-web-1"},"blocker":{"reason":"BudgetExhausted","namespace":"shop","pod":"web-1","node":"worker-1","message":"needs <9> & has 9\nnow","remedy":"do something about BudgetExhausted","since":"2026-01-02T11:57:00Z","dead":false}}`,
 		`{"type":"node","time":"2026-01-02T12:00:00Z","node":"worker-1","state":"drained"}`,
-		`{"type":"end","time":"2026-01-02T12:00:00Z","outcome":"drained","summary":{"seconds":90,"nodes":[],"gone":3,"left":0,"staying":0,"notReplaced":[],"ended":[],"leftPods":[],"surged":[],"blockers":[]}}`,
+		`{"type":"end","time":"2026-01-02T12:00:00Z","outcome":"drained","summary":{"seconds":90,"nodes":[],"gone":3,"left":0,"staying":0,"emptied":0,"notReplaced":[],"ended":[],"leftPods":[],"surged":[],"blockers":[]}}`,
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)

@@ -83,7 +83,7 @@ func nodeRows(d drain.Decision) []nodeRow {
 }
 
 func left(s drain.PodState) bool {
-	return s == drain.GoneState || s == drain.Replaced || s == drain.Ended
+	return s == drain.GoneState || s == drain.Replaced || s == drain.Ended || s == drain.Emptied
 }
 
 // nodeRowLines is a node's line, and below it what does not fit of what holds the node.

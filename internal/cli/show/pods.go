@@ -120,7 +120,7 @@ func rankOf(p drain.PodStatus) int {
 	switch p.State {
 	case drain.Staying:
 		return rankStaying
-	case drain.Replaced, drain.Ended:
+	case drain.Replaced, drain.Ended, drain.Emptied:
 		return rankGone
 	case drain.GoneState:
 		return rankUnreplaced

@@ -19,6 +19,7 @@ type Summary struct {
 	Ended       []drain.PodStatus // gone, and no replacement is due
 	Left        []drain.PodStatus
 	Staying     int
+	Emptied     int      // pods that stay, and of which all that they carry has left
 	Surged      []string // what still carries a surge of this drain
 	Blockers    []drain.Blocker
 	GoOn        string // the command that goes on with the drain
@@ -46,6 +47,8 @@ func Summarize(d drain.Decision, view snapshot.View, req drain.Request, goOn str
 		switch p.State {
 		case drain.Staying:
 			s.Staying++
+		case drain.Emptied:
+			s.Emptied++
 		case drain.Replaced:
 			s.Gone++
 		case drain.Ended:

@@ -8,6 +8,7 @@ type summaryJSON struct {
 	Gone        int           `json:"gone"`
 	Left        int           `json:"left"`
 	Staying     int           `json:"staying"`
+	Emptied     int           `json:"emptied"`
 	NotReplaced []leftJSON    `json:"notReplaced"`
 	Ended       []leftJSON    `json:"ended"`
 	LeftPods    []leftJSON    `json:"leftPods"`
@@ -36,7 +37,7 @@ type leftJSON struct {
 
 func newSummaryJSON(s Summary) summaryJSON {
 	out := summaryJSON{
-		Seconds: s.Took.Seconds(), Gone: s.Gone, Left: len(s.Left), Staying: s.Staying,
+		Seconds: s.Took.Seconds(), Gone: s.Gone, Left: len(s.Left), Staying: s.Staying, Emptied: s.Emptied,
 		Nodes: []nodeEndJSON{}, NotReplaced: leftList(s.NotReplaced), Ended: leftList(s.Ended), LeftPods: leftList(s.Left),
 		Surged: append([]string{}, s.Surged...), Blockers: blockersJSON(s.Blockers), GoOn: s.GoOn, Stale: s.Stale,
 	}

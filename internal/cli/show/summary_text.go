@@ -44,6 +44,9 @@ func (s Summary) headline(paint Paint) string {
 	if len(s.Left) > 0 {
 		counts += fmt.Sprintf(", %d left", len(s.Left))
 	}
+	if s.Emptied > 0 {
+		counts += fmt.Sprintf(", %d emptied", s.Emptied)
+	}
 	if s.Staying > 0 {
 		counts += fmt.Sprintf(", %d not touched", s.Staying)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lifecycleapi "usher.sh/usher/api/lifecycle"
@@ -50,6 +51,11 @@ func node(t *testing.T, name, drain, state string, beat time.Time) *corev1.Node 
 	return n
 }
 
+func cordoned(n *corev1.Node) *corev1.Node {
+	n.Spec.Unschedulable = true
+	return n
+}
+
 func on(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "pod"}, Spec: corev1.PodSpec{NodeName: name}}
 }
@@ -64,7 +70,7 @@ func store(t *testing.T, faults interceptor.Funcs, objects ...client.Object) cli
 	}
 	lifecycleapi.AddToScheme(scheme, lifecycleapi.Usher)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(faults).
-		WithIndex(&corev1.Node{}, drainIndex, drainOf).WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).Build()
+		WithIndex(&corev1.Node{}, drainIndex, drainOf).WithIndex(&api.EvictionRequest{}, requesterIndex, requesterDrain).WithIndex(&api.EvictionRequest{}, targets.Field, targets.IndexPod).Build()
 }
 
 func look(t *testing.T, s *reconciler, request *api.EvictionRequest) (intent api.EvictionRequestIntent, again time.Duration) {
@@ -96,6 +102,10 @@ func TestRequestsOfEndedDrains(t *testing.T) {
 		"of a drain that was killed":        {drain, time.Hour, node(t, "a", "d1", "draining", now.Add(-time.Minute)), nil, withdrawn, 0},
 		"of a drain that has just begun":    {drain, 10 * time.Second, node(t, "a", "", "", now), nil, stands, 50 * time.Second},
 		"of a drain that has ended":         {drain, time.Hour, node(t, "a", "d1", "interrupted", now), nil, withdrawn, 0},
+		"of a drain that keeps a pod empty": {drain, time.Hour, cordoned(node(t, "a", "d1", "drained", now.Add(-time.Hour))), nil, stands, 0},
+		"… whose node was given back":       {drain, time.Hour, node(t, "a", "d1", "drained", now.Add(-time.Hour)), nil, withdrawn, 0},
+		"… whose node another has drained":  {drain, time.Hour, cordoned(node(t, "a", "d2", "drained", now.Add(-time.Hour))), nil, withdrawn, 0},
+		"… on another node than the pod's":  {drain, time.Hour, node(t, "a", "", "", now), cordoned(node(t, "b", "d1", "drained", now)), withdrawn, 0},
 		"of a drain whose record is gone":   {drain, time.Hour, node(t, "a", "", "", now), nil, withdrawn, 0},
 		"… where another one drains":        {drain, time.Hour, node(t, "a", "d2", "draining", now), nil, withdrawn, 0},
 		"with a beat from the future":       {drain, time.Hour, node(t, "a", "d1", "draining", now.Add(time.Hour)), nil, withdrawn, 0},
@@ -213,5 +223,34 @@ func TestLostRace(t *testing.T) {
 	s := &reconciler{Options: Options{Now: func() time.Time { return now }}, client: all, live: all}
 	if got, again := look(t, s, request); got != api.EvictionRequestIntentEviction || again != lostRace {
 		t.Errorf("intent %s, looked at again in %s", got, again)
+	}
+}
+
+// A node that is given back has what its drain asked for looked at, whatever has given it back.
+func TestNodesThatAreGivenBack(t *testing.T) {
+	kept := cordoned(node(t, "a", "d1", "drained", now))
+	for name, c := range map[string]struct {
+		before, after *corev1.Node
+		want          bool
+	}{
+		"made schedulable":        {kept, node(t, "a", "d1", "drained", now), true},
+		"its record is taken off": {kept, cordoned(node(t, "a", "", "", now)), true},
+		"taken by another drain":  {kept, cordoned(node(t, "a", "d2", "draining", now)), true},
+		"drained by another":      {kept, cordoned(node(t, "a", "d2", "drained", now)), true},
+		"its kubelet reports":     {kept, cordoned(node(t, "a", "d1", "drained", now)), false},
+		"it was not drained yet":  {cordoned(node(t, "a", "d1", "draining", now)), node(t, "a", "d1", "draining", now), false},
+	} {
+		if got := givenBack().Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
+			t.Errorf("%s: passes %t", name, got)
+		}
+	}
+	if !givenBack().Delete(event.DeleteEvent{Object: kept}) {
+		t.Error("it is deleted")
+	}
+	all := store(t, interceptor.Funcs{}, asked("drain.usher.sh/d1", time.Hour), asked("drain.usher.sh/d2", time.Hour), asked("requester.usher.sh/anna", time.Hour))
+	s := &reconciler{client: all, live: all}
+	keys := s.requestsOn(t.Context(), kept)
+	if len(keys) != 1 || keys[0].Name != asked("drain.usher.sh/d1", 0).Name {
+		t.Errorf("of its drain: %v", keys)
 	}
 }

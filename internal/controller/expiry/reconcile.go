@@ -46,12 +46,14 @@ func (s *reconciler) reconcile(ctx context.Context, key reconcile.Request) (reco
 	return s.ofCaller(ctx, request, pod)
 }
 
-// ofDrain withdraws the request of a drain that shows no sign of life.
+// ofDrain withdraws the request of a drain that shows no sign of life, unless it keeps a pod empty on a node that was drained and not given
+// back since. The events of that node have it looked at again.
 func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, pod *corev1.Pod, who snapshot.Drainer) (reconcile.Result, error) {
 	names, err := s.places(ctx, pod, who)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	kept := false
 	for _, reader := range []client.Reader{s.client, s.live} { // a cache may lack the last sign of life
 		seen, err := read(ctx, reader, names)
 		if err != nil {
@@ -62,8 +64,21 @@ func (s *reconciler) ofDrain(ctx context.Context, request *api.EvictionRequest, 
 		if until := drain.LiveUntil(snapshot.View{Now: now, Cluster: seen}, who); until.After(now) {
 			return reconcile.Result{RequeueAfter: min(again, until.Sub(now))}, nil
 		}
+		kept = keeps(seen, pod, who)
+	}
+	if kept { // by the last read, which is past the cache
+		return reconcile.Result{}, nil
 	}
 	return s.withdraw(ctx, request, who)
+}
+
+// keeps reports whether the drain has drained the pod's node, which was not given back since.
+func keeps(seen *snapshot.Cluster, pod *corev1.Pod, who snapshot.Drainer) bool {
+	if pod == nil {
+		return false
+	}
+	node := seen.Node(pod.Spec.NodeName)
+	return node != nil && node.KeptDrained(who.ID)
 }
 
 // pod returns the pod of a request by the cache, nil where that has it not.

@@ -19,6 +19,7 @@ import (
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/evictionrequest/targets"
 	"usher.sh/usher/internal/observe"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.k8s.io;lifecycle.usher.sh,resources=evictionrequests,verbs=get;list;watch;patch
@@ -44,16 +45,21 @@ const workers, workersEach = 2, 1
 // drainIndex finds nodes by the id of the drain whose record they carry.
 const drainIndex = "expiry:drain"
 
+// requesterIndex finds requests by the id of the drain that has made them.
+const requesterIndex = "expiry:requester"
+
 // Controllers returns the controller of a cluster that serves eviction requests. The cache must keep the annotation of
 // drains on nodes.
 func Controllers(mgr ctrl.Manager, o Options) []wiring.Controller {
 	s := &reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	return []wiring.Controller{{
 		Name: "expiry", Workers: workers, WorkersEach: workersEach, Reconcile: s.reconcile,
-		Indexes: append(wiring.TargetPodIndexes(), wiring.Index{Object: &corev1.Node{}, Field: drainIndex, Values: drainOf}),
+		Indexes: append(wiring.TargetPodIndexes(), wiring.Index{Object: &corev1.Node{}, Field: drainIndex, Values: drainOf},
+			wiring.Index{Object: &api.EvictionRequest{}, Field: requesterIndex, Values: requesterDrain}),
 		Watches: []wiring.Watch{
 			{Object: &api.EvictionRequest{}, Keys: wiring.Itself, When: expire()},
 			{Object: &corev1.Pod{}, Keys: s.requestsOf, When: losesOwner()},
+			{Object: &corev1.Node{}, Keys: s.requestsOn, When: givenBack()},
 		},
 	}}
 }
@@ -67,6 +73,53 @@ func drainOf(o client.Object) []string {
 		return []string{record.ID}
 	}
 	return nil
+}
+
+func requesterDrain(o client.Object) []string {
+	request, ok := o.(*api.EvictionRequest)
+	if !ok {
+		return nil
+	}
+	if who, drains := observe.RequestFacts(request).Drainer(); drains {
+		return []string{who.ID}
+	}
+	return nil
+}
+
+// givenBack passes nodes that a drain had drained, and that are so no more.
+func givenBack() predicate.Predicate {
+	kept := func(o client.Object) bool {
+		node, ok := o.(*corev1.Node)
+		if !ok || !node.Spec.Unschedulable || node.Annotations[snapshot.DrainAnnotation] == "" {
+			return false
+		}
+		facts := observe.NodeFacts(node)
+		return facts.Drain != nil && facts.KeptDrained(facts.Drain.ID)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // requests are looked at when they are first seen
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return kept(e.ObjectOld) && (!kept(e.ObjectNew) || drainOf(e.ObjectOld)[0] != drainOf(e.ObjectNew)[0])
+		},
+		DeleteFunc:  func(e event.DeleteEvent) bool { return kept(e.Object) },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// requestsOn enqueues what the drain asked for whose record a node carries.
+func (s *reconciler) requestsOn(ctx context.Context, node client.Object) []reconcile.Request {
+	var keys []reconcile.Request
+	for _, drain := range drainOf(node) {
+		var list api.EvictionRequestList
+		if err := s.client.List(ctx, &list, client.MatchingFields{requesterIndex: drain}, client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).Error(err, "an event is lost")
+			continue
+		}
+		for i := range list.Items {
+			keys = append(keys, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return keys
 }
 
 // expire passes requests that may end without their maker.

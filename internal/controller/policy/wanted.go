@@ -53,6 +53,9 @@ func (f *facts) podsToAskFor() []string {
 	for i := range f.policy.Status.Leaving {
 		names[f.policy.Status.Leaving[i].PodName] = true
 	}
+	for i := range f.policy.Status.Emptied {
+		names[f.policy.Status.Emptied[i].PodName] = true
+	}
 	for i := range f.policy.Status.Preparations {
 		names[f.policy.Status.Preparations[i].PodName] = true
 	}
@@ -90,5 +93,5 @@ func (s *reconciler) another(ctx context.Context, f *facts, in *eviction.StatusI
 func (f *facts) heldForWanted() bool {
 	status := &f.policy.Status
 	return slices.Contains(f.policy.Finalizers, v1alpha1.UndoFinalizer) && f.policy.DeletionTimestamp == nil && !f.policy.Spec.Audited() &&
-		len(status.Leaving)+len(status.Preparations) == 0
+		len(status.Leaving)+len(status.Emptied)+len(status.Preparations) == 0
 }

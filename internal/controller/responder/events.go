@@ -86,6 +86,10 @@ func describe(step eviction.StepResult) (kind, reason, action, key, text string)
 		switch a.Kind {
 		case eviction.Evict:
 			return corev1.EventTypeNormal, "Evicting", "Evict", "", orElse(a.Why, step.Verdict.WhyItGoes())
+		case eviction.Empty:
+			if step.Empties() {
+				return corev1.EventTypeNormal, "Emptied", "Empty", "", a.Why
+			}
 		case eviction.Prepare:
 			return corev1.EventTypeNormal, "Preparing", "Prepare", a.Step.Name, a.Step.Name + ": " + orElse(a.Step.Message, a.Why)
 		default:

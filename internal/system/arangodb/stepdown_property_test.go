@@ -150,7 +150,7 @@ func (r *rotation) member(id string) eviction.Input {
 func (r *rotation) carryOut(id string, actions []eviction.Action) {
 	for _, action := range actions {
 		switch action.Kind {
-		case eviction.Permit, eviction.Begin, eviction.Settle:
+		case eviction.Permit, eviction.Begin, eviction.Empty, eviction.Settle:
 			r.status = action.Status
 		case eviction.Prepare, eviction.Undo:
 			r.call(&action)
