@@ -32,6 +32,35 @@ func TestGivenBack(t *testing.T) {
 	})
 }
 
+// TestKeptEmpty: what a drain has emptied stays so for as long as its node is out of service, and not a moment longer, whoever gives that back.
+func TestKeptEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := start(t, false)
+		drive(t, d)
+		safe(t, d)
+		if d.last.Outcome != drain.Drained || !d.last.Settled {
+			return
+		}
+		wait := func() { d.sim.Advance(d.sim.View().Now.Add(2 * snapshot.LiveFor)) }
+		for range rapid.IntRange(0, 2).Draw(t, "looks of the manager") {
+			wait()
+		}
+		for i := range d.last.Pods {
+			s := &d.last.Pods[i]
+			must(t, d, s.State != drain.Emptied || d.sim.Emptied(s.Pod), "%s is filled on %s, which is drained", s.Pod.Key(), s.Pod.Node)
+		}
+		for _, node := range d.req.Nodes {
+			if rapid.Bool().Draw(t, "by usher uncordon") {
+				d.sim.GiveBack(node)
+			} else {
+				d.sim.Cordon(node, false)
+			}
+		}
+		wait()
+		must(t, d, len(d.sim.Leftovers(d.req.Self.ID)) == 0, "left behind: %s", d.sim.Leftovers(d.req.Self.ID))
+	})
+}
+
 // runTo drives the drain until it has sent something of this kind, or decided to end, for a minute at most.
 func (d *driver) runTo(kind drain.Kind) {
 	limit, before := d.sim.View().Now.Add(time.Minute), d.writes[kind]
