@@ -43,6 +43,7 @@ func TestMaintenance(t *testing.T) {
 	t.Run("deletes nodes", h.maintenanceDeletesNodes)
 	t.Run("is refused", h.maintenanceIsRefused)
 	t.Run("is followed by a command", h.maintenanceIsFollowed)
+	t.Run("ends a hold", h.maintenanceEndsAHold)
 	t.Run("surges beside plain workloads", h.maintenanceSurgesBesideWorkloads)
 }
 
@@ -394,7 +395,7 @@ func (h *house) maintenanceIsFollowed(t *testing.T) {
 	expect("again", 0, []string{"is there already"}, "maintain", nodes[0], "--reason", "a test")
 	expect("otherwise", 1, []string{"with another content"}, "maintain", nodes[0], "--force")
 	expect("drain", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "nothing was changed"}, "drain", nodes[0])
-	expect("uncordon", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "usher maintain --delete " + nodes[0]}, "uncordon", nodes[0])
+	expect("uncordon", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "--delete " + nodes[0]}, "uncordon", nodes[0])
 	expect("end", 0, []string{"its nodes are given back"}, "maintain", "--delete", nodes[0])
 	h.waitNodes(t, nodes, "the node to be given back", asBefore)
 	expect("end again", 1, []string{"there is no NodeMaintenance"}, "maintain", "--delete", nodes[0])
