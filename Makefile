@@ -25,7 +25,7 @@ OLDER_KUBERNETES := 1.33 1.30
 # Real nodes need root, so only root's tests need their programs.
 TEST_BINARIES := $(if $(filter 0,$(shell id -u)),--real)
 
-.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-etcd bench-webhook bench-pressure bench-scale fuzz properties sim test-kubelet mutations clean
+.PHONY: help build image test test-all lint generate lab lab-up lab-down demo demo-real bench bench-drain bench-maintenance bench-etcd bench-webhook bench-pressure bench-scale fuzz properties sim test-kubelet mutations clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ bench: ## time the plan of a drain on 5,000 nodes and 150,000 pods
 
 bench-drain: lab build ## drain the same nodes with kubectl and with usher, and compare
 	go run -C lab ./bench $(CURDIR)/bin/usher
+
+bench-maintenance: lab build ## drain the same nodes with usher and by NodeMaintenances, and single replicas with kubectl and a policy
+	go run -C lab ./bench maintenance $(CURDIR)/bin/usher
 
 bench-etcd: ## drain real nodes under a real etcd with kubectl alone and with usher, with budgets and without; needs root
 	$(LAB) build --real

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"usher.sh/usher/lab/throwaway"
 )
 
 // requests is what one client asked of the apiserver during a run, all verbs and watches included.
@@ -22,6 +24,7 @@ type requests struct {
 type entry struct {
 	Verb                     string
 	UserAgent                string
+	User                     struct{ Username string }
 	RequestReceivedTimestamp time.Time
 	ObjectRef                struct{ Resource, Subresource string }
 	ResponseStatus           struct{ Code int }
@@ -52,9 +55,9 @@ func count(path string, runs []*run) error {
 	}
 }
 
-// sent distinguishes runs of the same program by their time: they never overlap.
+// sent distinguishes runs of the same program by their time: they never overlap. Of the manager all counts, also what it does beside.
 func (r *run) sent(e entry) bool {
-	return strings.HasPrefix(e.UserAgent, r.tool.agent) &&
+	return (e.User.Username == throwaway.ManagerAccount) == r.tool.manager && strings.HasPrefix(e.UserAgent, r.tool.agent) &&
 		!e.RequestReceivedTimestamp.Before(r.started) && !e.RequestReceivedTimestamp.After(r.ended)
 }
 

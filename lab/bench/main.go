@@ -1,10 +1,12 @@
 // Command bench answers: how does `usher drain` compare with `kubectl drain`? Both drain the same set-ups in one run,
-// on one lab, one after the other, each on nodes and pods of its own.
+// on one lab, one after the other, each on nodes and pods of its own. With the argument maintenance it answers: how does a drain by the
+// manager compare with `usher drain`, and what do policies of plain workloads change for `kubectl drain`?
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"usher.sh/usher/lab/throwaway"
@@ -12,7 +14,13 @@ import (
 
 const usherAgent = "usher/"
 
-func main() { throwaway.Main("bench", "bench-drain", bench) }
+func main() {
+	if args := os.Args[1:]; len(args) > 0 && args[0] == "maintenance" {
+		throwaway.Main("bench", "bench-maintenance", args[1:], benchMaintenance)
+		return
+	}
+	throwaway.Main("bench", "bench-drain", os.Args[1:], bench)
+}
 
 func bench(ctx context.Context, lab *throwaway.Lab, usher string) error {
 	tools, err := toolsOf(lab, usher)
@@ -27,7 +35,7 @@ func bench(ctx context.Context, lab *throwaway.Lab, usher string) error {
 	if err != nil {
 		return err
 	}
-	return finish(lab, runs, line)
+	return finish(lab, runs, line, report)
 }
 
 // measureBoth drains an awkward node with kubectl and with usher, in place as kubectl does, and returns what was seen.
@@ -71,7 +79,7 @@ func measureAll(ctx context.Context, lab *throwaway.Lab, tools []tool) ([]*run, 
 }
 
 // finish ends the apiserver before its log is read: a watch is in the log only once it has ended.
-func finish(lab *throwaway.Lab, runs []*run, line string) error {
+func finish(lab *throwaway.Lab, runs []*run, line string, report func(io.Writer, []*run) error) error {
 	if err := lab.StopAPIServer(); err != nil {
 		return err
 	}

@@ -13,11 +13,12 @@ import (
 
 // tool is one way to drain.
 type tool struct {
-	name   string
-	path   string
-	flags  []string
-	agent  string // how its user agent begins
-	surges bool
+	name    string
+	path    string
+	flags   []string
+	agent   string // how its user agent begins
+	surges  bool
+	manager bool // drains by a NodeMaintenance, and not by a command
 }
 
 // run is one drain and what was seen of it.
@@ -42,12 +43,21 @@ func measure(ctx context.Context, lab *throwaway.Lab, s setup, t tool, name stri
 	seen := make(chan *readiness)
 	go func() { seen <- watchReadiness(watching, st.pods()) }()
 	r := &run{setup: s, tool: t, started: time.Now()}
-	err = drain(ctx, t, st)
+	if t.manager {
+		err = maintain(ctx, t, st)
+	} else {
+		err = drain(ctx, t, st)
+	}
 	r.ended = time.Now()
 	stop()
 	r.ready = <-seen
 	if err != nil {
 		return nil, err
+	}
+	if t.manager {
+		if err := endMaintenance(ctx, st); err != nil {
+			return nil, err
+		}
 	}
 	return r, st.remove(ctx)
 }

@@ -59,7 +59,7 @@ func build(ctx context.Context, lab *throwaway.Lab, s setup, run string) (*stage
 		return nil, err
 	}
 	for i := range deployments {
-		if err := st.addDeployment(ctx, fmt.Sprintf("app-%d", i), s.budget); err != nil {
+		if err := st.addDeployment(ctx, fmt.Sprintf("app-%d", i), replicas, s.budget); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +100,7 @@ func (st *stage) deployment(name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-func (st *stage) addDeployment(ctx context.Context, name string, budget policyv1.PodDisruptionBudgetSpec) error {
+func (st *stage) addDeployment(ctx context.Context, name string, replicas int32, budget policyv1.PodDisruptionBudgetSpec) error {
 	d := st.deployment(name, replicas)
 	if _, err := st.lab.Client.AppsV1().Deployments(st.run).Create(ctx, d, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating deployment: %w", err)
@@ -129,22 +129,7 @@ func (st *stage) podSpec() corev1.PodSpec {
 
 // awaitSettled waits until all pods are ready and all budgets know it.
 func (st *stage) awaitSettled(ctx context.Context) error {
-	budgets := await.Source[*policyv1.PodDisruptionBudget]{
-		Client: st.lab.Client.PolicyV1().RESTClient(), Resource: "poddisruptionbudgets", Namespace: st.run,
-	}
-	err := await.Until(ctx, budgets, func(all []*policyv1.PodDisruptionBudget) bool {
-		settled := 0
-		for _, b := range all {
-			if b.Status.CurrentHealthy == replicas && b.Status.ExpectedPods == replicas {
-				settled++
-			}
-		}
-		return settled == deployments
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until the budgets know their pods: %w", err)
-	}
-	return nil
+	return st.awaitBudgets(ctx, deployments, replicas)
 }
 
 func (st *stage) pods() await.Source[*corev1.Pod] {

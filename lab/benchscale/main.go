@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	throwaway.Main("benchscale", "bench-scale", func(ctx context.Context, lab *throwaway.Lab, usher string) error {
+	throwaway.Main("benchscale", "bench-scale", os.Args[1:], func(ctx context.Context, lab *throwaway.Lab, usher string) error {
 		kubectl, err := lab.Cache.Path("kubectl")
 		if err != nil {
 			return err

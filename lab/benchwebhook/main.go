@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	throwaway.Main("benchwebhook", "bench-webhook", func(ctx context.Context, lab *throwaway.Lab, usher string) error {
+	throwaway.Main("benchwebhook", "bench-webhook", os.Args[1:], func(ctx context.Context, lab *throwaway.Lab, usher string) error {
 		f, err := measureAll(ctx, lab, usher)
 		if err != nil {
 			return err

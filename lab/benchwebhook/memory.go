@@ -36,7 +36,7 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 		return err
 	}
 	var err error
-	if f.started, err = st.managers.usage(ctx); err != nil {
+	if f.started, err = usageOf(ctx, st.managers); err != nil {
 		return err
 	}
 	fmt.Printf("  just started: %s resident, at most %s\n", mb(f.started.resident), mb(f.started.peak))
@@ -49,17 +49,17 @@ func measureMemory(ctx context.Context, st *stage, f *figures) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	f.rested, err = st.managers.usage(ctx)
+	f.rested, err = usageOf(ctx, st.managers)
 	return err
 }
 
 // regrow lets the cluster grow while no manager runs.
 func (st *stage) regrow(ctx context.Context, grow func(context.Context) error) error {
-	if err := st.managers.stop(); err != nil {
+	if err := st.managers.Stop(); err != nil {
 		return err
 	}
 	if err := grow(ctx); err != nil {
 		return err
 	}
-	return st.managers.start(ctx)
+	return st.managers.Start(ctx)
 }

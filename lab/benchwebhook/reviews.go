@@ -42,9 +42,9 @@ func (st *stage) callReplicas(ctx context.Context) (*caller, error) {
 	if !authorities.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
 		return nil, errors.New("reading the webhooks' authority: there is no certificate in it")
 	}
-	urls := make([]string, replicas)
-	for i, r := range st.managers.replicas {
-		urls[i] = "https://" + r.webhook + "/leave?timeout=10s"
+	urls := make([]string, len(st.managers.Replicas))
+	for i, r := range st.managers.Replicas {
+		urls[i] = "https://" + r.Webhook + "/leave?timeout=10s"
 	}
 	return newCaller(authorities, urls), nil
 }

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,7 +35,7 @@ const (
 // stage is a lab with managers and a policy over a thousand pods.
 type stage struct {
 	lab      *throwaway.Lab
-	managers *managers
+	managers *throwaway.Managers
 	database *database
 	client   client.Client
 	policies rest.Interface
@@ -50,7 +48,7 @@ func build(ctx context.Context, lab *throwaway.Lab, usher string) (*stage, error
 	if err != nil {
 		return nil, err
 	}
-	if st.managers, err = startManagers(ctx, lab, usher); err != nil {
+	if st.managers, err = throwaway.StartManagers(ctx, lab, usher); err != nil {
 		return nil, err
 	}
 	if err := st.connect(); err != nil {
@@ -76,26 +74,13 @@ func build(ctx context.Context, lab *throwaway.Lab, usher string) (*stage, error
 }
 
 func (st *stage) connect() error {
-	config, err := st.lab.RESTConfig()
-	if err != nil {
-		return err
-	}
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return err
-	}
-	if st.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-		return err
-	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	st.policies, err = rest.RESTClientFor(config)
+	var err error
+	st.client, st.policies, err = st.lab.UsherClients()
 	return err
 }
 
 func (st *stage) close() {
-	st.managers.door.close()
+	st.managers.Close()
 	st.database.server.Close()
 }
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"usher.sh/usher/lab/throwaway"
 )
 
 // usage is what the replicas have used: of memory the one that has most, of everything else together.
@@ -19,31 +21,31 @@ type usage struct {
 	logLines, logBytes   int
 }
 
-func (m *managers) usage(ctx context.Context) (usage, error) {
+func usageOf(ctx context.Context, m *throwaway.Managers) (usage, error) {
 	var u usage
-	for _, r := range m.replicas {
-		if err := r.addUsage(ctx, &u); err != nil {
-			return u, fmt.Errorf("looking at %s: %w", r.name, err)
+	for _, r := range m.Replicas {
+		if err := u.add(ctx, r); err != nil {
+			return u, fmt.Errorf("looking at %s: %w", r.Name, err)
 		}
 	}
 	return u, nil
 }
 
-func (r *replica) addUsage(ctx context.Context, u *usage) error {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.process.PID))
+func (u *usage) add(ctx context.Context, r *throwaway.Replica) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.Process.PID))
 	if err != nil {
 		return err
 	}
 	u.resident = max(u.resident, kilobytes(status, "VmRSS:"))
 	u.peak = max(u.peak, kilobytes(status, "VmHWM:"))
-	metrics, err := r.readMetrics(ctx)
+	metrics, err := readMetrics(ctx, r)
 	if err != nil {
 		return err
 	}
 	u.live = max(u.live, metrics["go_gc_heap_live_bytes"])
 	u.goroutines += metrics["go_goroutines"]
 	u.cpu += metrics["process_cpu_seconds_total"]
-	log, err := os.ReadFile(r.process.Log)
+	log, err := os.ReadFile(r.Process.Log)
 	if err != nil {
 		return err
 	}
@@ -65,8 +67,8 @@ func kilobytes(status []byte, name string) float64 {
 }
 
 // readMetrics reads those without labels.
-func (r *replica) readMetrics(ctx context.Context) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/metrics", nil)
+func readMetrics(ctx context.Context, r *throwaway.Replica) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Metrics+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func (st *stage) examiner(ctx context.Context, c *caller) (sender, error) {
 
 // watched puts a load into place, with what it did to the managers and the system.
 func (st *stage) watched(ctx context.Context, place **load, do func() (*load, error)) error {
-	before, err := st.managers.usage(ctx)
+	before, err := usageOf(ctx, st.managers)
 	if err != nil {
 		return err
 	}
@@ -153,6 +153,6 @@ func (st *stage) watched(ctx context.Context, place **load, do func() (*load, er
 	l.before, l.observations = before, st.database.calls.Load()-calls
 	*place = l
 	fmt.Printf("  %s: %d answers, p50 %s, p99 %s\n", l.name, len(l.times), ms(l.quantile(0.5)), ms(l.quantile(0.99)))
-	l.after, err = st.managers.usage(ctx)
+	l.after, err = usageOf(ctx, st.managers)
 	return err
 }

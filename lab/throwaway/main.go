@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// Main is the main function of a program whose one argument is the path of usher and which is run by a target of make: it runs the
-// function with a lab of that name, which ends with it. An interrupt ends the context; an error is printed, and is exit code 1.
-func Main(name, target string, run func(ctx context.Context, lab *Lab, usher string) error) {
+// Main is the main function of a program that is run by a target of make, whose one argument is the path of usher: it runs the function
+// with a lab of that name, which ends with it. An interrupt ends the context; an error is printed, and is exit code 1.
+func Main(name, target string, args []string, run func(ctx context.Context, lab *Lab, usher string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := withLab(ctx, name, target, run)
+	err := withLab(ctx, name, target, args, run)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, name+":", err)
@@ -22,11 +22,11 @@ func Main(name, target string, run func(ctx context.Context, lab *Lab, usher str
 	}
 }
 
-func withLab(ctx context.Context, name, target string, run func(ctx context.Context, lab *Lab, usher string) error) error {
-	if len(os.Args) != 2 {
+func withLab(ctx context.Context, name, target string, args []string, run func(ctx context.Context, lab *Lab, usher string) error) error {
+	if len(args) != 1 {
 		return fmt.Errorf("want one argument, the path of usher; run it with `make %s`", target)
 	}
-	usher, err := filepath.Abs(os.Args[1])
+	usher, err := filepath.Abs(args[0])
 	if err != nil {
 		return err
 	}

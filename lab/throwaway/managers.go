@@ -1,4 +1,4 @@
-package main
+package throwaway
 
 import (
 	"context"
@@ -16,62 +16,64 @@ import (
 	"usher.sh/usher/internal/install"
 	"usher.sh/usher/lab/cluster"
 	"usher.sh/usher/lab/process"
-	"usher.sh/usher/lab/throwaway"
 )
 
 const (
 	replicas        = 2
 	systemNamespace = "usher-system"
-	account         = "system:serviceaccount:" + systemNamespace + ":usher-manager"
+	// ManagerAccount is the user that the managers are.
+	ManagerAccount = "system:serviceaccount:" + systemNamespace + ":usher-manager"
 )
 
-// replica is one process of `usher manager`, with its addresses on loopback.
-type replica struct {
-	name                     string
-	webhook, health, metrics string
-	process                  *process.Process
+// Replica is one process of `usher manager`, with its addresses on loopback.
+type Replica struct {
+	Name                     string
+	Webhook, Health, Metrics string
+	Process                  *process.Process
 }
 
-// managers are the replicas, behind one address.
-type managers struct {
-	lab        *throwaway.Lab
+// Managers are the replicas, behind one address.
+type Managers struct {
+	Replicas []*Replica
+
+	lab        *Lab
 	usher      string
 	kubeconfig string
 	env        []string // of each replica
 	door       *door
-	replicas   []*replica
 }
 
-// startManagers installs usher into the lab and starts its managers, with the rights that usher install gives them.
-func startManagers(ctx context.Context, lab *throwaway.Lab, usher string) (*managers, error) {
-	m := &managers{lab: lab, usher: usher, kubeconfig: filepath.Join(lab.Dir, "usher-manager.kubeconfig")}
+// StartManagers installs usher into the lab, with the flags that are given, and starts its managers with the rights that this gives them.
+func StartManagers(ctx context.Context, lab *Lab, usher string, flags ...string) (*Managers, error) {
+	m := &Managers{lab: lab, usher: usher, kubeconfig: filepath.Join(lab.Dir, "usher-manager.kubeconfig")}
 	var err error
 	if m.env, err = environment(); err != nil {
 		return nil, err
 	}
 	addresses := make([]string, replicas)
 	for i := range replicas {
-		r := &replica{name: fmt.Sprintf("usher-manager-%d", i)}
-		for _, address := range []*string{&r.webhook, &r.health, &r.metrics} {
+		r := &Replica{Name: fmt.Sprintf("usher-manager-%d", i)}
+		for _, address := range []*string{&r.Webhook, &r.Health, &r.Metrics} {
 			if *address, err = freeAddress(ctx); err != nil {
 				return nil, err
 			}
 		}
-		addresses[i] = r.webhook
-		m.replicas = append(m.replicas, r)
+		addresses[i] = r.Webhook
+		m.Replicas = append(m.Replicas, r)
 	}
 	if m.door, err = openDoor(ctx, addresses); err != nil {
 		return nil, err
 	}
-	out, err := exec.CommandContext(ctx, usher, "install", "--kubeconfig", lab.Kubeconfig(), "--webhook-url", m.door.url()).CombinedOutput()
+	args := append([]string{"install", "--kubeconfig", lab.Kubeconfig(), "--webhook-url", m.door.url()}, flags...)
+	out, err := exec.CommandContext(ctx, usher, args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("installing usher: %w\n%s", err, out)
 	}
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace}
-	if err := lab.WriteKubeconfig(m.kubeconfig, account, groups...); err != nil {
+	if err := lab.WriteKubeconfig(m.kubeconfig, ManagerAccount, groups...); err != nil {
 		return nil, err
 	}
-	return m, m.start(ctx)
+	return m, m.Start(ctx)
 }
 
 // environment is what the manager's Deployment gives its container, the soft limit of its memory among it.
@@ -104,32 +106,36 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// start starts all replicas and returns when they are ready.
-func (m *managers) start(ctx context.Context) error {
-	for _, r := range m.replicas {
+// Start starts all replicas and returns when they are ready.
+func (m *Managers) Start(ctx context.Context) error {
+	for _, r := range m.Replicas {
 		var err error
-		r.process, err = process.Start(process.Spec{
-			Name: r.name, Path: m.usher, Dir: m.lab.Processes(), EndWithParent: true, Env: m.env,
+		r.Process, err = process.Start(process.Spec{
+			Name: r.Name, Path: m.usher, Dir: m.lab.Processes(), EndWithParent: true, Env: m.env,
 			Args: []string{
 				"manager", "--kubeconfig", m.kubeconfig, "--namespace", systemNamespace,
-				"--webhook-address", r.webhook, "--health-address", r.health, "--metrics-address", r.metrics,
+				"--webhook-address", r.Webhook, "--health-address", r.Health, "--metrics-address", r.Metrics,
 			},
 		})
 		if err != nil {
 			return err
 		}
 	}
-	for _, r := range m.replicas {
+	for _, r := range m.Replicas {
 		if err := r.awaitReady(ctx); err != nil {
-			return fmt.Errorf("waiting until %s is ready: %w", r.name, err)
+			return fmt.Errorf("waiting until %s is ready: %w", r.Name, err)
 		}
 	}
 	return nil
 }
 
-func (m *managers) stop() error {
-	for _, r := range m.replicas {
-		if err := r.process.Stop(m.lab.Processes(), cluster.StopGrace); err != nil {
+// Close closes the replicas' common address.
+func (m *Managers) Close() { m.door.close() }
+
+// Stop ends all replicas.
+func (m *Managers) Stop() error {
+	for _, r := range m.Replicas {
+		if err := r.Process.Stop(m.lab.Processes(), cluster.StopGrace); err != nil {
 			return err
 		}
 	}
@@ -137,14 +143,14 @@ func (m *managers) stop() error {
 }
 
 // awaitReady asks /readyz; there is nothing to watch.
-func (r *replica) awaitReady(ctx context.Context) error {
+func (r *Replica) awaitReady(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		select {
-		case <-r.process.Ended():
-			return false, r.process.Failure()
+		case <-r.Process.Ended():
+			return false, r.Process.Failure()
 		default:
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.health+"/readyz", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Health+"/readyz", nil)
 		if err != nil {
 			return false, err
 		}
