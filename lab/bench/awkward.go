@@ -99,11 +99,11 @@ func drainAwkward(ctx context.Context, t tool, st *stage, ends bool) error {
 	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
-		return fmt.Errorf("draining the awkward node with %s ended with %w, and not as blocked:\n%s", t.name, err, lastLines(output, 20))
+		return fmt.Errorf("draining the awkward node with %s ended with %w, and not as blocked:\n%s", t.name, err, lastLines(output))
 	}
 	for _, name := range []string{finalizer, "budget " + guarded} {
 		if !strings.Contains(string(output), name) {
-			return fmt.Errorf("draining the awkward node with %s did not name %s:\n%s", t.name, name, lastLines(output, 20))
+			return fmt.Errorf("draining the awkward node with %s did not name %s:\n%s", t.name, name, lastLines(output))
 		}
 	}
 	return nil

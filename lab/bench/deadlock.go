@@ -48,7 +48,7 @@ func drainSingles(ctx context.Context, lab *throwaway.Lab, kubectl tool, name st
 	output, err := exec.CommandContext(ctx, kubectl.path, "--kubeconfig", lab.Kubeconfig(), "drain", st.targets[0], "--ignore-daemonsets", "--timeout", limit.String()).CombinedOutput()
 	took := time.Since(started)
 	if governed != (err == nil) {
-		return 0, fmt.Errorf("draining single replicas with kubectl, with a policy: %t: %w; it ended with:\n%s", governed, err, lastLines(output, 20))
+		return 0, fmt.Errorf("draining single replicas with kubectl, with a policy: %t: %w; it ended with:\n%s", governed, err, lastLines(output))
 	}
 	if governed {
 		if err := st.removePolicy(ctx); err != nil {

@@ -66,12 +66,13 @@ func drain(ctx context.Context, t tool, st *stage) error {
 	args := slices.Concat([]string{"--kubeconfig", st.lab.Kubeconfig(), "drain"}, st.targets, t.flags)
 	output, err := exec.CommandContext(ctx, t.path, args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("draining with %s: %w; it ended with:\n%s", t.name, err, lastLines(output, 20))
+		return fmt.Errorf("draining with %s: %w; it ended with:\n%s", t.name, err, lastLines(output))
 	}
 	return nil
 }
 
-func lastLines(text []byte, n int) []byte {
+func lastLines(text []byte) []byte {
+	const n = 20
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-n):], nil)
 }
