@@ -74,8 +74,8 @@ func (g *Governed) do(ctx context.Context, action eviction.Action) answers.Answe
 		return answers.Of(g.request(ctx, action))
 	case eviction.Withdraw:
 		return answers.Of(g.withdraw(ctx, action))
-	case eviction.Tell:
-		return g.tell(ctx, action)
+	case eviction.Respond:
+		return g.respond(ctx, action)
 	}
 	return rejected(fmt.Sprintf("acting: unknown action %q", action.Kind))
 }
@@ -109,7 +109,7 @@ func (g *Governed) impossible(action eviction.Action) string {
 		if action.Version == "" {
 			return "acting: hold without a resource version"
 		}
-	case eviction.Request, eviction.Withdraw, eviction.Tell:
+	case eviction.Request, eviction.Withdraw, eviction.Respond:
 		if g.Lifecycle.Empty() {
 			return notServed
 		}

@@ -90,10 +90,10 @@ func (g *Governed) patchRequest(ctx context.Context, request *api.EvictionReques
 	return g.Client.Patch(ctx, request, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager))
 }
 
-// tell writes Usher's entry in the evictions of a pod in which it is Usher's turn. Words are written ten seconds apart at least, but for the
+// respond writes Usher's entry in the evictions of a pod in which it is Usher's turn. Words are written ten seconds apart at least, but for the
 // last one: each costs a write, and wakes who watches. One that is held back is to be written when RetryAfter of the answer is over, if it still
 // holds then.
-func (g *Governed) tell(ctx context.Context, action eviction.Action) answers.Answer {
+func (g *Governed) respond(ctx context.Context, action eviction.Action) answers.Answer {
 	evictions, err := g.evictions(ctx, action.Pod, action.UID)
 	if err != nil {
 		return answers.Of(err)
@@ -106,7 +106,7 @@ func (g *Governed) tell(ctx context.Context, action eviction.Action) answers.Ans
 		if said {
 			known = evictionrequest.WithEntry(e, last)
 		}
-		entry, write, _ := evictionrequest.Tell(known, evictionrequest.Responder, report, now)
+		entry, write, _ := evictionrequest.NextEntry(known, evictionrequest.Responder, report, now)
 		if !write {
 			continue
 		}

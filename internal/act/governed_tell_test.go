@@ -91,7 +91,7 @@ func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
 		{12 * time.Second, gone, 3, 0},
 	} {
 		at = present.Add(step.after)
-		_, answer := g.DoAll(t.Context(), []eviction.Action{{Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: step.report}})
+		_, answer := g.DoAll(t.Context(), []eviction.Action{{Kind: eviction.Respond, Pod: podKey, UID: "pod", Report: step.report}})
 		if wantCode(t, answer, answers.Accepted); writes != step.writes || answer.RetryAfter != step.held {
 			t.Errorf("%q after %s: %d writes, held back for %s", step.report.Message, step.after, writes, answer.RetryAfter)
 		}
@@ -101,7 +101,7 @@ func TestTellWritesAWordOnceThoughTheCacheIsBehind(t *testing.T) {
 func TestTellWritesOnlyWhenItIsUshersTurn(t *testing.T) {
 	g := governedWorld(t, served("ours", api.ResponderStateActive), served("over", api.ResponderStateCanceled))
 	wantCode(t, g.Do(t.Context(), eviction.Action{
-		Kind: eviction.Tell, Pod: podKey, UID: "pod", Report: eviction.Report{Message: "db-0 still holds data"},
+		Kind: eviction.Respond, Pod: podKey, UID: "pod", Report: eviction.Report{Message: "db-0 still holds data"},
 	}), answers.Accepted)
 	for name, want := range map[string]string{"ours": "db-0 still holds data", "over": ""} {
 		found := &api.Eviction{}

@@ -28,8 +28,8 @@ type Event struct {
 	Note   string
 }
 
-// Tell makes an event.
-func (p *Pressure) Tell(ctx context.Context, e Event) answers.Answer {
+// Record makes an event.
+func (p *Pressure) Record(ctx context.Context, e Event) answers.Answer {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: p.Node, UID: types.UID(p.Node)} // as the kubelet's events
 	namespace := metav1.NamespaceDefault
 	kind := corev1.EventTypeWarning

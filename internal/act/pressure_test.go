@@ -191,7 +191,7 @@ func TestTell(t *testing.T) {
 		{At: noon, Pod: pod, Reason: "EvictedForPressure", Action: "Evict", Note: strings.Repeat("long ", 500)},
 		{At: noon, Normal: true, Reason: "NoPressure", Action: "Relieve", Note: "over"},
 	} {
-		p.Tell(t.Context(), e)
+		p.Record(t.Context(), e)
 	}
 	var paths []string
 	for _, r := range *received {

@@ -21,7 +21,7 @@ type Cluster interface {
 	Unbreak(ctx context.Context, pod *snapshot.Pod, value string) answers.Answer
 	Disrupted(ctx context.Context, pod *snapshot.Pod, at time.Time, why string) answers.Answer
 	Show(ctx context.Context, says act.NodeSays) answers.Answer
-	Tell(ctx context.Context, e act.Event) answers.Answer
+	Record(ctx context.Context, e act.Event) answers.Answer
 }
 
 var _ Cluster = (*act.Pressure)(nil)

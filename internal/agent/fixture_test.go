@@ -244,7 +244,7 @@ func (c *fakeCluster) Show(_ context.Context, says act.NodeSays) answers.Answer 
 	return answers.Answer{Code: answers.Accepted}
 }
 
-func (c *fakeCluster) Tell(_ context.Context, e act.Event) answers.Answer {
+func (c *fakeCluster) Record(_ context.Context, e act.Event) answers.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = append(c.events, e.Reason)

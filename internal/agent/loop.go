@@ -206,6 +206,6 @@ func (l *loop) settle(ctx context.Context, o *outcome) {
 	}
 	log.Info("answered", "message", o.answer.Message)
 	if e, ok := newEvent(o); ok {
-		l.agent.begun.Go(func() { l.agent.Cluster.Tell(ctx, e) })
+		l.agent.begun.Go(func() { l.agent.Cluster.Record(ctx, e) })
 	}
 }

@@ -91,7 +91,7 @@ func (a *agent) announce(ctx context.Context, say *nodepressure.Action) {
 		e.Reason, e.Normal = "NoPressure", true
 	}
 	a.Log.Info(say.Message, "conditions", names(say.Conditions))
-	a.begun.Go(func() { a.Cluster.Tell(ctx, e) })
+	a.begun.Go(func() { a.Cluster.Record(ctx, e) })
 }
 
 func names(conditions []corev1.NodeConditionType) []string {

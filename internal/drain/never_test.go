@@ -60,7 +60,7 @@ func reportOf(t *testing.T, never bool) string {
 		Wanted: true, Active: true,
 	})
 	for _, action := range step.Actions {
-		if action.Kind == eviction.Tell {
+		if action.Kind == eviction.Respond {
 			return action.Report.Message
 		}
 	}

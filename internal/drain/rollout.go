@@ -73,7 +73,7 @@ func (d *decider) elsewhere(placement *snapshot.Placement) (some bool, obstacles
 		if d.targeted(n.Name) || !placement.Selects(n) {
 			return false
 		}
-		obstacle := placement.Obstacle(n)
+		obstacle := placement.Refusal(n)
 		obstacles[obstacle]++
 		return obstacle == ""
 	})
@@ -97,7 +97,7 @@ func (d *decider) pinned(p *snapshot.Pod) bool {
 	other := snapshot.Node{Ready: true, Labels: maps.Clone(n.Labels)}
 	delete(other.Labels, corev1.LabelHostname)
 	placement := snapshot.PlacementOf(p)
-	return placement.Obstacle(&other) != ""
+	return placement.Refusal(&other) != ""
 }
 
 func numbered(counts map[string]int) string {

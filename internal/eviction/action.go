@@ -23,7 +23,7 @@ type Action struct {
 	Seen *v1alpha1.EvictionPolicyStatus
 	// Step is what Prepare and Undo ask the system for.
 	Step Preparation
-	// Pod and UID are the pod that Evict, Request, Withdraw and Tell are about.
+	// Pod and UID are the pod that Evict, Request, Withdraw and Respond are about.
 	Pod snapshot.Key
 	UID types.UID
 	// Grace is the grace period that Evict asks for, 0 for the pod's own.
@@ -63,7 +63,7 @@ const (
 	Evict    ActionKind = "evict"    // Pod, UID: the eviction API, with UID precondition
 	Request  ActionKind = "request"  // Pod, UID, Requester: an EvictionRequest in the caller's name
 	Withdraw ActionKind = "withdraw" // Pod, UID, Requester: that request's intent becomes Withdrawn
-	Tell     ActionKind = "tell"     // Report: the responder's entry in the Eviction's status
+	Respond  ActionKind = "respond"  // Report: the responder's entry in the Eviction's status
 )
 
 // Report is what Usher as a responder says about an Eviction.

@@ -28,7 +28,7 @@ func (in *ResponderInput) pendingCaller() (who string, until time.Time) {
 
 // waitForCaller leaves the pod to a caller.
 func (in *ResponderInput) waitForCaller(verdict *Verdict, who string, until time.Time) []Action {
-	return in.tell(Report{
+	return in.respond(Report{
 		Message: verdict.WhyItGoes() + "; " + who + " was refused before and takes it away when asking again, or else Usher does at " +
 			until.UTC().Format(time.RFC3339),
 		Expected: until,

@@ -31,7 +31,7 @@ func (in *ResponderInput) empty(j *judgement) []Action {
 	if j.verdict.Answer != Allowed {
 		said += "; what holds it: " + j.summary()
 	}
-	tell := in.tell(Report{Message: v1alpha1.EmptiedPrefix + said})
+	tell := in.respond(Report{Message: v1alpha1.EmptiedPrefix + said})
 	status := statusOf(j.policy)
 	if emptiedOf(status.Emptied, in.Pod.UID) >= 0 {
 		return tell
@@ -53,7 +53,7 @@ func (in *ResponderInput) fill(j *judgement) []Action {
 	at := emptiedOf(status.Emptied, in.Pod.UID)
 	status.Emptied = slices.Delete(status.Emptied, at, at+1)
 	why := j.title() + " is emptied no more: " + j.summary()
-	return append([]Action{j.policy.write(Empty, status, why)}, in.tell(Report{Message: j.title() + " " + j.mayNot() + ": " + j.summary()})...)
+	return append([]Action{j.policy.write(Empty, status, why)}, in.respond(Report{Message: j.title() + " " + j.mayNot() + ": " + j.summary()})...)
 }
 
 // emptied keeps an entry while its pod is there and wanted gone, or may be, or crosses it out.

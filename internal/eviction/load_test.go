@@ -35,7 +35,7 @@ func isEmptied(pod string) v1alpha1.Emptied {
 func TestWhatStaysIsEmptiedAndNeverEvicted(t *testing.T) {
 	in := loaded(t, "s0")
 	got := Step(in)
-	if diff := cmp.Diff([]ActionKind{Empty, Tell}, kinds(got.Actions)); diff != "" {
+	if diff := cmp.Diff([]ActionKind{Empty, Respond}, kinds(got.Actions)); diff != "" {
 		t.Fatal(diff)
 	}
 	if diff := cmp.Diff([]v1alpha1.Emptied{isEmptied("s0")}, got.Actions[0].Status.Emptied); diff != "" {
@@ -45,7 +45,7 @@ func TestWhatStaysIsEmptiedAndNeverEvicted(t *testing.T) {
 		t.Errorf("the next responder would evict it: %+v", report)
 	}
 	in.Policies[0].Status.Emptied = []v1alpha1.Emptied{isEmptied("s0")}
-	if diff := cmp.Diff([]ActionKind{Tell}, kinds(Step(in).Actions)); diff != "" {
+	if diff := cmp.Diff([]ActionKind{Respond}, kinds(Step(in).Actions)); diff != "" {
 		t.Errorf("it is emptied already: %s", diff)
 	}
 	if got := Step(in); !got.NextLook.Equal(noon.Add(emptiedAgain)) || !got.Empties() {
@@ -55,22 +55,22 @@ func TestWhatStaysIsEmptiedAndNeverEvicted(t *testing.T) {
 
 func TestWhatStaysIsPreparedFirst(t *testing.T) {
 	in := loaded(t, "s1")
-	if diff := cmp.Diff([]ActionKind{Tell, Begin, Prepare}, kinds(Step(in).Actions)); diff != "" {
+	if diff := cmp.Diff([]ActionKind{Respond, Begin, Prepare}, kinds(Step(in).Actions)); diff != "" {
 		t.Error(diff)
 	}
 	in.Policies[0].Status.Emptied = []v1alpha1.Emptied{isEmptied("s1")}
 	got := Step(in)
-	if diff := cmp.Diff([]ActionKind{Empty, Tell}, kinds(got.Actions)); diff != "" || len(got.Actions[0].Status.Emptied) != 0 || got.Empties() {
+	if diff := cmp.Diff([]ActionKind{Empty, Respond}, kinds(got.Actions)); diff != "" || len(got.Actions[0].Status.Emptied) != 0 || got.Empties() {
 		t.Errorf("it is filled again, which others must know first: %s", diff)
 	}
 	in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "the disk is dead"}
-	if diff := cmp.Diff([]ActionKind{Tell}, kinds(Step(in).Actions)); diff != "" {
+	if diff := cmp.Diff([]ActionKind{Respond}, kinds(Step(in).Actions)); diff != "" {
 		t.Errorf("broken glass has it count as emptied: %s", diff)
 	}
 	in = loaded(t, "s0")
 	in.Wanted = false
 	if got := Step(in); len(got.Actions) > 0 {
-		t.Errorf("nobody wants it empty: %v", kinds(got.Actions))
+		t.Errorf("no request wants it empty: %v", kinds(got.Actions))
 	}
 	suspended := loaded(t, "s0")
 	spec := toySpec()

@@ -57,7 +57,7 @@ func (r *StepResult) Holds() (Action, bool) {
 // Empties reports whether the pod stays and is emptied now.
 func (r *StepResult) Empties() bool {
 	return slices.ContainsFunc(r.Actions, func(a Action) bool {
-		return a.Kind == Tell && strings.HasPrefix(a.Report.Message, v1alpha1.EmptiedPrefix)
+		return a.Kind == Respond && strings.HasPrefix(a.Report.Message, v1alpha1.EmptiedPrefix)
 	})
 }
 
@@ -86,7 +86,7 @@ const (
 func Step(in ResponderInput) StepResult {
 	switch {
 	case in.Deleted:
-		return StepResult{Actions: in.tell(Report{Message: "the pod is gone", Completed: true})}
+		return StepResult{Actions: in.respond(Report{Message: "the pod is gone", Completed: true})}
 	case !in.Wanted:
 		return StepResult{} // ReconcileStatus takes back what was begun
 	}
@@ -95,11 +95,11 @@ func Step(in ResponderInput) StepResult {
 	ungoverned := j.entry == nil && j.verdict.Answer == Allowed
 	switch {
 	case in.Pod.Terminating() && ungoverned: // in a namespace without policies no event of its end comes; the next responder sees it
-		result.Actions = in.tell(Report{Message: noPolicy, Completed: true})
+		result.Actions = in.respond(Report{Message: noPolicy, Completed: true})
 	case in.Pod.Terminating() && in.terminatingFor() < shortEnd:
 		result.NextLook = in.Now.Add(shortEnd - in.terminatingFor())
 	case in.Pod.Terminating():
-		result.Actions = in.tell(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
+		result.Actions = in.respond(Report{Message: "the pod is terminating; it waits until its containers have ended", Expected: in.Pod.Deletion})
 	case ungoverned:
 		result.Actions = in.release()
 	case in.OnlyAdmission && j.policy != nil && j.policy.Deleted:
@@ -133,7 +133,7 @@ func (in *ResponderInput) release() []Action {
 	if in.OnlyAdmission {
 		return actions
 	}
-	return append(actions, in.tell(Report{Message: noPolicy, Completed: true})...)
+	return append(actions, in.respond(Report{Message: noPolicy, Completed: true})...)
 }
 
 // giveUp withdraws what admission asked for.
@@ -218,7 +218,7 @@ func (in *ResponderInput) hold(j *judgement) ([]Action, time.Time) {
 			v1alpha1.UndoFinalizer + "): " + in.HoldRefused
 		begin, next = nil, in.Now.Add(holdAgain)
 	}
-	return append(bestEffort(in.tell(report)), begin...), next
+	return append(bestEffort(in.respond(report)), begin...), next
 }
 
 // foundJob is the job that does a step of the member and is not known to be the step's own, "" if there is none.
@@ -292,11 +292,11 @@ func jobOf(entry *v1alpha1.PreparationStatus) Job {
 	return Job{ID: entry.Job, Found: entry.JobOrigin == v1alpha1.JobFound}
 }
 
-func (in *ResponderInput) tell(report Report) []Action {
+func (in *ResponderInput) respond(report Report) []Action {
 	if !in.Active {
 		return nil
 	}
-	return []Action{{Kind: Tell, Pod: in.Pod.Key(), UID: in.Pod.UID, Report: report, Why: report.Message}}
+	return []Action{{Kind: Respond, Pod: in.Pod.Key(), UID: in.Pod.UID, Report: report, Why: report.Message}}
 }
 
 // lastError is what the system said to the last call for the step that is under way, if that was an error.

@@ -70,50 +70,50 @@ func TestStep(t *testing.T) {
 		"it was evicted a while ago":         {given: func(in *ResponderInput) { in.Accepted = noon.Add(-lookAgain) }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"it was evicted in the future":       {given: func(in *ResponderInput) { in.Accepted = noon.Add(time.Hour) }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"it may go, not our turn":            {given: passive, next: lookAgain},
-		"its caller asks again":              {given: refused(false, 90*time.Second, time.Minute), want: []ActionKind{Tell}, next: 15 * time.Second, tells: "alice1 was refused before"},
+		"its caller asks again":              {given: refused(false, 90*time.Second, time.Minute), want: []ActionKind{Respond}, next: 15 * time.Second, tells: "alice1 was refused before"},
 		"its caller has given up":            {given: refused(false, callerRetryGrace), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"its caller asks only once":          {given: refused(true, 0), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"its caller asked in the future":     {given: refused(false, -time.Hour), want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"others want it gone as well":        {given: also(refused(false, 0), func(in *ResponderInput) { in.OnlyAdmission = false }), want: []ActionKind{Permit, Evict}, next: lookAgain},
-		"a step begins":                      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain, tells: "m-s0 still holds"},
+		"a step begins":                      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }, want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain, tells: "m-s0 still holds"},
 		"a step begins, not our turn":        {given: also(passive, func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false }), want: []ActionKind{Begin, Prepare}, next: lookAgain},
-		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Tell}, next: time.Second, tells: "Drain was begun"},
-		"a step is asked for again":          {given: drain(v1alpha1.PreparationBegun, 10*time.Second), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"a step was asked for in the future": {given: drain(v1alpha1.PreparationBegun, -time.Hour), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Tell}, next: time.Second, tells: "the system's last answer: 503"},
-		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, time.Minute)), want: []ActionKind{Tell}, next: lookAgain},
-		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, 2*time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"it is taken back first":             {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Tell}, next: lookAgain, tells: "being taken back"},
-		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), reply(Reply{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"stale evidence begins nothing":      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Tell}, next: 5 * time.Second},
-		"never":                              {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Tell}, next: heartbeat, tells: "may never leave"},
-		"a static pod":                       {given: func(in *ResponderInput) { in.Pod.Mirror = true }, want: []ActionKind{Tell}, next: heartbeat, tells: "Never: pod shop/s0"},
-		"suspended":                          {given: func(in *ResponderInput) { in.Policies[0].Policy.suspended = true }, want: []ActionKind{Tell}, next: time.Minute, tells: "suspended"},
+		"a step was asked for just now":      {given: drain(v1alpha1.PreparationBegun, 9*time.Second), want: []ActionKind{Respond}, next: time.Second, tells: "Drain was begun"},
+		"a step is asked for again":          {given: drain(v1alpha1.PreparationBegun, 10*time.Second), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"a step was asked for in the future": {given: drain(v1alpha1.PreparationBegun, -time.Hour), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"a step failed":                      {given: also(drain(v1alpha1.PreparationBegun, 9*time.Second), reply(Reply{Error: "503"}, 9*time.Second)), want: []ActionKind{Respond}, next: time.Second, tells: "the system's last answer: 503"},
+		"a step was refused":                 {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, time.Minute)), want: []ActionKind{Respond}, next: lookAgain},
+		"another call was refused":           {given: also(drain(v1alpha1.PreparationBegun, time.Minute), reply(Reply{Terminal: true}, 2*time.Minute)), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"it is taken back first":             {given: drain(v1alpha1.PreparationUndoing, time.Minute), want: []ActionKind{Respond}, next: lookAgain, tells: "being taken back"},
+		"it cannot be taken back":            {given: also(drain(v1alpha1.PreparationUndoing, time.Minute), reply(Reply{Undo: true, Terminal: true}, time.Minute)), want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"stale evidence begins nothing":      {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = false; in.Evidence.Epoch = 0 }, want: []ActionKind{Respond}, next: 5 * time.Second},
+		"never":                              {given: func(in *ResponderInput) { in.Pod = toyPod("x0", "single") }, want: []ActionKind{Respond}, next: heartbeat, tells: "may never leave"},
+		"a static pod":                       {given: func(in *ResponderInput) { in.Pod.Mirror = true }, want: []ActionKind{Respond}, next: heartbeat, tells: "Never: pod shop/s0"},
+		"suspended":                          {given: func(in *ResponderInput) { in.Policies[0].Policy.suspended = true }, want: []ActionKind{Respond}, next: time.Minute, tells: "suspended"},
 		"suspended, broken glass": {given: func(in *ResponderInput) {
 			in.Policies[0].Policy.suspended = true
 			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
-		}, want: []ActionKind{Tell}, next: time.Minute},
+		}, want: []ActionKind{Respond}, next: time.Minute},
 		"broken glass": {given: func(in *ResponderInput) {
 			in.Evidence = nil
 			in.Pod.Annotations = map[string]string{v1alpha1.BreakGlassAnnotation: "fire"}
 		}, want: []ActionKind{Permit, Evict}, next: lookAgain},
-		"terminating":                          {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Minute }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
+		"terminating":                          {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Minute }, want: []ActionKind{Respond}, next: heartbeat, tells: "terminating"},
 		"terminating since a moment ago":       {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = 31 * time.Second }, next: time.Second},
-		"terminating, since when is not known": {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Second }, want: []ActionKind{Tell}, next: heartbeat, tells: "terminating"},
-		"terminating, not governed":            {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy", ends: true},
+		"terminating, since when is not known": {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Grace = time.Second }, want: []ActionKind{Respond}, next: heartbeat, tells: "terminating"},
+		"terminating, not governed":            {given: func(in *ResponderInput) { in.Pod = terminating(in.Pod); in.Pod.Labels = nil }, want: []ActionKind{Respond}, next: heartbeat, tells: "no policy", ends: true},
 		"terminating, not governed, admission asked": {given: also(ungoverned, func(in *ResponderInput) {
 			in.Pod, in.OnlyAdmission = terminating(in.Pod), true
-		}), want: []ActionKind{Tell}, next: heartbeat, tells: "no policy", ends: true},
-		"gone":         {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Tell}, tells: "gone", ends: true},
-		"not governed": {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Tell}, next: heartbeat, tells: "no policy", ends: true},
+		}), want: []ActionKind{Respond}, next: heartbeat, tells: "no policy", ends: true},
+		"gone":         {given: func(in *ResponderInput) { in.Deleted = true }, want: []ActionKind{Respond}, tells: "gone", ends: true},
+		"not governed": {given: func(in *ResponderInput) { in.Pod.Labels = nil }, want: []ActionKind{Respond}, next: heartbeat, tells: "no policy", ends: true},
 		"its policy goes, admission asked": {given: func(in *ResponderInput) {
 			in.Policies[0].Deleted, in.OnlyAdmission = true, true
 			in.Requests = []AdmissionRequest{{}}
 		}, want: []ActionKind{Withdraw}, next: heartbeat},
 		"its policy goes, others asked":  {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Permit, Evict}, next: lookAgain},
 		"not governed, admission asked":  {given: also(ungoverned, func(in *ResponderInput) { in.OnlyAdmission = true }), want: []ActionKind{Withdraw}, next: heartbeat},
-		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Tell}, next: heartbeat, tells: "no policy", ends: true},
-		"two policies":                   {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Tell}, next: time.Minute, tells: "more than one"},
+		"not governed, others asked too": {given: ungoverned, want: []ActionKind{Withdraw, Respond}, next: heartbeat, tells: "no policy", ends: true},
+		"two policies":                   {given: func(in *ResponderInput) { in.Policies = append(in.Policies, in.Policies[0]) }, want: []ActionKind{Respond}, next: time.Minute, tells: "more than one"},
 		"withdrawn, nothing begun":       {given: unwanted},
 		"withdrawn":                      {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Minute))},
 		"withdrawn too late":             {given: also(unwanted, drain(v1alpha1.PreparationBegun, time.Second), func(in *ResponderInput) { in.Pod = terminating(in.Pod) })},
@@ -133,10 +133,10 @@ func TestStep(t *testing.T) {
 				t.Errorf("next look at %s, want %s", got.NextLook, next)
 			}
 			for _, action := range got.Actions {
-				if action.Kind == Tell && (action.Report.Message == "" || !strings.Contains(action.Report.Message, c.tells)) {
+				if action.Kind == Respond && (action.Report.Message == "" || !strings.Contains(action.Report.Message, c.tells)) {
 					t.Errorf("tells %q, want %q", action.Report.Message, c.tells)
 				}
-				if action.Kind == Tell && action.Report.Completed != c.ends {
+				if action.Kind == Respond && action.Report.Completed != c.ends {
 					t.Errorf("ends Usher's part: %v, want %v", action.Report.Completed, c.ends)
 				}
 			}
@@ -192,7 +192,7 @@ func TestExpected(t *testing.T) {
 				want = noon.Add(c.want)
 			}
 			first := Step(in).Actions[0]
-			if first.Kind != Tell || !first.Report.Expected.Equal(want) {
+			if first.Kind != Respond || !first.Report.Expected.Equal(want) {
 				t.Errorf("%s: expected at %s, want %s", first.Kind, first.Report.Expected, want)
 			}
 		})
@@ -359,15 +359,15 @@ func TestBeginHoldsThePolicy(t *testing.T) {
 		says  string
 		next  time.Duration
 	}{
-		"held":         {given: func(in *ResponderInput) { in.Policies[0].Held = true }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
+		"held":         {given: func(in *ResponderInput) { in.Policies[0].Held = true }, want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
 		"not held yet": {given: func(*ResponderInput) {}, want: []ActionKind{Hold}},
 		"refused": {
-			given: func(in *ResponderInput) { in.HoldRefused = "no finalizers here" }, want: []ActionKind{Tell},
+			given: func(in *ResponderInput) { in.HoldRefused = "no finalizers here" }, want: []ActionKind{Respond},
 			says: "cannot be held while it is (finalizer usher.sh/undo): no finalizers here", next: holdAgain,
 		},
-		"refused a while ago, held now": {given: func(in *ResponderInput) { in.Policies[0].Held, in.HoldRefused = true, "no" }, want: []ActionKind{Tell, Begin, Prepare}, next: lookAgain},
-		"the policy goes":               {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Tell}, next: lookAgain},
-		"the policy goes, held":         {given: func(in *ResponderInput) { in.Policies[0].Deleted, in.Policies[0].Held = true, true }, want: []ActionKind{Tell}, next: lookAgain},
+		"refused a while ago, held now": {given: func(in *ResponderInput) { in.Policies[0].Held, in.HoldRefused = true, "no" }, want: []ActionKind{Respond, Begin, Prepare}, next: lookAgain},
+		"the policy goes":               {given: func(in *ResponderInput) { in.Policies[0].Deleted = true }, want: []ActionKind{Respond}, next: lookAgain},
+		"the policy goes, held":         {given: func(in *ResponderInput) { in.Policies[0].Deleted, in.Policies[0].Held = true, true }, want: []ActionKind{Respond}, next: lookAgain},
 		"nothing is to be begun":        {given: func(in *ResponderInput) { in.Evidence.Members["m-s0"]["drained"] = true }, want: []ActionKind{Permit, Evict}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestTell(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			entry, write, again := evictionrequest.Tell(c.eviction, a, c.report, start.Add(c.now))
+			entry, write, again := evictionrequest.NextEntry(c.eviction, a, c.report, start.Add(c.now))
 			same(t, "write", c.write, write)
 			same(t, "again", c.again, again)
 			if write && !entry.HeartbeatTime.Equal(at(c.heartbeat)) {
@@ -73,7 +73,7 @@ func TestExpectations(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			entry, write, _ := evictionrequest.Tell(eviction(1, states(active), before), a, evictionrequest.Report{Expected: c.at}, start.Add(90*time.Second))
+			entry, write, _ := evictionrequest.NextEntry(eviction(1, states(active), before), a, evictionrequest.Report{Expected: c.at}, start.Add(90*time.Second))
 			if write != c.write || !entry.ExpectedCompletionTime.Equal(c.want) {
 				t.Errorf("write %v, expects %v", write, entry.ExpectedCompletionTime)
 			}
@@ -83,7 +83,7 @@ func TestExpectations(t *testing.T) {
 
 func TestExpectationsAreNotBeforeTheStart(t *testing.T) {
 	report := evictionrequest.Report{Message: "x", Expected: start.Add(-5 * time.Second)}
-	entry, _, _ := evictionrequest.Tell(eviction(1, states(active)), a, report, start.Add(-10*time.Second))
+	entry, _, _ := evictionrequest.NextEntry(eviction(1, states(active)), a, report, start.Add(-10*time.Second))
 	if entry.ExpectedCompletionTime != nil {
 		t.Errorf("expects %v, before its start", entry.ExpectedCompletionTime)
 	}
@@ -91,7 +91,7 @@ func TestExpectationsAreNotBeforeTheStart(t *testing.T) {
 
 func TestDone(t *testing.T) {
 	e := eviction(1, states(active), spoke("x", 0))
-	entry, write, again := evictionrequest.Tell(e, a, evictionrequest.Report{Message: "gone", Done: true}, start.Add(time.Second))
+	entry, write, again := evictionrequest.NextEntry(e, a, evictionrequest.Report{Message: "gone", Done: true}, start.Add(time.Second))
 	if !write || again != 0 || !entry.CompletionTime.Equal(at(time.Second)) || !entry.HeartbeatTime.Equal(at(time.Second)) || *entry.Message != "gone" {
 		t.Errorf("write %v, again %v, %+v", write, again, entry)
 	}
@@ -102,7 +102,7 @@ func TestNothingIsSaidTwice(t *testing.T) {
 	behind := eviction(1, states(active))
 	waits, gone := evictionrequest.Report{Message: "it waits"}, evictionrequest.Report{Message: "the pod is gone", Done: true}
 	tell := func(e *api.Eviction, report evictionrequest.Report, after time.Duration) (api.ResponderStatus, bool) {
-		entry, write, _ := evictionrequest.Tell(e, a, report, start.Add(after))
+		entry, write, _ := evictionrequest.NextEntry(e, a, report, start.Add(after))
 		return entry, write
 	}
 	first, _ := tell(behind, waits, 900*time.Millisecond)
@@ -143,13 +143,13 @@ func TestMessagesAreCut(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			entry, _, _ := evictionrequest.Tell(eviction(1, states(active)), a, evictionrequest.Report{Message: c.text}, start)
+			entry, _, _ := evictionrequest.NextEntry(eviction(1, states(active)), a, evictionrequest.Report{Message: c.text}, start)
 			if n := utf8.RuneCountInString(*entry.Message); n > 4000 || !strings.HasSuffix(*entry.Message, c.end) {
 				t.Errorf("%d characters, ending %q", n, (*entry.Message)[max(0, len(*entry.Message)-60):])
 			}
 		})
 	}
-	if entry, _, _ := evictionrequest.Tell(eviction(1, states(active)), a, evictionrequest.Report{Message: " \n"}, start); entry.Message != nil {
+	if entry, _, _ := evictionrequest.NextEntry(eviction(1, states(active)), a, evictionrequest.Report{Message: " \n"}, start); entry.Message != nil {
 		t.Errorf("an empty message is %q", *entry.Message)
 	}
 }
@@ -190,7 +190,7 @@ func TestRequestersAreKeysAndUnique(t *testing.T) {
 // TestMessagesArePrintable: what a system has said stands in the message, which is printed to terminals.
 func TestMessagesArePrintable(t *testing.T) {
 	e := eviction(1, states(active))
-	entry, _, _ := evictionrequest.Tell(e, "example.com/a", evictionrequest.Report{Message: "wiped\x1b[2J,\n turned \u202egnp"}, start)
+	entry, _, _ := evictionrequest.NextEntry(e, "example.com/a", evictionrequest.Report{Message: "wiped\x1b[2J,\n turned \u202egnp"}, start)
 	same(t, "message", "wiped,\n turned gnp", *entry.Message)
 }
 

@@ -77,7 +77,7 @@ func PlanEvictor(e *api.Eviction, pod *corev1.Pod, refused bool, a Attempts, now
 		return EvictorStep{Evict: true}
 	}
 	step := EvictorStep{}
-	step.Entry, step.Write, step.Again = Tell(e, Evictor, *report, now)
+	step.Entry, step.Write, step.Again = NextEntry(e, Evictor, *report, now)
 	if wait > 0 {
 		step.Again = min(step.Again, wait)
 	}

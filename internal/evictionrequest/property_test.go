@@ -138,7 +138,7 @@ func (h *history) settle(t *rapid.T) {
 func (h *history) speak(t *rapid.T, e *api.Eviction, report evictionrequest.Report) {
 	for _, r := range e.Status.TargetResponders {
 		now := h.now.Add(h.responder)
-		entry, write, _ := evictionrequest.Tell(e, r.Name, report, now)
+		entry, write, _ := evictionrequest.NextEntry(e, r.Name, report, now)
 		if !write {
 			continue
 		}

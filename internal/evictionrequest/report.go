@@ -38,9 +38,9 @@ type Report struct {
 	Done     bool      // it will do nothing more: the pod is gone, or the responder declines
 }
 
-// Tell returns a responder's next entry, whether it must be written, and in what time the responder must speak again
+// NextEntry returns a responder's next entry, whether it must be written, and in what time the responder must speak again
 // although nothing changed. Only an Active responder may write; for others nothing is to be written.
-func Tell(e *api.Eviction, responder string, report Report, now time.Time) (entry api.ResponderStatus, write bool, again time.Duration) {
+func NextEntry(e *api.Eviction, responder string, report Report, now time.Time) (entry api.ResponderStatus, write bool, again time.Duration) {
 	if !Active(e, responder) {
 		return api.ResponderStatus{}, false, 0
 	}

@@ -119,10 +119,10 @@ func (s *apiserver) set(resource string, o object) *stored {
 	}
 	s.objects[resource][keyOf(o)] = after
 	if before != nil && before.object.GetUID() != o.GetUID() {
-		s.tell(happening{resource: resource, version: s.version, before: before, last: s.lastOf(before)})
+		s.send(happening{resource: resource, version: s.version, before: before, last: s.lastOf(before)})
 		before = nil
 	}
-	s.tell(happening{resource: resource, version: s.version, before: before, after: after})
+	s.send(happening{resource: resource, version: s.version, before: before, after: after})
 	return after
 }
 
@@ -140,7 +140,7 @@ func (s *apiserver) drop(resource string, key snapshot.Key) {
 	}
 	delete(s.objects[resource], key)
 	s.version++
-	s.tell(happening{resource: resource, version: s.version, before: before, last: s.lastOf(before)})
+	s.send(happening{resource: resource, version: s.version, before: before, last: s.lastOf(before)})
 }
 
 // lastOf is the last state of an object as a watch shows it: with the present version.
@@ -150,7 +150,7 @@ func (s *apiserver) lastOf(o *stored) []byte {
 	return encoded(last)
 }
 
-func (s *apiserver) tell(h happening) {
+func (s *apiserver) send(h happening) {
 	s.history = append(s.history, h)
 	for w := range s.open {
 		w.push(h)

@@ -92,7 +92,7 @@ func (o *Observer) lacking(of *places, place func(*snapshot.Placement) bool) boo
 
 // takes reports whether a node, if it is not drained, may run such a pod.
 func (o *Observer) takes(n *snapshot.Node, placement *snapshot.Placement) bool {
-	return !o.inScope(n.Name) && placement.Obstacle(n) == ""
+	return !o.inScope(n.Name) && placement.Refusal(n) == ""
 }
 
 // sampleNodes lists a few of the nodes with labels, and has those watched that pods need. The caller holds the lock.

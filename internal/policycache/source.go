@@ -23,7 +23,7 @@ type Source struct {
 
 	System *v1alpha1.System
 	Limits v1alpha1.EvidenceLimits
-	// ServiceAccount is impersonated for writes; "": nobody is.
+	// ServiceAccount is impersonated for writes; "": no account is.
 	ServiceAccount string
 
 	// Members lists what the system is asked about, as it knows them.

@@ -15,7 +15,7 @@ func (s *Sim) setPod(p *snapshot.Pod) {
 	s.truth.SetPod(p)
 	s.counted(former, p)
 	if !s.watch.direct {
-		s.watch.tell(podChannel, s.now, func(c *snapshot.Cluster) { c.SetPod(p) })
+		s.watch.send(podChannel, s.now, func(c *snapshot.Cluster) { c.SetPod(p) })
 	}
 }
 
@@ -27,7 +27,7 @@ func (s *Sim) removePod(p *snapshot.Pod) {
 	s.counted(p, nil)
 	if !s.watch.direct {
 		uid := p.UID
-		s.watch.tell(podChannel, s.now, func(c *snapshot.Cluster) { c.DeletePod(uid) })
+		s.watch.send(podChannel, s.now, func(c *snapshot.Cluster) { c.DeletePod(uid) })
 	}
 }
 
@@ -57,7 +57,7 @@ func (s *Sim) setNode(n *snapshot.Node) {
 		s.wakeScheduler()
 	}
 	if !s.watch.direct {
-		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.SetNode(n) })
+		s.watch.send(nodeChannel, s.now, func(c *snapshot.Cluster) { c.SetNode(n) })
 	}
 }
 
@@ -66,7 +66,7 @@ func (s *Sim) setBudget(g *budgetTracker, b *snapshot.Budget) {
 	g.budget, g.lowest = b, min(g.lowest, b.Current)
 	s.truth.SetBudget(b)
 	if !s.watch.direct {
-		s.watch.tell(budgetChannel, s.now, func(c *snapshot.Cluster) { c.SetBudget(b) })
+		s.watch.send(budgetChannel, s.now, func(c *snapshot.Cluster) { c.SetBudget(b) })
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Sim) setWorkload(w *snapshot.Workload) {
 	w.ResourceVersion = s.version()
 	s.truth.SetWorkload(w)
 	if !s.watch.direct {
-		s.watch.tell(workloadChannel, s.now, func(c *snapshot.Cluster) { c.SetWorkload(w) })
+		s.watch.send(workloadChannel, s.now, func(c *snapshot.Cluster) { c.SetWorkload(w) })
 	}
 }
 
@@ -82,14 +82,14 @@ func (s *Sim) setAutoscaler(a *snapshot.Autoscaler) {
 	a.ResourceVersion = s.version()
 	s.truth.SetAutoscaler(a)
 	if !s.watch.direct {
-		s.watch.tell(workloadChannel, s.now, func(c *snapshot.Cluster) { c.SetAutoscaler(a) })
+		s.watch.send(workloadChannel, s.now, func(c *snapshot.Cluster) { c.SetAutoscaler(a) })
 	}
 }
 
 func (s *Sim) deleteAttachment(name string) {
 	s.truth.DeleteAttachment(name)
 	if !s.watch.direct {
-		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteAttachment(name) })
+		s.watch.send(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteAttachment(name) })
 	}
 }
 

@@ -34,13 +34,13 @@ func (s *Sim) setLease(l snapshot.Lease) {
 	}
 	s.truth.SetLease(&l)
 	if !s.watch.direct {
-		s.watch.tell(leaseChannel, s.now, func(c *snapshot.Cluster) { c.SetLease(&l) })
+		s.watch.send(leaseChannel, s.now, func(c *snapshot.Cluster) { c.SetLease(&l) })
 	}
 }
 
 func (s *Sim) deleteLease(id string) {
 	s.truth.DeleteLease(id)
 	if !s.watch.direct {
-		s.watch.tell(leaseChannel, s.now, func(c *snapshot.Cluster) { c.DeleteLease(id) })
+		s.watch.send(leaseChannel, s.now, func(c *snapshot.Cluster) { c.DeleteLease(id) })
 	}
 }

@@ -21,7 +21,7 @@ func (s *Sim) DeleteNode(name string) {
 	s.truth.DeleteNode(name)
 	s.scheduler.nodeChanged(name)
 	if !s.watch.direct {
-		s.watch.tell(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteNode(name) })
+		s.watch.send(nodeChannel, s.now, func(c *snapshot.Cluster) { c.DeleteNode(name) })
 	}
 	s.after(s.cfg.PodGC, func() {
 		s.oracle.meddled(s)

@@ -49,7 +49,7 @@ func newPool(p *snapshot.Pod, c *scheduler) *pool {
 }
 
 // admits reports whether the scheduler may put the pods of the pool on the node, as far as room does not matter.
-func (in *pool) admits(n *snapshot.Node) bool { return n != nil && in.placement.Obstacle(n) == "" }
+func (in *pool) admits(n *snapshot.Node) bool { return n != nil && in.placement.Refusal(n) == "" }
 
 // pick takes the freest node that fits.
 func (in *pool) pick(c *scheduler, p *snapshot.Pod) *slot {
@@ -157,7 +157,7 @@ func (c *scheduler) explain(in *pool, p *snapshot.Pod) string {
 
 func (in *pool) obstacle(at *slot, p *snapshot.Pod, kin bool) string {
 	has := at.node.Allocatable
-	switch obstacle := in.placement.Obstacle(at.node); {
+	switch obstacle := in.placement.Refusal(at.node); {
 	case obstacle != "":
 		return obstacle
 	case kin:

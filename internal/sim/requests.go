@@ -96,6 +96,6 @@ func (s *Sim) setEviction(e *snapshot.Eviction) {
 
 func (s *Sim) tellRequests(show func(*snapshot.Cluster)) {
 	if !s.watch.direct {
-		s.watch.tell(requestChannel, s.now, show)
+		s.watch.send(requestChannel, s.now, show)
 	}
 }

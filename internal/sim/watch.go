@@ -41,8 +41,8 @@ func newWatch(lag Lag, dice *rand.Rand) *watch {
 	return w
 }
 
-// tell enters a change that was made at now.
-func (w *watch) tell(on channel, now time.Time, show func(*snapshot.Cluster)) {
+// send enters a change that was made at now.
+func (w *watch) send(on channel, now time.Time, show func(*snapshot.Cluster)) {
 	due := now
 	if w.most[on] > 0 {
 		due = now.Add(time.Duration(w.dice.Int64N(int64(w.most[on]) + 1)))

@@ -64,9 +64,9 @@ func (in *Placement) Selector() string { return in.labels.String() }
 // Selects reports whether Selector selects the node.
 func (in *Placement) Selects(n *Node) bool { return in.labels.Matches(labels.Set(n.Labels)) }
 
-// Obstacle says why the scheduler does not put such a pod on the node, "" if it may. It looks at the cordon, readiness,
+// Refusal says why the scheduler does not put such a pod on the node, "" if it may. It looks at the cordon, readiness,
 // node selector, required node affinity and taints; not at room, volumes, and the pods that are there.
-func (in *Placement) Obstacle(n *Node) string {
+func (in *Placement) Refusal(n *Node) string {
 	p := in.pod
 	switch {
 	case n.Unschedulable && !p.ToleratesCordon():

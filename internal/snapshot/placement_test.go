@@ -60,7 +60,7 @@ func TestObstacles(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			placement := PlacementOf(&c.pod)
-			if got := placement.Obstacle(&c.node); got != c.want {
+			if got := placement.Refusal(&c.node); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

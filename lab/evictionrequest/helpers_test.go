@@ -62,7 +62,7 @@ func (r *rig) setIntent(t *testing.T, request *api.EvictionRequest, intent api.E
 // responders would take the first one's words back with the second one's.
 func (r *rig) report(t *testing.T, e *api.Eviction, responder string, report evictionrequest.Report) {
 	t.Helper()
-	entry, write, _ := evictionrequest.Tell(e, responder, report, time.Now())
+	entry, write, _ := evictionrequest.NextEntry(e, responder, report, time.Now())
 	if !write {
 		t.Fatalf("%s has nothing to write: %+v", responder, e.Status)
 	}

@@ -129,8 +129,8 @@ func (o *others) say(down bool, last evictionrequest.Other) {
 	o.log.Info("the other evictionrequest-controller is silent; Usher's takes over", "manager", last.Manager, "seen", last.Seen)
 }
 
-// tell says on a request who serves it. The other's name is what a client called itself.
-func (o *others) tell(request client.Object, other evictionrequest.Other) {
+// announce says on a request who serves it. The other's name is what a client called itself.
+func (o *others) announce(request client.Object, other evictionrequest.Other) {
 	note := fmt.Sprintf("evictions are run by %s, seen at %s; Usher's own controller stands down",
 		text.Line(other.Manager), other.Seen.UTC().Format(time.RFC3339))
 	o.events.Eventf(request, nil, corev1.EventTypeNormal, "ServedByAnother", "StandDown", "%s", act.EventNote(note))

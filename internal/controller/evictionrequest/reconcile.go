@@ -35,7 +35,7 @@ func (s *reconciler) reconcileRequest(ctx context.Context, key reconcile.Request
 		return reconcile.Result{}, nil
 	}
 	if other, left := s.others.running(s.options.Now()); left > 0 {
-		s.others.tell(request, other)
+		s.others.announce(request, other)
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	ref, _ := evictionrequest.RequestRef(request)

@@ -104,7 +104,7 @@ func TestAloneLooksForNoOther(t *testing.T) {
 func TestTheOthersNameIsPrintable(t *testing.T) {
 	recorder := events.NewFakeRecorder(1)
 	o := newOthers(logr.Discard(), recorder, false)
-	o.tell(&api.EvictionRequest{}, evictionrequest.Other{Manager: "\x1b[2Jthe\nirs\u202e " + strings.Repeat("x", 2000), Seen: now})
+	o.announce(&api.EvictionRequest{}, evictionrequest.Other{Manager: "\x1b[2Jthe\nirs\u202e " + strings.Repeat("x", 2000), Seen: now})
 	const head, most = "Normal ServedByAnother ", 1024
 	note, ok := strings.CutPrefix(<-recorder.Events, head)
 	if !ok || !strings.HasPrefix(note, "evictions are run by the irs xxx") || len(note) > most {

@@ -44,7 +44,7 @@ const afterRefusal = 10 * time.Second
 func (s *reconciler) stuck(ctx context.Context, input eviction.Input, refused eviction.Action, answer answers.Answer) (time.Duration, error) {
 	message := fmt.Sprintf("Usher cannot write down that %s, so nothing goes on; tried again in %s: %s: %s",
 		refused.Why, afterRefusal, answer.Code, answer.Message)
-	said := s.Act.Do(ctx, eviction.Action{Kind: eviction.Tell, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
+	said := s.Act.Do(ctx, eviction.Action{Kind: eviction.Respond, Pod: input.Pod.Key(), UID: input.Pod.UID, Report: eviction.Report{Message: message}})
 	if said.Code != answers.Accepted {
 		return 0, fmt.Errorf("%s for pod %s: %s: %s", refused.Kind, input.Pod.Key(), answer.Code, answer.Message)
 	}
@@ -77,7 +77,7 @@ func (s *reconciler) refused(ctx context.Context, input eviction.Input, step evi
 		}
 	}
 	said := s.Act.Do(ctx, eviction.Action{
-		Kind: eviction.Tell, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message},
+		Kind: eviction.Respond, Pod: key, UID: input.Pod.UID, Report: eviction.Report{Message: message},
 	})
 	if said.Code != answers.Accepted {
 		return 0, fmt.Errorf("reporting on pod %s: %s: %s", key, said.Code, said.Message)

@@ -76,7 +76,7 @@ func (s *reconciler) completeForGonePods(ctx context.Context, pod snapshot.Key, 
 			continue
 		}
 		answer := s.Act.Do(ctx, eviction.Action{
-			Kind: eviction.Tell, Pod: pod, UID: ref.UID,
+			Kind: eviction.Respond, Pod: pod, UID: ref.UID,
 			Report: eviction.Report{Message: "the pod is gone", Completed: true},
 		})
 		if answer.Code != answers.Accepted {

@@ -84,7 +84,7 @@ func TestDescribe(t *testing.T) {
 		{
 			"prepared",
 			eviction.StepResult{Verdict: blocked, Actions: []eviction.Action{
-				{Kind: eviction.Tell}, {Kind: eviction.Begin}, {Kind: eviction.Prepare, Step: eviction.Preparation{Name: "CleanOut", Message: "3 shards to go"}},
+				{Kind: eviction.Respond}, {Kind: eviction.Begin}, {Kind: eviction.Prepare, Step: eviction.Preparation{Name: "CleanOut", Message: "3 shards to go"}},
 			}},
 			said{corev1.EventTypeNormal, "Preparing", "CleanOut", "CleanOut: 3 shards to go"},
 		},

@@ -60,7 +60,7 @@ func (p *process) round(wanted bool, ticks int) {
 }
 
 func (p *process) carryOut(a *eviction.Action) {
-	if a.Kind == eviction.Tell || !p.instant() {
+	if a.Kind == eviction.Respond || !p.instant() {
 		return
 	}
 	reply := eviction.Reply{Step: a.Step, Undo: a.Kind == eviction.Undo}

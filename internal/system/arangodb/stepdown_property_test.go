@@ -163,7 +163,7 @@ func (r *rotation) carryOut(id string, actions []eviction.Action) {
 			delete(r.wanted, id)
 			r.away[id] = rapid.IntRange(1, 20).Draw(r.rt, "seconds away")
 			return
-		case eviction.Hold, eviction.Request, eviction.Withdraw, eviction.Tell:
+		case eviction.Hold, eviction.Request, eviction.Withdraw, eviction.Respond:
 		}
 	}
 }
