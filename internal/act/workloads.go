@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -48,7 +49,7 @@ func (s *Workloads) Scale(ctx context.Context, w *snapshot.Workload, replicas in
 		}
 	}
 	if replicas != w.Replicas {
-		if version, err = s.scaleTo(ctx, resource, w, version, replicas); err != nil {
+		if version, err = s.scaleMarked(ctx, resource, w, version, replicas, record); err != nil {
 			return err
 		}
 	}
@@ -56,6 +57,43 @@ func (s *Workloads) Scale(ctx context.Context, w *snapshot.Workload, replicas in
 		_, err = s.mark(ctx, resource, w, version, nil)
 	}
 	return err
+}
+
+// scaleTries is how often a workload is scaled whose record is written. Its controllers write its status at any moment, and a record without
+// its replicas says that another client has set these.
+const scaleTries = 4
+
+// scaleMarked scales a workload whose record, if there is one, was written just before. What its controllers write in between is no conflict.
+func (s *Workloads) scaleMarked(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, version string, replicas int32, record *snapshot.SurgeRecord) (string, error) {
+	now, err := s.scaleTo(ctx, to, w, version, replicas)
+	for tries := 1; record != nil && apierrors.IsConflict(err) && tries < scaleTries; tries++ {
+		latest, markErr := s.markAgain(ctx, to, w, record)
+		if markErr != nil {
+			return "", markErr
+		}
+		if latest == "" {
+			return "", err // its replicas are not those from which it was to be scaled
+		}
+		now, err = s.scaleTo(ctx, to, w, latest, replicas)
+	}
+	return now, err
+}
+
+// markAgain writes the record that is there, whatever the object's version is now, and returns that; "" where the replicas have changed.
+func (s *Workloads) markAgain(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, record *snapshot.SurgeRecord) (string, error) {
+	meta, err := recorded(record)
+	if err != nil {
+		return "", err
+	}
+	meta.UID = w.UID
+	now, err := sendFor(ctx, to, w.Name, patch{Metadata: meta})
+	if err != nil {
+		return "", fmt.Errorf("writing usher's record on %s %s: %w", w.Kind, w.Name, err)
+	}
+	if replicas, found, err := unstructured.NestedInt64(now.Object, "spec", "replicas"); err != nil || !found || replicas != int64(w.Replicas) {
+		return "", nil //nolint:nilerr // what cannot be read is not known to be the same
+	}
+	return now.GetResourceVersion(), nil
 }
 
 // ScaleMin sets the minimum of an autoscaler and its record in one patch.
@@ -107,15 +145,20 @@ func (s *Workloads) scaleTo(ctx context.Context, to dynamic.ResourceInterface, w
 }
 
 func send(ctx context.Context, to dynamic.ResourceInterface, name string, what patch, subresources ...string) (string, error) {
-	body, err := json.Marshal(what)
-	if err != nil {
-		return "", fmt.Errorf("writing a patch: %w", err)
-	}
-	now, err := to.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
+	now, err := sendFor(ctx, to, name, what, subresources...)
 	if err != nil {
 		return "", err
 	}
 	return now.GetResourceVersion(), nil
+}
+
+// sendFor returns what the object is then.
+func sendFor(ctx context.Context, to dynamic.ResourceInterface, name string, what patch, subresources ...string) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return nil, fmt.Errorf("writing a patch: %w", err)
+	}
+	return to.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 }
 
 // recorded sets the record and the label with its id, or removes both where there is none.
