@@ -51,14 +51,27 @@ func (w *Writer) Ask(ctx context.Context, demand Demand) error {
 	return wrapped("asking anew for the eviction of", demand, err)
 }
 
-// Withdraw takes the demand back. It returns false if there was none.
+// Withdraw takes the demand back. It returns false if there was none. A request of its name that is another requester's, or about another pod,
+// stays: names can be taken beforehand.
 func (w *Writer) Withdraw(ctx context.Context, demand Demand) (bool, error) {
 	client, err := w.lifecycle(ctx)
 	if err != nil {
 		return false, err
 	}
 	request := demand.request()
-	err = once(ctx, client.Delete().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name))
+	there := &api.EvictionRequest{}
+	err = client.Get().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).Do(ctx).Into(there)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err == nil {
+		err = evictionrequest.CheckRequest(there, request)
+	}
+	if err != nil {
+		return false, wrapped("withdrawing the request for", demand, err)
+	}
+	err = once(ctx, client.Delete().Namespace(request.Namespace).Resource(evictionRequests).Name(request.Name).
+		Body(&metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(there.UID))}))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
