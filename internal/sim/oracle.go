@@ -260,7 +260,7 @@ func (j *oracle) removed(s *Sim, p *snapshot.Pod, a drain.Action) {
 	if a.Kind == drain.Evict && !j.passed {
 		j.withinBudgets(s, p, "evicted", false)
 	}
-	if j.req.Deadline.IsZero() && !j.req.DisableEviction {
+	if j.req.Deadline.IsZero() && !j.req.DisableEviction && a.HoldExpired == "" {
 		j.surgeHolds(s, p)
 	}
 }
