@@ -70,10 +70,29 @@ func (d *decider) neverAllows(p *snapshot.Pod, b *snapshot.Budget) bool {
 		return false
 	}
 	expected := b.Expected
-	if b.MinAvailable != nil && b.MinAvailable.Type == intstr.Int {
-		expected = max(expected, d.wanted(p))
+	if wanted := d.wanted(p); b.MinAvailable != nil && b.MinAvailable.Type == intstr.Int {
+		if wanted > 0 {
+			expected -= d.terminatingUnder(b)
+		}
+		expected = max(expected, wanted)
 	}
 	return b.Desired >= expected
+}
+
+// terminatingUnder counts the pods of a budget that terminate. The disruption controller expects them where the budget wants a number of
+// pods, however long a finalizer keeps them, and none of them becomes ready again.
+func (d *decider) terminatingUnder(b *snapshot.Budget) int32 {
+	if n, known := d.terminating[b.UID]; known {
+		return n
+	}
+	n := int32(0)
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		if p.Terminating() && !p.Finished() && b.Matches(p) {
+			n++
+		}
+	}
+	d.terminating[b.UID] = n
+	return n
 }
 
 func isZero(v intstr.IntOrString) bool {

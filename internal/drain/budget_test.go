@@ -20,30 +20,37 @@ func never(nodes ...string) drain.Request {
 func TestBudgets(t *testing.T) {
 	web := pod("web", on("a"), of("web"))
 	sick := pod("web", on("a"), of("web"), unready)
+	leftover := pod("leftover", on("b"), of("web"), endsAt(start.Add(-time.Minute)), finalizer("example.com/hold"))
 	cases := map[string]struct {
 		facts fact
 		want  []string // actions
 		held  []string // blockers
 	}{
-		"no budget":                            {web, []string{"evict web"}, nil},
-		"room":                                 {all(web, budget("web", 3, 2, 3)), []string{"evict web"}, nil},
-		"no room":                              {all(web, budget("web", 2, 2, 3)), nil, []string{"web: BudgetExhausted"}},
-		"a status below zero":                  {all(web, budget("web", 1, 2, 3, func(b *snapshot.Budget) { b.Allowed = -1 })), nil, []string{"web: BudgetExhausted"}},
-		"another namespace's budget":           {all(web, budget("web", 1, 1, 1, func(b *snapshot.Budget) { b.Namespace = "other" })), []string{"evict web"}, nil},
-		"another app's budget":                 {all(web, budget("db", 1, 1, 1)), []string{"evict web"}, nil},
-		"a pending pod asks no budget":         {all(pod("web", on("a"), of("web"), phase(corev1.PodPending)), budget("web", 1, 1, 1)), []string{"evict web"}, nil},
-		"a finished pod asks no budget":        {all(pod("web", on("a"), of("web"), phase(corev1.PodFailed)), budget("web", 1, 1, 1)), []string{"evict web"}, nil},
-		"an unready pod, enough others":        {all(sick, budget("web", 2, 2, 3)), []string{"evict web"}, nil},
-		"an unready pod, too few others":       {all(sick, budget("web", 1, 2, 3)), nil, []string{"web: BudgetExhausted"}},
-		"an unready pod, none wanted":          {all(sick, budget("web", 0, 0, 3, func(b *snapshot.Budget) { b.Allowed = 0 })), nil, []string{"web: BudgetExhausted"}},
-		"an unready pod under AlwaysAllow":     {all(sick, budget("web", 0, 2, 3, alwaysAllow)), []string{"evict web"}, nil},
-		"a ready pod under AlwaysAllow":        {all(web, budget("web", 2, 2, 3, alwaysAllow)), nil, []string{"web: BudgetExhausted"}},
-		"a status that is not up to date":      {all(web, budget("web", 3, 2, 3, unobserved)), nil, []string{"web: BudgetNotObserved"}},
-		"… helps no unready pod":               {all(sick, budget("web", 3, 2, 3, unobserved)), nil, []string{"web: BudgetNotObserved"}},
-		"… but AlwaysAllow is in the spec":     {all(sick, budget("web", 0, 2, 3, unobserved, alwaysAllow)), []string{"evict web"}, nil},
-		"two budgets, both with room":          {all(web, budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))), nil, []string{"web: SeveralBudgets!"}},
-		"two budgets and a pending pod":        {all(pod("web", on("a"), of("web"), phase(corev1.PodPending)), budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))), []string{"evict web"}, nil},
-		"a pod under its own grace":            {all(pod("web", on("a"), of("web"), grace(time.Hour))), []string{"evict web"}, nil},
+		"no budget":                        {web, []string{"evict web"}, nil},
+		"room":                             {all(web, budget("web", 3, 2, 3)), []string{"evict web"}, nil},
+		"no room":                          {all(web, budget("web", 2, 2, 3)), nil, []string{"web: BudgetExhausted"}},
+		"a status below zero":              {all(web, budget("web", 1, 2, 3, func(b *snapshot.Budget) { b.Allowed = -1 })), nil, []string{"web: BudgetExhausted"}},
+		"another namespace's budget":       {all(web, budget("web", 1, 1, 1, func(b *snapshot.Budget) { b.Namespace = "other" })), []string{"evict web"}, nil},
+		"another app's budget":             {all(web, budget("db", 1, 1, 1)), []string{"evict web"}, nil},
+		"a pending pod asks no budget":     {all(pod("web", on("a"), of("web"), phase(corev1.PodPending)), budget("web", 1, 1, 1)), []string{"evict web"}, nil},
+		"a finished pod asks no budget":    {all(pod("web", on("a"), of("web"), phase(corev1.PodFailed)), budget("web", 1, 1, 1)), []string{"evict web"}, nil},
+		"an unready pod, enough others":    {all(sick, budget("web", 2, 2, 3)), []string{"evict web"}, nil},
+		"an unready pod, too few others":   {all(sick, budget("web", 1, 2, 3)), nil, []string{"web: BudgetExhausted"}},
+		"an unready pod, none wanted":      {all(sick, budget("web", 0, 0, 3, func(b *snapshot.Budget) { b.Allowed = 0 })), nil, []string{"web: BudgetExhausted"}},
+		"an unready pod under AlwaysAllow": {all(sick, budget("web", 0, 2, 3, alwaysAllow)), []string{"evict web"}, nil},
+		"a ready pod under AlwaysAllow":    {all(web, budget("web", 2, 2, 3, alwaysAllow)), nil, []string{"web: BudgetExhausted"}},
+		"a status that is not up to date":  {all(web, budget("web", 3, 2, 3, unobserved)), nil, []string{"web: BudgetNotObserved"}},
+		"… helps no unready pod":           {all(sick, budget("web", 3, 2, 3, unobserved)), nil, []string{"web: BudgetNotObserved"}},
+		"… but AlwaysAllow is in the spec": {all(sick, budget("web", 0, 2, 3, unobserved, alwaysAllow)), []string{"evict web"}, nil},
+		"two budgets, both with room":      {all(web, budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))), nil, []string{"web: SeveralBudgets!"}},
+		"two budgets and a pending pod":    {all(pod("web", on("a"), of("web"), phase(corev1.PodPending)), budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))), []string{"evict web"}, nil},
+		"a pod under its own grace":        {all(pod("web", on("a"), of("web"), grace(time.Hour))), []string{"evict web"}, nil},
+		"a budget that expects a pod which a finalizer keeps": {
+			all(web, pod("web-b", on("b"), of("web")), deployment("web", 2), leftover, budget("web", 2, 2, 3, minAvailable("2"))), nil, []string{"web: BudgetNeverAllows!"},
+		},
+		"… and one more that is not there yet": {
+			all(web, pod("web-b", on("b"), of("web")), deployment("web", 3), leftover, budget("web", 2, 2, 3, minAvailable("2"))), nil, []string{"web: BudgetExhausted"},
+		},
 		"a budget of nothing but unready pods": {all(sick, budget("web", 0, 1, 1, minAvailable("1"))), nil, []string{"web: BudgetNeverAllows!"}},
 	}
 	for name, c := range cases {
@@ -117,6 +124,12 @@ func TestBudgetWords(t *testing.T) {
 		"exhausted": {
 			all(deployment("web", 3), budget("web", 1, 2, 3, minAvailable("2")), pod("web-b", on("b"), of("web"), unready)),
 			"budget web needs 2 healthy and has 1; not ready: web-b", "wait until more of its pods are ready",
+		},
+		"exhausted, while a finalizer keeps a pod": {
+			all(deployment("web", 3), budget("web", 2, 2, 3, minAvailable("2")), pod("web-b", on("b"), of("web"), endsAt(start.Add(-time.Minute)), finalizer("example.com/hold"))),
+			"budget web needs 2 healthy and has 2; not ready: web-b (terminating, held by finalizer example.com/hold, which a controller of example.com removes)",
+			"see why that controller does not remove it; if it does not exist any more: " +
+				`kubectl patch pod -n default web-b --type=merge -p '{"metadata":{"finalizers":null}}'`,
 		},
 		"two budgets": {
 			all(budget("web", 3, 2, 3), budget("web", 3, 2, 3, named("b"))),

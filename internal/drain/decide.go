@@ -30,24 +30,26 @@ type decider struct {
 	verbose  bool
 	schedule deadlineSchedule
 
-	out       Decision
-	acting    map[tryKey]int
-	targets   map[string]bool
-	passages  map[types.UID]*passage // as in the ledger, and of this decision
-	used      map[types.UID]int32    // evictions under each budget that its status does not show yet
-	removed   map[types.UID]int32    // pods that scaling down removes under each budget that was looked at, and that its status counts
-	unready   map[types.UID]shortage // of each budget that was looked at
-	places    map[types.UID]string   // by owner: why no other node may run its pods
-	surges    map[types.UID]*surge
-	zones     map[string]bool // zones with a draining node
-	active    int             // draining nodes
-	cordoning bool            // a cordon is on its way: nothing moves before all nodes have theirs
-	renewing  bool            // a node is being claimed anew: no surge goes on, or is taken back
-	costs     map[string]bool // namespaces in which a deletion cost is to be restored before anything is scaled down
-	later     bool            // something of a drain that has ended came later than the first look, and is left
-	pending   bool            // something is under way or may clear: the drain goes on
-	left      int             // pods that still have to leave
-	forbidden int             // of these, pods that the caller may not evict
+	out      Decision
+	acting   map[tryKey]int
+	targets  map[string]bool
+	passages map[types.UID]*passage // as in the ledger, and of this decision
+	used     map[types.UID]int32    // evictions under each budget that its status does not show yet
+	removed  map[types.UID]int32    // pods that scaling down removes under each budget that was looked at, and that its status counts
+	unready  map[types.UID]shortage // of each budget that was looked at
+	// terminating is how many pods of each budget do, as far as that was asked.
+	terminating map[types.UID]int32
+	places      map[types.UID]string // by owner: why no other node may run its pods
+	surges      map[types.UID]*surge
+	zones       map[string]bool // zones with a draining node
+	active      int             // draining nodes
+	cordoning   bool            // a cordon is on its way: nothing moves before all nodes have theirs
+	renewing    bool            // a node is being claimed anew: no surge goes on, or is taken back
+	costs       map[string]bool // namespaces in which a deletion cost is to be restored before anything is scaled down
+	later       bool            // something of a drain that has ended came later than the first look, and is left
+	pending     bool            // something is under way or may clear: the drain goes on
+	left        int             // pods that still have to leave
+	forbidden   int             // of these, pods that the caller may not evict
 }
 
 func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *decider {
@@ -56,7 +58,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		passages: maps.Clone(led.passages),
 		used:     map[types.UID]int32{},
 		removed:  map[types.UID]int32{},
-		unready:  map[types.UID]shortage{}, places: map[types.UID]string{},
+		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
 		costs:   map[string]bool{},

@@ -65,6 +65,8 @@ func (d *decider) whyUnready(p *snapshot.Pod) (why, remedy string) {
 		return fmt.Sprintf("terminating on node %s, which does not answer", n.Name), pastDeadNode(n)
 	case n != nil && !n.Ready:
 		return fmt.Sprintf("node %s does not answer", n.Name), fmt.Sprintf("bring node %s back", n.Name)
+	case p.Terminating() && len(p.Finalizers) > 0 && p.Deletion.Before(d.Now):
+		return "terminating, held by " + finalizersOf(p), pastFinalizers(p)
 	case p.Terminating():
 		return "", ""
 	case p.Unschedulable:

@@ -375,7 +375,7 @@ func (d *decider) byEviction(s *surge) bool {
 // heldByDeadBudget reports whether the pod's budgets would refuse its eviction even with all
 // replacements ready. Their status may not show the replacements yet, so it is not asked.
 func (d *decider) heldByDeadBudget(p *snapshot.Pod, s *surge) bool {
-	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected, s.deployment.Replicas) })
+	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected-d.terminatingUnder(b), s.deployment.Replicas) })
 }
 
 // refusedBefore reports whether the pod's budgets refuse its eviction with as many pods as there were before the surge, or are
@@ -385,7 +385,7 @@ func (d *decider) refusedBefore(p *snapshot.Pod, s *surge) bool {
 	if record := s.deployment.Surge; record != nil {
 		was = record.Was
 	}
-	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected-(now-was), was) })
+	return d.refusedAmong(p, func(b *snapshot.Budget) int32 { return max(b.Expected-d.terminatingUnder(b)-(now-was), was) })
 }
 
 // refusedAmong reports whether the pod's budgets refuse its eviction where all of so many pods are healthy.
