@@ -10,6 +10,7 @@ import (
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
+	"usher.sh/usher/internal/text"
 )
 
 // connectionFlags lead to a cluster, and kubectl has the same. Secrets are not among
@@ -38,13 +39,13 @@ func flagWords(f *pflag.Flag) []string {
 	case many:
 		var words []string
 		for _, value := range list.GetSlice() {
-			words = append(words, "--"+f.Name+"="+quoted(value))
+			words = append(words, "--"+f.Name+"="+text.ShellWord(value))
 		}
 		return words
 	case f.Value.Type() == "bool" && f.Value.String() == "true":
 		return []string{"--" + f.Name}
 	}
-	return []string{"--" + f.Name + "=" + quoted(f.Value.String())}
+	return []string{"--" + f.Name + "=" + text.ShellWord(f.Value.String())}
 }
 
 // advised passes a drain on to a reporter, with commands as the caller must type them.

@@ -19,6 +19,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // drainOptions is what `usher drain` was asked for.
@@ -259,7 +260,7 @@ func (o *drainOptions) leftWords() string {
 	switch {
 	case o.revert:
 	case o.selector != "":
-		undo += ", usher uncordon -l " + quoted(o.selector)
+		undo += ", usher uncordon -l " + text.ShellWord(o.selector)
 	default:
 		undo += ", usher uncordon " + strings.Join(o.nodes, " ")
 	}

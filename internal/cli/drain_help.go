@@ -81,15 +81,3 @@ func (t typed) again(without []string, more ...string) string {
 func (t typed) accepting(objections []drain.Blocker) string {
 	return t.again(nil, drain.Accept(objections)...)
 }
-
-// quoted protects a word from a shell.
-func quoted(word string) string {
-	if word != "" && strings.IndexFunc(word, unsafeInShell) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-func unsafeInShell(r rune) bool {
-	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=,.:/@%+", r)
-}

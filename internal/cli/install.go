@@ -19,6 +19,7 @@ import (
 
 	"usher.sh/usher/internal/cli/show"
 	"usher.sh/usher/internal/install"
+	"usher.sh/usher/internal/text"
 )
 
 const installLong = `Install Usher's manager into the cluster, or bring it to this version: custom
@@ -170,7 +171,7 @@ func (o *installOptions) Run(ctx context.Context) error {
 func (o *installOptions) removal() string {
 	words := o.commands.In("usher uninstall")
 	if *o.config.Namespace != "" {
-		words += " -n " + quoted(*o.config.Namespace)
+		words += " -n " + text.ShellWord(*o.config.Namespace)
 	}
 	return words
 }

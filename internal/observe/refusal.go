@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"usher.sh/usher/internal/text"
 )
 
 // refusal says for people why a resource cannot be read and what to do about it. It
@@ -111,9 +113,8 @@ const apply = " --dry-run=client -o yaml | kubectl apply -f -"
 
 // subjectAndBinding are the flag that names the refused client, and a name for the binding of a role to it.
 func subjectAndBinding(role string, err error) (subject, binding string) {
-	subject = subjectIn(err)
-	_, name, _ := strings.Cut(subject, "=")
-	return subject, role + "-" + unfitForName.ReplaceAllString(name, "-")
+	flag, name := subjectIn(err)
+	return flag + "=" + text.ShellWord(name), role + "-" + unfitForName.ReplaceAllString(name, "-")
 }
 
 // unfitForName is what a shell, or a path, would take for something else.
@@ -128,14 +129,14 @@ func anonymous(err error) bool {
 	return found != nil && found[1] == "system:anonymous"
 }
 
-// subjectIn is the flag that names to kubectl create clusterrolebinding the user that the server refused.
-func subjectIn(err error) string {
+// subjectIn is the flag of kubectl create clusterrolebinding for the user that the server refused, and its value.
+func subjectIn(err error) (flag, name string) {
 	found := userInMessage.FindStringSubmatch(err.Error())
 	if found == nil {
-		return "--user=NAME"
+		return "--user", "NAME"
 	}
 	if account, ok := strings.CutPrefix(found[1], "system:serviceaccount:"); ok {
-		return "--serviceaccount=" + account
+		return "--serviceaccount", account
 	}
-	return "--user=" + found[1]
+	return "--user", found[1]
 }
