@@ -128,4 +128,4 @@ func (k *kubelet) Disrupted(context.Context, *snapshot.Pod, time.Time, string) a
 	return k.answer()
 }
 
-func (k *kubelet) Tell(context.Context, act.Event) answers.Answer { return k.answer() }
+func (k *kubelet) Record(context.Context, act.Event) answers.Answer { return k.answer() }
