@@ -44,9 +44,11 @@ func (s *Workloads) Scale(ctx context.Context, w *snapshot.Workload, replicas in
 	}
 	version := w.ResourceVersion
 	if record != nil {
-		if version, err = s.mark(ctx, resource, w, version, record); err != nil {
+		marked, err := s.mark(ctx, resource, w, version, record)
+		if err != nil {
 			return err
 		}
+		version = marked.GetResourceVersion()
 	}
 	if replicas != w.Replicas {
 		if version, err = s.scaleMarked(ctx, resource, w, version, replicas, record); err != nil {
@@ -63,37 +65,21 @@ func (s *Workloads) Scale(ctx context.Context, w *snapshot.Workload, replicas in
 // its replicas says that another client has set these.
 const scaleTries = 4
 
-// scaleMarked scales a workload whose record, if there is one, was written just before. What its controllers write in between is no conflict.
+// scaleMarked scales a workload whose record, if there is one, was written just before. What its controllers write in between is no conflict:
+// the record is written once more, which shows the version that the workload has then, and whether its replicas are those from before.
 func (s *Workloads) scaleMarked(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, version string, replicas int32, record *snapshot.SurgeRecord) (string, error) {
 	now, err := s.scaleTo(ctx, to, w, version, replicas)
 	for tries := 1; record != nil && apierrors.IsConflict(err) && tries < scaleTries; tries++ {
-		latest, markErr := s.markAgain(ctx, to, w, record)
+		marked, markErr := s.mark(ctx, to, w, "", record)
 		if markErr != nil {
 			return "", markErr
 		}
-		if latest == "" {
-			return "", err // its replicas are not those from which it was to be scaled
+		if before, found, readErr := unstructured.NestedInt64(marked.Object, "spec", "replicas"); readErr != nil || !found || before != int64(w.Replicas) {
+			return "", err
 		}
-		now, err = s.scaleTo(ctx, to, w, latest, replicas)
+		now, err = s.scaleTo(ctx, to, w, marked.GetResourceVersion(), replicas)
 	}
 	return now, err
-}
-
-// markAgain writes the record that is there, whatever the object's version is now, and returns that; "" where the replicas have changed.
-func (s *Workloads) markAgain(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, record *snapshot.SurgeRecord) (string, error) {
-	meta, err := recorded(record)
-	if err != nil {
-		return "", err
-	}
-	meta.UID = w.UID
-	now, err := sendFor(ctx, to, w.Name, patch{Metadata: meta})
-	if err != nil {
-		return "", fmt.Errorf("writing usher's record on %s %s: %w", w.Kind, w.Name, err)
-	}
-	if replicas, found, err := unstructured.NestedInt64(now.Object, "spec", "replicas"); err != nil || !found || replicas != int64(w.Replicas) {
-		return "", nil //nolint:nilerr // what cannot be read is not known to be the same
-	}
-	return now.GetResourceVersion(), nil
 }
 
 // ScaleMin sets the minimum of an autoscaler and its record in one patch.
@@ -121,39 +107,30 @@ func (s *Workloads) resource(w *snapshot.Workload) (dynamic.ResourceInterface, e
 	return s.Dynamic.Resource(mapping.Resource).Namespace(w.Namespace), nil
 }
 
-// mark writes the record on the object, or takes it off, and returns the version that it has then.
-func (s *Workloads) mark(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, version string, record *snapshot.SurgeRecord) (string, error) {
+// mark writes the record on the object, or takes it off, at this version, or "" at any, and returns the object as it is then.
+func (s *Workloads) mark(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, version string, record *snapshot.SurgeRecord) (*unstructured.Unstructured, error) {
 	meta, err := recorded(record)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	meta.UID, meta.ResourceVersion = w.UID, version
-	version, err = send(ctx, to, w.Name, patch{Metadata: meta})
+	now, err := send(ctx, to, w.Name, patch{Metadata: meta})
 	if err != nil {
-		return "", fmt.Errorf("writing usher's record on %s %s: %w", w.Kind, w.Name, err)
+		return nil, fmt.Errorf("writing usher's record on %s %s: %w", w.Kind, w.Name, err)
 	}
-	return version, nil
+	return now, nil
 }
 
-// scaleTo insists on the version of the object, which its scale shares.
+// scaleTo insists on the version of the object, which its scale shares, and returns the one that it has then.
 func (s *Workloads) scaleTo(ctx context.Context, to dynamic.ResourceInterface, w *snapshot.Workload, version string, replicas int32) (string, error) {
-	version, err := send(ctx, to, w.Name, patch{Metadata: patchMeta{ResourceVersion: version}, Spec: &patchSpec{Replicas: &replicas}}, "scale")
+	now, err := send(ctx, to, w.Name, patch{Metadata: patchMeta{ResourceVersion: version}, Spec: &patchSpec{Replicas: &replicas}}, "scale")
 	if err != nil {
 		return "", fmt.Errorf("scaling %s %s to %d: %w", w.Kind, w.Name, replicas, err)
-	}
-	return version, nil
-}
-
-func send(ctx context.Context, to dynamic.ResourceInterface, name string, what patch, subresources ...string) (string, error) {
-	now, err := sendFor(ctx, to, name, what, subresources...)
-	if err != nil {
-		return "", err
 	}
 	return now.GetResourceVersion(), nil
 }
 
-// sendFor returns what the object is then.
-func sendFor(ctx context.Context, to dynamic.ResourceInterface, name string, what patch, subresources ...string) (*unstructured.Unstructured, error) {
+func send(ctx context.Context, to dynamic.ResourceInterface, name string, what patch, subresources ...string) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(what)
 	if err != nil {
 		return nil, fmt.Errorf("writing a patch: %w", err)
