@@ -236,19 +236,12 @@ func (t *statusReconciler) settle(entry *v1alpha1.Leaving) (settled bool, until 
 	case !seen, age < -time.Second: // or by a clock that was set back since
 		gone, since = t.in.Now, time.Time{}
 	case entry.GoneTime != nil:
-		return false, later(gone.Add(within+time.Second), t.in.Now.Add(left))
+		return false, t.in.Now.Add(max(within+time.Second-age, left))
 	}
 	at := moment(gone)
 	entry.GoneTime = &at
 	t.write(entry.PodName+" is gone, and its system has "+within.String()+" to find that out", since)
-	return false, later(at.Add(within+time.Second), t.in.Now.Add(left))
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
+	return false, t.in.Now.Add(max(within+time.Second-t.in.Now.Sub(at.Time), left))
 }
 
 // goneSince is since when this process has seen the entry's pod gone, and the end of the pod's process after that.

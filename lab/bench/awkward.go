@@ -110,12 +110,8 @@ func drainAwkward(ctx context.Context, t tool, st *stage, ends bool) error {
 }
 
 func buildAwkward(ctx context.Context, lab *throwaway.Lab, name string) (*stage, error) {
-	st := &stage{lab: lab, run: name}
-	var err error
-	if st.targets, err = st.addNodes(ctx, "target", 1); err != nil {
-		return nil, err
-	}
-	if err := st.addNamespace(ctx); err != nil {
+	st, err := newStage(ctx, lab, name, 1)
+	if err != nil {
 		return nil, err
 	}
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 1000}

@@ -59,12 +59,8 @@ func drainSingles(ctx context.Context, lab *throwaway.Lab, kubectl tool, name st
 }
 
 func buildSingles(ctx context.Context, lab *throwaway.Lab, name string, governed bool) (*stage, error) {
-	st := &stage{lab: lab, run: name}
-	var err error
-	if st.targets, err = st.addNodes(ctx, "target", 1); err != nil {
-		return nil, err
-	}
-	if err := st.addNamespace(ctx); err != nil {
+	st, err := newStage(ctx, lab, name, 1)
+	if err != nil {
 		return nil, err
 	}
 	for i := range singles {
@@ -84,7 +80,7 @@ func buildSingles(ctx context.Context, lab *throwaway.Lab, name string, governed
 
 // addPolicy has the namespace's workloads surged for every drainer, and waits until it governs their pods.
 func (st *stage) addPolicy(ctx context.Context) error {
-	writer, watcher, err := st.lab.UsherClients()
+	writer, _, err := st.lab.UsherClients()
 	if err != nil {
 		return err
 	}
@@ -98,46 +94,33 @@ func (st *stage) addPolicy(ctx context.Context) error {
 	if err := writer.Create(ctx, policy); err != nil {
 		return fmt.Errorf("creating a policy: %w", err)
 	}
-	return st.awaitPolicies(ctx, await.Source[*v1alpha1.EvictionPolicy]{Client: watcher, Resource: "evictionpolicies", Namespace: st.run}, func(all []*v1alpha1.EvictionPolicy) bool {
+	return st.awaitPolicies(ctx, func(all []*v1alpha1.EvictionPolicy) bool {
 		return len(all) == 1 && all[0].Status.MemberCount == singles && all[0].Status.System.LastObservedTime != nil
 	})
 }
 
 // removePolicy waits until what was done for the policy's pods is undone: a namespace that goes takes the policy with it as it is.
 func (st *stage) removePolicy(ctx context.Context) error {
-	writer, watcher, err := st.lab.UsherClients()
+	writer, _, err := st.lab.UsherClients()
 	if err != nil {
 		return err
 	}
 	if err := writer.Delete(ctx, &v1alpha1.EvictionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: st.run, Name: "plain"}}); err != nil {
 		return fmt.Errorf("deleting a policy: %w", err)
 	}
-	return st.awaitPolicies(ctx, await.Source[*v1alpha1.EvictionPolicy]{Client: watcher, Resource: "evictionpolicies", Namespace: st.run}, func(all []*v1alpha1.EvictionPolicy) bool {
+	return st.awaitPolicies(ctx, func(all []*v1alpha1.EvictionPolicy) bool {
 		return len(all) == 0
 	})
 }
 
-func (st *stage) awaitPolicies(ctx context.Context, policies await.Source[*v1alpha1.EvictionPolicy], done func([]*v1alpha1.EvictionPolicy) bool) error {
+func (st *stage) awaitPolicies(ctx context.Context, done func([]*v1alpha1.EvictionPolicy) bool) error {
+	_, watcher, err := st.lab.UsherClients()
+	if err != nil {
+		return err
+	}
+	policies := await.Source[*v1alpha1.EvictionPolicy]{Client: watcher, Resource: "evictionpolicies", Namespace: st.run}
 	if err := await.Until(ctx, policies, done); err != nil {
 		return fmt.Errorf("waiting for a policy: %w", err)
-	}
-	return nil
-}
-
-// awaitBudgets waits until so many budgets know that all of their pods are ready.
-func (st *stage) awaitBudgets(ctx context.Context, budgets int, pods int32) error {
-	source := await.Source[*policyv1.PodDisruptionBudget]{Client: st.lab.Client.PolicyV1().RESTClient(), Resource: "poddisruptionbudgets", Namespace: st.run}
-	err := await.Until(ctx, source, func(all []*policyv1.PodDisruptionBudget) bool {
-		settled := 0
-		for _, b := range all {
-			if b.Status.CurrentHealthy == pods && b.Status.ExpectedPods == pods {
-				settled++
-			}
-		}
-		return settled == budgets
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until the budgets know their pods: %w", err)
 	}
 	return nil
 }

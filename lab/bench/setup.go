@@ -50,12 +50,8 @@ type stage struct {
 
 // build makes the set-up. The other nodes come last, so that all pods start on the targets.
 func build(ctx context.Context, lab *throwaway.Lab, s setup, run string) (*stage, error) {
-	st := &stage{lab: lab, run: run}
-	var err error
-	if st.targets, err = st.addNodes(ctx, "target", s.targets); err != nil {
-		return nil, err
-	}
-	if err := st.addNamespace(ctx); err != nil {
+	st, err := newStage(ctx, lab, run, s.targets)
+	if err != nil {
 		return nil, err
 	}
 	for i := range deployments {
@@ -68,6 +64,16 @@ func build(ctx context.Context, lab *throwaway.Lab, s setup, run string) (*stage
 	}
 	st.others, err = st.addNodes(ctx, "other", others)
 	return st, err
+}
+
+// newStage makes the targets and the namespace of a run.
+func newStage(ctx context.Context, lab *throwaway.Lab, run string, targets int) (*stage, error) {
+	st := &stage{lab: lab, run: run}
+	var err error
+	if st.targets, err = st.addNodes(ctx, "target", targets); err != nil {
+		return nil, err
+	}
+	return st, st.addNamespace(ctx)
 }
 
 func (st *stage) addNodes(ctx context.Context, kind string, n int) ([]string, error) {
@@ -130,6 +136,24 @@ func (st *stage) podSpec() corev1.PodSpec {
 // awaitSettled waits until all pods are ready and all budgets know it.
 func (st *stage) awaitSettled(ctx context.Context) error {
 	return st.awaitBudgets(ctx, deployments, replicas)
+}
+
+// awaitBudgets waits until so many budgets know that all of their pods are ready.
+func (st *stage) awaitBudgets(ctx context.Context, budgets int, pods int32) error {
+	source := await.Source[*policyv1.PodDisruptionBudget]{Client: st.lab.Client.PolicyV1().RESTClient(), Resource: "poddisruptionbudgets", Namespace: st.run}
+	err := await.Until(ctx, source, func(all []*policyv1.PodDisruptionBudget) bool {
+		settled := 0
+		for _, b := range all {
+			if b.Status.CurrentHealthy == pods && b.Status.ExpectedPods == pods {
+				settled++
+			}
+		}
+		return settled == budgets
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the budgets know their pods: %w", err)
+	}
+	return nil
 }
 
 func (st *stage) pods() await.Source[*corev1.Pod] {
