@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"usher.sh/usher/lab/door"
 	"usher.sh/usher/lab/port"
 	"usher.sh/usher/lab/process"
 )
@@ -29,7 +30,7 @@ const systemNamespace = "usher-system"
 // Managers are processes of `usher manager` beside the control plane, replicas behind one address.
 type Managers struct {
 	lab        *Lab
-	door       *door
+	door       *door.Door
 	kubeconfig string
 	flags      []string
 	replicas   []*replica
@@ -85,8 +86,11 @@ func removeUsher() {
 func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 	tb.Helper()
 	usher := l.Usher(tb)
-	m := &Managers{lab: l, door: openDoor(tb), flags: flags}
-	install := exec.CommandContext(tb.Context(), usher, "install", "--kubeconfig", l.Kubeconfig(), "--webhook-url", m.door.url())
+	address, err := door.Open(tb.Context())
+	check(tb, "opening an address", err)
+	tb.Cleanup(address.Close)
+	m := &Managers{lab: l, door: address, flags: flags}
+	install := exec.CommandContext(tb.Context(), usher, "install", "--kubeconfig", l.Kubeconfig(), "--webhook-url", m.door.URL())
 	out, err := install.CombinedOutput()
 	check(tb, "installing usher: "+string(out), err)
 	m.kubeconfig = l.account(tb, systemNamespace, "usher-manager")
@@ -110,7 +114,7 @@ func (l *Lab) Managers(tb testing.TB, n int, flags ...string) *Managers {
 }
 
 // URL is where the replicas' webhooks are reached, for usher install.
-func (m *Managers) URL() string { return m.door.url() }
+func (m *Managers) URL() string { return m.door.URL() }
 
 // keepPort keeps a port until the test ends, so that no other program listens at the address of a replica that is down.
 func keepPort(tb testing.TB) int {
@@ -157,7 +161,7 @@ func (m *Managers) Start(tb testing.TB, i int) {
 		}, m.flags...),
 	})
 	check(tb, "starting a manager", err)
-	m.door.add(local(r.webhook))
+	m.door.Add(local(r.webhook))
 }
 
 // Runs reports whether the process of replica i is there.

@@ -15,6 +15,7 @@ import (
 
 	"usher.sh/usher/internal/install"
 	"usher.sh/usher/lab/cluster"
+	"usher.sh/usher/lab/door"
 	"usher.sh/usher/lab/process"
 )
 
@@ -40,7 +41,7 @@ type Managers struct {
 	usher      string
 	kubeconfig string
 	env        []string // of each replica
-	door       *door
+	door       *door.Door
 }
 
 // StartManagers installs usher into the lab, with the flags that are given, and starts its managers with the rights that this gives them.
@@ -50,7 +51,9 @@ func StartManagers(ctx context.Context, lab *Lab, usher string, flags ...string)
 	if m.env, err = environment(); err != nil {
 		return nil, err
 	}
-	addresses := make([]string, replicas)
+	if m.door, err = door.Open(ctx); err != nil {
+		return nil, err
+	}
 	for i := range replicas {
 		r := &Replica{Name: fmt.Sprintf("usher-manager-%d", i)}
 		for _, address := range []*string{&r.Webhook, &r.Health, &r.Metrics} {
@@ -58,13 +61,10 @@ func StartManagers(ctx context.Context, lab *Lab, usher string, flags ...string)
 				return nil, err
 			}
 		}
-		addresses[i] = r.Webhook
+		m.door.Add(r.Webhook)
 		m.Replicas = append(m.Replicas, r)
 	}
-	if m.door, err = openDoor(ctx, addresses); err != nil {
-		return nil, err
-	}
-	args := append([]string{"install", "--kubeconfig", lab.Kubeconfig(), "--webhook-url", m.door.url()}, flags...)
+	args := append([]string{"install", "--kubeconfig", lab.Kubeconfig(), "--webhook-url", m.door.URL()}, flags...)
 	out, err := exec.CommandContext(ctx, usher, args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("installing usher: %w\n%s", err, out)
@@ -130,7 +130,7 @@ func (m *Managers) Start(ctx context.Context) error {
 }
 
 // Close closes the replicas' common address.
-func (m *Managers) Close() { m.door.close() }
+func (m *Managers) Close() { m.door.Close() }
 
 // Stop ends all replicas.
 func (m *Managers) Stop() error {

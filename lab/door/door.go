@@ -1,40 +1,48 @@
-package testlab
+// Package door answers: how are several servers reached at one address, as by a Service?
+package door
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
 	"sync"
-	"testing"
 )
 
-// door is one address for several servers, as a Service is: a connection goes to the next one that takes it.
-type door struct {
+// Door is one address on loopback for several servers: a connection goes to the next one that takes it.
+type Door struct {
 	listener net.Listener
 
 	mu      sync.Mutex
 	behind  []string
 	next    int
-	waiting sync.WaitGroup
+	serving sync.WaitGroup
 }
 
-func openDoor(tb testing.TB) *door {
-	tb.Helper()
-	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	check(tb, "listening", err)
-	d := &door{listener: listener}
-	d.waiting.Go(d.serve)
-	tb.Cleanup(func() {
-		_ = listener.Close()
-		d.waiting.Wait()
-	})
-	return d
+// Open opens a door with no server behind it yet.
+func Open(ctx context.Context) (*Door, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("opening the servers' address: %w", err)
+	}
+	d := &Door{listener: listener}
+	d.serving.Go(d.serve)
+	return d, nil
 }
 
-func (d *door) url() string { return "https://" + d.listener.Addr().String() }
+// URL is the address, for HTTPS.
+func (d *Door) URL() string { return "https://" + d.listener.Addr().String() }
 
-func (d *door) add(address string) {
+// Close takes no more connections. Those that are open stay.
+func (d *Door) Close() {
+	_ = d.listener.Close()
+	d.serving.Wait()
+}
+
+// Add puts a server behind the door, by its address.
+func (d *Door) Add(address string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !slices.Contains(d.behind, address) {
@@ -42,7 +50,7 @@ func (d *door) add(address string) {
 	}
 }
 
-func (d *door) serve() {
+func (d *Door) serve() {
 	for {
 		from, err := d.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -56,7 +64,7 @@ func (d *door) serve() {
 }
 
 // lead joins a connection to the first server that takes it; to none: the connection is refused.
-func (d *door) lead(from net.Conn) {
+func (d *Door) lead(from net.Conn) {
 	defer from.Close()
 	for _, address := range d.turn() {
 		to, err := new(net.Dialer).Dial("tcp", address)
@@ -69,7 +77,7 @@ func (d *door) lead(from net.Conn) {
 }
 
 // turn returns the servers, each time beginning with another one.
-func (d *door) turn() []string {
+func (d *Door) turn() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.behind) == 0 {
