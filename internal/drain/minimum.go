@@ -37,3 +37,10 @@ func (d *decider) raisedBy(a *snapshot.Autoscaler) *snapshot.Workload {
 	}
 	return all[i]
 }
+
+// minOfAnother reports whether another drain, which may still be running, has raised the minimum of the autoscaler that rules the
+// Deployment. It goes on to scale the Deployment, and each of both would take the other's record for its own surge.
+func (d *decider) minOfAnother(s *surge) bool {
+	a := s.scaler
+	return a != nil && a.Surge != nil && !d.ours(a.Surge) && d.foreignAlive(a.UID, a.Surge)
+}

@@ -113,25 +113,29 @@ func (l *Ledger) mayUndo(kind Kind, target types.UID) bool {
 	return l.found == nil || l.found[target] || l.tries[tryKey{kind, target}] != nil
 }
 
-// observeRecords notes since when workloads have a record of a surge, and forgets those that have none any more: the next is
-// another one.
+// observeRecords notes since when workloads and autoscalers have a record of a surge, and forgets those that have none any more: the
+// next is another one.
 func (l *Ledger) observeRecords(view snapshot.View) {
-	maps.DeleteFunc(l.recorded, func(uid types.UID, _ time.Time) bool {
-		w := view.Cluster.Workload(uid)
-		return w == nil || w.Surge == nil
-	})
+	seen := map[types.UID]bool{}
 	for _, w := range view.Cluster.Surged() {
-		if w.Surge != nil && l.recorded[w.UID].IsZero() {
-			l.recorded[w.UID] = view.Now
+		seen[w.UID] = w.Surge != nil
+	}
+	for _, a := range view.Cluster.SurgedAutoscalers() {
+		seen[a.UID] = a.Surge != nil
+	}
+	maps.DeleteFunc(l.recorded, func(uid types.UID, _ time.Time) bool { return !seen[uid] })
+	for uid, has := range seen {
+		if has && l.recorded[uid].IsZero() {
+			l.recorded[uid] = view.Now
 		}
 	}
 }
 
-// foreignAlive reports whether the other drain that wrote the record may still be running. The record's own sign of life, which
-// the namespace's users can write, counts for LiveFor from when it was first seen: then only one on a node does.
-func (d *decider) foreignAlive(w *snapshot.Workload) bool {
-	who := w.Surge.Drainer
-	if first := d.led.recorded[w.UID]; !first.IsZero() && !d.Now.Before(first.Add(snapshot.LiveFor)) {
+// foreignAlive reports whether the other drain that wrote the record of the target may still be running. The record's own sign of life,
+// which the namespace's users can write, counts for LiveFor from when it was first seen: then only one on a node does.
+func (d *decider) foreignAlive(target types.UID, r *snapshot.SurgeRecord) bool {
+	who := r.Drainer
+	if first := d.led.recorded[target]; !first.IsZero() && !d.Now.Before(first.Add(snapshot.LiveFor)) {
 		who.Beat = first
 	}
 	return d.surgeAlive(&snapshot.SurgeRecord{Drainer: who})

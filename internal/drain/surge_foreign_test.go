@@ -23,6 +23,8 @@ func TestForeignSurges(t *testing.T) {
 		"dead: known to be":                       {deployment("web", 2, surgedBy("other", 1, start)), map[string]bool{"other": true}, []string{"scale web to 1, no record"}, []string{"web-a1: SurgeStarting"}},
 		"dead, autoscaled: the minimum first":     {all(deployment("web", 2, surgedBy("other", 1, long)), autoscaler("web", 2, 5, raisedBy("other", 1))), nil, []string{"scale-min web to 1, no record"}, []string{"web-a1: SurgeStarting"}},
 		"dead, scaled since: only the record":     {all(deployment("web", 2, surgedBy("other", 1, long)), rescaled(7)), nil, []string{"scale web to 7, no record"}, []string{"web-a1: SurgeStarting"}},
+		"alive, its minimum raised, not scaled":   {all(deployment("web", 1), autoscaler("web", 2, 5, raisedBy("other", 1))), nil, nil, []string{"web-a1: AnotherDrain"}},
+		"dead, its minimum raised, not scaled":    {all(deployment("web", 1), autoscaler("web", 2, 5, raisedBy("other", 1))), map[string]bool{"other": true}, []string{"scale-min web to 2, was 1"}, []string{"web-a1: SurgeStarting"}},
 		"dead, autoscaled and changed since then": {all(deployment("web", 2, surgedBy("other", 1, long)), autoscaler("web", 3, 5, raisedBy("other", 1), lowestNow(4))), nil, []string{"scale-min web to 4, no record"}, []string{"web-a1: SurgeStarting"}},
 	}
 	for name, c := range cases {

@@ -26,6 +26,8 @@ func (d *decider) stepSurge(s *surge) {
 		s.waiting = Blocker{Reason: NodeWaitsTurn, Message: "every node of the drain is cordoned first", Remedy: "wait"}
 	case record == nil && s.asked > 0:
 		s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s of %s is being evicted; the surge waits until that is seen", text.Count(s.asked, "pod"), s.deployment.Name), Remedy: "wait"}
+	case record == nil && d.minOfAnother(s):
+		d.awaitAnother(s, s.scaler.Surge)
 	case record == nil && d.removing(s):
 		s.waiting = Blocker{Reason: SurgeStarting, Message: "the controller of " + s.deployment.Name + " is removing pods", Remedy: "wait"}
 	case record == nil && d.rollingOut(s.deployment, s.scaler):
@@ -179,12 +181,8 @@ func (d *decider) stripped(kind Kind, uid types.UID, version string) bool {
 // foreignSurge waits for another drain's surge, or undoes it if that drain is dead.
 func (d *decider) foreignSurge(s *surge) {
 	record := s.deployment.Surge
-	if d.foreignAlive(s.deployment) {
-		s.waiting = Blocker{
-			Reason: AnotherDrain, Since: record.Since, Retry: LiveUntil(d.View, record.Drainer),
-			Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), Remedy: "wait, or stop the other drain",
-		}
-		d.wake(s.waiting.Retry)
+	if d.foreignAlive(s.deployment.UID, record) {
+		d.awaitAnother(s, record)
 		return
 	}
 	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", Remedy: "wait"}
@@ -194,6 +192,15 @@ func (d *decider) foreignSurge(s *surge) {
 	for _, a := range undoScale(s.deployment, s.scaler) {
 		d.tryOrStop(s, a)
 	}
+}
+
+// awaitAnother waits for the surge of another drain, which has written the record.
+func (d *decider) awaitAnother(s *surge, record *snapshot.SurgeRecord) {
+	s.waiting = Blocker{
+		Reason: AnotherDrain, Since: record.Since, Retry: LiveUntil(d.View, record.Drainer),
+		Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), Remedy: "wait, or stop the other drain",
+	}
+	d.wake(s.waiting.Retry)
 }
 
 // surgeAlive reports whether the drain that wrote the record may still be running:
@@ -453,7 +460,16 @@ func (d *decider) surging(a *snapshot.Autoscaler) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(d.Cluster.Surged(), func(w *snapshot.Workload) bool { return w.Surge != nil && a.Rules(w) })
+	return d.surgedUnder(a) != nil
+}
+
+// surgedUnder returns a Deployment with the record of a surge that the autoscaler rules, nil where none is.
+func (d *decider) surgedUnder(a *snapshot.Autoscaler) *snapshot.Workload {
+	all := d.Cluster.Surged()
+	if i := slices.IndexFunc(all, func(w *snapshot.Workload) bool { return w.Surge != nil && a.Rules(w) }); i >= 0 {
+		return all[i]
+	}
+	return nil
 }
 
 // undoScale returns the next steps that take a surge back: the autoscaler first,

@@ -143,10 +143,16 @@ func (d *decider) undoScales(owns func(snapshot.Drainer) bool, failed []string) 
 
 func (d *decider) undoMinimums(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, a := range d.Cluster.SurgedAutoscalers() {
-		if a.Surge == nil || !owns(a.Surge.Drainer) || d.surging(a) || !d.undoable(ScaleMin, a.UID) || d.costs[a.Namespace] {
+		if a.Surge == nil || !owns(a.Surge.Drainer) || !d.undoable(ScaleMin, a.UID) || d.costs[a.Namespace] {
 			continue
 		}
-		failed = d.undoOr(failed, d.undoMin(a), fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was), revert)
+		left := fmt.Sprintf("autoscaler %s/%s still has minReplicas %d (it was %d)", a.Namespace, a.Name, a.Min, a.Surge.Was)
+		switch w := d.surgedUnder(a); {
+		case w == nil:
+			failed = d.undoOr(failed, d.undoMin(a), left, revert)
+		case !owns(w.Surge.Drainer):
+			failed = append(failed, fmt.Sprintf("%s, which another drain of %s needs for its surge of %s; %s undoes it afterwards", left, w.Surge.By, w.Name, revert))
+		}
 	}
 	return failed
 }
