@@ -124,7 +124,7 @@ func Step(in ResponderInput) StepResult {
 }
 
 // noPolicy is why Usher's responder leaves a pod to the next one.
-const noPolicy = "no policy governs the pod any more"
+const noPolicy = "no policy governs the pod"
 
 // release lets go of a pod that no policy governs any more. What admission asked for was to make it safe first: the callers
 // were refused, and may have given up since, so it is withdrawn. A request made by a client itself is served without a verdict.

@@ -23,6 +23,8 @@ func (s *reconciler) carryOut(ctx context.Context, input eviction.Input, step ev
 			s.attempts.accept(key, input.Pod.UID, input.Now)
 		}
 		return s.next(step, answer.RetryAfter), nil
+	case answer.Code == answers.Conflict && refused.Policy.Name == "": // of the Eviction, which is read anew
+		return soon, nil
 	case answer.Code == answers.Conflict:
 		return soon, s.Gatherer.Refresh(ctx, refused.Policy)
 	case refused.Kind == eviction.Evict && answer.Code == answers.Gone:

@@ -98,6 +98,11 @@ func (s *reconciler) serve(ctx context.Context, pod *corev1.Pod, fresh bool, w d
 	if err != nil {
 		return 0, err
 	}
+	if input.Pod.Labelled() && len(input.Policies) == 0 {
+		if input.Ungoverned, err = s.Gatherer.Ungoverned(asking, pod.Namespace); err != nil {
+			return 0, err
+		}
+	}
 	claims := eviction.Claims(input.Policies, input.Pod)
 	s.waiting.set(input.Pod.Key(), judge(claims))
 	policy, err := s.policy(ctx, claims)

@@ -2,6 +2,7 @@ package responder
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -10,8 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	api "k8s.io/api/lifecycle/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +24,9 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/act"
+	"usher.sh/usher/internal/eviction"
 	"usher.sh/usher/internal/evictionrequest"
+	"usher.sh/usher/internal/snapshot"
 )
 
 func TestAPreparationBeginsOnceThePolicyIsHeld(t *testing.T) {
@@ -161,5 +168,43 @@ func TestAnAcceptedEvictionIsNotRepeated(t *testing.T) {
 	}
 	if evictions != 1 {
 		t.Errorf("evicted %d times, want 1", evictions)
+	}
+}
+
+// TestALabelWithoutPolicies: whoever may create pods can write the label of governed ones. In a namespace without policies it keeps no pod
+// from the next responder.
+func TestALabelWithoutPolicies(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "db"}})
+	if err := r.store.Delete(t.Context(), r.policy(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.look(t); err != nil {
+		t.Fatal(err)
+	}
+	if said := r.message(t, "pod-9-db-0"); said != "no policy governs the pod" {
+		t.Errorf("the eviction says %q", said)
+	}
+}
+
+// TestAConflictOfAnEviction: a word that meets another version of the Eviction is said again, without a look at a policy.
+func TestAConflictOfAnEviction(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{
+		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			return apierrors.NewConflict(schema.GroupResource{Group: "lifecycle.k8s.io", Resource: "evictions"}, "pod-9-db-0", errors.New("it has changed"))
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if key.Name == "" {
+				return errors.New("resource name may not be empty")
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	})
+	pod := snapshot.Pod{Namespace: "db", Name: "db-0", UID: "now"}
+	step := eviction.StepResult{Actions: []eviction.Action{{
+		Kind: eviction.Respond, Pod: pod.Key(), UID: pod.UID, Report: eviction.Report{Message: "done", Completed: true},
+	}}}
+	wait, err := r.reconciler.carryOut(t.Context(), eviction.Input{Pod: &pod}, step)
+	if err != nil || wait != soon {
+		t.Errorf("looks again in %s, %v", wait, err)
 	}
 }
