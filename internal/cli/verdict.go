@@ -24,20 +24,27 @@ func (o *whyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	if o.replace {
 		about = eviction.AskReplace
 	}
-	switch {
-	case !page.Pod.Labelled() && !page.Pod.Audited() && !o.replace, o.dump != "":
+	if o.dump != "" {
 		return nil
 	}
 	conn, err := connect(o.config)
 	if err != nil {
 		return err
 	}
+	if !page.Pod.Labelled() && !page.Pod.Audited() && !o.replace {
+		if governed, _ := governs(ctx, conn.client, page.Pod.Namespace); governed {
+			_, err := observe.Verdict(ctx, conn.client, page.Pod, about)
+			unreached(page, err)
+		}
+		return nil
+	}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
 	if !page.Pod.Labelled() && (errors.Is(err, observe.ErrNoVerdict) || err == nil && verdict.Role == "") {
 		return fmt.Errorf("pod %s is not governed by an EvictionPolicy: only its controller knows what takes its place", page.Pod.Key())
 	}
 	if errors.Is(err, observe.ErrNoVerdict) {
-		page.Unfounded = ungoverned(ctx, conn.client, page.Pod.Namespace)
+		governed, known := governs(ctx, conn.client, page.Pod.Namespace)
+		page.Unfounded = known && !governed
 	}
 	if page.Unfounded && !o.replace {
 		return nil
@@ -103,11 +110,22 @@ func blockersOf(page *show.Why, verdict *eviction.Verdict) []drain.Blocker {
 	return all
 }
 
-// ungoverned reports whether a namespace is seen to lack the label of one with policies: nothing in it is guarded. Where it
-// cannot be read that is not known.
-func ungoverned(ctx context.Context, client kubernetes.Interface, namespace string) bool {
+// governs reports whether a namespace has the label of one with policies, without which nothing in it is guarded, and whether that is
+// known: it may not be readable.
+func governs(ctx context.Context, client kubernetes.Interface, namespace string) (governed, known bool) {
 	found, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	return err == nil && found.Labels[v1alpha1.GovernedLabel] != "true"
+	return err == nil && found.Labels[v1alpha1.GovernedLabel] == "true", err == nil
+}
+
+// unreached adds that admission does not answer. In a namespace with policies it is asked about the evictions of all pods, and those that no
+// policy guards are refused as well.
+func unreached(page *show.Why, err error) {
+	if !apierrors.IsInternalError(err) {
+		return
+	}
+	b := unasked(page, err)
+	b.Message = "its namespace has policies, and evictions in it are refused while usher's manager does not answer: " + err.Error()
+	page.Blockers = append(page.Blockers, b)
 }
 
 // unasked says why there is no verdict. Unknown is unsafe: it is a blocker.

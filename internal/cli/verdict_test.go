@@ -67,3 +67,21 @@ func TestNoVerdictWhereTheNamespaceEnds(t *testing.T) {
 		t.Errorf("the namespace ends: %q, %q", b.Message, b.Remedy)
 	}
 }
+
+// In a namespace with policies the evictions of pods that none of them guards are refused too while admission does not answer.
+func TestAdmissionDoesNotAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		err      error
+		blockers int
+	}{
+		"a verdict":         {nil, 0},
+		"let through":       {observe.ErrNoVerdict, 0},
+		"no right to ask":   {apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no")), 0},
+		"the webhook fails": {fmt.Errorf("asking: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "evict.usher.sh"`))), 1},
+	} {
+		page := &show.Why{Pod: &snapshot.Pod{Namespace: "shop", Name: "web"}}
+		if unreached(page, c.err); len(page.Blockers) != c.blockers {
+			t.Errorf("%s: %v", name, page.Blockers)
+		}
+	}
+}
