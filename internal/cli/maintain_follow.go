@@ -65,7 +65,7 @@ func (o *maintainOptions) followEnd(ctx context.Context, objects dynamic.Interfa
 	defer stop()
 	err := observe.Maintenances{Client: objects}.Follow(ctx, m.Name, m.UID, func(now *v1alpha1.NodeMaintenance) bool {
 		if now == nil {
-			f.say("NodeMaintenance " + m.Name + " is gone, and its nodes are given back")
+			f.say("NodeMaintenance " + m.Name + " is gone, and its nodes are given back" + f.exceptMaintained(ctx, objects, m))
 			return true
 		}
 		f.show(now)
@@ -76,7 +76,30 @@ func (o *maintainOptions) followEnd(ctx context.Context, objects dynamic.Interfa
 	if err == nil {
 		return nil
 	}
-	return f.ended(ctx, err, fmt.Sprintf("NodeMaintenance %s is being ended all the same; kubectl get nodemaintenance %s says how far it is", m.Name, m.Name))
+	stands := fmt.Sprintf("NodeMaintenance %s is being ended all the same; kubectl get nodemaintenance %s says how far it is", m.Name, m.Name)
+	if errors.Is(context.Cause(ctx), errUnseen) {
+		stands += fmt.Sprintf("; without a manager: kubectl patch nodemaintenance %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}', then usher uncordon its nodes", m.Name)
+	}
+	return f.ended(ctx, err, o.commands.In(stands))
+}
+
+// exceptMaintained names the nodes of a maintenance that has ended which others have in work; "" where there are none, and where that cannot be read.
+func (f *maintenanceFollower) exceptMaintained(ctx context.Context, objects dynamic.Interface, m *v1alpha1.NodeMaintenance) string {
+	others, err := observe.Maintenances{Client: objects}.List(ctx)
+	if err != nil {
+		return ""
+	}
+	var kept []string
+	for i := range m.Status.Nodes {
+		e := &m.Status.Nodes[i]
+		if names := maintainersOf(others, e.Name, e.UID); len(names) > 0 {
+			kept = append(kept, fmt.Sprintf("%s (%s)", e.Name, text.List(names, 3)))
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return ", but for those that other NodeMaintenances have: " + text.List(kept, 10)
 }
 
 func complete(m *v1alpha1.NodeMaintenance) bool {
@@ -130,7 +153,7 @@ func (f *maintenanceFollower) watchFor(m *v1alpha1.NodeMaintenance) {
 		f.stuck.Stop()
 	}
 	switch {
-	case m.Status.ObservedGeneration == 0:
+	case m.Status.ObservedGeneration < m.Generation:
 		f.stuck = time.AfterFunc(unseenFor, func() { f.stop(errUnseen) })
 	case meta.IsStatusConditionTrue(m.Status.Conditions, "Stalled") && m.Status.Counts.Draining+m.Status.Counts.Drained == 0:
 		f.stuck = time.AfterFunc(stalledFor, func() { f.stop(errStalled) })

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 
@@ -41,7 +42,7 @@ func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes
 	}
 	found := map[string]string{}
 	for _, n := range nodes {
-		if names := maintainersOf(all, n); len(names) > 0 {
+		if names := maintainersOf(all, n.Name, n.UID); len(names) > 0 {
 			found[n.Name] = text.List(names, 5)
 		}
 	}
@@ -49,10 +50,10 @@ func maintained(ctx context.Context, flags *genericclioptions.ConfigFlags, nodes
 }
 
 // maintainersOf names the maintenances that have a node in work.
-func maintainersOf(all []v1alpha1.NodeMaintenance, n *snapshot.Node) []string {
+func maintainersOf(all []v1alpha1.NodeMaintenance, node string, uid types.UID) []string {
 	var names []string
 	for i := range all {
-		has := slices.ContainsFunc(all[i].Status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Name == n.Name && e.UID == n.UID })
+		has := slices.ContainsFunc(all[i].Status.Nodes, func(e v1alpha1.MaintainedNode) bool { return e.Name == node && e.UID == uid })
 		if has {
 			names = append(names, all[i].Name)
 		}

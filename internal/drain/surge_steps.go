@@ -355,6 +355,9 @@ func (d *decider) makePlace(p *snapshot.Pod) string {
 	if strings.Contains(p.NotReadyWhy, "Insufficient ") || strings.Contains(p.NotReadyWhy, "Too many pods") {
 		return "make room for it on another node"
 	}
+	if d.Cluster.NodesRead("") && !d.Cluster.AnyNode(func(n *snapshot.Node) bool { return !n.Unschedulable }) {
+		return "add a node, or uncordon one: all are cordoned"
+	}
 	return "let another node run it: " + d.describe(p)
 }
 

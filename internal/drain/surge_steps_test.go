@@ -137,6 +137,12 @@ func TestSurgeThatTheBudgetNeedsIsNotAdvisedAgainst(t *testing.T) {
 		"one that never does": {all(surged, dead, pod("web-b1", of("web"), on("b"), unready)), "web-a1: SurgeStarting", "wait, " + edit + " without replacements"},
 		"… whatever the pods": {all(surged, budget("web", 1, 1, 1, maxUnavailable("0")), pod("web-b1", of("web"), on("b"), unready)), "web-a1: SurgeStarting", "wait, " + edit},
 		"… and no room":       {all(surged, dead, pod("web-b1", of("web"), unready, nowhere)), "web-a1: ReplacementPending", "make room for it on another node, " + edit + " without replacements"},
+		"… and all nodes are cordoned": {
+			all(surged, dead, pod("web-b1", of("web"), unready, func(p *snapshot.Pod) {
+				p.Unschedulable, p.NotReadyWhy = true, "0/2 nodes are available: 2 node(s) were unschedulable."
+			}), node("b", cordoned)), "web-a1: ReplacementPending",
+			"add a node, or uncordon one: all are cordoned, " + edit + " without replacements",
+		},
 		"… and a rollout": {
 			all(deployment("web", 1, rolling), dead), "web-a1: RolloutUnderway",
 			"wait, while nothing moves no longer than until 12:05:00; kubectl rollout status -n default deployment/web; " + edit,
