@@ -1,9 +1,11 @@
 package governed
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +13,8 @@ import (
 	lifecycle "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/lab/await"
 	"usher.sh/usher/lab/testlab"
 )
 
@@ -44,6 +48,7 @@ func (h *house) countsItsWrites(t *testing.T) {
 	h.policy(t, namespace, "db", system.spec())
 	h.waitGoverned(t, namespace, "db", 3)
 	began := time.Now()
+	changes := h.statusChanges(t, namespace)
 	h.drain(t, node).succeed(t)
 	h.waitPolicy(t, namespace, "db", "everything to be settled", settled)
 	open := func(e *lifecycle.Eviction) bool {
@@ -61,6 +66,7 @@ func (h *house) countsItsWrites(t *testing.T) {
 			writes[r.Verb+" "+r.Resource] += n
 		}
 	}
+	statuses := changes()
 	for _, kind := range slices.Sorted(maps.Keys(writes)) {
 		t.Logf("%s: %d", kind, writes[kind])
 		most := mostWrites[kind]
@@ -68,7 +74,33 @@ func (h *house) countsItsWrites(t *testing.T) {
 			most += more
 		}
 		if writes[kind] > most {
-			t.Errorf("%s: %d, want at most %d", kind, writes[kind], most)
+			t.Errorf("%s: %d, want at most %d; the policy's status: %s", kind, writes[kind], most, strings.Join(statuses, "\n"))
 		}
+	}
+}
+
+// statusChanges watches the policies of a namespace. What it returns ends that, and says what has changed from one version to the next.
+func (h *house) statusChanges(t *testing.T, namespace string) func() []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var changes []string
+	var last *v1alpha1.EvictionPolicy
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		source := await.Source[*v1alpha1.EvictionPolicy]{Client: h.policies, Resource: "evictionpolicies", Namespace: namespace}
+		_ = await.Until(ctx, source, func(all []*v1alpha1.EvictionPolicy) bool {
+			if len(all) == 1 && last != nil {
+				changes = append(changes, cmp.Diff(last.Status, all[0].Status))
+			}
+			if len(all) == 1 {
+				last = all[0].DeepCopy()
+			}
+			return false
+		})
+	})
+	return func() []string {
+		cancel()
+		watching.Wait()
+		return changes
 	}
 }

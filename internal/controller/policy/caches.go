@@ -76,9 +76,10 @@ type throttle struct {
 }
 
 type judged struct {
-	at    time.Time
-	pause time.Duration
-	wrote time.Time // when what was judged was written last
+	at      time.Time
+	pause   time.Duration
+	wrote   time.Time // when what was judged was written last
+	settled time.Time // when what became of members was written last
 }
 
 func newThrottle() *throttle { return &throttle{last: map[reconcile.Request]judged{}} }
@@ -90,7 +91,7 @@ func (p *throttle) wait(policy reconcile.Request, now time.Time) time.Duration {
 	if last, ok := p.last[policy]; ok && now.Sub(last.at) < last.pause {
 		return last.pause - now.Sub(last.at)
 	}
-	p.last[policy] = judged{at: now, pause: judging, wrote: p.last[policy].wrote}
+	p.last[policy] = judged{at: now, pause: judging, wrote: p.last[policy].wrote, settled: p.last[policy].settled}
 	return 0
 }
 
@@ -112,6 +113,22 @@ func (p *throttle) wrote(policy reconcile.Request, at time.Time) {
 		last.wrote = at
 		p.last[policy] = last
 	}
+}
+
+// settles notes that what became of members was written.
+func (p *throttle) settles(policy reconcile.Request, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.last[policy]
+	last.settled = at
+	p.last[policy] = last
+}
+
+// unsettled returns how long it is after that what is judged stays unwritten.
+func (p *throttle) unsettled(policy reconcile.Request, often time.Duration, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.last[policy].settled.Add(often).Sub(now))
 }
 
 // unwritten returns how long what is judged is to stay unwritten, where it is written only so often.

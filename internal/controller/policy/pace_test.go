@@ -101,6 +101,39 @@ func TestWhatIsSeenIsWrittenWithWhatIsSettled(t *testing.T) {
 	})
 }
 
+// What is seen next is written by itself some seconds after what became of a member.
+func TestWhatIsSeenWaitsAfterWhatIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writes := 0
+		r := newRig(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, resource string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(resource).Patch(ctx, o, p, options...)
+		}}, newPolicy("db", func(p *v1alpha1.EvictionPolicy) {
+			p.Status.Leaving = []v1alpha1.Leaving{{MemberRef: v1alpha1.MemberRef{Role: "node", ID: "db-0", PodName: "db-0", PodUID: "db-0"}, StartTime: metav1.Now(), Requester: "jane"}}
+		}), newMember("db-0", "db"))
+		for range 300 {
+			if r.settled(t, time.Second); len(r.stored(t).Status.Leaving) == 0 {
+				break
+			}
+		}
+		if len(r.stored(t).Status.Leaving) > 0 {
+			t.Fatal("the permit does not end")
+		}
+		writes = 0
+		if err := r.Create(t.Context(), newMember("db-1", "db")); err != nil {
+			t.Fatal(err)
+		}
+		r.settled(t, seeing/2)
+		if writes > 0 {
+			t.Errorf("written %d times within %s", writes, seeing/2)
+		}
+		r.settled(t, seeing)
+		if got := r.stored(t).Status.MemberCount; got != 2 || writes != 1 {
+			t.Errorf("%d members are seen, in %d writes", got, writes)
+		}
+	})
+}
+
 // What is seen may be what the apiserver refuses. The permit ends all the same.
 func TestRefusedStatusKeepsNoPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

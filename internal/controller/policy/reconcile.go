@@ -216,6 +216,7 @@ func (s *reconciler) carryOut(ctx context.Context, f *facts, result eviction.Sta
 			s.wrote(f, *action.Seen, answer)
 		}
 		if settles(action) {
+			s.throttle.settles(f.key(), time.Now())
 			s.noteRunning(f)
 		}
 	}

@@ -26,13 +26,18 @@ import (
 const observedRenewal = time.Minute
 
 // seeing is how often what is seen is written by itself at most, while members are on their way or prepared and the conditions stay as
-// they are: what becomes of them is written soon, and takes it along.
+// they are: what becomes of them is written soon, and takes it along. It is as long after that, which may have been written before the
+// members could be judged anew.
 const seeing = 10 * time.Second
 
 // writeStatus writes what is seen, and returns when to look again.
 func (s *reconciler) writeStatus(ctx context.Context, f *facts, seen v1alpha1.EvictionPolicyStatus) (time.Duration, error) {
-	if f.underWay() && equality.Semantic.DeepEqual(f.policy.Status.Conditions, seen.Conditions) {
-		if wait := s.throttle.unwritten(f.key(), seeing, time.Now()); wait > 0 {
+	if equality.Semantic.DeepEqual(f.policy.Status.Conditions, seen.Conditions) {
+		wait := s.throttle.unsettled(f.key(), seeing, time.Now())
+		if f.underWay() {
+			wait = max(wait, s.throttle.unwritten(f.key(), seeing, time.Now()))
+		}
+		if wait > 0 {
 			return wait, nil
 		}
 	}
