@@ -396,7 +396,10 @@ func (h *house) maintenanceIsFollowed(t *testing.T) {
 	expect("otherwise", 1, []string{"with another content"}, "maintain", nodes[0], "--force")
 	expect("drain", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "nothing was changed"}, "drain", nodes[0])
 	expect("uncordon", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "--delete " + nodes[0]}, "uncordon", nodes[0])
-	expect("end", 0, []string{"its nodes are given back"}, "maintain", "--delete", nodes[0])
+	second := nodes[0] + "-second"
+	expect("a second", 0, []string{"was created", "drained and kept cordoned"}, "maintain", nodes[0], "--name", second)
+	expect("end of the second", 0, []string{"but for those that other NodeMaintenances have: " + nodes[0] + " (" + nodes[0] + ")"}, "maintain", "--delete", second)
+	expect("end", 0, []string{"its nodes are given back\n"}, "maintain", "--delete", nodes[0])
 	h.waitNodes(t, nodes, "the node to be given back", asBefore)
 	expect("end again", 1, []string{"there is no NodeMaintenance"}, "maintain", "--delete", nodes[0])
 	expect("drain afterwards", 0, nil, "drain", nodes[0])
