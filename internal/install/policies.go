@@ -88,7 +88,9 @@ func (r remover) removeHeld(ctx context.Context, h held) error {
 	patient, cancel := context.WithTimeoutCause(ctx, r.UndoPatience, fmt.Errorf("not within %s", r.UndoPatience))
 	defer cancel()
 	for _, object := range all {
-		err := r.wait(patient, object, func(now *unstructured.Unstructured) (bool, string) { return now == nil, h.waits })
+		err := r.wait(patient, object, func(now *unstructured.Unstructured) (bool, string) {
+			return now == nil, fmt.Sprintf("%s, for up to %s in all", h.waits, r.UndoPatience)
+		})
 		if err == nil {
 			continue
 		}
