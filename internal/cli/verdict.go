@@ -32,10 +32,7 @@ func (o *whyOptions) askSystem(ctx context.Context, page *show.Why) error {
 		return err
 	}
 	if !page.Pod.Labelled() && !page.Pod.Audited() && !o.replace {
-		if governed, _ := governs(ctx, conn.client, page.Pod.Namespace); governed {
-			_, err := observe.Verdict(ctx, conn.client, page.Pod, about)
-			unreached(page, err)
-		}
+		checkAdmission(ctx, conn.client, page)
 		return nil
 	}
 	verdict, err := observe.Verdict(ctx, conn.client, page.Pod, about)
@@ -51,6 +48,17 @@ func (o *whyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	}
 	answered(page, &verdict, err)
 	return nil
+}
+
+// checkAdmission adds that admission does not answer, of a pod that nothing else keeps and no policy guards.
+func checkAdmission(ctx context.Context, client kubernetes.Interface, page *show.Why) {
+	if len(page.Blockers) > 0 {
+		return
+	}
+	if governed, _ := governs(ctx, client, page.Pod.Namespace); governed {
+		_, err := observe.Verdict(ctx, client, page.Pod, eviction.AskEvict)
+		unreached(page, err)
+	}
 }
 
 // answered adds what a question about a pod came to. What only policies in mode Audit claim goes whatever they say, and where they say

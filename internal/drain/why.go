@@ -14,6 +14,11 @@ func Why(view snapshot.View, p *snapshot.Pod) []Blocker {
 	d := newDecider(view, req, NewLedger(), true)
 	f := d.fateOf(p)
 	found := f.objections
+	for i := range found {
+		if strings.HasPrefix(found[i].Remedy, "--") { // a flag of the drain
+			found[i].Remedy = fmt.Sprintf("usher drain %s %s", p.Node, found[i].Remedy)
+		}
+	}
 	if f.stays != "" {
 		found = append(found, Blocker{
 			Reason: RejectedByServer, Pod: p.Key(), Node: p.Node, Dead: true,

@@ -32,6 +32,12 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// usher why has not the flags of the drain.
+func TestWhyNamesTheDrainOfAFlag(t *testing.T) {
+	view := snapshot.View{Now: start, Cluster: cluster(node("a"), pod("p", on("a")))}
+	same(t, "remedy", "usher drain a --force to evict it all the same", drain.Why(view, view.Cluster.Pod("uid-p"))[0].Remedy)
+}
+
 func TestWhyOffersASurge(t *testing.T) {
 	dead := budget("web", 1, 1, 1, minAvailable("1"))
 	view := snapshot.View{Now: start, Cluster: cluster(node("a"), node("b"), deployment("web", 1), pod("p", on("a"), of("web")), dead)}
