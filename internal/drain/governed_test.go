@@ -147,10 +147,12 @@ func TestEndWaitsForNoRequestThatIsTakenBack(t *testing.T) {
 
 func TestRequestsAreWithdrawn(t *testing.T) {
 	cases := []struct {
-		name string
-		by   string
-		want []string
+		name  string
+		by    string
+		facts fact
+		want  []string
 	}{
+		{name: "a dead drain's that has drained another node", by: "dead", facts: node("b", drainedBy("dead", start), state("drained")), want: []string{"withdraw db-0-dead"}},
 		{name: "its own", by: me, want: []string{"withdraw db-0-me"}},
 		{name: "a dead drain's", by: "dead", want: []string{"withdraw db-0-dead"}},
 		{name: "not another drain's", by: "other", want: []string{"mark a interrupted"}},
@@ -160,6 +162,9 @@ func TestRequestsAreWithdrawn(t *testing.T) {
 			req := ask("a")
 			req.Dead = map[string]bool{"dead": true}
 			s := tell(t, req, node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(c.by, "db-0"))
+			if c.facts != nil {
+				s.then(0, c.facts)
+			}
 			s.led.End(drain.Interrupted)
 			s.expect(c.want...)
 		})

@@ -45,9 +45,13 @@ func (f filterResult) state() PodState {
 // outlives reports whether a request stands after the end of the drain that made it: one that keeps a pod empty on a node that was drained, until
 // that is given back. Then the manager withdraws it. Of another drain no pods are read: there a node of it that is so is taken for the pod's own.
 func (d *decider) outlives(r *snapshot.Request, who snapshot.Drainer) bool {
-	if p := d.Cluster.Pod(r.PodUID); p != nil && d.loads(p) {
+	p := d.Cluster.Pod(r.PodUID)
+	switch _, unread := d.Cluster.Gap(policies); {
+	case p != nil && d.loads(p):
 		n := d.Cluster.Node(p.Node)
 		return n != nil && (n.KeptDrained(who.ID) || d.staysDrained(n, who))
+	case p != nil && !unread:
+		return false
 	}
 	return who.ID != d.req.Self.ID && d.Cluster.AnyNode(func(n *snapshot.Node) bool { return n.KeptDrained(who.ID) })
 }

@@ -28,10 +28,12 @@ func (s *Sim) ask(a drain.Action) answers.Answer {
 	s.setRequest(&snapshot.Request{
 		Namespace: p.Namespace, Name: name, UID: types.UID("request-" + s.version()), PodUID: p.UID, Requester: requester, Created: s.now,
 	})
-	s.setEviction(&snapshot.Eviction{
-		Namespace: p.Namespace, Name: "pod-" + p.Name, UID: types.UID("eviction-" + s.version()), PodUID: p.UID,
-		Created: s.now, Since: s.now, Responder: "responder", Message: "making it safe to leave",
-	})
+	if s.truth.EvictionOf(p) == nil { // there is one of a pod, whoever asks for it
+		s.setEviction(&snapshot.Eviction{
+			Namespace: p.Namespace, Name: "pod-" + p.Name, UID: types.UID("eviction-" + s.version()), PodUID: p.UID,
+			Created: s.now, Since: s.now, Responder: "responder", Message: "making it safe to leave",
+		})
+	}
 	s.after(s.takes(s.cfg.Respond, p), func() { s.respond(p) })
 	if s.cfg.Expire && s.loads(p) {
 		key := snapshot.Key{Namespace: p.Namespace, Name: name}
