@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/maintenance"
+	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -31,6 +32,8 @@ type Drains struct {
 	Options
 
 	changed  chan event.GenericEvent
+	observe  observing
+	writer   runner.Writer
 	recorder *act.Recorder
 	shared   *runner.Shared
 
@@ -39,6 +42,9 @@ type Drains struct {
 	known   map[string]*run
 	running sync.WaitGroup
 }
+
+// observing watches what drains of nodes go by, until stop is called.
+type observing func(ctx context.Context, nodes []string) (source runner.Source, stop func(), err error)
 
 // run is the drain of one node. The lock of its Drains guards it.
 type run struct {
@@ -53,10 +59,20 @@ type run struct {
 }
 
 func newDrains(o Options) *Drains {
+	recorder := &act.Recorder{Writer: &act.Writer{Client: o.Kube, Evictions: o.Evictions}, Now: o.Now, By: o.Self.By}
 	return &Drains{
 		Options: o, changed: make(chan event.GenericEvent, 1), shared: &runner.Shared{}, known: map[string]*run{},
-		recorder: &act.Recorder{Writer: &act.Writer{Client: o.Kube, Evictions: o.Evictions}, Now: o.Now, By: o.Self.By},
+		observe: o.observe, writer: recorder, recorder: recorder,
 	}
+}
+
+// observe watches the cluster for drains of nodes. It implements observing.
+func (o *Options) observe(ctx context.Context, nodes []string) (runner.Source, func(), error) {
+	source, err := observe.Start(ctx, o.Kube, observe.Options{Nodes: nodes, Now: o.Now, Evictions: o.Evictions})
+	if err != nil {
+		return nil, nil, err
+	}
+	return source, source.Stop, nil
 }
 
 // Start runs drains until ctx ends, and then leaves them.
@@ -184,9 +200,9 @@ func (d *Drains) end(o maintenance.Order, n *maintenance.Node, now time.Time, ba
 	case n == nil || !maintenance.Owned(n.Node):
 		d.forget(o.Node)
 		return time.Time{}, false
-	case !n.Drain.Working() && back:
+	case !unended(n.Drain) && back:
 		return time.Time{}, true
-	case !n.Drain.Working():
+	case !unended(n.Drain):
 		if r != nil {
 			r.state.Stopped = true
 		}
@@ -206,14 +222,20 @@ func messageBy(n *maintenance.Node) string {
 	return "NodeMaintenance"
 }
 
-// selfFor is this process as the drainer of a node. A drain that works on the node is gone on with under its id.
+// selfFor is this process as the drainer of a node. A drain that has not ended there is gone on with under its id.
 func (d *Drains) selfFor(n *maintenance.Node) snapshot.Drainer {
 	self := d.Self
 	self.ID = snapshot.MaintenancePrefix + newID()
-	if n != nil && maintenance.Owned(n.Node) && n.Drain.Working() {
+	if n != nil && maintenance.Owned(n.Node) && unended(n.Drain) {
 		self.ID = n.Drain.ID
 	}
 	return self
+}
+
+// unended reports whether a maintenance's drain has not come to an end, as far as the record on its node says. One that is blocked goes on,
+// with what it has asked for and its surges, until something clears.
+func unended(record *snapshot.DrainRecord) bool {
+	return record.Working() || record.State == string(drain.NodeBlocked)
 }
 
 func newID() string { return rand.Text()[:10] }

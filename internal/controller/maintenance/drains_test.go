@@ -1,12 +1,14 @@
 package maintenance
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/evictionrequest"
 	"usher.sh/usher/internal/maintenance"
 	"usher.sh/usher/internal/snapshot"
@@ -78,6 +80,31 @@ func TestApply(t *testing.T) {
 				t.Errorf("known %d; given back (-want +got):\n%s", len(d.States()), diff)
 			}
 		})
+	}
+}
+
+// What a drain that has not ended has asked for is withdrawn, and its surges taken back, before its node is given back or left: also
+// where its record says that it is blocked, which a drain of a maintenance outlasts.
+func TestDrainsEndUnderTheirIDs(t *testing.T) {
+	for state, ends := range map[string]bool{"draining": true, "blocked": true, "drained": false, "interrupted": false} {
+		for _, want := range []maintenance.Want{maintenance.GiveBack, maintenance.StopDrain} {
+			t.Run(state+", "+string(want), func(t *testing.T) {
+				d := leading(t)
+				d.observe = func(ctx context.Context, _ []string) (runner.Source, func(), error) {
+					<-ctx.Done()
+					return nil, nil, ctx.Err()
+				}
+				t.Cleanup(d.running.Wait)
+				got := d.Apply(nodes(state), []maintenance.Order{{Node: "n1", Want: want}})
+				r := d.known["n1"]
+				if r == nil || r.ending != ends || len(got.giveBack) > 0 == (ends || want == maintenance.StopDrain) {
+					t.Fatalf("given back %v, with %+v", got.giveBack, r)
+				}
+				if ends && (r.request.Self.ID != snapshot.MaintenancePrefix+"1" || r.request.UncordonOnFailure != (want == maintenance.GiveBack)) {
+					t.Errorf("it is ended as %s, uncordons %v", r.request.Self.ID, r.request.UncordonOnFailure)
+				}
+			})
+		}
 	}
 }
 

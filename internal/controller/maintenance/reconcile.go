@@ -135,7 +135,7 @@ func (r *reconciler) giveBack(ctx context.Context, name string) error {
 	if why != "" {
 		return fmt.Errorf("giving node %s back: %s", name, why)
 	}
-	answer := r.drains.recorder.Do(ctx, action)
+	answer := r.drains.writer.Do(ctx, action)
 	switch answer.Code {
 	case answers.Accepted, answers.Gone:
 		return nil

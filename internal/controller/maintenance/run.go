@@ -10,7 +10,6 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/maintenance"
-	"usher.sh/usher/internal/observe"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -26,12 +25,12 @@ func (d *Drains) begin(batch map[string]*run) {
 // runAll runs a batch of drains to their ends.
 func (d *Drains) runAll(batch map[string]*run) {
 	names := slices.Sorted(maps.Keys(batch))
-	source, err := observe.Start(d.ctx, d.Kube, observe.Options{Nodes: names, Now: d.Now, Evictions: d.Evictions})
+	source, stop, err := d.observe(d.ctx, names)
 	if err != nil {
 		d.failed(batch, err)
 		return
 	}
-	defer source.Stop()
+	defer stop()
 	names = d.together(batch, source)
 	share := newFan(source, len(names))
 	var all sync.WaitGroup
@@ -90,7 +89,7 @@ func (d *Drains) run(r *run, source runner.Source) {
 		ending = drain.Interrupted
 	}
 	loop := runner.Runner{
-		Source: source, Writer: d.recorder, Reporter: reporter{d, r}, Request: r.request, Shared: d.shared, Leave: r.leave, Ending: ending,
+		Source: source, Writer: d.writer, Reporter: reporter{d, r}, Request: r.request, Shared: d.shared, Leave: r.leave, Ending: ending,
 	}
 	last := loop.Run(context.WithoutCancel(d.ctx))
 	d.mu.Lock()
@@ -168,15 +167,15 @@ func sameBlocker(a, b drain.Blocker) bool {
 // Event implements runner.Reporter. What happens is in the status and in the events of nodes.
 func (reporter) Event(drain.Event) {}
 
-// fan hands what one observer sees to several drains.
+// fan hands what one source shows to several drains.
 type fan struct {
-	source *observe.Observer
+	source runner.Source
 	parts  []part
 }
 
 // part is what one drain sees. It implements runner.Source.
 type part struct {
-	*observe.Observer
+	runner.Source
 
 	changed chan struct{}
 }
@@ -184,7 +183,7 @@ type part struct {
 // Changed implements runner.Source.
 func (p part) Changed() <-chan struct{} { return p.changed }
 
-func newFan(source *observe.Observer, parts int) *fan {
+func newFan(source runner.Source, parts int) *fan {
 	f := &fan{source: source}
 	for range parts {
 		f.parts = append(f.parts, part{source, make(chan struct{}, 1)})
