@@ -80,3 +80,12 @@ func TestMinimumGoesBackWithoutTheDeployment(t *testing.T) {
 		same(t, "actions", []string{"scale-min web to 1, no record"}, deeds(s.last))
 	}
 }
+
+// An autoscaler may have scaled the Deployment to the minimum that the drain has raised before the drain does: its pods wait for the
+// replacements all the same, which the Deployment's replicas show already.
+func TestRaisedMinimumIsASurge(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), pods("web", "a", 1), deployment("web", 2), budget("web", 1, 0, 2),
+		autoscaler("web", 2, 5, raisedBy(me, 1), fromBase(1)))
+	s.expect("scale web to 2, was 1")
+	s.holds("web-a1: SurgeStarting")
+}

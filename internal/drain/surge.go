@@ -262,7 +262,11 @@ func (d *decider) base(w *snapshot.Workload, a *snapshot.Autoscaler) int32 {
 // lastReady reports whether no pod of the Deployment would be ready once these left,
 // and nothing but a surge prevents that.
 func (d *decider) lastReady(s *surge) bool {
-	if s.deployment.Replicas > 1 && len(d.Cluster.BudgetsFor(s.leaving[0])) > 0 {
+	replicas := s.deployment.Replicas
+	if s.scaler != nil && d.ours(s.scaler.Surge) { // which may have scaled it to the minimum that was raised, before the drain could
+		replicas = d.base(s.deployment, s.scaler)
+	}
+	if replicas > 1 && len(d.Cluster.BudgetsFor(s.leaving[0])) > 0 {
 		return false
 	}
 	for _, p := range d.podsOf(s.deployment) {
