@@ -318,7 +318,7 @@ func (o *drainOptions) drain(ctx context.Context, s *session, req drain.Request,
 	d := runner.Runner{
 		Source: s.source, Writer: writer,
 		Reporter: &watchHealth{Reporter: v.begin(req, s.clock.Now), broken: s.source.Broken},
-		Request:  req, Until: limit.at,
+		Request:  req, Until: limit.at, Shared: &s.shared,
 	}
 	estimating, enough := context.WithCancel(ctx)
 	estimated := v.estimate(estimating, s.source, req)

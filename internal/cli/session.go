@@ -21,7 +21,8 @@ type session struct {
 
 	source *observe.Observer
 	host   host
-	nodes  []string // about whose pods is decided; empty: about what drains have left
+	shared runner.Shared // of undoing what killed drains left, and of the drain that follows
+	nodes  []string      // about whose pods is decided; empty: about what drains have left
 }
 
 // open connects and watches what decides about nodes, of these names or with these labels, and what drains have left. The context ends
@@ -123,7 +124,7 @@ func (s *session) revert(ctx context.Context, reporter runner.Reporter) undone {
 		note(reporter, s.clock.Now(), left.Notes)
 	} else {
 		d := runner.Runner{
-			Source: s.source, Writer: s.writer(), Reporter: reporter,
+			Source: s.source, Writer: s.writer(), Reporter: reporter, Shared: &s.shared,
 			Request: drain.Request{Self: s.host.self(s.clock.Now()), Dead: dead},
 		}
 		left = d.Revert(ctx)

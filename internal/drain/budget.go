@@ -11,6 +11,7 @@ import (
 	"usher.sh/usher/internal/text"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
@@ -48,9 +49,42 @@ func (d *decider) budgetAllows(p *snapshot.Pod, b *snapshot.Budget) (budgetRef, 
 	return ref, nil
 }
 
-// allowed returns how many evictions the budget allows beside what its status does not show yet.
+// allowed returns how many evictions the budget allows: by its status, beside those that does not show yet, and by the pods of the view,
+// beside what it needs. The status follows pods that fail, are deleted or are scaled away only later, and the server lets evictions go
+// on top of them.
 func (d *decider) allowed(b *snapshot.Budget) int32 {
-	return b.Allowed - d.used[b.UID] - d.scaledAway(b)
+	byStatus := b.Allowed - d.used[b.UID]
+	if byStatus <= 0 {
+		return byStatus
+	}
+	return min(byStatus, d.healthyUnder(b)-d.scaledAway(b)-d.taken[b.UID]-b.Desired)
+}
+
+// use enters that an eviction of this decision uses a budget.
+func (d *decider) use(budget types.UID) {
+	d.used[budget]++
+	d.taken[budget]++
+}
+
+// healthyUnder counts the pods of a budget that are ready, without those whose eviction has used it and is not seen yet.
+func (d *decider) healthyUnder(b *snapshot.Budget) int32 {
+	if n, known := d.healthy[b.UID]; known {
+		return n
+	}
+	n := int32(0)
+	for _, p := range d.Cluster.PodsIn(b.Namespace) {
+		if p.Ready && !p.Terminating() && !p.Finished() && b.Matches(p) && d.led.uncounted[p.UID] == nil && !d.disrupted(b, p) {
+			n++
+		}
+	}
+	d.healthy[b.UID] = n
+	return n
+}
+
+// disrupted reports whether a budget's status counts a pod as being evicted.
+func (d *decider) disrupted(b *snapshot.Budget, p *snapshot.Pod) bool {
+	at, named := b.Disrupted[p.Name]
+	return named && d.Now.Before(at.Add(disruptedFor))
 }
 
 // unreadyMayGo reports whether the server lets an unready pod go without using the
@@ -160,8 +194,10 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		switch used := d.used[budget.UID]; {
 		case budget.Allowed > 0 && used > 0:
 			b.Message = fmt.Sprintf("budget %s is used up by %s of %s", budget.Name, text.Count(used, "eviction"), d.usersOf(budget))
+		case budget.Allowed > 0 && d.scaledAway(budget) > 0:
+			b.Message = fmt.Sprintf("budget %s still counts %s that was scaled away", budget.Name, text.Count(d.scaledAway(budget), "pod"))
 		case budget.Allowed > 0:
-			b.Message = fmt.Sprintf("budget %s still counts %s that this drain has scaled away", budget.Name, text.Count(d.scaledAway(budget), "pod"))
+			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, though its status still counts %d", budget.Name, budget.Desired, d.healthyUnder(budget), budget.Current)
 		}
 		b.Message += d.heldBefore(budget)
 		b.Remedy = cmp.Or(d.unreadyUnder(budget).remedy, "wait until more of its pods are ready")

@@ -20,6 +20,7 @@ func never(nodes ...string) drain.Request {
 func TestBudgets(t *testing.T) {
 	web := pod("web", on("a"), of("web"))
 	sick := pod("web", on("a"), of("web"), unready)
+	others := pods("web", "b", 2)
 	leftover := pod("leftover", on("b"), of("web"), endsAt(start.Add(-time.Minute)), finalizer("example.com/hold"))
 	cases := map[string]struct {
 		facts fact
@@ -27,7 +28,10 @@ func TestBudgets(t *testing.T) {
 		held  []string // blockers
 	}{
 		"no budget":                        {web, []string{"evict web"}, nil},
-		"room":                             {all(web, budget("web", 3, 2, 3)), []string{"evict web"}, nil},
+		"room":                             {all(web, others, budget("web", 3, 2, 3)), []string{"evict web"}, nil},
+		"room of pods that are not ready":  {all(web, pods("web", "b", 1), budget("web", 3, 2, 3)), nil, []string{"web: BudgetExhausted"}},
+		"… or are being evicted":           {all(web, others, budget("web", 4, 2, 4, disrupted("web-b1", "web-b2"))), nil, []string{"web: BudgetExhausted"}},
+		"… or were to be, for too long":    {all(web, others, budget("web", 3, 2, 3, disruptedAt(start.Add(-2*time.Minute), "web-b1"))), []string{"evict web"}, nil},
 		"no room":                          {all(web, budget("web", 2, 2, 3)), nil, []string{"web: BudgetExhausted"}},
 		"a status below zero":              {all(web, budget("web", 1, 2, 3, func(b *snapshot.Budget) { b.Allowed = -1 })), nil, []string{"web: BudgetExhausted"}},
 		"another namespace's budget":       {all(web, budget("web", 1, 1, 1, func(b *snapshot.Budget) { b.Namespace = "other" })), []string{"evict web"}, nil},

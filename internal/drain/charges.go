@@ -15,19 +15,27 @@ import (
 // concurrent use: deciding and entering what was decided is one step, or two drains use the same room of a budget.
 type Charges struct {
 	ledgers []*Ledger
+	former  *Ledger // what those have sent that were taken out; nil before the first
 }
 
-// Join adds a ledger.
+// Join adds a ledger. What others have sent counts for it, also of those that were taken out before.
 func (c *Charges) Join(l *Ledger) {
+	if c.former != nil {
+		l.takeOver(c.former)
+	}
 	for _, other := range c.ledgers {
-		maps.Copy(l.uncounted, other.uncounted)
-		maps.Copy(l.scales, other.scales)
-		l.joinHolds(other)
-		for budget, at := range other.scaled {
-			l.scaled[budget] = later(l.scaled[budget], at)
-		}
+		l.takeOver(other)
 	}
 	c.ledgers, l.charges = append(c.ledgers, l), c
+}
+
+func (l *Ledger) takeOver(other *Ledger) {
+	maps.Copy(l.uncounted, other.uncounted)
+	maps.Copy(l.scales, other.scales)
+	l.joinHolds(other)
+	for budget, at := range other.scaled {
+		l.scaled[budget] = later(l.scaled[budget], at)
+	}
 }
 
 // Part takes a ledger out, of a drain that has ended or was left. What it has sent counts on: what has no answer may be carried out yet.
@@ -38,6 +46,25 @@ func (c *Charges) Part(l *Ledger, now time.Time) {
 		}
 	}
 	c.ledgers, l.charges = slices.DeleteFunc(c.ledgers, func(other *Ledger) bool { return other == l }), nil
+	if c.former == nil {
+		c.former = NewLedger()
+	}
+	c.former.takeOver(l)
+	c.former.expire(now)
+}
+
+// formerFor is how long what a drain that has ended knew of holds counts for the drains that begin later.
+const formerFor = 24 * time.Hour
+
+// expire forgets what no budget's status lags behind any more, and what is known of holds after formerFor.
+func (l *Ledger) expire(now time.Time) {
+	over := func(at time.Time, after time.Duration) bool { return !now.Before(at.Add(after)) }
+	sent := func(_ types.UID, t *try) bool { return over(t.done, disruptedFor) }
+	maps.DeleteFunc(l.uncounted, sent)
+	maps.DeleteFunc(l.scales, sent)
+	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return over(at, disruptedFor) })
+	maps.DeleteFunc(l.evictedUnder, func(_ types.UID, at time.Time) bool { return over(at, formerFor) })
+	maps.DeleteFunc(l.passages, func(_ types.UID, last *passage) bool { return over(last.at, formerFor) })
 }
 
 // sharing returns the ledgers of this process for which an action of this one counts.

@@ -35,7 +35,7 @@ func TestDrainsOfOneProcessShareBudgets(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			charges := &drain.Charges{}
-			first := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 1), pods("web", "b", 1),
+			first := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 1), pods("web", "b", 1), pods("web", "c", 2),
 				budget("web", 4, 3, 4, maxUnavailable("1")))
 			charges.Join(first.led)
 			second := first.together(charges, "d2", "b")
@@ -58,17 +58,64 @@ func TestDrainsOfOneProcessShareBudgets(t *testing.T) {
 // A ledger that joins later knows what is under way.
 func TestJoiningLater(t *testing.T) {
 	charges := &drain.Charges{}
-	first := tell(t, ask("a"), node("a", ours), node("b", drainedBy("d2", start)), deployment("web", 4), pods("web", "a", 1), pods("web", "b", 1),
+	first := tell(t, ask("a"), node("a", ours), node("b", drainedBy("d2", start)), deployment("web", 4), pods("web", "a", 1), pods("web", "b", 1), pods("web", "c", 2),
 		budget("web", 4, 3, 4, maxUnavailable("1")))
 	charges.Join(first.led)
 	first.expect("evict web-a1")
 	first.together(charges, "d2", "b").expect()
 }
 
+// What a drain has sent that has ended counts for one that begins later, for as long as a budget's status may lag behind.
+func TestJoiningAfterAnotherHasEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		want  []string
+	}{
+		"at once":    {0, nil},
+		"long after": {2 * time.Minute, []string{"evict web-b1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			charges := &drain.Charges{}
+			first := tell(t, ask("a"), node("a", ours), node("b", drainedBy("d2", start.Add(c.after))), deployment("web", 4),
+				pods("web", "a", 1), pods("web", "b", 1), pods("web", "c", 3), budget("web", 4, 3, 4, maxUnavailable("1")))
+			charges.Join(first.led)
+			first.expect("evict web-a1")
+			first.answer(answers.Accepted)
+			charges.Part(first.led, first.now)
+			third := drain.NewLedger()
+			charges.Join(third)
+			charges.Part(third, first.now.Add(c.after))
+			second := first.together(charges, "d2", "b")
+			second.then(c.after)
+			second.expect(c.want...)
+		})
+	}
+}
+
+// What undoing a killed drain's surge has scaled away is room for no eviction of the drain that follows in the same process, before its
+// controller has removed it.
+func TestDrainAfterRevert(t *testing.T) {
+	charges := &drain.Charges{}
+	revert := tell(t, ask(), node("a"), node("b"), deployment("web", 3, surgedBy("killed", 2, start.Add(-time.Hour))),
+		pods("web", "a", 2), pods("web", "b", 1), budget("web", 3, 2, 3, minAvailable("2")))
+	charges.Join(revert.led)
+	undo := drain.Leftovers(revert.view(), nil, revert.led)
+	same(t, "undone", []string{"scale web to 2, no record"}, deeds(undo))
+	revert.led.Begin(undo.Actions[0], revert.now)
+	revert.led.Answer(undo.Actions[0], answers.Answer{Code: answers.Accepted}, revert.now)
+	charges.Part(revert.led, revert.now)
+
+	s := revert.together(charges, me, "a")
+	s.then(time.Second, node("a", ours), deployment("web", 2, at("2")))
+	s.expect()
+	s.holds("web-a1: BudgetExhausted", "web-a2: BudgetExhausted")
+	same(t, "message", "budget web still counts 1 pod that was scaled away", s.status("web-a1").Blockers[0].Message)
+}
+
 // A Deployment is not surged while another drain of the process evicts a pod of it: what is running is not known.
 func TestSurgeWaitsForEvictionsOfOthers(t *testing.T) {
 	charges := &drain.Charges{}
-	first := tell(t, never("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 1),
+	first := tell(t, never("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 1), pods("web", "c", 1),
 		budget("web", 3, 2, 3, maxUnavailable("1")))
 	charges.Join(first.led)
 	first.expect("evict web-a1")

@@ -35,7 +35,9 @@ type decider struct {
 	targets  map[string]bool
 	passages map[types.UID]*passage // as in the ledger, and of this decision
 	used     map[types.UID]int32    // evictions under each budget that its status does not show yet
-	removed  map[types.UID]int32    // pods that scaling down removes under each budget that was looked at, and that its status counts
+	taken    map[types.UID]int32    // of these, of this decision
+	healthy  map[types.UID]int32    // pods that count as healthy for each budget that was looked at, as the view shows it
+	removed  map[types.UID]int32    // ready pods that scaling down is to remove under each budget that was looked at
 	unready  map[types.UID]shortage // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
@@ -57,6 +59,8 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		View: view, req: req, led: led, verbose: verbose,
 		passages: maps.Clone(led.passages),
 		used:     map[types.UID]int32{},
+		taken:    map[types.UID]int32{},
+		healthy:  map[types.UID]int32{},
 		removed:  map[types.UID]int32{},
 		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},

@@ -281,11 +281,13 @@ func budgetVersion(v string) func(*snapshot.Budget) {
 	return func(b *snapshot.Budget) { b.ResourceVersion = v }
 }
 
-func disrupted(pods ...string) func(*snapshot.Budget) {
+func disrupted(pods ...string) func(*snapshot.Budget) { return disruptedAt(start, pods...) }
+
+func disruptedAt(at time.Time, pods ...string) func(*snapshot.Budget) {
 	return func(b *snapshot.Budget) {
 		b.Disrupted = map[string]time.Time{}
 		for _, p := range pods {
-			b.Disrupted[p] = start
+			b.Disrupted[p] = at
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (d *decider) limitHold(s *PodStatus, ref budgetRef, since time.Time) {
 		return
 	}
 	words, shared := d.endsHold(end), d.sharedBy(p)
-	d.used[ref.uid]++
+	d.use(ref.uid)
 	for key, healthy := range shared {
 		d.passages[key] = &passage{pod: p.UID, at: d.Now, healthy: healthy}
 	}

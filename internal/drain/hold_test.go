@@ -157,7 +157,8 @@ func TestOnePodPassesABudgetAtATime(t *testing.T) {
 
 // A budget that lets pods go one after the other holds nothing: the time counts from the last one.
 func TestBudgetThatLetsPodsGoHoldsNothing(t *testing.T) {
-	s := maintained(t, time.Hour, statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), pod("db-1", ofSet("db"), on("a")), budget("db", 3, 2, 3, minAvailable("2")))
+	s := maintained(t, time.Hour, statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), pod("db-1", ofSet("db"), on("a")), pod("db-2", ofSet("db"), on("b")),
+		budget("db", 3, 2, 3, minAvailable("2")))
 	s.expect("evict db-0")
 	s.beat(50 * time.Minute)
 	s.answer(answers.Accepted)

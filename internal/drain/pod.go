@@ -171,7 +171,7 @@ func (d *decider) letGo(s *PodStatus, ref budgetRef) {
 	case len(s.Blockers) == 0 && d.req.DisableEviction:
 		d.act(Action{Kind: Delete, Pod: p, Grace: grace, Why: "--disable-eviction"})
 	case len(s.Blockers) == 0:
-		d.used[ref.uid]++
+		d.use(ref.uid)
 		d.act(Action{Kind: Evict, Pod: p, Grace: grace, budget: ref})
 	case d.pastBudget(s) && d.mayDelete(p):
 		d.act(Action{Kind: Delete, Pod: p, Grace: grace, past: true, Why: "the deadline is near (--at-deadline=delete)"})

@@ -25,7 +25,7 @@ func TestLaterWavesWaitForProgress(t *testing.T) {
 		"has a finalizer and is shutting down": {pod("early", on("a"), soon, finalizer("x/hold")), true},
 		"is on a node that does not answer":    {all(node("a", ours, silent), pod("early", on("a"), soon)), false},
 		"a budget is exhausted":                {all(exhausted, pod("new", on("b"), of("web"), unready)), false},
-		"a budget allows it":                   {all(exhausted, budget("web", 3, 2, 3, maxUnavailable("1"))), true},
+		"a budget allows it":                   {all(exhausted, pods("web", "b", 2), budget("web", 3, 2, 3, maxUnavailable("1"))), true},
 		"a surge is under way": {
 			all(solo, deployment("web", 2, surgedBy(me, 1, start.Add(-time.Minute))), pod("web-b1", of("web"), unready)), true,
 		},

@@ -103,7 +103,7 @@ func TestAnAcceptedEvictionStartsTheBackOffAnew(t *testing.T) {
 // A budget that refuses although its status had room is asked again when its status
 // changes, without waiting.
 func TestRefusedByBudgetIsAskedAgainWhenTheBudgetMoves(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 3, 2, 3))
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), pods("web", "b", 2), budget("web", 3, 2, 3))
 	s.expect("evict web")
 	s.answer(answers.RefusedByBudget)
 	s.expect()
@@ -114,7 +114,7 @@ func TestRefusedByBudgetIsAskedAgainWhenTheBudgetMoves(t *testing.T) {
 
 // Where the budget's own status says why, the server's shorter words are left out.
 func TestBudgetExplainsTheRefusal(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), budget("web", 3, 2, 3))
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 3), pod("web", on("a"), of("web")), pods("web", "b", 2), budget("web", 3, 2, 3))
 	s.expect("evict web")
 	s.answer(answers.RefusedByBudget)
 	s.then(time.Millisecond, budget("web", 2, 2, 3, budgetVersion("2")))

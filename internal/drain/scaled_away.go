@@ -55,9 +55,8 @@ func (d *decider) budgetsOver(w *snapshot.Workload) []types.UID {
 	return over
 }
 
-// scaledAway returns how many pods a budget's status counts that drains of this process have scaled away: the ready ones that their
-// controller has still to remove, and those that are seen gone. The server would let evictions go on top of them. Unready
-// pods are removed first and use nothing. What is removed later than disruptedFor is not waited for.
+// scaledAway returns how many ready pods of a budget are to be removed by their controllers, since drains of this process have scaled
+// down what owns them. Unready pods are removed first and use nothing. What is removed later than disruptedFor is not waited for.
 func (d *decider) scaledAway(b *snapshot.Budget) int32 {
 	at, scaled := d.led.scaled[b.UID]
 	if !scaled {
@@ -67,17 +66,16 @@ func (d *decider) scaledAway(b *snapshot.Budget) int32 {
 		return known
 	}
 	d.wake(at.Add(disruptedFor))
-	healthy, ready := int32(0), map[*snapshot.Workload]int32{}
+	ready := map[*snapshot.Workload]int32{}
 	for _, p := range d.Cluster.PodsIn(b.Namespace) {
 		if !p.Ready || p.Terminating() || p.Finished() || !b.Matches(p) {
 			continue
 		}
-		healthy++
 		if w := d.workloadOf(p); w != nil && d.led.scales[w.UID] != nil {
 			ready[w]++
 		}
 	}
-	removed := max(0, b.Current-healthy)
+	removed := int32(0)
 	for w, n := range ready {
 		removed += max(0, n-d.scaledTo(w))
 	}

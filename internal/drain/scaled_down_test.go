@@ -42,12 +42,12 @@ func TestScalingDownUsesTheBudgetOfLatePods(t *testing.T) {
 	s.holds("web-a2: BudgetExhausted")
 }
 
-// TestScaledAwayIsSaid: no eviction of the drain has used the budget.
-func TestScaledAwayIsSaid(t *testing.T) {
+// TestLateStatusIsSaid: no eviction of the drain has used the budget.
+func TestLateStatusIsSaid(t *testing.T) {
 	s := scaledDown(t, 3)
 	s.then(time.Second, deployment("web", 2, at("2")), gone("web-b"))
 	s.expect()
-	same(t, "message", "budget web still counts 1 pod that this drain has scaled away", s.status("web-a1").Blockers[0].Message)
+	same(t, "message", "budget web needs 2 healthy and has 2, though its status still counts 3", s.status("web-a1").Blockers[0].Message)
 }
 
 // scaledDown is a drain that has just ended the surge of another one: of three pods, two of them on the node, one is to go.

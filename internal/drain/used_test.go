@@ -10,7 +10,7 @@ import (
 // What this drain has used of a budget counts until the budget's status shows it.
 
 func TestEvictionsOfOneDecisionShareTheBudget(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 5), pods("web", "a", 4), budget("web", 5, 3, 5, maxUnavailable("2")))
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 5), pods("web", "a", 4), pods("web", "b", 1), budget("web", 5, 3, 5, maxUnavailable("2")))
 	s.expect("evict web-a1", "evict web-a2")
 	s.holds("web-a3: BudgetExhausted", "web-a4: BudgetExhausted")
 	same(t, "message", "budget web is used up by 2 evictions of this drain", s.status("web-a3").Blockers[0].Message)
@@ -56,7 +56,7 @@ func TestUsedBudget(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), stale)
+			s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), pods("web", "b", 3), stale)
 			s.expect("evict web-a1")
 			if c.answer != "" {
 				s.answer(c.answer)
@@ -70,7 +70,7 @@ func TestUsedBudget(t *testing.T) {
 // The disruption controller drops a pod from disruptedPods after two minutes; an
 // eviction whose effect is never seen must not hold the budget longer than that.
 func TestUsedBudgetIsForgotten(t *testing.T) {
-	s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), budget("web", 4, 3, 4, maxUnavailable("1")))
+	s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), pods("web", "b", 2), budget("web", 4, 3, 4, maxUnavailable("1")))
 	s.expect("evict web-a1")
 	s.answer(answers.Accepted)
 	s.then(2*time.Minute, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), node("a", drainedBy(me, start.Add(2*time.Minute))))

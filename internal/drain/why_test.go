@@ -14,7 +14,7 @@ func TestWhy(t *testing.T) {
 		facts fact
 		want  []string
 	}{
-		"nothing":               {all(deployment("web", 3), pod("p", on("a"), of("web")), budget("web", 3, 2, 3)), nil},
+		"nothing":               {all(deployment("web", 3), pod("p", on("a"), of("web")), pods("web", "b", 2), budget("web", 3, 2, 3)), nil},
 		"an exhausted budget":   {all(deployment("web", 3), pod("p", on("a"), of("web")), budget("web", 2, 2, 3)), []string{"p: BudgetExhausted"}},
 		"all at once":           {all(pod("p", on("a"), labelled("app", "web"), emptyDir("x")), budget("web", 2, 2, 3)), []string{"p: UnreplicatedPod!", "p: LocalStorage!", "p: BudgetExhausted"}},
 		"it is on its way":      {pod("p", on("a"), of("web"), endsAt(start.Add(time.Minute))), []string{"p: Terminating"}},

@@ -2,7 +2,11 @@ package sim_test
 
 import (
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"usher.sh/usher/internal/sim"
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -75,6 +79,18 @@ func TestBudgetOfAnotherGroupsDaemonSet(t *testing.T) {
 		if b := w.view().Cluster.Budget(snapshot.Key{Namespace: "shop", Name: "web"}); b.Allowed != want {
 			t.Errorf("%s: %d may go, want %d", version, b.Allowed, want)
 		}
+	}
+}
+
+// The eviction API asks no budget for a pod whose containers have not started, so none of them counts as healthy.
+func TestFlipStartsNoContainers(t *testing.T) {
+	w := newWorld()
+	w.node("a", "z1")
+	w.pod("web-0", "a", func(p *snapshot.Pod) { p.Phase, p.Ready, p.ReadySince = corev1.PodPending, false, time.Time{} })
+	s := sim.New(w.view(), sim.Config{Boot: after(time.Hour)})
+	s.Flip(podNamed(s, "web-0").UID, true)
+	if podNamed(s, "web-0").Ready {
+		t.Error("a pod got ready though its containers have not started")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/snapshot"
@@ -97,10 +98,10 @@ func (s *Sim) changeNode(name string, change func(*snapshot.Node)) {
 	s.setNode(&changed)
 }
 
-// Flip makes a pod unready, or ready again.
+// Flip makes a pod unready, or ready again. One whose containers have not started does not get ready.
 func (s *Sim) Flip(uid types.UID, ready bool) {
 	p := s.truth.Pod(uid)
-	if p == nil || p.Ready == ready || p.Finished() {
+	if p == nil || p.Ready == ready || p.Finished() || p.Phase == corev1.PodPending {
 		return
 	}
 	s.oracle.meddled(s)

@@ -24,7 +24,7 @@ type ownWatch struct {
 
 func (w ownWatch) Changed() <-chan struct{} { return w.changed }
 
-// budgeted is a cluster of two nodes with a pod each, under one budget that allows one eviction. Its status shows an eviction a second
+// budgeted is a cluster of two nodes with a pod each, and one elsewhere, under one budget that allows one eviction. Its status shows an eviction a second
 // late, and allows the next one when the pod is gone.
 type budgeted struct {
 	*fake
@@ -41,7 +41,7 @@ type budgeted struct {
 func newBudgeted() *budgeted {
 	b := &budgeted{fake: newFake(), allowed: 1, began: time.Now(), outcomes: make(chan drain.Outcome, 2)}
 	b.cluster.SetNode(&snapshot.Node{Name: "b", UID: "node-b", ResourceVersion: "0", Ready: true})
-	for pod, node := range map[string]string{"one": "a", "two": "b"} {
+	for pod, node := range map[string]string{"one": "a", "two": "b", "three": "c"} {
 		b.cluster.SetPod(&snapshot.Pod{
 			Namespace: "default", Name: pod, UID: types.UID("uid-" + pod), ResourceVersion: "0", Node: node, Ready: true,
 			Phase: corev1.PodRunning, Grace: 30 * time.Second, Labels: map[string]string{"app": "web"},
