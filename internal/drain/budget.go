@@ -68,16 +68,13 @@ func (d *decider) use(budget types.UID) {
 
 // healthyUnder counts the pods of a budget that are ready, without those whose eviction has used it and is not seen yet.
 func (d *decider) healthyUnder(b *snapshot.Budget) int32 {
-	if n, known := d.healthy[b.UID]; known {
-		return n
-	}
-	n := int32(0)
-	for _, p := range d.Cluster.PodsIn(b.Namespace) {
-		if p.Ready && !p.Terminating() && !p.Finished() && b.Matches(p) && d.led.uncounted[p.UID] == nil && !d.disrupted(b, p) {
-			n++
+	n := d.Cluster.HealthyUnder(b) - d.evicting[b.UID]
+	for name := range b.Disrupted {
+		p := d.Cluster.PodNamed(snapshot.Key{Namespace: b.Namespace, Name: name})
+		if p != nil && d.disrupted(b, p) && d.led.uncounted[p.UID] == nil && p.Healthy() && b.Matches(p) {
+			n--
 		}
 	}
-	d.healthy[b.UID] = n
 	return n
 }
 

@@ -33,12 +33,12 @@ type decider struct {
 	out      Decision
 	acting   map[tryKey]int
 	targets  map[string]bool
-	passages map[types.UID]*passage // as in the ledger, and of this decision
-	used     map[types.UID]int32    // evictions under each budget that its status does not show yet
-	taken    map[types.UID]int32    // of these, of this decision
-	healthy  map[types.UID]int32    // pods that count as healthy for each budget that was looked at, as the view shows it
-	removed  map[types.UID]int32    // ready pods that scaling down is to remove under each budget that was looked at
-	unready  map[types.UID]shortage // of each budget that was looked at
+	passages map[types.UID]*passage         // as in the ledger, and of this decision
+	used     map[types.UID]int32            // evictions under each budget that its status does not show yet
+	taken    map[types.UID]int32            // of these, of this decision
+	evicting map[types.UID]int32    // pods under each budget that are ready, and whose eviction was sent
+	removed  map[types.UID]int32            // ready pods that scaling down is to remove under each budget that was looked at
+	unready  map[types.UID]shortage         // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
 	places      map[types.UID]string // by owner: why no other node may run its pods
@@ -60,7 +60,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		passages: maps.Clone(led.passages),
 		used:     map[types.UID]int32{},
 		taken:    map[types.UID]int32{},
-		healthy:  map[types.UID]int32{},
+		evicting: map[types.UID]int32{},
 		removed:  map[types.UID]int32{},
 		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
@@ -74,6 +74,9 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 	}
 	for _, t := range led.uncounted {
 		d.used[t.budget.uid]++
+		if p := d.Cluster.Pod(t.action.Pod.UID); p != nil && p.Healthy() {
+			d.evicting[t.budget.uid]++
+		}
 	}
 	d.schedule = d.scheduleOf()
 	d.out.Phase = d.phaseText()

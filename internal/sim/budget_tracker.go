@@ -111,7 +111,7 @@ func (g *budgetTrackers) count(former, p *snapshot.Pod) []*budgetTracker {
 
 func (g *budgetTracker) add(p *snapshot.Pod, sign int32) {
 	g.pods += sign
-	if healthy(p) {
+	if p.Healthy() {
 		g.healthy += sign
 	}
 	key := p.OwnerKey()
@@ -125,5 +125,3 @@ func (g *budgetTracker) add(p *snapshot.Pod, sign int32) {
 		delete(g.owners, key)
 	}
 }
-
-func healthy(p *snapshot.Pod) bool { return p.Ready && !p.Terminating() }

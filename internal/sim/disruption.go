@@ -92,7 +92,7 @@ func (s *Sim) countBudget(g *budgetTracker, disrupted map[string]time.Time) (tal
 	b := g.budget
 	t := tally{expected: g.pods, current: g.healthy}
 	for name := range disrupted {
-		if p := s.truth.PodNamed(snapshot.Key{Namespace: b.Namespace, Name: name}); p != nil && healthy(p) {
+		if p := s.truth.PodNamed(snapshot.Key{Namespace: b.Namespace, Name: name}); p != nil && p.Healthy() {
 			t.current--
 		}
 	}

@@ -313,7 +313,7 @@ func (j *oracle) surgeHolds(s *Sim, p *snapshot.Pod) {
 	ready := int32(-1)
 	for _, set := range s.truth.WorkloadsOf(d.AsOwner()) {
 		pods := s.truth.PodsOf(set.AsOwner())
-		ready += int32(len(pods) - len(slices.DeleteFunc(slices.Clone(pods), healthy)))
+		ready += int32(len(pods) - len(slices.DeleteFunc(slices.Clone(pods), (*snapshot.Pod).Healthy)))
 	}
 	if ready < record.Was {
 		j.report(s, "removed %s while surging: %d of %d pods ready", p.Key(), ready, record.Was)

@@ -15,6 +15,8 @@ type budgetSet struct {
 	byName map[string]map[string]*[]*Budget // by namespace; each cell holds the one present budget
 	ofPod  map[*Pod][]*[]*Budget            // pods of the cluster only
 	ofKin  map[types.UID]kin                // by owner: its pods mostly have the same labels
+
+	healthy map[string]map[*[]*Budget]int32 // how many pods each counts as healthy, in namespaces for which that was asked
 }
 
 // kin is what was found for the labels of one pod of an owner.
@@ -28,6 +30,7 @@ func newBudgetSet() budgetSet {
 	return budgetSet{
 		byName: map[string]map[string]*[]*Budget{},
 		ofPod:  map[*Pod][]*[]*Budget{}, ofKin: map[types.UID]kin{},
+		healthy: map[string]map[*[]*Budget]int32{},
 	}
 }
 
@@ -45,6 +48,7 @@ func (s *budgetSet) clone() budgetSet {
 func (s *budgetSet) forget() {
 	clear(s.ofPod)
 	clear(s.ofKin)
+	clear(s.healthy)
 }
 
 func (s *budgetSet) set(b *Budget) {
@@ -99,10 +103,23 @@ func (s *budgetSet) search(p *Pod) []*[]*Budget {
 
 // moved keeps what is known of a pod that has changed, unless its labels have.
 func (s *budgetSet) moved(old, p *Pod) {
+	if old.Healthy() != p.Healthy() || !maps.Equal(old.Labels, p.Labels) {
+		s.count(old, -1)
+		s.count(p, 1)
+	}
 	cells, known := s.ofPod[old]
 	delete(s.ofPod, old)
 	if known && maps.Equal(old.Labels, p.Labels) {
 		s.ofPod[p] = cells
+	}
+}
+
+// count adds a pod that comes, or one that goes, to what its budgets count as healthy.
+func (s *budgetSet) count(p *Pod, sign int32) {
+	if counts := s.healthy[p.Namespace]; counts != nil && p.Healthy() {
+		for _, cell := range s.match(p) {
+			counts[cell] += sign
+		}
 	}
 }
 
@@ -144,6 +161,23 @@ func (c *Cluster) BudgetsFor(p *Pod) []*Budget {
 		found[i] = (*cell)[0]
 	}
 	return found
+}
+
+// HealthyUnder returns how many pods a budget of the cluster counts that are ready and not terminating, whatever its status says.
+func (c *Cluster) HealthyUnder(b *Budget) int32 {
+	cell := c.budgets.byName[b.Namespace][b.Name]
+	if cell == nil {
+		return 0
+	}
+	counts := c.budgets.healthy[b.Namespace]
+	if counts == nil {
+		counts = map[*[]*Budget]int32{}
+		c.budgets.healthy[b.Namespace] = counts
+		for _, p := range c.PodsIn(b.Namespace) {
+			c.budgets.count(p, 1)
+		}
+	}
+	return counts[cell]
 }
 
 // Budgets returns all budgets, sorted by namespace and name.

@@ -115,6 +115,7 @@ func (c *Cluster) SetPod(p *Pod) {
 	put(c.podsByNode, p.Node, p)
 	put(c.podsByOwner, p.OwnerKey(), p)
 	put(c.podsBySpace, p.Namespace, p)
+	c.budgets.count(p, 1)
 	if p.CostMark != "" {
 		c.marked[p.UID] = p
 	}
@@ -143,6 +144,7 @@ func (c *Cluster) DeletePod(uid types.UID) {
 	delete(c.pods, uid)
 	delete(c.podsByName, p.Key())
 	delete(c.marked, uid)
+	c.budgets.count(p, -1)
 	delete(c.budgets.ofPod, p)
 	drop(c.podsByNode, p.Node, p)
 	drop(c.podsByOwner, p.OwnerKey(), p)

@@ -97,6 +97,9 @@ func (p *Pod) Finished() bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
+// Healthy reports whether a disruption controller counts the pod as healthy.
+func (p *Pod) Healthy() bool { return p.Ready && !p.Terminating() && !p.Finished() }
+
 // AvailableAt reports whether the pod has been ready for minReady and is staying.
 func (p *Pod) AvailableAt(now time.Time, minReady time.Duration) bool {
 	return p.Ready && !p.Terminating() && !p.ReadySince.Add(minReady).After(now)

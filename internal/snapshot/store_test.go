@@ -260,3 +260,41 @@ func agree(t *rapid.T, c *Cluster, what string, got []*Pod, belongs func(*Pod) b
 		}
 	}
 }
+
+// TestPropertyHealthyUnder: counting healthy pods as they change gives what counting them all gives.
+func TestPropertyHealthyUnder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := NewCluster()
+		apps := rapid.SampledFrom([]string{"web", "db"})
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				c.SetBudget(&Budget{Namespace: "shop", Name: name, Selector: labels.SelectorFromSet(labels.Set{"app": apps.Draw(t, "app")})})
+			case 1:
+				c.DeleteBudget(Key{Namespace: "shop", Name: name})
+			case 2:
+				c.DeletePod(types.UID(name))
+			default:
+				p := named(name, rapid.SampledFrom([]string{"", "n1"}).Draw(t, "node"))
+				p.Labels, p.Owner.UID = labels.Set{"app": apps.Draw(t, "app")}, types.UID(apps.Draw(t, "owner"))
+				p.Ready, p.Phase = rapid.Bool().Draw(t, "ready"), rapid.SampledFrom([]corev1.PodPhase{"Running", "Failed"}).Draw(t, "phase")
+				if rapid.Bool().Draw(t, "terminates") {
+					p.Deletion = time.Unix(1, 0)
+				}
+				c.SetPod(p)
+			}
+			for _, b := range c.Budgets() {
+				n := int32(0)
+				for _, p := range c.PodsIn("shop") {
+					if b.Matches(p) && p.Healthy() {
+						n++
+					}
+				}
+				if got := c.HealthyUnder(b); got != n {
+					t.Fatalf("%d healthy under %s, want %d", got, b.Name, n)
+				}
+			}
+		}
+	})
+}
