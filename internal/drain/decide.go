@@ -33,12 +33,12 @@ type decider struct {
 	out      Decision
 	acting   map[tryKey]int
 	targets  map[string]bool
-	passages map[types.UID]*passage         // as in the ledger, and of this decision
-	used     map[types.UID]int32            // evictions under each budget that its status does not show yet
-	taken    map[types.UID]int32            // of these, of this decision
+	passages map[types.UID]*passage // as in the ledger, and of this decision
+	used     map[types.UID]int32    // evictions under each budget that its status does not show yet
+	taken    map[types.UID]int32    // of these, of this decision
 	evicting map[types.UID]int32    // pods under each budget that are ready, and whose eviction was sent
-	removed  map[types.UID]int32            // ready pods that scaling down is to remove under each budget that was looked at
-	unready  map[types.UID]shortage         // of each budget that was looked at
+	removed  map[types.UID]int32    // ready pods that scaling down is to remove under each budget that was looked at
+	unready  map[types.UID]shortage // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
 	places      map[types.UID]string // by owner: why no other node may run its pods
