@@ -15,7 +15,8 @@ import (
 // concurrent use: deciding and entering what was decided is one step, or two drains use the same room of a budget.
 type Charges struct {
 	ledgers []*Ledger
-	former  *Ledger // what those have sent that were taken out; nil before the first
+	former  *Ledger                    // what those have sent that were taken out; nil before the first
+	written map[string]map[tryKey]*try // what each of them has written that may not be seen yet, by the id of its drain
 }
 
 // Join adds a ledger. What others have sent counts for it, also of those that were taken out before.
@@ -51,6 +52,44 @@ func (c *Charges) Part(l *Ledger, now time.Time) {
 	}
 	c.former.takeOver(l)
 	c.former.expire(now)
+	c.leave(l, now)
+}
+
+// undone are the kinds of actions whose effect is undone, which it cannot be before it is seen.
+var undone = []Kind{Cordon, LowerCost, Scale, ScaleMin, Ask}
+
+// leave notes what a ledger that is taken out has written, for the next one of its drain: a view that is read anew may not show it yet.
+func (c *Charges) leave(l *Ledger, now time.Time) {
+	maps.DeleteFunc(c.written, func(_ string, tries map[tryKey]*try) bool {
+		maps.DeleteFunc(tries, func(_ tryKey, t *try) bool { return !now.Before(t.done.Add(unseenFor)) })
+		return len(tries) == 0
+	})
+	if l.id == "" {
+		return
+	}
+	tries := map[tryKey]*try{}
+	for key, t := range l.tries {
+		if slices.Contains(undone, key.kind) && now.Before(t.done.Add(unseenFor)) {
+			tries[key] = t
+		}
+	}
+	if c.written == nil {
+		c.written = map[string]map[tryKey]*try{}
+	}
+	c.written[l.id] = tries
+}
+
+// goOnFrom enters what the last ledger of the same drain has written and may not be seen yet, if it was one of this process.
+func (l *Ledger) goOnFrom(c *Charges, now time.Time) {
+	if c == nil {
+		return
+	}
+	for key, t := range c.written[l.id] {
+		if l.tries[key] == nil && now.Before(t.done.Add(unseenFor)) {
+			l.tries[key] = t
+		}
+	}
+	delete(c.written, l.id)
 }
 
 // formerFor is how long what a drain that has ended knew of holds counts for the drains that begin later.

@@ -112,6 +112,26 @@ func TestDrainAfterRevert(t *testing.T) {
 	same(t, "message", "budget web still counts 1 pod that was scaled away", s.status("web-a1").Blockers[0].Message)
 }
 
+// A drain that is ended by another run than the one that has begun a surge undoes it, though that is seen only later.
+func TestSurgeOfAnEarlierRunIsUndone(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	first.expect("scale web to 2, was 1")
+	first.answer(answers.Accepted)
+	charges.Part(first.led, first.now)
+
+	s := first.together(charges, me, "a")
+	s.led.Resume(s.view(), s.req)
+	s.led.End(drain.Interrupted)
+	s.then(time.Second)
+	s.expect()
+	same(t, "settled", false, s.last.Settled)
+	s.then(time.Second, deployment("web", 2, at("2"), surgedBy(me, 1, start)))
+	s.expect("scale web to 1, no record")
+}
+
 // A Deployment is not surged while another drain of the process evicts a pod of it: what is running is not known.
 func TestSurgeWaitsForEvictionsOfOthers(t *testing.T) {
 	charges := &drain.Charges{}

@@ -15,6 +15,7 @@ import (
 // holds nothing that a restarted drain could not find out again by asking. It is
 // not safe for concurrent use.
 type Ledger struct {
+	id                string // of the drain; "" before Resume
 	ending            Outcome
 	inFlight          int
 	tries             map[tryKey]*try
