@@ -225,6 +225,32 @@ func TestDecide(t *testing.T) {
 			nodes: []*Node{node("n1", taken("draining")), node("n2")},
 			want:  []string{"give-back n1"},
 		},
+		"a drain that only an object wanted that is going ends where another keeps the node": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"), at("n1", drained, 0)), maintenance("other", of("n1"), at("n1", draining, 0), deleted)},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			drains:       map[string]*Drain{"n1": {Begun: true}},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Drained"},
+		},
+		"… also where another process has begun it": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"), at("n1", drained, 0)), maintenance("other", of("n1"), at("n1", draining, 0), deleted)},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Drained"},
+		},
+		"… or it is blocked": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"), at("n1", drained, 0)), maintenance("other", of("n1"), at("n1", draining, 0), deleted)},
+			nodes:        []*Node{node("n1", taken("blocked"))},
+			drains:       map[string]*Drain{"n1": outcome(drain.Blocked)},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Drained"},
+		},
+		"… and not where it has drained the node, though its record is not seen yet": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"), at("n1", drained, 0)), maintenance("other", of("n1"), at("n1", draining, 0), deleted)},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			drains:       map[string]*Drain{"n1": outcome(drain.Drained)},
+			steps:        []string{"n1 Drained"},
+		},
 		"a node that a dynamic selector does not select any more": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), func(m *v1alpha1.NodeMaintenance) { m.Spec.Nodes.Selection = v1alpha1.SelectionDynamic })},
 			nodes:        []*Node{node("n1", taken("draining"), func(n *Node) { n.Labels = nil })},

@@ -48,6 +48,12 @@ func Owned(n *snapshot.Node) bool {
 	return n != nil && n.Drain != nil && n.Drain.OfMaintenance()
 }
 
+// Unended reports whether a maintenance's drain has not come to an end, as far as the record on its node says. One that is blocked goes on,
+// with what it has asked for and its surges, until something clears.
+func Unended(record *snapshot.DrainRecord) bool {
+	return record.Working() || record.State == string(drain.NodeBlocked)
+}
+
 // Drain is what the drain of a node does, or how it ended.
 type Drain struct {
 	Terms    Terms

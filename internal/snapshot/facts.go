@@ -97,8 +97,8 @@ func (p *Pod) Finished() bool {
 	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
-// Healthy reports whether a disruption controller counts the pod as healthy.
-func (p *Pod) Healthy() bool { return p.Ready && !p.Terminating() && !p.Finished() }
+// Healthy reports whether a disruption controller counts the pod as healthy (countHealthyPods upstream), whatever its phase.
+func (p *Pod) Healthy() bool { return p.Ready && !p.Terminating() }
 
 // AvailableAt reports whether the pod has been ready for minReady and is staying.
 func (p *Pod) AvailableAt(now time.Time, minReady time.Duration) bool {

@@ -200,9 +200,9 @@ func (d *Drains) end(o maintenance.Order, n *maintenance.Node, now time.Time, ba
 	case n == nil || !maintenance.Owned(n.Node):
 		d.forget(o.Node)
 		return time.Time{}, false
-	case !unended(n.Drain) && back:
+	case !maintenance.Unended(n.Drain) && back:
 		return time.Time{}, true
-	case !unended(n.Drain):
+	case !maintenance.Unended(n.Drain):
 		if r != nil {
 			r.state.Stopped = true
 		}
@@ -226,16 +226,10 @@ func messageBy(n *maintenance.Node) string {
 func (d *Drains) selfFor(n *maintenance.Node) snapshot.Drainer {
 	self := d.Self
 	self.ID = snapshot.MaintenancePrefix + newID()
-	if n != nil && maintenance.Owned(n.Node) && unended(n.Drain) {
+	if n != nil && maintenance.Owned(n.Node) && maintenance.Unended(n.Drain) {
 		self.ID = n.Drain.ID
 	}
 	return self
-}
-
-// unended reports whether a maintenance's drain has not come to an end, as far as the record on its node says. One that is blocked goes on,
-// with what it has asked for and its surges, until something clears.
-func unended(record *snapshot.DrainRecord) bool {
-	return record.Working() || record.State == string(drain.NodeBlocked)
 }
 
 func newID() string { return rand.Text()[:10] }
