@@ -167,7 +167,7 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 			r.goAway()
 		}
 		return r.retry
-	case r.state.Terms == o.Terms && r.retry.After(now), !r.left && !r.ending && r.state.Terms == o.Terms && r.retry.IsZero():
+	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped):
 		return r.retry
 	}
 	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: maintenance.Drain{Terms: o.Terms}}

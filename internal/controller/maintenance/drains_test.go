@@ -83,6 +83,21 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// A drain that has ended by itself, and was stopped then, is begun anew where it is wanted again: nothing else says why the node waits.
+func TestStoppedDrainBeginsAnew(t *testing.T) {
+	d := leading(t)
+	d.observe = func(ctx context.Context, _ []string) (runner.Source, func(), error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	t.Cleanup(d.running.Wait)
+	d.Apply(nodes("deadline"), []maintenance.Order{{Node: "n1", Want: maintenance.StopDrain}})
+	d.Apply(nodes("deadline"), []maintenance.Order{{Node: "n1", Want: maintenance.DrainNode}})
+	if r := d.known["n1"]; r == nil || r.over || r.ending {
+		t.Errorf("the drain is %+v", r)
+	}
+}
+
 // What a drain that has not ended has asked for is withdrawn, and its surges taken back, before its node is given back or left: also
 // where its record says that it is blocked, which a drain of a maintenance outlasts.
 func TestDrainsEndUnderTheirIDs(t *testing.T) {
