@@ -35,7 +35,7 @@ func (d *decider) budgetsAllow(p *snapshot.Pod) (budgetRef, []Blocker) {
 }
 
 func (d *decider) budgetAllows(p *snapshot.Pod, b *snapshot.Budget) (budgetRef, []Blocker) {
-	ref := budgetRef{key: b.Key(), uid: b.UID, version: b.ResourceVersion}
+	ref := budgetRef{key: b.Key(), uid: b.UID, version: b.ResourceVersion, before: b.Disrupted[p.Name]}
 	switch {
 	case unreadyMayGo(p, b):
 		return budgetRef{}, nil

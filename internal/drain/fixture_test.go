@@ -281,6 +281,9 @@ func budgetVersion(v string) func(*snapshot.Budget) {
 	return func(b *snapshot.Budget) { b.ResourceVersion = v }
 }
 
+// allowing is a status that allows so many, whatever it counts.
+func allowing(n int32) func(*snapshot.Budget) { return func(b *snapshot.Budget) { b.Allowed = n } }
+
 func disrupted(pods ...string) func(*snapshot.Budget) { return disruptedAt(start, pods...) }
 
 func disruptedAt(at time.Time, pods ...string) func(*snapshot.Budget) {

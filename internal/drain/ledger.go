@@ -71,6 +71,7 @@ type budgetRef struct {
 	key     snapshot.Key
 	uid     types.UID
 	version string
+	before  time.Time // since when its status counted a pod of this name as being evicted when that was decided; zero: it did not
 }
 
 // departure is a pod that left, or is about to, because this drain asked for it.
@@ -352,13 +353,13 @@ func (l *Ledger) observeRequests(view snapshot.View) {
 
 // counted reports whether the budget's status reflects the eviction. The server
 // names the pod in disruptedPods in the very write that uses the budget; later the
-// disruption controller takes it out again, once it has seen the deletion.
+// disruption controller takes it out again, once it has seen the deletion. A former pod of the name may be there for two minutes.
 func counted(view snapshot.View, t *try) bool {
 	b := view.Cluster.Budget(t.budget.key)
 	if b == nil || b.UID != t.budget.uid {
 		return true
 	}
-	if _, named := b.Disrupted[t.action.Pod.Name]; named {
+	if at, named := b.Disrupted[t.action.Pod.Name]; named && !at.Equal(t.budget.before) {
 		return true
 	}
 	if t.done.IsZero() {

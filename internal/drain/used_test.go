@@ -67,6 +67,17 @@ func TestUsedBudget(t *testing.T) {
 	}
 }
 
+// A status that names a former pod of a StatefulSet's name, which came back before the controller looked, does not show an eviction.
+func TestUsedBudgetOfAPodThatCameBack(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), statefulSet("web", 4), pods("web", "a", 2), pods("web", "b", 3),
+		budget("web", 5, 3, 5, maxUnavailable("2"), disruptedAt(start.Add(-time.Minute), "web-a1"), allowing(1)))
+	s.expect("evict web-a1")
+	s.then(time.Millisecond)
+	s.expect()
+	s.then(time.Millisecond, budget("web", 5, 3, 5, maxUnavailable("2"), disruptedAt(start, "web-a1"), budgetVersion("2"), allowing(1)))
+	s.expect("evict web-a2")
+}
+
 // The disruption controller drops a pod from disruptedPods after two minutes; an
 // eviction whose effect is never seen must not hold the budget longer than that.
 func TestUsedBudgetIsForgotten(t *testing.T) {
