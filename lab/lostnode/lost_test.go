@@ -20,7 +20,7 @@ import (
 
 // TestLostNodes: with exactly the rights that are shipped, a node that dies is turned off, proven off and cleared, its database goes on elsewhere with its
 // disk, and it is trusted again once it has booted anew. The manager is killed as it asks for the power to be cut, so that it never reads the answer.
-// Without the proof nothing moves.
+// Without the proof nothing moves. So it is for simulated nodes, and for real ones.
 func TestLostNodes(t *testing.T) {
 	r := newRig(t)
 	t.Run("the rights are asked for", r.rightsAreAskedFor)
@@ -28,6 +28,7 @@ func TestLostNodes(t *testing.T) {
 	t.Run("proven off", r.provenOff)
 	t.Run("no proof", r.noProof)
 	t.Run("a silent zone", r.silentZone)
+	t.Run("real nodes", r.realNodes)
 }
 
 // rightsAreAskedFor: without the optional role nothing is done, and the policy says what to type.

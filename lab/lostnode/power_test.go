@@ -6,17 +6,21 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"usher.sh/usher/lab/realnode"
 )
 
-// power controls the machines of simulated nodes, as a BMC does: POST /off/NODE takes a machine's power, GET /NODE says whether it has any.
+// power controls the machines of nodes, as a BMC does: POST /off/NODE takes a machine's power, GET /NODE says whether it has any.
 type power struct {
 	*httptest.Server
 
 	mu    sync.Mutex
 	off   map[string]time.Time
 	stuck map[string]bool // machines that stay on
+	real  map[string]*realnode.Node
 	asked map[string]int
 	// received is called before a request is answered, outside of the lock.
 	received func(node string)
@@ -24,7 +28,7 @@ type power struct {
 
 func newPower(t *testing.T) *power {
 	t.Helper()
-	p := &power{off: map[string]time.Time{}, stuck: map[string]bool{}, asked: map[string]int{}}
+	p := &power{off: map[string]time.Time{}, stuck: map[string]bool{}, real: map[string]*realnode.Node{}, asked: map[string]int{}}
 	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(p.Close)
 	return p
@@ -47,7 +51,7 @@ func (p *power) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.asked[node]++
 	if !p.stuck[node] {
-		p.off[node] = time.Now()
+		p.cut(node)
 	}
 	received := p.received
 	p.mu.Unlock()
@@ -55,6 +59,22 @@ func (p *power) serve(w http.ResponseWriter, r *http.Request) {
 		received(node)
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// cut takes a machine's power. The caller holds the lock.
+func (p *power) cut(node string) {
+	if machine := p.real[node]; machine != nil {
+		_ = syscall.Kill(machine.PID(), syscall.SIGKILL) // with which all its processes end
+		<-machine.Ended()
+	}
+	p.off[node] = time.Now()
+}
+
+// controls gives power over a real node.
+func (p *power) controls(node *realnode.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.real[node.Name] = node
 }
 
 func (p *power) offSince(node string) time.Time {
