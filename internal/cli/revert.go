@@ -14,6 +14,7 @@ import (
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // undone is what undoing did not do, in sentences.
@@ -131,7 +132,7 @@ func leftToRunning(v snapshot.View, dead map[string]bool) []string {
 	for _, who := range order {
 		by := "a drain"
 		if who.By != "" {
-			by = "the drain of " + who.By
+			by = "the drain of " + text.Name(who.By)
 		}
 		sentences = append(sentences, fmt.Sprintf("left alone: %s, of %s that may still be running; %s", strings.Join(things[who.ID], ", "), by, signOfLife(v, who)))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // recover reports what has come back for the pods that left. Drained is not the
@@ -110,7 +111,7 @@ func noReplacement(p *snapshot.Pod, owner *snapshot.Workload) string {
 	case owner != nil:
 		return fmt.Sprintf("its %s %s decides whether it runs again", owner.Kind, owner.Name)
 	}
-	return fmt.Sprintf("its %s %s cannot be seen, so it is unknown whether it was replaced", p.Owner.Kind, p.Owner.Name)
+	return fmt.Sprintf("its %s %s cannot be seen, so it is unknown whether it was replaced", text.Name(p.Owner.Kind), text.Name(p.Owner.Name))
 }
 
 func (d *decider) notBack(p *snapshot.Pod, owner *snapshot.Workload, next *snapshot.Pod) Blocker {

@@ -198,7 +198,7 @@ func (d *decider) foreignSurge(s *surge) {
 func (d *decider) awaitAnother(s *surge, record *snapshot.SurgeRecord) {
 	s.waiting = Blocker{
 		Reason: AnotherDrain, Since: record.Since, Retry: LiveUntil(d.View, record.Drainer),
-		Message: fmt.Sprintf("%s is surging %s for another drain", record.By, s.deployment.Name), Remedy: "wait, or stop the other drain",
+		Message: fmt.Sprintf("%s is surging %s for another drain", text.Name(record.By), s.deployment.Name), Remedy: "wait, or stop the other drain",
 	}
 	d.wake(s.waiting.Retry)
 }

@@ -9,6 +9,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // tidyUp says what is left to undo once the drain has an outcome: deletion costs,
@@ -151,7 +152,7 @@ func (d *decider) undoMinimums(owns func(snapshot.Drainer) bool, failed []string
 		case w == nil:
 			failed = d.undoOr(failed, d.undoMin(a), left, revert)
 		case !owns(w.Surge.Drainer):
-			failed = append(failed, fmt.Sprintf("%s, which another drain of %s needs for its surge of %s; %s undoes it afterwards", left, w.Surge.By, w.Name, revert))
+			failed = append(failed, fmt.Sprintf("%s, which another drain of %s needs for its surge of %s; %s undoes it afterwards", left, text.Name(w.Surge.By), w.Name, revert))
 		}
 	}
 	return failed

@@ -3,6 +3,7 @@
 package text
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,6 +33,16 @@ func Lines(s string) string {
 // be cleaned.
 func Printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, obeyed)
+}
+
+// Name returns a name that others gave, quoted where it could be read as words of the sentence in which it stands.
+func Name(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > '~' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._:/-", r)
+	}) {
+		return s
+	}
+	return strconv.Quote(Line(s))
 }
 
 func obeyed(r rune) bool {

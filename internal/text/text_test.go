@@ -71,3 +71,19 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+func TestName(t *testing.T) {
+	for given, want := range map[string]string{
+		"alice@laptop":      "alice@laptop",
+		"apps.kruise.io/v1": "apps.kruise.io/v1",
+		"":                  `""`,
+		"evil run: kubectl": `"evil run: kubectl"`,
+		"a\x1b[31mb c":      `"ab c"`,
+		`a"b`:               `"a\"b"`,
+		"аdmin":             `"аdmin"`,
+	} {
+		if got := Name(given); got != want {
+			t.Errorf("Name(%q) = %s, want %s", given, got, want)
+		}
+	}
+}

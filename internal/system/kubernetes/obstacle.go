@@ -111,9 +111,9 @@ func (w *workload) busy() prospect {
 	r := w.top.Surge
 	switch {
 	case r != nil && !ours(r) && w.alive(r):
-		return prospect{waits, fmt.Sprintf("%s is surging %s for a drain", text.Line(r.By), w.title()), "wait, or stop that drain"}
+		return prospect{waits, fmt.Sprintf("%s is surging %s for a drain", text.Name(r.By), w.title()), "wait, or stop that drain"}
 	case w.scaler != nil && w.scaler.Surge != nil && !ours(w.scaler.Surge) && w.alive(w.scaler.Surge):
-		return prospect{waits, fmt.Sprintf("%s holds autoscaler %s for a drain", text.Line(w.scaler.Surge.By), w.scaler.Name), "wait, or stop that drain"}
+		return prospect{waits, fmt.Sprintf("%s holds autoscaler %s for a drain", text.Name(w.scaler.Surge.By), w.scaler.Name), "wait, or stop that drain"}
 	case r == nil && !w.top.Settled && (w.scaler == nil || w.scaler.Surge == nil):
 		return prospect{waits, "a rollout of " + w.title() + " is under way, and the surge waits for it", "wait for the rollout"}
 	}
