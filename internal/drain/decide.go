@@ -49,6 +49,7 @@ type decider struct {
 	renewing    bool            // a node is being claimed anew: no surge goes on, or is taken back
 	costs       map[string]bool // namespaces in which a deletion cost is to be restored before anything is scaled down
 	later       bool            // something of a drain that has ended came later than the first look, and is left
+	undoing     bool            // a surge is being taken back
 	pending     bool            // something is under way or may clear: the drain goes on
 	left        int             // pods that still have to leave
 	forbidden   int             // of these, pods that the caller may not evict

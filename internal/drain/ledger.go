@@ -44,6 +44,7 @@ type Ledger struct {
 	unsurgeable       map[types.UID]string     // what cannot be surged, and why
 	costImmutable     map[types.UID]bool       // pods whose deletion cost may not be changed
 	undone            map[tryKey]int           // undoings in a row that were accepted
+	foreign           map[types.UID]int        // undoings of surges of other drains that were accepted, by workload
 	recorded          map[types.UID]time.Time  // when a workload was first seen with a record of a surge
 	found             map[types.UID]bool       // what may be undone though this process has not written it; nil before the first look
 	successors        map[types.UID]types.UID  // as in the last decision
@@ -117,6 +118,7 @@ func NewLedger() *Ledger {
 		unsurgeable:   map[types.UID]string{},
 		costImmutable: map[types.UID]bool{},
 		undone:        map[tryKey]int{},
+		foreign:       map[types.UID]int{},
 		recorded:      map[types.UID]time.Time{},
 	}
 }

@@ -33,14 +33,17 @@ func (a Action) undoes() bool {
 // ofMinimum reports whether the action writes the record with which the replicas of a raised minimum are taken back (undoMin).
 func (a Action) ofMinimum() bool { return a.Kind == Scale && a.Autoscaler != nil }
 
-// countUndone counts undoings in a row: what this drain changes anew is its own to undo again. A deletion cost is lowered
-// mostUndone times at most.
+// countUndone counts undoings in a row: what this drain changes anew is its own to undo again. Another drain's surge is not undone again for
+// that, since the namespace's users could write its record over this drain's each time. A deletion cost is lowered mostUndone times at most.
 func (l *Ledger) countUndone(a Action) {
 	switch {
 	case a.ofMinimum():
 		l.undone[tryKey{ScaleMin, a.Autoscaler.UID}]++
 	case a.undoes():
 		l.undone[tryKey{a.Kind, a.Target()}]++
+		if a.Kind == Scale && l.id != "" && a.Workload.Surge != nil && a.Workload.Surge.ID != l.id {
+			l.foreign[a.Workload.UID]++
+		}
 	case a.Kind == LowerCost:
 		l.undone[tryKey{LowerCost, a.Target()}]++
 		delete(l.undone, tryKey{RestoreCost, a.Target()})
@@ -52,7 +55,7 @@ func (l *Ledger) countUndone(a Action) {
 // rewritten reports whether undoing the target goes on without end, and why.
 func (l *Ledger) rewritten(kind Kind, target types.UID) (why string, endless bool) {
 	key := tryKey{kind, target}
-	if l.undone[key] >= mostUndone {
+	if l.undone[key] >= mostUndone || kind == Scale && l.foreign[target] >= mostUndone {
 		return "it was undone, and written again each time", true
 	}
 	if t := l.tries[key]; t != nil && t.answer.Code == answers.Conflict && t.count >= mostConflicts {

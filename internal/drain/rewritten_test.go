@@ -57,6 +57,32 @@ func TestRewrittenRecordsEndTheDrain(t *testing.T) {
 	}
 }
 
+// A namespace's users who write another drain's record over this drain's each time hold its pod for minutes, not for good.
+func TestRecordOfASurgeIsReplacedEachTime(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1))
+	s.led.Resume(s.view(), s.req)
+	forged := func() fact {
+		return deployment("web", 2, surgedBy("other", 1, s.now), at(strconv.Itoa(int(s.now.Unix()))))
+	}
+	for range 600 {
+		s.then(time.Second, node("a", drainedBy(me, s.now)))
+		s.decide()
+		for _, a := range s.open {
+			s.led.Answer(a, answers.Answer{Code: answers.Accepted}, s.now)
+			switch {
+			case a.Kind == drain.Evict:
+				return
+			case a.Kind == drain.Scale && a.Surge == nil:
+				s.then(time.Second, deployment("web", 1, at(strconv.Itoa(int(s.now.Unix())))))
+			case a.Kind == drain.Scale:
+				s.then(time.Second, forged())
+			}
+		}
+		s.open = nil
+	}
+	t.Errorf("the pod is not evicted within ten minutes%s", s.where())
+}
+
 // versions gives what namespaces' users write another resource version.
 func versions(version string) fact {
 	return func(c *clusterOf) {

@@ -85,9 +85,14 @@ func (d *decider) volumesOf(pods []*snapshot.Pod) map[string]bool {
 	return volumes
 }
 
-// mark writes the node's state into the drain's record on it.
+// mark writes the node's state into the drain's record on it. A maintenance's drain is over by a record that says drained, so that this
+// is written once nothing is left to undo: the next leader would not.
 func (d *decider) mark(t *target, state string) {
 	if t.node == nil || !d.own(t.node) || t.node.Drain.State == state {
+		return
+	}
+	if state == string(NodeDrained) && d.req.Self.OfMaintenance() && (d.undoing || d.surgeUnseen()) {
+		d.pending = true
 		return
 	}
 	record := *t.node.Drain
@@ -95,4 +100,18 @@ func (d *decider) mark(t *target, state string) {
 	if d.try(Action{Kind: Mark, Node: t.node, Record: &record, Lapsed: d.lapsed(t.node), Why: "the node is " + state, Note: d.leftOn(t)}) {
 		d.pending = true
 	}
+}
+
+// surgeUnseen reports whether something of a surge was, or may have been, written and is not seen yet.
+func (d *decider) surgeUnseen() bool {
+	for key, t := range d.led.tries {
+		switch key.kind {
+		case Scale, ScaleMin, LowerCost:
+			if t.done.IsZero() || d.unseen(t) {
+				return true
+			}
+		case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw, RenewLease, DeleteLease:
+		}
+	}
+	return false
 }
