@@ -35,8 +35,13 @@ func Printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, obeyed)
 }
 
-// Name returns a name that others gave, quoted where it could be read as words of the sentence in which it stands.
+// mostName is how many bytes of a name are printed: as many as a label's value has, twice.
+const mostName = 128
+
+// Name returns a name that others gave, quoted where it could be read as words of the sentence in which it stands, and cut where it is
+// longer than 128 bytes.
 func Name(s string) string {
+	s = Cut(s, mostName)
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r > '~' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._:/-", r)
 	}) {

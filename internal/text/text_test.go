@@ -81,6 +81,8 @@ func TestName(t *testing.T) {
 		"a\x1b[31mb c":      `"ab c"`,
 		`a"b`:               `"a\"b"`,
 		"аdmin":             `"аdmin"`,
+
+		strings.Repeat("a", 200): `"` + strings.Repeat("a", 125) + `…"`,
 	} {
 		if got := Name(given); got != want {
 			t.Errorf("Name(%q) = %s, want %s", given, got, want)
