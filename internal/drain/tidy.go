@@ -40,15 +40,15 @@ func (d *decider) tidyUp() {
 	d.out.Settled = len(d.out.Actions) == 0 && !d.pending && !d.led.InFlight()
 }
 
-// awaitUnseen waits for the effect of writes that were, or may have been, carried out
-// and are not seen yet: what is not seen cannot be undone.
+// awaitUnseen waits for the effect of writes that are under way, or were, or may have been, carried out and are not seen yet: what is not
+// seen cannot be undone, and is not by the next process once a node has the record of an end.
 func (d *decider) awaitUnseen() {
 	for key, t := range d.led.tries {
 		switch key.kind {
 		case LowerCost:
 			d.awaitMark(t)
 		case Cordon, Scale, ScaleMin:
-			d.pending = d.unseen(t) || d.pending
+			d.pending = d.comes(t) || d.pending
 		case Ask:
 			d.awaitRequest(t)
 		case Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Withdraw, RenewLease, DeleteLease:
@@ -66,10 +66,11 @@ func (d *decider) unseen(t *try) bool {
 	return true
 }
 
+// comes reports whether a write may be carried out any moment, or be so without being seen.
+func (d *decider) comes(t *try) bool { return t.done.IsZero() || d.unseen(t) }
+
 // markComes reports whether a pod's deletion cost may be lowered any moment, or be so without being seen.
-func (d *decider) markComes(t *try) bool {
-	return t != nil && (t.done.IsZero() || d.unseen(t))
-}
+func (d *decider) markComes(t *try) bool { return t != nil && d.comes(t) }
 
 // perhapsDone reports whether something of the drain may have been written. A conflict is
 // what a second try meets whose first was carried out and got no answer.

@@ -107,7 +107,7 @@ func (d *decider) surgeUnseen() bool {
 	for key, t := range d.led.tries {
 		switch key.kind {
 		case Scale, ScaleMin, LowerCost:
-			if t.done.IsZero() || d.unseen(t) {
+			if d.comes(t) {
 				return true
 			}
 		case Cordon, Mark, Uncordon, Unmark, Evict, Delete, RestoreCost, Ask, Withdraw, RenewLease, DeleteLease:
