@@ -108,7 +108,7 @@ func recordsIn(c *snapshot.Cluster) []recorded {
 		}
 	}
 	for _, r := range c.Requests() {
-		if who, drains := r.Drainer(); drains {
+		if who, drains := r.Drainer(); drains && !r.Deleted {
 			all = append(all, recorded{who, fmt.Sprintf("the eviction request %s/%s", r.Namespace, r.Name)})
 		}
 	}

@@ -240,10 +240,12 @@ func TestRequestsThatStand(t *testing.T) {
 		then fact
 		code answers.Code
 		most int
+		said int // notes at the end
 	}{
-		"a finalizer keeps it":    {askedBy(me, "db-0", func(r *snapshot.Request) { r.Withdrawn = true }), answers.Accepted, 1},
-		"it may not be deleted":   {all(), answers.Forbidden, 1},
-		"the server is not there": {all(), answers.Unavailable, 7},
+		"a finalizer keeps it":    {askedBy(me, "db-0", func(r *snapshot.Request) { r.Withdrawn, r.Deleted = true, true }), answers.Accepted, 1, 0},
+		"its end is not seen":     {askedBy(me, "db-0", withdrawn), answers.Accepted, 1, 1},
+		"it may not be deleted":   {all(), answers.Forbidden, 1, 1},
+		"the server is not there": {all(), answers.Unavailable, 7, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +266,7 @@ func TestRequestsThatStand(t *testing.T) {
 				t.Errorf("withdrawn %d times, want %d at most", tries, c.most)
 			}
 			s.led.End(drain.Blocked)
-			same(t, "notes", 1, len(s.decide().Notes))
+			same(t, "notes", c.said, len(s.decide().Notes))
 		})
 	}
 }

@@ -129,14 +129,14 @@ func (d *decider) responderSays(p *snapshot.Pod) Blocker {
 func neverSays(e *snapshot.Eviction) bool { return strings.HasPrefix(e.Message, v1alpha1.NeverPrefix) }
 
 // withdraw takes back the requests of the drains that owns accepts. Those of pods that are
-// gone are only in the way.
+// gone are only in the way. One that is being deleted asks for nothing: a tenant's finalizer keeps no drain waiting.
 func (d *decider) withdraw(owns func(snapshot.Drainer) bool, failed []string) []string {
 	for _, r := range d.Cluster.Requests() {
-		if who, drains := r.Drainer(); !drains || !owns(who) || d.outlives(r, who) || !d.undoable(Withdraw, r.UID) {
+		if who, drains := r.Drainer(); r.Deleted || !drains || !owns(who) || d.outlives(r, who) || !d.undoable(Withdraw, r.UID) {
 			continue
 		}
 		if _, t := d.standing(Withdraw, r.UID, ""); t != nil && t.answer.Code == answers.Accepted && !d.Now.Before(t.done.Add(unseenFor)) {
-			failed = append(failed, "the request "+r.Namespace+"/"+r.Name+" was deleted and is still there: a finalizer holds it")
+			failed = append(failed, "the request "+r.Namespace+"/"+r.Name+" was deleted, and is still seen as it was")
 			continue
 		}
 		failed = d.undoOr(failed, Action{Kind: Withdraw, Request: r, Why: "the drain has ended"}, "the request "+r.Namespace+"/"+r.Name+" still asks for its pod's eviction", revert)

@@ -111,6 +111,21 @@ func TestWithdrawnRequestThatCannotBeMadeAnew(t *testing.T) {
 
 func withdrawn(r *snapshot.Request) { r.Withdrawn = true }
 
+// A request of a killed drain that is being deleted, and that a tenant's finalizer keeps, holds up no other drain and is not to be undone.
+func TestRequestOfAKilledDrainThatAFinalizerKeeps(t *testing.T) {
+	for deleted, want := range map[bool][]string{false: {"withdraw db-0-killed"}, true: nil} {
+		s := tell(t, ask(), node("a"), pod("db-0", on("a"), governed), askedBy("killed", "db-0", func(r *snapshot.Request) {
+			r.Created, r.Withdrawn, r.Deleted = start.Add(-time.Hour), deleted, deleted
+		}))
+		undo := drain.Leftovers(s.view(), map[string]bool{"killed": true}, s.led)
+		same(t, "undone", want, deeds(undo))
+		same(t, "settled", deleted, undo.Settled)
+		if left := drain.Remains(s.view(), map[string]bool{"killed": true}); (len(left) == 0) != deleted {
+			t.Errorf("deleted %v: left %v", deleted, left)
+		}
+	}
+}
+
 func madeAt(t time.Time) func(*snapshot.Request) {
 	return func(r *snapshot.Request) { r.Created = t }
 }

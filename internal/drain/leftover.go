@@ -61,7 +61,7 @@ func (d *decider) costsLeft() []Leftover {
 func (d *decider) requestsLeft() []Leftover {
 	var all []Leftover
 	for _, r := range d.Cluster.Requests() {
-		if who, drains := r.Drainer(); drains && d.ended(who) && !d.outlives(r, who) {
+		if who, drains := r.Drainer(); drains && !r.Deleted && d.ended(who) && !d.outlives(r, who) {
 			all = append(all, Leftover{fmt.Sprintf("the request %s/%s still asks for the eviction of its pod", r.Namespace, r.Name), revert})
 		}
 	}

@@ -25,6 +25,7 @@ func RequestFacts(r *api.EvictionRequest) *snapshot.Request {
 		Requester:       r.Spec.Requester,
 		Created:         r.CreationTimestamp.Time,
 		Withdrawn:       r.Spec.Intent == api.EvictionRequestIntentWithdrawn || r.DeletionTimestamp != nil,
+		Deleted:         r.DeletionTimestamp != nil,
 	}
 	if pod := r.Spec.Target.Pod; pod != nil {
 		facts.PodUID = pod.UID

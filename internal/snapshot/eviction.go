@@ -19,7 +19,8 @@ type Request struct {
 	PodUID          types.UID
 	Requester       string // domain-prefixed: drain.usher.sh/<drain id>
 	Created         time.Time
-	Withdrawn       bool   // its intent is no longer an eviction
+	Withdrawn       bool   // its intent is no longer an eviction, or it is being deleted
+	Deleted         bool   // it is being deleted: nothing of it is left to undo, however long a finalizer keeps it
 	Ended           bool   // the pod was evicted, or the request has failed
 	Failed          string // why it comes to nothing; "" while it may come to something
 }

@@ -298,3 +298,12 @@ func TestPropertyHealthyUnder(t *testing.T) {
 		}
 	})
 }
+
+// A disruption controller looks at no phase.
+func TestHealthyWhateverThePhase(t *testing.T) {
+	for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodFailed, corev1.PodPending} {
+		if p := (&Pod{Phase: phase, Ready: true}); !p.Healthy() {
+			t.Errorf("a ready pod of phase %s is not healthy", phase)
+		}
+	}
+}

@@ -34,7 +34,7 @@ type NodeEnd struct {
 	Left   int
 	Cordon string // words; "" where pods may be scheduled on it
 	Ours   bool   // a drain of Usher set the cordon
-	Free   bool   // usher uncordon takes it away: no other drain works on the node
+	Free   bool   // usher uncordon takes it away: no other drain works on the node, and no NodeMaintenance has it
 }
 
 // Summarize reads the end of a drain off its last decision and the last view.
@@ -72,7 +72,7 @@ func nodeEnd(n drain.NodeStatus, view snapshot.View, req drain.Request) NodeEnd 
 		return end
 	}
 	end.Cordon, end.Ours = Cordon(now)
-	if end.Ours {
+	if end.Ours && !now.Drain.OfMaintenance() {
 		release, _ := drain.Release(view, now, req.Dead)
 		end.Free = release.Kind == drain.Uncordon || now.Drain.ID == req.Self.ID // a drain that has ended holds nothing back
 	}

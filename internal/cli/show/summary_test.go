@@ -139,3 +139,15 @@ func TestBlockerLinesShareWordsAndKeepWidth(t *testing.T) {
 		}
 	}
 }
+
+// A node that a NodeMaintenance has taken meanwhile is given back by that.
+func TestNodeOfAMaintenanceIsNotFree(t *testing.T) {
+	for id, free := range map[string]bool{"a": true, snapshot.MaintenancePrefix + "a": false} {
+		n := cordoned("worker-1", true)
+		n.Drain.ID = id
+		end := nodeEnd(drain.NodeStatus{Name: "worker-1"}, endView(n), drain.Request{Self: snapshot.Drainer{ID: id}})
+		if end.Free != free {
+			t.Errorf("%s: free %v", id, end.Free)
+		}
+	}
+}
