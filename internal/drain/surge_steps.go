@@ -355,10 +355,18 @@ func (d *decider) makePlace(p *snapshot.Pod) string {
 	if strings.Contains(p.NotReadyWhy, "Insufficient ") || strings.Contains(p.NotReadyWhy, "Too many pods") {
 		return "make room for it on another node"
 	}
-	if d.Cluster.NodesRead("") && !d.Cluster.AnyNode(func(n *snapshot.Node) bool { return !n.Unschedulable }) {
+	if allCordoned(p.NotReadyWhy) {
 		return "add a node, or uncordon one: all are cordoned"
 	}
 	return "let another node run it: " + d.describe(p)
+}
+
+// allCordoned reports whether every node is cordoned by the scheduler's verdict on a pod, which is all that a drain reads of most nodes.
+func allCordoned(verdict string) bool {
+	_, counts, _ := strings.Cut(verdict, "0/")
+	var all, cordoned int
+	_, err := fmt.Sscanf(counts, "%d nodes are available: %d "+snapshot.Cordoned, &all, &cordoned)
+	return err == nil && all == cordoned
 }
 
 // describe is the command that shows where a pod may run. One that only a forecast has started cannot be looked at: its owner
