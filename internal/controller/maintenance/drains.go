@@ -41,6 +41,8 @@ type Drains struct {
 	ctx     context.Context //nolint:containedctx // the life of the drains, which is that of the lead
 	known   map[string]*run
 	running sync.WaitGroup
+	// givenBack are the nodes that are being given back, and whether they are to be drained anew meanwhile.
+	givenBack map[string]bool
 }
 
 // observing watches what drains of nodes go by, until stop is called.
@@ -61,7 +63,7 @@ type run struct {
 func newDrains(o Options) *Drains {
 	recorder := &act.Recorder{Writer: &act.Writer{Client: o.Kube, Evictions: o.Evictions}, Now: o.Now, By: o.Self.By}
 	return &Drains{
-		Options: o, changed: make(chan event.GenericEvent, 1), shared: &runner.Shared{}, known: map[string]*run{},
+		Options: o, changed: make(chan event.GenericEvent, 1), shared: &runner.Shared{}, known: map[string]*run{}, givenBack: map[string]bool{},
 		observe: o.observe, writer: recorder, recorder: recorder,
 	}
 }
@@ -160,6 +162,10 @@ func (d *Drains) Apply(in maintenance.Input, orders []maintenance.Order) idle {
 // drain sees to it that a drain under the order's terms runs, or has come to its end by itself.
 func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, batch map[string]*run) time.Time {
 	r := d.known[o.Node]
+	if _, underWay := d.givenBack[o.Node]; underWay {
+		d.givenBack[o.Node] = true // it is looked at again once that is over
+		return time.Time{}
+	}
 	switch {
 	case r == nil:
 	case !r.over:

@@ -83,6 +83,34 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// While the answer to giving one node back is awaited it is not given back twice, and not drained; both are looked at again afterwards.
+func TestNodeIsGivenBackApart(t *testing.T) {
+	d := leading(t)
+	answered, calls := make(chan struct{}), 0
+	giveBack := func(context.Context) error {
+		calls++
+		<-answered
+		return nil
+	}
+	d.giveBackApart("n1", giveBack)
+	d.giveBackApart("n1", giveBack)
+	d.known["n1"].left = true // so that it is to be drained anew
+	d.Apply(nodes("drained"), []maintenance.Order{{Node: "n1", Want: maintenance.DrainNode}})
+	if !d.known["n1"].over {
+		t.Error("a drain begins while the node is given back")
+	}
+	close(answered)
+	d.running.Wait()
+	select {
+	case <-d.changed:
+	default:
+		t.Error("it is not looked at again")
+	}
+	if calls != 1 || len(d.givenBack) > 0 {
+		t.Errorf("given back %d times, under way %v", calls, d.givenBack)
+	}
+}
+
 // A drain that has ended by itself, and was stopped then, is begun anew where it is wanted again: nothing else says why the node waits.
 func TestStoppedDrainBeginsAnew(t *testing.T) {
 	d := leading(t)

@@ -7,16 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/answers"
-	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/maintenance"
 	"usher.sh/usher/internal/observe"
-	"usher.sh/usher/internal/snapshot"
 )
 
 type reconciler struct {
@@ -100,7 +97,7 @@ func (r *reconciler) carryOut(ctx context.Context, in maintenance.Input, decisio
 	idle := r.drains.Apply(in, decision.Orders) //nolint:contextcheck // drains outlive the reconciliation that begins them
 	next = earlier(next, idle.next)
 	for _, node := range idle.giveBack {
-		failed = append(failed, r.giveBack(ctx, node))
+		r.drains.giveBackApart(node, func(ctx context.Context) error { return r.giveBack(ctx, node) })
 	}
 	for _, c := range decision.Conditions {
 		answer := r.Act.SetConditions(ctx, c)
@@ -114,36 +111,6 @@ func (r *reconciler) carryOut(ctx context.Context, in maintenance.Input, decisio
 	}
 	next = earlier(next, r.calls.make(ctx, r, decision))
 	return next, errors.Join(failed...)
-}
-
-// giveBack uncordons a node on which no drain works, if Usher cordoned it. The node is read anew: the cache has not whose its cordon is.
-func (r *reconciler) giveBack(ctx context.Context, name string) error {
-	node := &corev1.Node{}
-	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("reading node %s: %w", name, err)
-	}
-	facts := observe.NodeFacts(node)
-	if !maintenance.Owned(facts) {
-		return nil
-	}
-	cluster := snapshot.NewCluster()
-	cluster.SetNode(facts)
-	action, why := drain.Release(snapshot.View{Now: r.Now(), Cluster: cluster}, facts, map[string]bool{facts.Drain.ID: true})
-	if why != "" {
-		return fmt.Errorf("giving node %s back: %s", name, why)
-	}
-	answer := r.drains.writer.Do(ctx, action)
-	switch answer.Code {
-	case answers.Accepted, answers.Gone:
-		return nil
-	case answers.Conflict:
-		return r.giveBack(ctx, name)
-	default:
-	}
-	return fmt.Errorf("giving node %s back: %s: %s", name, answer.Code, answer.Message)
 }
 
 // earlier returns the earlier of two times; zero is none.
