@@ -87,8 +87,11 @@ func (st *stage) addPolicy(ctx context.Context) error {
 	policy := &v1alpha1.EvictionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: st.run, Name: "plain"},
 		Spec: v1alpha1.EvictionPolicySpec{
-			System:  v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
-			Members: []v1alpha1.MemberSelector{{Role: "workload", Deletes: v1alpha1.DeleteAllow, OwnerDeletes: v1alpha1.DeleteAllow}},
+			System: v1alpha1.System{Kubernetes: &v1alpha1.Kubernetes{}},
+			Members: []v1alpha1.MemberSelector{{
+				Role: "workload", Deletes: v1alpha1.DeleteAllow, OwnerDeletes: v1alpha1.DeleteAllow,
+				Selector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: appLabel, Operator: metav1.LabelSelectorOpExists}}},
+			}},
 		},
 	}
 	if err := writer.Create(ctx, policy); err != nil {
