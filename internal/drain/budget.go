@@ -69,19 +69,13 @@ func (d *decider) use(budget types.UID) {
 // healthyUnder counts the pods of a budget that are ready, without those whose eviction has used it and is not seen yet.
 func (d *decider) healthyUnder(b *snapshot.Budget) int32 {
 	n := d.Cluster.HealthyUnder(b) - d.evicting[b.UID]
-	for name := range b.Disrupted {
+	for name, at := range b.Disrupted {
 		p := d.Cluster.PodNamed(snapshot.Key{Namespace: b.Namespace, Name: name})
-		if p != nil && d.disrupted(b, p) && d.led.uncounted[p.UID] == nil && p.Healthy() && b.Matches(p) {
+		if p != nil && d.Now.Before(at.Add(disruptedFor)) && d.led.uncounted[p.UID] == nil && p.Healthy() && b.Matches(p) {
 			n--
 		}
 	}
 	return n
-}
-
-// disrupted reports whether a budget's status counts a pod as being evicted.
-func (d *decider) disrupted(b *snapshot.Budget, p *snapshot.Pod) bool {
-	at, named := b.Disrupted[p.Name]
-	return named && d.Now.Before(at.Add(disruptedFor))
 }
 
 // unreadyMayGo reports whether the server lets an unready pod go without using the

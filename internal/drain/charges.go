@@ -30,6 +30,7 @@ func (c *Charges) Join(l *Ledger) {
 	c.ledgers, l.charges = append(c.ledgers, l), c
 }
 
+// takeOver enters what another ledger has of evictions, scalings and holds.
 func (l *Ledger) takeOver(other *Ledger) {
 	maps.Copy(l.uncounted, other.uncounted)
 	maps.Copy(l.scales, other.scales)
@@ -52,14 +53,14 @@ func (c *Charges) Part(l *Ledger, now time.Time) {
 	}
 	c.former.takeOver(l)
 	c.former.expire(now)
-	c.leave(l, now)
+	c.keepWritten(l, now)
 }
 
-// undone are the kinds of actions whose effect is undone, which it cannot be before it is seen.
-var undone = []Kind{Cordon, LowerCost, Scale, ScaleMin, Ask}
+// awaited are the kinds of actions whose effect a drain waits for before it ends: it is undone, which it cannot be before it is seen.
+var awaited = []Kind{Cordon, LowerCost, Scale, ScaleMin, Ask}
 
-// leave notes what a ledger that is taken out has written, for the next one of its drain: a view that is read anew may not show it yet.
-func (c *Charges) leave(l *Ledger, now time.Time) {
+// keepWritten keeps what a ledger that is taken out has written, for the next one of its drain: a view that is read anew may not show it yet.
+func (c *Charges) keepWritten(l *Ledger, now time.Time) {
 	maps.DeleteFunc(c.written, func(_ string, tries map[tryKey]*try) bool {
 		maps.DeleteFunc(tries, func(_ tryKey, t *try) bool { return !now.Before(t.done.Add(unseenFor)) })
 		return len(tries) == 0
@@ -69,7 +70,7 @@ func (c *Charges) leave(l *Ledger, now time.Time) {
 	}
 	tries := map[tryKey]*try{}
 	for key, t := range l.tries {
-		if slices.Contains(undone, key.kind) && now.Before(t.done.Add(unseenFor)) {
+		if slices.Contains(awaited, key.kind) && now.Before(t.done.Add(unseenFor)) {
 			tries[key] = t
 		}
 	}

@@ -7,20 +7,20 @@ import (
 
 // order says what is to become of a node, by what the statuses in the API have of it.
 func (d *decider) order(node string) {
-	c := d.claimsOf(node)
+	all := d.wantsOf(node)
 	n := d.nodes[node]
 	switch {
-	case c.goesOn:
-		d.out.Orders = append(d.out.Orders, Order{node, DrainNode, termsOf(c.going)})
-	case c.draining, c.wanted && !c.changes && d.drainGoesOn(node):
+	case all.goesOn:
+		d.out.Orders = append(d.out.Orders, Order{node, DrainNode, termsOf(all.going)})
+	case all.draining, all.wanted && !all.changes && d.drainGoesOn(node):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: StopDrain})
-	case !c.wanted && (n != nil && Owned(n.Node) || d.Drains[node] != nil && !d.Drains[node].Stopped):
+	case !all.wanted && (n != nil && Owned(n.Node) || d.Drains[node] != nil && !d.Drains[node].Stopped):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: GiveBack})
 	}
 }
 
-// claims is what maintenances want of a node.
-type claims struct {
+// wants is what maintenances want of a node.
+type wants struct {
 	wanted   bool                        // one wants it, if only to keep it
 	draining bool                        // one has it in draining, which may be suspended
 	goesOn   bool                        // one that is not suspended has
@@ -28,24 +28,24 @@ type claims struct {
 	going    []*v1alpha1.NodeMaintenance // those by whose terms it is drained
 }
 
-func (d *decider) claimsOf(node string) claims {
-	var c claims
+func (d *decider) wantsOf(node string) wants {
+	var all wants
 	for _, w := range d.works {
-		c.wanted = c.wanted || w.wants(node)
+		all.wanted = all.wanted || w.wants(node)
 		e, next := w.stored(node), w.entry(node)
 		switch {
 		case !w.live():
 		case e == nil || next == nil || next.Step != e.Step:
-			c.changes = c.changes || e != nil || next != nil
+			all.changes = all.changes || e != nil || next != nil
 		default:
-			c.draining = c.draining || e.Step == v1alpha1.StepDraining
+			all.draining = all.draining || e.Step == v1alpha1.StepDraining
 			if w.active() {
-				c.going = append(c.going, w.m)
-				c.goesOn = c.goesOn || e.Step == v1alpha1.StepDraining
+				all.going = append(all.going, w.m)
+				all.goesOn = all.goesOn || e.Step == v1alpha1.StepDraining
 			}
 		}
 	}
-	return c
+	return all
 }
 
 // drainGoesOn reports whether a drain of the node has not come to its end, though no object asks for it: those that have the node had
