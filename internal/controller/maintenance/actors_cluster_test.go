@@ -241,17 +241,17 @@ func (c *cluster) mustBeAsked(a drain.Action, node string) {
 // carryOut carries an action out. The caller holds the lock.
 func (c *cluster) carryOut(a drain.Action) answers.Answer {
 	c.advance()
-	ready := false
+	started := false // since it was decided: the server may ask a budget for the pod that was not asked then
 	if a.Kind == drain.Evict {
 		p := c.sim.Truth().Cluster.Pod(a.Pod.UID)
-		ready = p != nil && p.Ready
+		started = p != nil && (p.Ready && !a.Pod.Ready || p.Phase != a.Pod.Phase)
 	}
 	answer := c.sim.Do(a)
 	c.note("%s %s: %s %s", a.Kind, describe(a), answer.Code, answer.Message)
 	switch {
 	case a.Kind == drain.Evict && a.Pod.Ready && answer.Code == answers.RefusedByBudget:
 		c.refused++
-	case a.Kind == drain.Evict && ready && !a.Pod.Ready, a.Kind == drain.Scale, a.Kind == drain.Delete:
+	case started, a.Kind == drain.Scale, a.Kind == drain.Delete:
 		c.excused++
 	}
 	c.changed()
@@ -261,7 +261,7 @@ func (c *cluster) carryOut(a drain.Action) answers.Answer {
 func describe(a drain.Action) string {
 	switch {
 	case a.Pod != nil:
-		return a.Pod.Name + " on " + a.Pod.Node
+		return fmt.Sprintf("%s on %s (%s, ready %t)", a.Pod.Name, a.Pod.Node, a.Pod.Phase, a.Pod.Ready)
 	case a.Record != nil:
 		return a.Node.Name + " " + a.Record.State + " " + a.Record.ID
 	case a.Node != nil:
