@@ -54,7 +54,13 @@ type Action struct {
 	past   bool                // a delete past what held the pod, near the deadline
 	passes map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
 	under  []types.UID         // scaling down: the budgets of the pods
-	from   []string            // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
+	from   []claim             // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
+}
+
+// claim is a node that a drain has.
+type claim struct {
+	node string
+	of   snapshot.Drainer
 }
 
 // Target returns the UID of what the action changes.
@@ -79,15 +85,15 @@ func (a Action) Target() types.UID {
 // leaseTarget stands for the UID of a drain's Lease, which has none before it is created.
 func leaseTarget(id string) types.UID { return types.UID(snapshot.LeaseName(id)) }
 
-// restsOn returns the names of the nodes on which this drain's record and cordon have to stand when the action is sent; a mark
-// needs the record only.
-func (a Action) restsOn() []string {
+// restsOn returns the nodes on which the record and the cordon of this drain, or of another one whose pods a scaling down removes too, have
+// to stand when the action is sent; a mark needs the record only.
+func (a Action) restsOn(self snapshot.Drainer) []claim {
 	switch a.Kind {
 	case Evict, Delete, LowerCost, Ask:
-		return []string{a.Pod.Node}
+		return []claim{{a.Pod.Node, self}}
 	case Mark:
 		if !a.Lapsed {
-			return []string{a.Node.Name}
+			return []claim{{a.Node.Name, self}}
 		}
 	case Scale, ScaleMin:
 		return a.from

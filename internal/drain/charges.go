@@ -65,7 +65,7 @@ func (c *Charges) keepWritten(l *Ledger, now time.Time) {
 		maps.DeleteFunc(tries, func(_ tryKey, t *try) bool { return !now.Before(t.done.Add(unseenFor)) })
 		return len(tries) == 0
 	})
-	if l.id == "" {
+	if l.self.ID == "" {
 		return
 	}
 	tries := map[tryKey]*try{}
@@ -77,7 +77,7 @@ func (c *Charges) keepWritten(l *Ledger, now time.Time) {
 	if c.written == nil {
 		c.written = map[string]map[tryKey]*try{}
 	}
-	c.written[l.id] = tries
+	c.written[l.self.ID] = tries
 }
 
 // goOnFrom enters what the last ledger of the same drain has written and may not be seen yet, if it was one of this process.
@@ -85,12 +85,12 @@ func (l *Ledger) goOnFrom(c *Charges, now time.Time) {
 	if c == nil {
 		return
 	}
-	for key, t := range c.written[l.id] {
+	for key, t := range c.written[l.self.ID] {
 		if l.tries[key] == nil && now.Before(t.done.Add(unseenFor)) {
 			l.tries[key] = t
 		}
 	}
-	delete(c.written, l.id)
+	delete(c.written, l.self.ID)
 }
 
 // formerFor is how long what a drain that has ended knew of holds counts for the drains that begin later.

@@ -15,7 +15,7 @@ import (
 // holds nothing that a restarted drain could not find out again by asking. It is
 // not safe for concurrent use.
 type Ledger struct {
-	id                string // of the drain; "" before Resume
+	self              snapshot.Drainer // whose drain it is; no ID before Resume
 	ending            Outcome
 	inFlight          int
 	tries             map[tryKey]*try
@@ -24,6 +24,8 @@ type Ledger struct {
 	scales            map[types.UID]*try      // the last scaling of each Deployment
 	heldLease         bool                    // this process has held the drain's Lease
 	charges           *Charges                // with other drains of this process; nil: it is alone
+	surgePods         surgePods               // for those
+	surgePodsBefore   surgePods               // when others were last to look at them
 	refused           map[types.UID]time.Time // since when budgets hold pods of a maintenance's drain, as this process has seen it
 	passages          map[types.UID]*passage  // by what pods share of which one passes its budgets at a time: the last one
 	evictedUnder      map[types.UID]time.Time // when each budget has let a pod go last
@@ -276,6 +278,7 @@ func backoff(answer answers.Answer, count int) time.Duration {
 // Observe compares the ledger with the cluster: which pods were seen gone, and
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
+	l.surgePods = surgePods{}
 	l.observeTargets(view.Cluster)
 	l.observeFound(view.Cluster)
 	l.observeRecords(view)

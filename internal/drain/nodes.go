@@ -282,13 +282,22 @@ func InTime(view snapshot.View, self snapshot.Drainer, back map[string]bool, a A
 	if a.Kind == RenewLease && !renewsInTime(view, a.Lease) {
 		return false
 	}
-	for _, name := range a.restsOn() {
-		n := view.Cluster.Node(name)
-		if !claimStands(view, n, self) || a.Kind != Mark && (back[name] || !cordonStands(n)) {
+	for _, c := range a.restsOn(self) {
+		if a.Kind == Mark {
+			if !claimStands(view, view.Cluster.Node(c.node), self) {
+				return false
+			}
+		} else if c.of.ID == self.ID && back[c.node] || !c.stands(view) {
 			return false
 		}
 	}
 	return true
+}
+
+// stands reports whether the node is the drain's, by its sign of life and its cordon.
+func (c claim) stands(view snapshot.View) bool {
+	n := view.Cluster.Node(c.node)
+	return claimStands(view, n, c.of) && cordonStands(n)
 }
 
 // cordonStands reports whether the node is cordoned, and was not opened since as far as it can be seen.

@@ -9,7 +9,7 @@ import (
 // Resume enters what an earlier process of the same drain has on record, before the first decision: which targets it had claimed, and
 // since when. Pods that were created before are those that were on the node. What an earlier run in this process has written is known.
 func (l *Ledger) Resume(view snapshot.View, req Request) {
-	l.id = req.Self.ID
+	l.self = req.Self
 	l.goOnFrom(l.charges, view.Now)
 	for _, name := range req.Nodes {
 		n := view.Cluster.Node(name)

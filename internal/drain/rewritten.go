@@ -41,7 +41,7 @@ func (l *Ledger) countUndone(a Action) {
 		l.undone[tryKey{ScaleMin, a.Autoscaler.UID}]++
 	case a.undoes():
 		l.undone[tryKey{a.Kind, a.Target()}]++
-		if a.Kind == Scale && l.id != "" && a.Workload.Surge != nil && a.Workload.Surge.ID != l.id {
+		if a.Kind == Scale && l.self.ID != "" && a.Workload.Surge != nil && a.Workload.Surge.ID != l.self.ID {
 			l.foreign[a.Workload.UID]++
 		}
 	case a.Kind == LowerCost:

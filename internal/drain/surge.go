@@ -17,7 +17,8 @@ import (
 type surge struct {
 	deployment *snapshot.Workload
 	scaler     *snapshot.Autoscaler // nil where none rules the Deployment
-	leaving    []*snapshot.Pod      // on nodes that drain now, in their turn, not terminating
+	leaving    []*snapshot.Pod      // on nodes that drain now, in their turn, not terminating; those of this drain first
+	others     []*snapshot.Pod      // of these, pods that other drains of this process have leave
 	running    int                  // pods that are not terminating
 	astray     int                  // pods that came back to the nodes that are being drained
 	asked      int                  // pods whose eviction is under way and not seen yet
@@ -34,6 +35,7 @@ func (d *decider) surgeWhereNeeded(nodes []target) {
 		for i := range nodes {
 			d.groupPods(&nodes[i], groups)
 		}
+		d.shareSurges(groups)
 	}
 	for _, s := range sortedSurges(groups) {
 		if d.inSurge(s.deployment) || d.scaling(s) || d.removing(s) || d.needsSurge(s) {

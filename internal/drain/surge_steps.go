@@ -40,6 +40,7 @@ func (d *decider) stepSurge(s *surge) {
 		d.dropSurge(s)
 	case s.astray > 0:
 		d.abandonSurge(s, "its replacements start on the nodes that are being drained")
+	case d.growing(s):
 	default:
 		if why := d.unplaced(s); why != "" {
 			d.abandonSurge(s, why)
@@ -112,10 +113,7 @@ func (d *decider) perhapsGone(p *snapshot.Pod) bool {
 func (d *decider) startSurge(s *surge) {
 	w := s.deployment
 	was := d.base(w, s.scaler)
-	to := was + int32(len(s.leaving)) //nolint:gosec // pods of a few nodes
-	if s.scaler != nil {
-		to = min(to, s.scaler.Max)
-	}
+	to := d.surgedTo(s, was)
 	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, was, to), Remedy: "wait"}
 	if !d.raiseMin(s, was, to) {
 		return
@@ -181,6 +179,10 @@ func (d *decider) stripped(kind Kind, uid types.UID, version string) bool {
 // foreignSurge waits for another drain's surge, or undoes it if that drain is dead.
 func (d *decider) foreignSurge(s *surge) {
 	record := s.deployment.Surge
+	if owner := d.led.ownerOf(record); owner != nil {
+		d.withAnother(s, owner)
+		return
+	}
 	if d.foreignAlive(s.deployment.UID, record) {
 		d.awaitAnother(s, record)
 		return
@@ -266,6 +268,9 @@ func (d *decider) removeSpare(s *surge) {
 	unready := int(w.Replicas) - s.ready
 	settled := d.lastStep(w).Add(settleFor)
 	d.wake(settled)
+	if !d.Now.Before(settled) {
+		s.withoutUnmarked()
+	}
 	switch {
 	case s.running > int(w.Replicas) || d.underWay(Scale, w):
 		s.waiting = d.surgeTooMany(s)
@@ -402,9 +407,15 @@ func (d *decider) worstOf(w *snapshot.Workload) *snapshot.Pod {
 // costsLowered makes the leaving pods, and no others, the first that the ReplicaSet removes. It
 // reports whether that was observed for all of them.
 func (d *decider) costsLowered(s *surge) bool {
-	all := d.costsRestored(s.deployment, s.leaving)
+	restored := d.costsRestored(s.deployment, s.leaving)
+	return d.lowerCosts(s) && restored && !slices.ContainsFunc(s.others, func(p *snapshot.Pod) bool { return slices.Contains(s.leaving, p) && p.CostMark == "" })
+}
+
+// lowerCosts lowers the deletion costs of the leaving pods of this drain, and reports whether that was observed for all of them.
+func (d *decider) lowerCosts(s *surge) bool {
+	all := true
 	for _, p := range s.leaving {
-		if markedBy(p, d.req.Self.ID) {
+		if slices.Contains(s.others, p) || markedBy(p, d.req.Self.ID) {
 			continue
 		}
 		all = false
@@ -422,7 +433,7 @@ func (d *decider) costsRestored(w *snapshot.Workload, leaving []*snapshot.Pod) b
 			continue
 		}
 		coming := w.Surge.ID == d.req.Self.ID && d.markComes(d.led.tries[tryKey{LowerCost, p.UID}])
-		if d.restoreCost(p, w.Surge.ID) || coming {
+		if d.restoreCost(p, w.Surge.ID) || coming || d.restoredByAnother(p) {
 			all = false
 		}
 	}

@@ -1,8 +1,11 @@
 package sim_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -22,6 +25,7 @@ func newTogether(s *sim.Sim, reqs []drain.Request, late float64) *together {
 		d := newDriver(s, req, 0)
 		d.dice, d.late = rand.New(rand.NewPCG(uint64(i), 7)), late //nolint:gosec // few
 		charges.Join(d.led)
+		d.led.Resume(s.View(), req)
 		all.drains = append(all.drains, d)
 	}
 	return all
@@ -32,16 +36,17 @@ func (all *together) run() string {
 	s := all.drains[0].sim
 	end := all.drains[0].req.Started.Add(patience)
 	for s.View().Now.Before(end) {
+		ended := false
 		for _, d := range all.drains {
 			if !d.last.Settled {
 				d.turn()
-				d.ended()
+				ended = d.ended() || ended
 			}
 		}
 		if all.settled() {
 			return ""
 		}
-		if !all.wait() {
+		if !ended && !all.wait() {
 			return ""
 		}
 		if all.still > 100 {
@@ -123,4 +128,47 @@ func TestTogether(t *testing.T) {
 			settledClean(t, d)
 		}
 	})
+}
+
+// TestTogetherSurge: a Deployment on nodes that drains of one process drain at once is surged for all of them, in little more time than one
+// drain of all takes.
+func TestTogetherSurge(t *testing.T) {
+	var nodes []string
+	for i := range 10 {
+		nodes = append(nodes, fmt.Sprintf("n%d", i))
+	}
+	var apart []drain.Request
+	for _, node := range nodes {
+		one := request(node)
+		one.Self.ID = "d-" + node
+		apart = append(apart, one)
+	}
+	one, _ := surged(t, nodes, []drain.Request{request(nodes...)})
+	took, scalings := surged(t, nodes, apart)
+	if took > one*11/10 {
+		t.Errorf("drains of their own took %s, one drain %s", took, one)
+	}
+	if scalings > 10 {
+		t.Errorf("scaled %d times", scalings)
+	}
+}
+
+// surged returns how long drains of nodes take that have one Deployment whose budget allows nothing, and how often they scale that.
+func surged(t *testing.T, nodes []string, reqs []drain.Request) (took time.Duration, scalings int) {
+	t.Helper()
+	w := newWorld()
+	for _, node := range nodes {
+		w.node(node, "a")
+		w.node("spare-"+node, "a")
+	}
+	w.workload("Deployment", "web", nodes)
+	w.budget("web", "web", minAvailable(fmt.Sprint(len(nodes))))
+	all := newTogether(sim.New(w.view(), steady()), reqs, 0.3)
+	wrong := all.run()
+	for _, d := range all.drains {
+		if wrong != "" || d.last.Outcome != drain.Drained || !d.last.Settled {
+			t.Fatalf("%s, %s\n%s", wrong, d.last.Outcome, strings.Join(d.log, "\n"))
+		}
+	}
+	return all.drains[0].elapsed(), all.sum(func(d *driver) int { return d.writes[drain.Scale] })
 }

@@ -43,9 +43,13 @@ func (s *Shared) hold() (release func()) {
 	return s.mu.Unlock
 }
 
-// free has the other runners look again: no event shows them that an eviction has used nothing. The caller holds the lock.
+// free has the other runners look again where no event shows them what to look at: that an eviction has used nothing, or which pods
+// their surges are to replace as well. The caller holds the lock.
 func (s *Shared) free(d *Runner) {
-	if s == nil || !slices.ContainsFunc(d.answered, usedNothing) {
+	if s == nil {
+		return
+	}
+	if changed := d.led.SurgePodsChanged(); !changed && !slices.ContainsFunc(d.answered, usedNothing) {
 		return
 	}
 	for _, other := range s.members {

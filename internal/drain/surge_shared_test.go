@@ -1,0 +1,98 @@
+package drain_test
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/drain"
+)
+
+func always(nodes ...string) drain.Request {
+	req := ask(nodes...)
+	req.Surge = drain.SurgeAlways
+	return req
+}
+
+// beside is a drain of node b in the same process.
+func (s *story) beside(charges *drain.Charges) *story {
+	second := s.together(charges, "d2", "b")
+	second.req.Surge = drain.SurgeAlways
+	second.led.Resume(second.view(), second.req)
+	return second
+}
+
+// A surge of one drain replaces what another drain of the process has leave too, also what comes to leave once it has begun.
+func TestDrainsOfOneProcessShareASurge(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, always("a"), node("a", ours), node("b"), node("c"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 2))
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	first.expect("scale web to 4, was 3")
+	first.answer(answers.Accepted)
+
+	second := first.beside(charges)
+	second.then(time.Second, node("b", drainedBy("d2", start)), deployment("web", 4, surgedBy(me, 3, start), at("2")))
+	second.expect("lower-cost web-b1", "lower-cost web-b2")
+	second.holds("web-b1: SurgeStarting", "web-b2: SurgeStarting")
+	same(t, "message", "web is surged for a already; its pods here are replaced with those, or next", second.status("web-b1").Blockers[0].Message)
+	same(t, "the other drain is to look again", true, second.led.SurgePodsChanged())
+
+	first.then(0)
+	first.expect("scale web to 6, was 3")
+	first.answer(answers.Accepted)
+	first.then(time.Second, deployment("web", 6, surgedBy(me, 3, start), at("3")), pods("web", "c", 3))
+	first.expect("lower-cost web-a1")
+	first.answer(answers.Accepted)
+	first.then(time.Second, pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2")))
+	first.expect() // the other drain has one to lower yet
+	first.then(time.Second, pods("web", "b", 2, marked("d2")))
+	first.expect("scale web to 3, no record")
+}
+
+// What is not shared, and what comes too late to a surge.
+func TestSurgeIsNotShared(t *testing.T) {
+	cases := map[string]struct {
+		after  time.Duration
+		second func(*drain.Request)
+		facts  fact
+	}{
+		"the other drain surges where it has to only":  {0, func(r *drain.Request) { r.Surge = drain.SurgeAuto }, all()},
+		"the other drain cuts graces":                  {0, func(r *drain.Request) { r.Grace = new(time.Second) }, all()},
+		"the surge has gone on for long":               {45 * time.Second, func(*drain.Request) {}, all()},
+		"its autoscaler allows no more":                {0, func(*drain.Request) {}, autoscaler("web", 4, 4, raisedBy(me, 1))},
+		"the other drain has ended":                    {0, nil, all()},
+		"the other drain is about to take its node on": {0, func(*drain.Request) {}, node("b")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			charges := &drain.Charges{}
+			now := start.Add(c.after)
+			first := tell(t, always("a"), node("a", drainedBy(me, now)), node("b", drainedBy("d2", now)), node("c"),
+				deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), c.facts)
+			charges.Join(first.led)
+			second := first.beside(charges)
+			if c.second != nil {
+				c.second(&second.req)
+			}
+			second.then(c.after)
+			second.decide()
+			if c.second == nil {
+				charges.Part(second.led, second.now)
+			}
+			first.then(c.after)
+			first.expect()
+			first.holds("web-a1: SurgeStarting")
+		})
+	}
+}
+
+// The minimum of an autoscaler is raised along with a surge that grows, and what it was before stays known.
+func TestSharedSurgeUnderAnAutoscaler(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
+		deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), autoscaler("web", 4, 9, raisedBy(me, 1)))
+	charges.Join(first.led)
+	first.beside(charges).decide()
+	first.expect("scale-min web to 6, was 1")
+}
