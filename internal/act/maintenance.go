@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -105,7 +106,10 @@ func (w *Maintenance) CallHook(ctx context.Context, h maintenance.Hook) error {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := w.Hooks.RoundTrip(request)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("calling %s: no answer within %s", request.URL.Redacted(), h.Timeout)
+	case err != nil:
 		return fmt.Errorf("calling %s: %w", request.URL.Redacted(), err)
 	}
 	defer answer.Body.Close()

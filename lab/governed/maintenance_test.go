@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -278,9 +279,16 @@ func (h *house) maintenanceCallsAHookAndWaits(t *testing.T) {
 	nodes := h.lab.Nodes(t, 1)
 	var calls atomic.Int32
 	var body atomic.Pointer[string]
+	answers := make(chan struct{}) // closed once the hook answers
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		body.Store(new(string(text)))
+		select {
+		case <-answers:
+		default:
+			<-r.Context().Done()
+			return
+		}
 		if calls.Add(1) == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable) // it is called again
 		}
@@ -288,10 +296,16 @@ func (h *house) maintenanceCallsAHookAndWaits(t *testing.T) {
 	defer hook.Close()
 	h.maintain(t, "hooked", nodes, func(s *v1alpha1.NodeMaintenanceSpec) {
 		s.WhenDrained = v1alpha1.WhenDrained{
-			Hook: &v1alpha1.MaintenanceHook{URL: hook.URL},
+			Hook: &v1alpha1.MaintenanceHook{URL: hook.URL, Timeout: metav1.Duration{Duration: time.Second}},
 			Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitCondition, Condition: &v1alpha1.NodeConditionRef{Type: "test.usher.sh/New", Status: metav1.ConditionTrue}},
 		}
 	})
+	h.waitMaintenance(t, "hooked", "it to say that the hook does not answer", func(m *v1alpha1.NodeMaintenance) bool {
+		return m != nil && len(m.Status.Nodes) == 1 && slices.ContainsFunc(m.Status.Nodes[0].Blockers, func(b v1alpha1.MaintenanceBlocker) bool {
+			return b.Reason == "HookFailed" && strings.Contains(b.Message, "no answer within 1s") && b.Remedy != ""
+		})
+	})
+	close(answers)
 	h.waitMaintenance(t, "hooked", "the condition to be waited for", func(m *v1alpha1.NodeMaintenance) bool {
 		return m != nil && len(m.Status.Nodes) == 1 && m.Status.Nodes[0].Step == v1alpha1.StepWaiting
 	})
