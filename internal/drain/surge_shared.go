@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,11 +34,22 @@ func (d *decider) shareSurges(groups map[types.UID]*surge) {
 	}
 	for _, p := range d.Cluster.MarkedPods() {
 		w := d.workloadOf(p)
-		stays := w != nil && !d.ours(w.Surge) && (groups[w.UID] == nil || !slices.Contains(groups[w.UID].leaving, p))
-		if stays && d.targeted(p.Node) {
+		if w == nil || w.Surge == nil || d.ours(w.Surge) || !d.targeted(p.Node) {
+			continue
+		}
+		if d.surgedBy(w) == nil || !slices.Contains(groups[w.UID].leaving, p) {
 			d.restoreCost(p, d.req.Self.ID)
 		}
 	}
+}
+
+// surgedBy returns the ledger of the other drain whose surge of the Deployment replaces what this one has leave, nil where none does.
+func (d *decider) surgedBy(w *snapshot.Workload) *Ledger {
+	owner := d.led.ownerOf(w.Surge)
+	if owner == nil || owner.surgePods.mode != d.req.Surge || owner.surgePods.byDeployment[w.UID] == nil || d.led.surgePods.byDeployment[w.UID] == nil {
+		return nil
+	}
+	return owner
 }
 
 // publishable returns what of this drain's groups the surges of others may replace.
@@ -125,7 +137,7 @@ func (d *decider) withAnother(s *surge, owner *Ledger) {
 		Remedy:  "wait",
 	}
 	d.wake(until)
-	if owner.surgePods.mode == d.req.Surge && owner.surgePods.byDeployment[s.deployment.UID] != nil && d.led.surgePods.byDeployment[s.deployment.UID] != nil {
+	if d.surgedBy(s.deployment) != nil {
 		d.lowerCosts(s)
 	}
 }
@@ -135,27 +147,34 @@ func (s *surge) withoutUnmarked() {
 	s.leaving = slices.DeleteFunc(s.leaving, func(p *snapshot.Pod) bool { return slices.Contains(s.others, p) && p.CostMark == "" })
 }
 
-// restoredByAnother reports whether another drain of the process has lowered the pod's deletion cost, or may have, and the pod is not one of
-// those that leave: it gets its cost back first.
-func (d *decider) restoredByAnother(p *snapshot.Pod) bool {
+// comesBack reports whether a pod that does not leave by a surge of this drain gets back the deletion cost that another drain has lowered,
+// or may have: nothing is scaled down before. A drain of this process restores its own costs; those of one that is not, which was one of the
+// process that shared the surge, are restored by this one: where it goes on it lowers them anew.
+func (d *decider) comesBack(p *snapshot.Pod) bool {
+	if p.Terminating() {
+		return false
+	}
+	id, _, _ := strings.Cut(p.CostMark, "=")
+	known := id == d.req.Self.ID
 	for _, other := range d.led.sharing() {
-		if other == d.led || other.surgePods.has(p) {
+		known = known || other.self.ID == id
+		if other == d.led {
 			continue
 		}
 		if markedBy(p, other.self.ID) && other.restores(p) || d.markComes(other.tries[tryKey{LowerCost, p.UID}]) {
 			return true
 		}
 	}
-	return false
+	return !known && d.restoreCost(p, id)
 }
 
-func (s surgePods) has(p *snapshot.Pod) bool {
-	for _, uids := range s.byDeployment {
-		if slices.Contains(uids, p.UID) {
-			return true
-		}
+// costsComeBack reports whether pods of a Deployment do, and has all of them get their costs back.
+func (d *decider) costsComeBack(w *snapshot.Workload) bool {
+	some := false
+	for _, p := range d.podsOf(w) {
+		some = d.comesBack(p) || some
 	}
-	return false
+	return some
 }
 
 // restores reports whether the drain goes on trying to give a pod its deletion cost back.

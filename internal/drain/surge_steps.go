@@ -433,7 +433,7 @@ func (d *decider) costsRestored(w *snapshot.Workload, leaving []*snapshot.Pod) b
 			continue
 		}
 		coming := w.Surge.ID == d.req.Self.ID && d.markComes(d.led.tries[tryKey{LowerCost, p.UID}])
-		if d.restoreCost(p, w.Surge.ID) || coming || d.restoredByAnother(p) {
+		if d.restoreCost(p, w.Surge.ID) || coming || d.comesBack(p) {
 			all = false
 		}
 	}

@@ -136,6 +136,10 @@ func (d *decider) undoScales(owns func(snapshot.Drainer) bool, failed []string) 
 		if w.Surge == nil || !owns(w.Surge.Drainer) || !d.undoable(Scale, w.UID) || d.costs[w.Namespace] {
 			continue
 		}
+		if d.costsComeBack(w) {
+			d.pending = true
+			continue
+		}
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
 			failed = d.undoOr(failed, a, fmt.Sprintf("%s/%s is still scaled to %d (it was %d)", w.Namespace, w.Name, w.Replicas, w.Surge.Was), revert)
 		}

@@ -228,7 +228,13 @@ func (c *cluster) judge(a drain.Action) {
 		}
 	case drain.RenewLease:
 		c.ids[a.Lease.ID] = true
-	case drain.Mark, drain.RestoreCost, drain.Scale, drain.ScaleMin, drain.Withdraw, drain.DeleteLease:
+	case drain.Scale:
+		for _, p := range c.sim.View().Cluster.MarkedPods() {
+			if a.Replicas < a.Workload.Replicas && p.Labels["app"] == a.Workload.Name && !p.Terminating() {
+				c.mustBeAsked(a, p.Node)
+			}
+		}
+	case drain.Mark, drain.RestoreCost, drain.ScaleMin, drain.Withdraw, drain.DeleteLease:
 	}
 }
 
