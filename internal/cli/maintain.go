@@ -204,14 +204,15 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 		return created, nil
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the cluster has no NodeMaintenances: %s brings them (%w)", o.commands.In("usher install --maintenance"), err)
-	case !apierrors.IsAlreadyExists(err):
+	case !apierrors.IsAlreadyExists(err) && !apierrors.IsInternalError(err): // webhooks, which may not answer, are asked before the name is looked at
 		return nil, observe.Explained("creating NodeMaintenance "+m.Name, err)
 	}
-	there, err := observe.Maintenances{Client: objects}.Get(ctx, m.Name)
-	if err != nil {
-		return nil, observe.Explained("reading NodeMaintenance "+m.Name, err)
-	}
+	there, missing := observe.Maintenances{Client: objects}.Get(ctx, m.Name)
 	switch {
+	case missing != nil && apierrors.IsInternalError(err):
+		return nil, observe.Explained("creating NodeMaintenance "+m.Name, err)
+	case missing != nil:
+		return nil, observe.Explained("reading NodeMaintenance "+m.Name, missing)
 	case there.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("NodeMaintenance %s is being deleted; wait until its nodes are given back, or give another --name", m.Name)
 	case !sameMaintenance(there, m):

@@ -151,7 +151,11 @@ func (d *decider) holdsUntil(blockers []Blocker, end holdEnd) {
 		if !d.verbose || b.Reason == AskedFor || b.Reason == SystemDecides {
 			continue
 		}
-		b.Message += fmt.Sprintf("; by maxHold %s of ClusterEvictionPolicy %s it is deleted at %s", short(end.limit.MaxHold), end.limit.Policy, end.at.UTC().Format(time.RFC3339))
+		when := "it is deleted at"
+		if !d.Now.Before(end.at) {
+			when = "its deletion, which failed before, is tried again; it was due at"
+		}
+		b.Message += fmt.Sprintf("; by maxHold %s of ClusterEvictionPolicy %s %s %s", short(end.limit.MaxHold), end.limit.Policy, when, end.at.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -407,6 +407,14 @@ func (h *house) maintenanceIsFollowed(t *testing.T) {
 	expect("a node that does not exist", 1, []string{"has no node", "nothing was changed"}, "maintain", "nowhere")
 	expect("maintain", 0, []string{"was created", "drained and kept cordoned"}, "maintain", nodes[0], "--reason", "a test")
 	expect("again", 0, []string{"is there already"}, "maintain", nodes[0], "--reason", "a test")
+	for i := range 2 {
+		h.managers.Stop(t, i)
+	}
+	expect("again, while no manager runs", 0, []string{"is there already"}, "maintain", nodes[0], "--reason", "a test", "--wait=false")
+	for i := range 2 {
+		h.managers.Start(t, i)
+		h.managers.WaitReady(t, i)
+	}
 	expect("otherwise", 1, []string{"with another content"}, "maintain", nodes[0], "--force")
 	expect("drain", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "nothing was changed"}, "drain", nodes[0])
 	expect("uncordon", 2, []string{"NodeMaintenance " + nodes[0] + " has node", "--delete " + nodes[0]}, "uncordon", nodes[0])
