@@ -20,7 +20,7 @@ type surgePods struct {
 }
 
 // shareSurges lets the surges of this drain's groups replace what other drains of the process have leave, and theirs what this one has.
-// Each drain lowers the deletion costs of its own pods. Pods that may have to leave with another grace than their own, or whose costs
+// Each drain lowers the deletion costs of its own pods; the one that scales down restores those of pods that stay. Pods that may have to leave with another grace than their own, or whose costs
 // cannot be lowered, go by evictions of their own drain.
 func (d *decider) shareSurges(groups map[types.UID]*surge) {
 	if d.led.charges == nil {
@@ -31,15 +31,6 @@ func (d *decider) shareSurges(groups map[types.UID]*surge) {
 		s := groups[uid]
 		others := d.surgePodsOfOthers(uid)
 		s.leaving, s.others = append(s.leaving, others...), others
-	}
-	for _, p := range d.Cluster.MarkedPods() {
-		w := d.workloadOf(p)
-		if w == nil || w.Surge == nil || d.ours(w.Surge) || !d.targeted(p.Node) {
-			continue
-		}
-		if d.surgedBy(w) == nil || !slices.Contains(groups[w.UID].leaving, p) {
-			d.restoreCost(p, d.req.Self.ID)
-		}
 	}
 }
 
@@ -147,25 +138,19 @@ func (s *surge) withoutUnmarked() {
 	s.leaving = slices.DeleteFunc(s.leaving, func(p *snapshot.Pod) bool { return slices.Contains(s.others, p) && p.CostMark == "" })
 }
 
-// comesBack reports whether a pod that does not leave by a surge of this drain gets back the deletion cost that another drain has lowered,
-// or may have: nothing is scaled down before. A drain of this process restores its own costs; those of one that is not, which was one of the
-// process that shared the surge, are restored by this one: where it goes on it lowers them anew.
+// comesBack reports whether a pod that does not leave by a surge of this drain gets its deletion cost back, which another drain has lowered
+// or may have: nothing is scaled down before. Where that drain goes on it lowers it anew when a surge is to remove the pod.
 func (d *decider) comesBack(p *snapshot.Pod) bool {
-	if p.Terminating() {
+	id, _, _ := strings.Cut(p.CostMark, "=")
+	if p.Terminating() || id != "" && id == d.req.Self.ID {
 		return false
 	}
-	id, _, _ := strings.Cut(p.CostMark, "=")
-	known := id == d.req.Self.ID
 	for _, other := range d.led.sharing() {
-		known = known || other.self.ID == id
-		if other == d.led {
-			continue
-		}
-		if markedBy(p, other.self.ID) && other.restores(p) || d.markComes(other.tries[tryKey{LowerCost, p.UID}]) {
+		if other != d.led && d.markComes(other.tries[tryKey{LowerCost, p.UID}]) {
 			return true
 		}
 	}
-	return !known && d.restoreCost(p, id)
+	return d.restoreCost(p, id)
 }
 
 // costsComeBack reports whether pods of a Deployment do, and has all of them get their costs back.
@@ -175,12 +160,6 @@ func (d *decider) costsComeBack(w *snapshot.Workload) bool {
 		some = d.comesBack(p) || some
 	}
 	return some
-}
-
-// restores reports whether the drain goes on trying to give a pod its deletion cost back.
-func (l *Ledger) restores(p *snapshot.Pod) bool {
-	t := l.tries[tryKey{RestoreCost, p.UID}]
-	return l.mayUndo(LowerCost, p.UID) && !t.tired() && (t == nil || !final(t.answer.Code))
 }
 
 // ownerOf returns the ledger of the drain of this process that has written the record, nil where none has.

@@ -77,12 +77,24 @@ func (d *decider) same(e *v1alpha1.MaintainedNode) bool {
 }
 
 // holdsBack reports whether a maintenance that is being deleted has to wait for a node to be given back: none else wants it, and it has
-// a record or a drain.
+// a record or a drain. It says why that has failed.
 func (d *decider) holdsBack(w *work, e *v1alpha1.MaintainedNode) bool {
 	e.Blocked, e.Blockers = false, nil
 	others := slices.ContainsFunc(d.works, func(o *work) bool { return o != w && o.wants(e.Name) })
-	n := d.nodes[e.Name]
-	return !others && n != nil && (Owned(n.Node) || d.Drains[e.Name] != nil)
+	n, run := d.nodes[e.Name], d.Drains[e.Name]
+	if others || n == nil || !Owned(n.Node) && run == nil {
+		return false
+	}
+	if run != nil && run.Failure != "" {
+		block(e, failed(run))
+		e.Blocked = true
+	}
+	return true
+}
+
+// failed is the blocker of a drain that could not be run, or ended.
+func failed(run *Drain) v1alpha1.MaintenanceBlocker {
+	return v1alpha1.MaintenanceBlocker{Reason: "DrainFailed", Message: run.Failure, Remedy: "see the log of usher-manager; it is tried again every 30 s"}
 }
 
 func (w *work) finish(node string) {
@@ -134,12 +146,10 @@ func (d *decider) follow(w *work, e *v1alpha1.MaintainedNode, from int) bool {
 func (d *decider) drained(e *v1alpha1.MaintainedNode) bool {
 	run := d.Drains[e.Name]
 	switch {
-	case run == nil, run.Stopped:
+	case run == nil, run.Stopped && run.Failure == "":
 		e.Blocked, e.Blockers = false, nil
 	case run.Failure != "":
-		e.Blocked, e.Blockers = true, []v1alpha1.MaintenanceBlocker{{
-			Reason: "DrainFailed", Message: run.Failure, Remedy: "see the log of usher-manager; it is tried again every 30 s",
-		}}
+		e.Blocked, e.Blockers = true, []v1alpha1.MaintenanceBlocker{failed(run)}
 	case run.Outcome == drain.Drained:
 		return true
 	default:

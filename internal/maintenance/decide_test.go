@@ -200,6 +200,13 @@ func TestDecide(t *testing.T) {
 			want:         []string{"give-back n1"},
 			steps:        []string{"n1 Draining"},
 		},
+		"deleted: its drain could not be ended": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted, at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			drains:       map[string]*Drain{"n1": {Stopped: true, Failure: "no answer"}},
+			want:         []string{"give-back n1"},
+			steps:        []string{"n1 Draining blocked"},
+		},
 		"deleted, and the node is back": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", deleted, at("n1", draining, 0))},
 			nodes:        []*Node{node("n1")},

@@ -62,7 +62,7 @@ type Drain struct {
 	Stopped  bool          // it was ended by an order, with what it had asked for withdrawn
 	PodCount int           // that have to leave yet
 	Blockers []drain.Blocker
-	Failure  string // why it could not be run; it is tried again
+	Failure  string // why it could not be run, or ended; it is tried again
 }
 
 // over reports whether the drain has come to its end by itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,8 +99,12 @@ func (d *Drains) run(r *run, source runner.Source) {
 	switch {
 	case r.left:
 		r.retry = time.Time{}
-	case last.Outcome == drain.Left, !last.Settled: // another process has it, or something is still to be undone
+	case last.Outcome == drain.Left, !last.Settled:
 		r.left, r.retry = true, d.Now().Add(afterFailure)
+		r.state.Failure = strings.Join(append([]string{"something of its drain is still to be undone"}, last.Notes...), "; ")
+		if last.Outcome == drain.Left {
+			r.state.Failure = strings.Join(append([]string{"its drain is left to another process"}, last.Notes...), "; ")
+		}
 	case !r.ending:
 		r.state.Outcome, r.retry = last.Outcome, time.Time{}
 	}
