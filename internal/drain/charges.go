@@ -52,6 +52,11 @@ func (c *Charges) Part(l *Ledger, now time.Time) {
 		c.former = NewLedger()
 	}
 	c.former.takeOver(l)
+	for key, t := range l.tries {
+		if key.kind == LowerCost {
+			c.former.tries[key] = t
+		}
+	}
 	c.former.expire(now)
 	c.keepWritten(l, now)
 }
@@ -93,15 +98,17 @@ func (l *Ledger) goOnFrom(c *Charges, now time.Time) {
 	delete(c.written, l.self.ID)
 }
 
-// formerFor is how long what a drain that has ended knew of holds counts for the drains that begin later.
+// formerFor is how long what a drain that has ended knew of holds, and of deletion costs that it has lowered, counts for the drains that
+// go on or begin later.
 const formerFor = 24 * time.Hour
 
-// expire forgets what no budget's status lags behind any more, and what is known of holds after formerFor.
+// expire forgets what no budget's status lags behind any more, and what is known of holds and deletion costs after formerFor.
 func (l *Ledger) expire(now time.Time) {
 	over := func(at time.Time, after time.Duration) bool { return !now.Before(at.Add(after)) }
 	sent := func(_ types.UID, t *try) bool { return over(t.done, disruptedFor) }
 	maps.DeleteFunc(l.uncounted, sent)
 	maps.DeleteFunc(l.scales, sent)
+	maps.DeleteFunc(l.tries, func(_ tryKey, t *try) bool { return over(t.done, formerFor) })
 	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return over(at, disruptedFor) })
 	maps.DeleteFunc(l.evictedUnder, func(_ types.UID, at time.Time) bool { return over(at, formerFor) })
 	maps.DeleteFunc(l.passages, func(_ types.UID, last *passage) bool { return over(last.at, formerFor) })
@@ -113,6 +120,14 @@ func (l *Ledger) sharing() []*Ledger {
 		return []*Ledger{l}
 	}
 	return l.charges.ledgers
+}
+
+// process returns the ledgers of this process, and what is known of those that were taken out.
+func (l *Ledger) process() []*Ledger {
+	if l.charges == nil || l.charges.former == nil {
+		return l.sharing()
+	}
+	return append(slices.Clone(l.charges.ledgers), l.charges.former)
 }
 
 // charge enters an eviction, or a deletion past a budget, that uses it.

@@ -1,10 +1,6 @@
 package drain
 
-import (
-	"slices"
-
-	"usher.sh/usher/internal/snapshot"
-)
+import "usher.sh/usher/internal/snapshot"
 
 // givenBack is a target whose cordon, or this drain's record on it, was taken away after both were seen. It stays so for as long
 // as the drain goes on, whatever is written on the node later: pods were started there that are no affair of the drain.
@@ -96,7 +92,7 @@ func (d *decider) awaitMark(t *try) {
 // restoreCost gives a pod that stays the deletion cost back that the drain of this id has lowered, and reports whether to wait for
 // that before anything in its namespace is scaled down.
 func (d *decider) restoreCost(p *snapshot.Pod, drain string) bool {
-	if !markedBy(p, drain) || p.Terminating() || !slices.ContainsFunc(d.led.sharing(), func(l *Ledger) bool { return l.mayUndo(LowerCost, p.UID) }) {
+	if !markedBy(p, drain) || p.Terminating() || !d.led.mayRestore(p.UID) {
 		return false
 	}
 	if !d.takeBack(Action{Kind: RestoreCost, Pod: p, Why: "the pod stays"}) {

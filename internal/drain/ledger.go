@@ -19,16 +19,18 @@ type Ledger struct {
 	ending            Outcome
 	inFlight          int
 	tries             map[tryKey]*try
-	uncounted         map[types.UID]*try      // evictions, of this process, that the budget's status may not show yet, by pod
-	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
-	scales            map[types.UID]*try      // the last scaling of each Deployment
-	heldLease         bool                    // this process has held the drain's Lease
-	charges           *Charges                // with other drains of this process; nil: it is alone
-	surgePods         surgePods               // for those
-	surgePodsBefore   surgePods               // when others were last to look at them
-	refused           map[types.UID]time.Time // since when budgets hold pods of a maintenance's drain, as this process has seen it
-	passages          map[types.UID]*passage  // by what pods share of which one passes its budgets at a time: the last one
-	evictedUnder      map[types.UID]time.Time // when each budget has let a pod go last
+	uncounted         map[types.UID]*try                           // evictions, of this process, that the budget's status may not show yet, by pod
+	scaled            map[types.UID]time.Time                      // budgets of Deployments that were scaled down, and when
+	scales            map[types.UID]*try                           // the last scaling of each Deployment
+	heldLease         bool                                         // this process has held the drain's Lease
+	charges           *Charges                                     // with other drains of this process; nil: it is alone
+	offer             offer                                        // to the surges of those
+	offerBefore       offer                                        // when they were last to look at it
+	members           map[types.UID]map[types.UID]snapshot.Drainer // of this drain's surges, by Deployment: pods of other drains, and whose they are
+	ungrowable        map[types.UID]bool                           // Deployments whose surges were refused to grow
+	refused           map[types.UID]time.Time                      // since when budgets hold pods of a maintenance's drain, as this process has seen it
+	passages          map[types.UID]*passage                       // by what pods share of which one passes its budgets at a time: the last one
+	evictedUnder      map[types.UID]time.Time                      // when each budget has let a pod go last
 	departures        map[types.UID]*departure
 	leaving           map[types.UID]*departure         // departures that were not seen gone yet
 	costLowered       map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
@@ -121,6 +123,8 @@ func NewLedger() *Ledger {
 		costImmutable: map[types.UID]bool{},
 		undone:        map[tryKey]int{},
 		foreign:       map[types.UID]int{},
+		members:       map[types.UID]map[types.UID]snapshot.Drainer{},
+		ungrowable:    map[types.UID]bool{},
 		recorded:      map[types.UID]time.Time{},
 	}
 }
@@ -150,6 +154,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	}
 	l.pass(a, now)
 	l.scaling(t, now)
+	l.join(a, true)
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
@@ -174,6 +179,12 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	if answer.Code == answers.Accepted {
 		t.count = 0
 		l.accepted(a, now)
+		return
+	}
+	l.join(a, false)
+	if final(answer.Code) && a.grows() { // what was surged before is brought to its end
+		l.ungrowable[a.Workload.UID] = true
+		delete(l.tries, tryKey{a.Kind, a.Target()})
 		return
 	}
 	t.count++
@@ -278,7 +289,8 @@ func backoff(answer answers.Answer, count int) time.Duration {
 // Observe compares the ledger with the cluster: which pods were seen gone, and
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
-	l.surgePods = surgePods{}
+	l.offer = offer{}
+	l.observeMembers(view)
 	l.observeTargets(view.Cluster)
 	l.observeFound(view.Cluster)
 	l.observeRecords(view)

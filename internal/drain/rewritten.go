@@ -41,6 +41,11 @@ func (l *Ledger) countUndone(a Action) {
 		l.undone[tryKey{ScaleMin, a.Autoscaler.UID}]++
 	case a.undoes():
 		l.undone[tryKey{a.Kind, a.Target()}]++
+		if a.Kind == RestoreCost { // lowering it again is not against another client
+			for _, other := range l.sharing() {
+				delete(other.undone, tryKey{LowerCost, a.Target()})
+			}
+		}
 		if a.Kind == Scale && l.self.ID != "" && a.Workload.Surge != nil && a.Workload.Surge.ID != l.self.ID {
 			l.foreign[a.Workload.UID]++
 		}

@@ -18,7 +18,8 @@ type surge struct {
 	deployment *snapshot.Workload
 	scaler     *snapshot.Autoscaler // nil where none rules the Deployment
 	leaving    []*snapshot.Pod      // on nodes that drain now, in their turn, not terminating; those of this drain first
-	others     []*snapshot.Pod      // of these, pods that other drains of this process have leave
+	members    []member             // of these, those of other drains of this process
+	joining    []member             // pods of other drains that the surge may still grow by
 	running    int                  // pods that are not terminating
 	astray     int                  // pods that came back to the nodes that are being drained
 	asked      int                  // pods whose eviction is under way and not seen yet
@@ -222,9 +223,9 @@ func (d *decider) needsSurge(s *surge) bool {
 	return obstacle == ""
 }
 
-// scaling reports whether a step of the surge was sent and is not seen yet.
+// scaling reports whether a step of the surge was sent, by this drain or by another one of the process, and is not seen yet.
 func (d *decider) scaling(s *surge) bool {
-	if d.underWay(Scale, s.deployment) {
+	if t := d.led.scales[s.deployment.UID]; d.underWay(Scale, s.deployment) || t != nil && d.comes(t) {
 		return true
 	}
 	if s.scaler == nil {

@@ -6,6 +6,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
 )
 
 func always(nodes ...string) drain.Request {
@@ -33,19 +34,24 @@ func TestDrainsOfOneProcessShareASurge(t *testing.T) {
 
 	second := first.beside(charges)
 	second.then(time.Second, node("b", drainedBy("d2", start)), deployment("web", 4, surgedBy(me, 3, start), at("2")))
-	second.expect("lower-cost web-b1", "lower-cost web-b2")
+	second.expect()
 	second.holds("web-b1: SurgeStarting", "web-b2: SurgeStarting")
-	same(t, "message", "web is surged for a already; its pods here are replaced with those, or next", second.status("web-b1").Blockers[0].Message)
-	same(t, "the other drain is to look again", true, second.led.SurgePodsChanged())
+	same(t, "message", "web is surged for a first", second.status("web-b1").Blockers[0].Message)
+	same(t, "the other drain is to look again", true, second.led.OfferChanged())
 
 	first.then(0)
 	first.expect("scale web to 6, was 3")
 	first.answer(answers.Accepted)
-	first.then(time.Second, deployment("web", 6, surgedBy(me, 3, start), at("3")), pods("web", "c", 3))
+	second.then(time.Second, deployment("web", 6, surgedBy(me, 3, start), at("3")), pods("web", "c", 3))
+	second.expect("lower-cost web-b1", "lower-cost web-b2")
+	same(t, "message", "web is surged for a and this node together", second.status("web-b1").Blockers[0].Message)
+	second.answer(answers.Accepted)
+	first.then(0)
 	first.expect("lower-cost web-a1")
 	first.answer(answers.Accepted)
 	first.then(time.Second, pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2")))
-	first.expect() // the other drain has one to lower yet
+	first.expect()
+	same(t, "message", "its replacement is ready; the drain of b is about to have its pods removed with it", first.status("web-a1").Blockers[0].Message)
 	first.then(time.Second, pods("web", "b", 2, marked("d2")))
 	first.expect("scale web to 3, no record")
 }
@@ -60,7 +66,7 @@ func TestSurgeIsNotShared(t *testing.T) {
 		"the other drain surges where it has to only":  {0, func(r *drain.Request) { r.Surge = drain.SurgeAuto }, all()},
 		"the other drain cuts graces":                  {0, func(r *drain.Request) { r.Grace = new(time.Second) }, all()},
 		"the surge has gone on for long":               {45 * time.Second, func(*drain.Request) {}, all()},
-		"its autoscaler allows no more":                {0, func(*drain.Request) {}, autoscaler("web", 4, 4, raisedBy(me, 1))},
+		"an autoscaler rules it":                       {0, func(*drain.Request) {}, autoscaler("web", 4, 9, raisedBy(me, 1))},
 		"the other drain has ended":                    {0, nil, all()},
 		"the other drain is about to take its node on": {0, func(*drain.Request) {}, node("b")},
 	}
@@ -87,14 +93,56 @@ func TestSurgeIsNotShared(t *testing.T) {
 	}
 }
 
-// The minimum of an autoscaler is raised along with a surge that grows, and what it was before stays known.
-func TestSharedSurgeUnderAnAutoscaler(t *testing.T) {
+// A surge that is refused to grow is brought to its end, and what it was to grow by is not lowered.
+func TestSharedSurgeIsRefusedToGrow(t *testing.T) {
 	charges := &drain.Charges{}
 	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
-		deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), autoscaler("web", 4, 9, raisedBy(me, 1)))
+		deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), pods("web", "c", 1), budget("web", 3, 3, 4, maxUnavailable("0")))
 	charges.Join(first.led)
-	first.beside(charges).decide()
-	first.expect("scale-min web to 6, was 1")
+	first.led.Resume(first.view(), first.req)
+	second := first.beside(charges)
+	second.decide()
+	first.expect("scale web to 6, was 3")
+	first.answer(answers.Denied)
+	second.then(0)
+	second.expect()
+	first.then(time.Second)
+	first.expect("lower-cost web-a1")
+	first.answer(answers.Accepted)
+	first.then(time.Second, pods("web", "a", 1, marked(me)))
+	first.expect("scale web to 3, no record")
+}
+
+// What leaves by a drain that is being left is no member any more, and gets its cost back before anything is scaled down, by the drain that
+// scales down.
+func TestDrainIsLeftWithinASharedSurge(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), deployment("web", 2), pods("web", "a", 1), pods("web", "b", 1))
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	first.expect("scale web to 3, was 2")
+	first.answer(answers.Accepted)
+	second := first.beside(charges)
+	second.then(time.Second, deployment("web", 3, surgedBy(me, 2, start), at("2")))
+	second.expect()
+	first.then(time.Second)
+	first.expect("scale web to 4, was 2")
+	first.answer(answers.Accepted)
+	surged := all(deployment("web", 4, surgedBy(me, 2, start), at("3")), pods("web", "c", 2))
+	first.then(time.Second, surged)
+	first.expect("lower-cost web-a1")
+	first.answer(answers.Accepted)
+	second.then(time.Second, surged)
+	second.expect("lower-cost web-b1")
+	second.answer(answers.Accepted)
+	second.led.OfferNothing()
+	charges.Part(second.led, second.now)
+	seen := func(p *snapshot.Pod) { p.ResourceVersion = "2" }
+	first.then(2*time.Second, pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2"), seen))
+	first.expect("restore-cost web-b1")
+	first.answer(answers.Accepted)
+	first.then(time.Second, pods("web", "b", 1, seen))
+	first.expect("scale web to 3, was 2")
 }
 
 // A pod that another drain has begun to have leave by the surge, and that stays since that drain ends, is not among those that are removed.

@@ -113,14 +113,17 @@ func (d *decider) perhapsGone(p *snapshot.Pod) bool {
 func (d *decider) startSurge(s *surge) {
 	w := s.deployment
 	was := d.base(w, s.scaler)
-	to := d.surgedTo(s, was)
+	to := was + int32(len(s.leaving)) //nolint:gosec // pods of a few nodes
+	if s.scaler != nil {
+		to = min(to, s.scaler.Max)
+	}
 	s.waiting = Blocker{Reason: SurgeStarting, Message: fmt.Sprintf("%s is being scaled from %d to %d so that replacements run first", w.Name, was, to), Remedy: "wait"}
-	if !d.raiseMin(s, was, to) {
+	if d.scaling(s) || !d.raiseMin(s, was, to) {
 		return
 	}
 	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: was, To: to, Since: d.Now, Step: d.Now}
 	d.try(Action{
-		Kind: Scale, Workload: w, Replicas: to, Surge: record,
+		Kind: Scale, Workload: w, Replicas: to, Surge: record, joins: s.members,
 		Why: "as many are started elsewhere as are to leave " + places(s.leaving),
 	})
 }
@@ -179,12 +182,12 @@ func (d *decider) stripped(kind Kind, uid types.UID, version string) bool {
 // foreignSurge waits for another drain's surge, or undoes it if that drain is dead.
 func (d *decider) foreignSurge(s *surge) {
 	record := s.deployment.Surge
-	if owner := d.led.ownerOf(record); owner != nil {
-		d.withAnother(s, owner)
-		return
-	}
 	if d.foreignAlive(s.deployment.UID, record) {
-		d.awaitAnother(s, record)
+		if owner := d.led.ownerOf(record); owner != nil {
+			d.withAnother(s, owner)
+		} else {
+			d.awaitAnother(s, record)
+		}
 		return
 	}
 	s.waiting = Blocker{Reason: SurgeStarting, Message: "a surge that a killed drain left is being undone first", Remedy: "wait"}
@@ -269,7 +272,7 @@ func (d *decider) removeSpare(s *surge) {
 	settled := d.lastStep(w).Add(settleFor)
 	d.wake(settled)
 	if !d.Now.Before(settled) {
-		s.withoutUnmarked()
+		s.leaving = slices.DeleteFunc(s.leaving, s.unmarked)
 	}
 	switch {
 	case s.running > int(w.Replicas) || d.underWay(Scale, w):
@@ -408,14 +411,19 @@ func (d *decider) worstOf(w *snapshot.Workload) *snapshot.Pod {
 // reports whether that was observed for all of them.
 func (d *decider) costsLowered(s *surge) bool {
 	restored := d.costsRestored(s.deployment, s.leaving)
-	return d.lowerCosts(s) && restored && !slices.ContainsFunc(s.others, func(p *snapshot.Pod) bool { return slices.Contains(s.leaving, p) && p.CostMark == "" })
+	own := slices.DeleteFunc(slices.Clone(s.leaving), func(p *snapshot.Pod) bool { return s.memberOf(p) != nil })
+	lowered := d.lowerCosts(own)
+	if lowered && restored {
+		d.awaitMembers(s)
+	}
+	return lowered && restored && !slices.ContainsFunc(s.leaving, s.unmarked)
 }
 
-// lowerCosts lowers the deletion costs of the leaving pods of this drain, and reports whether that was observed for all of them.
-func (d *decider) lowerCosts(s *surge) bool {
+// lowerCosts lowers the deletion costs of pods of this drain, and reports whether that was observed for all of them.
+func (d *decider) lowerCosts(pods []*snapshot.Pod) bool {
 	all := true
-	for _, p := range s.leaving {
-		if slices.Contains(s.others, p) || markedBy(p, d.req.Self.ID) {
+	for _, p := range pods {
+		if markedBy(p, d.req.Self.ID) {
 			continue
 		}
 		all = false

@@ -49,7 +49,7 @@ func (s *Shared) free(d *Runner) {
 	if s == nil {
 		return
 	}
-	if changed := d.led.SurgePodsChanged(); !changed && !slices.ContainsFunc(d.answered, usedNothing) {
+	if changed := d.led.OfferChanged(); !changed && !slices.ContainsFunc(d.answered, usedNothing) {
 		return
 	}
 	for _, other := range s.members {
@@ -65,6 +65,13 @@ func (s *Shared) free(d *Runner) {
 
 func usedNothing(a answered) bool {
 	return (a.action.Kind == drain.Evict || a.action.HoldExpired != "") && a.answer.Code != answers.Accepted && a.answer.Code != answers.Unavailable
+}
+
+// withdraw takes back what a runner that is being left offers to the surges of others.
+func (s *Shared) withdraw(d *Runner) {
+	defer s.hold()()
+	d.led.OfferNothing()
+	s.free(d)
 }
 
 // decide is one decision, entered in the ledger before another runner decides. While the view is not whole there is nothing to enter.
