@@ -118,3 +118,24 @@ func TestItsOwnIsUndoneThoughItCameLater(t *testing.T) {
 	s.then(time.Second, autoscaler("web", 1, 5, scalerVersion("3")))
 	s.expect("scale web to 1, no record")
 }
+
+// The last scaling of an earlier process of the same drain, which is seen only after the first look, is undone; one that is seen long after is
+// not.
+func TestWhatAnEarlierProcessWroteLastIsUndone(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		want  []string
+	}{
+		"soon after": {2 * time.Second, []string{"scale web to 1, no record"}},
+		"long after": {12 * time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "b", 1))
+			s.led.Resume(s.view(), s.req)
+			s.decide()
+			s.led.End(drain.Interrupted)
+			s.then(c.after, node("a", drainedBy(me, start.Add(c.after))), deployment("web", 2, at("2"), surgedBy(me, 1, start)))
+			s.expect(c.want...)
+		})
+	}
+}

@@ -51,6 +51,7 @@ type Ledger struct {
 	foreign           map[types.UID]int        // undoings of surges of other drains that were accepted, by workload
 	recorded          map[types.UID]time.Time  // when a workload was first seen with a record of a surge
 	found             map[types.UID]bool       // what may be undone though this process has not written it; nil before the first look
+	foundUntil        time.Time                // until when more is
 	successors        map[types.UID]types.UID  // as in the last decision
 }
 
@@ -292,7 +293,7 @@ func (l *Ledger) Observe(view snapshot.View) {
 	l.offer = offer{}
 	l.observeMembers(view)
 	l.observeTargets(view.Cluster)
-	l.observeFound(view.Cluster)
+	l.observeFound(view.Cluster, view.Now)
 	l.observeRecords(view)
 	for uid, t := range l.uncounted {
 		if counted(view, t) {

@@ -91,13 +91,19 @@ func (d *decider) stripsMark(p *snapshot.Pod) bool {
 	return at == free
 }
 
-// observeFound notes which records, marks and requests are there at the first look. What comes later and was not written by this
-// process is not undone: a namespace's users could go on creating it, each time with another UID.
-func (l *Ledger) observeFound(c *snapshot.Cluster) {
+// observeFound notes which records, marks and requests are there at the first look, and which records of surges under the drain's own id
+// soon after: what an earlier process of it has written last may be seen late. What comes later and was not written by this process is not
+// undone: a namespace's users could go on creating it, each time with another UID.
+func (l *Ledger) observeFound(c *snapshot.Cluster, now time.Time) {
 	if l.found != nil {
+		for _, w := range c.Surged() {
+			if w.Surge != nil && w.Surge.ID == l.self.ID && now.Before(l.foundUntil) {
+				l.found[w.UID] = true
+			}
+		}
 		return
 	}
-	l.found = map[types.UID]bool{}
+	l.found, l.foundUntil = map[types.UID]bool{}, now.Add(unseenFor)
 	for _, w := range c.Surged() {
 		l.found[w.UID] = true
 	}

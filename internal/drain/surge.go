@@ -235,16 +235,22 @@ func (d *decider) scaling(s *surge) bool {
 	return at == underWay
 }
 
-// removing reports whether the last scaling down of this drain is not seen in the pods
+// removing reports whether the last scaling down, of this drain or of another one of the process, is not seen in the pods
 // yet: more run than the Deployment wants. Which of them go is not decided by the drain. What is
 // still so after settleFor has another cause: a rollout, say.
 func (d *decider) removing(s *surge) bool {
-	t := d.led.tries[tryKey{Scale, s.deployment.UID}]
-	if t == nil || !t.done.IsZero() && !d.Now.Before(t.done.Add(settleFor)) {
+	if runningOf(d.Cluster, s.deployment) <= int(s.deployment.Replicas) {
 		return false
 	}
-	d.wake(t.done.Add(settleFor))
-	return runningOf(d.Cluster, s.deployment) > int(s.deployment.Replicas)
+	for _, l := range d.led.sharing() {
+		t := l.tries[tryKey{Scale, s.deployment.UID}]
+		if t == nil || !t.done.IsZero() && !d.Now.Before(t.done.Add(settleFor)) {
+			continue
+		}
+		d.wake(t.done.Add(settleFor))
+		return true
+	}
+	return false
 }
 
 // base returns how many replicas the owner of a Deployment asked for: not fewer than its
