@@ -225,7 +225,7 @@ func (d *decider) needsSurge(s *surge) bool {
 
 // scaling reports whether a step of the surge was sent, by this drain or by another one of the process, and is not seen yet.
 func (d *decider) scaling(s *surge) bool {
-	if t := d.led.scales[s.deployment.UID]; d.underWay(Scale, s.deployment) || t != nil && d.comes(t) {
+	if t := d.led.scales[s.deployment.UID]; d.underWay(s.deployment) || t != nil && d.comes(t) {
 		return true
 	}
 	if s.scaler == nil {

@@ -137,7 +137,7 @@ func (l *Ledger) observeMembers(view snapshot.View) {
 func (d *decider) growing(s *surge) bool {
 	w := s.deployment
 	record := w.Surge
-	if t := d.led.tries[tryKey{Scale, w.UID}]; t != nil && t.action.grows() && d.underWay(Scale, w) {
+	if t := d.led.tries[tryKey{Scale, w.UID}]; t != nil && t.action.grows() && d.underWay(w) {
 		s.waiting = scaledOn(w, t.action.Replicas)
 		return true
 	}

@@ -54,7 +54,7 @@ func (d *decider) stepSurge(s *surge) {
 // node for no replacement within surgePatience, and a budget may let a pod go without. What was asked for by
 // --surge=always is not given up.
 func (d *decider) unplaced(s *surge) string {
-	if d.req.Surge != SurgeAuto || s.spare > 0 || !d.surgeFailed(s.deployment) || d.underWay(Scale, s.deployment) {
+	if d.req.Surge != SurgeAuto || s.spare > 0 || !d.surgeFailed(s.deployment) || d.underWay(s.deployment) {
 		return ""
 	}
 	if !slices.ContainsFunc(s.leaving, func(p *snapshot.Pod) bool { return !d.refusedBefore(p, s) }) {
@@ -275,7 +275,7 @@ func (d *decider) removeSpare(s *surge) {
 		s.leaving = slices.DeleteFunc(s.leaving, s.unmarked)
 	}
 	switch {
-	case s.running > int(w.Replicas) || d.underWay(Scale, w):
+	case s.running > int(w.Replicas) || d.underWay(w):
 		s.waiting = d.surgeTooMany(s)
 	case unready > 0 && (s.spare == 0 || d.Now.Before(settled)):
 		s.waiting = d.surgeUnready(s, unready)
@@ -290,8 +290,8 @@ func (d *decider) removeSpare(s *surge) {
 	}
 }
 
-func (d *decider) underWay(kind Kind, w *snapshot.Workload) bool {
-	at, _ := d.standing(kind, w.UID, w.ResourceVersion)
+func (d *decider) underWay(w *snapshot.Workload) bool {
+	at, _ := d.standing(Scale, w.UID, w.ResourceVersion)
 	return at == underWay
 }
 
