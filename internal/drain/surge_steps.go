@@ -290,6 +290,7 @@ func (d *decider) removeSpare(s *surge) {
 	}
 }
 
+// underWay reports whether a scaling by this drain was sent and is not seen yet.
 func (d *decider) underWay(w *snapshot.Workload) bool {
 	at, _ := d.standing(Scale, w.UID, w.ResourceVersion)
 	return at == underWay
