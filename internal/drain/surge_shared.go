@@ -12,11 +12,9 @@ import (
 	"usher.sh/usher/internal/text"
 )
 
-// A Deployment has one surge at a time. That of one drain replaces the pods of other drains of its process too, as members: those that they
-// offered when it began, or within settleFor of that. Each drain lowers the deletion costs of its own pods; the owner of the surge scales
-// down, and restores before what the costs of pods that stay are.
-
-// offer is what a drain has leave by surges, by Deployment, as it decided last.
+// offer is what a drain has leave by surges, by Deployment, as it decided last. A Deployment has one surge at a time: that of one drain
+// replaces what other drains of its process offer, when it begins or within settleFor of that, as its members. Each drain lowers the
+// deletion costs of its own pods. The drain whose surge it is scales down, once pods that stay have their costs back.
 type offer struct {
 	mode SurgeMode
 	pods map[types.UID][]types.UID
