@@ -54,7 +54,6 @@ type Action struct {
 	past   bool                // a delete past what held the pod, near the deadline
 	passes map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
 	under  []types.UID         // scaling down: the budgets of the pods
-	joins  []member            // scaling up: the pods of other drains that the surge replaces from now on
 	from   []claim             // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
 }
 

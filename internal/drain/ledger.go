@@ -19,18 +19,21 @@ type Ledger struct {
 	ending            Outcome
 	inFlight          int
 	tries             map[tryKey]*try
-	uncounted         map[types.UID]*try                           // evictions, of this process, that the budget's status may not show yet, by pod
-	scaled            map[types.UID]time.Time                      // budgets of Deployments that were scaled down, and when
-	scales            map[types.UID]*try                           // the last scaling of each Deployment
-	heldLease         bool                                         // this process has held the drain's Lease
-	charges           *Charges                                     // with other drains of this process; nil: it is alone
-	offer             offer                                        // to the surges of those
-	offerBefore       offer                                        // when they were last to look at it
-	members           map[types.UID]map[types.UID]snapshot.Drainer // of this drain's surges, by Deployment: pods of other drains, and whose they are
-	ungrowable        map[types.UID]bool                           // Deployments whose surges were refused to grow
-	refused           map[types.UID]time.Time                      // since when budgets hold pods of a maintenance's drain, as this process has seen it
-	passages          map[types.UID]*passage                       // by what pods share of which one passes its budgets at a time: the last one
-	evictedUnder      map[types.UID]time.Time                      // when each budget has let a pod go last
+	uncounted         map[types.UID]*try      // evictions, of this process, that the budget's status may not show yet, by pod
+	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
+	scales            map[types.UID]*try      // the last scaling of each Deployment
+	heldLease         bool                    // this process has held the drain's Lease
+	charges           *Charges                // with other drains of this process; nil: it is alone
+	offer             offer                   // to the surges of those
+	offerBefore       offer                   // when they were last to look at it
+	goesOn            bool                    // as others see it: it has not ended
+	shared            shared                  // with the drains of members
+	sharedBefore      shared                  // when they were last to look at it
+	lowerSince        map[types.UID]time.Time // since when those of each Deployment are to lower deletion costs
+	ungrowable        map[types.UID]bool      // Deployments whose surges were refused to grow
+	refused           map[types.UID]time.Time // since when budgets hold pods of a maintenance's drain, as this process has seen it
+	passages          map[types.UID]*passage  // by what pods share of which one passes its budgets at a time: the last one
+	evictedUnder      map[types.UID]time.Time // when each budget has let a pod go last
 	departures        map[types.UID]*departure
 	leaving           map[types.UID]*departure         // departures that were not seen gone yet
 	costLowered       map[types.UID]*snapshot.Pod      // pods that a scaling down is to remove
@@ -71,6 +74,7 @@ type try struct {
 	version string    // resource version of the target when it was decided upon
 	budget  budgetRef // evictions: what they use of a budget
 	seen    bool      // requests: what was asked for was seen
+	before  *try      // growing surges: the scaling before it
 }
 
 type budgetRef struct {
@@ -124,7 +128,8 @@ func NewLedger() *Ledger {
 		costImmutable: map[types.UID]bool{},
 		undone:        map[tryKey]int{},
 		foreign:       map[types.UID]int{},
-		members:       map[types.UID]map[types.UID]snapshot.Drainer{},
+		lowerSince:    map[types.UID]time.Time{},
+		shared:        newShared(),
 		ungrowable:    map[types.UID]bool{},
 		recorded:      map[types.UID]time.Time{},
 	}
@@ -148,6 +153,9 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 		count = former.count
 	}
 	t := &try{action: a, sent: now, count: count, version: a.version(), budget: a.budget}
+	if a.grows() {
+		t.before = l.tries[key]
+	}
 	l.tries[key] = t
 	l.inFlight++
 	if a.budget.uid != "" {
@@ -155,7 +163,6 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 	}
 	l.pass(a, now)
 	l.scaling(t, now)
-	l.join(a, true)
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
@@ -182,10 +189,8 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 		l.accepted(a, now)
 		return
 	}
-	l.join(a, false)
-	if final(answer.Code) && a.grows() { // what was surged before is brought to its end
-		l.ungrowable[a.Workload.UID] = true
-		delete(l.tries, tryKey{a.Kind, a.Target()})
+	if final(answer.Code) && a.grows() {
+		l.refusedToGrow(t)
 		return
 	}
 	t.count++
@@ -290,8 +295,7 @@ func backoff(answer answers.Answer, count int) time.Duration {
 // Observe compares the ledger with the cluster: which pods were seen gone, and
 // which evictions a budget's status shows by now.
 func (l *Ledger) Observe(view snapshot.View) {
-	l.offer = offer{}
-	l.observeMembers(view)
+	l.observeShared(view)
 	l.observeTargets(view.Cluster)
 	l.observeFound(view.Cluster, view.Now)
 	l.observeRecords(view)

@@ -42,6 +42,7 @@ func (d *decider) surgeWhereNeeded(nodes []target) {
 		if d.inSurge(s.deployment) || d.scaling(s) || d.removing(s) || d.needsSurge(s) {
 			d.surges[s.deployment.UID] = s
 			d.stepSurge(s)
+			d.led.shared.stuck[s.deployment.UID] = s.waiting.Dead
 		}
 	}
 	d.endSurges()
@@ -225,7 +226,8 @@ func (d *decider) needsSurge(s *surge) bool {
 
 // scaling reports whether a step of the surge was sent, by this drain or by another one of the process, and is not seen yet.
 func (d *decider) scaling(s *surge) bool {
-	if t := d.led.scales[s.deployment.UID]; d.underWay(s.deployment) || t != nil && d.comes(t) {
+	t := d.led.scales[s.deployment.UID]
+	if d.underWay(s.deployment) || t != nil && t != d.led.tries[tryKey{Scale, s.deployment.UID}] && d.comes(t) {
 		return true
 	}
 	if s.scaler == nil {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,11 +14,21 @@ import (
 )
 
 // offer is what a drain has leave by surges, by Deployment, as it decided last. A Deployment has one surge at a time: that of one drain
-// replaces what other drains of its process offer, when it begins or within settleFor of that, as its members. Each drain lowers the
-// deletion costs of its own pods. The drain whose surge it is scales down, once pods that stay have their costs back.
+// replaces what other drains of its process offer, when it begins or within settleFor of that, as its members. Once it is about to scale
+// down it asks their drains to lower the deletion costs of the members, and waits until pods that stay have theirs back.
 type offer struct {
 	mode SurgeMode
 	pods map[types.UID][]types.UID
+}
+
+// shared is what the drain whose surges they are says of them to those of the members, by Deployment, as it decided last.
+type shared struct {
+	lower map[types.UID][]types.UID // members whose deletion costs are to be lowered
+	stuck map[types.UID]bool        // what the surge waits for does not clear by itself
+}
+
+func newShared() shared {
+	return shared{lower: map[types.UID][]types.UID{}, stuck: map[types.UID]bool{}}
 }
 
 // member is a pod that the surge of another drain replaces.
@@ -27,7 +38,8 @@ type member struct {
 }
 
 // shareSurges offers what of this drain's groups the surges of others may replace, and adds to each group what others have offered: to one
-// whose surge has begun its members, and those that it may still grow by. Autoscalers are left with surges of one drain.
+// whose surge has begun as many as it has replacements for, first those that are marked already; it may still grow by the others.
+// Autoscalers are left with surges of one drain.
 func (d *decider) shareSurges(groups map[types.UID]*surge) {
 	if d.led.charges == nil || d.req.Grace != nil || d.cordoning {
 		return
@@ -39,15 +51,20 @@ func (d *decider) shareSurges(groups map[types.UID]*surge) {
 			continue
 		}
 		d.led.offer.pods[uid] = uidsOf(s.leaving)
-		for _, m := range d.offered(uid) {
-			if _, is := d.led.members[uid][m.pod.UID]; is || s.deployment.Surge == nil {
-				s.leaving, s.members = append(s.leaving, m.pod), append(s.members, m)
-			} else {
-				s.joining = append(s.joining, m)
-			}
+		offered := d.offered(uid)
+		slices.SortStableFunc(offered, func(a, b member) int { return lastTrue(!a.marked(), !b.marked()) })
+		room := len(offered)
+		if record := s.deployment.Surge; d.ours(record) {
+			room = min(max(int(record.To-record.Was)-len(s.leaving), 0), room)
+		}
+		s.members, s.joining = offered[:room], offered[room:]
+		for _, m := range s.members {
+			s.leaving = append(s.leaving, m.pod)
 		}
 	}
 }
+
+func (m member) marked() bool { return markedBy(m.pod, m.of.ID) }
 
 // offered returns the pods of a Deployment that other drains of the process offer, on nodes that are theirs.
 func (d *decider) offered(deployment types.UID) []member {
@@ -85,49 +102,43 @@ func (s *surge) memberOf(p *snapshot.Pod) *member {
 // unmarked reports whether a pod is a member whose deletion cost its drain has not lowered.
 func (s *surge) unmarked(p *snapshot.Pod) bool {
 	m := s.memberOf(p)
-	return m != nil && !markedBy(p, m.of.ID)
+	return m != nil && !m.marked()
 }
 
-// OfferChanged reports whether the drain offers something else than when this was last asked: then other drains of the process have to
-// look again.
-func (l *Ledger) OfferChanged() bool {
-	same := maps.EqualFunc(l.offer.pods, l.offerBefore.pods, slices.Equal)
-	l.offerBefore = l.offer
+// SharedChanged reports whether the drain has other drains of the process do, or know, something else than when this was last asked: then
+// they have to look again.
+func (l *Ledger) SharedChanged() bool {
+	same := maps.EqualFunc(l.offer.pods, l.offerBefore.pods, slices.Equal) &&
+		maps.EqualFunc(l.shared.lower, l.sharedBefore.lower, slices.Equal) && maps.Equal(l.shared.stuck, l.sharedBefore.stuck)
+	l.offerBefore, l.sharedBefore = l.offer, l.shared
 	return !same
 }
 
-// OfferNothing takes back what the drain offers, which is to be left.
-func (l *Ledger) OfferNothing() { l.offer = offer{} }
+// ShareNothing takes back what the drain, which is to be left, offers and has others do.
+func (l *Ledger) ShareNothing() { l.offer, l.shared, l.goesOn = offer{}, newShared(), false }
 
-// join enters the members that a scaling makes room for, and takes them out where it was not, or may not have been, carried out.
-func (l *Ledger) join(a Action, counted bool) {
-	if a.Kind != Scale || len(a.joins) == 0 {
-		return
-	}
-	uid := a.Workload.UID
-	if l.members[uid] == nil || !a.grows() {
-		l.members[uid] = map[types.UID]snapshot.Drainer{}
-	}
-	for _, m := range a.joins {
-		l.members[uid][m.pod.UID] = m.of
-		if !counted {
-			delete(l.members[uid], m.pod.UID)
-		}
+// observeShared begins a decision: what the last one has said to other drains counts no more.
+func (l *Ledger) observeShared(view snapshot.View) {
+	l.offer, l.shared = offer{}, newShared()
+	l.goesOn = l.ending == Running
+	maps.DeleteFunc(l.lowerSince, func(uid types.UID, _ time.Time) bool {
+		w := view.Cluster.Workload(uid)
+		return w == nil || w.Surge == nil || w.Surge.ID != l.self.ID
+	})
+}
+
+// refusedToGrow has a surge grow no more, and brought to its end: what was scaled before is to be undone.
+func (l *Ledger) refusedToGrow(t *try) {
+	key := tryKey{t.action.Kind, t.action.Target()}
+	l.ungrowable[t.action.Workload.UID] = true
+	if l.tries[key] = t.before; t.before == nil {
+		delete(l.tries, key)
 	}
 }
 
 // grows reports whether the action has a surge that is under way start more replacements.
-func (a Action) grows() bool { return a.Kind == Scale && len(a.joins) > 0 && a.Workload.Surge != nil }
-
-// observeMembers forgets the members of surges that are over.
-func (l *Ledger) observeMembers(view snapshot.View) {
-	for uid := range l.members {
-		w, t := view.Cluster.Workload(uid), l.tries[tryKey{Scale, uid}]
-		begins := t != nil && t.action.Surge != nil && (t.done.IsZero() || view.Now.Before(t.done.Add(unseenFor)))
-		if w == nil || !begins && (w.Surge == nil || w.Surge.ID != l.self.ID) {
-			delete(l.members, uid)
-		}
-	}
+func (a Action) grows() bool {
+	return a.Kind == Scale && a.Surge != nil && a.Workload.Surge != nil && a.Replicas > a.Workload.Replicas && !a.ofMinimum()
 }
 
 // growing reports whether a surge of this drain is given replacements for pods that other drains came to offer after it had begun, for
@@ -150,7 +161,7 @@ func (d *decider) growing(s *surge) bool {
 	next.To, next.Step, next.Beat = record.To+int32(len(s.joining)), d.Now, d.Now //nolint:gosec // pods of a few nodes
 	s.waiting = scaledOn(w, next.To)
 	d.try(Action{
-		Kind: Scale, Workload: w, Replicas: next.To, Surge: &next, joins: s.joining,
+		Kind: Scale, Workload: w, Replicas: next.To, Surge: &next,
 		Why: "as many more are started elsewhere as are to leave " + places(podsOfMembers(s.joining)),
 	})
 	return true
@@ -171,21 +182,23 @@ func podsOfMembers(members []member) []*snapshot.Pod {
 	return pods
 }
 
-// withAnother waits for the surge of another drain of the process, and has it remove the members of this one.
+// withAnother waits for the surge of another drain of the process, and lowers the deletion costs of its members that this one has leave once
+// it is about to remove them.
 func (d *decider) withAnother(s *surge, owner *Ledger) {
-	record, nodes := s.deployment.Surge, listed(slices.Sorted(maps.Keys(owner.nodes)))
+	uid, record, nodes := s.deployment.UID, s.deployment.Surge, listed(slices.Sorted(maps.Keys(owner.nodes)))
 	s.waiting = Blocker{
-		Reason: SurgeStarting, Since: record.Since,
+		Reason: SurgeStarting, Since: record.Since, Dead: owner.shared.stuck[uid],
 		Message: fmt.Sprintf("%s is surged for %s first", s.deployment.Name, nodes), Remedy: "wait; what " + nodes + " waits for says how far that is",
 	}
-	d.wake(LiveUntil(d.View, record.Drainer))
-	members := owner.members[s.deployment.UID]
-	if owner.offer.pods[s.deployment.UID] == nil || d.led.offer.pods[s.deployment.UID] == nil {
-		return
+	if s.waiting.Dead {
+		s.waiting.Remedy = "see what " + nodes + " waits for"
 	}
-	mine := slices.DeleteFunc(slices.Clone(s.leaving), func(p *snapshot.Pod) bool { return members[p.UID].ID != d.req.Self.ID })
+	d.wake(LiveUntil(d.View, record.Drainer))
+	mine := slices.DeleteFunc(slices.Clone(s.leaving), func(p *snapshot.Pod) bool {
+		return s.memberOf(p) != nil || !slices.Contains(owner.shared.lower[uid], p.UID)
+	})
 	if len(mine) > 0 {
-		s.waiting.Message = fmt.Sprintf("%s is surged for %s and this node together", s.deployment.Name, nodes)
+		s.waiting.Message = fmt.Sprintf("replacements are ready; %s is scaled down for %s and this node together", s.deployment.Name, nodes)
 		d.lowerCosts(mine)
 	}
 }
@@ -193,23 +206,44 @@ func (d *decider) withAnother(s *surge, owner *Ledger) {
 // ownerOf returns the ledger of the drain of this process that has written the record and goes on, nil where none has.
 func (l *Ledger) ownerOf(record *snapshot.SurgeRecord) *Ledger {
 	for _, other := range l.sharing() {
-		if other != l && other.self.ID == record.ID && other.ending == Running {
+		if other != l && other.self.ID == record.ID && other.goesOn {
 			return other
 		}
 	}
 	return nil
 }
 
-// awaitMembers says that members are waited for whose drains have not lowered their deletion costs.
-func (d *decider) awaitMembers(s *surge) {
-	for _, m := range s.members {
-		if s.unmarked(m.pod) {
-			s.waiting = Blocker{
-				Reason: SurgeStarting, Since: s.deployment.Surge.Since, Remedy: "wait",
-				Message: fmt.Sprintf("its replacement is ready; the drain of %s is about to have its pods removed with it", m.pod.Node),
-			}
-		}
+// marksFor is how long the drains of members have to lower their deletion costs.
+const marksFor = 15 * time.Second
+
+// membersMarked has the drains of the members lower their deletion costs, and reports whether that was observed for all of them. Those that
+// do not within marksFor leave by the next surge.
+func (d *decider) membersMarked(s *surge) bool {
+	uid := s.deployment.UID
+	if len(s.members) == 0 {
+		return true
 	}
+	if d.led.lowerSince[uid].IsZero() {
+		d.led.lowerSince[uid] = d.Now
+	}
+	until := d.led.lowerSince[uid].Add(marksFor)
+	if !d.Now.Before(until) {
+		s.leaving = slices.DeleteFunc(s.leaving, s.unmarked)
+		return true
+	}
+	d.wake(until)
+	for _, m := range s.members {
+		d.led.shared.lower[uid] = append(d.led.shared.lower[uid], m.pod.UID)
+	}
+	i := slices.IndexFunc(s.members, func(m member) bool { return !m.marked() })
+	if i < 0 {
+		return true
+	}
+	s.waiting = Blocker{
+		Reason: SurgeStarting, Since: s.deployment.Surge.Since, Remedy: "wait",
+		Message: fmt.Sprintf("its replacement is ready; the drain of %s is about to have its pods removed with it", s.members[i].pod.Node),
+	}
+	return false
 }
 
 // comesBack reports whether a pod that does not leave by a surge of this drain gets its deletion cost back, which another drain has lowered

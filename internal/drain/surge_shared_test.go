@@ -37,18 +37,20 @@ func TestDrainsOfOneProcessShareASurge(t *testing.T) {
 	second.expect()
 	second.holds("web-b1: SurgeStarting", "web-b2: SurgeStarting")
 	same(t, "message", "web is surged for a first", second.status("web-b1").Blockers[0].Message)
-	same(t, "the other drain is to look again", true, second.led.OfferChanged())
+	same(t, "the other drain is to look again", true, second.led.SharedChanged())
 
 	first.then(0)
 	first.expect("scale web to 6, was 3")
 	first.answer(answers.Accepted)
 	second.then(time.Second, deployment("web", 6, surgedBy(me, 3, start), at("3")), pods("web", "c", 3))
-	second.expect("lower-cost web-b1", "lower-cost web-b2")
-	same(t, "message", "web is surged for a and this node together", second.status("web-b1").Blockers[0].Message)
-	second.answer(answers.Accepted)
+	second.expect() // replacements are not ready, as far as the first drain has seen
 	first.then(0)
 	first.expect("lower-cost web-a1")
 	first.answer(answers.Accepted)
+	second.then(0)
+	second.expect("lower-cost web-b1", "lower-cost web-b2")
+	same(t, "message", "replacements are ready; web is scaled down for a and this node together", second.status("web-b1").Blockers[0].Message)
+	second.answer(answers.Accepted)
 	first.then(time.Second, pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2")))
 	first.expect()
 	same(t, "message", "its replacement is ready; the drain of b is about to have its pods removed with it", first.status("web-a1").Blockers[0].Message)
@@ -113,6 +115,53 @@ func TestSharedSurgeIsRefusedToGrow(t *testing.T) {
 	first.expect("scale web to 3, no record")
 }
 
+// A process that begins in the middle of a shared surge, or has no answer to its growth, goes by the replacements that there are.
+func TestSharedSurgeIsGoneOnWith(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
+		deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), pods("web", "c", 3))
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	second := first.beside(charges)
+	second.decide()
+	first.expect("lower-cost web-a1")
+	second.then(0)
+	second.expect("lower-cost web-b1", "lower-cost web-b2")
+}
+
+// Members whose drain does not lower their deletion costs do not hold the others.
+func TestSharedSurgeDoesNotWaitForMarksForever(t *testing.T) {
+	charges := &drain.Charges{}
+	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
+		deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 2), pods("web", "c", 3))
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	first.beside(charges).decide()
+	first.then(0)
+	first.expect()
+	same(t, "next", start.Add(15*time.Second), first.last.Next)
+	first.then(15*time.Second, node("a", drainedBy(me, start.Add(15*time.Second))), node("b", drainedBy("d2", start.Add(15*time.Second))))
+	first.expect("scale web to 5, was 3")
+}
+
+// What a surge waits for in vain holds all that it would have replaced.
+func TestSharedSurgeThatIsStuck(t *testing.T) {
+	charges := &drain.Charges{}
+	now := start.Add(10 * time.Minute)
+	first := tell(t, always("a"), node("a", ours), node("c"), deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2))
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	first.decide()
+	second := first.beside(charges)
+	there := all(node("a", drainedBy(me, now)), node("b", drainedBy("d2", now)))
+	first.then(10*time.Minute, there)
+	first.decide()
+	first.holds("web-a1: SurgeStarting!")
+	second.then(10*time.Minute, there)
+	second.decide()
+	second.holds("web-b1: SurgeStarting!", "web-b2: SurgeStarting!")
+}
+
 // What leaves by a drain that is being left is no member any more, and gets its cost back before anything is scaled down, by the drain that
 // scales down.
 func TestDrainIsLeftWithinASharedSurge(t *testing.T) {
@@ -135,7 +184,7 @@ func TestDrainIsLeftWithinASharedSurge(t *testing.T) {
 	second.then(time.Second, surged)
 	second.expect("lower-cost web-b1")
 	second.answer(answers.Accepted)
-	second.led.OfferNothing()
+	second.led.ShareNothing()
 	charges.Part(second.led, second.now)
 	seen := func(p *snapshot.Pod) { p.ResourceVersion = "2" }
 	first.then(2*time.Second, pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2"), seen))

@@ -123,7 +123,7 @@ func (d *decider) startSurge(s *surge) {
 	}
 	record := &snapshot.SurgeRecord{Drainer: d.self(), Was: was, To: to, Since: d.Now, Step: d.Now}
 	d.try(Action{
-		Kind: Scale, Workload: w, Replicas: to, Surge: record, joins: s.members,
+		Kind: Scale, Workload: w, Replicas: to, Surge: record,
 		Why: "as many are started elsewhere as are to leave " + places(s.leaving),
 	})
 }
@@ -271,9 +271,6 @@ func (d *decider) removeSpare(s *surge) {
 	unready := int(w.Replicas) - s.ready
 	settled := d.lastStep(w).Add(settleFor)
 	d.wake(settled)
-	if !d.Now.Before(settled) {
-		s.leaving = slices.DeleteFunc(s.leaving, s.unmarked)
-	}
 	switch {
 	case s.running > int(w.Replicas) || d.underWay(w):
 		s.waiting = d.surgeTooMany(s)
@@ -413,11 +410,8 @@ func (d *decider) worstOf(w *snapshot.Workload) *snapshot.Pod {
 func (d *decider) costsLowered(s *surge) bool {
 	restored := d.costsRestored(s.deployment, s.leaving)
 	own := slices.DeleteFunc(slices.Clone(s.leaving), func(p *snapshot.Pod) bool { return s.memberOf(p) != nil })
-	lowered := d.lowerCosts(own)
-	if lowered && restored {
-		d.awaitMembers(s)
-	}
-	return lowered && restored && !slices.ContainsFunc(s.leaving, s.unmarked)
+	lowered, marked := d.lowerCosts(own), d.membersMarked(s)
+	return restored && lowered && marked
 }
 
 // lowerCosts lowers the deletion costs of pods of this drain, and reports whether that was observed for all of them.

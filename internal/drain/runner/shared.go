@@ -49,7 +49,7 @@ func (s *Shared) free(d *Runner) {
 	if s == nil {
 		return
 	}
-	if changed := d.led.OfferChanged(); !changed && !slices.ContainsFunc(d.answered, usedNothing) {
+	if changed := d.led.SharedChanged(); !changed && !slices.ContainsFunc(d.answered, usedNothing) {
 		return
 	}
 	for _, other := range s.members {
@@ -70,7 +70,7 @@ func usedNothing(a answered) bool {
 // withdraw takes back what a runner that is being left offers to the surges of others.
 func (s *Shared) withdraw(d *Runner) {
 	defer s.hold()()
-	d.led.OfferNothing()
+	d.led.ShareNothing()
 	s.free(d)
 }
 
