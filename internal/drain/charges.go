@@ -122,8 +122,8 @@ func (l *Ledger) sharing() []*Ledger {
 	return l.charges.ledgers
 }
 
-// process returns the ledgers of this process, and what is known of those that were taken out.
-func (l *Ledger) process() []*Ledger {
+// sharingOrFormer returns the ledgers of this process, and what is known of those that were taken out.
+func (l *Ledger) sharingOrFormer() []*Ledger {
 	if l.charges == nil || l.charges.former == nil {
 		return l.sharing()
 	}

@@ -42,22 +42,22 @@ func (l *Ledger) countUndone(a Action) {
 	case a.undoes():
 		l.undone[tryKey{a.Kind, a.Target()}]++
 		if a.Kind == RestoreCost { // lowering it again is not against another client
-			l.forgiveOthers(tryKey{LowerCost, a.Target()})
+			l.resetOthers(tryKey{LowerCost, a.Target()})
 		}
 		if a.Kind == Scale && l.self.ID != "" && a.Workload.Surge != nil && a.Workload.Surge.ID != l.self.ID {
 			l.foreign[a.Workload.UID]++
 		}
 	case a.Kind == LowerCost:
 		l.undone[tryKey{LowerCost, a.Target()}]++
-		l.forgiveOthers(tryKey{RestoreCost, a.Target()})
+		l.resetOthers(tryKey{RestoreCost, a.Target()})
 		delete(l.undone, tryKey{RestoreCost, a.Target()})
 	case a.Kind == Scale || a.Kind == ScaleMin:
 		delete(l.undone, tryKey{a.Kind, a.Target()})
 	}
 }
 
-// forgiveOthers forgets how often other drains of the process have done something in a row: it was this one that did the contrary.
-func (l *Ledger) forgiveOthers(key tryKey) {
+// resetOthers resets how often other drains of the process have done something in a row: it was this one that did the contrary.
+func (l *Ledger) resetOthers(key tryKey) {
 	for _, other := range l.sharing() {
 		if other != l {
 			delete(other.undone, key)

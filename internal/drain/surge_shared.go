@@ -21,7 +21,7 @@ type offer struct {
 	pods map[types.UID][]types.UID
 }
 
-// shared is what the drain whose surges they are says of them to those of the members, by Deployment, as it decided last.
+// shared is what a drain decided last of its own surges that concerns the drains of their members, by Deployment.
 type shared struct {
 	lower map[types.UID][]types.UID // members whose deletion costs are to be lowered
 	stuck map[types.UID]bool        // what the surge waits for does not clear by itself
@@ -117,7 +117,7 @@ func (l *Ledger) SharedChanged() bool {
 // ShareNothing takes back what the drain, which is to be left, offers and has others do.
 func (l *Ledger) ShareNothing() { l.offer, l.shared, l.goesOn = offer{}, newShared(), false }
 
-// observeShared begins a decision: what the last one has said to other drains counts no more.
+// observeShared begins a decision: what the last one shared counts no more.
 func (l *Ledger) observeShared(view snapshot.View) {
 	l.offer, l.shared = offer{}, newShared()
 	l.goesOn = l.ending == Running
@@ -253,7 +253,7 @@ func (d *decider) comesBack(p *snapshot.Pod) bool {
 	if p.Terminating() || id != "" && id == d.req.Self.ID {
 		return false
 	}
-	for _, other := range d.led.process() {
+	for _, other := range d.led.sharingOrFormer() {
 		if other != d.led && d.markComes(other.tries[tryKey{LowerCost, p.UID}]) {
 			return true
 		}
@@ -273,5 +273,5 @@ func (d *decider) costsComeBack(w *snapshot.Workload) bool {
 // mayRestore reports whether a deletion cost is to be restored that some drain has lowered: it was lowered at the first look, or by a drain
 // of this process.
 func (l *Ledger) mayRestore(pod types.UID) bool {
-	return l.mayUndo(LowerCost, pod) || slices.ContainsFunc(l.process(), func(other *Ledger) bool { return other.tries[tryKey{LowerCost, pod}] != nil })
+	return l.mayUndo(LowerCost, pod) || slices.ContainsFunc(l.sharingOrFormer(), func(other *Ledger) bool { return other.tries[tryKey{LowerCost, pod}] != nil })
 }

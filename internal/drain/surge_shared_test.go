@@ -15,6 +15,16 @@ func always(nodes ...string) drain.Request {
 	return req
 }
 
+// sharing is a drain of node a, in a process that may have a drain of node b beside it.
+func sharing(t *testing.T, facts ...fact) (*story, *drain.Charges) {
+	t.Helper()
+	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), all(facts...))
+	charges := &drain.Charges{}
+	charges.Join(first.led)
+	first.led.Resume(first.view(), first.req)
+	return first, charges
+}
+
 // beside is a drain of node b in the same process.
 func (s *story) beside(charges *drain.Charges) *story {
 	second := s.together(charges, "d2", "b")
@@ -97,11 +107,7 @@ func TestSurgeIsNotShared(t *testing.T) {
 
 // A surge that is refused to grow is brought to its end, and what it was to grow by is not lowered.
 func TestSharedSurgeIsRefusedToGrow(t *testing.T) {
-	charges := &drain.Charges{}
-	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
-		deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), pods("web", "c", 1), budget("web", 3, 3, 4, maxUnavailable("0")))
-	charges.Join(first.led)
-	first.led.Resume(first.view(), first.req)
+	first, charges := sharing(t, deployment("web", 4, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), pods("web", "c", 1), budget("web", 3, 3, 4, maxUnavailable("0")))
 	second := first.beside(charges)
 	second.decide()
 	first.expect("scale web to 6, was 3")
@@ -117,11 +123,7 @@ func TestSharedSurgeIsRefusedToGrow(t *testing.T) {
 
 // A process that begins in the middle of a shared surge, or has no answer to its growth, goes by the replacements that there are.
 func TestSharedSurgeIsGoneOnWith(t *testing.T) {
-	charges := &drain.Charges{}
-	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
-		deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), pods("web", "c", 3))
-	charges.Join(first.led)
-	first.led.Resume(first.view(), first.req)
+	first, charges := sharing(t, deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1), pods("web", "b", 2), pods("web", "c", 3))
 	second := first.beside(charges)
 	second.decide()
 	first.expect("lower-cost web-a1")
@@ -131,11 +133,7 @@ func TestSharedSurgeIsGoneOnWith(t *testing.T) {
 
 // Members whose drain does not lower their deletion costs do not hold the others.
 func TestSharedSurgeDoesNotWaitForMarksForever(t *testing.T) {
-	charges := &drain.Charges{}
-	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
-		deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 2), pods("web", "c", 3))
-	charges.Join(first.led)
-	first.led.Resume(first.view(), first.req)
+	first, charges := sharing(t, deployment("web", 6, surgedBy(me, 3, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 2), pods("web", "c", 3))
 	first.beside(charges).decide()
 	first.then(0)
 	first.expect()
@@ -165,10 +163,7 @@ func TestSharedSurgeThatIsStuck(t *testing.T) {
 // What leaves by a drain that is being left is no member any more, and gets its cost back before anything is scaled down, by the drain that
 // scales down.
 func TestDrainIsLeftWithinASharedSurge(t *testing.T) {
-	charges := &drain.Charges{}
-	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"), deployment("web", 2), pods("web", "a", 1), pods("web", "b", 1))
-	charges.Join(first.led)
-	first.led.Resume(first.view(), first.req)
+	first, charges := sharing(t, deployment("web", 2), pods("web", "a", 1), pods("web", "b", 1))
 	first.expect("scale web to 3, was 2")
 	first.answer(answers.Accepted)
 	second := first.beside(charges)
@@ -196,11 +191,7 @@ func TestDrainIsLeftWithinASharedSurge(t *testing.T) {
 
 // A pod that another drain has begun to have leave by the surge, and that stays since that drain ends, is not among those that are removed.
 func TestDrainEndsWithinASharedSurge(t *testing.T) {
-	charges := &drain.Charges{}
-	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
-		deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2")), pods("web", "c", 2))
-	charges.Join(first.led)
-	first.led.Resume(first.view(), first.req)
+	first, charges := sharing(t, deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2")), pods("web", "c", 2))
 	second := first.beside(charges)
 	second.decide()
 	second.led.End(drain.Interrupted)
@@ -215,11 +206,7 @@ func TestDrainEndsWithinASharedSurge(t *testing.T) {
 
 // Where both end, or the other one surges nothing any more, the surge is undone once all costs are restored.
 func TestDrainsEndWithTheirSharedSurge(t *testing.T) {
-	charges := &drain.Charges{}
-	first := tell(t, always("a"), node("a", ours), node("b", drainedBy("d2", start)), node("c"),
-		deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 1), pods("web", "b", 1, marked("d2")), pods("web", "c", 2))
-	charges.Join(first.led)
-	first.led.Resume(first.view(), first.req)
+	first, charges := sharing(t, deployment("web", 4, surgedBy(me, 2, start)), pods("web", "a", 1), pods("web", "b", 1, marked("d2")), pods("web", "c", 2))
 	second := first.beside(charges)
 	second.decide()
 	first.led.End(drain.Interrupted)

@@ -24,7 +24,7 @@ func (d *Runner) isLeft() bool {
 // leave waits for the answers to what was sent, and returns how things stood. What has no answer by then is cut off by stop; it may be
 // carried out yet, which the next process sees, or meets with a precondition that no longer holds.
 func (d *Runner) leave(stop func()) drain.Decision {
-	d.Shared.withdraw(d)
+	d.Shared.shareNothing(d)
 	done := make(chan struct{})
 	go func() {
 		d.writes.Wait()

@@ -67,8 +67,8 @@ func usedNothing(a answered) bool {
 	return (a.action.Kind == drain.Evict || a.action.HoldExpired != "") && a.answer.Code != answers.Accepted && a.answer.Code != answers.Unavailable
 }
 
-// withdraw takes back what a runner that is being left offers to the surges of others.
-func (s *Shared) withdraw(d *Runner) {
+// shareNothing takes back what a runner that is being left offers to the surges of others.
+func (s *Shared) shareNothing(d *Runner) {
 	defer s.hold()()
 	d.led.ShareNothing()
 	s.free(d)
