@@ -170,7 +170,7 @@ func (d *decider) growing(s *surge) bool {
 func scaledOn(w *snapshot.Workload, to int32) Blocker {
 	return Blocker{
 		Reason: SurgeStarting, Since: w.Surge.Since, Remedy: "wait",
-		Message: fmt.Sprintf("%s is being scaled on from %d to %d for %s of other nodes", w.Name, w.Surge.To, to, text.Count(int(to-w.Surge.To), "pod")),
+		Message: fmt.Sprintf("%s is being scaled from %d to %d, for %s on other nodes as well", w.Name, w.Surge.To, to, text.Count(int(to-w.Surge.To), "pod")),
 	}
 }
 
@@ -188,17 +188,17 @@ func (d *decider) withAnother(s *surge, owner *Ledger) {
 	uid, record, nodes := s.deployment.UID, s.deployment.Surge, listed(slices.Sorted(maps.Keys(owner.nodes)))
 	s.waiting = Blocker{
 		Reason: SurgeStarting, Since: record.Since, Dead: owner.shared.stuck[uid],
-		Message: fmt.Sprintf("%s is surged for %s first", s.deployment.Name, nodes), Remedy: "wait; what " + nodes + " waits for says how far that is",
+		Message: fmt.Sprintf("%s is surged for node %s first", s.deployment.Name, nodes), Remedy: "wait; the blockers of node " + nodes + " say what for",
 	}
 	if s.waiting.Dead {
-		s.waiting.Remedy = "see what " + nodes + " waits for"
+		s.waiting.Remedy = "see the blockers of node " + nodes
 	}
 	d.wake(LiveUntil(d.View, record.Drainer))
 	mine := slices.DeleteFunc(slices.Clone(s.leaving), func(p *snapshot.Pod) bool {
 		return s.memberOf(p) != nil || !slices.Contains(owner.shared.lower[uid], p.UID)
 	})
 	if len(mine) > 0 {
-		s.waiting.Message = fmt.Sprintf("replacements are ready; %s is scaled down for %s and this node together", s.deployment.Name, nodes)
+		s.waiting.Message = fmt.Sprintf("replacements are ready; %s is scaled down for node %s and this one together", s.deployment.Name, nodes)
 		d.lowerCosts(mine)
 	}
 }
@@ -241,7 +241,7 @@ func (d *decider) membersMarked(s *surge) bool {
 	}
 	s.waiting = Blocker{
 		Reason: SurgeStarting, Since: s.deployment.Surge.Since, Remedy: "wait",
-		Message: fmt.Sprintf("its replacement is ready; the drain of %s is about to have its pods removed with it", s.members[i].pod.Node),
+		Message: fmt.Sprintf("its replacement is ready; it is removed together with pods on node %s, whose drain is about to mark them", s.members[i].pod.Node),
 	}
 	return false
 }

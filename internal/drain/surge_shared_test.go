@@ -46,7 +46,7 @@ func TestDrainsOfOneProcessShareASurge(t *testing.T) {
 	second.then(time.Second, node("b", drainedBy("d2", start)), deployment("web", 4, surgedBy(me, 3, start), at("2")))
 	second.expect()
 	second.holds("web-b1: SurgeStarting", "web-b2: SurgeStarting")
-	same(t, "message", "web is surged for a first", second.status("web-b1").Blockers[0].Message)
+	same(t, "message", "web is surged for node a first", second.status("web-b1").Blockers[0].Message)
 	same(t, "the other drain is to look again", true, second.led.SharedChanged())
 
 	first.then(0)
@@ -59,11 +59,11 @@ func TestDrainsOfOneProcessShareASurge(t *testing.T) {
 	first.answer(answers.Accepted)
 	second.then(0)
 	second.expect("lower-cost web-b1", "lower-cost web-b2")
-	same(t, "message", "replacements are ready; web is scaled down for a and this node together", second.status("web-b1").Blockers[0].Message)
+	same(t, "message", "replacements are ready; web is scaled down for node a and this one together", second.status("web-b1").Blockers[0].Message)
 	second.answer(answers.Accepted)
 	first.then(time.Second, pods("web", "a", 1, marked(me)), pods("web", "b", 1, marked("d2")))
 	first.expect()
-	same(t, "message", "its replacement is ready; the drain of b is about to have its pods removed with it", first.status("web-a1").Blockers[0].Message)
+	same(t, "message", "its replacement is ready; it is removed together with pods on node b, whose drain is about to mark them", first.status("web-a1").Blockers[0].Message)
 	first.then(time.Second, pods("web", "b", 2, marked("d2")))
 	first.expect("scale web to 3, no record")
 }
