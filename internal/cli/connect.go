@@ -3,7 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"sync"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
@@ -33,14 +36,17 @@ func (c *connection) recorder() *act.Recorder {
 	return &act.Recorder{Writer: c.writer(), Now: c.clock.Now, By: thisHost().self(c.clock.Now()).By}
 }
 
-// connect makes clients from the kubeconfig flags. It asks the cluster nothing.
-func connect(flags *genericclioptions.ConfigFlags) (*connection, error) {
+// connect makes clients from the kubeconfig flags. It asks the cluster nothing. That the first answer is waited for is written to progress.
+func connect(flags *genericclioptions.ConfigFlags, progress io.Writer) (*connection, error) {
 	config, err := restConfig(flags)
 	if err != nil {
 		return nil, err
 	}
 	c := &connection{clock: &observe.Clock{}}
-	config.Wrap(c.clock.Wrap)
+	var once sync.Once
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &firstAnswer{next: c.clock.Wrap(next), clock: c.clock, out: progress, once: &once}
+	})
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}

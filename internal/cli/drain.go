@@ -119,7 +119,7 @@ func (o *drainOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryRunClient {
 		return o.dryRunOfClient(beginning, limit, v)
 	}
-	s, err := open(beginning, o.config, o.nodes, o.selector)
+	s, err := open(beginning, o.config, o.ErrOut, o.nodes, o.selector)
 	if limit.over(beginning) {
 		return o.late(v, "the cluster could not be read in that time")
 	}

@@ -101,7 +101,7 @@ func (o *evictOptions) Run(ctx context.Context) error {
 }
 
 func (o *evictOptions) run(ctx context.Context) error {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}

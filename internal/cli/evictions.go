@@ -69,7 +69,7 @@ func (o *evictionsOptions) Complete(args []string) error {
 
 // Run lists.
 func (o *evictionsOptions) Run(ctx context.Context) error {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (o *maintainOptions) Validate() error {
 
 // Run creates a maintenance and follows it, or ends some.
 func (o *maintainOptions) Run(ctx context.Context) error {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}

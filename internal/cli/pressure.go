@@ -147,7 +147,7 @@ func (o *pressureOptions) look(ctx context.Context) (record.Record, error) {
 	if o.file != "" {
 		return o.readFile()
 	}
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return record.Record{}, err
 	}

@@ -18,7 +18,7 @@ const pressurePause = 5 * time.Second
 func (o *pressureOptions) follow(parent context.Context) error {
 	ctx, stop := interruptible(parent, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func readCluster(ctx context.Context, flags *genericclioptions.ConfigFlags, stre
 
 // readAll reads a live cluster, and says how far it is where that takes long.
 func readAll(ctx context.Context, flags *genericclioptions.ConfigFlags, progress io.Writer) (clusterRead, error) {
-	conn, err := connect(flags)
+	conn, err := connect(flags, progress)
 	if err != nil {
 		return clusterRead{}, err
 	}

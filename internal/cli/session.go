@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,8 +28,8 @@ type session struct {
 
 // open connects and watches what decides about nodes, of these names or with these labels, and what drains have left. The context ends
 // the reading, not what was opened: that lives until close.
-func open(ctx context.Context, flags *genericclioptions.ConfigFlags, names []string, selector string) (*session, error) {
-	conn, err := connect(flags)
+func open(ctx context.Context, flags *genericclioptions.ConfigFlags, progress io.Writer, names []string, selector string) (*session, error) {
+	conn, err := connect(flags, progress)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (o *uncordonOptions) Complete(args []string) error {
 
 // Run uncordons.
 func (o *uncordonOptions) Run(ctx context.Context) error {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}

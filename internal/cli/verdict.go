@@ -27,7 +27,7 @@ func (o *whyOptions) askSystem(ctx context.Context, page *show.Why) error {
 	if o.dump != "" {
 		return nil
 	}
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func answered(page *show.Why, verdict *eviction.Verdict, err error) {
 
 // whyGone asks about the replacement of a member whose pod is gone, of which the manager remembers what it was.
 func (o *whyOptions) whyGone(ctx context.Context, view snapshot.View, pod snapshot.Key) error {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}

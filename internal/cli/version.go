@@ -91,7 +91,7 @@ func (o *versionOptions) Run(ctx context.Context) error {
 
 // manager reads the manager's Deployment. Its error is a sentence for people.
 func (o *versionOptions) manager(ctx context.Context) (*show.Manager, error) {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return nil, fmt.Errorf("not asked for: %w", err)
 	}

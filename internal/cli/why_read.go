@@ -38,7 +38,7 @@ func (o *whyOptions) readDump(context.Context) (snapshot.View, []*snapshot.Pod, 
 
 // readLive returns what decides about the pods that are meant, and these. It says what killed drains left on what it has read.
 func (o *whyOptions) readLive(ctx context.Context) (snapshot.View, []*snapshot.Pod, error) {
-	conn, err := connect(o.config)
+	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return snapshot.View{}, nil, err
 	}

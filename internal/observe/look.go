@@ -44,7 +44,7 @@ var (
 	errTooLong  = errors.New("too long")
 )
 
-// bounded gives the apiserver 5 s for its first answer, if none has come before, and two minutes for all.
+// bounded gives the apiserver 30 s for its first answer, if none has come before, and two minutes for all.
 func (l *Look) bounded(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	all := time.AfterFunc(firstRead, func() { cancel(errTooLong) })

@@ -14,7 +14,7 @@ import (
 )
 
 // All reads everything that decisions about pods on any node need, in parts of 500 objects, which servers compress. It fails where
-// pods, nodes or budgets may not be read, where the apiserver does not answer within 5 s, and after two minutes. What else cannot be
+// pods, nodes or budgets may not be read, where the apiserver does not answer within 30 s, and after two minutes. What else cannot be
 // read is a gap; of requests, evictions and policies that is so without a client of theirs. Progress is called with the number of pods read so far.
 func (l *Look) All(ctx context.Context, of *client.Client, progress func(pods int)) error {
 	ctx, end := l.bounded(ctx)

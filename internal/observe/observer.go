@@ -55,7 +55,7 @@ type Observer struct {
 
 // Start watches until ctx ends. It returns once everything that is needed has been
 // read, or with an error that says what is wrong and what to do: the apiserver
-// cannot be reached (within 5 s), or pods, nodes or budgets may not be read. What else
+// cannot be reached (within 30 s), or pods, nodes or budgets may not be read. What else
 // cannot be read is a gap in the snapshot.
 func Start(ctx context.Context, kube kubernetes.Interface, options Options) (*Observer, error) {
 	o := newObserver(options)

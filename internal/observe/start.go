@@ -9,9 +9,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How long Start waits: for the first answer of the apiserver, and for everything.
+// How long Start waits: for the first answer of the apiserver, as long as client-go does for a connection (an apiserver that is overloaded
+// is silent for longer than one would think), and for everything.
 const (
-	firstAnswer = 5 * time.Second
+	firstAnswer = 30 * time.Second
 	firstRead   = 2 * time.Minute
 )
 
