@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
@@ -156,8 +157,8 @@ func retried(ctx context.Context, do func() error) error {
 	for {
 		err := do()
 		transient := apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) ||
-			apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
-		if !transient || backoff.Steps == 0 {
+			apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) || utilnet.IsTimeout(err)
+		if !transient || backoff.Steps == 0 || ctx.Err() != nil {
 			return err
 		}
 		select {

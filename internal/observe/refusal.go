@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"usher.sh/usher/internal/text"
 )
@@ -26,7 +27,7 @@ func refusal(q question, verb string, err error) error {
 		return fmt.Errorf("reading %s: may not %s them %s: %s: %w", r, verb, where, howToGetAccess(err), err)
 	case apierrors.IsNotFound(err):
 		return notServed(r, err)
-	case !isAnswer(err):
+	case !isAnswer(err) && !utilnet.IsTimeout(err): // an overloaded server completes no handshake in time: a later one may be
 		return fmt.Errorf("reaching the apiserver at %s: check that it runs and that the kubeconfig names the right address: %w", addressIn(err), rootOf(err))
 	}
 	return nil

@@ -8,10 +8,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,15 +85,40 @@ func (hole) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, request.Context().Err()
 }
 
+// overloaded is an apiserver that completes no handshake in time.
+type overloaded struct{}
+
+// handshakeTimeout is as net/http has it.
+type handshakeTimeout struct{}
+
+func (handshakeTimeout) Error() string   { return "net/http: TLS handshake timeout" }
+func (handshakeTimeout) Timeout() bool   { return true }
+func (handshakeTimeout) Temporary() bool { return true }
+
+func (overloaded) RoundTrip(request *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(10 * time.Second):
+		return nil, handshakeTimeout{}
+	case <-request.Context().Done():
+		return nil, request.Context().Err()
+	}
+}
+
 func TestStartGivesUpOnSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://lost.example.com", Transport: hole{}, QPS: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Start(t.Context(), client, Options{})
-		mustSay(t, err, "no answer from lost.example.com within 30s")
-	})
+	for name, network := range map[string]http.RoundTripper{"everything is lost": hole{}, "no handshake in time": overloaded{}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://lost.example.com", Transport: network, QPS: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				const want = "no answer from lost.example.com within 30s"
+				_, err = Start(t.Context(), client, Options{})
+				mustSay(t, err, want)
+				mustSay(t, NewLook(client, &Clock{}).Nodes(t.Context(), labels.Everything()), want)
+			})
+		})
+	}
 }
 
 func TestStartStopsWhenAskedTo(t *testing.T) {
