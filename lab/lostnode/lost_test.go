@@ -26,15 +26,18 @@ func TestLostNodes(t *testing.T) {
 	t.Run("the rights are asked for", r.rightsAreAskedFor)
 	r.allow(t)
 	t.Run("proven off", r.provenOff)
-	t.Run("no proof", r.noProof)
-	t.Run("a silent zone", r.silentZone)
-	t.Run("real nodes", r.realNodes)
+	for name, test := range map[string]func(*testing.T){"no proof": r.noProof, "a silent zone": r.silentZone, "real nodes": r.realNodes} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // all of them wait for what is unreachable for a minute
+			test(t)
+		})
+	}
 }
 
 // rightsAreAskedFor: without the optional role nothing is done, and the policy says what to type.
 func (r *rig) rightsAreAskedFor(t *testing.T) {
 	name := r.Nodes(t, 1, "zone-r")[0]
-	r.policy(t, "rights")
+	r.policy(t, "rights", inZones("zone-r"))
 	r.silence(t, name)
 	testlab.WaitFor(t, r.policies, "the policy to ask for the rights", func(all []*v1alpha1.LostNodePolicy) bool {
 		for _, p := range all {
@@ -52,8 +55,9 @@ func (r *rig) rightsAreAskedFor(t *testing.T) {
 }
 
 func (r *rig) provenOff(t *testing.T) {
-	r.Nodes(t, 3, "zone-a", "zone-b", "zone-c")
-	ns, pod := r.database(t)
+	zones := []string{"zone-a", "zone-b", "zone-c"}
+	r.Nodes(t, 3, zones...)
+	ns, pod := r.database(t, zones...)
 	name := pod.Spec.NodeName
 	killed := make(chan struct{})
 	kill := sync.OnceFunc(func() {
@@ -63,7 +67,7 @@ func (r *rig) provenOff(t *testing.T) {
 	r.power.onRequest(func(string) { kill() })
 	t.Cleanup(func() { r.power.onRequest(nil) })
 	tainted := r.watchTaint(t, name)
-	r.policy(t, "proven")
+	r.policy(t, "proven", inZones(zones...))
 	began := time.Now()
 	r.silence(t, name)
 	select {
@@ -141,8 +145,9 @@ func conditionOf(f *v1alpha1.NodeFence) string {
 
 // noProof: what does not go off releases nothing, until a person says that it is off.
 func (r *rig) noProof(t *testing.T) {
-	r.Nodes(t, 3, "zone-d", "zone-e", "zone-f")
-	ns, pod := r.database(t)
+	zones := []string{"zone-d", "zone-e", "zone-f"}
+	r.Nodes(t, 3, zones...)
+	ns, pod := r.database(t, zones...)
 	name := pod.Spec.NodeName
 	r.power.keepOn(name)
 	out, code := r.usher(t, r.Kubeconfig(), "fence", name, "--confirm")
@@ -150,7 +155,7 @@ func (r *rig) noProof(t *testing.T) {
 	if code != 2 {
 		t.Errorf("exit code %d", code)
 	}
-	r.policy(t, "unproven")
+	r.policy(t, "unproven", inZones(zones...))
 	r.silence(t, name)
 	fence := r.step(t, name, v1alpha1.FenceWaitingForProof, stalled)
 	says(t, "the fence", conditionOf(fence), "not proven off within 1m0s", "Nothing with a disk goes anywhere", "usher fence "+name+" --confirm")
@@ -240,7 +245,7 @@ func (r *rig) personIsBelieved(t *testing.T, name string, pod *corev1.Pod, ns st
 // silentZone: two nodes of one zone that fall silent are a network.
 func (r *rig) silentZone(t *testing.T) {
 	names := r.Nodes(t, 2, "zone-z")
-	r.policy(t, "zone")
+	r.policy(t, "zone", inZones("zone-z"))
 	for _, name := range names {
 		r.silence(t, name)
 	}

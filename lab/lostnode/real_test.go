@@ -40,9 +40,7 @@ func (r *rig) realNodes(t *testing.T) {
 	r.power.keepOn(kept.Name)
 	tainted := r.watchTaint(t, lost.Name)
 	for name, node := range map[string]*realnode.Node{"obeys": lost, "does-nothing": kept} {
-		r.policy(t, name, func(p *v1alpha1.LostNodePolicy) {
-			p.Spec.NodeSelector.MatchLabels = map[string]string{corev1.LabelHostname: node.Name}
-		})
+		r.policy(t, name, metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: node.Name}})
 		stopKubelet(t, node)
 	}
 	began := time.Now()

@@ -78,13 +78,20 @@ func (r *rig) allow(t *testing.T) {
 	}
 }
 
-// policy fences the nodes of a test over HTTP.
-func (r *rig) policy(t *testing.T, name string, change ...func(*v1alpha1.LostNodePolicy)) *v1alpha1.LostNodePolicy {
+// inZones selects nodes by their zone, of which each test has its own.
+func inZones(zones ...string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: metav1.LabelSelectorOpIn, Values: zones},
+	}}
+}
+
+// policy fences nodes over HTTP.
+func (r *rig) policy(t *testing.T, name string, nodes metav1.LabelSelector) {
 	t.Helper()
 	policy := &v1alpha1.LostNodePolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.LostNodePolicySpec{
-			NodeSelector: metav1.LabelSelector{MatchLabels: testlab.NodeSelector(t)}, UnreachableAfter: metav1.Duration{Duration: time.Minute},
+			NodeSelector: nodes, UnreachableAfter: metav1.Duration{Duration: time.Minute},
 			Fence: v1alpha1.Fence{HTTP: &v1alpha1.HTTPFence{
 				Method: "POST", URL: r.power.URL + "/off/{{node.name}}", Body: `{"node": {{node.name}}}`,
 				Headers:      []v1alpha1.Header{{Name: "Authorization", Secret: &v1alpha1.SecretKey{Name: "bmc", Key: "token"}}},
@@ -93,21 +100,22 @@ func (r *rig) policy(t *testing.T, name string, change ...func(*v1alpha1.LostNod
 			}},
 		},
 	}
-	for _, f := range change {
-		f(policy)
-	}
 	must(t, r.client.Create(t.Context(), policy))
 	t.Cleanup(func() { _ = r.client.Delete(context.WithoutCancel(t.Context()), policy) })
-	return policy
 }
 
-// database starts a StatefulSet of one pod, whose disk can follow it.
-func (r *rig) database(t *testing.T) (ns string, pod *corev1.Pod) {
+// database starts a StatefulSet of one pod in zones, whose disk can follow it.
+func (r *rig) database(t *testing.T, zones ...string) (ns string, pod *corev1.Pod) {
 	t.Helper()
 	ns = r.Namespace(t)
 	r.Volume(t, ns, "data-db-0")
 	r.StatefulSet(t, ns, "db", 1, func(s *appsv1.StatefulSet) {
 		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{*testlab.Claim("data")}
+		s.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones}},
+			}}},
+		}}
 	})
 	pod = r.WaitReady(t, ns, testlab.Labels("db"), 1)[0]
 	r.attached(t, ns, pod.Spec.NodeName)
