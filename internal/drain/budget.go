@@ -186,7 +186,7 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		case budget.Allowed > 0 && used > 0:
 			b.Message = fmt.Sprintf("budget %s is used up by %s of %s", budget.Name, text.Count(used, "eviction"), d.usersOf(budget))
 		case budget.Allowed > 0 && d.scaledAway(budget) > 0:
-			b.Message = fmt.Sprintf("budget %s still counts %s that was scaled away", budget.Name, text.Count(d.scaledAway(budget), "pod"))
+			b.Message = fmt.Sprintf("budget %s still counts %s of a workload that was scaled down", budget.Name, text.Count(d.scaledAway(budget), "pod"))
 		case budget.Allowed > 0:
 			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, though its status still counts %d", budget.Name, budget.Desired, d.healthyUnder(budget), budget.Current)
 		}

@@ -35,9 +35,6 @@ func (l *Ledger) takeOver(other *Ledger) {
 	maps.Copy(l.uncounted, other.uncounted)
 	maps.Copy(l.scales, other.scales)
 	l.joinHolds(other)
-	for budget, at := range other.scaled {
-		l.scaled[budget] = later(l.scaled[budget], at)
-	}
 }
 
 // Part takes a ledger out, of a drain that has ended or was left. What it has sent counts on: what has no answer may be carried out yet.
@@ -109,7 +106,6 @@ func (l *Ledger) expire(now time.Time) {
 	maps.DeleteFunc(l.uncounted, sent)
 	maps.DeleteFunc(l.scales, sent)
 	maps.DeleteFunc(l.tries, func(_ tryKey, t *try) bool { return over(t.done, formerFor) })
-	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return over(at, disruptedFor) })
 	maps.DeleteFunc(l.evictedUnder, func(_ types.UID, at time.Time) bool { return over(at, formerFor) })
 	maps.DeleteFunc(l.passages, func(_ types.UID, last *passage) bool { return over(last.at, formerFor) })
 }
@@ -153,9 +149,6 @@ func (l *Ledger) scaling(t *try, now time.Time) {
 	}
 	for _, other := range l.sharing() {
 		other.scales[t.action.Target()] = t
-		for _, budget := range t.action.under {
-			other.scaled[budget] = now
-		}
 	}
 }
 

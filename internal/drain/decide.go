@@ -33,12 +33,12 @@ type decider struct {
 	out      Decision
 	acting   map[tryKey]int
 	targets  map[string]bool
-	passages map[types.UID]*passage // as in the ledger, and of this decision
-	used     map[types.UID]int32    // evictions under each budget that its status does not show yet
-	taken    map[types.UID]int32    // of these, of this decision
-	evicting map[types.UID]int32    // pods under each budget that are ready, and whose eviction was sent
-	removed  map[types.UID]int32    // ready pods that scaling down is to remove under each budget that was looked at
-	unready  map[types.UID]shortage // of each budget that was looked at
+	passages map[types.UID]*passage         // as in the ledger, and of this decision
+	used     map[types.UID]int32            // evictions under each budget that its status does not show yet
+	taken    map[types.UID]int32            // of these, of this decision
+	evicting map[types.UID]int32            // pods under each budget that are ready, and whose eviction was sent
+	removed  map[string]map[types.UID]int32 // ready pods that scaling down is to remove under each budget, of each namespace that was looked at
+	unready  map[types.UID]shortage         // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
 	places      map[types.UID]string // by owner: why no other node may run its pods
@@ -62,7 +62,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		used:     map[types.UID]int32{},
 		taken:    map[types.UID]int32{},
 		evicting: map[types.UID]int32{},
-		removed:  map[types.UID]int32{},
+		removed:  map[string]map[types.UID]int32{},
 		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
@@ -79,6 +79,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 			d.evicting[t.budget.uid]++
 		}
 	}
+	d.out.Surplus = map[types.UID]Surplus{}
 	d.schedule = d.scheduleOf()
 	d.out.Phase = d.phaseText()
 	d.out.Notes = append(d.out.Notes, led.deletedPastBudget...)
@@ -225,9 +226,6 @@ func (d *decider) try(a Action) bool {
 	if at == free {
 		if w := d.scaledDown(a); w != nil {
 			a.from = d.firstToGo(w)
-			if a.Kind == Scale {
-				a.under = d.budgetsOver(w)
-			}
 		}
 		d.act(a)
 	}

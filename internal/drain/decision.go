@@ -88,6 +88,8 @@ type Decision struct {
 	Settled bool      // the outcome stands and everything was tidied up
 
 	Successors map[types.UID]types.UID // of pods that left: what has taken their place, themselves where that is not known
+
+	Surplus map[types.UID]Surplus // workloads with more ready pods than they are to have
 }
 
 // Blockers returns the blockers of all pods and nodes, pods first.

@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +19,7 @@ type Ledger struct {
 	inFlight          int
 	tries             map[tryKey]*try
 	uncounted         map[types.UID]*try      // evictions, of this process, that the budget's status may not show yet, by pod
-	scaled            map[types.UID]time.Time // budgets of Deployments that were scaled down, and when
+	surplus           map[types.UID]Surplus   // workloads with more ready pods than they are to have, as in the last decision
 	scales            map[types.UID]*try      // the last scaling of each Deployment
 	heldLease         bool                    // this process has held the drain's Lease
 	charges           *Charges                // with other drains of this process; nil: it is alone
@@ -108,7 +107,6 @@ func NewLedger() *Ledger {
 	return &Ledger{
 		tries:         map[tryKey]*try{},
 		uncounted:     map[types.UID]*try{},
-		scaled:        map[types.UID]time.Time{},
 		scales:        map[types.UID]*try{},
 		refused:       map[types.UID]time.Time{},
 		passages:      map[types.UID]*passage{},
@@ -304,7 +302,6 @@ func (l *Ledger) Observe(view snapshot.View) {
 			delete(l.uncounted, uid)
 		}
 	}
-	maps.DeleteFunc(l.scaled, func(_ types.UID, at time.Time) bool { return !view.Now.Before(at.Add(disruptedFor)) })
 	l.observeRequests(view)
 	l.observeHolds(view)
 	for uid, p := range l.costLowered {
@@ -441,7 +438,7 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 	l.NoteNodes(d, now)
 	l.since = fresh
 	l.present = present(d)
-	l.successors = d.Successors
+	l.successors, l.surplus = d.Successors, d.Surplus
 	if l.ending == Running {
 		l.keepVerdict(d)
 	}

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -60,51 +61,70 @@ func (l *Ledger) has(view snapshot.View, node string) bool {
 	return l.back[node] == nil && claim{node, l.self}.stands(view)
 }
 
-// budgetsOver returns the budgets of a Deployment's pods.
-func (d *decider) budgetsOver(w *snapshot.Workload) []types.UID {
-	var over []types.UID
-	for _, p := range d.podsOf(w) {
-		for _, b := range d.Cluster.BudgetsFor(p) {
-			if !slices.Contains(over, b.UID) {
-				over = append(over, b.UID)
-			}
-		}
-	}
-	return over
+// Surplus is how many ready pods a workload has beyond those that it is to have.
+type Surplus struct {
+	Replicas int32     // that it is to have
+	Since    time.Time // when that was first seen
 }
 
-// scaledAway returns how many ready pods of a budget are to be removed by their controllers, since drains of this process have scaled
-// down what owns them. Unready pods are removed first and use nothing. What is removed later than disruptedFor is not waited for.
+// scaledAway returns how many ready pods of a budget are to be removed by their controllers, since what owns them was scaled down: by this
+// process or another one, an autoscaler, a person. The budget's status counts them until they are gone. Unready pods are removed first and
+// use nothing. What is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
 func (d *decider) scaledAway(b *snapshot.Budget) int32 {
-	at, scaled := d.led.scaled[b.UID]
-	if !scaled {
-		return 0
+	known, looked := d.removed[b.Namespace]
+	if !looked {
+		known = d.removals(b.Namespace)
+		d.removed[b.Namespace] = known
 	}
-	if known, looked := d.removed[b.UID]; looked {
-		return known
-	}
-	d.wake(at.Add(disruptedFor))
-	ready := map[*snapshot.Workload]int32{}
-	for _, p := range d.Cluster.PodsIn(b.Namespace) {
-		if !p.Ready || p.Terminating() || p.Finished() || !b.Matches(p) {
+	return known[b.UID]
+}
+
+// removals returns how many ready pods of a namespace are to be removed, by budget.
+func (d *decider) removals(namespace string) map[types.UID]int32 {
+	ready := map[*snapshot.Workload][]*snapshot.Pod{}
+	for _, p := range d.Cluster.PodsIn(namespace) {
+		if !p.Ready || p.Terminating() || p.Finished() {
 			continue
 		}
-		if w := d.workloadOf(p); w != nil && d.led.scales[w.UID] != nil {
-			ready[w]++
+		if w := d.workloadOf(p); w != nil && w.Replicas >= 0 {
+			ready[w] = append(ready[w], p)
 		}
 	}
-	removed := int32(0)
-	for w, n := range ready {
-		removed += max(0, n-d.scaledTo(w))
+	removed := map[types.UID]int32{}
+	for w, pods := range ready {
+		extra := int32(len(pods)) - d.scaledTo(w) //nolint:gosec // no workload has two billion pods
+		if extra <= 0 || !d.goesSoon(w) {
+			continue
+		}
+		under := map[types.UID]int32{}
+		for _, p := range pods {
+			for _, b := range d.Cluster.BudgetsFor(p) {
+				under[b.UID]++
+			}
+		}
+		for budget, n := range under {
+			removed[budget] += min(extra, n)
+		}
 	}
-	d.removed[b.UID] = removed
 	return removed
+}
+
+// goesSoon reports whether the surplus of a workload was first seen a short time ago.
+func (d *decider) goesSoon(w *snapshot.Workload) bool {
+	s := Surplus{Replicas: d.scaledTo(w), Since: d.Now}
+	if before, known := d.led.surplus[w.UID]; known && before.Replicas == s.Replicas {
+		s = before
+	}
+	d.out.Surplus[w.UID] = s
+	until := s.Since.Add(disruptedFor)
+	d.wake(until)
+	return d.Now.Before(until)
 }
 
 // scaledTo returns how many replicas a Deployment has, or will have once the process's own scaling down is seen.
 func (d *decider) scaledTo(w *snapshot.Workload) int32 {
 	t := d.led.scales[w.UID]
-	if t.version == w.ResourceVersion && (t.done.IsZero() || perhapsDone(t.answer.Code)) {
+	if t != nil && t.version == w.ResourceVersion && (t.done.IsZero() || perhapsDone(t.answer.Code)) {
 		return min(w.Replicas, t.action.Replicas)
 	}
 	return w.Replicas

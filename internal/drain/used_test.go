@@ -56,7 +56,7 @@ func TestUsedBudget(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := tell(t, ask("a"), node("a", ours), deployment("web", 4), pods("web", "a", 2), pods("web", "b", 3), stale)
+			s := tell(t, ask("a"), node("a", ours), deployment("web", 5), pods("web", "a", 2), pods("web", "b", 3), stale)
 			s.expect("evict web-a1")
 			if c.answer != "" {
 				s.answer(c.answer)
@@ -87,5 +87,24 @@ func TestUsedBudgetIsForgotten(t *testing.T) {
 	s.then(2*time.Minute, budget("web", 4, 3, 4, maxUnavailable("1"), budgetVersion("2")), node("a", drainedBy(me, start.Add(2*time.Minute))))
 	s.led.Observe(s.view())
 	s.then(time.Second)
+	s.expect("evict web-a1")
+}
+
+// What another process or a person has scaled away is ready until its controller removes it, and no room. It is waited for as long as
+// controllers take: a paused rollout has more pods than it is to have for ever.
+func TestScaledAwayElsewhere(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 3), budget("web", 4, 3, 4, maxUnavailable("1")))
+	stays := func(after time.Duration, counted string, facts ...fact) {
+		t.Helper()
+		s.then(after, append(facts, node("a", drainedBy(me, s.now.Add(after))))...)
+		s.expect()
+		s.holds("web-a1: BudgetExhausted")
+		same(t, "message", "budget web still counts "+counted+" of a workload that was scaled down", s.status("web-a1").Blockers[0].Message)
+	}
+	stays(0, "1 pod")
+	stays(time.Minute, "1 pod")
+	stays(30*time.Second, "2 pods", deployment("web", 2)) // once more
+	stays(119*time.Second, "2 pods")
+	s.then(time.Second, node("a", drainedBy(me, s.now)))
 	s.expect("evict web-a1")
 }
