@@ -11,20 +11,34 @@ import (
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/sim"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // together runs drains of one process over one cluster until all have settled, or nothing will happen.
 type together struct {
 	drains []*driver
 	still  int
+	short  string // the first budget that had fewer healthy pods than it wants, and when
 }
 
-func newTogether(s *sim.Sim, reqs []drain.Request, late float64) *together {
+// look notes that a budget wants more than it has.
+func (all *together) look(v snapshot.View) {
+	for _, b := range v.Cluster.Budgets() {
+		if n := v.Cluster.HealthyUnder(b); n < b.Desired && all.short == "" {
+			all.short = fmt.Sprintf("%s has %d of %d at %s", b.Name, n, b.Desired, v.Now)
+		}
+	}
+}
+
+// newTogether has all drains share what they have sent, or each know of its own alone, as drains of different processes do.
+func newTogether(s *sim.Sim, reqs []drain.Request, late float64, shared bool) *together {
 	charges, all := &drain.Charges{}, &together{}
 	for i, req := range reqs {
 		d := newDriver(s, req, 0)
 		d.dice, d.late = rand.New(rand.NewPCG(uint64(i), 7)), late //nolint:gosec // few
-		charges.Join(d.led)
+		if shared {
+			charges.Join(d.led)
+		}
 		d.led.Resume(s.View(), req)
 		all.drains = append(all.drains, d)
 	}
@@ -36,6 +50,7 @@ func (all *together) run() string {
 	s := all.drains[0].sim
 	end := all.drains[0].req.Started.Add(patience)
 	for s.View().Now.Before(end) {
+		all.look(s.View())
 		ended := false
 		for _, d := range all.drains {
 			if !d.last.Settled {
@@ -115,7 +130,7 @@ func TestTogether(t *testing.T) {
 			second.Nodes, first.Nodes = first.Nodes[1:], first.Nodes[:1]
 		}
 		late := rapid.SampledFrom([]float64{0.3, 0.8, 0.95}).Draw(t, "late answers")
-		all := newTogether(sim.New(w.view(), cfg), []drain.Request{first, second}, late)
+		all := newTogether(sim.New(w.view(), cfg), []drain.Request{first, second}, late, true)
 		wrong := all.run()
 		d := all.drains[0]
 		d.log = append(d.log, append([]string{"-- the other drain:"}, all.drains[1].log...)...)
@@ -153,6 +168,36 @@ func TestTogetherSurge(t *testing.T) {
 	}
 }
 
+// TestApart: drains of different processes leave budgets what they want: what ends the surge of one is no room for the eviction of another.
+func TestApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 4).Draw(t, "replicas")
+		var nodes []string
+		w := newWorld()
+		for i := range n {
+			nodes = append(nodes, fmt.Sprintf("n%d", i))
+			w.node(nodes[i], "a")
+			w.node("spare-"+nodes[i], "a")
+		}
+		w.workload("Deployment", "web", nodes)
+		w.budget("web", "web", minAvailable(fmt.Sprint(n)))
+		var reqs []drain.Request
+		for i, node := range nodes[:rapid.IntRange(2, n).Draw(t, "drains")] {
+			reqs = append(reqs, request(node))
+			reqs[i].Self.ID = "d-" + node
+		}
+		cfg := drawConfig(t)
+		cfg.Lag = sim.Lag{}
+		cfg.Controllers = rapid.SampledFrom([]time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond}).Draw(t, "controllers of pods")
+		all := newTogether(sim.New(w.view(), cfg), reqs, rapid.Float64Range(0, 0.9).Draw(t, "late answers"), false)
+		wrong := all.run()
+		for _, d := range all.drains {
+			must(t, d, wrong == "" && all.short == "", "%s, %s", wrong, all.short)
+			settledClean(t, d)
+		}
+	})
+}
+
 // surged returns how long drains of nodes take that have one Deployment whose budget allows nothing, and how often they scale that.
 func surged(t *testing.T, nodes []string, reqs []drain.Request) (took time.Duration, scalings int) {
 	t.Helper()
@@ -163,7 +208,7 @@ func surged(t *testing.T, nodes []string, reqs []drain.Request) (took time.Durat
 	}
 	w.workload("Deployment", "web", nodes)
 	w.budget("web", "web", minAvailable(fmt.Sprint(len(nodes))))
-	all := newTogether(sim.New(w.view(), steady()), reqs, 0.3)
+	all := newTogether(sim.New(w.view(), steady()), reqs, 0.3, true)
 	wrong := all.run()
 	for _, d := range all.drains {
 		if wrong != "" || d.last.Outcome != drain.Drained || !d.last.Settled {
