@@ -156,7 +156,10 @@ func (d *decider) severalBudgets(p *snapshot.Pod, budgets []*snapshot.Budget) Bl
 			names = append(names, budget.Name)
 		}
 		b.Message = fmt.Sprintf("budgets %s all match it; the server evicts no pod under more than one", listed(names))
-		b.Remedy = "narrow the selector of all but one: kubectl edit pdb -n " + p.Namespace + " " + strings.Join(names, " ")
+		b.Remedy = "narrow the selector of all but one: kubectl edit pdb -n " + p.Namespace
+		if len(names) <= mostListed {
+			b.Remedy += " " + strings.Join(names, " ")
+		}
 	}
 	return b
 }

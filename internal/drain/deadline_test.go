@@ -188,6 +188,28 @@ func TestDeadlineBeforeTheCordon(t *testing.T) {
 	s.ends(drain.DeadlinePassed)
 }
 
+// A drain that begins after its deadline, as that of the next leader does, drains a node that is empty by then, and no other.
+func TestBegunAfterTheDeadline(t *testing.T) {
+	req := ask("a")
+	req.Deadline = start.Add(-time.Minute)
+	s := tell(t, req, node("a"))
+	s.expect("cordon a draining")
+	s.answer(answers.Accepted)
+	s.then(time.Second, node("a", ours))
+	s.expect("mark a drained")
+	s.answer(answers.Accepted)
+	s.then(time.Second)
+	s.expect()
+	s.ends(drain.Running)
+	s.then(time.Second, node("a", ours, state("drained")))
+	s.expect()
+	s.ends(drain.Drained)
+
+	s = tell(t, req, node("a"), pods("web", "a", 1), deployment("web", 1))
+	s.expect()
+	s.ends(drain.DeadlinePassed)
+}
+
 func TestNothingLeftAtTheDeadlineIsDrained(t *testing.T) {
 	s := tell(t, spot("a"), node("a", drainedBy(me, start.Add(2*time.Minute)), state("drained")))
 	s.then(2 * time.Minute)

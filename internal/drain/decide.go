@@ -52,6 +52,7 @@ type decider struct {
 	undoing     bool            // a surge is being taken back
 	pending     bool            // something is under way or may clear: the drain goes on
 	left        int             // pods that still have to leave
+	recovering  bool            // a replacement is waited for
 	forbidden   int             // of these, pods that the caller may not evict
 }
 
@@ -130,7 +131,7 @@ func (d *decider) conclude(nodes []target) {
 }
 
 func (d *decider) outcome() Outcome {
-	if !d.req.Deadline.IsZero() && !d.Now.Before(d.req.Deadline) && (d.left > 0 || d.pending) {
+	if d.late() {
 		return DeadlinePassed
 	}
 	if d.pending || d.led.InFlight() || len(d.out.Actions) > 0 {
@@ -145,6 +146,18 @@ func (d *decider) outcome() Outcome {
 		return NoAccess
 	}
 	return Blocked
+}
+
+// late reports whether the deadline has passed with something left, or waited for. What is only to be written is written after it, too.
+func (d *decider) late() bool {
+	if d.req.Deadline.IsZero() || d.Now.Before(d.req.Deadline) {
+		return false
+	}
+	waits := d.recovering
+	for i := range d.out.Nodes {
+		waits = waits || len(d.out.Nodes[i].Blockers) > 0 && !d.cordoning && !d.renewing
+	}
+	return d.left > 0 || waits
 }
 
 func (d *decider) anyBlocked() bool {

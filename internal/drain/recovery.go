@@ -144,7 +144,8 @@ func (d *decider) departed(dep *departure, next *snapshot.Pod, b Blocker, note s
 		s.State = GoneState
 		if d.req.WaitReplaced {
 			s.Blockers = []Blocker{b}
-			d.pending = d.pending || d.led.ending == Running
+			d.recovering = d.led.ending == Running
+			d.pending = d.pending || d.recovering
 		}
 	}
 	if s.State == Replaced && note != "" {

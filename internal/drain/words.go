@@ -10,10 +10,12 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
+// mostListed is how many names a list has in words.
+const mostListed = 3
+
 // listed joins names for people and cuts a long list.
 func listed(names []string) string {
-	const most = 3
-	return text.List(names, most)
+	return text.List(names, mostListed)
 }
 
 // short writes a duration as people say it: whole seconds, no trailing zeros.

@@ -107,7 +107,7 @@ func (w *work) finish(node string) {
 func (d *decider) advanceEntry(w *work, e *v1alpha1.MaintainedNode, n *Node) bool {
 	switch e.Step {
 	case v1alpha1.StepDraining:
-		return !d.drained(e) || d.follow(w, e, 0)
+		return !d.drained(w, e) || d.follow(w, e, 0)
 	case v1alpha1.StepCallingHook:
 		return !d.called(w, e) || d.follow(w, e, 1)
 	case v1alpha1.StepWaiting:
@@ -143,7 +143,7 @@ func (d *decider) follow(w *work, e *v1alpha1.MaintainedNode, from int) bool {
 }
 
 // drained reports whether the drain of a node has ended with nothing left, and enters what it says before that.
-func (d *decider) drained(e *v1alpha1.MaintainedNode) bool {
+func (d *decider) drained(w *work, e *v1alpha1.MaintainedNode) bool {
 	run := d.Drains[e.Name]
 	switch {
 	case run == nil, run.Stopped && run.Failure == "":
@@ -156,7 +156,7 @@ func (d *decider) drained(e *v1alpha1.MaintainedNode) bool {
 		e.PodCount, e.Blockers = int32(run.PodCount), blockersOf(run.Blockers) //nolint:gosec // a node has no two billion pods
 		e.Blocked = run.over() || !run.Begun && len(run.Blockers) > 0 || len(run.Blockers) > 0 && allDead(run)
 		if run.over() {
-			e.Blockers = append([]v1alpha1.MaintenanceBlocker{endedWith(run.Outcome)}, e.Blockers...)
+			e.Blockers = append([]v1alpha1.MaintenanceBlocker{endedWith(run.Outcome, w.m.Name)}, e.Blockers...)
 			e.Blockers = e.Blockers[:min(len(e.Blockers), mostBlockers)]
 		}
 	}
@@ -169,13 +169,12 @@ func allDead(run *Drain) bool {
 }
 
 // endedWith says why a drain that has ended without success is not tried again.
-func endedWith(outcome drain.Outcome) v1alpha1.MaintenanceBlocker {
-	b := v1alpha1.MaintenanceBlocker{
-		Reason: "DrainEnded", Message: fmt.Sprintf("its drain has ended (%s)", outcome),
-		Remedy: "delete this object to give the node back, or drain it by hand: usher drain",
-	}
+func endedWith(outcome drain.Outcome, name string) v1alpha1.MaintenanceBlocker {
+	back := "give the node back: usher maintain --delete " + name
+	b := v1alpha1.MaintenanceBlocker{Reason: "DrainEnded", Message: fmt.Sprintf("its drain has ended (%s)", outcome), Remedy: back}
 	if outcome == drain.DeadlinePassed {
 		b.Reason, b.Message = "DeadlinePassed", "spec.deadlineTime has passed, and pods are left on the node"
+		b.Remedy += ", and create another one with a later deadline"
 	}
 	return b
 }

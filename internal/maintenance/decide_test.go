@@ -1,6 +1,8 @@
 package maintenance
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -354,5 +356,19 @@ func TestTerms(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What tenants name is cut: an object that is too large is refused as a whole.
+func TestTextsAreCut(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	in := Input{
+		Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0))}, Nodes: []*Node{node("n1", taken("draining"))},
+		Drains: map[string]*Drain{"n1": {Begun: true, PodCount: 1, Blockers: []drain.Blocker{{Reason: drain.TwoBudgets, Message: long, Remedy: long, Dead: true}}}},
+	}
+	status := Decide(in).Statuses["m"]
+	said, err := json.Marshal(status)
+	if err != nil || len(said) > 6<<10 || len(status.Nodes[0].Blockers) != 1 {
+		t.Errorf("a status of %d bytes, %v", len(said), err)
 	}
 }

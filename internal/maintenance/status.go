@@ -48,13 +48,29 @@ func (d *decider) conclude() {
 	}
 }
 
+// mostText is how many bytes of a blocker's message, of its remedy and of a condition's message a status has: some of their words are
+// tenants', and what does not fit into an object is refused as a whole.
+const mostText = 768
+
+// bound cuts the texts of entries.
+func bound(entries []v1alpha1.MaintainedNode) {
+	for i := range entries {
+		for j := range entries[i].Blockers {
+			b := &entries[i].Blockers[j]
+			b.Message, b.Remedy = text.Cut(b.Message, mostText), text.Cut(b.Remedy, mostText)
+		}
+	}
+}
+
 // summarize counts the nodes of a maintenance and says how it stands.
 func (d *decider) summarize(w *work) {
 	s := w.status
 	s.ObservedGeneration = w.m.Generation
 	var missing []string
 	s.Counts, missing = d.count(w)
+	bound(s.Nodes)
 	reason, message := d.standing(w, missing)
+	message = text.Cut(message, mostText)
 	complete, stalled := reason == reasonComplete, isStalled(reason)
 	set := func(kind string, on bool) {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: w.m.Generation}

@@ -18,8 +18,8 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// How long it takes until something is tried anew: a drain that could not be run, one to which something on its node objects, and one
-// that only what does not clear by itself keeps from going on, since an answer that was final may have been changed meanwhile.
+// How long it takes until something is tried anew: a drain that could not be run, one to which something on its node objects or
+// whose deadline has passed, and one that only what does not clear by itself keeps from going on, since an answer that was final may have been changed meanwhile.
 const (
 	afterFailure   = 30 * time.Second
 	afterObjection = time.Minute
@@ -176,7 +176,11 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped):
 		return r.retry
 	}
-	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: maintenance.Drain{Terms: o.Terms}}
+	state := maintenance.Drain{Terms: o.Terms}
+	if r != nil && r.state.Terms == o.Terms && r.state.Outcome == drain.DeadlinePassed {
+		state.Outcome, state.Blockers, state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount // until the next one ends
+	}
+	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state}
 	return time.Time{}
 }
 

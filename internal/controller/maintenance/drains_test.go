@@ -126,6 +126,28 @@ func TestStoppedDrainBeginsAnew(t *testing.T) {
 	}
 }
 
+// A drain whose deadline has passed is looked into again: what was deleted at the deadline ends after it. Until then it stays known as
+// ended, so that its node does not seem to be drained meanwhile.
+func TestDrainPastItsDeadlineIsLookedIntoAgain(t *testing.T) {
+	d := leading(t)
+	d.observe = func(ctx context.Context, _ []string) (runner.Source, func(), error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	t.Cleanup(d.running.Wait)
+	ended := d.known["n1"]
+	ended.state.Outcome, ended.retry = drain.DeadlinePassed, noon.Add(afterObjection)
+	order, in := []maintenance.Order{{Node: "n1", Want: maintenance.DrainNode}}, nodes("deadline")
+	if next := d.Apply(in, order).next; !next.Equal(ended.retry) || d.known["n1"] != ended {
+		t.Errorf("before its time: looked at again at %s, %+v", next, d.known["n1"])
+	}
+	in.Now = ended.retry
+	d.Apply(in, order)
+	if r := d.known["n1"]; r == ended || r.over || d.States()["n1"].Outcome != drain.DeadlinePassed {
+		t.Errorf("the drain is %+v", r)
+	}
+}
+
 // What a drain that has not ended has asked for is withdrawn, and its surges taken back, before its node is given back or left: also
 // where its record says that it is blocked, which a drain of a maintenance outlasts.
 func TestDrainsEndUnderTheirIDs(t *testing.T) {

@@ -31,15 +31,22 @@ func (r *reconciler) reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	decision := maintenance.Decide(in)
-	if err := r.write(ctx, objects, decision); err != nil {
-		return reconcile.Result{}, err
-	}
+	// A write that fails stops nothing else: the decision goes by what is in the API, so that what needs the write waits for it.
+	failed := r.write(ctx, objects, decision)
 	next, err := r.carryOut(ctx, in, decision)
-	if err != nil || next.IsZero() {
-		return reconcile.Result{}, err
+	if err := errors.Join(failed, err); err != nil {
+		r.Log.Error("something of the maintenances is not done; it is tried again", "after", failedAgain, "error", err)
+		next = earlier(next, in.Now.Add(failedAgain))
+	}
+	if next.IsZero() {
+		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{RequeueAfter: max(next.Sub(in.Now), time.Millisecond)}, nil
 }
+
+// failedAgain is when what could not be written is tried again. One key stands for all maintenances, so that a delay which grows would
+// hold them all for what one tenant or webhook has refused.
+const failedAgain = 10 * time.Second
 
 // gather reads what the decision goes by.
 func (r *reconciler) gather(ctx context.Context) (maintenance.Input, map[string]*v1alpha1.NodeMaintenance, error) {

@@ -107,6 +107,9 @@ func (d *Drains) run(r *run, source runner.Source) {
 		}
 	case !r.ending:
 		r.state.Outcome, r.retry = last.Outcome, time.Time{}
+		if last.Outcome == drain.DeadlinePassed { // what was deleted at the deadline ends after it
+			r.retry = d.Now().Add(afterObjection)
+		}
 	}
 }
 
