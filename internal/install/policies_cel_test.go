@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/ext"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,8 @@ func verdict(t *testing.T, name string, variables map[string]any) string {
 	env, err := cel.NewEnv(
 		cel.OptionalTypes(), ext.Strings(),
 		cel.Variable("request", cel.DynType), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("variables", cel.DynType),
+		cel.Variable("authorizer", cel.DynType), authorizes("group"), authorizes("resource"), authorizes("check"),
+		cel.Function("allowed", cel.MemberOverload("allowed", []*cel.Type{cel.DynType}, cel.BoolType, cel.UnaryBinding(func(may ref.Val) ref.Val { return may }))),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +64,11 @@ func verdict(t *testing.T, name string, variables map[string]any) string {
 		return message
 	}
 	return ""
+}
+
+// authorizes declares a step of what an expression asks the apiserver's authorizer. The variable authorizer is its answer.
+func authorizes(step string) cel.EnvOption {
+	return cel.Function(step, cel.MemberOverload(step, []*cel.Type{cel.DynType, cel.StringType}, cel.DynType, cel.BinaryBinding(func(may, _ ref.Val) ref.Val { return may })))
 }
 
 func admissionPolicy(t *testing.T, name string) *admissionv1.ValidatingAdmissionPolicy {
@@ -246,6 +254,38 @@ func TestSurgesOfMaintenancesAndOfPolicies(t *testing.T) {
 			request := tree{"operation": "UPDATE", "userInfo": user, "resource": tree{"resource": c.resource}}
 			if got := verdict(t, policy, tree{"request": request, "object": c.object, "oldObject": c.old}); (got == "") != c.allowed {
 				t.Errorf("%s, by %s: %q", name, policy, got)
+			}
+		}
+	}
+}
+
+// A tenant who may edit EvictionRequests ends none of a maintenance: by them the time is counted for which its pods may hold the node.
+func TestRequestsOfMaintenancesAreKept(t *testing.T) {
+	const ours = "drain.usher.sh/maintenance-ABC"
+	for name, c := range map[string]struct {
+		user, requester string
+		patchesNodes    bool
+		allowed         bool
+	}{
+		"a tenant":                          {"jane", ours, false, false},
+		"a tenant, another's":               {"jane", "drain.usher.sh/ABC", false, true},
+		"a tenant, of no drain":             {"jane", "jane.example/x", false, true},
+		"an administrator":                  {"root", ours, true, true},
+		"the manager":                       {"system:serviceaccount:usher-system:usher-manager", ours, true, true},
+		"the garbage collector":             {"system:serviceaccount:kube-system:generic-garbage-collector", ours, false, true},
+		"controllers without their own":     {"system:kube-controller-manager", ours, false, true},
+		"an account of a tenant's that way": {"system:serviceaccount:shop:generic-garbage-collector", ours, false, false},
+	} {
+		old := tree{"spec": tree{"requester": c.requester}}
+		for operation, object := range map[string]tree{"UPDATE": with(old, "spec", "intent", "Withdrawn"), "DELETE": nil} {
+			variables := tree{
+				"request": tree{"operation": operation, "userInfo": tree{"username": c.user}}, "oldObject": old, "authorizer": c.patchesNodes,
+			}
+			if object != nil {
+				variables["object"] = object
+			}
+			if got := verdict(t, "usher-maintenance-requests", variables); (got == "") != c.allowed {
+				t.Errorf("%s, %s: %q", name, operation, got)
 			}
 		}
 	}

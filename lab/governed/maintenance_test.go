@@ -44,6 +44,7 @@ func TestMaintenance(t *testing.T) {
 	t.Run("deletes nodes", h.maintenanceDeletesNodes)
 	t.Run("is refused", h.maintenanceIsRefused)
 	t.Run("is followed by a command", h.maintenanceIsFollowed)
+	t.Run("keeps its requests", h.maintenanceRequestsAreKept)
 	t.Run("ends a hold", h.maintenanceEndsAHold)
 	t.Run("surges beside plain workloads", h.maintenanceSurgesBesideWorkloads)
 }

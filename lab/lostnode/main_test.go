@@ -9,4 +9,6 @@ import (
 )
 
 // The simulated kubelets renew their Leases every ten seconds.
-func TestMain(m *testing.M) { testlab.Main(m, testlab.WithNodeGrace(30*time.Second), testlab.Parallel(3)) }
+func TestMain(m *testing.M) {
+	testlab.Main(m, testlab.WithNodeGrace(30*time.Second), testlab.Parallel(3))
+}
