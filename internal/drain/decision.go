@@ -33,6 +33,7 @@ type PodStatus struct {
 	Blockers    []Blocker // all of them
 	GoneAt      time.Time
 	Replacement *snapshot.Pod // ready or not; nil if none was seen or none is due
+	Held        bool          // nothing but budgets holds it, for as long as administrators let them
 }
 
 // NodeState is where a node stands.

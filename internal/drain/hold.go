@@ -33,6 +33,7 @@ func (d *decider) limitHold(s *PodStatus, ref budgetRef, since time.Time) {
 	if !d.limited(p) || !heldByBudgets(s.Blockers) {
 		return
 	}
+	s.Held = true
 	end := d.holdEnds(p, since)
 	switch {
 	case end.at.IsZero():
@@ -166,7 +167,7 @@ func (d *decider) endsHold(end holdEnd) string {
 
 // noteRefused remembers since when budgets hold pods of a maintenance's drain.
 func (l *Ledger) noteRefused(s *PodStatus, now time.Time) {
-	if heldByBudgets(s.Blockers) && l.refused[s.Pod.UID].IsZero() {
+	if (s.Held || heldByBudgets(s.Blockers)) && l.refused[s.Pod.UID].IsZero() {
 		l.refused[s.Pod.UID] = now
 	}
 }

@@ -185,7 +185,7 @@ func TestMarkThatIsTakenOff(t *testing.T) {
 	}{
 		"no budget":                {all(), "evict web-a1", nil},
 		"a budget that lets it go": {budget("web", 2, 1, 2, minAvailable("1")), "evict web-a1", nil},
-		"one that never does":      {budget("web", 2, 2, 2, maxUnavailable("0")), "mark a blocked", []string{"web-a1: BudgetNeverAllows!", "web-a1: SurgeStarting"}},
+		"one that never does":      {budget("web", 2, 2, 2, maxUnavailable("0")), "mark a blocked", []string{"web-a1: BudgetNeverAllows!", "web-a1: SurgeStarting!"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -202,8 +202,25 @@ func TestMarkThatIsTakenOff(t *testing.T) {
 				return
 			}
 			b := s.status("web-a1").Blockers[1]
-			same(t, "message", "its replacement is ready; it leaves by an eviction, under its budgets, since its lowest deletion cost is taken off each time", b.Message)
+			same(t, "message", "its replacement is ready; it can leave only by an eviction, which its budgets never allow, since its lowest deletion cost is taken off each time", b.Message)
 			same(t, "remedy", "see what writes it: kubectl get pod -n default web-a1 -o yaml --show-managed-fields", b.Remedy)
 		})
+	}
+}
+
+// A tenant who takes the mark off each time, under a budget that allows nothing, holds a maintenance for no longer than maxHold.
+func TestMarkThatIsTakenOffEndsAHold(t *testing.T) {
+	s := maintained(t, time.Hour, deployment("web", 2, surgedBy(theirs, 1, start)), pods("web", "a", 1), pods("web", "b", 1), budget("web", 2, 2, 2, maxUnavailable("0")))
+	for turn := range 3 {
+		s.then(time.Second, podVersion("web-a1", strconv.Itoa(turn+2)))
+		s.expect("lower-cost web-a1")
+		s.answer(answers.Accepted)
+	}
+	s.then(time.Second, podVersion("web-a1", "9"))
+	s.expect()
+	s.holds("web-a1: BudgetNeverAllows", "web-a1: SurgeStarting")
+	s.beat(time.Hour)
+	if names, _ := s.deletes(); len(names) != 1 {
+		t.Errorf("after an hour %v is deleted%s", names, s.where())
 	}
 }

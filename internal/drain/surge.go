@@ -322,7 +322,8 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	if len(s.Blockers) > 0 {
 		s.State = Waiting
 	}
-	if d.byEviction(su) && su.waiting.Reason == "" && q.behind.first == nil {
+	evictable := d.byEviction(su) && su.waiting.Reason == "" && q.behind.first == nil
+	if evictable {
 		s.Blockers = append(s.Blockers, d.inTime(found, s.Pod, su)...)
 		if su.spare > 0 && len(s.Blockers) == 0 {
 			su.spare--
@@ -339,7 +340,9 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	if d.pastBudget(&s) {
 		d.letGo(&s, ref)
 	} else if b.Dead && d.limited(s.Pod) {
-		s.Blockers = append(s.Blockers, found...)
+		if !evictable { // whose budgets have been looked at
+			s.Blockers = append(s.Blockers, found...)
+		}
 		d.limitHold(&s, ref, time.Time{})
 	}
 	return s
@@ -351,10 +354,14 @@ func (d *decider) beingRemoved(p *snapshot.Pod, su *surge) Blocker {
 	if !d.byEviction(su) {
 		return b
 	}
-	b.Message = "its replacement is ready; it leaves by an eviction, under its budgets"
+	why := ""
 	if d.stripsMark(p) {
-		b.Message += ", since its lowest deletion cost is taken off each time"
+		why = ", since its lowest deletion cost is taken off each time"
 		b.Remedy = fmt.Sprintf("see what writes it: kubectl get pod -n %s %s -o yaml --show-managed-fields", p.Namespace, p.Name)
+	}
+	b.Message = "its replacement is ready; it leaves by an eviction, under its budgets" + why
+	if d.heldByDeadBudget(p, su) {
+		b.Message, b.Dead = "its replacement is ready; it can leave only by an eviction, which its budgets never allow"+why, true
 	}
 	return b
 }
