@@ -216,6 +216,10 @@ func (o *Observer) seeAutoscaler(a *snapshot.Autoscaler) {
 
 // seeBudget asks for the pods that a budget counts, if one is on the nodes. The caller holds the lock.
 func (o *Observer) seeBudget(b *snapshot.Budget) {
+	if _, selects := b.Selector.Requirements(); !selects { // what selects nothing and what selects all are written alike
+		delete(o.scope.scanned, b.Key())
+		return
+	}
 	selector := b.Selector.String()
 	if known, done := o.scope.scanned[b.Key()]; o.scope.wide || done && known == selector {
 		return
