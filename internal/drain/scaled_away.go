@@ -79,14 +79,23 @@ func (d *decider) scaledAway(b *snapshot.Budget) int32 {
 	return known[b.UID]
 }
 
-// removals returns how many ready pods of a namespace are to be removed, by budget.
+// removals returns how many ready pods of a namespace are to be removed, by budget: of workloads with pods on the drain's nodes, since of
+// others not all is read, and of those that this process has scaled.
 func (d *decider) removals(namespace string) map[types.UID]int32 {
+	here := map[types.UID]bool{}
+	for _, node := range d.req.Nodes {
+		for _, p := range d.Cluster.PodsOn(node) {
+			if w := d.workloadOf(p); w != nil && w.Namespace == namespace {
+				here[w.UID] = true
+			}
+		}
+	}
 	ready := map[*snapshot.Workload][]*snapshot.Pod{}
 	for _, p := range d.Cluster.PodsIn(namespace) {
 		if !p.Ready || p.Terminating() || p.Finished() {
 			continue
 		}
-		if w := d.workloadOf(p); w != nil && w.Replicas >= 0 {
+		if w := d.workloadOf(p); w != nil && w.Replicas >= 0 && (here[w.UID] || d.led.scales[w.UID] != nil) {
 			ready[w] = append(ready[w], p)
 		}
 	}
