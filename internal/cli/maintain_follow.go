@@ -55,7 +55,11 @@ func (o *maintainOptions) follow(ctx context.Context, objects dynamic.Interface,
 	if err == nil {
 		return exitWith(code)
 	}
-	return f.ended(ctx, err, o.commands.In(fmt.Sprintf("NodeMaintenance %s goes on; usher maintain --delete %s ends it and gives its nodes back", m.Name, m.Name)))
+	goesOn := " goes on"
+	if f.last.Spec.Suspend {
+		goesOn = fmt.Sprintf(" is suspended; kubectl patch nodemaintenance %s --type=merge -p '{\"spec\":{\"suspend\":false}}' has it go on", m.Name)
+	}
+	return f.ended(ctx, err, o.commands.In(fmt.Sprintf("NodeMaintenance %s%s; usher maintain --delete %s ends it and gives its nodes back", m.Name, goesOn, m.Name)))
 }
 
 // followEnd waits until a maintenance that was deleted has given its nodes back.
@@ -213,6 +217,9 @@ func (f *maintenanceFollower) ended(ctx context.Context, err error, stands strin
 		fmt.Fprintln(f.options.Out, "no manager has looked at it within "+unseenFor.String()+"; see whether usher's manager runs: kubectl get pods -A -l app.kubernetes.io/name=usher")
 	case errors.Is(cause, errLate):
 		code = exitLate
+		for _, line := range show.MaintenanceWaits(f.last, f.printer.term.textWidth()) {
+			fmt.Fprintln(f.options.Out, f.options.commands.In(line))
+		}
 		fmt.Fprintf(f.options.Out, "timed out after %s (--timeout)\n", f.options.timeout)
 	case ctx.Err() != nil:
 		code = exitInterrupted

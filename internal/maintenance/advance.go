@@ -43,6 +43,7 @@ func (d *decider) keep(w *work, e *v1alpha1.MaintainedNode) bool {
 	case !w.selects[e.Name] && w.unusable == nil:
 		return false
 	case w.m.Spec.Suspend:
+		d.suspended(e)
 		return true
 	}
 	for {
@@ -55,6 +56,19 @@ func (d *decider) keep(w *work, e *v1alpha1.MaintainedNode) bool {
 			d.noteOpened(e, n)
 			return true
 		}
+	}
+}
+
+// suspended takes what held a drain out of an entry, once the drain has ended. It says why that has failed.
+func (d *decider) suspended(e *v1alpha1.MaintainedNode) {
+	run := d.Drains[e.Name]
+	switch {
+	case e.Step != v1alpha1.StepDraining:
+	case run == nil, run.Stopped && run.Failure == "":
+		block(e)
+	case run.Failure != "":
+		block(e, failed(run))
+		e.Blocked = true
 	}
 }
 

@@ -2,11 +2,13 @@ package maintenance
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -191,6 +193,20 @@ func TestDecide(t *testing.T) {
 			want:         []string{"drain n1"},
 			steps:        []string{"n1 Draining"},
 		},
+		"suspended: what held its drain is said no longer": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, at("n1", draining, 0), blocked)},
+			nodes:        []*Node{node("n1", taken("blocked"))},
+			drains:       map[string]*Drain{"n1": {Begun: true, Stopped: true}},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"suspended: that its drain could not be ended is said": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			drains:       map[string]*Drain{"n1": {Begun: true, Failure: "no answer"}},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Draining blocked"},
+		},
 		"suspended: what has happened is not followed": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, then(wait), at("n1", v1alpha1.StepWaiting, time.Minute))},
 			nodes:        []*Node{node("n1", taken("drained"), func(n *Node) { n.BootID = "boot-2" })},
@@ -370,5 +386,31 @@ func TestTextsAreCut(t *testing.T) {
 	said, err := json.Marshal(status)
 	if err != nil || len(said) > 6<<10 || len(status.Nodes[0].Blockers) != 1 {
 		t.Errorf("a status of %d bytes, %v", len(said), err)
+	}
+}
+
+// A node whose drain is suspended is not said to be drained.
+func TestConditionsOfASuspendedDrain(t *testing.T) {
+	for name, c := range map[string]struct {
+		change change
+		want   []corev1.NodeConditionType
+	}{
+		"suspended": {suspended, []corev1.NodeConditionType{corev1.NodeMaintenancePlanned}},
+		"going on":  {atOnce(1, 1), []corev1.NodeConditionType{corev1.NodeDrainInProgress, corev1.NodeDrained, corev1.NodeMaintenanceInProgress}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), c.change)}, Nodes: []*Node{node("n1", taken("draining"))}}
+			var got []corev1.NodeConditionType
+			for _, change := range Decide(in).Conditions {
+				for _, condition := range change.Set {
+					got = append(got, condition.Type)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(c.want)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

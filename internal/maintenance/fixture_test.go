@@ -82,6 +82,14 @@ func at(node string, step v1alpha1.MaintenanceStep, since time.Duration) change 
 	}
 }
 
+// blocked has something hold the nodes in work.
+func blocked(m *v1alpha1.NodeMaintenance) {
+	for i := range m.Status.Nodes {
+		e := &m.Status.Nodes[i]
+		e.Blocked, e.Blockers = true, []v1alpha1.MaintenanceBlocker{{Reason: "BudgetExhausted", Message: "a budget"}}
+	}
+}
+
 func deleted(m *v1alpha1.NodeMaintenance) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }
 
 func suspended(m *v1alpha1.NodeMaintenance) { m.Spec.Suspend = true }

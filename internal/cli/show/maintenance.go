@@ -50,10 +50,23 @@ func maintenanceBlocker(b *v1alpha1.MaintenanceBlocker) string {
 
 // MaintenanceBlockers lists what blocks a maintenance, with what can be done about it.
 func MaintenanceBlockers(m *v1alpha1.NodeMaintenance, width int) []string {
+	lines := maintenanceBlockers(m, width, func(e *v1alpha1.MaintainedNode) bool { return e.Blocked })
+	if c := meta.FindStatusCondition(m.Status.Conditions, "Stalled"); len(lines) == 0 && c != nil {
+		lines = Item("  ", clean(c.Message), width)
+	}
+	return append([]string{fmt.Sprintf("NodeMaintenance %s is blocked", m.Name)}, lines...)
+}
+
+// MaintenanceWaits says what holds the nodes of a maintenance, those that are waited for as well as those that are blocked.
+func MaintenanceWaits(m *v1alpha1.NodeMaintenance, width int) []string {
+	return maintenanceBlockers(m, width, func(*v1alpha1.MaintainedNode) bool { return true })
+}
+
+func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alpha1.MaintainedNode) bool) []string {
 	var lines []string
 	for i := range m.Status.Nodes {
 		e := &m.Status.Nodes[i]
-		if !e.Blocked {
+		if !of(e) {
 			continue
 		}
 		for j := range e.Blockers {
@@ -64,10 +77,7 @@ func MaintenanceBlockers(m *v1alpha1.NodeMaintenance, width int) []string {
 			}
 		}
 	}
-	if c := meta.FindStatusCondition(m.Status.Conditions, "Stalled"); len(lines) == 0 && c != nil {
-		lines = Item("  ", clean(c.Message), width)
-	}
-	return append([]string{fmt.Sprintf("NodeMaintenance %s is blocked", m.Name)}, lines...)
+	return lines
 }
 
 // MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, a line for each node in work, those that are blocked
