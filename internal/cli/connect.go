@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"sync"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
@@ -43,10 +41,7 @@ func connect(flags *genericclioptions.ConfigFlags, progress io.Writer) (*connect
 		return nil, err
 	}
 	c := &connection{clock: &observe.Clock{}}
-	var once sync.Once
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &firstAnswer{next: c.clock.Wrap(next), clock: c.clock, out: progress, once: &once}
-	})
+	awaitFirstAnswer(config, c.clock, progress)
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}

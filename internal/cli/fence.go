@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (o *fenceOptions) Complete(args []string) error {
 
 // Run records it.
 func (o *fenceOptions) Run(ctx context.Context) error {
-	c, clock, err := fenceClient(o.config)
+	c, clock, err := fenceClient(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (o *fenceOptions) record(ctx context.Context, fences *act.Fences, fence *v1
 }
 
 // fenceClient knows nodes, Leases and Usher's own kinds.
-func fenceClient(config *genericclioptions.ConfigFlags) (client.Client, *observe.Clock, error) {
+func fenceClient(config *genericclioptions.ConfigFlags, progress io.Writer) (client.Client, *observe.Clock, error) {
 	access, err := restConfig(config)
 	if err != nil {
 		return nil, nil, err
@@ -141,7 +142,7 @@ func fenceClient(config *genericclioptions.ConfigFlags) (client.Client, *observe
 	access = rest.CopyConfig(access)
 	access.ContentType, access.AcceptContentTypes = "", "" // custom resources speak JSON
 	clock := &observe.Clock{}
-	access.Wrap(clock.Wrap)
+	awaitFirstAnswer(access, clock, progress)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {

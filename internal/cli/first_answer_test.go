@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,6 +51,45 @@ func TestFirstAnswer(t *testing.T) {
 				synctest.Wait()
 				if out.String() != c.want {
 					t.Errorf("said %q, want %q", out.String(), c.want)
+				}
+			})
+		})
+	}
+}
+
+// overloaded is an apiserver that completes its third handshake.
+type overloaded struct{ tried *int }
+
+func (o overloaded) RoundTrip(r *http.Request) (*http.Response, error) {
+	*o.tried++
+	time.Sleep(10 * time.Second) // synctest's
+	if *o.tried < 3 {
+		return nil, errors.New("net/http: TLS handshake timeout")
+	}
+	body, err := io.ReadAll(r.Body)
+	return &http.Response{StatusCode: len(body), Body: http.NoBody}, err
+}
+
+// A request that writes is sent once a handshake is completed, whole, and not for ever.
+func TestFirstAnswerAfterHandshakes(t *testing.T) {
+	for name, c := range map[string]struct{ before, want int }{"the third one": {0, len("body")}, "none in time": {-9, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var clock observe.Clock
+				var once sync.Once
+				tried := c.before
+				f := &firstAnswer{next: clock.Wrap(overloaded{&tried}), clock: &clock, out: io.Discard, once: &once}
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://db.example.com:6443/api", strings.NewReader("body"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := f.RoundTrip(request) //nolint:bodyclose // there is none
+				got := 0
+				if err == nil {
+					got = response.StatusCode
+				}
+				if got != c.want || tried-c.before > 3 {
+					t.Errorf("received %d bytes after %d tries, %v; want %d", got, tried-c.before, err, c.want)
 				}
 			})
 		})

@@ -186,6 +186,7 @@ func (o *maintainOptions) objectsWarning(handler rest.WarningHandlerWithContext)
 		return nil, err
 	}
 	config.WarningHandlerWithContext = handler
+	awaitFirstAnswer(config, &observe.Clock{}, o.ErrOut)
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
@@ -216,7 +217,7 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 	case there.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("NodeMaintenance %s is being deleted; wait until its nodes are given back, or give another --name", m.Name)
 	case !sameMaintenance(there, m):
-		return nil, fmt.Errorf("there is a NodeMaintenance %s with another content, of %s; give another --name, or end it: %s",
+		return nil, fmt.Errorf("there is a NodeMaintenance %s with another content, of %s; change that (kubectl edit nodemaintenance %[1]s), give another --name, or end it: %[3]s",
 			m.Name, there.Spec.Requester, o.commands.In("usher maintain --delete "+m.Name))
 	}
 	fmt.Fprintf(o.Out, "NodeMaintenance %s is there already, and is followed\n", m.Name)

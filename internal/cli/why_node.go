@@ -26,7 +26,7 @@ func (o *whyOptions) aboutNodes() (bool, error) {
 
 // whyNodes says what is waited for on lost nodes.
 func (o *whyOptions) whyNodes(ctx context.Context) error {
-	c, clock, err := fenceClient(o.config)
+	c, clock, err := fenceClient(o.config, o.ErrOut)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (o *whyOptions) addFence(ctx context.Context, view snapshot.View, answer *s
 	if o.dump != "" || node == nil || node.Ready {
 		return
 	}
-	c, _, err := fenceClient(o.config)
+	c, _, err := fenceClient(o.config, o.ErrOut)
 	if err != nil {
 		return
 	}

@@ -326,7 +326,11 @@ func (d *decider) surgeUnready(s *surge, unready int) Blocker {
 	want := int(s.deployment.Replicas - record.Was)
 	b.Message = fmt.Sprintf("%d of %d replacements of %s are ready", max(want-unready, 0), want, s.deployment.Name)
 	b.Remedy = "wait, or " + d.without(s)
-	if p := d.worstOf(s.deployment); p != nil {
+	if refused := s.deployment.PodsRefused; refused != "" && s.running < int(s.deployment.Replicas) {
+		b.Message += "; its pods may not be created: " + text.Cut(refused, 300)
+		b.Remedy = fmt.Sprintf("make room for them: kubectl describe deployment -n %s %s, and kubectl describe quota -n %[1]s; or %[3]s",
+			s.deployment.Namespace, s.deployment.Name, d.without(s))
+	} else if p := d.worstOf(s.deployment); p != nil {
 		b.Message += fmt.Sprintf("; %s: %s", p.Name, p.NotReadyWhy)
 		if p.Unschedulable {
 			b.Reason, b.Remedy = ReplacementPending, d.makePlace(p)+", or "+d.without(s)

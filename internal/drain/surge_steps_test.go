@@ -450,3 +450,15 @@ func TestScalingDownWhileACostIsBeingLowered(t *testing.T) {
 	s.then(0, node("a", ours, schedulable))
 	same(t, "in time, the node is open", false, drain.InTime(s.view(), snapshot.Drainer{ID: me}, nil, s.last.Actions[0]))
 }
+
+// A quota that refuses the replacements is named, and how to go on.
+func TestSurgeThatAQuotaRefuses(t *testing.T) {
+	refused := func(w *snapshot.Workload) {
+		w.Replicas, w.PodsRefused = 2, `pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`
+	}
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start), refused), pods("web", "a", 1))
+	s.decide()
+	b := s.status("web-a1").Blockers[0]
+	same(t, "message", `0 of 1 replacements of web are ready; its pods may not be created: pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`, b.Message)
+	same(t, "remedy", "make room for them: kubectl describe deployment -n default web, and kubectl describe quota -n default; or --surge=never to go without", b.Remedy)
+}

@@ -167,7 +167,7 @@ func (d *decider) drained(w *work, e *v1alpha1.MaintainedNode) bool {
 	case run.Outcome == drain.Drained:
 		return true
 	default:
-		e.PodCount, e.Blockers = int32(run.PodCount), blockersOf(run.Blockers) //nolint:gosec // a node has no two billion pods
+		e.PodCount, e.Blockers = int32(run.PodCount), blockersOf(run.Blockers, w.m.Name) //nolint:gosec // a node has no two billion pods
 		e.Blocked = run.over() || !run.Begun && len(run.Blockers) > 0 || len(run.Blockers) > 0 && allDead(run)
 		if run.over() {
 			e.Blockers = append([]v1alpha1.MaintenanceBlocker{endedWith(run.Outcome, w.m.Name)}, e.Blockers...)
@@ -194,12 +194,12 @@ func endedWith(outcome drain.Outcome, name string) v1alpha1.MaintenanceBlocker {
 }
 
 // blockersOf returns the first blockers, those first that cannot clear by themselves.
-func blockersOf(all []drain.Blocker) []v1alpha1.MaintenanceBlocker {
+func blockersOf(all []drain.Blocker, maintenance string) []v1alpha1.MaintenanceBlocker {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b drain.Blocker) int { return cmp.Compare(alive(a), alive(b)) })
 	var found []v1alpha1.MaintenanceBlocker
 	for i := range all[:min(len(all), mostBlockers)] {
-		b := v1alpha1.MaintenanceBlocker{Reason: string(all[i].Reason), Message: all[i].Message, Remedy: all[i].Remedy}
+		b := v1alpha1.MaintenanceBlocker{Reason: string(all[i].Reason), Message: all[i].Message, Remedy: remedyOf(all[i].Remedy, maintenance)}
 		if all[i].Pod.Name != "" {
 			b.Pod = all[i].Pod.String()
 		}

@@ -414,3 +414,15 @@ func TestConditionsOfASuspendedDrain(t *testing.T) {
 		})
 	}
 }
+
+// What a blocker advises is a change of the object, not the flag of a command.
+func TestRemediesChangeTheMaintenance(t *testing.T) {
+	in := Input{
+		Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0))}, Nodes: []*Node{node("n1")},
+		Drains: map[string]*Drain{"n1": {Blockers: []drain.Blocker{{Reason: drain.UnreplicatedPod, Remedy: "--force to evict it all the same", Dead: true}}}},
+	}
+	const want = `kubectl patch nodemaintenance m --type=merge -p '{"spec":{"drain":{"unmanagedPods":"Evict"}}}' to evict it all the same`
+	if got := Decide(in).Statuses["m"].Nodes[0].Blockers[0].Remedy; got != want {
+		t.Errorf("the remedy is %q", got)
+	}
+}

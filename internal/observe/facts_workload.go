@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // uncounted is Workload.Replicas of a kind that wants no fixed number of pods.
@@ -29,6 +30,7 @@ func DeploymentFacts(d *appsv1.Deployment) *snapshot.Workload {
 	if !facts.Settled {
 		facts.RolloutStuck = rolloutStuck(d)
 	}
+	facts.PodsRefused = podsRefused(d)
 	facts.NoOverlap = noOverlap(&d.Spec.Strategy, int(facts.Replicas))
 	facts.Surge, facts.SurgeError = surge(d)
 	return facts
@@ -44,6 +46,16 @@ func rolloutStuck(d *appsv1.Deployment) string {
 		c := &d.Status.Conditions[i]
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && d.Status.ObservedGeneration >= d.Generation {
 			return "its rollout does not go on: " + words(c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// podsRefused says why pods are not created: a quota is used up, or admission refuses them.
+func podsRefused(d *appsv1.Deployment) string {
+	for i := range d.Status.Conditions {
+		if c := &d.Status.Conditions[i]; c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return text.Line(c.Message)
 		}
 	}
 	return ""

@@ -188,6 +188,7 @@ type Workload struct {
 	MinReady        time.Duration
 	Settled         bool   // the controller has seen the spec and no rollout is under way
 	RolloutStuck    string // why a rollout that is under way does not go on; "" if it does, or none is
+	PodsRefused     string // why its controller may not create pods, as the server has refused the last one; "" where it may
 	NoOverlap       bool   // its rollouts never start a pod before one has ended: Recreate, or maxSurge 0
 	Surge           *SurgeRecord
 	SurgeError      string // set where the record cannot be read
