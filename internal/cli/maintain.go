@@ -148,7 +148,10 @@ func (o *maintainOptions) Run(ctx context.Context) error {
 		return err
 	}
 	if o.selector == "" {
-		if _, err := conn.resolve(ctx, o.args, ""); err != nil {
+		switch _, err := conn.resolve(ctx, o.args, ""); {
+		case apierrors.IsForbidden(err): // the object says which are not there
+			fmt.Fprintln(o.ErrOut, "warning: whether the nodes exist is not checked: you may not list nodes")
+		case err != nil:
 			return problem(ctx, err)
 		}
 	}
@@ -206,7 +209,7 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the cluster has no NodeMaintenances: %s brings them (%w)", o.commands.In("usher install --maintenance"), err)
 	case !apierrors.IsAlreadyExists(err) && !apierrors.IsInternalError(err): // webhooks, which may not answer, are asked before the name is looked at
-		return nil, observe.Explained("creating NodeMaintenance "+m.Name, err)
+		return nil, maintainRefused("creating NodeMaintenance "+m.Name, err)
 	}
 	there, missing := observe.Maintenances{Client: objects}.Get(ctx, m.Name)
 	switch {
@@ -224,6 +227,11 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 	return there, nil
 }
 
+// maintainRefused says which role a user lacks.
+func maintainRefused(doing string, err error) error {
+	return observe.Refused(doing, err, "node-maintainer", "--verb=create,get,list,watch,patch,delete --resource=nodemaintenances.usher.sh")
+}
+
 // end deletes maintenances and waits until their nodes are given back.
 func (o *maintainOptions) end(ctx context.Context, objects dynamic.Interface) error {
 	var all []*v1alpha1.NodeMaintenance
@@ -233,13 +241,13 @@ func (o *maintainOptions) end(ctx context.Context, objects dynamic.Interface) er
 			return fmt.Errorf("there is no NodeMaintenance %s: kubectl get nodemaintenances lists them; nothing was deleted", name)
 		}
 		if err != nil {
-			return observe.Explained("reading NodeMaintenance "+name, err)
+			return maintainRefused("reading NodeMaintenance "+name, err)
 		}
 		all = append(all, m)
 	}
 	for _, m := range all {
 		if err := act.DeleteMaintenance(ctx, objects, m); err != nil && !apierrors.IsNotFound(err) {
-			return observe.Explained("deleting NodeMaintenance "+m.Name, err)
+			return maintainRefused("deleting NodeMaintenance "+m.Name, err)
 		}
 		fmt.Fprintf(o.Out, "NodeMaintenance %s is being ended\n", m.Name)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -101,6 +102,9 @@ func (o *uncordonOptions) Run(ctx context.Context) error {
 // read reads the nodes that are meant, and the Leases of the drains that work on them.
 func (o *uncordonOptions) read(ctx context.Context, s *session) (snapshot.View, []string, error) {
 	look, names, err := s.nodesMeant(ctx, o.nodes, o.selector)
+	if apierrors.IsForbidden(err) {
+		return snapshot.View{}, nil, observe.Refused("reading nodes", err, "usher-uncordon", "--verb=list,patch --resource=nodes")
+	}
 	if err == nil {
 		err = look.LeasesOfNodes(ctx)
 	}

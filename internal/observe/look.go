@@ -89,7 +89,7 @@ func (l *Look) once(ctx context.Context, r resource, what string, do request) er
 func (l *Look) need(ctx context.Context, r resource, namespace, what string, do request) error {
 	err := l.once(ctx, r, namespace+"/"+what, do)
 	if namespace != "" && apierrors.IsForbidden(err) {
-		return fmt.Errorf("reading %s in namespace %s: %s: %w", r, namespace, howToGetLook(namespace, err), err)
+		return fmt.Errorf("reading %s in namespace %s: %w; %s", r, namespace, err, howToGetLook(namespace, err))
 	}
 	return refused(r, err)
 }

@@ -24,7 +24,7 @@ func refusal(q question, verb string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("reading %s: the apiserver does not accept the credentials: log in again, or check the user in the kubeconfig: %w", r, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("reading %s: may not %s them %s: %s: %w", r, verb, where, howToGetAccess(err), err)
+		return fmt.Errorf("reading %s: may not %s them %s: %w; %s", r, verb, where, err, howToGetAccess(err))
 	case apierrors.IsNotFound(err):
 		return notServed(r, err)
 	case !isAnswer(err) && !utilnet.IsTimeout(err): // an overloaded server completes no handshake in time: a later one may be
@@ -48,6 +48,19 @@ func Explained(doing string, err error) error {
 		return fmt.Errorf("%s: reaching the apiserver at %s: check that it runs and that the kubeconfig names the right address: %w", doing, addressIn(err), rootOf(err))
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// Refused says for people which role would allow a request that RBAC has refused, and of any other error what Explained says. The rules are
+// flags of kubectl create clusterrole. The command comes last, to be copied.
+func Refused(doing string, err error, role, rules string) error {
+	status, refused := errors.AsType[*apierrors.StatusError](err)
+	if !refused || !apierrors.IsForbidden(err) || !userInMessage.MatchString(err.Error()) {
+		return Explained(doing, err)
+	}
+	if anonymous(err) {
+		return fmt.Errorf("%s: %w; %s", doing, status, logIn)
+	}
+	return fmt.Errorf("%s: %w; ask an administrator for: %s", doing, status, grant(role, rules, err))
 }
 
 // isAnswer reports whether an error is what the server said, not that it said nothing.
