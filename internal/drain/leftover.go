@@ -52,7 +52,11 @@ func (d *decider) costsLeft() []Leftover {
 	var all []Leftover
 	for _, p := range d.Cluster.MarkedPods() {
 		if id, _, _ := strings.Cut(p.CostMark, "="); !p.Terminating() && d.ended(snapshot.Drainer{ID: id}) {
-			all = append(all, Leftover{fmt.Sprintf("pod %s still has the lowest deletion cost", p.Key()), revert})
+			what := fmt.Sprintf("pod %s still has the lowest deletion cost", p.Key())
+			if p.DeletionCost != snapshot.LowestCost {
+				what = fmt.Sprintf("pod %s still has the mark of a surge", p.Key())
+			}
+			all = append(all, Leftover{what, revert})
 		}
 	}
 	return all

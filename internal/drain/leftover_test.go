@@ -27,7 +27,8 @@ func TestRemains(t *testing.T) {
 		"… that is known to be dead":           {deployment("web", 2, surgedBy("x", 1, start)), x, []drain.Leftover{{surge, revert}}},
 		"… and was scaled since":               {all(deployment("web", 2, surgedBy("x", 1, long)), rescaled(9)), nil, []drain.Leftover{{"Deployment default/web still has the record of a surge, and was scaled to 9 since", revert}}},
 		"an autoscaler":                        {all(deployment("web", 2), autoscaler("web", 2, 5, raisedBy("x", 1))), x, []drain.Leftover{{"HorizontalPodAutoscaler default/web still has minReplicas 2 (it was 1)", revert}}},
-		"a deletion cost":                      {pod("p", of("web"), marked("x=7")), x, []drain.Leftover{{"pod default/p still has the lowest deletion cost", revert}}},
+		"a deletion cost":                      {pod("p", of("web"), marked("x=7"), cheapest), x, []drain.Leftover{{"pod default/p still has the lowest deletion cost", revert}}},
+		"… of which only the mark is left":     {pod("p", of("web"), marked("x=7")), x, []drain.Leftover{{"pod default/p still has the mark of a surge", revert}}},
 		"… of a pod that is on its way":        {pod("p", of("web"), marked("x=7"), endsAt(start)), x, nil},
 		"a request":                            {askedBy("x", "db-0"), x, []drain.Leftover{{"the request default/db-0-x still asks for the eviction of its pod", revert}}},
 		"a cordon":                             {node("a", drainedBy("x", start)), x, []drain.Leftover{{"node a is still cordoned for a drain of x@host", "usher uncordon a"}}},
@@ -42,3 +43,5 @@ func TestRemains(t *testing.T) {
 		})
 	}
 }
+
+func cheapest(p *snapshot.Pod) { p.DeletionCost = snapshot.LowestCost }

@@ -2,9 +2,12 @@ package drain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // Why returns everything that keeps one pod from being evicted now, and everything
@@ -65,17 +68,31 @@ func Leftovers(view snapshot.View, dead map[string]bool, led *Ledger) Decision {
 	return d.out
 }
 
+// mostUnreadable is how many records of a namespace that cannot be read are named: its users write them.
+const mostUnreadable = 3
+
 // unreadable says whose record of a surge cannot be read: which drain has written it, and what was before, is not known.
 func (d *decider) unreadable() []string {
 	var notes []string
+	found := map[string]int{}
+	add := func(kind, namespace, name, problem string) {
+		if found[namespace]++; found[namespace] <= mostUnreadable {
+			notes = append(notes, unreadableNote(kind, namespace, name, problem))
+		}
+	}
 	for _, w := range d.Cluster.Surged() {
 		if w.SurgeError != "" {
-			notes = append(notes, unreadableNote(w.Kind, w.Namespace, w.Name, w.SurgeError))
+			add(w.Kind, w.Namespace, w.Name, w.SurgeError)
 		}
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
 		if a.SurgeError != "" {
-			notes = append(notes, unreadableNote("HorizontalPodAutoscaler", a.Namespace, a.Name, a.SurgeError))
+			add("HorizontalPodAutoscaler", a.Namespace, a.Name, a.SurgeError)
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(found)) {
+		if more := found[namespace] - mostUnreadable; more > 0 {
+			notes = append(notes, fmt.Sprintf("%s of namespace %s besides: kubectl get deployments,hpa -n %[2]s -l %[3]s", text.Count(more, "record"), namespace, snapshot.SurgeLabel))
 		}
 	}
 	return notes

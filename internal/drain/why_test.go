@@ -1,6 +1,8 @@
 package drain_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,4 +195,16 @@ func TestLeftoversThatMayNotBeUndone(t *testing.T) {
 	d = drain.Leftovers(view, nil, led)
 	same(t, "settled", true, d.Settled)
 	same(t, "notes", []string{"default/web is still scaled to 2 (it was 1): no; usher drain --revert tries it again"}, d.Notes)
+}
+
+// Of records that a namespace's users write and nothing can read a few are named.
+func TestUnreadableRecordsAreCounted(t *testing.T) {
+	var facts []fact
+	for i := range 9 {
+		facts = append(facts, deployment(fmt.Sprintf("web-%d", i), 1, unreadableSurge))
+	}
+	d := drain.Leftovers(snapshot.View{Now: start, Cluster: cluster(facts...)}, nil, drain.NewLedger())
+	if len(d.Notes) != 4 || d.Notes[3] != "6 records of namespace default besides: kubectl get deployments,hpa -n default -l usher.sh/surge" {
+		t.Errorf("%d notes: %s", len(d.Notes), strings.Join(d.Notes, "\n"))
+	}
 }

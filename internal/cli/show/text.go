@@ -115,11 +115,17 @@ func units(big int, bigUnit string, small int, smallUnit string) string {
 // stamp is how plain lines show the time: sortable, of one width, in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
+// mostLeftovers is how many things that killed drains left are shown: some are marks that tenants write.
+const mostLeftovers = 20
+
 // LeftoverLines says what killed drains have left, and how it is undone.
 func LeftoverLines(found []drain.Leftover) []string {
-	lines := make([]string, 0, len(found))
-	for _, l := range found {
+	lines := make([]string, 0, min(len(found), mostLeftovers+1))
+	for _, l := range found[:min(len(found), mostLeftovers)] {
 		lines = append(lines, "a killed drain left: "+clean(l.What)+"; undo with: "+l.Remedy)
+	}
+	if more := len(found) - mostLeftovers; more > 0 {
+		lines = append(lines, fmt.Sprintf("killed drains left %d more; usher drain --revert undoes what is on workloads, pods and requests", more))
 	}
 	return lines
 }
