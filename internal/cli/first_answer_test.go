@@ -18,7 +18,7 @@ import (
 type late time.Duration
 
 func (l late) RoundTrip(*http.Request) (*http.Response, error) {
-	time.Sleep(time.Duration(l)) // synctest's
+	<-time.After(time.Duration(l))
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
@@ -62,7 +62,7 @@ type overloaded struct{ tried *int }
 
 func (o overloaded) RoundTrip(r *http.Request) (*http.Response, error) {
 	*o.tried++
-	time.Sleep(10 * time.Second) // synctest's
+	<-time.After(10 * time.Second)
 	if *o.tried < 3 {
 		return nil, errors.New("net/http: TLS handshake timeout")
 	}

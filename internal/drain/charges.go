@@ -143,7 +143,7 @@ func (l *Ledger) release(t *try) {
 }
 
 // scaling enters that a Deployment is scaled. Scaling down asks no budget, but what it removes is missing under the budget.
-func (l *Ledger) scaling(t *try, now time.Time) {
+func (l *Ledger) scaling(t *try) {
 	if t.action.Kind != Scale {
 		return
 	}

@@ -160,7 +160,7 @@ func (l *Ledger) Begin(a Action, now time.Time) {
 		l.charge(t)
 	}
 	l.pass(a, now)
-	l.scaling(t, now)
+	l.scaling(t)
 	switch a.Kind {
 	case Cordon:
 		l.nodes[a.Node.Name] = a.Node.UID
@@ -181,7 +181,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	}
 	l.inFlight--
 	t.done, t.answer = now, answer
-	l.scaling(t, now)
+	l.scaling(t)
 	if answer.Code == answers.Accepted {
 		t.count = 0
 		l.accepted(a, now)

@@ -79,28 +79,10 @@ func (d *decider) scaledAway(b *snapshot.Budget) int32 {
 	return known[b.UID]
 }
 
-// removals returns how many ready pods of a namespace are to be removed, by budget: of workloads with pods on the drain's nodes, since of
-// others not all is read, and of those that this process has scaled.
+// removals returns how many ready pods of a namespace are to be removed, by budget.
 func (d *decider) removals(namespace string) map[types.UID]int32 {
-	here := map[types.UID]bool{}
-	for _, node := range d.req.Nodes {
-		for _, p := range d.Cluster.PodsOn(node) {
-			if w := d.workloadOf(p); w != nil && w.Namespace == namespace {
-				here[w.UID] = true
-			}
-		}
-	}
-	ready := map[*snapshot.Workload][]*snapshot.Pod{}
-	for _, p := range d.Cluster.PodsIn(namespace) {
-		if !p.Ready || p.Terminating() || p.Finished() {
-			continue
-		}
-		if w := d.workloadOf(p); w != nil && w.Replicas >= 0 && (here[w.UID] || d.led.scales[w.UID] != nil) {
-			ready[w] = append(ready[w], p)
-		}
-	}
 	removed := map[types.UID]int32{}
-	for w, pods := range ready {
+	for w, pods := range d.readyByWorkload(namespace) {
 		extra := int32(len(pods)) - d.scaledTo(w) //nolint:gosec // no workload has two billion pods
 		if extra <= 0 || !d.goesSoon(w) {
 			continue
@@ -116,6 +98,35 @@ func (d *decider) removals(namespace string) map[types.UID]int32 {
 		}
 	}
 	return removed
+}
+
+// readyByWorkload returns the ready pods of a namespace by the workload that wants a number of them: of workloads with pods on the drain's
+// nodes, since of others not all is read, and of those that this process has scaled.
+func (d *decider) readyByWorkload(namespace string) map[*snapshot.Workload][]*snapshot.Pod {
+	here := d.workloadsHere()
+	ready := map[*snapshot.Workload][]*snapshot.Pod{}
+	for _, p := range d.Cluster.PodsIn(namespace) {
+		if !p.Ready || p.Terminating() || p.Finished() {
+			continue
+		}
+		if w := d.workloadOf(p); w != nil && w.Replicas >= 0 && (here[w.UID] || d.led.scales[w.UID] != nil) {
+			ready[w] = append(ready[w], p)
+		}
+	}
+	return ready
+}
+
+// workloadsHere returns which workloads have pods on the drain's nodes.
+func (d *decider) workloadsHere() map[types.UID]bool {
+	here := map[types.UID]bool{}
+	for _, node := range d.req.Nodes {
+		for _, p := range d.Cluster.PodsOn(node) {
+			if w := d.workloadOf(p); w != nil {
+				here[w.UID] = true
+			}
+		}
+	}
+	return here
 }
 
 // goesSoon reports whether the surplus of a workload was first seen a short time ago.

@@ -26,12 +26,9 @@ func TestLostNodes(t *testing.T) {
 	t.Run("the rights are asked for", r.rightsAreAskedFor)
 	r.allow(t)
 	t.Run("proven off", r.provenOff)
-	for name, test := range map[string]func(*testing.T){"no proof": r.noProof, "a silent zone": r.silentZone, "real nodes": r.realNodes} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // all of them wait for what is unreachable for a minute
-			test(t)
-		})
-	}
+	t.Run("no proof", r.noProof)
+	t.Run("a silent zone", r.silentZone)
+	t.Run("real nodes", r.realNodes)
 }
 
 // rightsAreAskedFor: without the optional role nothing is done, and the policy says what to type.
@@ -145,6 +142,7 @@ func conditionOf(f *v1alpha1.NodeFence) string {
 
 // noProof: what does not go off releases nothing, until a person says that it is off.
 func (r *rig) noProof(t *testing.T) {
+	t.Parallel()
 	zones := []string{"zone-d", "zone-e", "zone-f"}
 	r.Nodes(t, 3, zones...)
 	ns, pod := r.database(t, zones...)
@@ -244,6 +242,7 @@ func (r *rig) personIsBelieved(t *testing.T, name string, pod *corev1.Pod, ns st
 
 // silentZone: two nodes of one zone that fall silent are a network.
 func (r *rig) silentZone(t *testing.T) {
+	t.Parallel()
 	names := r.Nodes(t, 2, "zone-z")
 	r.policy(t, "zone", inZones("zone-z"))
 	for _, name := range names {

@@ -31,6 +31,7 @@ import (
 // realNodes: the kubelets of two real nodes stand still, while an etcd on each still serves. One node is turned off by its BMC, and its
 // etcd goes on elsewhere with its data. The BMC of the other one does nothing: its etcd stays where it is, and goes on serving.
 func (r *rig) realNodes(t *testing.T) {
+	t.Parallel()
 	etcd := image.File{From: r.Binary(t, "etcd"), To: "/etcd"}
 	nodes := r.StartRealNodes(t, join.Options{Count: 3, Zones: []string{"zone-g", "zone-h", "zone-i"}, Files: []image.File{etcd}})
 	lost, kept, spare := nodes[0], nodes[1], nodes[2]
