@@ -168,7 +168,7 @@ func (d *decider) notObserved(p *snapshot.Pod, budget *snapshot.Budget) Blocker 
 	return Blocker{
 		Reason: BudgetNotObserved, Pod: p.Key(), Node: p.Node,
 		Message: "the disruption controller has not looked at the latest version of budget " + budget.Name + " yet",
-		Remedy:  "wait; if it lasts, look at kube-controller-manager",
+		Remedy:  fmt.Sprintf("wait; if it lasts, see the budget's events: kubectl describe pdb -n %s %s", budget.Namespace, budget.Name),
 	}
 }
 
