@@ -42,7 +42,8 @@ func (f *firstAnswer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if f.clock.Answered() {
 		return f.next.RoundTrip(request) //nolint:wrapcheck // a transport hands on
 	}
-	defer time.AfterFunc(silentFor, func() { f.say(request.URL.Host) }).Stop()
+	host := request.URL.Host
+	defer time.AfterFunc(silentFor, func() { f.say(host) }).Stop()
 	for began := time.Now(); ; {
 		response, err := f.next.RoundTrip(request)
 		if !handshakeTimedOut(err) || time.Since(began) > handshakesFor || request.Context().Err() != nil {
