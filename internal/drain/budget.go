@@ -43,21 +43,21 @@ func (d *decider) budgetAllows(p *snapshot.Pod, b *snapshot.Budget) (budgetRef, 
 		return ref, []Blocker{d.notObserved(p, b)}
 	case d.neverAllows(p, b):
 		return ref, []Blocker{d.neverAllowed(p, b)}
-	case d.allowed(b) <= 0:
+	case d.allowed(p, b) <= 0:
 		return ref, []Blocker{d.exhausted(p, b)}
 	}
 	return ref, nil
 }
 
-// allowed returns how many evictions the budget allows: by its status, beside those that does not show yet, and by the pods of the view,
+// allowed returns how many evictions a pod's budget allows: by its status, beside those that does not show yet, and by the pods of the view,
 // beside what it needs. The status follows pods that fail, are deleted or are scaled away only later, and the server lets evictions go
 // on top of them.
-func (d *decider) allowed(b *snapshot.Budget) int32 {
+func (d *decider) allowed(p *snapshot.Pod, b *snapshot.Budget) int32 {
 	byStatus := b.Allowed - d.used[b.UID]
 	if byStatus <= 0 {
 		return byStatus
 	}
-	return min(byStatus, d.healthyUnder(b)-d.scaledAway(b)-d.taken[b.UID]-b.Desired)
+	return min(byStatus, d.healthyUnder(b)-d.scaledAway(p, b)-d.taken[b.UID]-b.Desired)
 }
 
 // use enters that an eviction of this decision uses a budget.
@@ -188,8 +188,8 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		switch used := d.used[budget.UID]; {
 		case budget.Allowed > 0 && used > 0:
 			b.Message = fmt.Sprintf("budget %s is used up by %s of %s", budget.Name, text.Count(used, "eviction"), d.usersOf(budget))
-		case budget.Allowed > 0 && d.scaledAway(budget) > 0:
-			b.Message = fmt.Sprintf("budget %s still counts %s of a workload that was scaled down", budget.Name, text.Count(d.scaledAway(budget), "pod"))
+		case budget.Allowed > 0 && d.scaledAway(p, budget) > 0:
+			b.Message = fmt.Sprintf("budget %s still counts %s of a workload that was scaled down", budget.Name, text.Count(d.scaledAway(p, budget), "pod"))
 		case budget.Allowed > 0:
 			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, though its status still counts %d", budget.Name, budget.Desired, d.healthyUnder(budget), budget.Current)
 		}

@@ -33,12 +33,13 @@ type decider struct {
 	out      Decision
 	acting   map[tryKey]int
 	targets  map[string]bool
-	passages map[types.UID]*passage         // as in the ledger, and of this decision
-	used     map[types.UID]int32            // evictions under each budget that its status does not show yet
-	taken    map[types.UID]int32            // of these, of this decision
-	evicting map[types.UID]int32            // pods under each budget that are ready, and whose eviction was sent
-	removed  map[string]map[types.UID]int32 // ready pods that scaling down is to remove under each budget, of each namespace that was looked at
-	unready  map[types.UID]shortage         // of each budget that was looked at
+	passages map[types.UID]*passage          // as in the ledger, and of this decision
+	used     map[types.UID]int32             // evictions under each budget that its status does not show yet
+	taken    map[types.UID]int32             // of these, of this decision
+	evicting map[types.UID]int32             // pods under each budget that are ready, and whose eviction was sent
+	surplus  map[types.UID][]*snapshot.Pod   // ready pods of each workload that was looked at, nil where it has no more than it is to have
+	scaled   map[string][]*snapshot.Workload // that this process has scaled, by namespace; nil before the first look
+	unready  map[types.UID]shortage          // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
 	places      map[types.UID]string // by owner: why no other node may run its pods
@@ -63,7 +64,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		used:     map[types.UID]int32{},
 		taken:    map[types.UID]int32{},
 		evicting: map[types.UID]int32{},
-		removed:  map[string]map[types.UID]int32{},
+		surplus:  map[types.UID][]*snapshot.Pod{},
 		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},

@@ -92,7 +92,7 @@ func (d *decider) budgetMoves(p *snapshot.Pod) bool {
 	case d.neverAllows(p, b):
 		return d.surgeMoves(p, 1)
 	}
-	return d.allowed(b) > 0
+	return d.allowed(p, b) > 0
 }
 
 func (d *decider) surgeMoves(p *snapshot.Pod, budgets int) bool {

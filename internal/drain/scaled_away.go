@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"usher.sh/usher/internal/snapshot"
 )
 
@@ -67,66 +65,53 @@ type Surplus struct {
 	Since    time.Time // when that was first seen
 }
 
-// scaledAway returns how many ready pods of a budget are to be removed by their controllers, since what owns them was scaled down: by this
-// process or another one, an autoscaler, a person. The budget's status counts them until they are gone. Unready pods are removed first and
-// use nothing. What is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
-func (d *decider) scaledAway(b *snapshot.Budget) int32 {
-	known, looked := d.removed[b.Namespace]
-	if !looked {
-		known = d.removals(b.Namespace)
-		d.removed[b.Namespace] = known
-	}
-	return known[b.UID]
-}
-
-// removals returns how many ready pods of a namespace are to be removed, by budget.
-func (d *decider) removals(namespace string) map[types.UID]int32 {
-	removed := map[types.UID]int32{}
-	for w, pods := range d.readyByWorkload(namespace) {
-		extra := int32(len(pods)) - d.scaledTo(w) //nolint:gosec // no workload has two billion pods
-		if extra <= 0 || !d.goesSoon(w) {
-			continue
-		}
-		under := map[types.UID]int32{}
-		for _, p := range pods {
-			for _, b := range d.Cluster.BudgetsFor(p) {
-				under[b.UID]++
-			}
-		}
-		for budget, n := range under {
-			removed[budget] += min(extra, n)
+// scaledAway returns how many ready pods of a pod's budget are to be removed by their controllers, since what owns them was scaled down: the
+// pod's owner by any client, others by this process. The budget's status counts them until they are gone. Unready pods are removed first
+// and use nothing. What is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
+func (d *decider) scaledAway(p *snapshot.Pod, b *snapshot.Budget) int32 {
+	own := d.workloadOf(p)
+	removed := d.removedFrom(own, b)
+	for _, w := range d.scaledIn(b.Namespace) {
+		if w != own {
+			removed += d.removedFrom(w, b)
 		}
 	}
 	return removed
 }
 
-// readyByWorkload returns the ready pods of a namespace by the workload that wants a number of them: of workloads with pods on the drain's
-// nodes, since of others not all is read, and of those that this process has scaled.
-func (d *decider) readyByWorkload(namespace string) map[*snapshot.Workload][]*snapshot.Pod {
-	here := d.workloadsHere()
-	ready := map[*snapshot.Workload][]*snapshot.Pod{}
-	for _, p := range d.Cluster.PodsIn(namespace) {
-		if !p.Ready || p.Terminating() || p.Finished() {
-			continue
+// removedFrom returns how many ready pods of a budget the controller of a workload is to remove.
+func (d *decider) removedFrom(w *snapshot.Workload, b *snapshot.Budget) int32 {
+	if w == nil || w.Replicas < 0 {
+		return 0
+	}
+	ready, looked := d.surplus[w.UID]
+	if !looked {
+		ready = slices.DeleteFunc(slices.Clone(d.podsOf(w)), func(p *snapshot.Pod) bool { return !p.Ready || p.Terminating() || p.Finished() })
+		if len(ready) <= int(d.scaledTo(w)) || !d.goesSoon(w) {
+			ready = nil
 		}
-		if w := d.workloadOf(p); w != nil && w.Replicas >= 0 && (here[w.UID] || d.led.scales[w.UID] != nil) {
-			ready[w] = append(ready[w], p)
+		d.surplus[w.UID] = ready
+	}
+	counted := int32(0)
+	for _, p := range ready {
+		if b.Matches(p) {
+			counted++
 		}
 	}
-	return ready
+	return min(counted, max(0, int32(len(ready))-d.scaledTo(w))) //nolint:gosec // no workload has two billion pods
 }
 
-// workloadsHere returns which workloads have pods on the drain's nodes.
-func (d *decider) workloadsHere() map[types.UID]bool {
-	here := map[types.UID]bool{}
-	for _, node := range d.req.Nodes {
-		for _, p := range d.Cluster.PodsOn(node) {
-			if w := d.workloadOf(p); w != nil {
-				here[w.UID] = true
+// scaledIn returns the workloads of a namespace that this process has scaled.
+func (d *decider) scaledIn(namespace string) []*snapshot.Workload {
+	if d.scaled == nil {
+		d.scaled = map[string][]*snapshot.Workload{}
+		for uid := range d.led.scales {
+			if w := d.Cluster.Workload(uid); w != nil {
+				d.scaled[w.Namespace] = append(d.scaled[w.Namespace], w)
 			}
 		}
 	}
-	return here
+	return d.scaled[namespace]
 }
 
 // goesSoon reports whether the surplus of a workload was first seen a short time ago.

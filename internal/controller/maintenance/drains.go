@@ -18,8 +18,9 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// How long it takes until something is tried anew: a drain that could not be run, one to which something on its node objects or
-// whose deadline has passed, and one that only what does not clear by itself keeps from going on, since an answer that was final may have been changed meanwhile.
+// How long it takes until something is tried anew: a drain that could not be run, one to which something on its node objects or whose
+// deadline has passed, and one that only what does not clear by itself keeps from going on, since an answer that was final may have been
+// changed meanwhile.
 const (
 	afterFailure   = 30 * time.Second
 	afterObjection = time.Minute
