@@ -76,14 +76,19 @@ func (o *evictionsOptions) Run(ctx context.Context) error {
 	// Evictions first: the requester of each of them is seen then, unless that was withdrawn.
 	evictions, err := conn.evictions.Evictions(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return notServed(observe.Explained("reading evictions", err))
+		return o.unread("reading evictions", err)
 	}
 	requests, err := conn.evictions.Requests(o.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return notServed(observe.Explained("reading eviction requests", err))
+		return o.unread("reading eviction requests", err)
 	}
 	page := show.Evictions{Wanted: wanted(requests, evictions), Now: conn.clock.Now(), Commands: o.commands}
 	return newVoice(o.IOStreams, o.output, o.commands).page(page.JSON, page.Lines)
+}
+
+// unread says why they cannot be listed, and what would allow it.
+func (o *evictionsOptions) unread(doing string, err error) error {
+	return notServed(observe.RefusedInstalled(o.namespace, doing, err, "usher-view"))
 }
 
 // wanted joins what is asked for with what becomes of it, by pod. An eviction that is not requested any more is just being

@@ -37,7 +37,7 @@ func LookAtLostNode(ctx context.Context, reader client.Reader, name string) (*Lo
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, &node); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("there is no node %q; kubectl get nodes lists those that there are", name)
 	} else if err != nil {
-		return nil, Explained("reading node "+name, err)
+		return nil, unreadLostNode("reading node "+name, err)
 	}
 	found := &LostNode{Node: LostNodeFacts(&node)}
 	var lease coordinationv1.Lease
@@ -57,13 +57,17 @@ func LookAtLostNode(ctx context.Context, reader client.Reader, name string) (*Lo
 	return found, err
 }
 
+func unreadLostNode(doing string, err error) error {
+	return Refused(doing, err, "usher-why-node", "--verb=get,list --resource=nodes,leases.coordination.k8s.io,nodefences.usher.sh,lostnodepolicies.usher.sh")
+}
+
 // FencesOf lists the fences of nodes of a name.
 func FencesOf(ctx context.Context, reader client.Reader, node string) ([]*v1alpha1.NodeFence, error) {
 	var list v1alpha1.NodeFenceList
 	if err := reader.List(ctx, &list); meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("the cluster has no NodeFences: Usher is not installed, or older than this program; usher install brings them")
 	} else if err != nil {
-		return nil, Explained("reading fences", err)
+		return nil, unreadLostNode("reading fences", err)
 	}
 	var fences []*v1alpha1.NodeFence
 	for i := range list.Items {

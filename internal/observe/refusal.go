@@ -53,6 +53,21 @@ func Explained(doing string, err error) error {
 // Refused says for people which role would allow a request that RBAC has refused, and of any other error what Explained says. The rules are
 // flags of kubectl create clusterrole. The command comes last, to be copied.
 func Refused(doing string, err error, role, rules string) error {
+	return refusedWith(doing, err, func() string { return grant(role, rules, err) })
+}
+
+// RefusedInstalled is Refused where usher install has made the role: it is bound in a namespace, or with "" in all.
+func RefusedInstalled(namespace, doing string, err error, role string) error {
+	return refusedWith(doing, err, func() string {
+		subject, binding := subjectAndBinding(role, err)
+		if namespace == "" {
+			return "kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
+		}
+		return "kubectl create rolebinding " + binding + " -n " + namespace + " --clusterrole=" + role + " " + subject + apply
+	})
+}
+
+func refusedWith(doing string, err error, grant func() string) error {
 	status, refused := errors.AsType[*apierrors.StatusError](err)
 	if !refused || !apierrors.IsForbidden(err) || !userInMessage.MatchString(err.Error()) {
 		return Explained(doing, err)
@@ -60,7 +75,7 @@ func Refused(doing string, err error, role, rules string) error {
 	if anonymous(err) {
 		return fmt.Errorf("%s: %w; %s", doing, status, logIn)
 	}
-	return fmt.Errorf("%s: %w; ask an administrator for: %s", doing, status, grant(role, rules, err))
+	return fmt.Errorf("%s: %w; ask an administrator for: %s", doing, status, grant())
 }
 
 // isAnswer reports whether an error is what the server said, not that it said nothing.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What an administrator is asked for works for a second user, and a second time.
@@ -19,5 +22,21 @@ func TestGrantsCanBeRepeated(t *testing.T) {
 		if !strings.Contains(got, want) || strings.Count(got, "--dry-run=client -o yaml | kubectl apply -f -") != 2 {
 			t.Errorf("%s: %s", user, got)
 		}
+	}
+}
+
+// A role that usher install has made is bound, not made a second time.
+func TestInstalledRolesAreBound(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "evictions"}, "", errors.New(`User "eva" cannot list resource "evictions"`))
+	for namespace, want := range map[string]string{
+		"":     "ask an administrator for: kubectl create clusterrolebinding usher-view-eva --clusterrole=usher-view --user=eva" + apply,
+		"shop": "ask an administrator for: kubectl create rolebinding usher-view-eva -n shop --clusterrole=usher-view --user=eva" + apply,
+	} {
+		if got := RefusedInstalled(namespace, "reading evictions", refused, "usher-view").Error(); !strings.HasSuffix(got, want) {
+			t.Errorf("in namespace %q: %s", namespace, got)
+		}
+	}
+	if got := RefusedInstalled("", "reading evictions", errors.New("timeout"), "usher-view").Error(); got != "reading evictions: timeout" {
+		t.Errorf("what is no refusal: %s", got)
 	}
 }
