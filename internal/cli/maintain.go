@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +76,9 @@ func newMaintainCommand(config *genericclioptions.ConfigFlags, streams genericio
 			if err := o.Validate(); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("until-timeout") && o.until == "" {
+				return errors.New("--until-timeout goes with --until: a node that stays cordoned waits for nothing")
+			}
 			return o.Run(cmd.Context())
 		},
 	}
@@ -105,7 +110,16 @@ func (o *maintainOptions) Complete(args []string) error {
 	case o.dryRun != dryRunNone:
 		return errors.New("--delete has no dry run")
 	}
-	o.args = args
+	for _, arg := range args {
+		kind, name, typed := strings.Cut(arg, "/")
+		if !typed {
+			name = arg
+		}
+		if typed && !slices.Contains([]string{"nodemaintenance", "nodemaintenances", "nodemaintenances.usher.sh"}, kind) || name == "" {
+			return fmt.Errorf("%q is not a NodeMaintenance: give its NAME, which for one node is by default the node's", arg)
+		}
+		o.args = append(o.args, name)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -76,6 +79,15 @@ func (f *maintainFlags) validate() error {
 	if f.dynamic && f.selector == "" {
 		errs = append(errs, errors.New("--dynamic goes with -l: named nodes are what they are"))
 	}
+	if f.requester != "" && !requesterPattern.MatchString(f.requester) {
+		errs = append(errs, fmt.Errorf("--requester %q: give a domain and a name: autoscaler.example.com/pool-a", f.requester))
+	}
+	if f.hook != "" && !isWebURL(f.hook) {
+		errs = append(errs, fmt.Errorf("--hook %q: give an http or https URL", f.hook))
+	}
+	if f.untilTimeout < time.Second {
+		errs = append(errs, fmt.Errorf("--until-timeout=%s: give 1s or more", f.untilTimeout))
+	}
 	if f.name != "" {
 		for _, problem := range validation.IsDNS1123Subdomain(f.name) {
 			errs = append(errs, fmt.Errorf("--name %q: %s", f.name, problem))
@@ -107,7 +119,7 @@ func (f *maintainFlags) maintenance(nodes []string, user string, now time.Time) 
 	var errs []error
 	m.Spec.Nodes = v1alpha1.NodeSelection{Names: nodes}
 	if f.selector != "" {
-		selector, err := metav1.ParseToLabelSelector(f.selector)
+		selector, err := labelSelectorOf(f.selector)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("-l %q is not a label selector: %w", f.selector, err))
 		}
@@ -123,6 +135,33 @@ func (f *maintainFlags) maintenance(nodes []string, user string, now time.Time) 
 	m.Spec.WhenDrained, errs = f.whenDrained(append(errs, err))
 	m.Name = cmp.Or(f.name, nameFor(m))
 	return m, errors.Join(errs...)
+}
+
+// requesterPattern is what NodeMaintenances accept as a requester.
+var requesterPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
+
+func isWebURL(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// labelSelectorOf is a selector as kubectl's -l takes it, where != is notin of one value.
+func labelSelectorOf(words string) (*metav1.LabelSelector, error) {
+	requirements, err := labels.ParseToRequirements(words)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller names the flag
+	}
+	for i := range requirements {
+		if requirements[i].Operator() != selection.NotEquals {
+			continue
+		}
+		notIn, err := labels.NewRequirement(requirements[i].Key(), selection.NotIn, requirements[i].Values().List())
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller names the flag
+		}
+		requirements[i] = *notIn
+	}
+	return metav1.ParseToLabelSelector(labels.NewSelector().Add(requirements...).String()) //nolint:wrapcheck // the caller names the flag
 }
 
 func handled(evict bool) v1alpha1.PodHandling {
