@@ -1,0 +1,9 @@
+// Package replacement answers: which members are unhealthy since when, and which of them get a successor now?
+//
+// Observe carries what is remembered of each member (since when each of its conditions stands) on to what is known of it now. Decide says
+// which members are marked for replacement, and what the others wait for. Both are functions of their input, and nothing is remembered but
+// what they return: a process that is killed in between goes on from what was written down.
+//
+// What is not known neither sets nor clears a condition, so that no member is replaced since nobody could look. The conditions, the limits
+// and their defaults are those of source 002, "Automatic Replacements".
+package replacement

@@ -1,0 +1,280 @@
+package replacement
+
+import (
+	"slices"
+	"time"
+)
+
+// settle is how long a pod must have been seen gone from a node that has been alive for as long: where it was deleted by force, or while the
+// node did not report, its kubelet still ends it.
+const settle = 30 * time.Second
+
+// Step says what is to be done next for a replacement.
+func Step(in StepInput) StepResult {
+	s := stepping{StepInput: &in}
+	switch in.Progress.Phase {
+	case Waiting:
+		s.wait()
+	case Removing:
+		s.remove()
+	case Joining:
+		s.join()
+	case Complete, Cancelled:
+	}
+	return s.out
+}
+
+type stepping struct {
+	*StepInput
+
+	out StepResult
+}
+
+func (s *stepping) act(a Action) { s.out.Actions = append(s.out.Actions, a) }
+
+func (s *stepping) block(b Blocker) { s.out.Blockers = append(s.out.Blockers, b) }
+
+// write has the phase written down. What it allows is done after the next look.
+func (s *stepping) write(phase Phase) {
+	next := s.Progress
+	next.Phase = phase
+	s.act(Action{Kind: Write, Progress: next})
+}
+
+// wait begins where nothing is in the way.
+func (s *stepping) wait() {
+	if s.Cancelled {
+		s.write(Cancelled)
+		return
+	}
+	if s.examine(); len(s.out.Blockers) > 0 {
+		return
+	}
+	claims, node := s.present(), s.where()
+	next := Progress{Phase: Removing, Node: node.Name, NodeUID: node.UID}
+	if s.Pod != nil {
+		next.PodUID = s.Pod.UID
+	}
+	for _, c := range claims {
+		next.Claims = append(next.Claims, ClaimRef{Name: c.Name, UID: c.UID, Volume: c.Volume})
+	}
+	s.act(Action{Kind: Write, Progress: next})
+}
+
+// examine blocks unless the rules pass, the predecessor is known to be gone, and all that goes with it is known.
+func (s *stepping) examine() {
+	if s.Suspended {
+		s.block(suspended())
+	}
+	s.out.Blockers = append(s.out.Blockers, s.Rules...)
+	s.producible()
+	s.departed()
+	s.unreadVolumes(s.present())
+	if s.System.Listed && s.System.Left == Unknown {
+		s.block(listUnknown())
+	}
+}
+
+// untouched reports whether everything is there that cannot be brought back, so that nothing is lost if the replacement is not gone on with.
+func (s *stepping) untouched() bool {
+	left := s.oldClaims()
+	switch {
+	case s.System.Listed && s.System.Left != No, len(left) < len(s.Progress.Claims):
+		return false
+	case slices.ContainsFunc(left, func(c *Claim) bool { return c.Terminating }):
+		return false
+	}
+	return s.System.Listed || len(left) > 0
+}
+
+// present are the claims that exist.
+func (s *stepping) present() []*Claim {
+	var all []*Claim
+	for i := range s.Claims {
+		if s.Claims[i].UID != "" {
+			all = append(all, &s.Claims[i])
+		}
+	}
+	return all
+}
+
+// producible: the set makes a pod under the member's name.
+func (s *stepping) producible() {
+	switch s.Set.Makes {
+	case Yes:
+	case No:
+		s.block(noSet(s.Set.Name, s.Member.PodName))
+	case Unknown:
+		s.block(setUnknown(s.Set.Name))
+	}
+}
+
+// where is the node on which the member is, or was last.
+func (s *stepping) where() Node {
+	switch last := len(s.Places) - 1; {
+	case s.Pod != nil && s.Pod.Node.Name != "":
+		return s.Pod.Node
+	case last >= 0:
+		return s.Places[last].Node
+	}
+	return Node{}
+}
+
+// departed: nothing of the predecessor runs any more, wherever it was.
+func (s *stepping) departed() {
+	bound := s.Pod != nil && s.Pod.Node.Name != ""
+	if !bound && len(s.Places) == 0 && s.Progress.Node == "" {
+		s.block(nodeNotKnown(s.Member.ID))
+	}
+	if bound && s.mayRun(&s.Pod.Node) && s.Pod.Node.State == NodeAlive {
+		s.block(runs(s.Member, s.Pod.Node.Name))
+	}
+	for i := range s.Places {
+		if place := &s.Places[i]; s.mayRun(&place.Node) && place.Node.State == NodeAlive {
+			s.gone(place)
+		}
+	}
+}
+
+// mayRun reports whether a node may run what it has, and blocks where that cannot be said.
+func (s *stepping) mayRun(node *Node) bool {
+	switch node.State {
+	case NodeOff, NodeDeleted:
+		return false
+	case NodeLost:
+		s.block(nodeLost(node.Name))
+	case NodeUnknown:
+		s.block(nodeNotRead(node.Name))
+	case NodeAlive:
+	}
+	return true
+}
+
+// gone blocks until the kubelet of a node has had the time to end a pod that is gone from the API.
+func (s *stepping) gone(place *Place) {
+	if place.GoneTime.IsZero() {
+		s.block(goneUnseen(s.Member.PodName, place.Node.Name))
+		return
+	}
+	since := place.GoneTime
+	if place.Node.Since.After(since) {
+		since = place.Node.Since
+	}
+	at := since.Add(settle)
+	if !at.After(s.Now) {
+		return
+	}
+	s.block(settling(s.Member.PodName, place.Node.Name))
+	if s.out.NextLook.IsZero() || at.Before(s.out.NextLook) {
+		s.out.NextLook = at
+	}
+}
+
+// unreadVolumes blocks where it is not known what becomes of the volumes of claims that go.
+func (s *stepping) unreadVolumes(claims []*Claim) {
+	for _, c := range claims {
+		if s.Retain && c.Volume != "" && !c.Known && !c.Terminating {
+			s.block(volumeUnread(c.Name, c.Volume))
+		}
+	}
+}
+
+// remove removes what is left of the predecessor. As long as all of it is there, what let it begin must still hold, and as long as any is,
+// nothing of the predecessor may run. It leaves its system's list first, so that no successor meets it there.
+func (s *stepping) remove() {
+	left := s.oldClaims()
+	switch {
+	case s.untouched():
+		if s.examine(); s.Cancelled || len(s.out.Blockers) > 0 {
+			s.act(Action{Kind: Write})
+			return
+		}
+	case len(left) > 0 && s.running():
+		s.block(cameBack(s.Member, s.Pod.Node.Name))
+		return
+	case len(left) > 0:
+		s.departed()
+		s.unreadVolumes(left)
+	}
+	if s.System.Listed && s.System.Left == Unknown {
+		s.block(listUnknown())
+	}
+	if len(s.out.Blockers) > 0 {
+		return
+	}
+	if s.System.Listed && s.System.Left != Yes {
+		s.act(Action{Kind: Leave})
+		return
+	}
+	s.removeRest(left)
+}
+
+func (s *stepping) removeRest(left []*Claim) {
+	for _, c := range left {
+		s.removeClaim(c)
+	}
+	old := s.Pod != nil && !s.running() && (len(left) > 0 || s.Pod.UID == s.Progress.PodUID)
+	switch {
+	case old && !s.Pod.Terminating:
+		s.act(Action{Kind: DeletePod, Name: s.Member.PodName, UID: s.Pod.UID})
+	case old:
+		s.block(podLeaving(s.Member.PodName))
+	case len(left) == 0:
+		s.write(Joining)
+	}
+}
+
+// running reports whether a pod with the member's name is on a node where something may run in it. Before anything was removed none was:
+// it is the member itself that has come back, where it has the predecessor's claims, and else the successor.
+func (s *stepping) running() bool {
+	return s.Pod != nil && s.Pod.Node.Name != "" && s.Pod.Node.State != NodeOff && s.Pod.Node.State != NodeDeleted
+}
+
+// oldClaims are those of the predecessor that still exist.
+func (s *stepping) oldClaims() []*Claim {
+	return slices.DeleteFunc(s.present(), func(c *Claim) bool {
+		return !slices.ContainsFunc(s.Progress.Claims, func(r ClaimRef) bool { return r.Name == c.Name && r.UID == c.UID })
+	})
+}
+
+// removeClaim deletes a claim. Its volume, which may be the last copy, is retained before.
+func (s *stepping) removeClaim(c *Claim) {
+	if c.Terminating {
+		s.block(claimLeaving(c.Name))
+		return
+	}
+	if s.Retain && c.Volume != "" && !c.Retained {
+		s.act(Action{Kind: RetainVolume, Name: c.Volume, UID: c.VolumeUID})
+	}
+	s.act(Action{Kind: DeleteClaim, Name: c.Name, UID: c.UID})
+}
+
+// join waits for the successor. It joins its system's list as late as it can: until it has a node, it would only count as missing there.
+func (s *stepping) join() {
+	switch {
+	case s.Pod == nil:
+		s.producible()
+		s.block(noSuccessor(s.Set.Name, s.Member.PodName))
+		return
+	case s.Pod.Node.Name == "":
+		s.block(unscheduled(s.Member.PodName, s.Pod.Unscheduled))
+		return
+	case s.Progress.NodeUID != "" && s.Pod.Node.UID == s.Progress.NodeUID:
+		s.block(sameNode(s.Member.PodName, s.Progress.Node))
+		return
+	case s.System.Listed && s.System.Joined == Unknown:
+		s.block(listUnknown())
+		return
+	case s.System.Listed && s.System.Joined == No:
+		s.act(Action{Kind: Join})
+		return
+	case !s.Pod.Ready:
+		s.block(notReady(s.Member.PodName))
+	}
+	if s.System.Reported != Yes {
+		s.block(notReported(s.Member.ID))
+	}
+	if len(s.out.Blockers) == 0 {
+		s.write(Complete)
+	}
+}

@@ -1,0 +1,183 @@
+package replacement
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+// StepInput is everything that the next step of one replacement looks at: of a member of a StatefulSet, under whose name the set makes
+// the successor. Reads are as fresh as the writes that follow: the shell takes them past its cache.
+type StepInput struct {
+	Now    time.Time
+	Member v1alpha1.MemberRef
+	// Cancelled: the request for it is being deleted.
+	Cancelled bool
+	Suspended bool
+	// Rules are the blockers of the role's rules of replacement, as a verdict has them.
+	Rules []Blocker
+	// Retain: volumes are kept when their claims go.
+	Retain bool
+	// Set makes the successor.
+	Set Set
+	// Pod has the member's name; nil: there is none.
+	Pod *NamedPod
+	// Places are the nodes on which earlier pods of the member were and may still run, the latest last: a pod that was deleted by force from a
+	// node that does not report runs on.
+	Places []Place
+	// Claims are those that the set's templates name for the member, whether they exist or not.
+	Claims []Claim
+	System Membership
+	// Progress is what was written down last.
+	Progress Progress
+}
+
+// Set is the StatefulSet whose pod the member is.
+type Set struct {
+	Name string
+	// Makes: it exists, is not being deleted, and its replicas cover the member's ordinal.
+	Makes Answer
+}
+
+// NamedPod is the pod that has the member's name now.
+type NamedPod struct {
+	UID         types.UID
+	Node        Node // Name "": it is bound to none
+	Ready       bool
+	Terminating bool
+	// Unscheduled is the scheduler's message, where it has found no node.
+	Unscheduled string
+}
+
+// Place is where a pod of the member was.
+type Place struct {
+	Node Node
+	// GoneTime is when the pod was seen gone from the API; zero: it was not.
+	GoneTime time.Time
+}
+
+// Node is where a pod is, or was.
+type Node struct {
+	Name  string
+	UID   types.UID // "": there is no such Node, or it was not read
+	State NodeState
+	Since time.Time // that it is alive: its kubelet has reported without a gap
+}
+
+// NodeState is what is known of a node.
+type NodeState string
+
+// The states of a node.
+const (
+	// NodeUnknown: it could not be read.
+	NodeUnknown NodeState = ""
+	// NodeAlive: its kubelet reports, and removes what the API has no pod for.
+	NodeAlive NodeState = "Alive"
+	// NodeLost: its kubelet does not report, and the machine is not proven off.
+	NodeLost NodeState = "Lost"
+	// NodeOff: the machine is proven off in the boot in which the pod was on it.
+	NodeOff NodeState = "Off"
+	// NodeDeleted: there is no such Node any more. Who deletes it says that the machine is gone, as the pod garbage collector takes it.
+	NodeDeleted NodeState = "Deleted"
+)
+
+// Claim is a PersistentVolumeClaim that the set's template names for the member.
+type Claim struct {
+	Name        string
+	UID         types.UID // "": it does not exist
+	Terminating bool
+	// Volume is the one that it is bound to; "": none. Known: the volume was read, and Retained says what becomes of it.
+	Volume    string
+	VolumeUID types.UID
+	Known     bool
+	Retained  bool
+}
+
+// Membership is what the system says of the member, where it has a list of members that is changed by asking for it.
+type Membership struct {
+	// Listed: such a list exists, so that the predecessor is to leave and the successor to join. Without it both are Yes.
+	Listed bool
+	// Left: the predecessor is not in it. Joined: the successor is.
+	Left, Joined Answer
+	// Reported: the system reports the successor as a member that does its work.
+	Reported Answer
+}
+
+// Progress is what is written down of a replacement, before anything is done that rests on it.
+type Progress struct {
+	Phase Phase
+	// Node is the predecessor's; no successor is accepted there. PodUID and Claims are what goes, and nothing else: what has another UID
+	// was made later.
+	Node    string
+	NodeUID types.UID // "": there was no such Node any more
+	PodUID  types.UID
+	Claims  []ClaimRef
+}
+
+// ClaimRef is a claim that goes, and the volume that it is bound to.
+type ClaimRef struct {
+	Name   string
+	UID    types.UID
+	Volume string
+}
+
+// Phase is how far a replacement is.
+type Phase string
+
+// The phases.
+const (
+	// Waiting: nothing was done that a cancellation would have to undo.
+	Waiting Phase = ""
+	// Removing: what is left of the predecessor goes. There is no way back.
+	Removing Phase = "Removing"
+	// Joining: nothing is left of it, and the successor is waited for.
+	Joining Phase = "Joining"
+	// Complete: the successor does its work.
+	Complete Phase = "Complete"
+	// Cancelled: the request was withdrawn before anything was done.
+	Cancelled Phase = "Cancelled"
+)
+
+// Over reports whether nothing more happens.
+func (p Phase) Over() bool { return p == Complete || p == Cancelled }
+
+// StepResult is what follows. Actions are carried out in their order; when one is refused, the rest is dropped and everything is looked at
+// again.
+type StepResult struct {
+	Actions  []Action
+	Blockers []Blocker
+	// NextLook is when to look again if nothing happens before; zero: only when something happens.
+	NextLook time.Time
+}
+
+// Action is one thing to do.
+type Action struct {
+	Kind ActionKind
+	// Progress is what Write writes down.
+	Progress Progress
+	// Name and UID are of the object that goes or is changed.
+	Name string
+	UID  types.UID
+}
+
+// ActionKind says what an Action does.
+type ActionKind string
+
+// The kinds.
+const (
+	Write        ActionKind = "write"        // Progress, at the version of the request that was read
+	Leave        ActionKind = "leave"        // the system takes the predecessor off its list
+	RetainVolume ActionKind = "retainVolume" // Name, UID: the reclaim policy of the PersistentVolume becomes Retain
+	DeleteClaim  ActionKind = "deleteClaim"  // Name, UID
+	DeletePod    ActionKind = "deletePod"    // Name, UID
+	Join         ActionKind = "join"         // the system puts the successor on its list
+)
+
+// Blocker is one thing that a replacement waits for.
+type Blocker struct {
+	Reason  Reason
+	Message string
+	Remedy  string
+}

@@ -1,0 +1,164 @@
+package replacement
+
+import (
+	"testing"
+	"time"
+
+	"usher.sh/usher/api/v1alpha1"
+)
+
+var (
+	n1Off   = Node{Name: "n1", UID: "n1", State: NodeOff}
+	n1Lost  = Node{Name: "n1", UID: "n1", State: NodeLost}
+	n1Alive = Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Hour)}
+	n2Alive = Node{Name: "n2", UID: "n2", State: NodeAlive, Since: ago(time.Hour)}
+)
+
+// lost is db-0, whose node n1 is proven off. The set has made a pod that finds no node, since the claim is bound to a volume on n1.
+func lost(changes ...func(*StepInput)) StepInput {
+	in := StepInput{
+		Now: noon, Member: v1alpha1.MemberRef{Role: "etcd-member", ID: "db-0", PodName: "db-0"}, Retain: true, Set: Set{Name: "db", Makes: Yes},
+		Pod:    &NamedPod{UID: "p2", Unscheduled: "1 node(s) had volume node affinity conflict"},
+		Places: []Place{{Node: n1Off, GoneTime: ago(time.Hour)}},
+		Claims: []Claim{{Name: "data-db-0", UID: "c1", Volume: "v1", VolumeUID: "v1", Known: true}},
+		System: Membership{Left: Yes, Joined: Yes, Reported: No},
+	}
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+// removing is the same after it was written down what goes.
+func removing(changes ...func(*StepInput)) StepInput {
+	in := lost()
+	in.Progress = Progress{Phase: Removing, Node: "n1", NodeUID: "n1", PodUID: "p2", Claims: []ClaimRef{{Name: "data-db-0", UID: "c1", Volume: "v1"}}}
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+// joining is the same when nothing of the predecessor is left, and the successor is Ready on n2.
+func joining(changes ...func(*StepInput)) StepInput {
+	in := removing(func(in *StepInput) {
+		in.Progress.Phase = Joining
+		in.Pod = &NamedPod{UID: "p3", Node: n2Alive, Ready: true}
+		in.Claims[0] = Claim{Name: "data-db-0", UID: "c2", Volume: "v2", Known: true}
+		in.System.Reported = Yes
+	})
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+func on(node Node) func(*StepInput) {
+	return func(in *StepInput) { in.Pod = &NamedPod{UID: "p1", Node: node} }
+}
+
+func was(places ...Place) func(*StepInput) { return func(in *StepInput) { in.Places = places } }
+
+func listed(left, joined Answer) func(*StepInput) {
+	return func(in *StepInput) { in.System.Listed, in.System.Left, in.System.Joined = true, left, joined }
+}
+
+func claim(change func(*Claim)) func(*StepInput) {
+	return func(in *StepInput) { change(&in.Claims[0]) }
+}
+
+func TestStep(t *testing.T) {
+	deletesPod, deletesClaim := Action{Kind: DeletePod, Name: "db-0", UID: "p2"}, Action{Kind: DeleteClaim, Name: "data-db-0", UID: "c1"}
+	retains := Action{Kind: RetainVolume, Name: "v1", UID: "v1"}
+	writes := func(phase Phase) Action {
+		progress := removing().Progress
+		progress.Phase = phase
+		return Action{Kind: Write, Progress: progress}
+	}
+	cancelled := func(in *StepInput) { in.Cancelled = true }
+	noPod := func(in *StepInput) { in.Pod = nil }
+	noClaim := claim(func(c *Claim) { *c = Claim{Name: c.Name} })
+	noClaims := func(in *StepInput) { in.Claims, in.Progress.Claims = nil, nil }
+	back := Action{Kind: Write}
+	for name, test := range map[string]struct {
+		in       StepInput
+		actions  []Action
+		blockers []Reason
+		next     time.Time
+	}{
+		"it is written down what goes":         {in: lost(), actions: []Action{writes(Removing)}},
+		"its node was deleted":                 {in: lost(was(Place{Node: Node{Name: "n1", State: NodeDeleted}})), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", PodUID: "p2", Claims: writes(Removing).Progress.Claims}}}},
+		"its pod is still on it":               {in: lost(on(n1Off)), actions: []Action{{Kind: Write, Progress: Progress{Phase: Removing, Node: "n1", NodeUID: "n1", PodUID: "p1", Claims: writes(Removing).Progress.Claims}}}},
+		"cancelled":                            {in: lost(cancelled), actions: []Action{{Kind: Write, Progress: Progress{Phase: Cancelled}}}},
+		"suspended":                            {in: lost(func(in *StepInput) { in.Suspended = true }), blockers: []Reason{PolicySuspended}},
+		"a rule does not pass":                 {in: lost(func(in *StepInput) { in.Rules = []Blocker{{Reason: "NoQuorum"}} }), blockers: []Reason{"NoQuorum"}},
+		"the set does not make it":             {in: lost(func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing}},
+		"the set is not known":                 {in: lost(func(in *StepInput) { in.Set.Makes = Unknown }), blockers: []Reason{StatefulSetMissing}},
+		"it runs":                              {in: lost(on(n1Alive)), blockers: []Reason{PredecessorRuns}},
+		"its node is lost":                     {in: lost(on(n1Lost)), blockers: []Reason{NodeNotProvenOff}},
+		"it was deleted from a lost node":      {in: lost(was(Place{Node: n1Lost, GoneTime: ago(time.Hour)})), blockers: []Reason{NodeNotProvenOff}},
+		"it was on a lost node before":         {in: lost(was(Place{Node: n1Lost, GoneTime: ago(time.Hour)}, Place{Node: Node{Name: "n3", State: NodeOff}})), blockers: []Reason{NodeNotProvenOff}},
+		"its node cannot be read":              {in: lost(was(Place{Node: Node{Name: "n1"}})), blockers: []Reason{NodeNotKnown}},
+		"where it was is not known":            {in: lost(was()), blockers: []Reason{NodeNotKnown}},
+		"it was not seen to go":                {in: lost(was(Place{Node: n1Alive})), blockers: []Reason{NodeNotProvenOff}},
+		"it has just gone":                     {in: lost(was(Place{Node: n1Alive, GoneTime: ago(29 * time.Second)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(time.Second)},
+		"its node has just come back":          {in: lost(was(Place{Node: Node{Name: "n1", UID: "n1", State: NodeAlive, Since: ago(time.Second)}, GoneTime: ago(time.Hour)})), blockers: []Reason{PredecessorLeaving}, next: noon.Add(29 * time.Second)},
+		"it has been gone for long":            {in: lost(was(Place{Node: n1Alive, GoneTime: ago(30 * time.Second)})), actions: []Action{writes(Removing)}},
+		"its volume cannot be read":            {in: lost(claim(func(c *Claim) { c.Known = false })), blockers: []Reason{VolumeNotKnown}},
+		"its volume need not be known":         {in: lost(claim(func(c *Claim) { c.Known = false }), func(in *StepInput) { in.Retain = false }), actions: []Action{writes(Removing)}},
+		"the system's list is not known":       {in: lost(listed(Unknown, No)), blockers: []Reason{MembershipNotKnown}},
+		"several things are in the way":        {in: lost(on(n1Lost), listed(Unknown, No), func(in *StepInput) { in.Suspended = true }), blockers: []Reason{PolicySuspended, NodeNotProvenOff, MembershipNotKnown}},
+		"it goes":                              {in: removing(), actions: []Action{retains, deletesClaim, deletesPod}},
+		"it goes with its volume":              {in: removing(func(in *StepInput) { in.Retain = false }), actions: []Action{deletesClaim, deletesPod}},
+		"its volume is retained":               {in: removing(claim(func(c *Claim) { c.Retained = true })), actions: []Action{deletesClaim, deletesPod}},
+		"its claim was never bound":            {in: removing(claim(func(c *Claim) { c.Volume = "" })), actions: []Action{deletesClaim, deletesPod}},
+		"it leaves the system's list first":    {in: removing(listed(No, No)), actions: []Action{{Kind: Leave}}},
+		"it has left the system's list":        {in: removing(listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
+		"a rule does not pass any more":        {in: removing(func(in *StepInput) { in.Rules = []Blocker{{Reason: "NoQuorum"}} }), actions: []Action{back}, blockers: []Reason{"NoQuorum"}},
+		"cancelled in time":                    {in: removing(cancelled), actions: []Action{back}},
+		"cancelled too late":                   {in: removing(cancelled, listed(Yes, No)), actions: []Action{retains, deletesClaim, deletesPod}},
+		"it has come back in time":             {in: removing(on(n2Alive)), actions: []Action{back}, blockers: []Reason{PredecessorRuns}},
+		"it has come back too late":            {in: removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })), blockers: []Reason{PredecessorRuns}},
+		"where it was, the node is lost":       {in: removing(listed(Yes, No), was(Place{Node: n1Lost})), blockers: []Reason{NodeNotProvenOff}},
+		"a later pod is on a node that is off": {in: removing(claim(func(c *Claim) { c.Terminating = true }), func(in *StepInput) { in.Pod = &NamedPod{UID: "p9", Node: n1Off} }), actions: []Action{{Kind: DeletePod, Name: "db-0", UID: "p9"}}, blockers: []Reason{PredecessorLeaving}},
+		"its claim is held":                    {in: removing(claim(func(c *Claim) { c.Terminating = true })), actions: []Action{deletesPod}, blockers: []Reason{PredecessorLeaving}},
+		"its claim is gone":                    {in: removing(noClaim), actions: []Action{deletesPod}},
+		"another claim has the name":           {in: removing(claim(func(c *Claim) { c.UID = "c2" })), actions: []Action{deletesPod}},
+		"its pod is held":                      {in: removing(noClaim, func(in *StepInput) { in.Pod.Terminating = true }), blockers: []Reason{PredecessorLeaving}},
+		"all is gone":                          {in: removing(noClaim, noPod), actions: []Action{writes(Joining)}},
+		"the successor is there":               {in: removing(noClaim, on(n2Alive)), actions: []Action{writes(Joining)}},
+		"a pod without claims goes":            {in: removing(noClaims, func(in *StepInput) { in.Pod.Node = n1Off }), actions: []Action{deletesPod}},
+		"the set has made no pod":              {in: joining(noPod), blockers: []Reason{SuccessorMissing}},
+		"the set makes none any more":          {in: joining(noPod, func(in *StepInput) { in.Set.Makes = No }), blockers: []Reason{StatefulSetMissing, SuccessorMissing}},
+		"the successor finds no node":          {in: joining(func(in *StepInput) { in.Pod.Node = Node{} }), blockers: []Reason{SuccessorUnscheduled}},
+		"the successor is on the same node":    {in: joining(on(n1Alive)), blockers: []Reason{SuccessorOnSameNode}},
+		"a new node has the name":              {in: joining(func(in *StepInput) { in.Pod.Node = Node{Name: "n1", UID: "n1-again", State: NodeAlive} }), actions: []Action{writes(Complete)}},
+		"the successor joins":                  {in: joining(listed(Yes, No)), actions: []Action{{Kind: Join}}},
+		"the list is not known":                {in: joining(listed(Yes, Unknown)), blockers: []Reason{MembershipNotKnown}},
+		"the successor is not Ready":           {in: joining(func(in *StepInput) { in.Pod.Ready = false }), blockers: []Reason{SuccessorNotReady}},
+		"the successor is not reported":        {in: joining(func(in *StepInput) { in.System.Reported = No }), blockers: []Reason{SuccessorNotReported}},
+		"whether it is reported is not known":  {in: joining(func(in *StepInput) { in.System.Reported = Unknown }), blockers: []Reason{SuccessorNotReported}},
+		"it is replaced":                       {in: joining(), actions: []Action{writes(Complete)}},
+		"over":                                 {in: joining(func(in *StepInput) { in.Progress.Phase = Complete })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Step(test.in)
+			var reasons []Reason
+			for _, b := range got.Blockers {
+				reasons = append(reasons, b.Reason)
+				if len(test.in.Rules) == 0 && (b.Message == "" || b.Remedy == "") {
+					t.Errorf("%s has no message or no remedy", b.Reason)
+				}
+			}
+			same(t, got.Actions, test.actions)
+			same(t, reasons, test.blockers)
+			same(t, got.NextLook, test.next)
+		})
+	}
+}
+
+// A member that has come back while its claims go is told apart from one that has never left.
+func TestStepSaysThatItHasComeBack(t *testing.T) {
+	got := Step(removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })))
+	same(t, got.Blockers, []Blocker{cameBack(removing().Member, "n2")})
+}
