@@ -4,6 +4,6 @@
 // which members are marked for replacement, and what the others wait for. Both are functions of their input, and nothing is remembered but
 // what they return: a process that is killed in between goes on from what was written down.
 //
-// What is not known neither sets nor clears a condition, so that no member is replaced since nobody could look. The conditions, the limits
+// What is not known neither sets nor clears a condition, and none leads to a replacement that the last look has not seen. The conditions, the limits
 // and their defaults are those of source 002, "Automatic Replacements".
 package replacement

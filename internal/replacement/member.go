@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/api/v1alpha1"
 )
@@ -12,49 +13,43 @@ import (
 type Member struct {
 	v1alpha1.MemberRef
 
-	Zone   string // "" where it is not known
+	// Zone is its failure domain; "": not known, and the last one that was known counts. Where nodes have no zones, it is the node's name.
+	Zone   string
 	Facts  Facts
 	Record Record
 	// Marked: a ReplacementRequest stands for it, or its system or its operator is replacing it by itself.
 	Marked bool
-	// Paused is why nothing is said of its health for now: its zone is under maintenance, say. Conditions are neither set nor cleared.
+	// Paused is why its health is not looked at for now: its zone is under maintenance, say. What was wrong before counts anew afterwards.
 	Paused string
 	// CancelTime is when a person has withdrawn the last request for its replacement; conditions count from then on.
 	CancelTime time.Time
 }
 
-// Answer is what is known of a question.
-type Answer int
+// Tristate is what is known of a question. What was not read is unknown.
+type Tristate int
 
-// The answers. What was not asked is unknown.
+// The values.
 const (
-	Unknown Answer = iota
+	Unknown Tristate = iota
 	Yes
 	No
 )
 
-// AnswerOf is the answer to what is known.
-func AnswerOf(yes bool) Answer {
-	if yes {
-		return Yes
-	}
-	return No
-}
-
 // Facts are what is known of a member now.
 type Facts struct {
 	// Reported: its system reports it.
-	Reported Answer
+	Reported Tristate
 	// Excluded: its system keeps nothing on it, and is to put nothing there. Wanted: by a preparation that stands.
-	Excluded        Answer
+	Excluded        Tristate
 	ExclusionWanted bool
-	// HasPod: there is a pod; Pod says which.
-	HasPod Answer
+	// HasPod: there is a pod. Of a member that is to have none it is unknown.
+	HasPod Tristate
 	Pod    Pod
-	// Claims and Service: what its pod needs beside itself is there.
-	Claims, Service Answer
-	// Taints are those of its pod's node, where NodeKnown.
+	// Claims and Service: what its pod needs beside itself is there, or it needs none.
+	Claims, Service Tristate
+	// NodeUID and Taints are of its pod's node, where NodeKnown.
 	NodeKnown bool
+	NodeUID   types.UID
 	Taints    []corev1.Taint
 }
 
@@ -63,16 +58,21 @@ type Pod struct {
 	Pending bool
 	// Healthy: it has not failed, and it is Ready.
 	Healthy bool
-	// DeletionTime is since when it terminates; zero: it does not.
+	// DeletionTime is its deletionTimestamp, at which its grace ends; zero: it does not terminate.
 	DeletionTime time.Time
 }
 
 // Record is what is remembered of a member from one look to the next.
 type Record struct {
 	Conditions []Condition // at most one of each type, sorted by type
+	// Zone is the last that was known.
+	Zone string
 	// Node is the one that Taints and the condition NodeTainted are about.
-	Node   string
-	Taints []TaintClock // sorted by key, then by effect
+	Node    string
+	NodeUID types.UID
+	Taints  []TaintClock // sorted by key, then by effect
+	// Paused: the last look was not one.
+	Paused bool
 }
 
 // Condition is something that is wrong with a member.
@@ -96,7 +96,7 @@ type ConditionType string
 const (
 	// NotReporting: its system is there, and does not report it.
 	NotReporting ConditionType = "NotReporting"
-	// PodFailing: its pod has failed, is not Ready, or has been terminating for more than 5 minutes.
+	// PodFailing: its pod has failed, is not Ready, or is there 5 minutes after its deletionTimestamp.
 	PodFailing ConditionType = "PodFailing"
 	// PodMissing: it has no pod.
 	PodMissing ConditionType = "PodMissing"
@@ -106,9 +106,11 @@ const (
 	ServiceMissing ConditionType = "ServiceMissing"
 	// PodPending: its pod is not started.
 	PodPending ConditionType = "PodPending"
-	// NodeTainted: a taint that counts has been on its node for as long as its rule says. It stands until the member is on another node,
-	// whether the taint is taken off or not.
+	// NodeTainted: its pod has run for as long as a rule says on a node with a taint that counts. It stands until the member is on another
+	// node, whether the taint is taken off or not.
 	NodeTainted ConditionType = "NodeTainted"
 	// ExcludedUnmarked: its system keeps nothing on it, although nothing is to replace it: the system lacks what it could carry.
 	ExcludedUnmarked ConditionType = "ExcludedUnmarked"
 )
+
+var allConditions = []ConditionType{NotReporting, PodFailing, PodMissing, ClaimMissing, ServiceMissing, PodPending, NodeTainted, ExcludedUnmarked}

@@ -9,60 +9,56 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// slowDeletion is how long a pod may be terminating before it counts as failing (source 002: 300 s).
+// slowDeletion is how long after its deletionTimestamp a pod may be there before it counts as failing (source 002: 300 s).
 const slowDeletion = 300 * time.Second
 
-// Observe returns the record of a member after a look at what is known of it.
-func Observe(m *Member, terms *Terms, now time.Time) Record {
-	if m.Paused != "" {
-		return m.Record
-	}
+// Observe returns the record of a member after a look at what is known of it, and which of its conditions this look has seen. The others
+// are remembered, and could not be looked at.
+func Observe(m *Member, terms *Terms, now time.Time) (Record, []ConditionType) {
 	o := observation{Member: m, terms: terms, now: now}
-	o.conditions = o.carried()
-	if len(terms.Taints) == 0 {
-		o.taints = nil
-		o.when(NodeTainted, false, true)
+	o.carry()
+	if m.Paused == "" {
+		o.look()
 	}
-	o.system()
-	o.pod()
-	o.when(ClaimMissing, m.Facts.Claims == No, m.Facts.Claims == Yes)
-	o.when(ServiceMissing, m.Facts.Service == No, m.Facts.Service == Yes)
-	slices.SortFunc(o.conditions, func(a, b Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })
-	return Record{Conditions: o.conditions, Node: o.node, Taints: o.taints}
+	slices.SortFunc(o.next.Conditions, func(a, b Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	return o.next, o.seen
 }
 
 type observation struct {
 	*Member
 
-	terms      *Terms
-	now        time.Time
-	conditions []Condition
-	node       string
-	taints     []TaintClock
+	terms *Terms
+	now   time.Time
+	next  Record
+	seen  []ConditionType
 }
 
-// carried are the conditions that are remembered. After a cancellation they count from then on, and a taint that has led to a replacement
-// has to do so anew. None has begun in the future.
-func (o *observation) carried() []Condition {
-	var all []Condition
-	for _, c := range o.Record.Conditions {
-		if c.Type == NodeTainted && c.StartTime.Before(o.CancelTime) {
+// carry takes over what is remembered. After a cancellation, and after a pause, it counts from then on; after a cancellation a taint that
+// has led to a replacement has to be there for as long again. Nothing has begun in the future.
+func (o *observation) carry() {
+	from := o.CancelTime
+	if o.Record.Paused && o.Member.Paused == "" {
+		from = o.now
+	}
+	last := &o.Record
+	o.next = Record{Zone: o.Zone, Node: last.Node, NodeUID: last.NodeUID, Paused: o.Member.Paused != ""}
+	for _, c := range last.Conditions {
+		cancelled := c.Type == NodeTainted && !o.CancelTime.IsZero() && !c.StartTime.After(o.CancelTime)
+		if cancelled || !slices.Contains(allConditions, c.Type) {
 			continue
 		}
-		all = append(all, Condition{Type: c.Type, StartTime: o.since(c.StartTime)})
+		o.next.Conditions = append(o.next.Conditions, Condition{Type: c.Type, StartTime: o.within(c.StartTime, from)})
 	}
-	o.node = o.Record.Node
-	for _, clock := range o.Record.Taints {
-		clock.StartTime = o.since(clock.StartTime)
-		o.taints = append(o.taints, clock)
+	for _, clock := range last.Taints {
+		clock.StartTime = o.within(clock.StartTime, from)
+		o.next.Taints = append(o.next.Taints, clock)
 	}
-	return all
 }
 
-// since is a time that is not before the cancellation and not in the future.
-func (o *observation) since(start time.Time) time.Time {
-	if start.Before(o.CancelTime) {
-		start = o.CancelTime
+// within is a time that is not before another one, and not in the future.
+func (o *observation) within(start, from time.Time) time.Time {
+	if start.Before(from) {
+		start = from
 	}
 	if start.After(o.now) {
 		return o.now
@@ -70,21 +66,33 @@ func (o *observation) since(start time.Time) time.Time {
 	return start
 }
 
+// look sets and clears what is known. A member that is as good as replaced may lack whatever it has no use for.
+func (o *observation) look() {
+	if o.Marked && o.Facts.Excluded == Yes {
+		o.next.Conditions, o.next.Taints = nil, nil
+		return
+	}
+	o.system()
+	o.pod()
+	o.when(ClaimMissing, o.Facts.Claims == No, o.Facts.Claims == Yes)
+	o.when(ServiceMissing, o.Facts.Service == No, o.Facts.Service == Yes)
+}
+
 // when sets or clears a condition; with neither it stays as it is remembered.
-func (o *observation) when(kind ConditionType, set, clear bool) {
-	at := slices.IndexFunc(o.conditions, func(c Condition) bool { return c.Type == kind })
+func (o *observation) when(kind ConditionType, set, unset bool) {
+	at := slices.IndexFunc(o.next.Conditions, func(c Condition) bool { return c.Type == kind })
+	if set {
+		o.seen = append(o.seen, kind)
+	}
 	switch {
 	case set && at < 0:
-		o.conditions = append(o.conditions, Condition{Type: kind, StartTime: o.now})
-	case clear && at >= 0:
-		o.conditions = slices.Delete(o.conditions, at, at+1)
+		o.next.Conditions = append(o.next.Conditions, Condition{Type: kind, StartTime: o.now})
+	case unset && at >= 0:
+		o.next.Conditions = slices.Delete(o.next.Conditions, at, at+1)
 	}
 }
 
-// done reports whether the member is as good as replaced, so that it may lack what it has no use for.
-func (o *observation) done() bool { return o.Marked && o.Facts.Excluded == Yes }
-
-// system looks at what its system says. Of a member that it does not report, it says nothing of an exclusion either.
+// system is about what its system reports. Of a member that it does not report, nothing is known of an exclusion either.
 func (o *observation) system() {
 	f := &o.Facts
 	o.when(NotReporting, f.Reported == No, f.Reported == Yes)
@@ -95,34 +103,55 @@ func (o *observation) system() {
 	o.when(ExcludedUnmarked, unmarked, !unmarked)
 }
 
-// pod looks at its pod. One that is not there, or not started, says nothing of what it was before.
+// pod looks at its pod. Of one that is not there, or not started, nothing is known of what it was before.
 func (o *observation) pod() {
 	f := &o.Facts
 	switch {
 	case f.HasPod == Unknown:
 		return
 	case f.HasPod == No:
-		o.when(PodMissing, !o.done(), o.done())
+		o.next.Taints = nil // they are about pods that run
+		o.when(PodMissing, true, false)
+		o.latched()
 		return
 	}
+	o.moved()
 	o.when(PodMissing, false, true)
 	o.when(PodPending, f.Pod.Pending, !f.Pod.Pending)
-	if f.Pod.Pending {
-		return
+	if !f.Pod.Pending {
+		slow := !f.Pod.DeletionTime.IsZero() && o.now.Sub(f.Pod.DeletionTime) >= slowDeletion
+		o.when(PodFailing, slow || !f.Pod.Healthy, !slow && f.Pod.Healthy)
+		o.tainted()
 	}
-	slow := !f.Pod.DeletionTime.IsZero() && o.now.Sub(f.Pod.DeletionTime) >= slowDeletion && !o.done()
-	o.when(PodFailing, slow || !f.Pod.Healthy, !slow && f.Pod.Healthy)
-	o.tainted()
+	o.latched()
 }
 
-// tainted looks at the taints of its pod's node. Each has a clock of its own.
+// moved forgets the taints of another node than the one that its pod is bound to, also of one that had the same name.
+func (o *observation) moved() {
+	uid := o.Facts.NodeUID
+	another := o.Node != o.next.Node || uid != "" && o.next.NodeUID != "" && uid != o.next.NodeUID
+	if o.Node == "" || !another {
+		o.next.NodeUID = cmp.Or(uid, o.next.NodeUID)
+		return
+	}
+	o.next.Node, o.next.NodeUID, o.next.Taints = o.Node, uid, nil
+	o.when(NodeTainted, false, true)
+}
+
+// latched keeps NodeTainted, once it is set, whatever becomes of the taint (source 002), unless no taint counts any more.
+func (o *observation) latched() {
+	set := slices.ContainsFunc(o.next.Conditions, func(c Condition) bool { return c.Type == NodeTainted })
+	if none := len(o.terms.Taints) == 0; set && none {
+		o.when(NodeTainted, false, true)
+	} else if set && !slices.Contains(o.seen, NodeTainted) {
+		o.seen = append(o.seen, NodeTainted)
+	}
+}
+
+// tainted looks at the taints of its pod's node. Each has a clock of its own, by key and effect.
 func (o *observation) tainted() {
 	if o.Node == "" || !o.Facts.NodeKnown {
 		return
-	}
-	if o.node != o.Node {
-		o.node, o.taints = o.Node, nil
-		o.when(NodeTainted, false, true)
 	}
 	var clocks []TaintClock
 	for i := range o.Facts.Taints {
@@ -138,18 +167,19 @@ func (o *observation) tainted() {
 		}
 	}
 	slices.SortFunc(clocks, func(a, b TaintClock) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect)) })
-	o.taints = clocks
+	o.next.Taints = clocks
 }
 
-// clock is the one that runs for a taint. A new one counts from the time that the taint itself gives, which Kubernetes sets for NoExecute.
+// clock is the one that runs for a taint. The time that the taint itself gives, which Kubernetes sets for NoExecute, goes before that of the
+// first look: it is earlier for a taint that was there before, and later for one that was taken off and put on again unseen.
 func (o *observation) clock(taint *corev1.Taint) TaintClock {
-	at := slices.IndexFunc(o.taints, func(c TaintClock) bool { return c.Key == taint.Key && c.Effect == taint.Effect })
-	if at >= 0 {
-		return o.taints[at]
-	}
 	clock := TaintClock{Key: taint.Key, Effect: taint.Effect, StartTime: o.now}
-	if taint.TimeAdded != nil {
-		clock.StartTime = o.since(taint.TimeAdded.Time)
+	at := slices.IndexFunc(o.next.Taints, func(c TaintClock) bool { return c.Key == taint.Key && c.Effect == taint.Effect })
+	if at >= 0 {
+		clock = o.next.Taints[at]
+	}
+	if taint.TimeAdded != nil && (at < 0 || taint.TimeAdded.After(clock.StartTime)) {
+		clock.StartTime = o.within(taint.TimeAdded.Time, o.CancelTime)
 	}
 	return clock
 }

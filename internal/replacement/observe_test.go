@@ -84,10 +84,10 @@ func TestConditions(t *testing.T) {
 		"not reported":                           {member("a", facts(func(f *Facts) { f.Reported = No })), now(NotReporting)},
 		"not reported for long":                  {member("a", facts(func(f *Facts) { f.Reported = No }), remembers(old(NotReporting))), []Condition{old(NotReporting)}},
 		"reported again":                         {member("a", remembers(old(NotReporting))), nil},
-		"its system cannot be asked":             {member("a", facts(func(f *Facts) { f.Reported = Unknown }), remembers(old(NotReporting))), []Condition{old(NotReporting)}},
-		"its system cannot be asked, it is well": {member("a", facts(func(f *Facts) { f.Reported = Unknown })), nil},
+		"its system does not answer":             {member("a", facts(func(f *Facts) { f.Reported = Unknown }), remembers(old(NotReporting))), []Condition{old(NotReporting)}},
+		"its system does not answer, it is well": {member("a", facts(func(f *Facts) { f.Reported = Unknown })), nil},
 
-		"excluded by whoever":                    {member("a", excluded), now(ExcludedUnmarked)},
+		"excluded, and not marked":               {member("a", excluded), now(ExcludedUnmarked)},
 		"excluded since it is marked":            {member("a", excluded, marked), nil},
 		"excluded for a drain":                   {member("a", excluded, facts(func(f *Facts) { f.ExclusionWanted = true })), nil},
 		"excluded, marked later":                 {member("a", excluded, marked, remembers(old(ExcludedUnmarked))), nil},
@@ -110,13 +110,17 @@ func TestConditions(t *testing.T) {
 		"they are not known":                     {member("a", facts(func(f *Facts) { f.Claims, f.Service = Unknown, Unknown }), remembers(old(ClaimMissing))), []Condition{old(ClaimMissing)}},
 		"paused, and gone":                       {member("a", paused, facts(func(f *Facts) { f.HasPod, f.Reported = No, No })), nil},
 		"paused, and well":                       {member("a", paused, remembers(old(PodMissing))), []Condition{old(PodMissing)}},
+		"excluded and marked, whatever is wrong": {member("a", excluded, marked, facts(func(f *Facts) { f.Reported, f.HasPod, f.Claims, f.Service = No, No, No, No }), remembers(old(PodFailing), old(PodPending))), nil},
+		"a type of another version":              {member("a", remembers(old("NodeUnreachable"))), nil},
+		"after a pause":                          {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodMissing)), func(m *Member) { m.Record.Paused = true }), now(PodMissing)},
 		"the clock was set back":                 {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(Condition{PodMissing, noon.Add(time.Hour)})), now(PodMissing)},
 		"its replacement was cancelled":          {member("a", cancelled(ago(time.Minute)), facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodMissing))), []Condition{{PodMissing, ago(time.Minute)}}},
 		"its replacement was cancelled long ago": {member("a", cancelled(ago(2*time.Hour)), facts(func(f *Facts) { f.HasPod = No }), remembers(old(PodMissing))), []Condition{old(PodMissing)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			terms := automatic()
-			same(t, Observe(&test.member, &terms, noon).Conditions, test.want)
+			record, _ := Observe(&test.member, &terms, noon)
+			same(t, record.Conditions, test.want)
 		})
 	}
 }
@@ -135,21 +139,29 @@ func TestTaints(t *testing.T) {
 		return func(m *Member) { m.Record.Node, m.Record.Taints = node, clocks }
 	}
 	latched := Condition{NodeTainted, ago(time.Minute)}
-	added := metav1.NewTime(ago(2 * time.Hour))
+	added, again, future := metav1.NewTime(ago(2*time.Hour)), metav1.NewTime(ago(time.Minute)), metav1.NewTime(noon.Add(time.Hour))
+	noExecute := func(added *metav1.Time) corev1.Taint {
+		return corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoExecute, TimeAdded: added}
+	}
+	execute := func(start time.Time) TaintClock {
+		return TaintClock{Key: "x", Effect: corev1.TaintEffectNoExecute, StartTime: start}
+	}
 	for name, test := range map[string]struct {
 		member Member
 		rules  []TaintRule
 		clocks []TaintClock
 		want   []Condition
 	}{
-		"no rules":                {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), nil, nil, nil},
-		"a new taint":             {member("a", onNode(taint("x"))), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
-		"a taint for some time":   {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(59*time.Minute)))), []TaintRule{every}, []TaintClock{clock("x", ago(59*time.Minute))}, nil},
-		"a taint for long enough": {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(time.Hour)))), []TaintRule{every}, []TaintClock{clock("x", ago(time.Hour))}, []Condition{{NodeTainted, noon}}},
-		"the taint says since when": {
-			member("a", onNode(corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoExecute, TimeAdded: &added})), []TaintRule{every},
-			[]TaintClock{{Key: "x", Effect: corev1.TaintEffectNoExecute, StartTime: added.Time}}, []Condition{{NodeTainted, noon}},
-		},
+		"no rules":                             {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), nil, nil, nil},
+		"a new taint":                          {member("a", onNode(taint("x"))), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
+		"a taint for some time":                {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(59*time.Minute)))), []TaintRule{every}, []TaintClock{clock("x", ago(59*time.Minute))}, nil},
+		"a taint for long enough":              {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(time.Hour)))), []TaintRule{every}, []TaintClock{clock("x", ago(time.Hour))}, []Condition{{NodeTainted, noon}}},
+		"the taint gives its time":             {member("a", onNode(noExecute(&added))), []TaintRule{every}, []TaintClock{execute(added.Time)}, []Condition{{NodeTainted, noon}}},
+		"its time is before a cancellation":    {member("a", cancelled(ago(30*time.Minute)), onNode(noExecute(&added))), []TaintRule{every}, []TaintClock{execute(ago(30 * time.Minute))}, nil},
+		"its time is in the future":            {member("a", onNode(noExecute(&future))), []TaintRule{every}, []TaintClock{execute(noon)}, nil},
+		"put on again unseen":                  {member("a", onNode(noExecute(&again)), clocks("n-a", execute(ago(time.Hour)))), []TaintRule{every}, []TaintClock{execute(again.Time)}, nil},
+		"two effects of a key have two clocks": {member("a", onNode(taint("x"), noExecute(nil)), clocks("n-a", clock("x", ago(50*time.Minute)))), []TaintRule{every}, []TaintClock{execute(noon), clock("x", ago(50*time.Minute))}, nil},
+		"all are ignored":                      {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(9*time.Hour)))), []TaintRule{{Key: "*", Ignore: true}}, nil, nil},
 		"ignored, although every other counts": {member("a", onNode(taint(ignored)), clocks("n-a", clock(ignored, ago(9*time.Hour)))), []TaintRule{every, {Key: ignored, Ignore: true}}, nil, nil},
 		"each taint has its own clock": {
 			member("a", onNode(taint("x"), taint("y")), clocks("n-a", clock("x", ago(50*time.Minute)))), []TaintRule{every},
@@ -159,20 +171,47 @@ func TestTaints(t *testing.T) {
 			member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(2*time.Hour)))), []TaintRule{every, {Key: "x", After: 3 * time.Hour}},
 			[]TaintClock{clock("x", ago(2*time.Hour))}, nil,
 		},
-		"taken off in time":          {member("a", clocks("n-a", clock("x", ago(59*time.Minute)))), []TaintRule{every}, nil, nil},
-		"taken off too late":         {member("a", clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, nil, []Condition{latched}},
-		"on another node":            {member("a", onNode(taint("x")), clocks("n-b", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
-		"the node cannot be read":    {member("a", facts(func(f *Facts) { f.NodeKnown = false }), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", ago(time.Hour))}, []Condition{latched}},
-		"its pod is gone":            {member("a", facts(func(f *Facts) { f.HasPod = No }), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", ago(time.Hour))}, []Condition{latched, {PodMissing, noon}}},
-		"cancelled, and still there": {member("a", cancelled(ago(time.Second)), onNode(taint("x")), clocks("n-a", clock("x", ago(2*time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", ago(time.Second))}, nil},
-		"the clock was set back":     {member("a", onNode(taint("x")), clocks("n-a", clock("x", noon.Add(time.Hour)))), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
-		"a taint without a key":      {member("a", onNode(taint(""))), []TaintRule{every}, nil, nil},
+		"taken off in time":                   {member("a", clocks("n-a", clock("x", ago(59*time.Minute)))), []TaintRule{every}, nil, nil},
+		"taken off too late":                  {member("a", clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, nil, []Condition{latched}},
+		"on another node":                     {member("a", onNode(taint("x")), clocks("n-b", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
+		"on another node that cannot be read": {member("a", facts(func(f *Facts) { f.NodeKnown = false }), clocks("n-b", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, nil, nil},
+		"on another node, and not started":    {member("a", facts(func(f *Facts) { f.Pod = Pod{Pending: true} }), clocks("n-b", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, nil, []Condition{{PodPending, noon}}},
+		"on a new node of the same name":      {member("a", onNode(taint("x")), facts(func(f *Facts) { f.NodeUID = "2" }), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched), func(m *Member) { m.Record.NodeUID = "1" }), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
+		"its node is not known":               {member("a", func(m *Member) { m.Node = "" }, clocks("n-b", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", ago(time.Hour))}, []Condition{latched}},
+		"the node cannot be read":             {member("a", facts(func(f *Facts) { f.NodeKnown = false }), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", ago(time.Hour))}, []Condition{latched}},
+		"its pod is gone":                     {member("a", facts(func(f *Facts) { f.HasPod = No }), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched)), []TaintRule{every}, nil, []Condition{latched, {PodMissing, noon}}},
+		"cancelled, and still there":          {member("a", cancelled(ago(time.Second)), onNode(taint("x")), clocks("n-a", clock("x", ago(2*time.Hour))), remembers(latched)), []TaintRule{every}, []TaintClock{clock("x", ago(time.Second))}, nil},
+		"cancelled within the second":         {member("a", cancelled(latched.StartTime), remembers(latched), clocks("n-a")), []TaintRule{every}, nil, nil},
+		"after a pause":                       {member("a", onNode(taint("x")), clocks("n-a", clock("x", ago(time.Hour))), remembers(latched), func(m *Member) { m.Record.Paused = true }), []TaintRule{every}, []TaintClock{clock("x", noon)}, []Condition{{NodeTainted, noon}}},
+		"the clock was set back":              {member("a", onNode(taint("x")), clocks("n-a", clock("x", noon.Add(time.Hour)))), []TaintRule{every}, []TaintClock{clock("x", noon)}, nil},
+		"a taint without a key":               {member("a", onNode(taint(""))), []TaintRule{every}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			terms := automatic(watching(test.rules...))
-			record := Observe(&test.member, &terms, noon)
+			record, _ := Observe(&test.member, &terms, noon)
 			same(t, record.Conditions, test.want)
 			same(t, record.Taints, test.clocks)
+		})
+	}
+}
+
+// Which conditions a look has seen decides whether they lead to a replacement now.
+func TestSeen(t *testing.T) {
+	for name, test := range map[string]struct {
+		member Member
+		want   []ConditionType
+	}{
+		"well":                  {member("a"), nil},
+		"seen":                  {member("a", facts(func(f *Facts) { f.HasPod, f.Claims, f.Reported = No, No, No })), []ConditionType{NotReporting, PodMissing, ClaimMissing}},
+		"remembered":            {member("a", facts(func(f *Facts) { f.HasPod = Unknown }), remembers(Condition{PodMissing, ago(time.Hour)}, Condition{NodeTainted, ago(time.Hour)})), nil},
+		"failing, and now gone": {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(Condition{PodFailing, ago(time.Hour)})), []ConditionType{PodMissing}},
+		"tainted, and now gone": {member("a", facts(func(f *Facts) { f.HasPod = No }), remembers(Condition{NodeTainted, ago(time.Hour)})), []ConditionType{PodMissing, NodeTainted}},
+		"paused":                {member("a", paused, facts(func(f *Facts) { f.HasPod = No }), remembers(Condition{PodMissing, ago(time.Hour)})), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			terms := automatic(watching(TaintRule{Key: "*", After: time.Hour}))
+			_, seen := Observe(&test.member, &terms, noon)
+			same(t, seen, test.want)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,13 +18,20 @@ type world struct {
 	terms   Terms
 	members []Member
 	in      Input
-	unwell  map[string]time.Time // by member: since when no look has found it without a fault, taints aside
-	tainted map[string]time.Time // by member: when a counting taint had been seen for long enough, the first time
-	seen    map[string]time.Time // by member: since when every look has seen the taint
+	seen    map[string]*account // by member
+}
+
+// account is since when each fault of a member has been there at every look that could see it, and which of them the last look has seen.
+type account struct {
+	since  map[ConditionType]time.Time
+	now    map[ConditionType]bool
+	taint  time.Time // since when the taint is seen on the node; zero: it is not
+	node   string
+	paused bool
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, now: noon, unwell: map[string]time.Time{}, tainted: map[string]time.Time{}, seen: map[string]time.Time{}}
+	w := &world{t: t, now: noon, seen: map[string]*account{}}
 	w.terms = automatic(watching(TaintRule{Key: "x", After: time.Hour}), func(terms *Terms) {
 		terms.MaxMembers = rapid.IntRange(0, 3).Draw(t, "members")
 		terms.MaxZones = rapid.IntRange(0, 2).Draw(t, "zones")
@@ -37,31 +45,37 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-var answers = rapid.SampledFrom([]Answer{Yes, Yes, No, Unknown})
+var answers = rapid.SampledFrom([]Tristate{Yes, Yes, No, Unknown})
 
 // change has something happen to one member, or to all.
 func (w *world) change() {
 	m := &w.members[rapid.IntRange(0, len(w.members)-1).Draw(w.t, "member")]
-	switch rapid.IntRange(0, 11).Draw(w.t, "what") {
+	f := &m.Facts
+	switch rapid.IntRange(0, 13).Draw(w.t, "what") {
 	case 0:
-		m.Facts.Reported = answers.Draw(w.t, "reported")
+		f.Reported = answers.Draw(w.t, "reported")
 	case 1:
-		m.Facts.Excluded = answers.Draw(w.t, "excluded")
+		f.Excluded = answers.Draw(w.t, "excluded")
 	case 2:
-		m.Facts.HasPod = answers.Draw(w.t, "pod")
+		f.HasPod = answers.Draw(w.t, "pod")
 	case 3:
-		m.Facts.Pod = Pod{Pending: rapid.Bool().Draw(w.t, "pending"), Healthy: rapid.Bool().Draw(w.t, "healthy")}
+		f.Pod = Pod{Pending: rapid.Bool().Draw(w.t, "pending"), Healthy: rapid.Bool().Draw(w.t, "healthy")}
+		if rapid.Bool().Draw(w.t, "terminating") {
+			f.Pod.DeletionTime = w.now
+		}
 	case 4:
-		m.Facts.Claims = answers.Draw(w.t, "claims")
+		f.Claims, f.Service = answers.Draw(w.t, "claims"), answers.Draw(w.t, "service")
 	case 5:
-		m.Facts.Taints = nil
+		f.Taints = nil
 		if rapid.Bool().Draw(w.t, "tainted") {
-			m.Facts.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+			f.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
 		}
 	case 6:
-		m.Facts.NodeKnown = rapid.Bool().Draw(w.t, "node known")
+		f.NodeKnown = rapid.Bool().Draw(w.t, "node known")
 	case 7:
-		w.replaced(m)
+		if m.Marked { // under the same id, on another node
+			m.Marked, m.Node, m.Facts = false, m.Node+"'", member(m.ID).Facts
+		}
 	case 8:
 		m.Paused = rapid.SampledFrom([]string{"", "", "maintenance"}).Draw(w.t, "paused")
 	case 9:
@@ -69,38 +83,135 @@ func (w *world) change() {
 		w.in.Available = answers.Draw(w.t, "available")
 	case 10:
 		if m.Marked {
-			m.Marked, m.CancelTime = false, w.now
-			w.unwell[m.ID] = w.now
-			delete(w.tainted, m.ID)
-			delete(w.seen, m.ID)
+			m.Marked, m.CancelTime = false, w.now.Truncate(time.Second)
+			w.seen[m.ID].cancel(m.CancelTime)
 		}
 	case 11:
 		m.Facts = member(m.ID).Facts
+	case 12:
+		m.Node = rapid.SampledFrom([]string{"", "n-1", "n-2"}).Draw(w.t, "node")
+	case 13:
+		m.Zone = rapid.SampledFrom([]string{"a", "b", ""}).Draw(w.t, "zone")
 	}
 }
 
-// replaced puts a successor in the place of a member that was marked.
-func (w *world) replaced(m *Member) {
-	if !m.Marked {
-		return
+// faults are what is known to be wrong with a member and what is known not to be.
+func (w *world) faults(m *Member) map[ConditionType]Tristate {
+	f := &m.Facts
+	bad := func(known, wrong bool) Tristate {
+		switch {
+		case !known:
+			return Unknown
+		case wrong:
+			return Yes
+		}
+		return No
 	}
-	delete(w.unwell, m.ID)
-	delete(w.tainted, m.ID)
-	delete(w.seen, m.ID)
-	*m = member(m.ID+"'", inZone(m.Zone))
+	hasPod := f.HasPod == Yes
+	started := hasPod && !f.Pod.Pending
+	late := !f.Pod.DeletionTime.IsZero() && !w.now.Before(f.Pod.DeletionTime.Add(5*time.Minute))
+	return map[ConditionType]Tristate{
+		NotReporting:     bad(f.Reported != Unknown, f.Reported == No),
+		ExcludedUnmarked: bad(f.Reported == Yes && f.Excluded != Unknown, f.Excluded == Yes && !m.Marked),
+		PodMissing:       bad(f.HasPod != Unknown, f.HasPod == No),
+		PodPending:       bad(hasPod, f.Pod.Pending),
+		PodFailing:       bad(started, late || !f.Pod.Healthy),
+		ClaimMissing:     bad(f.Claims != Unknown, f.Claims == No),
+		ServiceMissing:   bad(f.Service != Unknown, f.Service == No),
+	}
 }
 
-// faultless reports whether a look at the member finds nothing wrong, taints aside, and misses nothing.
-func faultless(m *Member) bool {
-	f := &m.Facts
-	return f.Reported == Yes && f.Excluded == No && f.HasPod == Yes && f.Pod.Healthy && !f.Pod.Pending && f.Claims == Yes
+// account notes what a look at this moment sees.
+func (w *world) account() {
+	for i := range w.members {
+		m := &w.members[i]
+		a := w.seen[m.ID]
+		if a == nil {
+			a = &account{since: map[ConditionType]time.Time{}, node: m.Node}
+			w.seen[m.ID] = a
+		}
+		a.now = map[ConditionType]bool{}
+		if m.Paused != "" {
+			a.paused = true
+			continue
+		}
+		if a.paused { // what was wrong counts anew
+			for kind := range a.since {
+				a.since[kind] = w.now
+			}
+			if !a.taint.IsZero() {
+				a.taint = w.now
+			}
+			a.paused = false
+		}
+		if m.Marked && m.Facts.Excluded == Yes {
+			*a = account{since: map[ConditionType]time.Time{}, now: a.now, node: a.node}
+			continue
+		}
+		for kind, wrong := range w.faults(m) {
+			a.note(kind, wrong, w.now)
+		}
+		w.accountTaint(m, a)
+	}
 }
 
-// faulty reports whether a look at the member finds something wrong, taints aside.
-func faulty(m *Member) bool {
-	f := &m.Facts
-	excluded := f.Reported == Yes && f.Excluded == Yes
-	return f.Reported == No || excluded || f.HasPod == No || f.HasPod == Yes && (f.Pod.Pending || !f.Pod.Healthy) || f.Claims == No
+// cancel has everything count anew.
+func (a *account) cancel(now time.Time) {
+	delete(a.since, NodeTainted)
+	for kind := range a.since {
+		a.since[kind] = now
+	}
+	if !a.taint.IsZero() {
+		a.taint = now
+	}
+}
+
+func (a *account) note(kind ConditionType, wrong Tristate, now time.Time) {
+	if wrong == No {
+		delete(a.since, kind)
+	}
+	if _, known := a.since[kind]; wrong == Yes && !known {
+		a.since[kind] = now
+	}
+	a.now[kind] = wrong == Yes
+}
+
+func (w *world) accountTaint(m *Member, a *account) {
+	hasPod := m.Facts.HasPod == Yes
+	if hasPod && m.Node != "" && m.Node != a.node {
+		a.node, a.taint = m.Node, time.Time{}
+		delete(a.since, NodeTainted)
+	}
+	switch {
+	case m.Facts.HasPod == No:
+		a.taint = time.Time{}
+	case !hasPod || m.Facts.Pod.Pending || !m.Facts.NodeKnown || m.Node == "":
+	case len(m.Facts.Taints) == 0:
+		a.taint = time.Time{}
+	case a.taint.IsZero():
+		a.taint = w.now
+	}
+	running := hasPod && !m.Facts.Pod.Pending && m.Facts.NodeKnown && m.Node != ""
+	if _, latched := a.since[NodeTainted]; !latched && running && !a.taint.IsZero() && w.now.Sub(a.taint) >= time.Hour {
+		a.since[NodeTainted] = w.now
+	}
+	_, latched := a.since[NodeTainted]
+	a.now[NodeTainted] = latched && m.Facts.HasPod != Unknown
+}
+
+// affected is how many zones have members with faults, at least.
+func (w *world) affected() int {
+	zones, unknown := map[string]bool{}, 0
+	for i := range w.members {
+		switch m := &w.members[i]; {
+		case len(w.seen[m.ID].since) == 0 || m.Paused != "":
+		case m.Record.Zone == "":
+			unknown++
+		default:
+			zones[m.Record.Zone] = true
+		}
+	}
+	return len(zones) + unknown
 }
 
 // look decides and checks the decision.
@@ -132,70 +243,36 @@ func (w *world) look() Decision {
 	return d
 }
 
-// account notes what a look at this moment sees.
-func (w *world) account() {
-	for i := range w.members {
-		m := &w.members[i]
-		if m.Paused != "" {
-			continue
-		}
-		_, unwell := w.unwell[m.ID]
-		switch {
-		case faultless(m):
-			delete(w.unwell, m.ID)
-		case faulty(m) && !unwell:
-			w.unwell[m.ID] = w.now
-		}
-		if m.Facts.HasPod != Yes || m.Facts.Pod.Pending || !m.Facts.NodeKnown {
-			continue
-		}
-		since, known := w.seen[m.ID]
-		switch {
-		case len(m.Facts.Taints) == 0:
-			delete(w.seen, m.ID)
-		case !known:
-			w.seen[m.ID] = w.now
-		case w.now.Sub(since) >= time.Hour && w.tainted[m.ID].IsZero():
-			w.tainted[m.ID] = w.now
-		}
-	}
-}
-
 func (w *world) inFlight() (count int, zones map[string]bool) {
 	zones = map[string]bool{}
 	for i := range w.members {
 		if m := &w.members[i]; m.Marked && m.Facts.Excluded != Yes {
 			count++
-			zones[m.Zone] = true
+			zones[m.Record.Zone] = true
 		}
 	}
 	return count, zones
 }
 
 // mark checks that a member may be marked, and marks it.
-func (w *world) mark(marked *Marked) {
-	for i := range w.members {
-		m := &w.members[i]
-		if m.ID != marked.Member.ID {
-			continue
-		}
-		if !w.terms.Automatic || w.in.Suspended || w.in.Available != Yes || m.Paused != "" || m.Marked {
-			w.t.Fatalf("%s is marked: automatic %t, suspended %t, available %d, paused %q, marked %t", m.ID, w.terms.Automatic, w.in.Suspended, w.in.Available, m.Paused, m.Marked)
-		}
-		since, window := w.unwell[m.ID], w.terms.UnhealthyAfter
-		if marked.Condition.Type == NodeTainted {
-			since, window = w.tainted[m.ID], w.terms.TaintedAfter
-		}
-		if since.IsZero() || w.now.Sub(since) < window {
-			w.t.Fatalf("%s is marked since %s stands since %s; by what was seen it does since %s, and it is %s", m.ID, marked.Condition.Type, marked.Condition.StartTime, since, w.now)
-		}
-		m.Marked = true
-		return
+func (w *world) mark(due *Due) {
+	at := slices.IndexFunc(w.members, func(m Member) bool { return m.ID == due.Member.ID })
+	m := &w.members[at]
+	if !w.terms.Automatic || w.in.Suspended || w.in.Available != Yes || m.Paused != "" || m.Marked {
+		w.t.Fatalf("%s is marked: automatic %t, suspended %t, available %d, paused %q, marked %t", m.ID, w.terms.Automatic, w.in.Suspended, w.in.Available, m.Paused, m.Marked)
 	}
-	w.t.Fatalf("%s is marked and is no member", marked.Member.ID)
+	kind := due.Condition.Type
+	since, known := w.seen[m.ID].since[kind]
+	if window := w.terms.window(kind); !known || w.now.Sub(since) < window || !w.seen[m.ID].now[kind] {
+		w.t.Fatalf("%s is marked since %s stands since %s; by what was seen it does since %s, and it is %s; seen now: %t", m.ID, kind, due.Condition.StartTime, since, w.now, w.seen[m.ID].now[kind])
+	}
+	if most := w.terms.StopAbove; most == intstr.FromInt32(2) && w.affected() > 2 {
+		w.t.Fatalf("%s is marked while %d zones are affected", m.ID, w.affected())
+	}
+	m.Marked = true
 }
 
-// TestPropertyMarks looks at members to whom anything happens, at any time. None is marked before its time, or beyond the limits.
+// TestPropertyMarks looks at members to which anything happens, at any time. None is marked before its time, or beyond the limits.
 func TestPropertyMarks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -214,7 +291,7 @@ func TestPropertyMarks(t *testing.T) {
 	})
 }
 
-// TestPropertyMarked leaves everything as it is after anything has happened, and looks only when the last decision says so: whoever is
+// TestPropertyMarked leaves everything as it is after anything has happened, and looks only when the last decision says so: each that is
 // unhealthy is marked in time, or waits for something that has a name.
 func TestPropertyMarked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -242,7 +319,7 @@ func TestPropertyMarked(t *testing.T) {
 			if len(m.Record.Conditions) > 0 && !m.Marked && !waiting[m.ID] {
 				t.Fatalf("%s is unhealthy (%v), and neither marked nor waiting", m.ID, m.Record.Conditions)
 			}
-			runs := m.Facts.HasPod == Yes && !m.Facts.Pod.Pending && m.Facts.NodeKnown && m.Paused == ""
+			runs := m.Facts.HasPod == Yes && !m.Facts.Pod.Pending && m.Facts.NodeKnown && m.Paused == "" && m.Node != ""
 			if runs && len(m.Facts.Taints) > 0 && len(m.Record.Conditions) == 0 && !m.Marked {
 				t.Fatalf("%s has been on a tainted node for ever, and that is no condition", m.ID)
 			}

@@ -38,7 +38,7 @@ type StepInput struct {
 type Set struct {
 	Name string
 	// Makes: it exists, is not being deleted, and its replicas cover the member's ordinal.
-	Makes Answer
+	Makes Tristate
 }
 
 // NamedPod is the pod that has the member's name now.
@@ -100,9 +100,9 @@ type Membership struct {
 	// Listed: such a list exists, so that the predecessor is to leave and the successor to join. Without it both are Yes.
 	Listed bool
 	// Left: the predecessor is not in it. Joined: the successor is.
-	Left, Joined Answer
+	Left, Joined Tristate
 	// Reported: the system reports the successor as a member that does its work.
-	Reported Answer
+	Reported Tristate
 }
 
 // Progress is what is written down of a replacement, before anything is done that rests on it.

@@ -59,7 +59,7 @@ func on(node Node) func(*StepInput) {
 
 func was(places ...Place) func(*StepInput) { return func(in *StepInput) { in.Places = places } }
 
-func listed(left, joined Answer) func(*StepInput) {
+func listed(left, joined Tristate) func(*StepInput) {
 	return func(in *StepInput) { in.System.Listed, in.System.Left, in.System.Joined = true, left, joined }
 }
 

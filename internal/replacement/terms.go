@@ -78,10 +78,7 @@ func (t *Terms) ruleFor(key string) *TaintRule {
 }
 
 // mostUnhealthyZones is how many of all zones may have unhealthy members.
-func (t *Terms) mostUnhealthyZones(all int) int {
+func (t *Terms) mostUnhealthyZones(all int) (int, error) {
 	most, err := intstr.GetScaledValueFromIntOrPercent(&t.StopAbove, all, false)
-	if err != nil {
-		return 0 // not known how many: none may
-	}
-	return max(1, most)
+	return max(1, most), err
 }

@@ -2,6 +2,7 @@ package replacement
 
 import (
 	"fmt"
+	"strings"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/text"
@@ -16,6 +17,8 @@ const (
 	PolicySuspended      Reason = "PolicySuspended"
 	SystemUnavailable    Reason = "SystemUnavailable"
 	MemberPaused         Reason = "MemberPaused"
+	ConditionNotSeen     Reason = "ConditionNotSeen"
+	LimitInvalid         Reason = "LimitInvalid"
 	TooManyZonesAffected Reason = "TooManyZonesAffected"
 	TooManyInFlight      Reason = "TooManyInFlight"
 
@@ -41,14 +44,30 @@ func memberPaused(why string) Blocker {
 	return Blocker{MemberPaused, why, "wait until that is over"}
 }
 
-func systemUnavailable() Blocker {
-	return Blocker{SystemUnavailable, "it is not known that the system is available, and nothing is replaced until it is", "see the policy's status.system"}
+func notSeen(condition ConditionType) Blocker {
+	return Blocker{ConditionNotSeen, fmt.Sprintf("%s is remembered, and whether it still holds could not be read", condition), "see the policy's status.system, and the log of usher's manager"}
 }
 
-func tooManyZones(affected []string, all, most int) Blocker {
+func systemUnavailable(known bool) Blocker {
+	message := "it is not known whether the system is available"
+	if known {
+		message = "the system is not available"
+	}
+	return Blocker{SystemUnavailable, message + ", and nothing is replaced until it is", "see the policy's status.system"}
+}
+
+func badStopAbove(err error) Blocker {
+	return Blocker{LimitInvalid, "stopAbove.zones is neither a number nor a percentage: " + err.Error(), "correct the policy"}
+}
+
+func tooManyZones(affected []string, unzoned, all, most int) Blocker {
+	where := text.List(affected, 5)
+	if unzoned > 0 {
+		where = strings.TrimPrefix(where+", and "+text.Count(unzoned, "member")+" whose zone is not known", ", and ")
+	}
 	return Blocker{
 		TooManyZonesAffected,
-		fmt.Sprintf("unhealthy members are in %s of %d (%s), and at most %d may have some: that is a network or a cluster, not a member", text.Count(len(affected), "zone"), all, text.List(affected, 5), most),
+		fmt.Sprintf("unhealthy members are in more than %d of %s (%s): that is a network or a cluster, not a member", most, text.Count(all, "zone"), where),
 		"wait until fewer have some, or replace members one by one: usher replace",
 	}
 }
