@@ -189,7 +189,7 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 		case budget.Allowed > 0 && used > 0:
 			b.Message = fmt.Sprintf("budget %s is used up by %s of %s", budget.Name, text.Count(used, "eviction"), d.usersOf(budget))
 		case budget.Allowed > 0 && d.scaledAway(p, budget) > 0:
-			b.Message = fmt.Sprintf("budget %s still counts %s of a workload that was scaled down", budget.Name, text.Count(d.scaledAway(p, budget), "pod"))
+			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, %d of which %s", budget.Name, budget.Desired, d.healthyUnder(budget), d.scaledAway(p, budget), extraPods)
 		case budget.Allowed > 0:
 			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, though its status still counts %d", budget.Name, budget.Desired, d.healthyUnder(budget), budget.Current)
 		}
@@ -200,6 +200,9 @@ func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	}
 	return b
 }
+
+// extraPods says which pods are no room under a budget.
+const extraPods = "are more than their workloads are to keep (a rollout, a surge, or a scaling down)"
 
 // usersOf says which drains use a budget.
 func (d *decider) usersOf(b *snapshot.Budget) string {

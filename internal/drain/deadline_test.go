@@ -210,6 +210,19 @@ func TestBegunAfterTheDeadline(t *testing.T) {
 	s.ends(drain.DeadlinePassed)
 }
 
+// What is only to be written is tried for a while after the deadline, and not for ever.
+func TestCordonIsNotAcceptedAfterTheDeadline(t *testing.T) {
+	s := tell(t, spot("a"), node("a"))
+	for s.now.Before(start.Add(4 * time.Minute)) {
+		s.decide()
+		s.ends(drain.Running)
+		s.answer(answers.Unavailable)
+		s.then(30 * time.Second)
+	}
+	s.decide()
+	s.ends(drain.DeadlinePassed)
+}
+
 func TestNothingLeftAtTheDeadlineIsDrained(t *testing.T) {
 	s := tell(t, spot("a"), node("a", drainedBy(me, start.Add(2*time.Minute)), state("drained")))
 	s.then(2 * time.Minute)

@@ -37,8 +37,9 @@ type decider struct {
 	used     map[types.UID]int32             // evictions under each budget that its status does not show yet
 	taken    map[types.UID]int32             // of these, of this decision
 	evicting map[types.UID]int32             // pods under each budget that are ready, and whose eviction was sent
-	surplus  map[types.UID][]*snapshot.Pod   // ready pods of each workload that was looked at, nil where it has no more than it is to have
-	scaled   map[string][]*snapshot.Workload // that this process has scaled, by namespace; nil before the first look
+	ready    map[types.UID][]*snapshot.Pod   // of each workload that was looked at
+	losses   map[lossKey]int32               // as far as that was asked
+	scaled   map[string][]*snapshot.Workload // by namespace: those that may have more pods than they are to keep, as far as that was asked
 	unready  map[types.UID]shortage          // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
@@ -64,7 +65,9 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		used:     map[types.UID]int32{},
 		taken:    map[types.UID]int32{},
 		evicting: map[types.UID]int32{},
-		surplus:  map[types.UID][]*snapshot.Pod{},
+		ready:    map[types.UID][]*snapshot.Pod{},
+		losses:   map[lossKey]int32{},
+		scaled:   map[string][]*snapshot.Workload{},
 		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},
@@ -81,7 +84,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 			d.evicting[t.budget.uid]++
 		}
 	}
-	d.out.Surplus = map[types.UID]Surplus{}
+	d.rememberSurplus()
 	d.schedule = d.scheduleOf()
 	d.out.Phase = d.phaseText()
 	d.out.Notes = append(d.out.Notes, led.deletedPastBudget...)
@@ -149,12 +152,17 @@ func (d *decider) outcome() Outcome {
 	return Blocked
 }
 
+// lateWrites is how long after its deadline, or after its beginning if that is later, a drain goes on for what is only to be written.
+const lateWrites = 2 * time.Minute
+
 // late reports whether the deadline has passed with something left, or waited for. What is only to be written is written after it, too.
 func (d *decider) late() bool {
 	if d.req.Deadline.IsZero() || d.Now.Before(d.req.Deadline) {
 		return false
 	}
-	waits := d.recovering
+	last := later(d.req.Deadline, d.req.Started).Add(lateWrites)
+	d.wake(last)
+	waits := d.recovering || d.pending && !d.Now.Before(last)
 	for i := range d.out.Nodes {
 		waits = waits || len(d.out.Nodes[i].Blockers) > 0 && !d.cordoning && !d.renewing
 	}

@@ -438,14 +438,15 @@ func (l *Ledger) Note(d *Decision, now time.Time) {
 	l.NoteNodes(d, now)
 	l.since = fresh
 	l.present = present(d)
-	l.successors, l.surplus = d.Successors, d.Surplus
+	l.successors = d.Successors
 	if l.ending == Running {
 		l.keepVerdict(d)
 	}
 }
 
-// NoteNodes remembers when the turn of each node came. It is the part of Note that forecasts need.
+// NoteNodes remembers when the turn of each node came, and which workloads have a surplus. It is the part of Note that forecasts need.
 func (l *Ledger) NoteNodes(d *Decision, now time.Time) {
+	l.surplus = d.Surplus
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.State != NodePending && l.moved[n.Name].IsZero() {
 			l.moved[n.Name] = now

@@ -2,7 +2,11 @@ package drain
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -59,71 +63,164 @@ func (l *Ledger) has(view snapshot.View, node string) bool {
 	return l.back[node] == nil && claim{node, l.self}.stands(view)
 }
 
-// Surplus is how many ready pods a workload has beyond those that it is to have.
+// Surplus is that a workload has more ready pods than it is to have.
 type Surplus struct {
 	Replicas int32     // that it is to have
 	Since    time.Time // when that was first seen
+	Last     time.Time // when it was last seen
 }
 
-// scaledAway returns how many ready pods of a pod's budget are to be removed by their controllers, since what owns them was scaled down: the
-// pod's owner by any client, others by this process. The budget's status counts them until they are gone. Unready pods are removed first
-// and use nothing. What is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
+// scaledAway returns how many ready pods of a pod's budget are no room for its eviction, since they go without asking the budget: pods that
+// their controllers are to remove, after what owns them was scaled down, the pod's owner by any client, others by this process; and what a
+// surge of another workload has added, as many pods of which leave by scaling down. The budget's status counts them until they are gone. What
+// is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
 func (d *decider) scaledAway(p *snapshot.Pod, b *snapshot.Budget) int32 {
 	own := d.workloadOf(p)
-	removed := d.removedFrom(own, b)
+	gone := d.goneUnder(own, b, false)
 	for _, w := range d.scaledIn(b.Namespace) {
 		if w != own {
-			removed += d.removedFrom(w, b)
+			gone += d.goneUnder(w, b, w.Surge != nil && d.surgeStands(w))
 		}
 	}
-	return removed
+	return gone
 }
 
-// removedFrom returns how many ready pods of a budget the controller of a workload is to remove.
-func (d *decider) removedFrom(w *snapshot.Workload, b *snapshot.Budget) int32 {
+// surgeStands reports whether a drain that runs has surged the workload.
+func (d *decider) surgeStands(w *snapshot.Workload) bool {
+	return d.ours(w.Surge) || d.foreignAlive(w.UID, w.Surge)
+}
+
+// goneUnder returns how many ready pods of a budget a workload is to lose: what it has beyond its replicas, and with its surge what that has added.
+func (d *decider) goneUnder(w *snapshot.Workload, b *snapshot.Budget, surged bool) int32 {
 	if w == nil || w.Replicas < 0 {
 		return 0
 	}
-	ready, looked := d.surplus[w.UID]
-	if !looked {
-		ready = slices.DeleteFunc(slices.Clone(d.podsOf(w)), func(p *snapshot.Pod) bool { return !p.Ready || p.Terminating() || p.Finished() })
-		if len(ready) <= int(d.scaledTo(w)) || !d.goesSoon(w) {
-			ready = nil
-		}
-		d.surplus[w.UID] = ready
+	key := lossKey{w.UID, b.UID, surged}
+	if n, known := d.losses[key]; known {
+		return n
 	}
-	counted := int32(0)
+	n := d.loss(w, b, surged)
+	d.losses[key] = n
+	return n
+}
+
+// lossKey is what goneUnder was asked for.
+type lossKey struct {
+	workload, budget types.UID
+	surged           bool
+}
+
+func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) int32 {
+	ready, keeps := d.readyOf(w), int(d.scaledTo(w))
+	gone := 0
+	if over := surplusOf(w, ready, keeps); over > 0 && d.goesSoon(w) {
+		gone = over
+	}
+	if surged {
+		gone += max(0, min(len(ready), keeps)-int(w.Surge.Was))
+	}
+	if gone == 0 {
+		return 0
+	}
+	counted := 0
 	for _, p := range ready {
 		if b.Matches(p) {
 			counted++
 		}
 	}
-	return min(counted, max(0, int32(len(ready))-d.scaledTo(w))) //nolint:gosec // no workload has two billion pods
+	return int32(min(counted, gone)) //nolint:gosec // no workload has two billion pods
 }
 
-// scaledIn returns the workloads of a namespace that this process has scaled.
+// readyOf returns the pods of a workload that a budget counts as healthy.
+func (d *decider) readyOf(w *snapshot.Workload) []*snapshot.Pod {
+	ready, looked := d.ready[w.UID]
+	if !looked {
+		ready = slices.DeleteFunc(slices.Clone(d.podsOf(w)), func(p *snapshot.Pod) bool { return !p.Ready || p.Terminating() || p.Finished() })
+		d.ready[w.UID] = ready
+	}
+	return ready
+}
+
+// surplusOf returns how many of a workload's ready pods its controller removes: those beyond its replicas, since unready ones go first; of a
+// StatefulSet those with the highest ordinals, ready or not.
+func surplusOf(w *snapshot.Workload, ready []*snapshot.Pod, keeps int) int {
+	if w.Kind != "StatefulSet" {
+		return len(ready) - keeps
+	}
+	ordinals := make([]int, 0, len(ready))
+	for _, p := range ready {
+		ordinal, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
+		if err != nil {
+			return len(ready) - keeps
+		}
+		ordinals = append(ordinals, ordinal)
+	}
+	if len(ordinals) == 0 {
+		return 0
+	}
+	first := slices.Min(ordinals)
+	return len(slices.DeleteFunc(ordinals, func(n int) bool { return n < first+keeps }))
+}
+
+// scaledIn returns the workloads of a namespace that may have more pods than they are to keep: those that this process has scaled, those that
+// are surged, and those whose controllers have something to do, whoever has given it to them.
 func (d *decider) scaledIn(namespace string) []*snapshot.Workload {
-	if d.scaled == nil {
-		d.scaled = map[string][]*snapshot.Workload{}
-		for uid := range d.led.scales {
-			if w := d.Cluster.Workload(uid); w != nil {
-				d.scaled[w.Namespace] = append(d.scaled[w.Namespace], w)
-			}
+	all, known := d.scaled[namespace]
+	if known {
+		return all
+	}
+	add := func(w *snapshot.Workload) {
+		if w != nil && w.Namespace == namespace && !slices.Contains(all, w) {
+			all = append(all, w)
 		}
 	}
-	return d.scaled[namespace]
+	for uid := range d.led.scales {
+		add(d.Cluster.Workload(uid))
+	}
+	for _, w := range d.Cluster.Surged() {
+		if w.Surge != nil {
+			add(w)
+		}
+	}
+	for _, w := range d.Cluster.Unsettled(namespace) {
+		if w.Kind != "ReplicaSet" || d.Cluster.WorkloadOf(w.OwnerKey()) == nil {
+			add(w)
+		}
+	}
+	d.scaled[namespace] = all
+	return all
 }
 
-// goesSoon reports whether the surplus of a workload was first seen a short time ago.
+// goesSoon reports whether the surplus of a workload was first seen a short time ago, by this drain or by another one of this process.
 func (d *decider) goesSoon(w *snapshot.Workload) bool {
-	s := Surplus{Replicas: d.scaledTo(w), Since: d.Now}
-	if before, known := d.led.surplus[w.UID]; known && before.Replicas == s.Replicas {
-		s = before
+	s := Surplus{Replicas: d.scaledTo(w), Since: d.Now, Last: d.Now}
+	for _, l := range d.led.sharing() {
+		if before, known := l.surplus[w.UID]; known && before.stands(s.Replicas, d.Now) && before.Since.Before(s.Since) {
+			s.Since = before.Since
+		}
 	}
 	d.out.Surplus[w.UID] = s
 	until := s.Since.Add(disruptedFor)
 	d.wake(until)
 	return d.Now.Before(until)
+}
+
+// surplusFor is how long a surplus that is not seen any more, since pods of its workload are unready for a while, is still the same one.
+const surplusFor = 10 * time.Minute
+
+// stands reports whether a surplus is still the same one.
+func (s Surplus) stands(replicas int32, now time.Time) bool {
+	return s.Replicas == replicas && now.Before(s.Last.Add(surplusFor))
+}
+
+// rememberSurplus carries on what earlier decisions have seen: one that looks at no pod of a workload does not forget its surplus.
+func (d *decider) rememberSurplus() {
+	d.out.Surplus = map[types.UID]Surplus{}
+	for uid, s := range d.led.surplus {
+		if w := d.Cluster.Workload(uid); w != nil && s.stands(d.scaledTo(w), d.Now) {
+			d.out.Surplus[uid] = s
+		}
+	}
 }
 
 // scaledTo returns how many replicas a Deployment has, or will have once the process's own scaling down is seen.

@@ -462,5 +462,12 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 		next.To, next.Step, next.Beat = to, d.Now, d.Now
 		record = &next
 	}
-	d.try(Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why})
+	a := Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why}
+	if _, t := d.standing(a.Kind, a.Target(), a.version()); t.tired() {
+		s.waiting = Blocker{
+			Reason: SurgeStarting, Message: fmt.Sprintf("%s cannot be scaled down to %d: %s", w.Name, to, t.answer.Message),
+			Remedy: refusalRemedy(t, w.Namespace), Dead: true,
+		}
+	}
+	d.try(a)
 }

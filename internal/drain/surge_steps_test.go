@@ -462,3 +462,32 @@ func TestSurgeThatAQuotaRefuses(t *testing.T) {
 	same(t, "message", `0 of 1 replacements of web are ready; its pods may not be created: pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`, b.Message)
 	same(t, "remedy", "make room for them: kubectl describe deployment -n default web, and kubectl describe quota -n default; or --surge=never to go without", b.Remedy)
 }
+
+// A surge that cannot be taken back holds the drain for as long as undoing is tried, and what is left is said at the end.
+func TestSurgeThatCannotBeTakenBack(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 2))
+	for range 20 {
+		s.decide()
+		if s.last.Outcome != drain.Running {
+			break
+		}
+		s.answer(answers.Unavailable)
+		s.then(30*time.Second, node("a", drainedBy(me, s.now.Add(30*time.Second)), state("drained")))
+	}
+	s.ends(drain.Drained)
+}
+
+// While the pods of the surge are there, it is named that they cannot be scaled away.
+func TestSurgeThatCannotBeScaledDown(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1),
+		budget("web", 2, 1, 1, maxUnavailable("0")))
+	for range 20 {
+		s.decide()
+		s.answer(answers.Unavailable)
+		s.then(30*time.Second, node("a", drainedBy(me, s.now.Add(30*time.Second))))
+	}
+	s.decide()
+	b := s.status("web-a1").Blockers[0]
+	same(t, "message", "web cannot be scaled down to 1: server says Unavailable", b.Message)
+	same(t, "dead", true, b.Dead)
+}

@@ -1,10 +1,13 @@
 package drain_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // What this drain has used of a budget counts until the budget's status shows it.
@@ -94,17 +97,76 @@ func TestUsedBudgetIsForgotten(t *testing.T) {
 // controllers take: a paused rollout has more pods than it is to have for ever.
 func TestScaledAwayElsewhere(t *testing.T) {
 	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 3), pods("web", "a", 1), pods("web", "b", 3), budget("web", 4, 3, 4, maxUnavailable("1")))
-	stays := func(after time.Duration, counted string, facts ...fact) {
+	stays := func(after time.Duration, counted int, facts ...fact) {
 		t.Helper()
 		s.then(after, append(facts, node("a", drainedBy(me, s.now.Add(after))))...)
 		s.expect()
 		s.holds("web-a1: BudgetExhausted")
-		same(t, "message", "budget web still counts "+counted+" of a workload that was scaled down", s.status("web-a1").Blockers[0].Message)
+		same(t, "message", moreThanKept(3, 4, counted), s.status("web-a1").Blockers[0].Message)
 	}
-	stays(0, "1 pod")
-	stays(time.Minute, "1 pod")
-	stays(30*time.Second, "2 pods", deployment("web", 2)) // once more
-	stays(119*time.Second, "2 pods")
+	stays(0, 1)
+	stays(time.Minute, 1)
+	stays(30*time.Second, 2, deployment("web", 2)) // once more
+	stays(119*time.Second, 2)
 	s.then(time.Second, node("a", drainedBy(me, s.now)))
 	s.expect("evict web-a1")
+}
+
+// moreThanKept is what is said where pods of a budget are no room under it.
+func moreThanKept(needs, has, extra int) string {
+	return fmt.Sprintf("budget web needs %d healthy and has %d, %d of which are more than their workloads are to keep (a rollout, a surge, or a scaling down)", needs, has, extra)
+}
+
+// What a surge has added is no room for the pods of another workload under the same budget: it goes by scaling down, which asks no budget.
+func TestSurgeIsNoRoomForOthers(t *testing.T) {
+	ofDB := func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "web"} }
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 1), pods("web", "a", 1),
+		statefulSet("db", 1), pod("db-0", on("a"), ofSet("db"), ofDB), budget("web", 2, 2, 2, minAvailable("2")))
+	s.expect("scale web to 2, was 1")
+	s.answer(answers.Accepted)
+	s.then(20*time.Second, node("a", drainedBy(me, s.now.Add(20*time.Second))), deployment("web", 2, at("2"), surgedBy(me, 1, s.now.Add(20*time.Second))),
+		pod("web-b", on("b"), of("web")), budget("web", 3, 2, 3, minAvailable("2"), budgetVersion("2")))
+	s.expect("lower-cost web-a1")
+	same(t, "message", moreThanKept(2, 3, 1), s.status("db-0").Blockers[0].Message)
+}
+
+// A surplus is waited for once: neither what is evicted meanwhile nor a pod that is unready for a while has it waited for again.
+func TestSurplusIsWaitedForOnce(t *testing.T) {
+	full := func(version string) fact {
+		return budget("web", 4, 3, 4, minAvailable("3"), budgetVersion(version))
+	}
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 3, rolling), pods("web", "a", 2), pods("web", "b", 2), full("1"))
+	then := func(after time.Duration, facts ...fact) {
+		s.then(after, append(facts, node("a", drainedBy(me, s.now.Add(after))))...)
+	}
+	s.expect()
+	then(time.Minute, pod("web-b2", on("b"), of("web"), unready), budget("web", 3, 3, 4, minAvailable("3"), budgetVersion("2")))
+	s.expect()
+	then(time.Minute, pod("web-b2", on("b"), of("web")), full("3"))
+	s.expect("evict web-a1")
+	s.answer(answers.Accepted)
+	then(time.Second, pod("web-a1", on("a"), of("web"), endsAt(s.now.Add(time.Second))), budget("web", 3, 3, 4, minAvailable("3"), budgetVersion("4"), disrupted("web-a1")))
+	s.expect()
+	then(10*time.Second, gone("web-a1"), pod("web-c", on("b"), of("web")), full("5"))
+	s.expect("evict web-a2")
+}
+
+// Another drain of the same process goes by what the first one has seen.
+func TestSurplusIsSharedInAProcess(t *testing.T) {
+	charges := &drain.Charges{}
+	s := tell(t, ask("a"), node("a", ours), node("c", drainedBy("second", start)), node("b"), deployment("web", 3, rolling), pods("web", "a", 1), pods("web", "c", 1), pods("web", "b", 2),
+		budget("web", 4, 3, 4, minAvailable("3")))
+	charges.Join(s.led)
+	s.expect()
+	s.then(2*time.Minute, node("a", drainedBy(me, s.now.Add(2*time.Minute))), node("c", drainedBy("second", s.now.Add(2*time.Minute))))
+	second := s.together(charges, "second", "c")
+	second.expect("evict web-c1")
+}
+
+// A StatefulSet's controller removes the pods with the highest ordinals, also where others are not ready.
+func TestSurplusOfAStatefulSet(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), statefulSet("db", 2), pod("db-0", on("a"), ofSet("db")), pod("db-1", on("b"), ofSet("db"), unready),
+		pod("db-2", on("b"), ofSet("db")), budget("db", 2, 1, 3, minAvailable("1")))
+	s.expect()
+	s.holds("db-0: BudgetExhausted")
 }

@@ -145,6 +145,21 @@ func TestTogether(t *testing.T) {
 	})
 }
 
+// TestForecastOfAPausedRollout: what a rollout that does not go on keeps is waited for as long as in the drain itself.
+func TestForecastOfAPausedRollout(t *testing.T) {
+	w := newWorld()
+	for _, n := range []string{"a", "b", "c"} {
+		w.node(n, "z")
+	}
+	paused := *w.workload("Deployment", "web", []string{"a", "b", "b", "c"})
+	paused.Replicas, paused.Settled = 3, false
+	w.cluster.SetWorkload(&paused)
+	w.budget("web", "web", minAvailable("3"))
+	if p := sim.Forecast(w.view(), request("a")); p.Outcome != drain.Drained || p.Duration > 3*time.Minute {
+		t.Errorf("%s after %s: %v", p.Outcome, p.Duration, p.Blockers)
+	}
+}
+
 // TestTogetherSurge: a Deployment on nodes that drains of one process drain at once is surged for all of them, in little more time than one
 // drain of all takes.
 func TestTogetherSurge(t *testing.T) {
@@ -168,7 +183,8 @@ func TestTogetherSurge(t *testing.T) {
 	}
 }
 
-// TestApart: drains of different processes leave budgets what they want: what ends the surge of one is no room for the eviction of another.
+// TestApart: drains of different processes leave budgets what they want: what ends the surge of one is no room for the eviction of another,
+// nor is what a surge has added room for the pods of another workload under the same budget.
 func TestApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(t, "replicas")
@@ -180,7 +196,13 @@ func TestApart(t *testing.T) {
 			w.node("spare-"+nodes[i], "a")
 		}
 		w.workload("Deployment", "web", nodes)
-		w.budget("web", "web", minAvailable(fmt.Sprint(n)))
+		least := n
+		if kind := rapid.SampledFrom([]string{"", "", "StatefulSet", "Deployment"}).Draw(t, "beside it"); kind != "" {
+			beside := nodes[:rapid.IntRange(1, n).Draw(t, "pods beside it")]
+			w.workload(kind, "db", beside, func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "web"} })
+			least += len(beside) - rapid.IntRange(0, 1).Draw(t, "to spare")
+		}
+		w.budget("web", "web", minAvailable(fmt.Sprint(least)))
 		var reqs []drain.Request
 		for i, node := range nodes[:rapid.IntRange(2, n).Draw(t, "drains")] {
 			reqs = append(reqs, request(node))
