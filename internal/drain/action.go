@@ -50,10 +50,11 @@ type Action struct {
 	HoldExpired string          // deletions: whom budgets have held for longer than administrators let them, and by which limit
 	Note        string          // marks that end something: what is left on the node, and what holds it
 
-	budget budgetRef           // evictions, and deletions past a budget that has held too long: the budget that they use
-	past   bool                // a delete past what held the pod, near the deadline
-	passes map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
-	from   []claim             // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
+	budget  budgetRef           // evictions, and deletions past a budget that has held too long: the budget that they use
+	past    bool                // a delete past what held the pod, near the deadline
+	passes  map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
+	removes []*snapshot.Pod     // scaling down: the pods that are to go with it, where that is all that leave
+	from    []claim             // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
 }
 
 // claim is a node that a drain has.

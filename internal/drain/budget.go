@@ -104,20 +104,39 @@ func (d *decider) neverAllows(p *snapshot.Pod, b *snapshot.Budget) bool {
 	return b.Desired >= expected
 }
 
-// terminatingUnder counts the pods of a budget that terminate. The disruption controller expects them where the budget wants a number of
-// pods, however long a finalizer keeps them, and none of them becomes ready again.
+// terminatingUnder counts the pods of a budget that terminate and that nothing replaces any more. The disruption controller expects them where
+// the budget wants a number of pods, however long a finalizer keeps them, and none of them becomes ready again. A StatefulSet's pod comes
+// back when it has ended.
 func (d *decider) terminatingUnder(b *snapshot.Budget) int32 {
 	if n, known := d.terminating[b.UID]; known {
 		return n
 	}
-	n := int32(0)
+	of := map[*snapshot.Workload]int32{}
 	for _, p := range d.Cluster.PodsIn(b.Namespace) {
 		if p.Terminating() && !p.Finished() && b.Matches(p) {
-			n++
+			of[d.workloadOf(p)]++
 		}
+	}
+	n := int32(0)
+	for w, terminating := range of {
+		n += max(0, terminating-d.missing(w))
 	}
 	d.terminating[b.UID] = n
 	return n
+}
+
+// missing returns how many pods the controller of a workload has still to make, 0 where that is not known.
+func (d *decider) missing(w *snapshot.Workload) int32 {
+	if w == nil || w.Replicas < 0 {
+		return 0
+	}
+	stay := int32(0)
+	for _, p := range d.podsOf(w) {
+		if !p.Terminating() && !p.Finished() {
+			stay++
+		}
+	}
+	return max(0, w.Replicas-stay)
 }
 
 func isZero(v intstr.IntOrString) bool {

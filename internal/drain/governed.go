@@ -49,7 +49,7 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 			Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node,
 			Message: "whether its eviction was asked for is not known: " + gap.Reason, Remedy: "wait",
 		})
-	case own == nil && len(s.Blockers) == 0:
+	case (own == nil || own.Deleted) && len(s.Blockers) == 0: // one that is being deleted may have a finalizer, and says nothing
 		s.Blockers = d.ask(p)
 		if len(s.Blockers) == 0 {
 			s.State = Evicting

@@ -111,6 +111,17 @@ func TestWithdrawnRequestThatCannotBeMadeAnew(t *testing.T) {
 
 func withdrawn(r *snapshot.Request) { r.Withdrawn = true }
 
+// A tenant's request in the drain's name, which a finalizer keeps, keeps none of its own from being made, and one that stands counts before it.
+func TestRequestInTheNameOfTheDrain(t *testing.T) {
+	forged := func(r *snapshot.Request) { r.Name, r.UID, r.Withdrawn, r.Deleted = "a-forged", "forged", true, true }
+	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3), askedBy(me, "db-0", forged))
+	s.expect("ask db-0")
+	s.answer(answers.Accepted)
+	s.then(time.Second, askedBy(me, "db-0"))
+	s.expect()
+	s.holds("db-0: AskedFor")
+}
+
 // A request of a killed drain that is being deleted, and that a tenant's finalizer keeps, holds up no other drain and is not to be undone.
 func TestRequestOfAKilledDrainThatAFinalizerKeeps(t *testing.T) {
 	for deleted, want := range map[bool][]string{false: {"withdraw db-0-killed"}, true: nil} {

@@ -113,7 +113,11 @@ func (d *decider) afterPassage(last *passage, healthy int32, bound time.Duration
 	before, counted := d.Cluster.Pod(last.pod), last.gone.Add(countedAfter)
 	switch {
 	case last.gone.IsZero() && before != nil && before.Terminating():
-		return before.Deletion.Add(max(countedAfter, bound))
+		ends := before.Deletion // its grace is its owner's, and may be of years
+		if latest := last.at.Add(bound); latest.Before(ends) {
+			ends = latest
+		}
+		return ends.Add(max(countedAfter, bound))
 	case last.gone.IsZero(): // its deletion was not seen; the drain that has sent it may have ended
 		return last.at.Add(disruptedFor)
 	case healthy >= last.healthy || d.Now.Before(counted):

@@ -120,14 +120,17 @@ func TestOnePodPassesABudgetAtATime(t *testing.T) {
 		after   time.Duration // since then
 		want    []string
 		stays   bool // the first does not go
+		grace   time.Duration
 	}{
-		"replaced, at once":         {2, time.Second, nil, false},
-		"replaced, and counted":     {2, 6 * time.Second, []string{"db-1"}, false},
-		"not replaced":              {1, 6 * time.Second, nil, false},
-		"not replaced for a while":  {1, 4 * time.Minute, nil, false},
-		"not replaced for too long": {1, 5*time.Minute + time.Second, []string{"db-1"}, false},
-		"not gone":                  {2, 4 * time.Minute, nil, true},
-		"not gone for too long":     {1, 6 * time.Minute, []string{"db-1"}, true},
+		"replaced, at once":         {2, time.Second, nil, false, 30 * time.Second},
+		"replaced, and counted":     {2, 6 * time.Second, []string{"db-1"}, false, 30 * time.Second},
+		"not replaced":              {1, 6 * time.Second, nil, false, 30 * time.Second},
+		"not replaced for a while":  {1, 4 * time.Minute, nil, false, 30 * time.Second},
+		"not replaced for too long": {1, 5*time.Minute + time.Second, []string{"db-1"}, false, 30 * time.Second},
+		"not gone":                  {2, 4 * time.Minute, nil, true, 30 * time.Second},
+		"not gone for too long":     {1, 6 * time.Minute, []string{"db-1"}, true, 30 * time.Second},
+		"grace of years":            {2, 6 * time.Minute, nil, true, 10 * 365 * 24 * time.Hour},
+		"grace of years, too long":  {2, 11 * time.Minute, []string{"db-1"}, true, 10 * 365 * 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := maintained(t, time.Hour, statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), pod("db-1", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
@@ -138,7 +141,7 @@ func TestOnePodPassesABudgetAtATime(t *testing.T) {
 			}
 			s.answer(answers.Accepted)
 			s.beat(time.Second)
-			s.then(0, pod("db-0", ofSet("db"), on("a"), endsAt(s.now.Add(30*time.Second))))
+			s.then(0, pod("db-0", ofSet("db"), on("a"), endsAt(s.now.Add(c.grace))))
 			if got, _ := s.deletes(); got != nil {
 				t.Fatalf("deleted %v beside one that is still there", got)
 			}

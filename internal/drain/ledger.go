@@ -49,6 +49,7 @@ type Ledger struct {
 	verdict           map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	unsurgeable       map[types.UID]string     // what cannot be surged, and why
 	costImmutable     map[types.UID]bool       // pods whose deletion cost may not be changed
+	removals          map[types.UID]int        // scalings down that were to remove the pod, and were accepted
 	undone            map[tryKey]int           // undoings in a row that were accepted
 	foreign           map[types.UID]int        // undoings of surges of other drains that were accepted, by workload
 	recorded          map[types.UID]time.Time  // when a workload was first seen with a record of a surge
@@ -124,6 +125,7 @@ func NewLedger() *Ledger {
 		since:         map[sinceKey]time.Time{},
 		unsurgeable:   map[types.UID]string{},
 		costImmutable: map[types.UID]bool{},
+		removals:      map[types.UID]int{},
 		undone:        map[tryKey]int{},
 		foreign:       map[types.UID]int{},
 		lowerSince:    map[types.UID]time.Time{},
@@ -184,6 +186,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	l.scaling(t)
 	if answer.Code == answers.Accepted {
 		t.count = 0
+		l.countRemovals(a)
 		l.accepted(a, now)
 		return
 	}
@@ -411,70 +414,6 @@ const disruptedFor = 2 * time.Minute
 
 // InFlight reports whether an answer is still awaited.
 func (l *Ledger) InFlight() bool { return l.inFlight > 0 }
-
-// Note remembers since when each blocker stands and forgets those that went.
-func (l *Ledger) Note(d *Decision, now time.Time) {
-	fresh := make(map[sinceKey]time.Time, len(l.since))
-	remember := func(blockers []Blocker) {
-		for i := range blockers {
-			b := &blockers[i]
-			key := sinceKey{b.Pod, b.Node, b.Reason}
-			if before, ok := l.since[key]; ok && (b.Since.IsZero() || before.Before(b.Since)) {
-				b.Since = before
-			}
-			if b.Since.IsZero() {
-				b.Since = now
-			}
-			fresh[key] = b.Since
-		}
-	}
-	for i := range d.Pods {
-		remember(d.Pods[i].Blockers)
-		l.noteRefused(&d.Pods[i], now)
-	}
-	for i := range d.Nodes {
-		remember(d.Nodes[i].Blockers)
-	}
-	l.NoteNodes(d, now)
-	l.since = fresh
-	l.present = present(d)
-	l.successors = d.Successors
-	if l.ending == Running {
-		l.keepVerdict(d)
-	}
-}
-
-// NoteNodes remembers when the turn of each node came, and which workloads have a surplus. It is the part of Note that forecasts need.
-func (l *Ledger) NoteNodes(d *Decision, now time.Time) {
-	l.surplus = d.Surplus
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.State != NodePending && l.moved[n.Name].IsZero() {
-			l.moved[n.Name] = now
-		}
-	}
-}
-
-// present returns the pods that were still to leave in a decision. Those of a node that
-// another drain works on leave by that one.
-func present(d *Decision) map[types.UID]*snapshot.Pod {
-	others := map[string]bool{}
-	for i := range d.Nodes {
-		others[d.Nodes[i].Name] = ofAnotherDrain(d.Nodes[i].Blockers)
-	}
-	pods := map[types.UID]*snapshot.Pod{}
-	for i := range d.Pods {
-		s := &d.Pods[i]
-		if others[s.Pod.Node] {
-			continue
-		}
-		switch s.State {
-		case Waiting, Surging, Evicting, Terminating:
-			pods[s.Pod.UID] = s.Pod
-		case Staying, Emptied, GoneState, Replaced, Ended:
-		}
-	}
-	return pods
-}
 
 // ofAnotherDrain reports whether a node with these blockers is drained by another drain.
 func ofAnotherDrain(blockers []Blocker) bool {

@@ -86,9 +86,17 @@ func (d *decider) endless(a Action) bool {
 	return endless
 }
 
-// costImmutable reports whether the pod's deletion cost cannot be lowered: that was refused, or the mark is taken off each time.
+// countRemovals counts the scalings down that were to remove a pod.
+func (l *Ledger) countRemovals(a Action) {
+	for _, p := range a.removes {
+		l.removals[p.UID]++
+	}
+}
+
+// costImmutable reports whether a scaling down does not remove the pod first: lowering its deletion cost was refused, the mark is taken off
+// each time, or other pods went mostUndone times, since theirs is the lowest that there is, too.
 func (d *decider) costImmutable(p *snapshot.Pod) bool {
-	return d.led.costImmutable[p.UID] || d.stripsMark(p)
+	return d.led.costImmutable[p.UID] || d.led.removals[p.UID] >= mostUndone || d.stripsMark(p)
 }
 
 func (d *decider) stripsMark(p *snapshot.Pod) bool {

@@ -51,7 +51,7 @@ func (d *decider) stepSurge(s *surge) {
 }
 
 // unplaced says why a surge that --surge=auto has begun is given up for evictions, "" if it is not: the scheduler has found a
-// node for no replacement within surgePatience, and a budget may let a pod go without. What was asked for by
+// node for no replacement within surgePatience, or none could be created, and a budget may let a pod go without. What was asked for by
 // --surge=always is not given up.
 func (d *decider) unplaced(s *surge) string {
 	if d.req.Surge != SurgeAuto || s.spare > 0 || !d.surgeFailed(s.deployment) || d.underWay(s.deployment) {
@@ -69,6 +69,9 @@ func (d *decider) unplaced(s *surge) string {
 		case why == "":
 			why = fmt.Sprintf("no node took a replacement within %s%s", short(surgePatience), because(p.NotReadyWhy))
 		}
+	}
+	if refused := s.deployment.PodsRefused; why == "" && refused != "" && s.running < int(s.deployment.Replicas) {
+		why = fmt.Sprintf("no replacement could be created within %s: %s", short(surgePatience), text.Cut(refused, 300))
 	}
 	return why
 }
@@ -279,11 +282,11 @@ func (d *decider) removeSpare(s *surge) {
 	case d.byEviction(s):
 	case !d.costsRestored(w, s.leaving): // unready to a ReplicaSet is what is not Ready, and the lowest cost comes next
 	case unready > 0:
-		d.rescale(s, int32(s.ready), "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
+		d.rescale(s, int32(s.ready), false, "the replacements that do not get ready are given up") //nolint:gosec // a count of pods
 	case !d.costsLowered(s):
 	default:
 		gone := min(len(s.leaving), s.spare)
-		d.rescale(s, w.Replicas-int32(gone), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
+		d.rescale(s, w.Replicas-int32(gone), gone == len(s.leaving), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
 	}
 }
 
@@ -448,8 +451,8 @@ func (d *decider) costsRestored(w *snapshot.Workload, leaving []*snapshot.Pod) b
 }
 
 // rescale sets the replicas of a surged Deployment, never below what its owner asked
-// for. The surge is over when that number is reached.
-func (d *decider) rescale(s *surge, to int32, why string) {
+// for. The surge is over when that number is reached. all: the pods that are to leave go with it.
+func (d *decider) rescale(s *surge, to int32, all bool, why string) {
 	w := s.deployment
 	to = max(to, w.Surge.Was)
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
@@ -463,6 +466,9 @@ func (d *decider) rescale(s *surge, to int32, why string) {
 		record = &next
 	}
 	a := Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why}
+	if all {
+		a.removes = s.leaving
+	}
 	if _, t := d.standing(a.Kind, a.Target(), a.version()); t.tired() {
 		s.waiting = Blocker{
 			Reason: SurgeStarting, Message: fmt.Sprintf("%s cannot be scaled down to %d: %s", w.Name, to, t.answer.Message),

@@ -491,3 +491,14 @@ func TestSurgeThatCannotBeScaledDown(t *testing.T) {
 	same(t, "message", "web cannot be scaled down to 1: server says Unavailable", b.Message)
 	same(t, "dead", true, b.Dead)
 }
+
+// Where a quota refuses the replacements, a surge that no budget asks for is given up, and the pods are evicted.
+func TestSurgeThatAQuotaRefusesIsGivenUp(t *testing.T) {
+	refused := func(w *snapshot.Workload) { w.PodsRefused = "exceeded quota: q" }
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start), refused), pods("web", "a", 1))
+	s.then(5*time.Minute-time.Second, node("a", drainedBy(me, start.Add(5*time.Minute))))
+	s.expect()
+	s.then(time.Second)
+	s.expect("scale web to 1, no record")
+	same(t, "why", "no replacement could be created within 5m: exceeded quota: q", s.last.Actions[0].GiveUp)
+}

@@ -259,7 +259,7 @@ func TestSurgesOfMaintenancesAndOfPolicies(t *testing.T) {
 	}
 }
 
-// A tenant who may edit EvictionRequests ends none of a maintenance: by them the time is counted for which its pods may hold the node.
+// A tenant who may edit EvictionRequests makes and ends none of a maintenance: by them the time is counted for which its pods may hold the node.
 func TestRequestsOfMaintenancesAreKept(t *testing.T) {
 	const ours = "drain.usher.sh/maintenance-ABC"
 	for name, c := range map[string]struct {
@@ -277,13 +277,11 @@ func TestRequestsOfMaintenancesAreKept(t *testing.T) {
 		"an account of a tenant's that way": {"system:serviceaccount:shop:generic-garbage-collector", ours, false, false},
 	} {
 		old := tree{"spec": tree{"requester": c.requester}}
-		for operation, object := range map[string]tree{"UPDATE": with(old, "spec", "intent", "Withdrawn"), "DELETE": nil} {
-			variables := tree{
-				"request": tree{"operation": operation, "userInfo": tree{"username": c.user}}, "oldObject": old, "authorizer": c.patchesNodes,
-			}
-			if object != nil {
-				variables["object"] = object
-			}
+		for operation, objects := range map[string]tree{
+			"CREATE": {"object": old}, "UPDATE": {"object": with(old, "spec", "intent", "Withdrawn"), "oldObject": old}, "DELETE": {"oldObject": old},
+		} {
+			variables := tree{"request": tree{"operation": operation, "userInfo": tree{"username": c.user}}, "authorizer": c.patchesNodes, "object": nil, "oldObject": nil}
+			maps.Copy(variables, objects)
 			if got := verdict(t, "usher-maintenance-requests", variables); (got == "") != c.allowed {
 				t.Errorf("%s, %s: %q", name, operation, got)
 			}

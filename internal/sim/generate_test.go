@@ -123,7 +123,7 @@ func drawPod(t *rapid.T) podOption {
 	order := rapid.SampledFrom([]int{0, 0, 0, -1, 5}).Draw(t, "order")
 	grace := rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, 5 * time.Minute}).Draw(t, "grace")
 	spread := rapid.IntRange(0, 4).Draw(t, "spread") == 0
-	cost := rapid.SampledFrom([]string{"", "", "7"}).Draw(t, "cost")
+	cost := rapid.SampledFrom([]string{"", "", "", "7", snapshot.LowestCost}).Draw(t, "cost")
 	governed := rapid.IntRange(0, 4).Draw(t, "governed") == 0
 	role := rapid.SampledFrom([]string{"", "load", "load", "first", "late"}).Draw(t, "role")
 	return func(p *snapshot.Pod) {

@@ -51,6 +51,14 @@ func (s *Sim) controllerOf(owner snapshot.Owner, space string, sample *snapshot.
 	return c
 }
 
+// templateCost is the deletion cost that a pod has from its template, whatever a drain has made of it since.
+func templateCost(p *snapshot.Pod) string {
+	if p.CostMark != "" {
+		return p.CostToRestore()
+	}
+	return p.DeletionCost
+}
+
 // readable reports whether the owner would be known if it existed: one of another API
 // group never is, whatever its kind.
 func (s *Sim) readable(owner snapshot.Owner) bool {
@@ -118,7 +126,7 @@ func (s *Sim) create(c *replicaController, name, node string) {
 		Priority: t.Priority, PriorityClass: t.PriorityClass,
 		EmptyDirs: t.EmptyDirs, Claims: claimsFor(t, name),
 		Requests: t.Requests, NodeSelector: t.NodeSelector, NodeAffinity: t.NodeAffinity, Tolerations: t.Tolerations,
-		SpreadHosts: t.SpreadHosts, Order: t.Order, OrderInvalid: t.OrderInvalid,
+		DeletionCost: templateCost(t), SpreadHosts: t.SpreadHosts, Order: t.Order, OrderInvalid: t.OrderInvalid,
 	}
 	if node == "" && s.cfg.Binds != nil {
 		node = s.cfg.Binds(p)

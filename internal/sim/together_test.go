@@ -160,6 +160,23 @@ func TestForecastOfAPausedRollout(t *testing.T) {
 	}
 }
 
+// TestLowestCosts: a Deployment whose template has the lowest deletion cost that there is loses its replacement, which is younger, to each
+// scaling down. It is not surged again and again: the pod is evicted beside its replacement.
+func TestLowestCosts(t *testing.T) {
+	w := newWorld()
+	for _, n := range []string{"a", "b"} {
+		w.node(n, "z")
+	}
+	w.workload("Deployment", "web", []string{"a"}, func(p *snapshot.Pod) { p.DeletionCost = snapshot.LowestCost })
+	w.budget("web", "web", minAvailable("1"))
+	all := newTogether(sim.New(w.view(), steady()), []drain.Request{request("a")}, 0, false)
+	wrong := all.run()
+	d := all.drains[0]
+	if scaled := d.writes[drain.Scale]; wrong != "" || all.short != "" || d.last.Outcome != drain.Drained || scaled > 10 {
+		t.Errorf("%s, %s, %s, scaled %d times\n%s", wrong, all.short, d.last.Outcome, scaled, strings.Join(d.log[:min(len(d.log), 60)], "\n"))
+	}
+}
+
 // TestTogetherSurge: a Deployment on nodes that drains of one process drain at once is surged for all of them, in little more time than one
 // drain of all takes.
 func TestTogetherSurge(t *testing.T) {

@@ -91,14 +91,31 @@ func (c *Cluster) Requests() []*Request {
 	})
 }
 
-// RequestBy returns what this requester asks for the pod, or nil.
+// RequestBy returns what this requester asks for the pod, or nil: of several one that stands, before one that was withdrawn, and one of
+// these before one that is being deleted. Anyone who may create requests can name any requester.
 func (c *Cluster) RequestBy(requester string, pod *Pod) *Request {
+	var found *Request
 	for _, r := range c.requests {
-		if r.PodUID == pod.UID && r.Namespace == pod.Namespace && r.Requester == requester {
-			return r
+		if r.PodUID != pod.UID || r.Namespace != pod.Namespace || r.Requester != requester {
+			continue
+		}
+		if found == nil || r.compare(found) < 0 {
+			found = r
 		}
 	}
-	return nil
+	return found
+}
+
+// compare orders requests by how much they stand for, and by name.
+func (r *Request) compare(other *Request) int {
+	return cmp.Or(btoi(r.Deleted)-btoi(other.Deleted), btoi(r.Withdrawn)-btoi(other.Withdrawn), cmp.Compare(r.Name, other.Name))
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // SetEviction adds or replaces an eviction.

@@ -15,7 +15,7 @@ import (
 	"usher.sh/usher/lab/testlab"
 )
 
-// A tenant who may edit EvictionRequests ends none of a maintenance, and changes none: by them the time is counted for which pods may hold
+// A tenant who may edit EvictionRequests makes none of a maintenance, ends none, and changes none: by them the time is counted for which pods may hold
 // the node. Its own it ends, and whoever may patch nodes ends all.
 func (h *house) maintenanceRequestsAreKept(t *testing.T) {
 	namespace := h.lab.Namespace(t)
@@ -31,11 +31,15 @@ func (h *house) maintenanceRequestsAreKept(t *testing.T) {
 	tenant, err := requests.New(config).REST(t.Context())
 	must(t, err)
 	ofMaintenance, own := h.requestFor(t, all, pod, "drain.usher.sh/maintenance-LAB"), h.requestFor(t, tenant, pod, "jane.example/x")
+	denied(t, "a request in a maintenance's name", "made and ended by Usher alone", func(*testing.T) error {
+		forged := evictionrequest.NewRequest(evictionrequest.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, "drain.usher.sh/maintenance-OTHER")
+		return tenant.Post().Namespace(namespace).Resource("evictionrequests").VersionedParams(&tried, metav1.ParameterCodec).Body(forged).Do(t.Context()).Error()
+	})
 	end := func(as rest.Interface, r *api.EvictionRequest) error {
 		return as.Delete().Namespace(namespace).Resource("evictionrequests").Name(r.Name).Body(&metav1.DeleteOptions{DryRun: tried.DryRun}).Do(t.Context()).Error()
 	}
-	denied(t, "the end of a maintenance's request", "the request ends with it", func(*testing.T) error { return end(tenant, ofMaintenance) })
-	denied(t, "a finalizer on it", "the request ends with it", func(*testing.T) error {
+	denied(t, "the end of a maintenance's request", "made and ended by Usher alone", func(*testing.T) error { return end(tenant, ofMaintenance) })
+	denied(t, "a finalizer on it", "made and ended by Usher alone", func(*testing.T) error {
 		return tenant.Patch(types.MergePatchType).Namespace(namespace).Resource("evictionrequests").Name(ofMaintenance.Name).
 			VersionedParams(&tried, metav1.ParameterCodec).Body([]byte(`{"metadata":{"finalizers":["jane.example/x"]}}`)).Do(t.Context()).Error()
 	})
