@@ -38,8 +38,8 @@ type decider struct {
 	taken    map[types.UID]int32             // of these, of this decision
 	evicting map[types.UID]int32             // pods under each budget that are ready, and whose eviction was sent
 	ready    map[types.UID][]*snapshot.Pod   // of each workload that was looked at
-	losses   map[lossKey]int32               // as far as that was asked
-	scaled   map[string][]*snapshot.Workload // by namespace: those that may have more pods than they are to keep, as far as that was asked
+	losses   map[types.UID]*losses           // by budget, as far as that was asked
+	scaled   map[string][]*snapshot.Workload // by namespace: those that may have more pods than they are to keep; nil before the first look
 	unready  map[types.UID]shortage          // of each budget that was looked at
 	// terminating is how many pods of each budget do, as far as that was asked.
 	terminating map[types.UID]int32
@@ -66,8 +66,7 @@ func newDecider(view snapshot.View, req Request, led *Ledger, verbose bool) *dec
 		taken:    map[types.UID]int32{},
 		evicting: map[types.UID]int32{},
 		ready:    map[types.UID][]*snapshot.Pod{},
-		losses:   map[lossKey]int32{},
-		scaled:   map[string][]*snapshot.Workload{},
+		losses:   map[types.UID]*losses{},
 		unready:  map[types.UID]shortage{}, terminating: map[types.UID]int32{}, places: map[types.UID]string{},
 		surges:  map[types.UID]*surge{},
 		acting:  map[tryKey]int{},

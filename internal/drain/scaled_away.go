@@ -75,14 +75,29 @@ type Surplus struct {
 // surge of another workload has added, as many pods of which leave by scaling down. The budget's status counts them until they are gone. What
 // is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
 func (d *decider) scaledAway(p *snapshot.Pod, b *snapshot.Budget) int32 {
-	own := d.workloadOf(p)
-	gone := d.goneUnder(own, b, false)
+	all, own := d.lossesUnder(b), d.workloadOf(p)
+	return all.total - all.of[own] + d.loss(own, b, false)
+}
+
+// losses are how many ready pods of a budget workloads are to lose.
+type losses struct {
+	of    map[*snapshot.Workload]int32
+	total int32
+}
+
+func (d *decider) lossesUnder(b *snapshot.Budget) *losses {
+	if all := d.losses[b.UID]; all != nil {
+		return all
+	}
+	all := &losses{of: map[*snapshot.Workload]int32{}}
 	for _, w := range d.scaledIn(b.Namespace) {
-		if w != own {
-			gone += d.goneUnder(w, b, w.Surge != nil && d.surgeStands(w))
+		if n := d.loss(w, b, w.Surge != nil && d.surgeStands(w)); n > 0 {
+			all.of[w] = n
+			all.total += n
 		}
 	}
-	return gone
+	d.losses[b.UID] = all
+	return all
 }
 
 // surgeStands reports whether a drain that runs has surged the workload.
@@ -90,27 +105,11 @@ func (d *decider) surgeStands(w *snapshot.Workload) bool {
 	return d.ours(w.Surge) || d.foreignAlive(w.UID, w.Surge)
 }
 
-// goneUnder returns how many ready pods of a budget a workload is to lose: what it has beyond its replicas, and with its surge what that has added.
-func (d *decider) goneUnder(w *snapshot.Workload, b *snapshot.Budget, surged bool) int32 {
+// loss returns how many ready pods of a budget a workload is to lose: what it has beyond its replicas, and with its surge what that has added.
+func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) int32 {
 	if w == nil || w.Replicas < 0 {
 		return 0
 	}
-	key := lossKey{w.UID, b.UID, surged}
-	if n, known := d.losses[key]; known {
-		return n
-	}
-	n := d.loss(w, b, surged)
-	d.losses[key] = n
-	return n
-}
-
-// lossKey is what goneUnder was asked for.
-type lossKey struct {
-	workload, budget types.UID
-	surged           bool
-}
-
-func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) int32 {
 	ready, keeps := d.readyOf(w), int(d.scaledTo(w))
 	gone := 0
 	if over := surplusOf(w, ready, keeps); over > 0 && d.goesSoon(w) {
@@ -165,30 +164,29 @@ func surplusOf(w *snapshot.Workload, ready []*snapshot.Pod, keeps int) int {
 // scaledIn returns the workloads of a namespace that may have more pods than they are to keep: those that this process has scaled, those that
 // are surged, and those whose controllers have something to do, whoever has given it to them.
 func (d *decider) scaledIn(namespace string) []*snapshot.Workload {
-	all, known := d.scaled[namespace]
-	if known {
-		return all
-	}
-	add := func(w *snapshot.Workload) {
-		if w != nil && w.Namespace == namespace && !slices.Contains(all, w) {
-			all = append(all, w)
+	if d.scaled == nil {
+		d.scaled = map[string][]*snapshot.Workload{}
+		for uid := range d.led.scales {
+			d.addScaled(d.Cluster.Workload(uid))
+		}
+		for _, w := range d.Cluster.Surged() {
+			if w.Settled && d.led.scales[w.UID] == nil {
+				d.addScaled(w)
+			}
+		}
+		for _, w := range d.Cluster.Unsettled() {
+			if d.led.scales[w.UID] == nil && (w.Kind != "ReplicaSet" || d.Cluster.WorkloadOf(w.OwnerKey()) == nil) {
+				d.addScaled(w)
+			}
 		}
 	}
-	for uid := range d.led.scales {
-		add(d.Cluster.Workload(uid))
+	return d.scaled[namespace]
+}
+
+func (d *decider) addScaled(w *snapshot.Workload) {
+	if w != nil {
+		d.scaled[w.Namespace] = append(d.scaled[w.Namespace], w)
 	}
-	for _, w := range d.Cluster.Surged() {
-		if w.Surge != nil {
-			add(w)
-		}
-	}
-	for _, w := range d.Cluster.Unsettled(namespace) {
-		if w.Kind != "ReplicaSet" || d.Cluster.WorkloadOf(w.OwnerKey()) == nil {
-			add(w)
-		}
-	}
-	d.scaled[namespace] = all
-	return all
 }
 
 // goesSoon reports whether the surplus of a workload was first seen a short time ago, by this drain or by another one of this process.

@@ -14,7 +14,7 @@ func (c *Cluster) Clone() *Cluster {
 		podsBySpace: cloneSets(c.podsBySpace),
 		marked:      maps.Clone(c.marked),
 		surged:      maps.Clone(c.surged),
-		unsettled:   cloneInner(c.unsettled),
+		unsettled:   maps.Clone(c.unsettled),
 		budgets:     c.budgets.clone(),
 		workloads:   maps.Clone(c.workloads),
 		workloadsOf: cloneInner(c.workloadsOf),

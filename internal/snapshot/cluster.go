@@ -41,7 +41,7 @@ type Cluster struct {
 	podsBySpace map[string]*podSet
 	marked      map[types.UID]*Pod
 	surged      map[types.UID]*Workload
-	unsettled   map[string]map[types.UID]*Workload // by namespace
+	unsettled   map[types.UID]*Workload
 
 	surgedScalers map[Key]*Autoscaler
 	budgets       budgetSet
@@ -81,7 +81,7 @@ func NewCluster() *Cluster {
 		podsBySpace: map[string]*podSet{},
 		marked:      map[types.UID]*Pod{},
 		surged:      map[types.UID]*Workload{},
-		unsettled:   map[string]map[types.UID]*Workload{},
+		unsettled:   map[types.UID]*Workload{},
 
 		surgedScalers: map[Key]*Autoscaler{},
 		budgets:       newBudgetSet(),

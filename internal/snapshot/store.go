@@ -39,10 +39,7 @@ func (c *Cluster) SetWorkload(w *Workload) {
 		c.surged[w.UID] = w
 	}
 	if !w.Settled {
-		if c.unsettled[w.Namespace] == nil {
-			c.unsettled[w.Namespace] = map[types.UID]*Workload{}
-		}
-		c.unsettled[w.Namespace][w.UID] = w
+		c.unsettled[w.UID] = w
 	}
 	if of := w.OwnerKey(); of.UID != "" {
 		if c.workloadsOf[of] == nil {
@@ -56,9 +53,9 @@ func (c *Cluster) SetWorkload(w *Workload) {
 func (c *Cluster) DeleteWorkload(uid types.UID) {
 	if w := c.workloads[uid]; w != nil {
 		delete(c.workloadsOf[w.OwnerKey()], uid)
-		delete(c.unsettled[w.Namespace], uid)
 	}
 	delete(c.workloads, uid)
+	delete(c.unsettled, uid)
 	delete(c.surged, uid)
 }
 
@@ -71,10 +68,8 @@ func (c *Cluster) WorkloadsOf(owner OwnerKey) []*Workload {
 // Surged returns the workloads that carry a surge record, also one that cannot be read, sorted.
 func (c *Cluster) Surged() []*Workload { return sortedBy(c.surged, compareWorkloads) }
 
-// Unsettled returns the workloads of a namespace whose controllers have something to do, sorted.
-func (c *Cluster) Unsettled(namespace string) []*Workload {
-	return sortedBy(c.unsettled[namespace], compareWorkloads)
-}
+// Unsettled returns the workloads whose controllers have something to do, sorted.
+func (c *Cluster) Unsettled() []*Workload { return sortedBy(c.unsettled, compareWorkloads) }
 
 // Workload returns the workload with this UID, or nil.
 func (c *Cluster) Workload(uid types.UID) *Workload { return c.workloads[uid] }
