@@ -15,6 +15,8 @@ type Want string
 const (
 	// DrainNode: a drain runs under the order's terms, unless one under these has come to its end.
 	DrainNode Want = "drain"
+	// CheckNode: what objects to a drain under the order's terms is looked for, and nothing is done to the node.
+	CheckNode Want = "check"
 	// StopDrain: a drain ends, with what it asked for withdrawn and its surges reverted; the cordon stays.
 	StopDrain Want = "stop"
 	// GiveBack: a drain ends so, and what Usher cordoned is uncordoned.

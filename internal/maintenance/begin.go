@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
+	"usher.sh/usher/internal/drain"
 )
 
 // outOfService is what counts against the limits of all maintenances.
@@ -15,30 +16,87 @@ type outOfService struct {
 	zones map[string]bool
 }
 
-// room reports whether another node may leave service for a maintenance.
+// room reports whether a node may leave service for a maintenance.
 func (o outOfService) room(n *Node, limits *v1alpha1.MaintenanceConcurrency) bool {
-	zones := len(o.zones)
+	nodes, zones := len(o.nodes), len(o.zones)
+	if !o.nodes[n.Name] {
+		nodes++
+	}
 	if !o.zones[n.Zone] {
 		zones++
 	}
-	return len(o.nodes)+1 <= atLeastOne(limits.Nodes) && zones <= atLeastOne(limits.Zones)
+	return nodes <= atLeastOne(limits.Nodes) && zones <= atLeastOne(limits.Zones)
+}
+
+// without returns the first maintenance that has no room for another node, nil where all have.
+func (o outOfService) without(n *Node, all []*work) *work {
+	for _, w := range all {
+		if !o.room(n, &w.m.Spec.Concurrency) {
+			return w
+		}
+	}
+	return nil
 }
 
 func atLeastOne(n int32) int { return int(max(1, n)) }
 
 func (o outOfService) add(n *Node) { o.nodes[n.Name], o.zones[n.Zone] = true, true }
 
+// takeTurns says which nodes in work that nothing was done to yet may be cordoned now: those for which every maintenance that has them, or is to
+// have them, has room. What objected to several nodes may go at one moment, and a process that leads anew has looked at none.
+func (d *decider) takeTurns(out outOfService) {
+	for _, n := range d.inTurn(out) {
+		in := d.inWork(n)
+		if len(in) == 0 || d.touched(n) || d.Drains[n.Name] != nil && !d.Drains[n.Name].clear() {
+			continue
+		}
+		if w := out.without(n, append(in, d.waiting(n.Name)...)); w != nil {
+			d.waits[n.Name] = w
+			continue
+		}
+		d.turns[n.Name] = true
+		out.add(n)
+	}
+	for _, w := range d.works {
+		for i := range w.status.Nodes {
+			if e := &w.status.Nodes[i]; d.waits[e.Name] != nil && w.active() && e.Step == v1alpha1.StepDraining {
+				block(e, noRoom(d.waits[e.Name].m))
+			}
+		}
+	}
+}
+
+// noRoom is the blocker of a node whose turn has not come.
+func noRoom(m *v1alpha1.NodeMaintenance) v1alpha1.MaintenanceBlocker {
+	return v1alpha1.MaintenanceBlocker{
+		Reason:  string(drain.NodeWaitsTurn),
+		Message: "as many nodes or zones are out of service as spec.concurrency of NodeMaintenance " + m.Name + " allows",
+		Remedy:  "wait until one of them is given back, or raise spec.concurrency of NodeMaintenance " + m.Name,
+	}
+}
+
+// inWork returns the maintenances that go on and have a node in work that is not drained.
+func (d *decider) inWork(n *Node) []*work {
+	var found []*work
+	for _, w := range d.works {
+		if e := w.entry(n.Name); w.active() && e != nil && e.Step == v1alpha1.StepDraining {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
 // begin gives nodes whose turn has come an entry in every maintenance that waits for them. A node that is out of service already takes
 // no room. Else all of these have to have room for it: the tightest limit holds.
 func (d *decider) begin() {
 	out, held := d.outOfService()
+	d.takeTurns(out)
 	for _, n := range d.inTurn(out) {
 		waiting := d.waiting(n.Name)
 		if len(waiting) == 0 {
 			continue
 		}
-		room := func(w *work) bool { return out.room(n, &w.m.Spec.Concurrency) }
-		if !held[n.Name] && slices.ContainsFunc(waiting, func(w *work) bool { return !room(w) }) {
+		if !held[n.Name] && out.without(n, waiting) != nil {
 			continue
 		}
 		for _, w := range waiting {
@@ -70,12 +128,12 @@ func (d *decider) waiting(node string) []*work {
 }
 
 // outOfService returns what counts as out of service, and the names of all nodes in work, or not yet given back. Not counted are nodes that are drained and kept,
-// and those that were not touched because of what would be lost.
+// and those that nothing was done to yet: they have to have room once that is to be.
 func (d *decider) outOfService() (outOfService, map[string]bool) {
 	out, held := outOfService{map[string]bool{}, map[string]bool{}}, map[string]bool{}
 	for _, n := range d.Nodes {
 		if d.goingBack(n) {
-			held[n.Name] = true
+			held[n.Name] = Owned(n.Node)
 			out.add(n)
 		}
 	}
@@ -87,7 +145,7 @@ func (d *decider) outOfService() (outOfService, map[string]bool) {
 				continue
 			}
 			held[e.Name] = true
-			if e.Step != v1alpha1.StepDrained && !d.untouched(n) {
+			if e.Step != v1alpha1.StepDrained && (e.Step != v1alpha1.StepDraining || d.touched(n)) {
 				out.add(n)
 			}
 		}
@@ -95,15 +153,15 @@ func (d *decider) outOfService() (outOfService, map[string]bool) {
 	return out, held
 }
 
-// goingBack reports whether a node has the record of a maintenance that has none of it any more, so that it is being given back.
+// goingBack reports whether a node has the record of a maintenance, or a drain, and none has it in work any more, so that it is being given back.
 func (d *decider) goingBack(n *Node) bool {
-	return Owned(n.Node) && !slices.ContainsFunc(d.works, func(w *work) bool { return w.entry(n.Name) != nil })
+	return d.touched(n) && !slices.ContainsFunc(d.works, func(w *work) bool { return w.entry(n.Name) != nil })
 }
 
-// untouched reports whether a node was not cordoned because something objects to its drain.
-func (d *decider) untouched(n *Node) bool {
-	drain := d.Drains[n.Name]
-	return drain != nil && !drain.Begun && len(drain.Blockers) > 0 && !Owned(n.Node)
+// touched reports whether a node is a maintenance's, or its drain may cordon it at any moment.
+func (d *decider) touched(n *Node) bool {
+	run := d.Drains[n.Name]
+	return Owned(n.Node) || run != nil && (run.Begun || !run.Checks)
 }
 
 // inTurn returns the nodes in the order in which they are begun: zone by zone, the zones first in which nodes are out of service already.

@@ -56,7 +56,7 @@ func (d *decider) conditionsOf(n *Node) (map[corev1.NodeConditionType]corev1.Con
 			continue
 		case e == nil && !w.waitsFor(n.Name):
 			continue
-		case e == nil, e.Step == v1alpha1.StepDraining && !w.active():
+		case e == nil, e.Step == v1alpha1.StepDraining && (!w.active() || !d.touched(n) && !d.turns[n.Name]):
 			planned = true
 		case e.Step == v1alpha1.StepDraining:
 			draining = true

@@ -14,6 +14,8 @@ type decider struct {
 
 	nodes map[string]*Node
 	works []*work
+	turns map[string]bool  // nodes in work that nothing was done to yet, and that have room now
+	waits map[string]*work // nodes in work that nothing objects to, and one that has no room for each
 	out   Decision
 }
 
@@ -60,7 +62,7 @@ func (w *work) done(node string) bool { return slices.Contains(w.status.DoneNode
 
 // Decide returns what to do now.
 func Decide(in Input) Decision {
-	d := &decider{Input: in, nodes: make(map[string]*Node, len(in.Nodes))}
+	d := &decider{Input: in, nodes: make(map[string]*Node, len(in.Nodes)), turns: map[string]bool{}, waits: map[string]*work{}}
 	d.Nodes = slices.Clone(in.Nodes)
 	slices.SortFunc(d.Nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range d.Nodes {

@@ -20,6 +20,12 @@ const (
 	drained  = v1alpha1.StepDrained
 )
 
+// What is known of nodes that nothing was done to.
+var (
+	objectedTo = &Drain{Checks: true, Checked: true, Blockers: []drain.Blocker{{Reason: drain.LocalStorage, Message: "its data is lost", Dead: true}}}
+	unobjected = &Drain{Checks: true, Checked: true}
+)
+
 func TestDecide(t *testing.T) {
 	wait := v1alpha1.WhenDrained{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged, Timeout: metav1.Duration{Duration: time.Hour}}}
 	cases := map[string]struct {
@@ -75,9 +81,50 @@ func TestDecide(t *testing.T) {
 		"a node that was not touched does not count": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0))},
 			nodes:        []*Node{node("n1"), node("n2")},
-			drains:       map[string]*Drain{"n1": {Blockers: []drain.Blocker{{Reason: drain.LocalStorage, Dead: true}}}},
-			want:         []string{"drain n1"},
+			drains:       map[string]*Drain{"n1": objectedTo},
+			want:         []string{"check n1"},
 			steps:        []string{"n1 Draining blocked", "n2 Draining"},
+		},
+		"what objected to several nodes is gone: as many begin as there is room for": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), at("n2", draining, 0), at("n3", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2"), node("n3")},
+			drains:       map[string]*Drain{"n1": objectedTo, "n2": unobjected, "n3": unobjected},
+			want:         []string{"check n1", "drain n2", "check n3"},
+			steps:        []string{"n1 Draining blocked", "n2 Draining", "n3 Draining"},
+		},
+		"… in as many zones": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", atOnce(3, 1), at("n1", draining, 0), at("n2", draining, 0), at("n3", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2", inZone("b")), node("n3")},
+			drains:       map[string]*Drain{"n1": unobjected, "n2": unobjected, "n3": unobjected},
+			want:         []string{"drain n1", "check n2", "drain n3"},
+			steps:        []string{"n1 Draining", "n2 Draining", "n3 Draining"},
+		},
+		"… for every maintenance that has them": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", atOnce(3, 1), at("n1", draining, 0), at("n2", draining, 0)), maintenance("other", at("n2", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			drains:       map[string]*Drain{"n1": unobjected, "n2": unobjected},
+			want:         []string{"drain n1", "check n2"},
+			steps:        []string{"n1 Draining", "n2 Draining"},
+		},
+		"… also where a process leads that has looked at none": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), at("n2", draining, 0), at("n3", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2", taken("draining")), node("n3")},
+			want:         []string{"check n1", "drain n2", "check n3"},
+			steps:        []string{"n1 Draining", "n2 Draining", "n3 Draining"},
+		},
+		"a drain that has not cordoned its node yet takes room": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0), at("n2", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			drains:       map[string]*Drain{"n1": unobjected, "n2": {}},
+			want:         []string{"check n1", "drain n2"},
+			steps:        []string{"n1 Draining", "n2 Draining"},
+		},
+		"… also once no maintenance has the node": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1"), at("n1", draining, 0))},
+			nodes:        []*Node{node("n1"), node("n2")},
+			drains:       map[string]*Drain{"n1": unobjected, "n2": {}},
+			want:         []string{"check n1", "give-back n2"},
+			steps:        []string{"n1 Draining"},
 		},
 		"a node in work is another maintenance's at once": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1", "n2")), maintenance("other", of("n1"), at("n1", draining, 0))},
@@ -301,6 +348,31 @@ func TestDecide(t *testing.T) {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A node in work that has to wait for room says so, counts as planned, and is not said to be drained.
+func TestNodeWaitsForRoom(t *testing.T) {
+	in := Input{
+		Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1", "n2"), at("n1", draining, 0), at("n2", draining, 0))},
+		Nodes: []*Node{node("n1"), node("n2")}, Drains: map[string]*Drain{"n1": unobjected, "n2": unobjected},
+	}
+	decision := Decide(in)
+	status := decision.Statuses["m"]
+	want := []v1alpha1.MaintenanceBlocker{{
+		Reason: "NodeWaitsItsTurn", Message: "as many nodes or zones are out of service as spec.concurrency of NodeMaintenance m allows",
+		Remedy: "wait until one of them is given back, or raise spec.concurrency of NodeMaintenance m",
+	}}
+	if diff := cmp.Diff(want, status.Nodes[1].Blockers); diff != "" {
+		t.Errorf("blockers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(v1alpha1.NodeCounts{Planned: 1, Draining: 1}, status.Counts); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	for _, c := range decision.Conditions {
+		if waits := len(c.Set) == 1 && c.Set[0].Type == corev1.NodeMaintenancePlanned; waits != (c.Node == "n2") {
+			t.Errorf("conditions of %s: %v", c.Node, c.Set)
+		}
 	}
 }
 

@@ -58,6 +58,8 @@ func Unended(record *snapshot.DrainRecord) bool {
 type Drain struct {
 	Terms    Terms
 	Begun    bool          // the node was taken: it may be cordoned
+	Checks   bool          // it only looks for what objects to it, or has ended with that: its node is not touched
+	Checked  bool          // that was looked for, and is in Blockers
 	Outcome  drain.Outcome // Running while it goes on
 	Stopped  bool          // it was ended by an order, with what it had asked for withdrawn
 	PodCount int           // that have to leave yet
@@ -67,6 +69,11 @@ type Drain struct {
 
 // over reports whether the drain has come to its end by itself.
 func (d *Drain) over() bool { return d != nil && d.Outcome != drain.Running && !d.Stopped }
+
+// clear reports whether nothing objects to a drain that was only looked into.
+func (d *Drain) clear() bool {
+	return d.Checks && d.Checked && len(d.Blockers) == 0 && d.Failure == ""
+}
 
 // Call is a hook that is to be called, or a Node that is to be deleted, for a maintenance.
 type Call struct {

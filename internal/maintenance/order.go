@@ -11,7 +11,11 @@ func (d *decider) order(node string) {
 	n := d.nodes[node]
 	switch {
 	case all.goesOn:
-		d.out.Orders = append(d.out.Orders, Order{node, DrainNode, termsOf(all.going)})
+		want := DrainNode
+		if n != nil && !d.touched(n) && !d.turns[node] {
+			want = CheckNode
+		}
+		d.out.Orders = append(d.out.Orders, Order{node, want, termsOf(all.going)})
 	case all.draining, all.wanted && !all.changes && d.drainGoesOn(node):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: StopDrain})
 	case !all.wanted && (n != nil && Owned(n.Node) || d.Drains[node] != nil && !d.Drains[node].Stopped):

@@ -27,6 +27,7 @@ type world struct {
 	calls map[Call]*Attempt
 	made  int
 	stuck map[string]bool // nodes whose pods do not leave
+	risky map[string]bool // nodes with pods that would be lost
 }
 
 // process is a drain of the process that leads. A drain that is killed leaves its record.
@@ -41,7 +42,7 @@ type process struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, now: noon, nodes: map[string]*Node{}, all: map[string]*v1alpha1.NodeMaintenance{}, runs: map[string]*process{},
-		calls: map[Call]*Attempt{}, stuck: map[string]bool{},
+		calls: map[Call]*Attempt{}, stuck: map[string]bool{}, risky: map[string]bool{},
 	}
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		name := fmt.Sprintf("n%d", i)
@@ -150,9 +151,18 @@ func (w *world) obey(o Order) {
 	case DrainNode:
 		w.checkWanted(o.Node)
 		if r != nil && (!r.over && !r.ending && r.Terms == o.Terms || r.over && !r.ending && r.Terms == o.Terms) {
-			return
+			if !r.Checks || !r.over {
+				return
+			}
 		}
-		w.runs[o.Node] = &process{Drain: Drain{Terms: o.Terms, Begun: true}}
+		if r == nil || r.Checks {
+			w.checkRoom(o.Node)
+		}
+		w.runs[o.Node] = &process{Drain: Drain{Terms: o.Terms}}
+	case CheckNode:
+		if r == nil || !r.Checks && r.over || r.Checks && r.over && (r.Terms != o.Terms || len(r.Blockers) > 0) {
+			w.runs[o.Node] = &process{Drain: Drain{Terms: o.Terms, Checks: true}}
+		}
 	case StopDrain, GiveBack:
 		back := o.Want == GiveBack
 		switch {
@@ -166,6 +176,38 @@ func (w *world) obey(o Order) {
 			}
 		case r != nil:
 			r.Stopped, r.ending, r.over = true, true, true
+		}
+	}
+}
+
+// checkRoom fails where a node is to be cordoned, and one that has it in work has no room.
+func (w *world) checkRoom(name string) {
+	if Owned(w.nodes[name].Node) {
+		return
+	}
+	out := map[string]bool{name: true}
+	for _, n := range w.nodes {
+		kept, r := false, w.runs[n.Name]
+		for _, m := range w.all {
+			e := entryOf(m.Status.Nodes, n.Name)
+			kept = kept || e != nil && e.Step == v1alpha1.StepDrained
+		}
+		if !kept && (Owned(n.Node) || r != nil && !r.over && !r.Checks) {
+			out[n.Name] = true
+		}
+	}
+	zones := map[string]bool{}
+	for n := range out {
+		zones[w.nodes[n].Zone] = true
+	}
+	for _, m := range w.all {
+		limits, e := m.Spec.Concurrency, entryOf(m.Status.Nodes, name)
+		if e == nil || e.Step != v1alpha1.StepDraining || m.DeletionTimestamp != nil || m.Spec.Suspend {
+			continue
+		}
+		if len(out) > int(limits.Nodes) || len(zones) > int(limits.Zones) {
+			w.show()
+			w.t.Fatalf("node %s is drained, so that %v are out of service: %s allows %+v", name, slices.Sorted(maps.Keys(out)), m.Name, limits)
 		}
 	}
 }
@@ -206,7 +248,13 @@ func (w *world) progress(name string) {
 	case r.ending:
 		w.set(name, "interrupted", true)
 		r.over = true
+	case !Owned(n.Node) && (r.Checks || w.risky[name]):
+		r.Checks, r.Checked, r.over, r.Blockers = true, true, true, nil
+		if w.risky[name] {
+			r.Blockers = []drain.Blocker{{Reason: drain.LocalStorage, Dead: true}}
+		}
 	case !Owned(n.Node) || !n.Drain.Working():
+		r.Begun = true
 		w.set(name, snapshot.Draining, true)
 	case w.stuck[name]:
 		r.Blockers = []drain.Blocker{{Reason: drain.BudgetExhausted, Dead: true}}
@@ -228,8 +276,9 @@ func (w *world) create() {
 		{Hook: &v1alpha1.MaintenanceHook{URL: "http://hook"}},
 		{DeleteNode: &v1alpha1.DeleteNode{}},
 	}).Draw(w.t, "when")
-	limit := int32(rapid.IntRange(1, 3).Draw(w.t, "at once")) //nolint:gosec // at most 3
-	m := maintenance(name, then(when), atOnce(limit, 3), func(m *v1alpha1.NodeMaintenance) {
+	limit := int32(rapid.IntRange(1, 3).Draw(w.t, "at once"))       //nolint:gosec // at most 3
+	zones := int32(rapid.IntRange(1, 3).Draw(w.t, "zones at once")) //nolint:gosec // at most 3
+	m := maintenance(name, then(when), atOnce(limit, zones), func(m *v1alpha1.NodeMaintenance) {
 		m.Finalizers, m.CreationTimestamp, m.UID = nil, metav1.NewTime(w.now), types.UID(name)
 		if rapid.Bool().Draw(w.t, "dynamic") {
 			m.Spec.Nodes.Selection = v1alpha1.SelectionDynamic
@@ -287,7 +336,7 @@ func TestMaintenances(t *testing.T) {
 		w := newWorld(t)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			names := slices.Sorted(maps.Keys(w.nodes))
-			switch rapid.IntRange(0, 11).Draw(t, "what") {
+			switch rapid.IntRange(0, 13).Draw(t, "what") {
 			case 0:
 				if len(w.all) < 4 {
 					w.create()
@@ -311,7 +360,17 @@ func TestMaintenances(t *testing.T) {
 				if m := w.pick(); m != nil {
 					m.Spec.DeadlineTime = new(metav1.NewTime(w.now.Add(time.Hour)))
 				}
-			case 6, 7, 8:
+			case 6: // several at one moment, as by other terms
+				risky := rapid.Bool().Draw(t, "objected to")
+				for _, name := range names {
+					w.risky[name] = risky
+				}
+			case 7:
+				if len(names) > 0 {
+					name := rapid.SampledFrom(names).Draw(t, "node")
+					w.risky[name] = !w.risky[name]
+				}
+			case 8, 9, 10:
 				w.look(true)
 			default:
 				if len(names) > 0 {
@@ -332,7 +391,7 @@ func (w *world) checkEnd() {
 	for _, m := range w.all {
 		c := meta.FindStatusCondition(m.Status.Conditions, conditionReady)
 		stalled := meta.IsStatusConditionTrue(m.Status.Conditions, conditionStalled)
-		someStuck := slices.ContainsFunc(slices.Collect(maps.Keys(w.nodes)), func(n string) bool { return w.stuck[n] })
+		someStuck := slices.ContainsFunc(slices.Collect(maps.Keys(w.nodes)), func(n string) bool { return w.stuck[n] || w.risky[n] })
 		if c == nil || c.Status != metav1.ConditionTrue && !stalled && !someStuck {
 			w.show()
 			w.t.Fatalf("%s comes to no end: %s", m.Name, c.Message)

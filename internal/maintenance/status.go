@@ -99,6 +99,8 @@ func (d *decider) count(w *work) (v1alpha1.NodeCounts, []string) {
 		switch e := &w.status.Nodes[i]; {
 		case e.Blocked:
 			counts.Blocked++
+		case e.Step == v1alpha1.StepDraining && d.waits[e.Name] != nil:
+			counts.Planned++
 		case e.Step == v1alpha1.StepDraining:
 			counts.Draining++
 		default:

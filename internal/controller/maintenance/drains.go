@@ -136,13 +136,15 @@ func (d *Drains) Apply(in maintenance.Input, orders []maintenance.Order) idle {
 	for _, n := range in.Nodes {
 		nodes[n.Name] = n
 	}
-	wanted, batch := map[string]bool{}, map[string]*run{}
+	wanted, batch, checks := map[string]bool{}, map[string]*run{}, map[string]*run{}
 	for _, o := range orders {
 		wanted[o.Node] = true
 		n := nodes[o.Node]
 		switch o.Want {
 		case maintenance.DrainNode:
 			out.next = earlier(out.next, d.drain(o, n, in.Now, batch))
+		case maintenance.CheckNode:
+			out.next = earlier(out.next, d.check(o, n, in.Now, checks))
 		case maintenance.StopDrain, maintenance.GiveBack:
 			again, back := d.end(o, n, in.Now, batch)
 			out.next = earlier(out.next, again)
@@ -157,6 +159,7 @@ func (d *Drains) Apply(in maintenance.Input, orders []maintenance.Order) idle {
 		}
 	}
 	d.begin(batch)
+	d.begin(checks) // apart: what is to be seen for them holds up no drain
 	return out
 }
 
@@ -169,17 +172,44 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	}
 	switch {
 	case r == nil:
+	case !r.over && r.state.Checks:
+		return time.Time{} // it ends at once
 	case !r.over:
 		if r.ending || r.state.Terms != o.Terms || due(r.retry, now) {
 			r.goAway()
 		}
 		return r.retry
-	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped):
+	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped && !r.state.Checks):
 		return r.retry
 	}
 	state := maintenance.Drain{Terms: o.Terms}
 	if r != nil && r.state.Terms == o.Terms && r.state.Outcome == drain.DeadlinePassed {
 		state.Outcome, state.Blockers, state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount // until the next one ends
+	}
+	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state}
+	return time.Time{}
+}
+
+// check sees to it that what objects to a drain under the order's terms is known. What does is looked for again after a while; where nothing does,
+// the drain looks for it itself once it is to begin.
+func (d *Drains) check(o maintenance.Order, n *maintenance.Node, now time.Time, batch map[string]*run) time.Time {
+	state := maintenance.Drain{Terms: o.Terms, Checks: true}
+	r := d.known[o.Node]
+	if _, underWay := d.givenBack[o.Node]; underWay {
+		d.givenBack[o.Node] = true
+		return time.Time{}
+	}
+	switch {
+	case r == nil:
+	case !r.over:
+		if !r.state.Checks {
+			r.goAway()
+		}
+		return time.Time{}
+	case r.state.Checks && r.state.Terms == o.Terms && !due(r.retry, now):
+		return r.retry
+	case r.state.Checks && r.state.Terms == o.Terms:
+		state.Checked, state.Blockers = r.state.Checked, r.state.Blockers // until it has ended
 	}
 	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state}
 	return time.Time{}

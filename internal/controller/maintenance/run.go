@@ -33,6 +33,9 @@ func (d *Drains) runAll(batch map[string]*run) {
 	}
 	defer stop()
 	names = d.together(batch, source)
+	if len(names) == 0 {
+		return
+	}
 	share := newFan(source, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
@@ -57,8 +60,12 @@ func (d *Drains) together(batch map[string]*run, source runner.Source) (names []
 			names = append(names, name)
 			continue
 		}
-		if found := objections(source, r.request); len(found) > 0 {
-			r.over, r.state.Blockers, r.retry = true, found, now.Add(afterObjection)
+		found := objections(source, r.request)
+		if len(found) > 0 {
+			r.retry = now.Add(afterObjection)
+		}
+		if len(found) > 0 || r.state.Checks {
+			r.over, r.state.Checks, r.state.Checked, r.state.Blockers = true, true, true, found
 			continue
 		}
 		names, beside = append(names, name), append(beside, name)
