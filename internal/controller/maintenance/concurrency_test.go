@@ -69,7 +69,9 @@ func (s *six) lead(t *testing.T) {
 	t.Helper()
 	s.drains = newDrains(Options{Now: now, Log: slog.New(slog.DiscardHandler)})
 	s.drains.ctx, s.drains.writer = t.Context(), s.cordons
-	s.drains.observe = func(context.Context, []string) (runner.Source, func(), error) { return still{s.cluster}, func() {}, nil }
+	s.drains.observe = func(context.Context, []string) (runner.Source, func(), error) {
+		return still{s.cluster}, func() {}, nil
+	}
 }
 
 // look decides and carries out, as often as it takes.
