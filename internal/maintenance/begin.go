@@ -47,7 +47,7 @@ func (o outOfService) add(n *Node) { o.nodes[n.Name], o.zones[n.Zone] = true, tr
 func (d *decider) takeTurns(out outOfService) {
 	for _, n := range d.inTurn(out) {
 		in := d.inWork(n)
-		if len(in) == 0 || d.touched(n) || d.Drains[n.Name] != nil && !d.Drains[n.Name].clear() {
+		if len(in) == 0 || d.touched(n) || d.Drains[n.Name] != nil && !d.unobjected(n) {
 			continue
 		}
 		if w := out.without(n, append(in, d.waiting(n.Name)...)); w != nil {
@@ -91,12 +91,17 @@ func (d *decider) inWork(n *Node) []*work {
 func (d *decider) begin() {
 	out, held := d.outOfService()
 	d.takeTurns(out)
+	full := d.full()
 	for _, n := range d.inTurn(out) {
 		waiting := d.waiting(n.Name)
 		if len(waiting) == 0 {
 			continue
 		}
 		if !held[n.Name] && out.without(n, waiting) != nil {
+			continue
+		}
+		if !held[n.Name] && !d.unobjected(n) && slices.ContainsFunc(waiting, func(w *work) bool { return full[w] }) {
+			d.lookInto(n, waiting)
 			continue
 		}
 		for _, w := range waiting {
@@ -106,6 +111,41 @@ func (d *decider) begin() {
 			out.add(n)
 		}
 	}
+}
+
+// lookInto has it looked for what objects to the drain of a node that has no entry.
+func (d *decider) lookInto(n *Node, waiting []*work) {
+	for _, w := range waiting {
+		d.looks[n.Name] = append(d.looks[n.Name], w.m)
+	}
+}
+
+// mostBlockedNodes is how many nodes that nothing was done to a maintenance has in work: more would not fit into its object. Others get an entry
+// once nothing objects to their drains.
+const mostBlockedNodes = 100
+
+// full returns the maintenances that have as many.
+func (d *decider) full() map[*work]bool {
+	full := map[*work]bool{}
+	for _, w := range d.works {
+		full[w] = d.blockedIn(w) >= mostBlockedNodes
+	}
+	return full
+}
+
+// blockedIn counts the nodes in work that nothing was done to, since something objects.
+func (d *decider) blockedIn(w *work) (count int) {
+	for i := range w.status.Nodes {
+		if e := &w.status.Nodes[i]; e.Blocked && d.nodes[e.Name] != nil && !d.touched(d.nodes[e.Name]) {
+			count++
+		}
+	}
+	return count
+}
+
+// unobjected reports whether it is known that nothing objects to the drain of a node.
+func (d *decider) unobjected(n *Node) bool {
+	return d.Drains[n.Name] != nil && d.Drains[n.Name].clear()
 }
 
 // begin enters a node. Nothing is done to it before the entry is in the API.

@@ -14,8 +14,9 @@ type decider struct {
 
 	nodes map[string]*Node
 	works []*work
-	turns map[string]bool  // nodes in work that nothing was done to yet, and that have room now
-	waits map[string]*work // nodes in work that nothing objects to, and one that has no room for each
+	turns map[string]bool                        // nodes in work that nothing was done to yet, and that have room now
+	waits map[string]*work                       // nodes in work that nothing objects to, and one that has no room for each
+	looks map[string][]*v1alpha1.NodeMaintenance // nodes that get an entry once nothing objects, and by whose terms that is looked for
 	out   Decision
 }
 
@@ -62,7 +63,7 @@ func (w *work) done(node string) bool { return slices.Contains(w.status.DoneNode
 
 // Decide returns what to do now.
 func Decide(in Input) Decision {
-	d := &decider{Input: in, nodes: make(map[string]*Node, len(in.Nodes)), turns: map[string]bool{}, waits: map[string]*work{}}
+	d := &decider{Input: in, nodes: make(map[string]*Node, len(in.Nodes)), turns: map[string]bool{}, waits: map[string]*work{}, looks: map[string][]*v1alpha1.NodeMaintenance{}}
 	d.Nodes = slices.Clone(in.Nodes)
 	slices.SortFunc(d.Nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range d.Nodes {
@@ -103,6 +104,9 @@ func (d *decider) gather() {
 func (d *decider) concerned() []string {
 	found := map[string]bool{}
 	for name := range d.Drains {
+		found[name] = true
+	}
+	for name := range d.looks {
 		found[name] = true
 	}
 	for _, n := range d.Nodes {

@@ -1,9 +1,7 @@
 package maintenance
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -351,31 +349,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A node in work that has to wait for room says so, counts as planned, and is not said to be drained.
-func TestNodeWaitsForRoom(t *testing.T) {
-	in := Input{
-		Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", of("n1", "n2"), at("n1", draining, 0), at("n2", draining, 0))},
-		Nodes: []*Node{node("n1"), node("n2")}, Drains: map[string]*Drain{"n1": unobjected, "n2": unobjected},
-	}
-	decision := Decide(in)
-	status := decision.Statuses["m"]
-	want := []v1alpha1.MaintenanceBlocker{{
-		Reason: "NodeWaitsItsTurn", Message: "as many nodes or zones are out of service as spec.concurrency of NodeMaintenance m allows",
-		Remedy: "wait until one of them is given back, or raise spec.concurrency of NodeMaintenance m",
-	}}
-	if diff := cmp.Diff(want, status.Nodes[1].Blockers); diff != "" {
-		t.Errorf("blockers (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(v1alpha1.NodeCounts{Planned: 1, Draining: 1}, status.Counts); diff != "" {
-		t.Errorf("counts (-want +got):\n%s", diff)
-	}
-	for _, c := range decision.Conditions {
-		if waits := len(c.Set) == 1 && c.Set[0].Type == corev1.NodeMaintenancePlanned; waits != (c.Node == "n2") {
-			t.Errorf("conditions of %s: %v", c.Node, c.Set)
-		}
-	}
-}
-
 // A status that was written is not written again: a write would bring another look, and that another write.
 func TestDecideComesToRest(t *testing.T) {
 	m := maintenance("m", then(v1alpha1.WhenDrained{Wait: &v1alpha1.MaintenanceWait{For: v1alpha1.WaitBootIDChanged}}))
@@ -444,20 +417,6 @@ func TestTerms(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// What tenants name is cut: an object that is too large is refused as a whole.
-func TestTextsAreCut(t *testing.T) {
-	long := strings.Repeat("x", 100_000)
-	in := Input{
-		Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", at("n1", draining, 0))}, Nodes: []*Node{node("n1", taken("draining"))},
-		Drains: map[string]*Drain{"n1": {Begun: true, PodCount: 1, Blockers: []drain.Blocker{{Reason: drain.TwoBudgets, Message: long, Remedy: long, Dead: true}}}},
-	}
-	status := Decide(in).Statuses["m"]
-	said, err := json.Marshal(status)
-	if err != nil || len(said) > 6<<10 || len(status.Nodes[0].Blockers) != 1 {
-		t.Errorf("a status of %d bytes, %v", len(said), err)
 	}
 }
 

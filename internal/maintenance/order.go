@@ -16,6 +16,8 @@ func (d *decider) order(node string) {
 			want = CheckNode
 		}
 		d.out.Orders = append(d.out.Orders, Order{node, want, termsOf(all.going)})
+	case d.looks[node] != nil:
+		d.out.Orders = append(d.out.Orders, Order{node, CheckNode, termsOf(d.looks[node])})
 	case all.draining, all.wanted && !all.changes && d.drainGoesOn(node):
 		d.out.Orders = append(d.out.Orders, Order{Node: node, Want: StopDrain})
 	case !all.wanted && (n != nil && Owned(n.Node) || d.Drains[node] != nil && !d.Drains[node].Stopped):

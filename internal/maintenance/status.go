@@ -52,12 +52,20 @@ func (d *decider) conclude() {
 // tenants', and what does not fit into an object is refused as a whole.
 const mostText = 768
 
+// mostTexts is how many bytes of blockers a status has in all: of nodes beyond that it has the first one, in brief.
+const mostTexts, briefly = 256 << 10, 96
+
 // bound cuts the texts of entries.
 func bound(entries []v1alpha1.MaintainedNode) {
+	size := 0
 	for i := range entries {
 		for j := range entries[i].Blockers {
 			b := &entries[i].Blockers[j]
 			b.Message, b.Remedy = text.Cut(b.Message, mostText), text.Cut(b.Remedy, mostText)
+			size += len(b.Reason) + len(b.Pod) + len(b.Message) + len(b.Remedy)
+		}
+		if all := entries[i].Blockers; size > mostTexts && len(all) > 0 {
+			entries[i].Blockers = []v1alpha1.MaintenanceBlocker{{Reason: all[0].Reason, Pod: all[0].Pod, Message: text.Cut(all[0].Message, briefly)}}
 		}
 	}
 }
@@ -113,6 +121,8 @@ func (d *decider) count(w *work) (v1alpha1.NodeCounts, []string) {
 		case w.done(name) || w.entry(name) != nil:
 		case d.nodes[name] == nil:
 			missing = append(missing, name)
+			counts.Blocked++
+		case d.looks[name] != nil && d.Drains[name] != nil && len(d.Drains[name].Blockers) > 0:
 			counts.Blocked++
 		default:
 			counts.Planned++
