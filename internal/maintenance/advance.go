@@ -59,16 +59,17 @@ func (d *decider) keep(w *work, e *v1alpha1.MaintainedNode) bool {
 	}
 }
 
-// suspended takes what held a drain out of an entry, once the drain has ended. It says why that has failed.
+// suspended takes what held a drain out of an entry: it ends, or goes on for others. It says why that has failed.
 func (d *decider) suspended(e *v1alpha1.MaintainedNode) {
 	run := d.Drains[e.Name]
 	switch {
 	case e.Step != v1alpha1.StepDraining:
-	case run == nil, run.Stopped && run.Failure == "":
-		block(e)
-	case run.Failure != "":
+	case run != nil && run.Failure != "":
 		block(e, failed(run))
 		e.Blocked = true
+	default:
+		block(e)
+		e.PodCount = 0
 	}
 }
 

@@ -245,6 +245,20 @@ func TestDecide(t *testing.T) {
 			want:         []string{"stop n1"},
 			steps:        []string{"n1 Draining"},
 		},
+		"… also where it goes on for another": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, at("n1", draining, 0), blocked), maintenance("other", at("n1", draining, 0))},
+			nodes:        []*Node{node("n1", taken("draining"))},
+			drains:       map[string]*Drain{"n1": {Begun: true, Blockers: []drain.Blocker{{Reason: drain.TwoBudgets, Dead: true}}}},
+			want:         []string{"drain n1"},
+			steps:        []string{"n1 Draining"},
+		},
+		"… or has drained the node": {
+			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, at("n1", draining, 0), blocked)},
+			nodes:        []*Node{node("n1", taken("drained"))},
+			drains:       map[string]*Drain{"n1": outcome(drain.Drained)},
+			want:         []string{"stop n1"},
+			steps:        []string{"n1 Draining"},
+		},
 		"suspended: that its drain could not be ended is said": {
 			maintenances: []*v1alpha1.NodeMaintenance{maintenance("m", suspended, at("n1", draining, 0))},
 			nodes:        []*Node{node("n1", taken("draining"))},
