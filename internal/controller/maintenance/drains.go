@@ -25,6 +25,8 @@ const (
 	afterFailure   = 30 * time.Second
 	afterObjection = time.Minute
 	afterBlocked   = 5 * time.Minute
+	// longestLate bounds how long it takes past a deadline: twice as long after each try as before it.
+	longestLate = 10 * time.Minute
 )
 
 // Drains are the drains of this process, one for each node at most. They outlive the reconciliation that began them, and are left as they
@@ -57,8 +59,10 @@ type run struct {
 	left    bool // leave was closed
 	over    bool // it has returned
 	state   maintenance.Drain
-	retry   time.Time // when to begin anew; zero: not by itself
-	shown   time.Time // when state was last brought up to date
+	retry   time.Time       // when to begin anew; zero: not by itself
+	shown   time.Time       // when state was last brought up to date
+	former  []drain.Blocker // of the drain that it repeats after the deadline
+	late    time.Duration   // how long after the last try past the deadline it was begun
 }
 
 func newDrains(o Options) *Drains {
@@ -178,15 +182,19 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 		if r.ending || r.state.Terms != o.Terms || due(r.retry, now) {
 			r.goAway()
 		}
+		if r.left {
+			return time.Time{} // that it has returned brings another look
+		}
 		return r.retry
 	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped && !r.state.Checks):
 		return r.retry
 	}
-	state := maintenance.Drain{Terms: o.Terms}
+	state, late := maintenance.Drain{Terms: o.Terms}, time.Duration(0)
 	if r != nil && r.state.Terms == o.Terms && r.state.Outcome == drain.DeadlinePassed {
 		state.Outcome, state.Blockers, state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount // until the next one ends
+		late = r.late
 	}
-	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state}
+	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state, former: state.Blockers, late: late}
 	return time.Time{}
 }
 

@@ -3,9 +3,11 @@ package maintenance
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
@@ -145,6 +147,48 @@ func TestDrainPastItsDeadlineIsLookedIntoAgain(t *testing.T) {
 	d.Apply(in, order)
 	if r := d.known["n1"]; r == ended || r.over || d.States()["n1"].Outcome != drain.DeadlinePassed {
 		t.Errorf("the drain is %+v", r)
+	}
+}
+
+// What held the pods of a drain whose deadline has passed is said after the next look, too, which comes later each time.
+func TestDrainPastItsDeadlineKeepsWhatHeldIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := snapshot.NewCluster()
+		cluster.SetNode(&snapshot.Node{Name: "n1", UID: "n1", Ready: true})
+		pod := &snapshot.Pod{Namespace: "shop", Name: "web", UID: "web", Node: "n1", Phase: corev1.PodRunning, Ready: true, Owner: snapshot.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs"}}
+		cluster.SetPod(pod)
+		d := newDrains(Options{Now: now})
+		d.ctx, d.writer = t.Context(), cordons(make(chan string, 100))
+		d.observe = func(context.Context, []string) (runner.Source, func(), error) { return still{cluster}, func() {}, nil }
+		held := []drain.Blocker{{Reason: drain.BudgetExhausted, Pod: pod.Key(), Node: "n1", Message: "a budget"}}
+		order := maintenance.Order{Node: "n1", Want: maintenance.DrainNode, Terms: maintenance.Terms{Deadline: noon.Add(-time.Hour).Unix()}}
+		d.known["n1"] = &run{over: true, late: afterObjection, retry: now(), state: maintenance.Drain{Terms: order.Terms, Begun: true, Outcome: drain.DeadlinePassed, Blockers: held}}
+		var waits []time.Duration
+		for range 5 {
+			in := nodes("")
+			in.Now = d.known["n1"].retry
+			d.Apply(in, []maintenance.Order{order})
+			d.running.Wait()
+			r := d.known["n1"]
+			waits = append(waits, r.retry.Sub(now()))
+			r.retry = now()
+			if diff := cmp.Diff(held, r.state.Blockers); diff != "" || r.state.Outcome != drain.DeadlinePassed {
+				t.Errorf("ended %s, held by (-want +got):\n%s", r.state.Outcome, diff)
+			}
+		}
+		if diff := cmp.Diff([]time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, longestLate, longestLate}, waits); diff != "" {
+			t.Errorf("looked at again after (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A drain that is to begin anew, and was left for that, is looked at once it has returned, and not all the time before.
+func TestDrainThatIsLeftIsNotPolled(t *testing.T) {
+	d := leading(t)
+	r := d.known["n1"]
+	r.over, r.state.Outcome, r.retry = false, drain.Running, noon.Add(-time.Second)
+	if next := d.Apply(nodes("draining"), []maintenance.Order{{Node: "n1", Want: maintenance.DrainNode}}).next; !next.IsZero() || !r.left {
+		t.Errorf("looked at again at %s", next)
 	}
 }
 

@@ -115,7 +115,8 @@ func (d *Drains) run(r *run, source runner.Source) {
 	case !r.ending:
 		r.state.Outcome, r.retry = last.Outcome, time.Time{}
 		if last.Outcome == drain.DeadlinePassed { // what was deleted at the deadline ends after it
-			r.retry = d.Now().Add(afterObjection)
+			r.late = min(max(2*r.late, afterObjection), longestLate)
+			r.retry = d.Now().Add(r.late)
 		}
 	}
 }
@@ -148,7 +149,7 @@ func (p reporter) Frame(now time.Time, decision drain.Decision) {
 	d, r := p.drains, p.run
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	count, blockers := 0, decision.Blockers()
+	count, blockers := 0, withFormer(decision.Blockers(), r.former)
 	for i := range decision.Nodes {
 		count += decision.Nodes[i].Left
 	}
@@ -173,6 +174,19 @@ func (p reporter) retryBlocked(now time.Time) {
 	case r.retry.IsZero():
 		r.retry = now.Add(afterBlocked)
 	}
+}
+
+// withFormer says of pods that a drain has not come to, since its deadline had passed, what held them in the drain that it repeats.
+func withFormer(blockers, former []drain.Blocker) []drain.Blocker {
+	var all []drain.Blocker
+	for _, b := range blockers {
+		held := []drain.Blocker{b}
+		if b.Reason == drain.DrainEnded && slices.ContainsFunc(former, func(f drain.Blocker) bool { return f.Pod == b.Pod }) {
+			held = slices.DeleteFunc(slices.Clone(former), func(f drain.Blocker) bool { return f.Pod != b.Pod })
+		}
+		all = append(all, held...)
+	}
+	return all
 }
 
 func sameBlocker(a, b drain.Blocker) bool {
