@@ -18,6 +18,7 @@ import (
 // kind says how the objects of a resource become facts of a cluster.
 type kind[O runtime.Object, T any] struct {
 	facts func(O) *T
+	share func(*T) *T     // returns facts that say the same, of which some are kept already; may be nil
 	id    func(*T) string // distinguishes two objects that had the same name
 	set   func(*snapshot.Cluster, *T)
 	drop  func(*snapshot.Cluster, *T)
@@ -34,9 +35,21 @@ func (k *kind[O, T]) convert(object any) (*T, error) {
 	case *T:
 		return object, nil
 	case O:
-		return k.facts(object), nil
+		fact := k.facts(object)
+		if k.share != nil {
+			fact = k.share(fact)
+		}
+		return fact, nil
 	}
 	return nil, fmt.Errorf("reading a watch: unexpected %T", object)
+}
+
+// last takes the object of a deletion. Its version is that of the deletion. Where it is not selected any more, the rest of it is from
+// before, so that it is shared with no other feed, which may show what it has become in this version.
+func (k *kind[O, T]) last(object any) (*T, error) {
+	unshared := *k
+	unshared.share = nil
+	return unshared.convert(object)
 }
 
 // resourceAPI is the part of a typed client that reads a resource.

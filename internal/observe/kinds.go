@@ -20,11 +20,16 @@ func (o *Observer) watchPods(q question) {
 	watchKind(o, q, &corev1.Pod{}, o.client.CoreV1().Pods(q.namespace), o.podKind())
 }
 
-// podKind is of one feed: its pods share what their templates gave them.
+// podKind is of one feed. Its pods share what their templates gave them, and each is shared with the other feeds that show it. Where
+// everything is read there are no others.
 func (o *Observer) podKind() kind[*corev1.Pod, snapshot.Pod] {
-	family := siblings{}
+	share := o.pods.share
+	if o.scope.wide {
+		share = new(siblings).share
+	}
 	return kind[*corev1.Pod, snapshot.Pod]{
-		facts:   func(pod *corev1.Pod) *snapshot.Pod { return family.share(PodFacts(pod)) },
+		facts:   PodFacts,
+		share:   share,
 		id:      func(p *snapshot.Pod) string { return string(p.UID) },
 		set:     (*snapshot.Cluster).SetPod,
 		drop:    func(c *snapshot.Cluster, p *snapshot.Pod) { c.DeletePod(p.UID) },

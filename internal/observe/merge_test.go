@@ -63,16 +63,19 @@ func newViews(o *Observer) []*view {
 	}
 }
 
-// deliver brings the next change, as a watch does: an object that is selected no longer is deleted.
+// deliver brings the next change, as a watch does: an object that is selected no longer is deleted, as it was before, in the version
+// of the change.
 func (v *view) deliver(s *server) error {
 	next := s.changes[v.at]
-	_, shown := v.store.known[string(next.pod.UID)]
+	before := s.state(v.at, v.selects)[next.pod.UID]
 	v.at++
 	switch selected := v.selects(next.pod) && !next.gone; {
 	case selected:
-		return v.store.Add(next.pod)
-	case shown:
-		return v.store.Delete(next.pod)
+		return v.store.Add(next.pod.DeepCopy())
+	case before != nil:
+		last := before.DeepCopy()
+		last.ResourceVersion = next.pod.ResourceVersion
+		return v.store.Delete(last)
 	}
 	return nil
 }
@@ -82,18 +85,18 @@ func (v *view) relist(s *server, at int) error {
 	v.at = max(at, v.at)
 	var objects []any
 	for _, pod := range s.state(v.at, v.selects) {
-		objects = append(objects, pod)
+		objects = append(objects, pod.DeepCopy())
 	}
 	return v.store.Replace(objects, "")
 }
 
 // Whatever order watches of the same pods are in, what they bring is merged into what is true once all of it has come, and before that
-// a pod of the node that was seen gone stays gone, and none is shown in an older state than before.
+// a pod of the node that was seen gone stays gone, and none is shown in an older state than before. Each state of a pod is kept once.
 func TestPropertyWatchesAreMerged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := newObserver(Options{})
-		o.scope.wide = true
 		s, views := &server{changes: drawChanges(t)}, newViews(o)
+		o.scope.wide = true                                         // nothing is read besides
 		onNode, newest := map[types.UID]bool{}, map[types.UID]int{} // whether it is there still, of those that its watch has shown
 		for pending := views; len(pending) > 0; pending = slices.DeleteFunc(slices.Clone(views), func(v *view) bool { return v.at == len(s.changes) }) {
 			v := rapid.SampledFrom(pending).Draw(t, "watch")
@@ -119,23 +122,41 @@ func TestPropertyWatchesAreMerged(t *testing.T) {
 				}
 				newest[p.UID] = version
 			})
+			if err := keptTwice(views); err != nil {
+				t.Fatal(err)
+			}
 			for uid := range newest {
 				if o.cluster.Pod(uid) == nil {
 					delete(newest, uid) // no feed shows it
 				}
 			}
 		}
-		want, got := map[types.UID]string{}, map[types.UID]string{}
+		want, got := map[types.UID]*snapshot.Pod{}, map[types.UID]*snapshot.Pod{}
 		for _, v := range views {
 			for uid, pod := range s.state(len(s.changes), v.selects) {
-				want[uid] = pod.ResourceVersion
+				want[uid] = PodFacts(pod)
 			}
 		}
-		o.cluster.EachPod(func(p *snapshot.Pod) { got[p.UID] = p.ResourceVersion })
+		o.cluster.EachPod(func(p *snapshot.Pod) { got[p.UID] = p })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("what is shown in the end (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// keptTwice returns which state of a pod is kept more than once.
+func keptTwice(views []*view) error {
+	kept := map[podState]*snapshot.Pod{}
+	for _, v := range views {
+		for _, p := range v.store.known {
+			state := podState{p.UID, p.ResourceVersion}
+			if other := kept[state]; other != nil && other != p {
+				return fmt.Errorf("pod %s is kept twice at version %s", p.UID, p.ResourceVersion)
+			}
+			kept[state] = p
+		}
+	}
+	return nil
 }
 
 // drawChanges draws lives of two names: pods come, get other labels, and go; another comes under the name.

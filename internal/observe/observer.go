@@ -48,6 +48,7 @@ type Observer struct {
 	feeds      map[question]*feed
 	byResource map[resource][]*feed
 	absences   absences
+	pods       podPool   // has its own lock
 	answered   bool      // the apiserver has answered at least once
 	begun      bool      // the first reading has ended
 	reading    time.Time // since when a feed is read that was started since; zero while none is

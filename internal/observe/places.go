@@ -14,7 +14,7 @@ import (
 // places are the nodes to which pods may go that ask for the same labels. One node is enough for each such pod, which is watched: it is
 // found by a sample. Where a sample has none for a pod, all nodes with the labels are watched.
 type places struct {
-	pods    map[snapshot.OwnerKey][]*snapshot.Pod // one for each owner and template
+	pods    map[snapshot.OwnerKey][]*snapshot.Pod // one for each owner and template: what a node is asked of it, and nothing else
 	samples int                                   // that were taken
 	chosen  []question                            // the nodes that the last sample gave
 }
@@ -36,7 +36,7 @@ func (o *Observer) needPlace(p *snapshot.Pod) {
 	}
 	known := of.pods[p.OwnerKey()]
 	if !slices.ContainsFunc(known, func(other *snapshot.Pod) bool { return samePlaces(other, p) }) {
-		of.pods[p.OwnerKey()] = append(known, p)
+		of.pods[p.OwnerKey()] = append(known, &snapshot.Pod{NodeSelector: p.NodeSelector, NodeAffinity: p.NodeAffinity, Tolerations: p.Tolerations})
 		o.scope.unplaced = true
 	}
 }

@@ -86,7 +86,7 @@ func (o *Observer) seePod(p *snapshot.Pod) {
 func (o *Observer) needPod(p *snapshot.Pod) {
 	o.ask(question{resource: budgets, namespace: p.Namespace})
 	for _, b := range o.cluster.BudgetsFor(p) {
-		o.count(b)
+		o.count(b, p)
 	}
 	o.needOwner(p.Namespace, p.Owner, withPods)
 	o.needPlace(p)
@@ -227,7 +227,7 @@ func (o *Observer) seeBudget(b *snapshot.Budget) {
 	o.scope.scanned[b.Key()] = selector
 	for _, p := range o.cluster.PodsIn(b.Namespace) {
 		if o.onNodes(p) && b.Matches(p) {
-			o.count(b)
+			o.count(b, p)
 			return
 		}
 	}
@@ -240,14 +240,22 @@ func (o *Observer) dropBudget(c *snapshot.Cluster, b *snapshot.Budget) {
 	delete(o.scope.counted, b.Key())
 }
 
-// count asks for the pods that a budget counts.
-func (o *Observer) count(b *snapshot.Budget) {
+// mostBudgets is up to how many budgets of one pod have those read that they count, each by a feed: of more, all of the namespace are read,
+// by one. From two on the apiserver refuses each eviction, so that as many are not there for good reason.
+const mostBudgets = 3
+
+// count asks for the pods that a budget counts, because of one on the nodes.
+func (o *Observer) count(b *snapshot.Budget, because *snapshot.Pod) {
 	selector := b.Selector.String()
 	if known, done := o.scope.counted[b.Key()]; done && known == selector {
 		return
 	}
 	o.scope.counted[b.Key()] = selector
-	o.ask(selectedBy(pods, b.Namespace, selector))
+	if q := selectedBy(pods, b.Namespace, selector); len(o.cluster.BudgetsFor(because)) > mostBudgets {
+		o.ask(q.whole())
+	} else {
+		o.ask(q)
+	}
 	for _, p := range o.cluster.PodsIn(b.Namespace) {
 		o.needNear(p)
 	}

@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -58,4 +61,55 @@ func TestABudgetThatComesAgainIsCountedAnew(t *testing.T) {
 			t.Errorf("the node of a pod that is not ready is not read: %v", asked)
 		}
 	})
+}
+
+// TestManyBudgetsOfOnePodHaveFewFeeds: who may write a pod and the budgets that count it decides how often all that is written on it comes.
+func TestManyBudgetsOfOnePodHaveFewFeeds(t *testing.T) {
+	budget := func(i int) *policyv1.PodDisruptionBudget {
+		name := fmt.Sprintf("b-%02d", i)
+		selects := []metav1.LabelSelectorRequirement{{Key: "not-on-" + name, Operator: metav1.LabelSelectorOpDoesNotExist}}
+		return &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchExpressions: selects}},
+		}
+	}
+	const budgets = 20
+	counting := func(o *Observer) (feeds int, all bool) {
+		for _, q := range questions(o) {
+			if strings.HasPrefix(q, "pods shop/") {
+				feeds, all = feeds+1, all || q == "pods shop/"
+			}
+		}
+		return feeds, all
+	}
+	for name, before := range map[string]int{"one after the other": 0, "as many as have feeds of their own at once": mostBudgets, "all at once": budgets} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset(podOwnedBy("p", "a", "", ""))
+				create := func(i int) {
+					if _, err := client.PolicyV1().PodDisruptionBudgets("shop").Create(t.Context(), budget(i), metav1.CreateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range before {
+					create(i)
+				}
+				o, err := Start(t.Context(), client, Options{Nodes: []string{"a"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer o.Stop()
+				if feeds, all := counting(o); before == mostBudgets && (feeds != mostBudgets || all) {
+					t.Errorf("%d feeds for %d budgets, everything %t: want one each", feeds, before, all)
+				}
+				for i := before; i < budgets; i++ {
+					create(i)
+					synctest.Wait()
+				}
+				if feeds, all := counting(o); feeds > mostBudgets+1 || !all {
+					t.Errorf("%d feeds for %d budgets, everything %t: want %d at most, with everything", feeds, budgets, all, mostBudgets+1)
+				}
+			})
+		})
+	}
 }

@@ -9,8 +9,9 @@ import (
 
 // siblings lets the pods of one owner share what their template gave them: facts of
 // 150,000 pods would otherwise hold as many copies of the same labels and tolerations.
-// The client that creates a pod writes its owner: a UID alone may be that of another namespace's.
-type siblings map[parent]*snapshot.Pod
+// The client that creates a pod writes its owner: a UID alone may be that of another namespace's. It may write another one at any
+// time, so that of an owner whose pods are gone nothing is kept. One goroutine uses it at a time.
+type siblings struct{ first held[parent] }
 
 type parent struct {
 	namespace string
@@ -18,15 +19,18 @@ type parent struct {
 }
 
 // share returns p with what it has in common with the first pod of its owner.
-func (s siblings) share(p *snapshot.Pod) *snapshot.Pod {
+func (s *siblings) share(p *snapshot.Pod) *snapshot.Pod {
 	if p.Owner.UID == "" {
 		return p
 	}
 	of := parent{p.Namespace, p.Owner}
-	first := s[of]
+	first := s.first.get(of)
 	if first == nil {
-		s[of] = p
+		s.first.put(of, p)
 		return p
+	}
+	if first.UID == p.UID {
+		defer s.first.put(of, p)
 	}
 	p.Namespace, p.Owner, p.PriorityClass = first.Namespace, first.Owner, shared(first.PriorityClass, p.PriorityClass)
 	if maps.Equal(first.Labels, p.Labels) {

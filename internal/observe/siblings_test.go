@@ -20,7 +20,7 @@ func TestSiblingsAreOfOneNamespace(t *testing.T) {
 		{UID: "d", Namespace: "shop", Name: "web-3", Node: "n", Owner: forged},
 		{UID: "e", Namespace: "tenant", Name: "web-1", Owner: web},
 	}
-	family, seen := siblings{}, snapshot.NewCluster()
+	family, seen := &siblings{}, snapshot.NewCluster()
 	for i := range given {
 		own := given[i]
 		shared := family.share(&own)

@@ -45,7 +45,7 @@ func (s *store[O, T]) Update(object any) error { return s.Add(object) }
 
 // Delete takes an object out.
 func (s *store[O, T]) Delete(object any) error {
-	fact, err := s.kind.convert(object)
+	fact, err := s.kind.last(object)
 	if err != nil {
 		return err
 	}

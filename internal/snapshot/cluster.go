@@ -150,6 +150,9 @@ func (c *Cluster) DeletePod(uid types.UID) {
 	delete(c.budgets.ofPod, p)
 	drop(c.podsByNode, p.Node, p)
 	drop(c.podsByOwner, p.OwnerKey(), p)
+	if c.podsByOwner[p.OwnerKey()] == nil {
+		delete(c.budgets.ofKin, p.Owner.UID)
+	}
 	drop(c.podsBySpace, p.Namespace, p)
 }
 

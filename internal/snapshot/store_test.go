@@ -307,3 +307,20 @@ func TestHealthyWhateverThePhase(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsKeptOfOwnersWithoutPods: who may write a pod gives it another owner at any time.
+func TestNothingIsKeptOfOwnersWithoutPods(t *testing.T) {
+	c := NewCluster()
+	for _, uid := range []types.UID{"one", "two", "three"} {
+		p := named("a", "n", func(p *Pod) { p.Owner = Owner{APIVersion: "example.com/v1", Kind: "Web", Name: "web", UID: uid} })
+		c.SetPod(p)
+		c.BudgetsFor(p)
+	}
+	if len(c.budgets.ofKin) != 1 {
+		t.Errorf("labels are kept of the pods of %d owners, want one", len(c.budgets.ofKin))
+	}
+	c.DeletePod("a")
+	if len(c.budgets.ofKin) != 0 {
+		t.Errorf("labels are kept of the pods of %d owners, want none", len(c.budgets.ofKin))
+	}
+}
