@@ -34,7 +34,7 @@
 //
 // Where more than three budgets count one pod, all pods of its namespace are watched in place of those of each further budget.
 //
-// What several feeds show of one object is merged, and one state of a pod is kept once: the newest state counts, what was seen gone stays gone, and what a label selector
-// selects no longer stays while another feed shows it. What has turned out to be needed, and has not come, is waited for, and then is a
-// gap (or, of pods, nodes and budgets, makes the view blind), never empty.
+// What several feeds show of one object is merged: the newest state counts, what was seen gone stays gone, and what a label selector
+// selects no longer stays while another feed shows it. One state of a pod is kept once. What has turned out to be needed, and has not
+// come, is waited for, and then is a gap (or, of pods, nodes and budgets, makes the view blind), never empty.
 package observe
