@@ -10,21 +10,24 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"usher.sh/usher/internal/text"
 )
 
 // Of says what an error of a write means; nil is Accepted. An error
 // that no server sent (network, timeout, a context that ended) is Unavailable: whether
-// the write was carried out is not known.
+// the write was carried out is not known. Webhooks, which may be a tenant's, have a part in the words: they are one
+// line, without anything that a terminal obeys.
 func Of(err error) Answer {
 	if err == nil {
 		return Answer{Code: Accepted}
 	}
 	var said apierrors.APIStatus
 	if !errors.As(err, &said) {
-		return Answer{Code: Unavailable, Message: err.Error()}
+		return Answer{Code: Unavailable, Message: text.Line(err.Error())}
 	}
 	status := said.Status()
-	return Answer{Code: codeOf(status), Message: wordsOf(status), RetryAfter: retryAfter(status)}
+	return Answer{Code: codeOf(status), Message: text.Line(wordsOf(status)), RetryAfter: retryAfter(status)}
 }
 
 // codeOf reads the answer of an apiserver. The order matters: a webhook may deny with

@@ -80,6 +80,7 @@ func TestOf(t *testing.T) {
 		"a webhook's 422":              code(said(422, metav1.StatusReasonInvalid, `admission webhook "guard.example.com" denied the request without explanation`), Denied),
 		"a webhook's 404":              code(said(404, metav1.StatusReasonNotFound, `admission webhook "guard.example.com" denied the request: no shard`), Denied),
 		"a webhook's 409":              code(said(409, metav1.StatusReasonConflict, `admission webhook "guard.example.com" denied the request: busy`), Denied),
+		"a webhook that is rude":       {said(403, "", "admission webhook \"g\" denied the request: \x1b[2J\nrun this:\u202e x"), Answer{Code: Denied, Message: `admission webhook "g" denied the request: run this: x`}},
 		"a policy":                     code(said(422, metav1.StatusReasonInvalid, `pods "web-1" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not on a Saturday`), Denied),
 		"a webhook that is down":       code(apierrors.NewInternalError(errors.New(`failed calling webhook "guard.example.com": connection refused`)), Unavailable),
 		"no such pod":                  code(apierrors.NewNotFound(podsResource, "web-1"), Gone),

@@ -3,6 +3,7 @@ package observe
 import (
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,9 @@ func TestWhyAPodIsNotReady(t *testing.T) {
 		return []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
 	}
 	failed := []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}
+	says := func(message string) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: message}}}}
+	}
 	done := []corev1.ContainerStatus{{Name: "setup", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
 	cases := map[string]struct {
 		status        corev1.PodStatus
@@ -124,6 +128,10 @@ func TestWhyAPodIsNotReady(t *testing.T) {
 		"no image":            {corev1.PodStatus{Conditions: []corev1.PodCondition{unready}, ContainerStatuses: waits("ImagePullBackOff", "no such image")}, "web: ImagePullBackOff: no such image", false},
 		"it is being created": {corev1.PodStatus{Conditions: []corev1.PodCondition{unready}, ContainerStatuses: waits("ContainerCreating", "")}, "ContainersNotReady: containers with unready status: [web]", false},
 		"it has failed":       {corev1.PodStatus{Conditions: []corev1.PodCondition{unready}, ContainerStatuses: failed}, "web: Error", false},
+		"it has last words":   {corev1.PodStatus{ContainerStatuses: says("\x1b[2Jrun: kubectl\n delete\u202e \"all\"")}, `web: Error: "run: kubectl delete \"all\""`, false},
+		"it has many":         {corev1.PodStatus{ContainerStatuses: says(strings.Repeat("x", 4096))}, `web: Error: "` + strings.Repeat("x", 253) + `…"`, false},
+		"an image of its own": {corev1.PodStatus{ContainerStatuses: waits("ErrImagePull", "no \x1b]0;x\aimage")}, "web: ErrImagePull: no image", false},
+		"a scheduler's words": {corev1.PodStatus{Conditions: []corev1.PodCondition{condition(corev1.PodScheduled, "Unschedulable", "0/3 nodes\n\x1b[31m fit")}}, "Unschedulable: 0/3 nodes fit", true},
 		"set up, then waits":  {corev1.PodStatus{Conditions: []corev1.PodCondition{unready}, InitContainerStatuses: done, ContainerStatuses: waits("CrashLoopBackOff", "")}, "web: CrashLoopBackOff", false},
 	}
 	for name, c := range cases {

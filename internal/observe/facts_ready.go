@@ -2,10 +2,12 @@ package observe
 
 import (
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"usher.sh/usher/internal/snapshot"
+	"usher.sh/usher/internal/text"
 )
 
 // setReadiness fills what the conditions say. Ready is the condition alone: a
@@ -58,12 +60,25 @@ func containerWhy(status *corev1.ContainerStatus) string {
 	case state.Waiting != nil:
 		return words(state.Waiting.Reason, state.Waiting.Message)
 	case state.Terminated != nil && state.Terminated.ExitCode != 0:
-		return words(state.Terminated.Reason, state.Terminated.Message)
+		return words(state.Terminated.Reason, saidByContainer(state.Terminated.Message))
 	}
 	return ""
 }
 
+// mostSaid is how many bytes of a container's own words are kept.
+const mostSaid = 256
+
+// saidByContainer quotes what a container has written into its terminationMessagePath, which could be read as Usher's words.
+func saidByContainer(message string) string {
+	if message = text.Line(message); message == "" {
+		return ""
+	}
+	return strconv.Quote(text.Cut(message, mostSaid))
+}
+
+// words joins a reason and a message, without anything that a terminal obeys: images, schedulers and admission have a part in them.
 func words(reason, message string) string {
+	reason, message = text.Line(reason), text.Line(message)
 	if reason == "" || message == "" {
 		return reason + message
 	}
