@@ -200,7 +200,7 @@ func blockersOf(all []drain.Blocker, maintenance string) []v1alpha1.MaintenanceB
 	slices.SortStableFunc(all, func(a, b drain.Blocker) int { return cmp.Compare(alive(a), alive(b)) })
 	var found []v1alpha1.MaintenanceBlocker
 	for i := range all[:min(len(all), mostBlockers)] {
-		b := v1alpha1.MaintenanceBlocker{Reason: string(all[i].Reason), Message: all[i].Message, Remedy: remedyOf(all[i].Remedy, maintenance)}
+		b := v1alpha1.MaintenanceBlocker{Reason: string(all[i].Reason), Message: all[i].Message, Remedy: remedyOf(&all[i], maintenance)}
 		if all[i].Pod.Name != "" {
 			b.Pod = all[i].Pod.String()
 		}
