@@ -127,7 +127,8 @@ func (o *fenceOptions) record(ctx context.Context, fences *act.Fences, fence *v1
 	case answers.Conflict, answers.Gone:
 		return errors.New("the fence has changed meanwhile, and nothing was recorded: try again")
 	case answers.Forbidden:
-		return fmt.Errorf("you may not say so, and nothing was recorded: it needs the right to create and patch nodefences.usher.sh (%s)", answer.Message)
+		return fmt.Errorf("you may not say so, and nothing was recorded (%s); %s", answer.Message,
+			observe.GrantTo(observe.RefusedUser(answer.Message), "usher-fence", "--verb=create,patch --resource=nodefences.usher.sh"))
 	default:
 		return fmt.Errorf("nothing was recorded: %s", answer.Message)
 	}

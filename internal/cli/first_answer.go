@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +20,9 @@ const silentFor = 5 * time.Second
 
 // handshakesFor is how long handshakes that time out are repeated: net/http gives each ten seconds, an overloaded apiserver needs more.
 const handshakesFor = 20 * time.Second
+
+// answerWithin is how long the first answer is waited for at all; package observe waits as long for it.
+const answerWithin = 30 * time.Second
 
 // awaitFirstAnswer has clients of a configuration wait for an apiserver that is slow to answer for the first time, and say so. The clock
 // goes by its answers.
@@ -44,6 +49,22 @@ func (f *firstAnswer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	host := request.URL.Host
 	defer time.AfterFunc(silentFor, func() { f.say(host) }).Stop()
+	ctx, giveUp := context.WithCancelCause(request.Context()) // ends with its parent where there is an answer, whose body is still to be read
+	none := fmt.Errorf("no answer from %s within %s", host, answerWithin)
+	defer time.AfterFunc(answerWithin, func() {
+		if !f.clock.Answered() {
+			giveUp(none)
+		}
+	}).Stop()
+	response, err := f.shakeHands(request.WithContext(ctx))
+	if err != nil && (errors.Is(context.Cause(ctx), none) || handshakeTimedOut(err)) {
+		return nil, none
+	}
+	return response, err
+}
+
+// shakeHands sends a request, again where its handshake has timed out.
+func (f *firstAnswer) shakeHands(request *http.Request) (*http.Response, error) {
 	for began := time.Now(); ; {
 		response, err := f.next.RoundTrip(request)
 		if !handshakeTimedOut(err) || time.Since(began) > handshakesFor || request.Context().Err() != nil {

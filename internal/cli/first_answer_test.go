@@ -88,10 +88,39 @@ func TestFirstAnswerAfterHandshakes(t *testing.T) {
 				if err == nil {
 					got = response.StatusCode
 				}
+				if err != nil && err.Error() != "no answer from db.example.com:6443 within 30s" {
+					t.Errorf("it says %v", err)
+				}
 				if got != c.want || tried-c.before > 3 {
 					t.Errorf("received %d bytes after %d tries, %v; want %d", got, tried-c.before, err, c.want)
 				}
 			})
 		})
 	}
+}
+
+// mute is an apiserver that answers nothing.
+type mute struct{}
+
+func (mute) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestFirstAnswerThatNeverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock observe.Clock
+		var once sync.Once
+		f := &firstAnswer{next: clock.Wrap(mute{}), clock: &clock, out: io.Discard, once: &once}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://db.example.com:6443/api", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = f.RoundTrip(request) //nolint:bodyclose // there is none
+		const want = "no answer from db.example.com:6443 within 30s"
+		if took := time.Since(began); err == nil || err.Error() != want || took != 30*time.Second {
+			t.Errorf("after %s: %v, want %q", took, err, want)
+		}
+	})
 }

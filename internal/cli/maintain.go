@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ all namespaces; usher install --maintenance gives the manager its rights.
 Exit codes: 0 the nodes are drained, or done with; the maintenance was made
 (--wait=false) or ended (--delete), 1 wrong usage or no access, 2 blocked; what blocks
 is the last thing printed, 3 the timeout passed, 130 interrupted. With 2, 3 and 130 the
-maintenance stands.`
+maintenance stands, if it was created by then.`
 
 const maintainExample = `  # Drain a node and keep it cordoned, then give it back
   usher maintain worker-1 --reason "kernel 6.12"
@@ -55,6 +56,7 @@ type maintainOptions struct {
 	commands show.Commands
 	wait     bool
 	timeout  time.Duration
+	limit    limit // of the timeout, from the beginning
 	dryRun   string
 	delete   bool
 
@@ -87,7 +89,7 @@ func newMaintainCommand(config *genericclioptions.ConfigFlags, streams genericio
 	o.add(fs)
 	fs.BoolVar(&o.delete, "delete", false, "End maintenances of these names: what was begun is undone, and their nodes are given back.")
 	fs.BoolVar(&o.wait, "wait", true, "Follow it until it is done.")
-	fs.DurationVar(&o.timeout, "timeout", 0, "How long to follow it. 0: as long as it takes.")
+	fs.DurationVar(&o.timeout, "timeout", 0, "How long the command may take, from its start. 0: as long as it takes.")
 	addDryRun(fs, &o.dryRun, `"client": print the NodeMaintenance. "server": let the server check it. "none": create it.`)
 	return cmd
 }
@@ -136,8 +138,21 @@ func (o *maintainOptions) Validate() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// Run creates a maintenance and follows it, or ends some.
+// Run creates a maintenance and follows it, or ends some. The timeout counts from here.
 func (o *maintainOptions) Run(ctx context.Context) error {
+	o.limit = limitOf(o.timeout)
+	before, begun := o.limit.context(ctx)
+	defer begun()
+	err := o.run(ctx, before)
+	if err != nil && o.limit.over(before) && !errors.As(err, new(exit)) {
+		fmt.Fprintf(o.ErrOut, "timed out after %s (--timeout): %v\n", o.timeout, err)
+		return exitWith(exitLate)
+	}
+	return err
+}
+
+// run does so. What precedes the following ends with the context before, and with an error then.
+func (o *maintainOptions) run(ctx, before context.Context) error {
 	conn, err := connect(o.config, o.ErrOut)
 	if err != nil {
 		return err
@@ -150,26 +165,26 @@ func (o *maintainOptions) Run(ctx context.Context) error {
 	if o.dryRun == dryRunClient {
 		return o.print(m)
 	}
-	objects, err := o.objects()
+	if o.delete {
+		objects, err := o.objects(conn, rest.NoWarnings{})
+		if err != nil {
+			return err
+		}
+		return o.end(ctx, before, objects)
+	}
+	objects, err := o.objects(conn, &warnings{out: o.ErrOut})
 	if err != nil {
 		return err
 	}
-	if o.delete {
-		return o.end(ctx, objects)
-	}
-	warned := &warnings{out: o.ErrOut}
-	if objects, err = o.objectsWarning(warned); err != nil {
-		return err
-	}
 	if o.selector == "" {
-		switch _, err := conn.resolve(ctx, o.args, ""); {
+		switch _, err := conn.resolve(before, o.args, ""); {
 		case apierrors.IsForbidden(err): // the object says which are not there
 			fmt.Fprintln(o.ErrOut, "warning: whether the nodes exist is not checked: you may not list nodes")
 		case err != nil:
 			return problem(ctx, err)
 		}
 	}
-	created, err := o.create(ctx, objects, m)
+	created, err := o.create(before, objects, m)
 	switch {
 	case err != nil:
 		return err
@@ -193,17 +208,13 @@ func (o *maintainOptions) print(m *v1alpha1.NodeMaintenance) error {
 }
 
 // objects is the client of maintenances.
-func (o *maintainOptions) objects() (dynamic.Interface, error) {
-	return o.objectsWarning(rest.NoWarnings{})
-}
-
-func (o *maintainOptions) objectsWarning(handler rest.WarningHandlerWithContext) (dynamic.Interface, error) {
+func (o *maintainOptions) objects(conn *connection, handler rest.WarningHandlerWithContext) (dynamic.Interface, error) {
 	config, err := restConfig(o.config)
 	if err != nil {
 		return nil, err
 	}
 	config.WarningHandlerWithContext = handler
-	awaitFirstAnswer(config, &observe.Clock{}, o.ErrOut)
+	awaitFirstAnswer(config, conn.clock, o.ErrOut)
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
@@ -222,6 +233,8 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 		return created, nil
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the cluster has no NodeMaintenances: %s brings them (%w)", o.commands.In("usher install --maintenance"), err)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("creating NodeMaintenance %s was not answered in time, so that it may have been created: kubectl get nodemaintenance %[1]s", m.Name)
 	case !apierrors.IsAlreadyExists(err) && !apierrors.IsInternalError(err): // webhooks, which may not answer, are asked before the name is looked at
 		return nil, maintainRefused("creating NodeMaintenance "+m.Name, err)
 	}
@@ -233,24 +246,31 @@ func (o *maintainOptions) create(ctx context.Context, objects dynamic.Interface,
 		return nil, observe.Explained("reading NodeMaintenance "+m.Name, missing)
 	case there.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("NodeMaintenance %s is being deleted; wait until its nodes are given back, or give another --name", m.Name)
-	case !sameMaintenance(there, m):
-		return nil, fmt.Errorf("there is a NodeMaintenance %s with another content, of %s; change that (kubectl edit nodemaintenance %[1]s), give another --name, or end it: %[3]s",
-			m.Name, there.Spec.Requester, o.commands.In("usher maintain --delete "+m.Name))
+	}
+	if others := othersThan(there, m); len(others) > 0 {
+		return nil, o.another(there, m, others)
 	}
 	fmt.Fprintf(o.Out, "NodeMaintenance %s is there already, and is followed\n", m.Name)
 	return there, nil
 }
 
+// mayNotDelete knows by its words that Usher's admission refuses a maintenance for what it has the manager do.
+var mayNotDelete = regexp.MustCompile(`denied the request: (.+) may not delete (pods|nodes) in all namespaces`)
+
 // maintainRefused says which role a user lacks.
 func maintainRefused(doing string, err error) error {
+	if found := mayNotDelete.FindStringSubmatch(err.Error()); found != nil {
+		user, resource := found[1], found[2]
+		return fmt.Errorf("%w; %s", observe.Explained(doing, err), observe.GrantTo(user, "node-maintainer-"+resource, "--verb=delete --resource="+resource))
+	}
 	return observe.Refused(doing, err, "node-maintainer", "--verb=create,get,list,watch,patch,delete --resource=nodemaintenances.usher.sh")
 }
 
 // end deletes maintenances and waits until their nodes are given back.
-func (o *maintainOptions) end(ctx context.Context, objects dynamic.Interface) error {
+func (o *maintainOptions) end(ctx, before context.Context, objects dynamic.Interface) error {
 	var all []*v1alpha1.NodeMaintenance
 	for _, name := range o.args {
-		m, err := observe.Maintenances{Client: objects}.Get(ctx, name)
+		m, err := observe.Maintenances{Client: objects}.Get(before, name)
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("there is no NodeMaintenance %s: kubectl get nodemaintenances lists them; nothing was deleted", name)
 		}
@@ -260,7 +280,7 @@ func (o *maintainOptions) end(ctx context.Context, objects dynamic.Interface) er
 		all = append(all, m)
 	}
 	for _, m := range all {
-		if err := act.DeleteMaintenance(ctx, objects, m); err != nil && !apierrors.IsNotFound(err) {
+		if err := act.DeleteMaintenance(before, objects, m); err != nil && !apierrors.IsNotFound(err) {
 			return maintainRefused("deleting NodeMaintenance "+m.Name, err)
 		}
 		fmt.Fprintf(o.Out, "NodeMaintenance %s is being ended\n", m.Name)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -222,12 +221,6 @@ func nameFor(m *v1alpha1.NodeMaintenance) string {
 	}
 	sum := sha256.Sum256([]byte(text + "\n" + m.Spec.Requester))
 	return "nodes-" + hex.EncodeToString(sum[:4])
-}
-
-// sameMaintenance reports whether a maintenance that is there wants the same nodes for the same requester, in the same way.
-func sameMaintenance(there, wanted *v1alpha1.NodeMaintenance) bool {
-	return there.Spec.Requester == wanted.Spec.Requester && apiequality.Semantic.DeepEqual(there.Spec.Nodes, wanted.Spec.Nodes) &&
-		there.Spec.Drain == wanted.Spec.Drain && apiequality.Semantic.DeepEqual(there.Spec.WhenDrained, wanted.Spec.WhenDrained)
 }
 
 // manifest is a NodeMaintenance without its status.

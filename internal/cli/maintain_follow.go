@@ -141,8 +141,8 @@ func (f *maintenanceFollower) bounded(parent context.Context) (context.Context, 
 	f.stop = cancel
 	ctx, stop := interruptible(ctx, func() { cancel(errStopped) }, leaveMaintenance)
 	timer := time.AfterFunc(1<<62, func() {})
-	if f.options.timeout > 0 {
-		timer = time.AfterFunc(f.options.timeout, func() { cancel(errLate) })
+	if at := f.options.limit.at; !at.IsZero() {
+		timer = time.AfterFunc(time.Until(at), func() { cancel(errLate) })
 	}
 	return ctx, func() {
 		timer.Stop()

@@ -1,14 +1,23 @@
 package cli
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+
+	"usher.sh/usher/internal/observe"
 )
 
 // What the server would refuse is refused before it is asked, also by a dry run that does not ask it.
@@ -53,5 +62,49 @@ func TestMaintainTakesSelectorsOfKubectl(t *testing.T) {
 		if diff := cmp.Diff(metav1.FormatLabelSelector(want), metav1.FormatLabelSelector(m.Spec.Nodes.Selector)); diff != "" {
 			t.Errorf("-l %s: %s", selector, diff)
 		}
+	}
+}
+
+// A server that does not answer is waited for no longer than the timeout, whatever comes first.
+func TestMaintainTimeoutOfAServerThatDoesNotAnswer(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(ended) })
+	for _, args := range [][]string{{"maintain", "n1"}, {"maintain", "-l", "a=b"}, {"maintain", "--delete", "n1"}} {
+		got := usher(t, "", append(args, "--timeout=50ms", "--server="+server.URL)...)
+		if got.code != exitLate || !strings.Contains(got.err, "timed out after 50ms (--timeout)") {
+			t.Errorf("%v: exit %d, stderr %q", args, got.code, got.err)
+		}
+	}
+}
+
+// That the server has answered is known to the client of maintenances as well: a slow webhook is no server that has not answered yet.
+func TestMaintainKnowsThatTheServerHasAnswered(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.APIServer = &server.URL
+	conn, err := connect(flags, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &maintainOptions{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: flags}
+	objects, err := o.objects(conn, rest.NoWarnings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (observe.Maintenances{Client: objects}).Get(t.Context(), "n1"); err == nil || !conn.clock.Answered() {
+		t.Errorf("%v; an answer has come: %t", err, conn.clock.Answered())
+	}
+}
+
+func TestMaintainRefused(t *testing.T) {
+	denied := apierrors.NewForbidden(schema.GroupResource{Group: "usher.sh", Resource: "nodemaintenances"}, "n1", errors.New("x"))
+	denied.ErrStatus.Message = `admission webhook "maintenance.usher.sh" denied the request: system:serviceaccount:ci:bot may not delete pods in all namespaces, and this NodeMaintenance has Usher do so: ask for that right, or have somebody write it who has it`
+	const want = "; ask an administrator for: kubectl create clusterrole node-maintainer-pods --verb=delete --resource=pods --dry-run=client -o yaml | kubectl apply -f - && " +
+		"kubectl create clusterrolebinding node-maintainer-pods-ci:bot --clusterrole=node-maintainer-pods --serviceaccount=ci:bot --dry-run=client -o yaml | kubectl apply -f -"
+	if err := maintainRefused("creating NodeMaintenance n1", denied); !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("it says %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -59,7 +60,7 @@ func Refused(doing string, err error, role, rules string) error {
 // RefusedInstalled is Refused where usher install has made the role: it is bound in a namespace, or with "" in all.
 func RefusedInstalled(namespace, doing string, err error, role string) error {
 	return refusedWith(doing, err, func() string {
-		subject, binding := subjectAndBinding(role, err)
+		subject, binding := subjectAndBinding(role, RefusedUser(err.Error()))
 		if namespace == "" {
 			return "kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
 		}
@@ -76,6 +77,20 @@ func refusedWith(doing string, err error, grant func() string) error {
 		return fmt.Errorf("%s: %w; %s", doing, status, logIn)
 	}
 	return fmt.Errorf("%s: %w; ask an administrator for: %s", doing, status, grant())
+}
+
+// GrantTo is the advice by which a user may do what no role allows yet. The rules are flags of kubectl create clusterrole. The command comes
+// last, to be copied.
+func GrantTo(user, role, rules string) string {
+	return "ask an administrator for: " + grantTo(user, role, rules)
+}
+
+// RefusedUser returns the user that RBAC's words name; "" where they are no such words.
+func RefusedUser(said string) string {
+	if found := userInMessage.FindStringSubmatch(said); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // isAnswer reports whether an error is what the server said, not that it said nothing.
@@ -125,15 +140,17 @@ func howToGetLook(namespace string, err error) string {
 }
 
 // grant is the command that gives a role to the user that the server refused. It can be repeated, and others may have the role.
-func grant(role, rules string, err error) string {
-	subject, binding := subjectAndBinding(role, err)
+func grant(role, rules string, err error) string { return grantTo(RefusedUser(err.Error()), role, rules) }
+
+func grantTo(user, role, rules string) string {
+	subject, binding := subjectAndBinding(role, user)
 	return "kubectl create clusterrole " + role + " " + rules + apply +
 		" && kubectl create clusterrolebinding " + binding + " --clusterrole=" + role + " " + subject + apply
 }
 
 // grantIn does so in one namespace.
 func grantIn(namespace, role, rules string, err error) string {
-	subject, binding := subjectAndBinding(role, err)
+	subject, binding := subjectAndBinding(role, RefusedUser(err.Error()))
 	return "kubectl create role " + role + " -n " + namespace + " " + rules + apply +
 		" && kubectl create rolebinding " + binding + " -n " + namespace + " --role=" + role + " " + subject + apply
 }
@@ -141,8 +158,8 @@ func grantIn(namespace, role, rules string, err error) string {
 const apply = " --dry-run=client -o yaml | kubectl apply -f -"
 
 // subjectAndBinding are the flag that names the refused client, and a name for the binding of a role to it.
-func subjectAndBinding(role string, err error) (subject, binding string) {
-	flag, name := subjectIn(err)
+func subjectAndBinding(role, user string) (subject, binding string) {
+	flag, name := subjectOf(user)
 	return flag + "=" + text.ShellWord(name), role + "-" + unfitForName.ReplaceAllString(name, "-")
 }
 
@@ -153,19 +170,12 @@ var unfitForName = regexp.MustCompile(`[^A-Za-z0-9.@_:-]+`)
 const logIn = "the kubeconfig gives no credentials, so the apiserver treats its requests as anonymous: log in, or name another user or context"
 
 // anonymous reports whether the server refused a request without credentials.
-func anonymous(err error) bool {
-	found := userInMessage.FindStringSubmatch(err.Error())
-	return found != nil && found[1] == "system:anonymous"
-}
+func anonymous(err error) bool { return RefusedUser(err.Error()) == "system:anonymous" }
 
-// subjectIn is the flag of kubectl create clusterrolebinding for the user that the server refused, and its value.
-func subjectIn(err error) (flag, name string) {
-	found := userInMessage.FindStringSubmatch(err.Error())
-	if found == nil {
-		return "--user", "NAME"
-	}
-	if account, ok := strings.CutPrefix(found[1], "system:serviceaccount:"); ok {
+// subjectOf is the flag of kubectl create clusterrolebinding for a user, and its value.
+func subjectOf(user string) (flag, name string) {
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		return "--serviceaccount", account
 	}
-	return "--user", found[1]
+	return "--user", cmp.Or(user, "NAME")
 }
