@@ -239,7 +239,7 @@ type MaintenanceHook struct {
 
 // MaintenanceWait says what is waited for.
 //
-// +kubebuilder:validation:XValidation:rule="(self.for == 'Condition') == has(self.condition)",message="condition goes with for: Condition, and has to be set then"
+// +kubebuilder:validation:XValidation:rule="(self.__for__ == 'Condition') == has(self.condition)",message="condition goes with for: Condition, and has to be set then"
 type MaintenanceWait struct {
 	// For is what has to happen to the node since its drain began: a new boot id, a new kubelet version, each with the node Ready again, or a
 	// condition.

@@ -164,20 +164,17 @@ func surplusOf(w *snapshot.Workload, ready []*snapshot.Pod, keeps int) int {
 // scaledIn returns the workloads of a namespace that may have more pods than they are to keep: those that this process has scaled, those that
 // are surged, and those whose controllers have something to do, whoever has given it to them.
 func (d *decider) scaledIn(namespace string) []*snapshot.Workload {
-	if d.scaled == nil {
-		d.scaled = map[string][]*snapshot.Workload{}
-		for uid := range d.led.scales {
-			d.addScaled(d.Cluster.Workload(uid))
-		}
-		for _, w := range d.Cluster.Surged() {
-			if w.Settled && d.led.scales[w.UID] == nil {
-				d.addScaled(w)
-			}
-		}
-		for _, w := range d.Cluster.Unsettled() {
-			if d.led.scales[w.UID] == nil && (w.Kind != "ReplicaSet" || d.Cluster.WorkloadOf(w.OwnerKey()) == nil) {
-				d.addScaled(w)
-			}
+	if d.scaled != nil {
+		return d.scaled[namespace]
+	}
+	d.scaled = map[string][]*snapshot.Workload{}
+	for uid := range d.led.scales {
+		d.addScaled(d.Cluster.Workload(uid))
+	}
+	for _, w := range slices.Concat(d.Cluster.Surged(), d.Cluster.Unsettled()) {
+		part := w.Kind == "ReplicaSet" && d.Cluster.WorkloadOf(w.OwnerKey()) != nil
+		if !part && !slices.Contains(d.scaled[w.Namespace], w) {
+			d.addScaled(w)
 		}
 	}
 	return d.scaled[namespace]

@@ -174,8 +174,10 @@ func TestSurplusOfAStatefulSet(t *testing.T) {
 // A StatefulSet's pod that terminates comes back: a budget that misses it is used up, and not one that can never allow anything.
 func TestPodThatComesBackIsExpected(t *testing.T) {
 	shared := func(p *snapshot.Pod) { p.Labels = map[string]string{"app": "p"} }
-	facts := []fact{node("a", ours), node("b"), statefulSet("p", 2), statefulSet("r", 2), pod("r-0", on("a"), ofSet("r"), shared), pod("r-1", on("b"), ofSet("r"), shared),
-		pod("p-0", on("b"), ofSet("p")), budget("p", 3, 3, 4, minAvailable("3"))}
+	facts := []fact{
+		node("a", ours), node("b"), statefulSet("p", 2), statefulSet("r", 2), pod("r-0", on("a"), ofSet("r"), shared), pod("r-1", on("b"), ofSet("r"), shared),
+		pod("p-0", on("b"), ofSet("p")), budget("p", 3, 3, 4, minAvailable("3")),
+	}
 	s := tell(t, ask("a"), append(facts, pod("p-1", on("b"), ofSet("p"), endsAt(start.Add(time.Minute))))...)
 	s.expect()
 	s.holds("r-0: BudgetExhausted")

@@ -61,11 +61,11 @@ func bound(entries []v1alpha1.MaintainedNode) {
 	for i := range entries {
 		for j := range entries[i].Blockers {
 			b := &entries[i].Blockers[j]
-			b.Message, b.Remedy = text.Cut(b.Message, mostText), text.Cut(b.Remedy, mostText)
+			b.Message, b.Remedy = text.Cut(text.Line(b.Message), mostText), text.Cut(text.Line(b.Remedy), mostText)
 			size += len(b.Reason) + len(b.Pod) + len(b.Message) + len(b.Remedy)
 		}
 		if all := entries[i].Blockers; size > mostTexts && len(all) > 0 {
-			entries[i].Blockers = []v1alpha1.MaintenanceBlocker{{Reason: all[0].Reason, Pod: all[0].Pod, Message: text.Cut(all[0].Message, briefly)}}
+			entries[i].Blockers = []v1alpha1.MaintenanceBlocker{{Reason: all[0].Reason, Pod: all[0].Pod, Message: text.Cut(text.Line(all[0].Message), briefly)}}
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (d *decider) summarize(w *work) {
 	s.Counts, missing = d.count(w)
 	bound(s.Nodes)
 	reason, message := d.standing(w, missing)
-	message = text.Cut(message, mostText)
+	message = text.Cut(text.Line(message), mostText)
 	complete, stalled := reason == reasonComplete, isStalled(reason)
 	set := func(kind string, on bool) {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: w.m.Generation}

@@ -140,7 +140,9 @@ func howToGetLook(namespace string, err error) string {
 }
 
 // grant is the command that gives a role to the user that the server refused. It can be repeated, and others may have the role.
-func grant(role, rules string, err error) string { return grantTo(RefusedUser(err.Error()), role, rules) }
+func grant(role, rules string, err error) string {
+	return grantTo(RefusedUser(err.Error()), role, rules)
+}
 
 func grantTo(user, role, rules string) string {
 	subject, binding := subjectAndBinding(role, user)

@@ -15,7 +15,7 @@ const slowDeletion = 300 * time.Second
 // Observe returns the record of a member after a look at what is known of it, and which of its conditions this look has seen. The others
 // are remembered, and could not be looked at.
 func Observe(m *Member, terms *Terms, now time.Time) (Record, []ConditionType) {
-	o := observation{Member: m, terms: terms, now: now}
+	o := observation{Member: m, paused: m.Paused, terms: terms, now: now}
 	o.carry()
 	if m.Paused == "" {
 		o.look()
@@ -27,21 +27,22 @@ func Observe(m *Member, terms *Terms, now time.Time) (Record, []ConditionType) {
 type observation struct {
 	*Member
 
-	terms *Terms
-	now   time.Time
-	next  Record
-	seen  []ConditionType
+	paused string
+	terms  *Terms
+	now    time.Time
+	next   Record
+	seen   []ConditionType
 }
 
 // carry takes over what is remembered. After a cancellation, and after a pause, it counts from then on; after a cancellation a taint that
 // has led to a replacement has to be there for as long again. Nothing has begun in the future.
 func (o *observation) carry() {
 	from := o.CancelTime
-	if o.Record.Paused && o.Member.Paused == "" {
+	if o.Record.Paused && o.paused == "" {
 		from = o.now
 	}
 	last := &o.Record
-	o.next = Record{Zone: o.Zone, Node: last.Node, NodeUID: last.NodeUID, Paused: o.Member.Paused != ""}
+	o.next = Record{Zone: o.Zone, Node: last.Node, NodeUID: last.NodeUID, Paused: o.paused != ""}
 	for _, c := range last.Conditions {
 		cancelled := c.Type == NodeTainted && !o.CancelTime.IsZero() && !c.StartTime.After(o.CancelTime)
 		if cancelled || !slices.Contains(allConditions, c.Type) {
@@ -106,14 +107,15 @@ func (o *observation) system() {
 // pod looks at its pod. Of one that is not there, or not started, nothing is known of what it was before.
 func (o *observation) pod() {
 	f := &o.Facts
-	switch {
-	case f.HasPod == Unknown:
+	switch f.HasPod {
+	case Unknown:
 		return
-	case f.HasPod == No:
+	case No:
 		o.next.Taints = nil // they are about pods that run
 		o.when(PodMissing, true, false)
 		o.latched()
 		return
+	case Yes:
 	}
 	o.moved()
 	o.when(PodMissing, false, true)
