@@ -111,14 +111,11 @@ func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) in
 		return 0
 	}
 	ready, keeps := d.readyOf(w), int(d.scaledTo(w))
-	gone := 0
-	if over := surplusOf(w, ready, keeps); over > 0 && d.goesSoon(w) {
-		gone = over
-	}
+	over, spare := surplusOf(w, ready, keeps), 0
 	if surged {
-		gone += max(0, min(len(ready), keeps)-int(w.Surge.Was))
+		spare = max(0, min(len(ready), keeps)-int(w.Surge.Was))
 	}
-	if gone == 0 {
+	if over <= 0 && spare == 0 {
 		return 0
 	}
 	counted := 0
@@ -126,6 +123,13 @@ func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) in
 		if b.Matches(p) {
 			counted++
 		}
+	}
+	if counted == 0 {
+		return 0
+	}
+	gone := spare
+	if over > 0 && d.goesSoon(w) {
+		gone += over
 	}
 	return int32(min(counted, gone)) //nolint:gosec // no workload has two billion pods
 }

@@ -39,8 +39,7 @@ func newScope(nodes []string) scope {
 type depth int
 
 const (
-	aside    depth = iota + 1 // it, and what it belongs to, for which decisions do not wait
-	alone                     // it, and what it belongs to
+	alone    depth = iota + 1 // it, and what it belongs to
 	withPods                  // its pods as well
 )
 
@@ -113,11 +112,7 @@ func (o *Observer) needOwner(namespace string, owner snapshot.Owner, much depth)
 		return
 	}
 	o.scope.owners[key] = much
-	if q := ofName(r, namespace, owner.Name); much == aside {
-		o.askAside(q)
-	} else {
-		o.ask(q)
-	}
+	o.ask(ofName(r, namespace, owner.Name))
 	if w := o.cluster.WorkloadOf(key); w != nil {
 		o.needOf(w, much)
 	}
@@ -269,9 +264,7 @@ func (o *Observer) needNear(p *snapshot.Pod) {
 	if o.isRuled(p) {
 		o.needOwner(p.Namespace, p.Owner, alone)
 	}
-	if (!p.Ready || p.Terminating()) && !p.Finished() {
-		o.needWhy(p)
-	}
+	o.needCounted(p)
 }
 
 // isRuled reports whether a ReplicaSet has the pod that was not asked for, of a Deployment whose pods are needed.
@@ -287,14 +280,15 @@ func (o *Observer) isRuled(p *snapshot.Pod) bool {
 	return false
 }
 
-// needWhy asks for what may say why a pod is not ready, if a budget of pods on the nodes counts it: its node and its owner.
-func (o *Observer) needWhy(p *snapshot.Pod) {
+// needCounted asks for what decides how many pods a budget of pods on the nodes will count, because of one that it counts: its owner, which may
+// have more pods than it is to keep, and of one that is not ready its node, which may say why.
+func (o *Observer) needCounted(p *snapshot.Pod) {
 	for _, b := range o.cluster.BudgetsFor(p) {
 		if _, counted := o.scope.counted[b.Key()]; !counted {
 			continue
 		}
-		o.needOwner(p.Namespace, p.Owner, aside)
-		if p.Node != "" {
+		o.needOwner(p.Namespace, p.Owner, withPods)
+		if (!p.Ready || p.Terminating()) && !p.Finished() && p.Node != "" {
 			o.askAside(ofName(nodes, "", p.Node))
 		}
 		return
