@@ -53,7 +53,7 @@ type Action struct {
 	budget  budgetRef           // evictions, and deletions past a budget that has held too long: the budget that they use
 	past    bool                // a delete past what held the pod, near the deadline
 	passes  map[types.UID]int32 // deletions past budgets that have held too long: what pods share of which one goes so at a time
-	removes []*snapshot.Pod     // scaling down: the pods that are to go with it, where that is all that leave
+	removes []*snapshot.Pod     // scaling down: the pods of which some are to go with it
 	from    []claim             // scaling down, of replicas or of the minimum that keeps them: the nodes whose pods that removes first
 }
 

@@ -114,7 +114,7 @@ func (d *decider) afterPassage(last *passage, healthy int32, bound time.Duration
 	switch {
 	case last.gone.IsZero() && before != nil && before.Terminating():
 		ends := before.Deletion // its grace is its owner's, and may be of years
-		if latest := last.at.Add(bound); latest.Before(ends) {
+		if latest := last.at.Add(patience); latest.Before(ends) {
 			ends = latest
 		}
 		return ends.Add(max(countedAfter, bound))

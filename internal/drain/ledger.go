@@ -49,7 +49,7 @@ type Ledger struct {
 	verdict           map[verdictKey][]Blocker // what held pods and nodes in the last decision before the end
 	unsurgeable       map[types.UID]string     // what cannot be surged, and why
 	costImmutable     map[types.UID]bool       // pods whose deletion cost may not be changed
-	removals          map[types.UID]int        // scalings down that were to remove the pod, and were accepted
+	removals          map[types.UID]removal    // by workload: what was to leave by scaling it down
 	undone            map[tryKey]int           // undoings in a row that were accepted
 	foreign           map[types.UID]int        // undoings of surges of other drains that were accepted, by workload
 	recorded          map[types.UID]time.Time  // when a workload was first seen with a record of a surge
@@ -125,7 +125,7 @@ func NewLedger() *Ledger {
 		since:         map[sinceKey]time.Time{},
 		unsurgeable:   map[types.UID]string{},
 		costImmutable: map[types.UID]bool{},
-		removals:      map[types.UID]int{},
+		removals:      map[types.UID]removal{},
 		undone:        map[tryKey]int{},
 		foreign:       map[types.UID]int{},
 		lowerSince:    map[types.UID]time.Time{},

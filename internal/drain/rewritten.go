@@ -2,6 +2,7 @@ package drain
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -86,17 +87,43 @@ func (d *decider) endless(a Action) bool {
 	return endless
 }
 
-// countRemovals counts the scalings down that were to remove a pod.
+// removal is what was to leave by the last scaling down of a workload, and how many were accepted in a row after which all of it was there.
+type removal struct {
+	pods  []*snapshot.Pod
+	count int
+}
+
+// countRemovals counts the scalings down that have taken other pods away than those that leave.
 func (l *Ledger) countRemovals(a Action) {
-	for _, p := range a.removes {
-		l.removals[p.UID]++
+	if len(a.removes) == 0 {
+		return
 	}
+	last := l.removals[a.Workload.UID]
+	went := slices.ContainsFunc(last.pods, func(p *snapshot.Pod) bool { return !holds(a.removes, p.UID) })
+	if went {
+		last.count = 0
+	}
+	l.removals[a.Workload.UID] = removal{pods: a.removes, count: last.count + 1}
+}
+
+func holds(pods []*snapshot.Pod, uid types.UID) bool {
+	return slices.ContainsFunc(pods, func(p *snapshot.Pod) bool { return p.UID == uid })
+}
+
+// staysBehind reports whether scaling down has not taken the pod away often enough to say that it will not.
+func (d *decider) staysBehind(p *snapshot.Pod) bool {
+	w := d.workloadOf(p)
+	if w == nil {
+		return false
+	}
+	last := d.led.removals[w.UID]
+	return last.count >= mostUndone && holds(last.pods, p.UID)
 }
 
 // costImmutable reports whether a scaling down does not remove the pod first: lowering its deletion cost was refused, the mark is taken off
 // each time, or other pods went mostUndone times, since theirs is the lowest that there is, too.
 func (d *decider) costImmutable(p *snapshot.Pod) bool {
-	return d.led.costImmutable[p.UID] || d.led.removals[p.UID] >= mostUndone || d.stripsMark(p)
+	return d.led.costImmutable[p.UID] || d.staysBehind(p) || d.stripsMark(p)
 }
 
 func (d *decider) stripsMark(p *snapshot.Pod) bool {

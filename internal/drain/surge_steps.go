@@ -286,7 +286,7 @@ func (d *decider) removeSpare(s *surge) {
 	case !d.costsLowered(s):
 	default:
 		gone := min(len(s.leaving), s.spare)
-		d.rescale(s, w.Replicas-int32(gone), gone == len(s.leaving), "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
+		d.rescale(s, w.Replicas-int32(gone), true, "replacements are ready, as many leave "+places(s.leaving)) //nolint:gosec // a count of pods
 	}
 }
 
@@ -451,8 +451,8 @@ func (d *decider) costsRestored(w *snapshot.Workload, leaving []*snapshot.Pod) b
 }
 
 // rescale sets the replicas of a surged Deployment, never below what its owner asked
-// for. The surge is over when that number is reached. all: the pods that are to leave go with it.
-func (d *decider) rescale(s *surge, to int32, all bool, why string) {
+// for. The surge is over when that number is reached. removes: as many as it takes away are to be of the pods that leave.
+func (d *decider) rescale(s *surge, to int32, removes bool, why string) {
 	w := s.deployment
 	to = max(to, w.Surge.Was)
 	if s.scaler != nil && d.ours(s.scaler.Surge) {
@@ -466,7 +466,7 @@ func (d *decider) rescale(s *surge, to int32, all bool, why string) {
 		record = &next
 	}
 	a := Action{Kind: Scale, Workload: w, Replicas: to, Surge: record, Why: why}
-	if all {
+	if removes {
 		a.removes = s.leaving
 	}
 	if _, t := d.standing(a.Kind, a.Target(), a.version()); t.tired() {
