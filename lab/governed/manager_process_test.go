@@ -1,14 +1,15 @@
 package governed
 
 import (
-	"io"
-	"net/http"
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/lab/testlab"
@@ -44,28 +45,29 @@ func (h *house) lease(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// leads returns which of the replicas runs the controllers, by its metrics.
+// leads waits until one of the replicas runs the controllers, and returns which one, by its metrics.
+// A replica that has just taken the lease says so in its metrics a moment later, and one that has just been killed does not answer: the metrics are asked until one leads.
 func (h *house) leads(t *testing.T, replicas ...int) int {
 	t.Helper()
-	for _, i := range replicas {
-		if strings.Contains(h.metrics(t, i), `leader_election_master_status{name="usher-manager"} 1`) {
-			return i
-		}
+	leader := -1
+	found := func(ctx context.Context) (bool, error) {
+		leader = slices.IndexFunc(replicas, func(i int) bool {
+			text, err := h.managers.Metrics(ctx, i)
+			return err == nil && strings.Contains(text, `leader_election_master_status{name="usher-manager"} 1`)
+		})
+		return leader >= 0, nil
 	}
-	t.Fatal("no replica leads")
-	return 0
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, found); err != nil {
+		t.Fatalf("no replica leads: %v", err)
+	}
+	return replicas[leader]
 }
 
 func (h *house) metrics(t *testing.T, replica int) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.managers.MetricsURL(replica), nil)
+	text, err := h.managers.Metrics(t.Context(), replica)
 	must(t, err)
-	response, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	must(t, err)
-	return string(body)
+	return text
 }
 
 // Where Kubernetes does not serve eviction requests, those that Usher brings do the same.

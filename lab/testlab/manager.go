@@ -2,7 +2,9 @@ package testlab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -209,9 +211,18 @@ func (m *Managers) Signal(tb testing.TB, i int, s syscall.Signal) {
 	check(tb, "signalling a manager", syscall.Kill(m.PID(i), s))
 }
 
-// MetricsURL is where replica i serves its metrics, HealthURL its health.
-func (m *Managers) MetricsURL(i int) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/metrics", m.replicas[i].metrics)
+// Metrics returns the metrics of replica i as text.
+func (m *Managers) Metrics(ctx context.Context, i int) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", m.replicas[i].metrics), nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(response.Body)
+	return string(text), errors.Join(err, response.Body.Close())
 }
 
 // HealthURL is where replica i serves /healthz and /readyz.
