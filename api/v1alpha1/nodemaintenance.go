@@ -242,7 +242,7 @@ type MaintenanceHook struct {
 // +kubebuilder:validation:XValidation:rule="(self.__for__ == 'Condition') == has(self.condition)",message="condition goes with for: Condition, and has to be set then"
 type MaintenanceWait struct {
 	// For is what has to happen to the node since its drain began: a new boot id, a new kubelet version, each with the node Ready again, or a
-	// condition.
+	// condition. A condition that the node has already, as Ready is before a reboot, ends the wait at once.
 	For WaitFor `json:"for"`
 	// Condition is the condition of the node that is waited for.
 	// +optional
@@ -305,7 +305,7 @@ type NodeMaintenanceStatus struct {
 type NodeCounts struct {
 	// Planned: their turn has not come.
 	Planned int32 `json:"planned"`
-	// Draining: they are cordoned, and pods leave.
+	// Draining: their drains have begun. Each is cordoned once nothing objects and there is room for it, and then its pods leave.
 	Draining int32 `json:"draining"`
 	// Drained: all that had to leave has left, and what is to follow has not happened yet.
 	Drained int32 `json:"drained"`
@@ -322,7 +322,7 @@ type MaintenanceStep string
 
 // The steps.
 const (
-	// StepDraining: it is cordoned and its pods leave.
+	// StepDraining: its drain has begun. It is cordoned once nothing objects and there is room for it, and then its pods leave.
 	StepDraining MaintenanceStep = "Draining"
 	// StepCallingHook: it is drained, and the hook has not taken it yet.
 	StepCallingHook MaintenanceStep = "CallingHook"

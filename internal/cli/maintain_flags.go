@@ -55,7 +55,7 @@ func (f *maintainFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.maxZones, "max-zones", 1, "How many zones may have nodes out of service at once, over all maintenances.")
 	fs.StringVar(&f.deadline, "deadline", "", "When the drains have to be over: a duration from now (2h) or a time (2026-01-02T15:04:05Z).")
 	fs.StringVar(&f.atDeadline, "at-deadline", "stop", "What happens to pods that are still held then: stop (and report) or delete (past their budgets, in safety order).")
-	fs.StringVar(&f.until, "until", "", "Give a drained node back once this has happened: boot (a new boot), kubelet-version (a new kubelet), or CONDITION=STATUS. Default: it stays cordoned until --delete.")
+	fs.StringVar(&f.until, "until", "", "Give a drained node back once this has happened: boot (a new boot), kubelet-version (a new kubelet), or CONDITION=STATUS (at once where it has that, as Ready=True before a reboot). Default: it stays cordoned until --delete.")
 	fs.DurationVar(&f.untilTimeout, "until-timeout", time.Hour, "How long --until is waited for before the node counts as blocked.")
 	fs.StringVar(&f.hook, "hook", "", "An http or https URL that is sent a POST with each drained node, as JSON, until it answers with a 2xx status.")
 	fs.BoolVar(&f.deleteNodes, "delete-nodes", false, "Delete the Nodes once they are drained.")

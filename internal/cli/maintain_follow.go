@@ -175,7 +175,7 @@ func (f *maintenanceFollower) show(m *v1alpha1.NodeMaintenance) {
 	now := map[string]string{}
 	for i := range m.Status.Nodes {
 		e := &m.Status.Nodes[i]
-		words := show.MaintainedNode(e)
+		words := show.MaintainedNode(m, e)
 		if now[e.Name] = words; f.said[e.Name] != words {
 			f.say(e.Name + "  " + words)
 		}

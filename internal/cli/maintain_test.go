@@ -101,7 +101,7 @@ func TestMaintainKnowsThatTheServerHasAnswered(t *testing.T) {
 
 func TestMaintainRefused(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Group: "usher.sh", Resource: "nodemaintenances"}, "n1", errors.New("x"))
-	denied.ErrStatus.Message = `admission webhook "maintenance.usher.sh" denied the request: system:serviceaccount:ci:bot may not delete pods in all namespaces, and this NodeMaintenance has Usher do so: ask for that right, or have somebody write it who has it`
+	denied.ErrStatus.Message = `admission webhook "maintenance.usher.sh" denied the request: system:serviceaccount:ci:bot may not delete pods in all namespaces, and this NodeMaintenance has Usher do so: it needs that right, or has to be created by a user or controller that has it`
 	const want = "; ask an administrator for: kubectl create clusterrole node-maintainer-pods --verb=delete --resource=pods --dry-run=client -o yaml | kubectl apply -f - && " +
 		"kubectl create clusterrolebinding node-maintainer-pods-ci:bot --clusterrole=node-maintainer-pods --serviceaccount=ci:bot --dry-run=client -o yaml | kubectl apply -f -"
 	if err := maintainRefused("creating NodeMaintenance n1", denied); !strings.HasSuffix(err.Error(), want) {

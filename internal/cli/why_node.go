@@ -51,7 +51,7 @@ func (o *whyOptions) whyNodes(ctx context.Context) error {
 	return nil
 }
 
-// addFence says of a pod on a node that is not ready what the node's fence waits for. Who may not read fences is told nothing of them.
+// addFence says of a pod on a node that is not ready what the node's fence waits for. Without the right to read fences it adds nothing.
 func (o *whyOptions) addFence(ctx context.Context, view snapshot.View, answer *show.Why) {
 	node := view.Cluster.Node(answer.Pod.Node)
 	if o.dump != "" || node == nil || node.Ready {

@@ -14,13 +14,14 @@ type Leftover struct {
 }
 
 // Remains lists what killed drains have left, for commands that only read. Drains that may
-// still be alive have left nothing.
+// still be alive have left nothing. Cordons come first: what tenants can write, the marks on their
+// workloads and pods, does not hide them in a list that is cut.
 func Remains(view snapshot.View, dead map[string]bool) []Leftover {
 	d := newDecider(view, Request{Dead: dead}, NewLedger(), true)
-	all := append(d.surgesLeft(), d.minimumsLeft()...)
+	all := append(d.cordonsLeft(), d.surgesLeft()...)
+	all = append(all, d.minimumsLeft()...)
 	all = append(all, d.costsLeft()...)
-	all = append(all, d.requestsLeft()...)
-	return append(all, d.cordonsLeft()...)
+	return append(all, d.requestsLeft()...)
 }
 
 func (d *decider) surgesLeft() []Leftover {

@@ -35,7 +35,11 @@ func TestRemains(t *testing.T) {
 		"… of a drain that fell silent":        {node("a", drainedBy("x", long)), nil, []drain.Leftover{{"node a is still cordoned for a drain of x@host", "usher uncordon a"}}},
 		"… of a live drain, too":               {node("a", drainedBy("x", start)), nil, nil},
 		"… of a drain that has ended":          {node("a", drainedBy("x", long), state("interrupted")), x, nil},
-		"a node that was given back":           {node("a", drainedBy("x", long), schedulable), x, nil},
+		"a cordon before what tenants can write": {
+			all(node("a", drainedBy("x", start)), pod("p", of("web"), marked("x=7"))), x,
+			[]drain.Leftover{{"node a is still cordoned for a drain of x@host", "usher uncordon a"}, {"pod default/p still has the mark of a surge", revert}},
+		},
+		"a node that was given back": {node("a", drainedBy("x", long), schedulable), x, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

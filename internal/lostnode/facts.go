@@ -29,7 +29,7 @@ type Node struct {
 	Taints          []corev1.Taint
 }
 
-// Unreachable reports whether Kubernetes has not heard from the node's kubelet for its grace period.
+// Unreachable reports whether the node's kubelet has sent no heartbeat for the grace period of Kubernetes.
 func (n *Node) Unreachable() bool { return n.Ready == corev1.ConditionUnknown }
 
 // outOfService returns the node's taint, nil where it has none.

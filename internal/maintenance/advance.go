@@ -73,7 +73,7 @@ func (d *decider) suspended(e *v1alpha1.MaintainedNode) {
 	}
 }
 
-// noteOpened blocks a node that was drained and that somebody has made schedulable since.
+// noteOpened blocks a node that was drained and was made schedulable since.
 func (d *decider) noteOpened(e *v1alpha1.MaintainedNode, n *Node) {
 	if e.Step == v1alpha1.StepDraining || n.Unschedulable {
 		return

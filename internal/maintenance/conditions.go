@@ -20,7 +20,7 @@ func Sets(kind corev1.NodeConditionType) bool { return slices.Contains(condition
 // messagePrefix begins the message of every condition that maintenances set: those of other clients are left alone.
 const messagePrefix = "NodeMaintenance "
 
-// conditionReason is KEP-5683's for what somebody has asked for.
+// conditionReason is KEP-5683's for what a requester has asked for.
 const conditionReason = "AdminRequested"
 
 // noteConditions has the conditions of nodes say where they are in their maintenance, and taken off once none wants them.

@@ -157,7 +157,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// A member that has come back while its claims go is told apart from one that has never left.
+// A member that has come back while its claims go is distinguished from one that has never left.
 func TestStepSaysThatItHasComeBack(t *testing.T) {
 	got := Step(removing(on(n2Alive), claim(func(c *Claim) { c.Terminating = true })))
 	same(t, got.Blockers, []Blocker{cameBack(removing().Member, "n2")})

@@ -62,7 +62,7 @@ func (h *maintenanceHandler) reviewOf(request *admission.Request, right authoriz
 }
 
 func forbiddenWords(user string, right authorizationv1.ResourceAttributes, reason string) string {
-	words := fmt.Sprintf("%s may not %s %s in all namespaces, and this NodeMaintenance has Usher do so: ask for that right, or have somebody write it who has it",
+	words := fmt.Sprintf("%s may not %s %s in all namespaces, and this NodeMaintenance has Usher do so: it needs that right, or has to be created by a user or controller that has it",
 		user, right.Verb, right.Resource)
 	if reason != "" {
 		words += " (" + reason + ")"

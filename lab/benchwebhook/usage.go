@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -25,7 +26,7 @@ func usageOf(ctx context.Context, m *throwaway.Managers) (usage, error) {
 	var u usage
 	for _, r := range m.Replicas {
 		if err := u.add(ctx, r); err != nil {
-			return u, fmt.Errorf("looking at %s: %w", r.Name, err)
+			return u, fmt.Errorf("looking at %s: %w", r.Name, cmp.Or(m.Ended(), err))
 		}
 	}
 	return u, nil

@@ -132,6 +132,18 @@ func (m *Managers) Start(ctx context.Context) error {
 // Close closes the replicas' common address.
 func (m *Managers) Close() { m.door.Close() }
 
+// Ended returns why a replica has ended that was not stopped, nil while all run.
+func (m *Managers) Ended() error {
+	for _, r := range m.Replicas {
+		select {
+		case <-r.Process.Ended():
+			return r.Process.Failure()
+		default:
+		}
+	}
+	return nil
+}
+
 // Stop ends all replicas.
 func (m *Managers) Stop() error {
 	for _, r := range m.Replicas {

@@ -70,6 +70,27 @@ func TestPlainSaysABlockerOnce(t *testing.T) {
 	}
 }
 
+// In a log, what holds a pod now is said where it is another thing than before, and causes that take turns are said once each.
+func TestPlainSaysANewCause(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPlain(&out)
+	report := func(message string) {
+		p.Event(blockedEvent(message, false))
+		p.Frame(noon, drain.Decision{})
+	}
+	for range 3 {
+		report("budget a needs 3 healthy (has 3 for 2m10s)")
+		report("budget b needs 2 healthy (has 2 for 3s)")
+	}
+	for i := range 100 {
+		report("waits for pod " + strings.Repeat("x", i+1))
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != mostCauses || !strings.Contains(lines[0], "budget a") || !strings.Contains(lines[1], "budget b") {
+		t.Errorf("%d lines, want %d, each of another cause:\n%s", len(lines), mostCauses, out.String())
+	}
+}
+
 func TestPlainPutsPodsOfOneCauseOnOneLine(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPlain(&out)

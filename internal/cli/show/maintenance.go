@@ -4,15 +4,19 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"usher.sh/usher/api/v1alpha1"
 )
 
-// MaintainedNode says in one line where a node is in its maintenance.
-func MaintainedNode(e *v1alpha1.MaintainedNode) string {
+// MaintainedNode says in one line where a node is in its maintenance m, which may be suspended.
+func MaintainedNode(m *v1alpha1.NodeMaintenance, e *v1alpha1.MaintainedNode) string {
 	words := maintenanceStep(e)
-	if e.Blocked {
+	switch {
+	case m.Spec.Suspend && m.DeletionTimestamp == nil && e.Step != v1alpha1.StepDrained:
+		words = "suspended while " + words
+	case e.Blocked:
 		words = "blocked while " + words
 	}
 	if len(e.Blockers) > 0 {
@@ -80,37 +84,75 @@ func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alph
 	return lines
 }
 
-// MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, a line for each node in work, those that are blocked
-// first, as many as there is room for.
+// MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, then the nodes in work, those that are blocked first, as
+// many as there is room for. What is wider than the terminal goes on in the next line.
 func MaintenanceScreen(m *v1alpha1.NodeMaintenance, width, height int, paint Paint) []string {
-	c := m.Status.Counts
-	head := fmt.Sprintf("%s  %d planned · %d draining · %d drained · %d blocked · %d done", m.Name, c.Planned, c.Draining, c.Drained, c.Blocked, c.Done)
-	lines := []string{paint.strong(fit(clean(head), width))}
+	var lines []string
+	for _, line := range hanging(maintenanceCounts(m), "  ", width) {
+		lines = append(lines, paint.strong(line))
+	}
 	long := 0
 	for i := range m.Status.Nodes {
 		long = max(long, len(m.Status.Nodes[i].Name))
 	}
+	var rows [][]string
 	add := func(blocked bool) {
 		for i := range m.Status.Nodes {
 			e := &m.Status.Nodes[i]
 			if e.Blocked != blocked {
 				continue
 			}
-			colour := paint.move
-			switch {
-			case blocked:
-				colour = paint.bad
-			case e.Step != v1alpha1.StepDraining:
-				colour = paint.good
+			row := hanging("  "+pad(clean(e.Name), long)+"  "+MaintainedNode(m, e), "      ", width)
+			for j := range row {
+				row[j] = maintenanceColour(e, paint)(row[j])
 			}
-			lines = append(lines, colour(fit("  "+pad(clean(e.Name), long)+"  "+MaintainedNode(e), width)))
+			rows = append(rows, row)
 		}
 	}
 	add(true)
 	add(false)
-	if room := height - 1; len(lines) > room && room > 1 {
-		more := len(lines) - room + 1
-		lines = append(lines[:room-1], fit("  "+strings.TrimSpace(fmt.Sprintf("and %s more", Count(more, "node"))), width))
+	room := height - 1 - len(lines)
+	for i, row := range rows {
+		last := i == len(rows)-1
+		if more := len(rows) - i; len(row) > room || len(row) == room && !last {
+			return append(lines, fit("  and "+Count(more, "more node"), width))
+		}
+		lines, room = append(lines, row...), room-len(row)
+	}
+	return lines
+}
+
+func maintenanceCounts(m *v1alpha1.NodeMaintenance) string {
+	c := m.Status.Counts
+	words := fmt.Sprintf("%s  %d planned · %d draining · %d drained · %d blocked · %d done", m.Name, c.Planned, c.Draining, c.Drained, c.Blocked, c.Done)
+	if m.Spec.Suspend {
+		words += " · suspended"
+	}
+	return words
+}
+
+func maintenanceColour(e *v1alpha1.MaintainedNode, paint Paint) func(string) string {
+	switch {
+	case e.Blocked:
+		return paint.bad
+	case e.Step != v1alpha1.StepDraining:
+		return paint.good
+	}
+	return paint.move
+}
+
+// hanging breaks a line that is wider than the terminal, and puts margin before what follows. No line is wider than width.
+func hanging(line, margin string, width int) []string {
+	if ansi.StringWidth(line) <= width {
+		return []string{line}
+	}
+	lead := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	lines := wrap(line, width-len(margin))
+	for i := range lines {
+		if i > 0 {
+			lead = margin
+		}
+		lines[i] = fit(lead+lines[i], width)
 	}
 	return lines
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/snapshot"
@@ -16,8 +17,8 @@ import (
 // moment share a line.
 type Plain struct {
 	out     io.Writer
-	held    map[heldKey]bool // blockers that were printed, and whether as dead
-	blocked []drain.Event    // since the last frame
+	held    map[heldKey]printed
+	blocked []drain.Event // since the last frame
 }
 
 type heldKey struct {
@@ -26,8 +27,17 @@ type heldKey struct {
 	reason drain.Reason
 }
 
+// printed is what was printed of a blocker.
+type printed struct {
+	dead   bool
+	causes []string // its words without numbers, each once
+}
+
+// mostCauses is how many causes of one blocker are printed: those that take turns, or name other pods each time, do not fill a log.
+const mostCauses = 10
+
 // NewPlain reports to out.
-func NewPlain(out io.Writer) *Plain { return &Plain{out: out, held: map[heldKey]bool{}} }
+func NewPlain(out io.Writer) *Plain { return &Plain{out: out, held: map[heldKey]printed{}} }
 
 // Event prints what happened, and keeps blockers for the frame that follows. That a
 // pod waits is not printed: what it waits for is.
@@ -47,20 +57,31 @@ func (p *Plain) End(at time.Time, outcome drain.Outcome) {
 	p.print(eventLine(drain.Event{At: at, Kind: drain.EventEnd, Outcome: outcome}))
 }
 
-// blocker remembers a new blocker. One whose numbers changed is not new: a budget of
-// many pods would fill the log with every pod that becomes ready. That a pod shuts
-// down is said by its state.
+// blocker keeps a blocker that is new or has a new cause. One whose numbers changed has not: a budget of many pods would fill the log with
+// every pod that becomes ready. That a pod shuts down is said by its state.
 func (p *Plain) blocker(e drain.Event) {
 	key := heldKey{e.Blocker.Pod, e.Blocker.Node, e.Blocker.Reason}
 	if e.Kind == drain.EventCleared {
 		delete(p.held, key)
 		return
 	}
-	dead, seen := p.held[key]
-	p.held[key] = e.Blocker.Dead
-	if e.Blocker.Reason != drain.Leaving && (!seen || dead != e.Blocker.Dead) {
+	last, seen := p.held[key]
+	cause := withoutNumbers(e.Blocker.Message)
+	known := slices.Contains(last.causes, cause) || len(last.causes) == mostCauses
+	if !known {
+		last.causes = append(last.causes, cause)
+	}
+	if e.Blocker.Reason != drain.Leaving && (!seen || !known || last.dead != e.Blocker.Dead) {
 		p.blocked = append(p.blocked, e)
 	}
+	last.dead = e.Blocker.Dead
+	p.held[key] = last
+}
+
+// withoutNumbers takes the words out of a text that begin with a digit: counts and times.
+func withoutNumbers(s string) string {
+	words := strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("(),;:/", r) })
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word[0] >= '0' && word[0] <= '9' }), " ")
 }
 
 // Frame prints the blockers that appeared since the last frame.
