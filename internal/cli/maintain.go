@@ -127,13 +127,14 @@ func (o *maintainOptions) Complete(args []string) error {
 
 // Validate says what is wrong with the flags.
 func (o *maintainOptions) Validate() error {
-	if o.delete {
-		return nil
-	}
-	errs := []error{o.validate()}
+	var errs []error
 	if o.timeout < 0 {
 		errs = append(errs, errors.New("--timeout is negative: give 0 for as long as it takes"))
 	}
+	if o.delete {
+		return errors.Join(errs...)
+	}
+	errs = append(errs, o.validate())
 	_, err := o.maintenance(o.args, "x", time.Now())
 	return errors.Join(append(errs, err)...)
 }

@@ -31,6 +31,8 @@ func TestMaintainRefusesWrongFlags(t *testing.T) {
 		"n1 --until boot --until-timeout 0": "--until-timeout=0s: give 1s or more",
 		"n1 --until-timeout 5m":             "--until-timeout goes with --until",
 		"-l a>1":                            `-l "a>1" is not a label selector`,
+		"n1 --timeout=-5s":                  "--timeout is negative",
+		"--delete n1 --timeout=-5s":         "--timeout is negative",
 		"--delete node/n1":                  `"node/n1" is not a NodeMaintenance`,
 		"--delete nodemaintenance/":         `"nodemaintenance/" is not a NodeMaintenance`,
 	} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"usher.sh/usher/api/v1alpha1"
@@ -61,8 +62,11 @@ type run struct {
 	state   maintenance.Drain
 	retry   time.Time       // when to begin anew; zero: not by itself
 	shown   time.Time       // when state was last brought up to date
-	former  []drain.Blocker // of the drain that it repeats after the deadline
 	late    time.Duration   // how long after the last try past the deadline it was begun
+	// untouched: nothing was done to its node before it.
+	untouched bool
+	// heldBy is what held pods when it was last looked, and former what did in the drain that it repeats after the deadline.
+	heldBy, former map[types.UID][]drain.Blocker
 }
 
 func newDrains(o Options) *Drains {
@@ -189,12 +193,16 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped && !r.state.Checks):
 		return r.retry
 	}
-	state, late := maintenance.Drain{Terms: o.Terms}, time.Duration(0)
-	if r != nil && r.state.Terms == o.Terms && r.state.Outcome == drain.DeadlinePassed {
-		state.Outcome, state.Blockers, state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount // until the next one ends
-		late = r.late
+	next := &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: maintenance.Drain{Terms: o.Terms}}
+	next.untouched = (r == nil || r.state.Checks) && (n == nil || !maintenance.Owned(n.Node))
+	if r != nil && r.state.Terms == o.Terms {
+		next.state.Failure = r.state.Failure // until it is observed
 	}
-	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state, former: state.Blockers, late: late}
+	if r != nil && r.state.Terms == o.Terms && r.state.Outcome == drain.DeadlinePassed {
+		next.state.Outcome, next.state.Blockers, next.state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount // until the next one ends
+		next.former, next.heldBy, next.late = r.heldBy, r.heldBy, r.late
+	}
+	batch[o.Node] = next
 	return time.Time{}
 }
 
@@ -217,7 +225,7 @@ func (d *Drains) check(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	case r.state.Checks && r.state.Terms == o.Terms && !due(r.retry, now):
 		return r.retry
 	case r.state.Checks && r.state.Terms == o.Terms:
-		state.Checked, state.Blockers = r.state.Checked, r.state.Blockers // until it has ended
+		state.Checked, state.Blockers, state.Failure = r.state.Checked, r.state.Blockers, r.state.Failure // until it has ended
 	}
 	batch[o.Node] = &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: state}
 	return time.Time{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
@@ -162,7 +163,7 @@ func TestDrainPastItsDeadlineKeepsWhatHeldIt(t *testing.T) {
 		d.observe = func(context.Context, []string) (runner.Source, func(), error) { return still{cluster}, func() {}, nil }
 		held := []drain.Blocker{{Reason: drain.BudgetExhausted, Pod: pod.Key(), Node: "n1", Message: "a budget"}}
 		order := maintenance.Order{Node: "n1", Want: maintenance.DrainNode, Terms: maintenance.Terms{Deadline: noon.Add(-time.Hour).Unix()}}
-		d.known["n1"] = &run{over: true, late: afterObjection, retry: now(), state: maintenance.Drain{Terms: order.Terms, Begun: true, Outcome: drain.DeadlinePassed, Blockers: held}}
+		d.known["n1"] = &run{over: true, late: afterObjection, retry: now(), heldBy: map[types.UID][]drain.Blocker{"web": held}, state: maintenance.Drain{Terms: order.Terms, Begun: true, Outcome: drain.DeadlinePassed, Blockers: held}}
 		var waits []time.Duration
 		for range 5 {
 			in := nodes("")
@@ -180,6 +181,25 @@ func TestDrainPastItsDeadlineKeepsWhatHeldIt(t *testing.T) {
 			t.Errorf("looked at again after (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// What held a pod is not said of another one of its name, which has come to the node since.
+func TestWhatHeldAPodIsNotSaidOfItsSuccessor(t *testing.T) {
+	held := []drain.Blocker{{Reason: drain.TwoBudgets, Pod: snapshot.Key{Namespace: "shop", Name: "db-0"}, Message: "two budgets", Dead: true}}
+	ended := []drain.Blocker{{Reason: drain.DrainEnded, Pod: held[0].Pod}}
+	decision := func(uid types.UID) drain.Decision {
+		pod := &snapshot.Pod{Namespace: "shop", Name: "db-0", UID: uid}
+		return drain.Decision{Pods: []drain.PodStatus{{Pod: pod, Blockers: ended}}}
+	}
+	for uid, want := range map[types.UID][]drain.Blocker{"old": held, "new": ended} {
+		r := &run{former: map[types.UID][]drain.Blocker{"old": held}}
+		if diff := cmp.Diff(want, r.blockersOf(decision(uid))); diff != "" {
+			t.Errorf("the %s pod is held by (-want +got):\n%s", uid, diff)
+		}
+		if diff := cmp.Diff(map[types.UID][]drain.Blocker{uid: want}, r.heldBy); diff != "" {
+			t.Errorf("kept for the next drain (-want +got):\n%s", diff)
+		}
+	}
 }
 
 // A drain that is to begin anew, and was left for that, is looked at once it has returned, and not all the time before.

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"usher.sh/usher/internal/drain"
 	"usher.sh/usher/internal/drain/runner"
@@ -14,21 +17,35 @@ import (
 	"usher.sh/usher/internal/snapshot"
 )
 
-// begin runs drains that begin at the same time, on what is observed for all of them. The caller holds the lock.
+// begin runs drains that begin at the same time, on what is observed for all of them; apart from the others those that have failed before, since
+// what cannot be observed is so for all that are observed with it. The caller holds the lock.
 func (d *Drains) begin(batch map[string]*run) {
-	if len(batch) == 0 {
-		return
+	again := map[string]*run{}
+	maps.DeleteFunc(batch, func(node string, r *run) bool {
+		if known := d.known[node]; known == nil || known.state.Failure == "" {
+			return false
+		}
+		again[node] = r
+		return true
+	})
+	for _, part := range []map[string]*run{batch, again} {
+		maps.Copy(d.known, part)
+		if len(part) > 0 {
+			d.running.Go(func() { d.runAll(part, new(atomic.Int32)) })
+		}
 	}
-	maps.Copy(d.known, batch)
-	d.running.Go(func() { d.runAll(batch) })
 }
 
-// runAll runs a batch of drains to their ends.
-func (d *Drains) runAll(batch map[string]*run) {
+// runAll runs a batch of drains to their ends. One that cannot be observed is parted, unless as many parts of it have failed as are tried at once.
+func (d *Drains) runAll(batch map[string]*run, failures *atomic.Int32) {
 	names := slices.Sorted(maps.Keys(batch))
 	source, stop, err := d.observe(d.ctx, names)
 	if err != nil {
-		d.failed(batch, err)
+		if len(batch) == 1 || failures.Add(1) > mostFailures || d.ctx.Err() != nil {
+			d.failed(batch, err)
+			return
+		}
+		d.apart(batch, failures)
 		return
 	}
 	defer stop()
@@ -47,6 +64,31 @@ func (d *Drains) runAll(batch map[string]*run) {
 	close(stopped)
 }
 
+// In how many parts a batch that cannot be observed is tried again, and how many of them may fail before the others wait for the next time: where
+// no part can be observed, it is not the nodes.
+const (
+	partsOf      = 8
+	mostFailures = 32
+)
+
+// apart runs a batch in parts, each observed by itself, down to single nodes: one that cannot be read keeps no other from being checked or
+// drained, and is the one whose failure is said.
+func (d *Drains) apart(batch map[string]*run, failures *atomic.Int32) {
+	names := slices.Sorted(maps.Keys(batch))
+	size := (len(names) + partsOf - 1) / partsOf
+	var all sync.WaitGroup
+	for part := range slices.Chunk(names, size) {
+		all.Go(func() {
+			runs := map[string]*run{}
+			for _, name := range part {
+				runs[name] = batch[name]
+			}
+			d.runAll(runs, failures)
+		})
+	}
+	all.Wait()
+}
+
 // together returns the nodes of a batch whose drains are to run, in order: those that nothing objects to, each of which knows the others, so that
 // all are cordoned before anything leaves one. It says of the others what objects.
 func (d *Drains) together(batch map[string]*run, source runner.Source) (names []string) {
@@ -56,6 +98,7 @@ func (d *Drains) together(batch map[string]*run, source runner.Source) (names []
 	var beside []string
 	for _, name := range slices.Sorted(maps.Keys(batch)) {
 		r := batch[name]
+		r.state.Failure = ""
 		if r.ending {
 			names = append(names, name)
 			continue
@@ -79,12 +122,13 @@ func (d *Drains) together(batch map[string]*run, source runner.Source) (names []
 	return names
 }
 
-// failed notes that drains could not be run.
+// failed notes that drains could not be run. A node that nothing was done to takes no room: it is looked into before it is drained.
 func (d *Drains) failed(batch map[string]*run, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range batch {
 		r.over, r.state.Failure, r.retry = true, err.Error(), d.Now().Add(afterFailure)
+		r.state.Checks = r.state.Checks || r.untouched
 	}
 	d.notify()
 }
@@ -149,7 +193,7 @@ func (p reporter) Frame(now time.Time, decision drain.Decision) {
 	d, r := p.drains, p.run
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	count, blockers := 0, withFormer(decision.Blockers(), r.former)
+	count, blockers := 0, r.blockersOf(decision)
 	for i := range decision.Nodes {
 		count += decision.Nodes[i].Left
 	}
@@ -176,16 +220,26 @@ func (p reporter) retryBlocked(now time.Time) {
 	}
 }
 
-// withFormer says of pods that a drain has not come to, since its deadline had passed, what held them in the drain that it repeats.
-func withFormer(blockers, former []drain.Blocker) []drain.Blocker {
+// blockersOf returns what holds the pods and nodes of a decision, and notes it of the pods. Of one that the drain has not come to, since its deadline
+// had passed, it is what held that pod, and no other one of its name, in the drain that this one repeats.
+func (r *run) blockersOf(decision drain.Decision) []drain.Blocker {
 	var all []drain.Blocker
-	for _, b := range blockers {
-		held := []drain.Blocker{b}
-		if b.Reason == drain.DrainEnded && slices.ContainsFunc(former, func(f drain.Blocker) bool { return f.Pod == b.Pod }) {
-			held = slices.DeleteFunc(slices.Clone(former), func(f drain.Blocker) bool { return f.Pod != b.Pod })
+	heldBy := map[types.UID][]drain.Blocker{}
+	for i := range decision.Pods {
+		s := &decision.Pods[i]
+		held := s.Blockers
+		if former := r.former[s.Pod.UID]; len(former) > 0 && slices.ContainsFunc(held, func(b drain.Blocker) bool { return b.Reason == drain.DrainEnded }) {
+			held = append(slices.DeleteFunc(slices.Clone(held), func(b drain.Blocker) bool { return b.Reason == drain.DrainEnded }), former...)
+		}
+		if len(held) > 0 {
+			heldBy[s.Pod.UID] = held
 		}
 		all = append(all, held...)
 	}
+	for i := range decision.Nodes {
+		all = append(all, decision.Nodes[i].Blockers...)
+	}
+	r.heldBy = heldBy
 	return all
 }
 
