@@ -288,16 +288,15 @@ type NodeMaintenanceStatus struct {
 	Counts NodeCounts `json:"counts,omitzero"`
 	// Nodes are those in work, and those that are blocked. An entry is written before anything is done to its node.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	Nodes []MaintainedNode `json:"nodes,omitempty"`
 	// SelectedNodes are the names that a Fixed selector has selected, once and for all.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	SelectedNodes []string `json:"selectedNodes,omitempty"`
 	// DoneNodes are the names of nodes that this maintenance has done with.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	DoneNodes []string `json:"doneNodes,omitempty"`
 }
 

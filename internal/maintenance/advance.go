@@ -11,6 +11,7 @@ import (
 
 	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/text"
 )
 
 // mostBlockers is how many blockers of a node its entry has.
@@ -278,12 +279,15 @@ func (d *decider) waited(w *work, e *v1alpha1.MaintainedNode, n *Node) bool {
 	return false
 }
 
+// idOf is what an entry has of a boot id, or of a kubelet's version.
+func idOf(said string) string { return cut(text.Line(said), mostID) }
+
 func happened(wait *v1alpha1.MaintenanceWait, e *v1alpha1.MaintainedNode, n *Node) bool {
 	switch wait.For {
 	case v1alpha1.WaitBootIDChanged:
-		return n.Ready && n.BootID != "" && n.BootID != e.BootID
+		return n.Ready && n.BootID != "" && idOf(n.BootID) != idOf(e.BootID)
 	case v1alpha1.WaitKubeletVersionChanged:
-		return n.Ready && n.KubeletVersion != "" && n.KubeletVersion != e.KubeletVersion
+		return n.Ready && n.KubeletVersion != "" && idOf(n.KubeletVersion) != idOf(e.KubeletVersion)
 	case v1alpha1.WaitCondition:
 		c := n.condition(corev1.NodeConditionType(wait.Condition.Type))
 		return c != nil && string(c.Status) == string(wait.Condition.Status)

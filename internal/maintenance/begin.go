@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"usher.sh/usher/api/v1alpha1"
-	"usher.sh/usher/internal/drain"
 )
 
 // outOfService is what counts against the limits of all maintenances.
@@ -50,28 +49,13 @@ func (d *decider) takeTurns(out outOfService) {
 		if len(in) == 0 || d.touched(n) || d.Drains[n.Name] != nil && !d.unobjected(n) {
 			continue
 		}
-		if w := out.without(n, append(in, d.waiting(n.Name)...)); w != nil {
-			d.waits[n.Name] = w
+		if limit := out.without(n, append(in, d.waiting(n.Name)...)); limit != nil {
+			d.waits[n.Name] = limit
+			shortage{n.Name, limit}.lack(in)
 			continue
 		}
 		d.turns[n.Name] = true
 		out.add(n)
-	}
-	for _, w := range d.works {
-		for i := range w.status.Nodes {
-			if e := &w.status.Nodes[i]; d.waits[e.Name] != nil && w.active() && e.Step == v1alpha1.StepDraining {
-				block(e, noRoom(d.waits[e.Name].m))
-			}
-		}
-	}
-}
-
-// noRoom is the blocker of a node whose turn has not come.
-func noRoom(m *v1alpha1.NodeMaintenance) v1alpha1.MaintenanceBlocker {
-	return v1alpha1.MaintenanceBlocker{
-		Reason:  string(drain.NodeWaitsTurn),
-		Message: "as many nodes or zones are out of service as spec.concurrency of NodeMaintenance " + m.Name + " allows",
-		Remedy:  "wait until one of them is given back, or raise spec.concurrency of NodeMaintenance " + m.Name,
 	}
 }
 
@@ -86,31 +70,50 @@ func (d *decider) inWork(n *Node) []*work {
 	return found
 }
 
-// begin gives nodes whose turn has come an entry in every maintenance that waits for them. A node that is out of service already takes
-// no room. Else all of these have to have room for it: the tightest limit holds.
+// begin gives nodes whose turn has come an entry in every maintenance that waits for them. A node that is in work already takes no room.
+// Else all of these have to have room for it: the tightest limit holds.
 func (d *decider) begin() {
 	out, held := d.outOfService()
+	d.service = out
 	d.takeTurns(out)
-	full := d.full()
+	untouched := d.untouched()
 	for _, n := range d.inTurn(out) {
 		waiting := d.waiting(n.Name)
 		if len(waiting) == 0 {
 			continue
 		}
-		if !held[n.Name] && out.without(n, waiting) != nil {
+		if limit := out.without(n, waiting); limit != nil && !held[n.Name] {
+			shortage{n.Name, limit}.lack(waiting)
 			continue
 		}
-		if !held[n.Name] && !d.unobjected(n) && slices.ContainsFunc(waiting, func(w *work) bool { return full[w] }) {
+		free := d.touched(n) || d.unobjected(n)
+		if !free && !d.mayEnter(n, waiting, held[n.Name], untouched) {
 			d.lookInto(n, waiting)
 			continue
 		}
-		for _, w := range waiting {
-			w.begin(n, metav1.NewTime(d.Now))
+		entered := d.enter(n, waiting)
+		for _, w := range entered {
+			if !free {
+				untouched[w]++
+			}
 		}
-		if !held[n.Name] {
+		if len(entered) > 0 && !held[n.Name] {
 			out.add(n)
 		}
 	}
+}
+
+// enter gives a node an entry in those of the maintenances whose statuses have room for it, and returns these. The others do not hold up the node.
+func (d *decider) enter(n *Node, waiting []*work) (entered []*work) {
+	for _, w := range waiting {
+		if w.crowded() {
+			shortage{node: n.Name}.lack([]*work{w})
+			continue
+		}
+		w.begin(n, metav1.NewTime(d.Now))
+		entered = append(entered, w)
+	}
+	return entered
 }
 
 // lookInto has it looked for what objects to the drain of a node that has no entry.
@@ -120,27 +123,35 @@ func (d *decider) lookInto(n *Node, waiting []*work) {
 	}
 }
 
-// mostBlockedNodes is how many nodes that nothing was done to a maintenance has in work: more would not fit into its object. Others get an entry
-// once nothing objects to their drains.
-const mostBlockedNodes = 100
+// mostUntouched is how many nodes that nothing was done to a maintenance has in work: with all that is said of more its status would be full. Others
+// get an entry once nothing objects to their drains.
+const mostUntouched = 100
 
-// full returns the maintenances that have as many.
-func (d *decider) full() map[*work]bool {
-	full := map[*work]bool{}
+// untouched counts the nodes in work that nothing was done to.
+func (d *decider) untouched() map[*work]int {
+	counts := map[*work]int{}
 	for _, w := range d.works {
-		full[w] = d.blockedIn(w) >= mostBlockedNodes
-	}
-	return full
-}
-
-// blockedIn counts the nodes in work that nothing was done to, since something objects.
-func (d *decider) blockedIn(w *work) (count int) {
-	for i := range w.status.Nodes {
-		if e := &w.status.Nodes[i]; e.Blocked && d.nodes[e.Name] != nil && !d.touched(d.nodes[e.Name]) {
-			count++
+		for i := range w.status.Nodes {
+			if e := &w.status.Nodes[i]; e.Step == v1alpha1.StepDraining && d.nodes[e.Name] != nil && !d.touched(d.nodes[e.Name]) {
+				counts[w]++
+			}
 		}
 	}
-	return count
+	return counts
+}
+
+// mayEnter reports whether a node that nothing was done to, and to which something objects or may, gets an entry in the maintenances that wait for it.
+// Where it is not known yet, all that may begin with it have to have room for one: those that begin together are not parted.
+func (d *decider) mayEnter(n *Node, waiting []*work, held bool, untouched map[*work]int) bool {
+	run := d.Drains[n.Name]
+	known := run.objected() || held
+	return !slices.ContainsFunc(waiting, func(w *work) bool {
+		together := 1
+		if !known {
+			together = min(atLeastOne(w.m.Spec.Concurrency.Nodes), len(w.names))
+		}
+		return untouched[w]+together > mostUntouched
+	})
 }
 
 // unobjected reports whether it is known that nothing objects to the drain of a node.
@@ -150,17 +161,23 @@ func (d *decider) unobjected(n *Node) bool {
 
 // begin enters a node. Nothing is done to it before the entry is in the API.
 func (w *work) begin(n *Node, now metav1.Time) {
-	w.status.Nodes = append(w.status.Nodes, v1alpha1.MaintainedNode{
-		Name: n.Name, UID: n.UID, Step: v1alpha1.StepDraining, StartTime: now, StepTime: now, BootID: n.BootID, KubeletVersion: n.KubeletVersion,
-	})
+	e := v1alpha1.MaintainedNode{
+		Name: n.Name, UID: n.UID, Step: v1alpha1.StepDraining, StartTime: now, StepTime: now, BootID: idOf(n.BootID), KubeletVersion: idOf(n.KubeletVersion),
+	}
+	w.status.Nodes, w.size = append(w.status.Nodes, e), w.size+sizeOfEntry(&e)
 }
 
-// waiting returns the maintenances that wait for a node. One that has no finalizer yet begins nothing: it could be gone before it is seen
+// mayBegin reports whether the maintenance waits for a node. One that has no finalizer yet begins nothing: it could be gone before it is seen
 // that its nodes have to be given back.
+func (w *work) mayBegin(node string) bool {
+	return w.waitsFor(node) && w.unusable == nil && slices.Contains(w.m.Finalizers, Finalizer)
+}
+
+// waiting returns the maintenances that wait for a node.
 func (d *decider) waiting(node string) []*work {
 	var found []*work
 	for _, w := range d.works {
-		if w.waitsFor(node) && w.unusable == nil && slices.Contains(w.m.Finalizers, Finalizer) {
+		if w.mayBegin(node) {
 			found = append(found, w)
 		}
 	}

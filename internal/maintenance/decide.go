@@ -12,12 +12,14 @@ import (
 type decider struct {
 	Input
 
-	nodes map[string]*Node
-	works []*work
-	turns map[string]bool                        // nodes in work that nothing was done to yet, and that have room now
-	waits map[string]*work                       // nodes in work that nothing objects to, and one that has no room for each
-	looks map[string][]*v1alpha1.NodeMaintenance // nodes that get an entry once nothing objects, and by whose terms that is looked for
-	out   Decision
+	nodes   map[string]*Node
+	works   []*work
+	turns   map[string]bool                        // nodes in work that nothing was done to yet, and that have room now
+	waits   map[string]*work                       // nodes in work that nothing objects to, and one that has no room for each
+	looks   map[string][]*v1alpha1.NodeMaintenance // nodes that get an entry once nothing objects, and by whose terms that is looked for
+	service outOfService                           // also what is begun now
+	held    holders                                // in words, once all is begun
+	out     Decision
 }
 
 // work is one maintenance and its status as it is to be.
@@ -26,7 +28,10 @@ type work struct {
 	status   *v1alpha1.NodeMaintenanceStatus
 	names    []string // of the nodes it selects
 	selects  map[string]bool
-	unusable error // why it selects none that can be worked on
+	unusable error     // why it selects none that can be worked on
+	size     int       // of its status, without blockers and conditions
+	most     int       // how much that may be
+	lacks    *shortage // what the first of its nodes that have no room waits for
 }
 
 // live reports whether the maintenance still wants its nodes.
@@ -49,9 +54,9 @@ func entryOf(entries []v1alpha1.MaintainedNode, node string) *v1alpha1.Maintaine
 	return nil
 }
 
-// wants reports whether the maintenance has a node in work, or is to have it.
+// wants reports whether the maintenance has a node in work, or is to have it. One that has no room for it begins it anew later.
 func (w *work) wants(node string) bool {
-	return w.live() && (w.stored(node) != nil || w.entry(node) != nil || w.waitsFor(node))
+	return w.live() && (w.stored(node) != nil || w.entry(node) != nil || w.waitsFor(node) && !w.crowded())
 }
 
 // waitsFor reports whether a node that the maintenance selects is neither done nor in work.
@@ -72,6 +77,7 @@ func Decide(in Input) Decision {
 	d.gather()
 	for _, w := range d.works {
 		d.advance(w)
+		w.measure()
 	}
 	d.begin()
 	for _, name := range d.concerned() {
@@ -89,13 +95,14 @@ func (d *decider) gather() {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, m := range all {
-		w := &work{m: m, status: m.Status.DeepCopy(), selects: map[string]bool{}}
+		w := &work{m: m, most: mostSize(m), status: m.Status.DeepCopy(), selects: map[string]bool{}}
 		if w.live() {
 			w.names, w.unusable = w.selected(d.Nodes)
 		}
 		for _, name := range w.names {
 			w.selects[name] = true
 		}
+		w.measure()
 		d.works = append(d.works, w)
 	}
 }

@@ -75,6 +75,9 @@ func (d *Drain) clear() bool {
 	return d.Checks && d.Checked && len(d.Blockers) == 0 && d.Failure == ""
 }
 
+// objected reports whether something objects to a drain, or it could not be run.
+func (d *Drain) objected() bool { return d != nil && (d.Failure != "" || len(d.Blockers) > 0) }
+
 // Call is a hook that is to be called, or a Node that is to be deleted, for a maintenance.
 type Call struct {
 	Maintenance types.UID

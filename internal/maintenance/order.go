@@ -41,6 +41,10 @@ func (d *decider) wantsOf(node string) wants {
 		e, next := w.stored(node), w.entry(node)
 		switch {
 		case !w.live():
+		case e == nil && next == nil:
+			if w.mayBegin(node) { // it has no room for an entry: the node is drained by its terms, too
+				all.going = append(all.going, w.m)
+			}
 		case e == nil || next == nil || next.Step != e.Step:
 			all.changes = all.changes || e != nil || next != nil
 		default:

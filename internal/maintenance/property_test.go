@@ -391,8 +391,7 @@ func (w *world) checkEnd() {
 	for _, m := range w.all {
 		c := meta.FindStatusCondition(m.Status.Conditions, conditionReady)
 		stalled := meta.IsStatusConditionTrue(m.Status.Conditions, conditionStalled)
-		someStuck := slices.ContainsFunc(slices.Collect(maps.Keys(w.nodes)), func(n string) bool { return w.stuck[n] || w.risky[n] })
-		if c == nil || c.Status != metav1.ConditionTrue && !stalled && !someStuck {
+		if c == nil || c.Status != metav1.ConditionTrue && !stalled {
 			w.show()
 			w.t.Fatalf("%s comes to no end: %s", m.Name, c.Message)
 		}

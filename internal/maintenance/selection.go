@@ -31,6 +31,9 @@ func Selected(selection *v1alpha1.NodeSelection, nodes []*Node) ([]string, error
 	if len(names) > MostNodes {
 		return nil, fmt.Errorf("it selects %d nodes, and one maintenance may have %d: make several, with narrower selectors", len(names), MostNodes)
 	}
+	if sizeOfNames(names) > mostSelected {
+		return nil, fmt.Errorf("the names of the %d nodes that it selects are longer than one maintenance can hold: make several, with narrower selectors", len(names))
+	}
 	return names, nil
 }
 

@@ -27,11 +27,14 @@ const (
 	reasonNoNodes    = "NoNodesSelected"
 	reasonUnusable   = "UnusableSelection"
 	reasonNotFound   = "NodeNotFound"
+	reasonWaits      = "WaitsForRoom"
+	reasonNoRoom     = "NoRoom" // it waits for what waiting does not clear
 )
 
 // conclude returns the statuses that are to change, and whose finalizers.
 func (d *decider) conclude() {
 	d.out.Statuses = map[string]*v1alpha1.NodeMaintenanceStatus{}
+	d.sayWaits()
 	for _, w := range d.works {
 		has := slices.Contains(w.m.Finalizers, Finalizer)
 		switch {
@@ -48,37 +51,15 @@ func (d *decider) conclude() {
 	}
 }
 
-// mostText is how many bytes of a blocker's message, of its remedy and of a condition's message a status has: some of their words are
-// tenants', and what does not fit into an object is refused as a whole.
-const mostText = 768
-
-// mostTexts is how many bytes of blockers a status has in all: of nodes beyond that it has the first one, in brief.
-const mostTexts, briefly = 256 << 10, 96
-
-// bound cuts the texts of entries.
-func bound(entries []v1alpha1.MaintainedNode) {
-	size := 0
-	for i := range entries {
-		for j := range entries[i].Blockers {
-			b := &entries[i].Blockers[j]
-			b.Message, b.Remedy = text.Cut(text.Line(b.Message), mostText), text.Cut(text.Line(b.Remedy), mostText)
-			size += len(b.Reason) + len(b.Pod) + len(b.Message) + len(b.Remedy)
-		}
-		if all := entries[i].Blockers; size > mostTexts && len(all) > 0 {
-			entries[i].Blockers = []v1alpha1.MaintenanceBlocker{{Reason: all[0].Reason, Pod: all[0].Pod, Message: text.Cut(text.Line(all[0].Message), briefly)}}
-		}
-	}
-}
-
 // summarize counts the nodes of a maintenance and says how it stands.
 func (d *decider) summarize(w *work) {
 	s := w.status
 	s.ObservedGeneration = w.m.Generation
 	var missing []string
 	s.Counts, missing = d.count(w)
-	bound(s.Nodes)
 	reason, message := d.standing(w, missing)
-	message = text.Cut(text.Line(message), mostText)
+	message = cut(text.Line(message), mostText)
+	w.bound()
 	complete, stalled := reason == reasonComplete, isStalled(reason)
 	set := func(kind string, on bool) {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: w.m.Generation}
@@ -97,7 +78,7 @@ func (d *decider) summarize(w *work) {
 }
 
 func isStalled(reason string) bool {
-	return slices.Contains([]string{reasonBlocked, reasonNoNodes, reasonUnusable, reasonNotFound}, reason)
+	return slices.Contains([]string{reasonBlocked, reasonNoNodes, reasonUnusable, reasonNotFound, reasonNoRoom}, reason)
 }
 
 // count counts the nodes that are selected, and names those that do not exist.
@@ -122,7 +103,7 @@ func (d *decider) count(w *work) (v1alpha1.NodeCounts, []string) {
 		case d.nodes[name] == nil:
 			missing = append(missing, name)
 			counts.Blocked++
-		case d.looks[name] != nil && d.Drains[name] != nil && len(d.Drains[name].Blockers) > 0:
+		case d.looks[name] != nil && d.Drains[name].objected():
 			counts.Blocked++
 		default:
 			counts.Planned++
@@ -148,13 +129,19 @@ func (d *decider) standing(w *work, missing []string) (reason, message string) {
 	case len(missing) > 0 && counts.Blocked == int32(len(missing)): //nolint:gosec // at most as many as are named
 		return reasonNotFound, notFoundWords(missing)
 	case counts.Blocked > 0:
-		return reasonBlocked, blockedWords(w.status.Nodes, counts.Blocked)
+		return reasonBlocked, d.blockedWords(w)
+	case counts.Planned > 0 && w.lacks != nil && !d.advances(w):
+		return d.lackingWords(w)
 	case kept:
 		return reasonComplete, fmt.Sprintf("%s drained and kept cordoned until this object is deleted", text.Count(int(counts.Drained), "node"))
 	case open == 0:
 		return reasonComplete, "all nodes are done"
 	}
-	return reasonInProgress, fmt.Sprintf("%d of %d nodes are done", counts.Done, counts.Done+open)
+	message = fmt.Sprintf("%d of %d nodes are done", counts.Done, counts.Done+open)
+	if counts.Planned > 0 && w.crowded() {
+		message += ", and others are begun once its status has room for more"
+	}
+	return reasonInProgress, message
 }
 
 func notFoundWords(missing []string) string {
@@ -162,26 +149,44 @@ func notFoundWords(missing []string) string {
 }
 
 // blockedWords names the first node that is blocked, and what blocks it.
-func blockedWords(nodes []v1alpha1.MaintainedNode, count int32) string {
-	for i := range nodes {
-		e := &nodes[i]
-		if !e.Blocked {
-			continue
-		}
-		words := fmt.Sprintf("node %s is blocked", e.Name)
-		if count > 1 {
-			words = fmt.Sprintf("%d nodes are blocked, the first is %s", count, e.Name)
-		}
-		if len(e.Blockers) == 0 {
-			return words
-		}
-		b := e.Blockers[0]
-		if b.Pod != "" {
-			words += ", by pod " + b.Pod
-		}
-		return words + ": " + b.Message
+func (d *decider) blockedWords(w *work) string {
+	name, blockers := d.firstBlocked(w)
+	count := w.status.Counts.Blocked
+	switch {
+	case name == "":
+		return fmt.Sprintf("%d nodes are blocked", count)
+	case count > 1:
+		name = fmt.Sprintf("%d nodes are blocked, the first is %s", count, name)
+	default:
+		name = fmt.Sprintf("node %s is blocked", name)
 	}
-	return fmt.Sprintf("%d nodes are blocked", count)
+	if len(blockers) == 0 {
+		return name
+	}
+	if pod := blockers[0].Pod; pod != "" {
+		name += ", by pod " + pod
+	}
+	return name + ": " + blockers[0].Message
+}
+
+// firstBlocked returns the first node that is blocked, and by what: of those in work, or else of those without an entry.
+func (d *decider) firstBlocked(w *work) (string, []v1alpha1.MaintenanceBlocker) {
+	for i := range w.status.Nodes {
+		if e := &w.status.Nodes[i]; e.Blocked {
+			return e.Name, e.Blockers
+		}
+	}
+	for _, name := range w.names {
+		run := d.Drains[name]
+		switch {
+		case w.done(name) || w.entry(name) != nil || d.looks[name] == nil || !run.objected():
+		case run.Failure != "":
+			return name, []v1alpha1.MaintenanceBlocker{failed(run)}
+		default:
+			return name, blockersOf(run.Blockers, w.m.Name)
+		}
+	}
+	return "", nil
 }
 
 // block sets the blockers of an entry that waiting may clear.

@@ -38,14 +38,14 @@ func TestStatusOfManyNodesFits(t *testing.T) {
 	}
 	const turn = 4321
 	free := in.Nodes[turn].Name
-	for _, n := range in.Nodes[:mostBlockedNodes] {
+	for _, n := range in.Nodes[:mostUntouched] {
 		at(n.Name, draining, 0)(m)
 	}
 	objected := Drain{Checks: true, Checked: true}
 	for range mostBlockers {
 		objected.Blockers = append(objected.Blockers, drain.Blocker{Reason: drain.LocalStorage, Message: long, Remedy: long, Dead: true})
 	}
-	for _, n := range in.Nodes[:mostBlockedNodes] {
+	for _, n := range in.Nodes[:mostUntouched] {
 		in.Drains[n.Name] = &objected
 	}
 	largest, blocked := 0, int32(0)
@@ -72,7 +72,7 @@ func TestStatusOfManyNodesFits(t *testing.T) {
 	if blocked != turn { // those before it: then there is no room for others
 		t.Errorf("%d nodes are counted as blocked before one is begun", blocked)
 	}
-	want := v1alpha1.NodeCounts{Draining: 1, Blocked: mostBlockedNodes, Planned: MostNodes - 1 - mostBlockedNodes}
+	want := v1alpha1.NodeCounts{Draining: 1, Blocked: mostUntouched, Planned: MostNodes - 1 - mostUntouched}
 	if diff := cmp.Diff(want, m.Status.Counts); diff != "" || entryOf(m.Status.Nodes, free) == nil {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
@@ -87,7 +87,7 @@ func TestNodeWaitsForRoom(t *testing.T) {
 	decision := Decide(in)
 	status := decision.Statuses["m"]
 	want := []v1alpha1.MaintenanceBlocker{{
-		Reason: "NodeWaitsItsTurn", Message: "as many nodes or zones are out of service as spec.concurrency of NodeMaintenance m allows",
+		Reason: "NodeWaitsItsTurn", Message: "as many nodes or zones are out of service as spec.concurrency of NodeMaintenance m allows: node n1 (NodeMaintenance m)",
 		Remedy: "wait until one of them is given back, or raise spec.concurrency of NodeMaintenance m",
 	}}
 	if diff := cmp.Diff(want, status.Nodes[1].Blockers); diff != "" {

@@ -60,9 +60,9 @@ type run struct {
 	left    bool // leave was closed
 	over    bool // it has returned
 	state   maintenance.Drain
-	retry   time.Time       // when to begin anew; zero: not by itself
-	shown   time.Time       // when state was last brought up to date
-	late    time.Duration   // how long after the last try past the deadline it was begun
+	retry   time.Time     // when to begin anew; zero: not by itself
+	shown   time.Time     // when state was last brought up to date
+	late    time.Duration // how long after the last try past the deadline it was begun
 	// untouched: nothing was done to its node before it.
 	untouched bool
 	// heldBy is what held pods when it was last looked, and former what did in the drain that it repeats after the deadline.
