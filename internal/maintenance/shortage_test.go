@@ -30,15 +30,15 @@ func TestMaintenanceSaysWhatItWaitsFor(t *testing.T) {
 		stalled bool
 		want    string
 	}{
-		"a drain":                      {maintenance("m1", of("n1"), at("n1", draining, 0)), &Drain{Begun: true}, false, "WaitsForRoom: " + asMany + "(NodeMaintenance m1)" + waits},
-		"a drain that is held":         {maintenance("m1", of("n1"), at("n1", draining, 0)), &Drain{Begun: true, PodCount: 1, Blockers: objectedTo.Blockers}, true, "NoRoom: " + asMany + "(NodeMaintenance m1, blocked)" + seeM1},
-		"a node that is waited for":    {maintenance("m1", of("n1"), wait, at("n1", v1alpha1.StepWaiting, time.Second)), nil, false, "WaitsForRoom: " + asMany + "(NodeMaintenance m1)" + waits},
-		"… for too long":               {maintenance("m1", of("n1"), wait, at("n1", v1alpha1.StepWaiting, 24*time.Hour)), nil, true, "NoRoom: " + asMany + "(NodeMaintenance m1, blocked)" + seeM1},
-		"one that is suspended":        {maintenance("m1", of("n1"), suspended, at("n1", draining, 0)), nil, true, "NoRoom: " + asMany + "(NodeMaintenance m1, suspended)" + seeM1},
-		"one that is being deleted":    {maintenance("m1", of("n1"), deleted, at("n1", draining, 0)), nil, false, "WaitsForRoom: " + asMany + "(NodeMaintenance m1)" + waits},
-		"one that is gone":             {nil, nil, false, "WaitsForRoom: " + asMany + "(it is being given back)" + waits},
-		"… whose drain does not end":   {nil, &Drain{Stopped: true, Failure: "no answer"}, true, "NoRoom: " + asMany + "(its drain cannot be ended: no answer)" + waits},
-		"a drain that cannot be run":   {maintenance("m1", of("n1"), at("n1", draining, 0)), &Drain{Failure: "no answer"}, true, "NoRoom: " + asMany + "(NodeMaintenance m1, blocked)" + seeM1},
+		"a drain":                    {maintenance("m1", of("n1"), at("n1", draining, 0)), &Drain{Begun: true}, false, "WaitsForRoom: " + asMany + "(NodeMaintenance m1)" + waits},
+		"a drain that is held":       {maintenance("m1", of("n1"), at("n1", draining, 0)), &Drain{Begun: true, PodCount: 1, Blockers: objectedTo.Blockers}, true, "NoRoom: " + asMany + "(NodeMaintenance m1, blocked)" + seeM1},
+		"a node that is waited for":  {maintenance("m1", of("n1"), wait, at("n1", v1alpha1.StepWaiting, time.Second)), nil, false, "WaitsForRoom: " + asMany + "(NodeMaintenance m1)" + waits},
+		"… for too long":             {maintenance("m1", of("n1"), wait, at("n1", v1alpha1.StepWaiting, 24*time.Hour)), nil, true, "NoRoom: " + asMany + "(NodeMaintenance m1, blocked)" + seeM1},
+		"one that is suspended":      {maintenance("m1", of("n1"), suspended, at("n1", draining, 0)), nil, true, "NoRoom: " + asMany + "(NodeMaintenance m1, suspended)" + seeM1},
+		"one that is being deleted":  {maintenance("m1", of("n1"), deleted, at("n1", draining, 0)), nil, false, "WaitsForRoom: " + asMany + "(NodeMaintenance m1)" + waits},
+		"one that is gone":           {nil, nil, false, "WaitsForRoom: " + asMany + "(it is being given back)" + waits},
+		"… whose drain does not end": {nil, &Drain{Stopped: true, Failure: "no answer"}, true, "NoRoom: " + asMany + "(its drain cannot be ended: no answer)" + waits},
+		"a drain that cannot be run": {maintenance("m1", of("n1"), at("n1", draining, 0)), &Drain{Failure: "no answer"}, true, "NoRoom: " + asMany + "(NodeMaintenance m1, blocked)" + seeM1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m2 := maintenance("m2", of("n2"))

@@ -162,6 +162,52 @@ func TestStatusOfManyNodesAtOnceFits(t *testing.T) {
 	}
 }
 
+// However many may be out of service at once, those that begin when a maintenance is created do so together: pods do not move from one to the other.
+func TestManyNodesBeginTogether(t *testing.T) {
+	m := maintenance("m", atOnce(300, 1))
+	in := Input{Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{m}, Drains: map[string]*Drain{}}
+	for i := range 400 {
+		in.Nodes = append(in.Nodes, realNode(i))
+	}
+	for range 4 {
+		decision, begun := Decide(in), 0
+		for _, o := range decision.Orders {
+			in.Drains[o.Node] = unobjected
+			if o.Want == DrainNode {
+				begun++
+			}
+		}
+		if begun != 0 {
+			if begun != 300 {
+				t.Errorf("%d nodes begin together", begun)
+			}
+			return
+		}
+		if status := decision.Statuses["m"]; status != nil {
+			m.Status = *status
+		}
+	}
+	t.Error("no node is begun")
+}
+
+// A selection whose names would fill the status is refused.
+func TestSelectionOfLongNames(t *testing.T) {
+	selection := maintenance("m").Spec.Nodes
+	var nodes []*Node
+	for i := range MostNodes {
+		nodes = append(nodes, realNode(i))
+	}
+	if names, err := Selected(&selection, nodes); err != nil || len(names) != MostNodes {
+		t.Errorf("%d names, %v", len(names), err)
+	}
+	for _, n := range nodes {
+		n.Name += strings.Repeat("x", 100)
+	}
+	if _, err := Selected(&selection, nodes); err == nil || !strings.Contains(err.Error(), "make several, with narrower selectors") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // Of more nodes than its status has room for, a maintenance that keeps them has as many in work as there is, drains no other, and says what is to be done.
 func TestFullStatus(t *testing.T) {
 	for name, long := range map[string]int{"names as clouds give them": 0, "long names": 70} {
@@ -226,7 +272,7 @@ func TestNodeIsNotKeptForAFullStatus(t *testing.T) {
 func TestPropertyStatusFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := maintenance("m", func(m *v1alpha1.NodeMaintenance) {
-			m.Annotations = map[string]string{"a": strings.Repeat("<", rapid.IntRange(0, 100_000).Draw(t, "annotation"))}
+			m.Annotations = map[string]string{"a": strings.Repeat("<", rapid.IntRange(180_000, 225_000).Draw(t, "annotation"))}
 			m.Spec.Nodes.Selection = v1alpha1.SelectionDynamic
 		})
 		in := Input{Now: noon, Maintenances: []*v1alpha1.NodeMaintenance{m}, Drains: map[string]*Drain{}}
@@ -235,11 +281,13 @@ func TestPropertyStatusFits(t *testing.T) {
 		suffix := strings.Repeat("x", rapid.IntRange(0, 200).Draw(t, "suffix"))
 		limit := min(mostStatus, mostObject-jsonSize(t, m))
 		w := &work{status: &m.Status, most: limit}
-		for i := 0; i < rapid.IntRange(0, 3000).Draw(t, "nodes") && !w.crowded(); i++ {
+		step := rapid.SampledFrom([]v1alpha1.MaintenanceStep{draining, v1alpha1.StepDeletingNode}).Draw(t, "step")
+		nodes := rapid.SampledFrom([]int{10, 100, 1000}).Draw(t, "nodes")
+		for i := 0; i < nodes && !w.crowded(); i++ {
 			n := realNode(i)
 			n.Name += suffix
 			taken("draining")(n)
-			m.Status.Nodes = append(m.Status.Nodes, entryFor(n, rapid.SampledFrom([]v1alpha1.MaintenanceStep{draining, v1alpha1.StepDeletingNode}).Draw(t, "step")))
+			m.Status.Nodes = append(m.Status.Nodes, entryFor(n, step))
 			w.size += sizeOfEntry(&m.Status.Nodes[i])
 			run := &Drain{Begun: true, PodCount: 12345}
 			for range pods {
