@@ -110,6 +110,17 @@ func complete(m *v1alpha1.NodeMaintenance) bool {
 	return m.Status.ObservedGeneration == m.Generation && meta.IsStatusConditionTrue(m.Status.Conditions, "Ready")
 }
 
+// stalled reports whether a maintenance is blocked, with no node that goes on. Nodes that are kept cordoned do not.
+func stalled(m *v1alpha1.NodeMaintenance) bool {
+	goingOn := m.Status.Counts.Draining + m.Status.Counts.Drained
+	for i := range m.Status.Nodes {
+		if e := &m.Status.Nodes[i]; e.Step == v1alpha1.StepDrained && !e.Blocked {
+			goingOn--
+		}
+	}
+	return meta.IsStatusConditionTrue(m.Status.Conditions, "Stalled") && goingOn <= 0
+}
+
 // maintenanceFollower shows one maintenance: redrawn on a terminal, a line for each change elsewhere.
 type maintenanceFollower struct {
 	options *maintainOptions
@@ -159,7 +170,7 @@ func (f *maintenanceFollower) watchFor(m *v1alpha1.NodeMaintenance) {
 	switch {
 	case m.Status.ObservedGeneration < m.Generation:
 		f.stuck = time.AfterFunc(unseenFor, func() { f.stop(errUnseen) })
-	case meta.IsStatusConditionTrue(m.Status.Conditions, "Stalled") && m.Status.Counts.Draining+m.Status.Counts.Drained == 0:
+	case stalled(m):
 		f.stuck = time.AfterFunc(stalledFor, func() { f.stop(errStalled) })
 	}
 }

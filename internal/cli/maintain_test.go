@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 
+	"usher.sh/usher/api/v1alpha1"
 	"usher.sh/usher/internal/observe"
 )
 
@@ -77,6 +78,26 @@ func TestMaintainTimeoutOfAServerThatDoesNotAnswer(t *testing.T) {
 		got := usher(t, "", append(args, "--timeout=50ms", "--server="+server.URL)...)
 		if got.code != exitLate || !strings.Contains(got.err, "timed out after 50ms (--timeout)") {
 			t.Errorf("%v: exit %d, stderr %q", args, got.code, got.err)
+		}
+	}
+}
+
+// A maintenance is followed no longer once it is blocked and no node of it goes on; nodes that are kept do not.
+func TestMaintenanceIsStalled(t *testing.T) {
+	kept := []v1alpha1.MaintainedNode{{Name: "n1", Step: v1alpha1.StepDrained}}
+	for name, c := range map[string]struct {
+		status v1alpha1.NodeMaintenanceStatus
+		want   bool
+	}{
+		"nothing in work":          {v1alpha1.NodeMaintenanceStatus{Counts: v1alpha1.NodeCounts{Planned: 1}}, true},
+		"a node is drained":        {v1alpha1.NodeMaintenanceStatus{Counts: v1alpha1.NodeCounts{Draining: 1, Blocked: 1}}, false},
+		"a node is kept":           {v1alpha1.NodeMaintenanceStatus{Counts: v1alpha1.NodeCounts{Drained: 1, Blocked: 1}, Nodes: kept}, true},
+		"another is waited for":    {v1alpha1.NodeMaintenanceStatus{Counts: v1alpha1.NodeCounts{Drained: 2}, Nodes: kept}, false},
+		"kept, and cannot be kept": {v1alpha1.NodeMaintenanceStatus{Counts: v1alpha1.NodeCounts{Drained: 1, Blocked: 1}, Nodes: []v1alpha1.MaintainedNode{{Step: v1alpha1.StepDrained, Blocked: true}}}, false},
+	} {
+		c.status.Conditions = []metav1.Condition{{Type: "Stalled", Status: metav1.ConditionTrue}}
+		if got := stalled(&v1alpha1.NodeMaintenance{Status: c.status}); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -63,7 +63,20 @@ func MaintenanceBlockers(m *v1alpha1.NodeMaintenance, width int) []string {
 
 // MaintenanceWaits says what holds the nodes of a maintenance, those that are waited for as well as those that are blocked.
 func MaintenanceWaits(m *v1alpha1.NodeMaintenance, width int) []string {
-	return maintenanceBlockers(m, width, func(*v1alpha1.MaintainedNode) bool { return true })
+	lines := maintenanceBlockers(m, width, func(*v1alpha1.MaintainedNode) bool { return true })
+	if words := maintenanceWaits(m); words != "" && len(lines) == 0 {
+		return Item("  ", words, width)
+	}
+	return lines
+}
+
+// maintenanceWaits says what nodes wait for that are not in work, "" where others go on or are blocked, which have their lines.
+func maintenanceWaits(m *v1alpha1.NodeMaintenance) string {
+	c := meta.FindStatusCondition(m.Status.Conditions, "Ready")
+	if c == nil || c.Reason != "WaitsForRoom" && c.Reason != "NoRoom" {
+		return ""
+	}
+	return clean(c.Message)
 }
 
 func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alpha1.MaintainedNode) bool) []string {
@@ -84,12 +97,16 @@ func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alph
 	return lines
 }
 
-// MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, then the nodes in work, those that are blocked first, as
+// MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, what it waits for where it does nothing else, then the nodes in work, those that are blocked first, as
 // many as there is room for. What is wider than the terminal goes on in the next line.
 func MaintenanceScreen(m *v1alpha1.NodeMaintenance, width, height int, paint Paint) []string {
 	var lines []string
 	for _, line := range hanging(maintenanceCounts(m), "  ", width) {
 		lines = append(lines, paint.strong(line))
+	}
+	if words := maintenanceWaits(m); words != "" {
+		waits := hanging("  "+words, "      ", width)
+		lines = append(lines, waits[:min(len(waits), max(0, height-2-len(lines)))]...)
 	}
 	long := 0
 	for i := range m.Status.Nodes {

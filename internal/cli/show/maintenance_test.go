@@ -84,9 +84,27 @@ kernel  7 planned · 2 draining · 0 drained · 1 blocked · 0 done · suspended
 	}
 }
 
+// What a maintenance waits for of which no node is in work is shown, in each of the ways.
+func TestMaintenanceThatWaitsForRoom(t *testing.T) {
+	const waits = "node n2 waits: node n1 (NodeMaintenance m1) is out of service"
+	m := &v1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: "m2"}}
+	m.Status.Counts.Planned = 1
+	for _, kind := range []string{"Ready", "Stalled"} {
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Reason: "WaitsForRoom", Message: waits})
+	}
+	for name, lines := range map[string][]string{
+		"the screen": MaintenanceScreen(m, 160, 24, Paint{}), "the end of a timeout": MaintenanceWaits(m, 160), "the end of what is blocked": MaintenanceBlockers(m, 160),
+	} {
+		if !strings.Contains(strings.Join(lines, "\n"), waits) {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+}
+
 // Whatever the terminal's size, no line is wider and no picture taller.
 func TestMaintenanceScreenFits(t *testing.T) {
 	m := blockedMaintenance()
+	m.Status.Conditions = []metav1.Condition{{Type: "Ready", Reason: "NoRoom", Message: "it waits for others"}}
 	for i := range 30 {
 		m.Status.Nodes = append(m.Status.Nodes, v1alpha1.MaintainedNode{Name: strings.Repeat("node-", i), Step: v1alpha1.StepDrained, Blocked: i%3 == 0})
 	}
