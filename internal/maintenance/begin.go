@@ -86,32 +86,30 @@ func (d *decider) begin() {
 			shortage{n.Name, limit}.lack(waiting)
 			continue
 		}
-		free := d.touched(n) || d.unobjected(n)
-		if !free && !d.mayEnter(n, waiting, held[n.Name], untouched) {
-			d.lookInto(n, waiting)
-			continue
-		}
-		entered := d.enter(n, waiting)
-		for _, w := range entered {
-			if !free {
-				untouched[w]++
-			}
-		}
-		if len(entered) > 0 && !held[n.Name] {
+		if d.enter(n, waiting, held[n.Name], untouched) && !held[n.Name] {
 			out.add(n)
 		}
 	}
 }
 
-// enter gives a node an entry in those of the maintenances whose statuses have room for it, and returns these. The others do not hold up the node.
-func (d *decider) enter(n *Node, waiting []*work) (entered []*work) {
+// enter gives a node an entry in those of the maintenances whose statuses have room for it, and reports whether there are such: the others do not hold
+// it up. Where what objects to its drain is to be known first, it is looked for.
+func (d *decider) enter(n *Node, waiting []*work, held bool, untouched map[*work]int) (entered bool) {
+	free := d.touched(n) || d.unobjected(n)
+	if !free && !d.mayEnter(n, waiting, held, untouched) {
+		d.lookInto(n, waiting)
+		return false
+	}
 	for _, w := range waiting {
 		if w.crowded() {
 			shortage{node: n.Name}.lack([]*work{w})
 			continue
 		}
 		w.begin(n, metav1.NewTime(d.Now))
-		entered = append(entered, w)
+		entered = true
+		if !free {
+			untouched[w]++
+		}
 	}
 	return entered
 }

@@ -100,14 +100,7 @@ func maintenanceBlockers(m *v1alpha1.NodeMaintenance, width int, of func(*v1alph
 // MaintenanceScreen is a maintenance for a terminal of that size: a line of counts, what it waits for where it does nothing else, then the nodes in work, those that are blocked first, as
 // many as there is room for. What is wider than the terminal goes on in the next line.
 func MaintenanceScreen(m *v1alpha1.NodeMaintenance, width, height int, paint Paint) []string {
-	var lines []string
-	for _, line := range hanging(maintenanceCounts(m), "  ", width) {
-		lines = append(lines, paint.strong(line))
-	}
-	if words := maintenanceWaits(m); words != "" {
-		waits := hanging("  "+words, "      ", width)
-		lines = append(lines, waits[:min(len(waits), max(0, height-2-len(lines)))]...)
-	}
+	lines := maintenanceHead(m, width, height, paint)
 	long := 0
 	for i := range m.Status.Nodes {
 		long = max(long, len(m.Status.Nodes[i].Name))
@@ -135,6 +128,19 @@ func MaintenanceScreen(m *v1alpha1.NodeMaintenance, width, height int, paint Pai
 			return append(lines, fit("  and "+Count(more, "more node"), width))
 		}
 		lines, room = append(lines, row...), room-len(row)
+	}
+	return lines
+}
+
+// maintenanceHead counts the nodes of a maintenance, and says what it waits for where it does nothing else, as far as there is room for that.
+func maintenanceHead(m *v1alpha1.NodeMaintenance, width, height int, paint Paint) []string {
+	var lines []string
+	for _, line := range hanging(maintenanceCounts(m), "  ", width) {
+		lines = append(lines, paint.strong(line))
+	}
+	if words := maintenanceWaits(m); words != "" {
+		waits := hanging("  "+words, "      ", width)
+		lines = append(lines, waits[:min(len(waits), max(0, height-2-len(lines)))]...)
 	}
 	return lines
 }

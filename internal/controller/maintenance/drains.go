@@ -193,17 +193,23 @@ func (d *Drains) drain(o maintenance.Order, n *maintenance.Node, now time.Time, 
 	case r.state.Terms == o.Terms && (r.retry.After(now) || r.retry.IsZero() && !r.left && !r.ending && !r.state.Stopped && !r.state.Checks):
 		return r.retry
 	}
+	batch[o.Node] = d.following(r, o, n, now)
+	return time.Time{}
+}
+
+// following is the drain that follows one, nil where there was none. What that one has said stands until this one says something else.
+func (d *Drains) following(r *run, o maintenance.Order, n *maintenance.Node, now time.Time) *run {
 	next := &run{request: o.Terms.Request(o.Node, d.selfFor(n), now), leave: make(chan struct{}), state: maintenance.Drain{Terms: o.Terms}}
 	next.untouched = (r == nil || r.state.Checks) && (n == nil || !maintenance.Owned(n.Node))
-	if r != nil && r.state.Terms == o.Terms {
-		next.state.Failure = r.state.Failure // until it is observed
+	if r == nil || r.state.Terms != o.Terms {
+		return next
 	}
-	if r != nil && r.state.Terms == o.Terms && r.state.Outcome == drain.DeadlinePassed {
-		next.state.Outcome, next.state.Blockers, next.state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount // until the next one ends
+	next.state.Failure = r.state.Failure
+	if r.state.Outcome == drain.DeadlinePassed {
+		next.state.Outcome, next.state.Blockers, next.state.PodCount = r.state.Outcome, r.state.Blockers, r.state.PodCount
 		next.former, next.heldBy, next.late = r.heldBy, r.heldBy, r.late
 	}
-	batch[o.Node] = next
-	return time.Time{}
+	return next
 }
 
 // check sees to it that what objects to a drain under the order's terms is known. What does is looked for again after a while; where nothing does,

@@ -44,7 +44,7 @@ func TestNodeThatCannotBeReadHoldsNoOther(t *testing.T) {
 				s.m.Spec.Drain.EmptyDirPods = v1alpha1.PodsEvict
 				for range 4 {
 					s.look()
-					time.Sleep(31 * time.Second)
+					<-time.After(afterFailure + time.Second)
 				}
 				s.look()
 				if len(s.cordons) != c.cordoned {
