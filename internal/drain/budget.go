@@ -57,7 +57,7 @@ func (d *decider) allowed(p *snapshot.Pod, b *snapshot.Budget) int32 {
 	if byStatus <= 0 {
 		return byStatus
 	}
-	return min(byStatus, d.healthyUnder(b)-d.scaledAway(p, b)-d.taken[b.UID]-b.Desired)
+	return min(byStatus, d.healthyUnder(b)-d.scaledAway(p, b)-d.taken[b.UID]-d.needs(p, b))
 }
 
 // use enters that an eviction of this decision uses a budget.
@@ -202,18 +202,22 @@ func (d *decider) neverAllowed(p *snapshot.Pod, budget *snapshot.Budget) Blocker
 
 func (d *decider) exhausted(p *snapshot.Pod, budget *snapshot.Budget) Blocker {
 	b := Blocker{Reason: BudgetExhausted, Pod: p.Key(), Node: p.Node, Since: d.heldSince(budget)}
+	b.Dead = budget.Allowed > d.used[budget.UID] && d.stuckUnder(p, budget)
 	if d.verbose {
 		b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d%s", budget.Name, budget.Desired, budget.Current, d.unreadyUnder(budget).words)
 		switch used := d.used[budget.UID]; {
 		case budget.Allowed > 0 && used > 0:
 			b.Message = fmt.Sprintf("budget %s is used up by %s of %s", budget.Name, text.Count(used, "eviction"), d.usersOf(budget))
 		case budget.Allowed > 0 && d.scaledAway(p, budget) > 0:
-			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, %d of which %s", budget.Name, budget.Desired, d.healthyUnder(budget), d.scaledAway(p, budget), extraPods)
+			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, %d of which %s", budget.Name, d.needs(p, budget), d.healthyUnder(budget), d.scaledAway(p, budget), extraPods)
 		case budget.Allowed > 0:
 			b.Message = fmt.Sprintf("budget %s needs %d healthy and has %d, though its status still counts %d", budget.Name, budget.Desired, d.healthyUnder(budget), budget.Current)
 		}
 		b.Message += d.heldBefore(budget)
 		b.Remedy = cmp.Or(d.unreadyUnder(budget).remedy, "wait until more of its pods are ready")
+		if b.Dead {
+			b.Remedy = "see what keeps these surges: the blockers of their pods say what to do"
+		}
 		b.Remedy += letUnready(p, budget)
 		d.stillCounted(&b, budget)
 	}

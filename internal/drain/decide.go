@@ -53,6 +53,7 @@ type decider struct {
 	later       bool            // something of a drain that has ended came later than the first look, and is left
 	undoing     bool            // a surge is being taken back
 	pending     bool            // something is under way or may clear: the drain goes on
+	vain        int             // actions that are tried again, and for which nothing waits
 	left        int             // pods that still have to leave
 	recovering  bool            // a replacement is waited for
 	forbidden   int             // of these, pods that the caller may not evict
@@ -137,7 +138,7 @@ func (d *decider) outcome() Outcome {
 	if d.late() {
 		return DeadlinePassed
 	}
-	if d.pending || d.led.InFlight() || len(d.out.Actions) > 0 {
+	if d.pending || d.led.InFlight() || len(d.out.Actions) > d.vain {
 		return Running
 	}
 	switch {
@@ -151,7 +152,8 @@ func (d *decider) outcome() Outcome {
 	return Blocked
 }
 
-// lateWrites is how long after its deadline, or after its beginning if that is later, a drain goes on for what is only to be written.
+// lateWrites is how long after its deadline, or after its beginning if that is later, a drain goes on for what is only to be written, and how
+// long the scaling down of a surge may fail before its pods count as stuck.
 const lateWrites = 2 * time.Minute
 
 // late reports whether the deadline has passed with something left, or waited for. What is only to be written is written after it, too.

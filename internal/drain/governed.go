@@ -49,6 +49,8 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 			Reason: EvidenceUnavailable, Pod: p.Key(), Node: p.Node,
 			Message: "whether its eviction was asked for is not known: " + gap.Reason, Remedy: "wait",
 		})
+	case own != nil && own.Deleted && d.askedInVain(p):
+		s.Blockers = append(s.Blockers, requestStays(p, own))
 	case (own == nil || own.Deleted) && len(s.Blockers) == 0: // one that is being deleted may have a finalizer, and says nothing
 		s.Blockers = d.ask(p)
 		if len(s.Blockers) == 0 {
@@ -67,6 +69,26 @@ func (d *decider) judgeGoverned(s PodStatus) PodStatus {
 		}
 	}
 	return s
+}
+
+// askedInVain reports whether a request was made, and none is seen that stands: one of the same name that is being deleted is in its way.
+// After patience it is made anew: there may have been another reason.
+func (d *decider) askedInVain(p *snapshot.Pod) bool {
+	t := d.led.tries[tryKey{Ask, p.UID}]
+	if t == nil || t.done.IsZero() || t.answer.Code != answers.Accepted {
+		return false
+	}
+	again := t.done.Add(patience)
+	d.wake(again)
+	return !d.Now.Before(t.done.Add(unseenFor)) && d.Now.Before(again)
+}
+
+func requestStays(p *snapshot.Pod, own *snapshot.Request) Blocker {
+	return Blocker{
+		Reason: AskedFor, Pod: p.Key(), Node: p.Node,
+		Message: fmt.Sprintf("request %s for its eviction is being deleted, and a finalizer keeps it, so that none can be made", own.Name),
+		Remedy:  fmt.Sprintf(`kubectl patch evictionrequest -n %s %s --type=merge -p '{"metadata":{"finalizers":null}}'`, own.Namespace, own.Name),
+	}
 }
 
 // clearAway deletes a request of this drain that was withdrawn, as the manager does with

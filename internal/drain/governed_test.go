@@ -196,3 +196,24 @@ func TestRequestsAreWithdrawn(t *testing.T) {
 		})
 	}
 }
+
+// The drain's own request is being deleted and a finalizer keeps it, so that asking anew is answered that it is there (which counts as accepted:
+// internal/act/ask.go). The drain says so, and asks again every few minutes.
+func TestOwnRequestThatAFinalizerKeeps(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), pod("db-0", on("a"), ofSet("db"), governed), statefulSet("db", 3),
+		askedBy(me, "db-0", func(r *snapshot.Request) { r.Withdrawn, r.Deleted = true, true }))
+	asked, said := 0, 0
+	for range 240 {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Ask {
+				asked++
+			}
+		}
+		said += len(s.status("db-0").Blockers)
+		s.answer(answers.Accepted)
+		s.then(15*time.Second, node("a", drainedBy(me, s.now.Add(15*time.Second))))
+	}
+	if said < 200 || asked > 12 {
+		t.Errorf("in an hour it asked %d times and named %d blockers; state %s, outcome %q", asked, said, s.status("db-0").State, s.last.Outcome)
+	}
+}

@@ -69,7 +69,8 @@ type try struct {
 	sent    time.Time
 	done    time.Time // zero while in flight
 	answer  answers.Answer
-	count   int // refusals in a row
+	count   int       // refusals in a row
+	failing time.Time // since when there are some
 	retryAt time.Time
 	version string    // resource version of the target when it was decided upon
 	budget  budgetRef // evictions: what they use of a budget
@@ -135,10 +136,17 @@ func NewLedger() *Ledger {
 	}
 }
 
-// End makes every later Decide tidy up instead of draining. The first outcome stands.
+// End makes every later Decide tidy up instead of draining. The first outcome stands. What could not be undone while the drain went on is
+// tried as often again.
 func (l *Ledger) End(outcome Outcome) {
-	if l.ending == Running {
-		l.ending = outcome
+	if l.ending != Running {
+		return
+	}
+	l.ending = outcome
+	for _, t := range l.tries {
+		if t.action.undoes() {
+			t.count = 0
+		}
 	}
 }
 
@@ -148,11 +156,10 @@ func (l *Ledger) Ending() Outcome { return l.ending }
 // Begin enters an action that is about to be sent.
 func (l *Ledger) Begin(a Action, now time.Time) {
 	key := tryKey{a.Kind, a.Target()}
-	count := 0
+	t := &try{action: a, sent: now, version: a.version(), budget: a.budget}
 	if former := l.tries[key]; former != nil && former.answer.Code != answers.Accepted {
-		count = former.count
+		t.count, t.failing = former.count, former.failing
 	}
-	t := &try{action: a, sent: now, count: count, version: a.version(), budget: a.budget}
 	if a.grows() {
 		t.before = l.tries[key]
 	}
@@ -185,7 +192,7 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 	t.done, t.answer = now, answer
 	l.scaling(t)
 	if answer.Code == answers.Accepted {
-		t.count = 0
+		t.count, t.failing = 0, time.Time{}
 		l.countRemovals(a)
 		l.accepted(a, now)
 		return
@@ -194,7 +201,9 @@ func (l *Ledger) Answer(a Action, answer answers.Answer, now time.Time) {
 		l.refusedToGrow(t)
 		return
 	}
-	t.count++
+	if t.count++; t.failing.IsZero() {
+		t.failing = now
+	}
 	t.retryAt = now.Add(backoff(answer, t.count))
 	if answer.Code != answers.Unavailable {
 		l.release(t)

@@ -87,23 +87,30 @@ func (d *decider) endless(a Action) bool {
 	return endless
 }
 
-// removal is what was to leave by the last scaling down of a workload, and how many were accepted in a row after which all of it was there.
+// removal is what was to leave by the last scaling down of a workload, how many of it that was to remove, and how many scalings down were
+// accepted in a row that have not.
 type removal struct {
 	pods  []*snapshot.Pod
+	most  int
 	count int
 }
 
-// countRemovals counts the scalings down that have taken other pods away than those that leave.
+// countRemovals counts the scalings down that have taken other pods away than those that leave. Some of these may have gone otherwise: their
+// owner may delete one each time.
 func (l *Ledger) countRemovals(a Action) {
 	if len(a.removes) == 0 {
 		return
 	}
-	last := l.removals[a.Workload.UID]
-	went := slices.ContainsFunc(last.pods, func(p *snapshot.Pod) bool { return !holds(a.removes, p.UID) })
-	if went {
+	last, went := l.removals[a.Workload.UID], 0
+	for _, p := range last.pods {
+		if !holds(a.removes, p.UID) {
+			went++
+		}
+	}
+	if went >= last.most {
 		last.count = 0
 	}
-	l.removals[a.Workload.UID] = removal{pods: a.removes, count: last.count + 1}
+	l.removals[a.Workload.UID] = removal{pods: a.removes, most: int(a.Workload.Replicas - a.Replicas), count: last.count + 1}
 }
 
 func holds(pods []*snapshot.Pod, uid types.UID) bool {

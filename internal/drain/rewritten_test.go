@@ -7,6 +7,7 @@ import (
 
 	"usher.sh/usher/internal/answers"
 	"usher.sh/usher/internal/drain"
+	"usher.sh/usher/internal/snapshot"
 )
 
 // A namespace's users can write the records of a surge as often as they like: the drain ends all the same.
@@ -223,4 +224,66 @@ func TestMarkThatIsTakenOffEndsAHold(t *testing.T) {
 	if names, _ := s.deletes(); len(names) != 1 {
 		t.Errorf("after an hour %v is deleted%s", names, s.where())
 	}
+}
+
+// A tenant whose pods have the lowest deletion cost deletes one of those that leave in each surge (or its readiness has another one leave): no
+// scaling down has taken one away, and yet none is counted.
+func TestScalingsDownThatTakeNoneAreCounted(t *testing.T) {
+	lowest := func(p *snapshot.Pod) { p.DeletionCost = snapshot.LowestCost }
+	const n = 8
+	s := tell(t, always("a"), node("a", ours), node("b"), deployment("web", n), pods("web", "a", n, lowest))
+	version, downs := 1, 0
+	at2 := func() func(*snapshot.Workload) {
+		version++
+		return at("v" + string(rune('a'+version)))
+	}
+	for k := range n - 1 { // k pods were deleted by the tenant
+		on2 := n - k
+		turn := func(facts ...fact) (scaled int32) {
+			s.then(time.Second, append(facts, node("a", drainedBy(me, s.now.Add(time.Second))))...)
+			for _, a := range s.decide().Actions {
+				switch a.Kind {
+				case drain.Scale:
+					scaled = a.Replicas
+				case drain.Evict:
+					t.Logf("evicted after %d scalings down", downs)
+					if downs > 3 {
+						t.Errorf("%d scalings down, none of which took a pod of the node, before one is evicted", downs)
+					}
+					t.SkipNow()
+				}
+			}
+			s.answer(answers.Accepted)
+			return scaled
+		}
+		elsewhere := func(count int) fact {
+			return pods("web", "b", count, lowest, readySince(start))
+		}
+		if got := turn(); got != int32(n+on2) {
+			t.Fatalf("cycle %d: scaled to %d, want %d%s", k, got, n+on2, s.where())
+		}
+		step := s.now
+		var facts []fact
+		for i := 1; i <= n; i++ {
+			if i > k {
+				facts = append(facts, pod("web-a"+string(rune('0'+i)), of("web"), on("a"), lowest, marked(me)))
+			}
+		}
+		w := surgedBy(me, n, step)
+		raised := deployment("web", int32(n+on2), w, at2())
+		s.then(time.Minute, raised, elsewhere(n))
+		if got := turn(facts...); got == n {
+			downs++
+		} else if got = turn(); got == n {
+			downs++
+		} else {
+			t.Fatalf("cycle %d: scaled to %d, want %d%s", k, got, n, s.where())
+		}
+		var younger []string // which the ReplicaSet removes: their cost is as low
+		for i := k + 2; i <= n; i++ {
+			younger = append(younger, "web-b"+string(rune('0'+i)))
+		}
+		s.then(20*time.Second, deployment("web", n, at2()), gone(younger...), gone("web-a"+string(rune('0'+k+1))), elsewhere(k+1))
+	}
+	t.Errorf("%d scalings down, none of which took a pod of the node, and none is evicted", downs)
 }

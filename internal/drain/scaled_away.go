@@ -1,12 +1,14 @@
 package drain
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"usher.sh/usher/internal/snapshot"
 )
@@ -65,9 +67,9 @@ func (l *Ledger) has(view snapshot.View, node string) bool {
 
 // Surplus is that a workload has more ready pods than it is to have.
 type Surplus struct {
-	Replicas int32     // that it is to have
-	Since    time.Time // when that was first seen
-	Last     time.Time // when it was last seen
+	Wanted string    // what its controllers want: its replicas, and those of its ReplicaSets. A step of a rollout makes another surplus
+	Since  time.Time // when it was first seen
+	Last   time.Time // when it was last seen
 }
 
 // scaledAway returns how many ready pods of a pod's budget are no room for its eviction, since they go without asking the budget: pods that
@@ -76,62 +78,126 @@ type Surplus struct {
 // is removed later than disruptedFor is not waited for: a paused rollout keeps more pods than it is to have.
 func (d *decider) scaledAway(p *snapshot.Pod, b *snapshot.Budget) int32 {
 	all, own := d.lossesUnder(b), d.workloadOf(p)
-	return all.total - all.of[own] + d.loss(own, b, false)
+	return all.pods - all.of[own].pods + d.loss(own, b, false).pods
 }
 
-// losses are how many ready pods of a budget workloads are to lose.
+// needs returns how many healthy pods a pod's budget needs once the surges of other workloads are over: they take from what it expects, and
+// with that from what it needs, unless it needs a fixed number.
+func (d *decider) needs(p *snapshot.Pod, b *snapshot.Budget) int32 {
+	all := d.lossesUnder(b)
+	fewer := all.replicas - all.of[d.workloadOf(p)].replicas
+	if fewer == 0 {
+		return b.Desired
+	}
+	expected, needs := int(max(0, b.Expected-fewer)), int(b.Desired)
+	switch {
+	case b.MaxUnavailable != nil:
+		if most, err := intstr.GetScaledValueFromIntOrPercent(b.MaxUnavailable, expected, true); err == nil {
+			needs = max(0, expected-most)
+		}
+	case b.MinAvailable != nil && b.MinAvailable.Type == intstr.String:
+		if least, err := intstr.GetScaledValueFromIntOrPercent(b.MinAvailable, expected, true); err == nil {
+			needs = least
+		}
+	}
+	return min(b.Desired, int32(needs)) //nolint:gosec // no budget needs two billion pods
+}
+
+// lost is what a workload is to lose under a budget: ready pods, and of its replicas those that a surge has added.
+type lost struct{ pods, replicas int32 }
+
+// losses are what workloads are to lose under a budget, and the sum.
 type losses struct {
-	of    map[*snapshot.Workload]int32
-	total int32
+	lost
+
+	of map[*snapshot.Workload]lost
 }
 
 func (d *decider) lossesUnder(b *snapshot.Budget) *losses {
 	if all := d.losses[b.UID]; all != nil {
 		return all
 	}
-	all := &losses{of: map[*snapshot.Workload]int32{}}
+	all := &losses{of: map[*snapshot.Workload]lost{}}
 	for _, w := range d.scaledIn(b.Namespace) {
-		if n := d.loss(w, b, w.Surge != nil && d.surgeStands(w)); n > 0 {
-			all.of[w] = n
-			all.total += n
+		if loss := d.loss(w, b, w.Surge != nil && d.surgeStands(w)); loss.pods > 0 {
+			all.of[w] = loss
+			all.pods += loss.pods
+			all.replicas += loss.replicas
 		}
 	}
 	d.losses[b.UID] = all
 	return all
 }
 
-// surgeStands reports whether a drain that runs has surged the workload.
+// surgeStands reports whether a drain that runs has surged the workload, and is to scale it down again: one of this drain that may not be
+// ended leaves its pods there.
 func (d *decider) surgeStands(w *snapshot.Workload) bool {
-	return d.ours(w.Surge) || d.foreignAlive(w.UID, w.Surge)
+	if !d.ours(w.Surge) {
+		return d.foreignAlive(w.UID, w.Surge)
+	}
+	if _, endless := d.led.rewritten(Scale, w.UID); endless {
+		return false
+	}
+	at, t := d.standing(Scale, w.UID, w.ResourceVersion)
+	return t == nil || at == underWay || !final(t.answer.Code)
 }
 
-// loss returns how many ready pods of a budget a workload is to lose: what it has beyond its replicas, and with its surge what that has added.
-func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) int32 {
-	if w == nil || w.Replicas < 0 {
-		return 0
+// stuckUnder reports whether what takes the room under a budget from a pod are surges of other workloads that do not end by themselves.
+func (d *decider) stuckUnder(p *snapshot.Pod, b *snapshot.Budget) bool {
+	all, own := d.lossesUnder(b), d.workloadOf(p)
+	if all.pods == all.of[own].pods || d.loss(own, b, false).pods > 0 {
+		return false
 	}
-	ready, keeps := d.readyOf(w), int(d.scaledTo(w))
-	over, spare := surplusOf(w, ready, keeps), 0
+	for w := range all.of {
+		if w != own && !d.stuckSurge(w) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *decider) stuckSurge(w *snapshot.Workload) bool {
+	if s := d.surges[w.UID]; s != nil {
+		return s.waiting.Dead
+	}
+	if w.Surge == nil {
+		return false
+	}
+	owner := d.led.ownerOf(w.Surge)
+	return owner != nil && owner.shared.stuck[w.UID]
+}
+
+// loss returns what a workload is to lose under a budget: what it has beyond its replicas, and with its surge what that has added.
+func (d *decider) loss(w *snapshot.Workload, b *snapshot.Budget, surged bool) lost {
+	if w == nil || w.Replicas < 0 {
+		return lost{}
+	}
+	ready, keeps := d.readyOf(w), d.scaledTo(w)
+	over, spare := d.surplusOf(w, ready, int(keeps)), int32(0)
 	if surged {
-		spare = max(0, min(len(ready), keeps)-int(w.Surge.Was))
+		spare = max(0, min(int32(len(ready)), keeps)-w.Surge.Was) //nolint:gosec // no workload has two billion pods
 	}
 	if over <= 0 && spare == 0 {
-		return 0
+		return lost{}
 	}
-	counted := 0
+	counted := int32(0)
 	for _, p := range ready {
 		if b.Matches(p) {
 			counted++
 		}
 	}
 	if counted == 0 {
-		return 0
+		return lost{}
 	}
-	gone := spare
+	is := lost{pods: spare}
+	if spare > 0 && keeps == w.Replicas { // once it is being scaled down, what the budget expects may show that
+		is.replicas = keeps - w.Surge.Was
+	}
 	if over > 0 && d.goesSoon(w) {
-		gone += over
+		is.pods += int32(over) //nolint:gosec // as above
 	}
-	return int32(min(counted, gone)) //nolint:gosec // no workload has two billion pods
+	is.pods = min(counted, is.pods)
+	return is
 }
 
 // readyOf returns the pods of a workload that a budget counts as healthy.
@@ -146,23 +212,35 @@ func (d *decider) readyOf(w *snapshot.Workload) []*snapshot.Pod {
 
 // surplusOf returns how many of a workload's ready pods its controller removes: those beyond its replicas, since unready ones go first; of a
 // StatefulSet those with the highest ordinals, ready or not.
-func surplusOf(w *snapshot.Workload, ready []*snapshot.Pod, keeps int) int {
+func (d *decider) surplusOf(w *snapshot.Workload, ready []*snapshot.Pod, keeps int) int {
 	if w.Kind != "StatefulSet" {
 		return len(ready) - keeps
 	}
-	ordinals := make([]int, 0, len(ready))
-	for _, p := range ready {
-		ordinal, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
-		if err != nil {
-			return len(ready) - keeps
+	first := -1
+	for _, p := range d.podsOf(w) {
+		if n := ordinalOf(p); first < 0 || n < first {
+			first = n
 		}
-		ordinals = append(ordinals, ordinal)
 	}
-	if len(ordinals) == 0 {
-		return 0
+	if first < 0 {
+		return len(ready) - keeps
 	}
-	first := slices.Min(ordinals)
-	return len(slices.DeleteFunc(ordinals, func(n int) bool { return n < first+keeps }))
+	over := 0
+	for _, p := range ready {
+		if ordinalOf(p) >= first+keeps {
+			over++
+		}
+	}
+	return over
+}
+
+// ordinalOf returns the number at the end of the name of a StatefulSet's pod, -1 where there is none.
+func ordinalOf(p *snapshot.Pod) int {
+	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // scaledIn returns the workloads of a namespace that may have more pods than they are to keep: those that this process has scaled, those that
@@ -192,9 +270,9 @@ func (d *decider) addScaled(w *snapshot.Workload) {
 
 // goesSoon reports whether the surplus of a workload was first seen a short time ago, by this drain or by another one of this process.
 func (d *decider) goesSoon(w *snapshot.Workload) bool {
-	s := Surplus{Replicas: d.scaledTo(w), Since: d.Now, Last: d.Now}
+	s := Surplus{Wanted: d.wantedOf(w), Since: d.Now, Last: d.Now}
 	for _, l := range d.led.sharing() {
-		if before, known := l.surplus[w.UID]; known && before.stands(s.Replicas, d.Now) && before.Since.Before(s.Since) {
+		if before, known := l.surplus[w.UID]; known && before.stands(s.Wanted, d.Now) && before.Since.Before(s.Since) {
 			s.Since = before.Since
 		}
 	}
@@ -208,15 +286,27 @@ func (d *decider) goesSoon(w *snapshot.Workload) bool {
 const surplusFor = 10 * time.Minute
 
 // stands reports whether a surplus is still the same one.
-func (s Surplus) stands(replicas int32, now time.Time) bool {
-	return s.Replicas == replicas && now.Before(s.Last.Add(surplusFor))
+func (s Surplus) stands(wanted string, now time.Time) bool {
+	return s.Wanted == wanted && now.Before(s.Last.Add(surplusFor))
+}
+
+// wantedOf says what the controllers of a workload want. Evictions do not change that.
+func (d *decider) wantedOf(w *snapshot.Workload) string {
+	var words strings.Builder
+	fmt.Fprint(&words, d.scaledTo(w))
+	for _, set := range d.Cluster.WorkloadsOf(w.AsOwner()) {
+		if set.Replicas != 0 {
+			fmt.Fprintf(&words, " %s=%d", set.UID, set.Replicas)
+		}
+	}
+	return words.String()
 }
 
 // rememberSurplus carries on what earlier decisions have seen: one that looks at no pod of a workload does not forget its surplus.
 func (d *decider) rememberSurplus() {
 	d.out.Surplus = map[types.UID]Surplus{}
 	for uid, s := range d.led.surplus {
-		if w := d.Cluster.Workload(uid); w != nil && s.stands(d.scaledTo(w), d.Now) {
+		if w := d.Cluster.Workload(uid); w != nil && s.stands(d.wantedOf(w), d.Now) {
 			d.out.Surplus[uid] = s
 		}
 	}

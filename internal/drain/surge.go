@@ -339,13 +339,31 @@ func (d *decider) judgeSurged(s PodStatus, su *surge, ref budgetRef, found []Blo
 	s.Blockers = append(s.Blockers, b)
 	if d.pastBudget(&s) {
 		d.letGo(&s, ref)
-	} else if b.Dead && d.limited(s.Pod) {
-		if !evictable { // whose budgets have been looked at
-			s.Blockers = append(s.Blockers, found...)
-		}
-		d.limitHold(&s, ref, time.Time{})
+	} else if d.limited(s.Pod) {
+		d.limitSurge(&s, ref, found, evictable)
 	}
 	return s
+}
+
+// limitSurge ends the hold of a surged pod: where the surge leads nowhere, and where its pods leave by evictions, which the budgets hold as
+// they do without a surge.
+func (d *decider) limitSurge(s *PodStatus, ref budgetRef, found []Blocker, evictable bool) {
+	last := &s.Blockers[len(s.Blockers)-1]
+	switch {
+	case last.Dead && !evictable:
+		s.Blockers = append(s.Blockers, found...)
+	case last.Dead:
+	case evictable && len(found) > 0:
+		s.Blockers = s.Blockers[:len(s.Blockers)-1] // that it leaves by an eviction holds nothing
+		d.limitHold(s, ref, time.Time{})
+		if s.State != Evicting {
+			s.Blockers = append(s.Blockers, *last)
+		}
+		return
+	default:
+		return
+	}
+	d.limitHold(s, ref, time.Time{})
 }
 
 // beingRemoved says how a pod whose replacement is ready leaves.

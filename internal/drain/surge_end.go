@@ -18,21 +18,15 @@ func (d *decider) endSurges() {
 			continue
 		}
 		for _, a := range undoScale(w, d.Cluster.AutoscalerOf(w)) {
-			d.undoing = d.endSurge(a) || d.undoing
+			d.undoing = d.takeBack(a) || d.undoing
 		}
 	}
 	for _, a := range d.Cluster.SurgedAutoscalers() {
 		if d.ours(a.Surge) && !d.surging(a) && d.led.mayUndo(ScaleMin, a.UID) && !d.costs[a.Namespace] {
-			d.undoing = d.endSurge(d.undoMin(a)) || d.undoing
+			d.undoing = d.takeBack(d.undoMin(a)) || d.undoing
 		}
 	}
 	d.pending = d.pending || d.undoing
-}
-
-// endSurge undoes a part of a surge, and reports whether to wait for that. What was tried mostUndoTries times in vain is said at the end, too.
-func (d *decider) endSurge(a Action) bool {
-	_, t := d.standing(a.Kind, a.Target(), a.version())
-	return !t.tired() && d.try(a)
 }
 
 func (d *decider) surging(a *snapshot.Autoscaler) bool {

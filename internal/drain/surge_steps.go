@@ -470,9 +470,11 @@ func (d *decider) rescale(s *surge, to int32, removes bool, why string) {
 		a.removes = s.leaving
 	}
 	if _, t := d.standing(a.Kind, a.Target(), a.version()); t.tired() {
+		until := t.failing.Add(lateWrites)
+		d.wake(until)
 		s.waiting = Blocker{
 			Reason: SurgeStarting, Message: fmt.Sprintf("%s cannot be scaled down to %d: %s", w.Name, to, t.answer.Message),
-			Remedy: refusalRemedy(t, w.Namespace), Dead: true,
+			Remedy: refusalRemedy(t, w.Namespace), Dead: !d.Now.Before(until),
 		}
 	}
 	d.try(a)

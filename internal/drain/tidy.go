@@ -215,10 +215,15 @@ func (t *try) tired() bool {
 }
 
 // takeBack undoes something while the drain goes on, and reports whether to wait for that. What is refused for good is not waited
-// for, nor what was tried mostUndoTries times: it holds neither the drain nor a surge, and is said at the end.
+// for, nor what was tried mostUndoTries times, which is tried again for as long as the drain goes on: it holds neither the drain nor a surge,
+// and is said at the end.
 func (d *decider) takeBack(a Action) bool {
 	_, t := d.standing(a.Kind, a.Target(), a.version())
+	before := len(d.out.Actions)
 	waits := d.try(a) && !t.tired()
+	if !waits {
+		d.vain += len(d.out.Actions) - before
+	}
 	d.pending = d.pending || waits
 	return waits
 }

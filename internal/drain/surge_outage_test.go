@@ -1,0 +1,110 @@
+package drain_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"usher.sh/usher/internal/answers"
+	"usher.sh/usher/internal/drain"
+)
+
+// The end of a surge that failed for half a minute is tried again while the drain of a maintenance goes on for hours.
+func TestSurgeIsTakenBackOnceTheServerIsBack(t *testing.T) {
+	s := maintained(t, 0, deployment("web", 2, surgedBy(theirs, 1, start)), pods("web", "b", 2),
+		statefulSet("db", 3), pod("db-0", ofSet("db"), on("a")), budget("db", 2, 2, 3, minAvailable("2")))
+	scales := func() (n int) {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				n++
+			}
+		}
+		return n
+	}
+	failed, begun := 0, s.now
+	for s.now.Before(begun.Add(35 * time.Second)) { // the webhook of Deployments does not answer
+		failed += scales()
+		s.answer(answers.Unavailable)
+		s.beat(time.Second)
+	}
+	tried := 0
+	for range 40 { // it answers again, and the drain goes on
+		s.beat(15 * time.Second)
+		tried += scales()
+		s.answer(answers.Accepted)
+	}
+	for range 12 {
+		s.beat(10 * time.Minute)
+		s.decide() // claims the node anew
+		s.answer(answers.Accepted)
+		s.beat(time.Second)
+		tried += scales()
+		s.answer(answers.Accepted)
+	}
+	if tried == 0 {
+		t.Errorf("tried %d times in 35 s, and never again in two hours in which the drain goes on (outcome %q): web stays scaled to 2%s", failed, s.last.Outcome, s.where())
+	}
+	if notes := strings.Join(s.last.Notes, "; "); tried == 0 && !strings.Contains(notes, "web") {
+		t.Errorf("nothing says so: notes %q", notes)
+	}
+}
+
+// The apiserver, or a webhook of Deployments, is away for 35 s at the end of a surge. It is back when the drain ends, and tidies up.
+func TestSurgeIsTakenBackAfterAnOutage(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "b", 2))
+	failed, tried := 0, 0
+	for s.now.Before(start.Add(35 * time.Second)) {
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				failed++
+			}
+		}
+		s.answer(answers.Unavailable)
+		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
+	}
+	for range 300 { // the server is back
+		for _, a := range s.decide().Actions {
+			switch a.Kind {
+			case drain.Scale:
+				tried++
+			case drain.Mark:
+				s.then(0, node("a", drainedBy(me, s.now), state(a.Record.State), version(a.Record.State)))
+			}
+		}
+		s.answer(answers.Accepted)
+		if s.last.Outcome != drain.Running {
+			s.led.End(s.last.Outcome)
+		}
+		if s.last.Settled {
+			break
+		}
+		s.then(time.Second)
+	}
+	if tried == 0 {
+		t.Errorf("%d tries in 35 s of an outage, none after it; outcome %q, settled %t %s after the outage; notes: %s", failed, s.last.Outcome, s.last.Settled, s.now.Sub(start.Add(35*time.Second)), s.last.Notes)
+	}
+}
+
+// … and in the middle of a surge: what is held for 30 s, since its scaling down has failed in an outage, is no blocker that cannot clear.
+func TestSurgeOutlastsAnOutage(t *testing.T) {
+	s := tell(t, ask("a"), node("a", ours), node("b"), deployment("web", 2, surgedBy(me, 1, start)), pods("web", "a", 1, marked(me)), pods("web", "b", 1),
+		budget("web", 2, 1, 1, maxUnavailable("0")))
+	for s.now.Before(start.Add(35 * time.Second)) {
+		s.decide()
+		s.answer(answers.Unavailable)
+		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second))))
+	}
+	for range 60 {
+		s.decide()
+		s.answer(answers.Accepted)
+		if s.last.Outcome != drain.Running {
+			t.Fatalf("outcome %q %s after an outage of 35 s%s", s.last.Outcome, s.now.Sub(start.Add(35*time.Second)), s.where())
+		}
+		for _, a := range s.last.Actions {
+			if a.Kind == drain.Scale {
+				return
+			}
+		}
+		s.then(time.Second, node("a", drainedBy(me, s.now.Add(time.Second)), state("blocked")))
+	}
+}
