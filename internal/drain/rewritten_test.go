@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -226,64 +227,51 @@ func TestMarkThatIsTakenOffEndsAHold(t *testing.T) {
 	}
 }
 
-// A tenant whose pods have the lowest deletion cost deletes one of those that leave in each surge (or its readiness has another one leave): no
-// scaling down has taken one away, and yet none is counted.
+// A tenant whose pods have the lowest deletion cost deletes one of those that leave in each surge. After three scalings down that have taken
+// none of them away, they leave by evictions.
 func TestScalingsDownThatTakeNoneAreCounted(t *testing.T) {
-	lowest := func(p *snapshot.Pod) { p.DeletionCost = snapshot.LowestCost }
 	const n = 8
+	lowest := func(p *snapshot.Pod) { p.DeletionCost = snapshot.LowestCost }
+	name := func(node string, i int) string { return fmt.Sprintf("web-%s%d", node, i) }
 	s := tell(t, always("a"), node("a", ours), node("b"), deployment("web", n), pods("web", "a", n, lowest))
-	version, downs := 1, 0
-	at2 := func() func(*snapshot.Workload) {
-		version++
-		return at("v" + string(rune('a'+version)))
+	changes := 1
+	changed := func() func(*snapshot.Workload) {
+		changes++
+		return at(strconv.Itoa(changes))
 	}
-	for k := range n - 1 { // k pods were deleted by the tenant
-		on2 := n - k
-		turn := func(facts ...fact) (scaled int32) {
-			s.then(time.Second, append(facts, node("a", drainedBy(me, s.now.Add(time.Second))))...)
-			for _, a := range s.decide().Actions {
-				switch a.Kind {
-				case drain.Scale:
-					scaled = a.Replicas
-				case drain.Evict:
-					t.Logf("evicted after %d scalings down", downs)
-					if downs > 3 {
-						t.Errorf("%d scalings down, none of which took a pod of the node, before one is evicted", downs)
-					}
-					t.SkipNow()
-				}
+	// turn returns what a decision scales to, and whether it evicts.
+	turn := func(facts ...fact) (scaled int32, evicts bool) {
+		s.then(time.Second, append(facts, node("a", drainedBy(me, s.now.Add(time.Second))))...)
+		for _, a := range s.decide().Actions {
+			if a.Kind == drain.Scale {
+				scaled = a.Replicas
 			}
-			s.answer(answers.Accepted)
-			return scaled
+			evicts = evicts || a.Kind == drain.Evict
 		}
-		elsewhere := func(count int) fact {
-			return pods("web", "b", count, lowest, readySince(start))
+		s.answer(answers.Accepted)
+		return scaled, evicts
+	}
+	for deleted := range 4 {
+		left := n - deleted
+		if got, _ := turn(); got != int32(n+left) {
+			t.Fatalf("surge %d: scaled to %d, want %d%s", deleted, got, n+left, s.where())
 		}
-		if got := turn(); got != int32(n+on2) {
-			t.Fatalf("cycle %d: scaled to %d, want %d%s", k, got, n+on2, s.where())
+		var marks []fact
+		for i := deleted + 1; i <= n; i++ {
+			marks = append(marks, pod(name("a", i), of("web"), on("a"), lowest, marked(me)))
 		}
-		step := s.now
-		var facts []fact
-		for i := 1; i <= n; i++ {
-			if i > k {
-				facts = append(facts, pod("web-a"+string(rune('0'+i)), of("web"), on("a"), lowest, marked(me)))
-			}
+		s.then(time.Minute, deployment("web", int32(n+left), surgedBy(me, n, s.now), changed()), pods("web", "b", n, lowest, readySince(start)))
+		got, evicts := turn(marks...)
+		if !evicts && got == 0 {
+			got, evicts = turn()
 		}
-		w := surgedBy(me, n, step)
-		raised := deployment("web", int32(n+on2), w, at2())
-		s.then(time.Minute, raised, elsewhere(n))
-		if got := turn(facts...); got == n {
-			downs++
-		} else if got = turn(); got == n {
-			downs++
-		} else {
-			t.Fatalf("cycle %d: scaled to %d, want %d%s", k, got, n, s.where())
+		if evicts != (deleted == 3) || !evicts && got != n {
+			t.Fatalf("surge %d: scaled to %d, evicts: %t%s", deleted, got, evicts, s.where())
 		}
 		var younger []string // which the ReplicaSet removes: their cost is as low
-		for i := k + 2; i <= n; i++ {
-			younger = append(younger, "web-b"+string(rune('0'+i)))
+		for i := deleted + 2; i <= n; i++ {
+			younger = append(younger, name("b", i))
 		}
-		s.then(20*time.Second, deployment("web", n, at2()), gone(younger...), gone("web-a"+string(rune('0'+k+1))), elsewhere(k+1))
+		s.then(20*time.Second, deployment("web", n, changed()), gone(younger...), gone(name("a", deleted+1)), pods("web", "b", deleted+1, lowest, readySince(start)))
 	}
-	t.Errorf("%d scalings down, none of which took a pod of the node, and none is evicted", downs)
 }
