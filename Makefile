@@ -45,7 +45,7 @@ test-all: export EVERYTHING := 1
 test-all: test ## make test, and what takes long: older Kubernetes, more properties and histories with new seeds, the kubelet's code; two hours
 	GOTESTSUM=$(GOTESTSUM) hack/test-versions $(OLDER_KUBERNETES)
 	hack/properties 5000
-	FIRST=new hack/sim 20000
+	FIRST=new hack/sim 10000
 	$(MAKE) test-kubelet
 
 lint: $(GOLANGCI_LINT) ## check all modules with the pinned linters
